@@ -5,7 +5,8 @@
 //! errors it made on runs that it was not fitted to ([`margin`]), and mixes them by what each of them would have cost
 //! so far ([`select`]). What is uncertain beyond that (few runs, requests and errors unlike the earlier ones) is in
 //! [`caution`]; what to allocate after a failure in [`retry`]; intervals of observed rates in [`risk`]; a bound for
-//! values that nothing more is known of in [`mod@bound`]. The scheduler's estimates, from peaks alone, are [`Peaks`].
+//! values that nothing more is known of in [`mod@bound`]. The scheduler's estimates, from peaks alone, are [`Peaks`];
+//! of a class that ran elsewhere alone, [`Prior`].
 //!
 //! Cost is memory x time: what an allocation holds beyond the peak, and all that a failed attempt held. Deterministic:
 //! the same rows in the same order give the same advice, bit for bit; the seed only chooses which runs of a long
@@ -18,6 +19,7 @@ mod estimate;
 mod history;
 mod margin;
 mod peaks;
+mod prior;
 mod retry;
 mod risk;
 mod select;
@@ -31,6 +33,7 @@ use users::Users;
 
 pub use bound::{bound, middle};
 pub use peaks::{Expected, Peak, Peaks};
+pub use prior::Prior;
 pub use retry::Retry;
 pub use risk::wilson;
 pub use types::{Advice, Features, Order, Row, Settings};

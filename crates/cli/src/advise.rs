@@ -21,6 +21,7 @@ use std::time::SystemTime;
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_size;
+use pinfold_proto::view::ReportView;
 
 use crate::print::{JSON_VERSION, print_json, print_text, width};
 use crate::show::picture_kind;
@@ -128,14 +129,37 @@ pub(crate) fn advise(dial: &Dial, args: &AdviseArgs) -> Result<(), Failure> {
 }
 
 fn of_classes(dial: &Dial, args: &OfClasses) -> Result<(), Failure> {
-    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    args.output.as_deref().map(picture_kind).transpose()?;
     let mut client = dial.connect()?;
     let runs = history::runs(&mut client, args)?;
     drop(client);
-    let views = classes::classes(&runs, args.risk, args.input)
+    tell(&runs, args)
+}
+
+impl AdviseArgs {
+    /// The moment from which on jobs of other hosts count, in microseconds since the Unix epoch.
+    pub(crate) fn of_elsewhere(&self) -> Result<u64, Failure> {
+        if self.verb.is_some() {
+            return Err(Failure::new(ExitCode::Usage, "advise replay is about a table: leave --host out"));
+        }
+        if let Some(file) = &self.classes.output {
+            picture_kind(file)?;
+        }
+        crate::print::moment("--since", &self.classes.since)
+    }
+}
+
+/// `pinfold --host NAME advise`: the same of jobs of which a hub tells.
+pub(crate) fn advise_elsewhere(reports: &[ReportView], args: &AdviseArgs) -> Result<(), Failure> {
+    tell(&history::runs_of(reports, &args.classes), &args.classes)
+}
+
+fn tell(runs: &[history::Run], args: &OfClasses) -> Result<(), Failure> {
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let views = classes::classes(runs, args.risk, args.input)
         .map_err(|error| Failure::new(ExitCode::Failed, format!("failed to replay the history: {error}")))?;
     if let (Some(file), Some(kind)) = (&args.output, kind) {
-        return picture::write(file, kind, &runs, &views);
+        return picture::write(file, kind, runs, &views);
     }
     match args.format {
         Some(format) => in_words_of(format, args, &views),

@@ -6,6 +6,7 @@
 pub(crate) mod ask;
 pub(crate) mod far;
 mod identity;
+mod learned;
 mod push;
 mod source;
 
@@ -185,6 +186,9 @@ struct Me {
     /// What may be seen, in words; not of tokens.
     #[serde(default)]
     sees: Option<String>,
+    /// The hub's own key; not of an earlier hub.
+    #[serde(default)]
+    key: Option<String>,
 }
 
 /// Looks whether the hub knows the token, and for what.
@@ -201,7 +205,13 @@ fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
         let text = format!("this is the token of a {}, and a {kind}'s is wanted", me.kind);
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    Ok(Settings { url: url.trim_end_matches('/').to_owned(), token, authority, name: me.name })
+    Ok(Settings {
+        url: url.trim_end_matches('/').to_owned(),
+        token,
+        authority,
+        name: me.name,
+        hub_key: me.key,
+    })
 }
 
 fn certificates(file: Option<&Path>) -> Result<Option<String>, Failure> {
@@ -236,6 +246,9 @@ fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     settings.courier().post_made::<serde_json::Value>("/api/v1/key", made).map_err(of_hub)?;
     settings.save(&dir.join(JOINED)).map_err(of_settings)?;
     say(&format!("this host is {} to {}", settings.name, settings.url));
+    if let Some(key) = &settings.hub_key {
+        say(&format!("to take its estimates: pinfold config set learning.from_hub={}", plain(key)));
+    }
     if args.no_start {
         return Ok(());
     }

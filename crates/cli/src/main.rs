@@ -158,11 +158,14 @@ fn elsewhere(dial: &Dial, which: &hub::Elsewhere, command: &Command) -> Result<(
         Command::Status(args) => hub::ask::status(dial, which, args),
         Command::Report(args) => hub::ask::reports(dial, which, args),
         Command::Why(args) => hub::ask::why(dial, which, args),
+        Command::Map(args) => hub::far::map(dial, which, args),
         Command::Top(args) => hub::far::top(dial, which, args),
         Command::Plot(args) => hub::far::plot(dial, which, args),
+        Command::Advise(args) => hub::far::advise(dial, which, args),
         Command::Export(args) => hub::far::export(dial, which, args),
         _ => {
-            let text = "--host and --all-hosts go with status, report, why, top, plot and export";
+            let text =
+                "--host and --all-hosts go with status, report, why, map, top, plot, advise and export";
             Err(Failure::new(ExitCode::Usage, text))
         }
     }

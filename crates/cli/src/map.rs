@@ -1,29 +1,23 @@
 //! `pinfold map`: which core belongs to what. The daemon says what each job has; how the cores lie is this machine's.
 //!
-//! Reading order: [`model`] (the machine as nested boxes, and what is on each core), [`text`] and [`svg`] (the two ways
-//! to show it). Absent here: other users' jobs, of which the daemon tells no more than that they are there.
-
-mod model;
-mod svg;
-mod text;
+//! Absent here: how it is drawn ([`pinfold_profile::map`]), and other users' jobs, of which the daemon tells no more than
+//! that they are there.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use pinfold_profile::map::{self, Map, svg, text};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::MapView;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::discover;
 use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
-use serde_json::{Value, json};
 
 use crate::print::{JSON_VERSION, colours, print_json, print_text, width};
 use crate::show::{Picture, picture_kind};
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
-
-use model::Map;
 
 #[derive(Debug, Args)]
 pub(crate) struct MapArgs {
@@ -40,12 +34,17 @@ pub(crate) struct MapArgs {
 
 /// `pinfold map`.
 pub(crate) fn map(dial: &Dial, args: &MapArgs) -> Result<(), Failure> {
-    let kind = args.output.as_deref().map(picture_kind).transpose()?;
     let (view, topology) = match &args.from {
         Some(text) => elsewhere(text)?,
         None => here(dial)?,
     };
-    let map = Map::new(&topology, &view);
+    show(&view, &topology, args)
+}
+
+/// Prints or draws a machine with what is on it.
+pub(crate) fn show(view: &MapView, topology: &Topology, args: &MapArgs) -> Result<(), Failure> {
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let map = Map::new(topology, view);
     if let (Some(file), Some(kind)) = (&args.output, kind) {
         let picture = svg::draw(&map);
         let bytes = match kind {
@@ -59,7 +58,7 @@ pub(crate) fn map(dial: &Dial, args: &MapArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error));
     }
     if args.json {
-        return print_json(&as_json(&map, &topology));
+        return print_json(&map::json(&map, topology));
     }
     print_text(|out| text::write(&map, width(), colours(), out))
 }
@@ -94,33 +93,3 @@ fn elsewhere(text: &str) -> Result<(MapView, Topology), Failure> {
     };
     Ok((view, survey.topology))
 }
-
-fn as_json(map: &Map, topology: &Topology) -> Value {
-    let pu = |pu: &pinfold_topo::Pu| {
-        let sets: Vec<&str> = map.sets_on_pu(pu.os).map(|set| set.view.set.as_str()).collect();
-        json!({
-            "os": pu.os.0, "logical": pu.logical.0, "core": pu.core, "l3": pu.l3, "numa": pu.numa,
-            "socket": pu.socket, "usable": pu.usable, "sets": sets,
-        })
-    };
-    json!({
-        "version": JSON_VERSION,
-        "host": map.host,
-        "sockets": topology.sockets(),
-        "numa_nodes": topology.numa_nodes(),
-        "l3": topology.l3(),
-        "cores": map.cores(),
-        "pus": topology.pus().len(),
-        "usable_cores": map.usable(),
-        "used_cores": map.used(),
-        "free_cores": map.usable() - map.used(),
-        "sets": map.sets.iter().map(|set| &set.view).collect::<Vec<_>>(),
-        "set_asides": map.asides,
-        "chunks": map.chunks,
-        "resources": map.resources,
-        "pu": topology.pus().iter().map(pu).collect::<Vec<_>>(),
-    })
-}
-
-#[cfg(test)]
-mod tests;

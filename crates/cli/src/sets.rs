@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pinfold_profile::map::text::kind_word;
 use pinfold_profile::report::{clock_utc, size};
 use pinfold_proto::quantity::{parse_duration, parse_size};
-use pinfold_proto::view::{JobView, SetAsideView, SetKind, SetsView};
+use pinfold_proto::view::{JobView, SetAsideView, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
 use pinfold_proto::{ExitCode, JobState};
 
@@ -198,13 +199,4 @@ fn line(set: &SetAsideView, figures: Figures) -> String {
         line += &format!(", goes at {}", clock_utc(expires_s));
     }
     line
-}
-
-pub(crate) fn kind_word(kind: SetKind) -> &'static str {
-    match kind {
-        SetKind::Static => "static",
-        SetKind::Idle => "idle",
-        SetKind::Housekeeping => "housekeeping",
-        SetKind::Isolated => "isolated",
-    }
 }

@@ -1,5 +1,6 @@
 //! What jobs and the host use: read at intervals, while there are jobs.
 
+pub(crate) mod elsewhere;
 pub(crate) mod files;
 pub(crate) mod learn;
 pub(crate) mod memory;
@@ -13,12 +14,15 @@ pub(crate) mod sample;
 pub(crate) mod shares;
 pub(crate) mod witness;
 
+use std::path::Path;
+
 use pinfold_policy::JobId;
 use pinfold_proto::config::Config;
 use pinfold_sys::container::Containers;
 
 use crate::core::{Ctx, Outbox};
 use crate::jobs::Jobs;
+use crate::meters::elsewhere::Elsewhere;
 use crate::meters::files::JobFiles;
 use crate::meters::learn::Learned;
 use crate::meters::memory::MemorySampler;
@@ -45,6 +49,8 @@ pub(crate) struct Meters {
     /// What processes use that are no jobs.
     pub(crate) others: Others,
     pub(crate) learned: Learned,
+    /// What jobs held on other hosts.
+    pub(crate) elsewhere: Elsewhere,
     /// The thread that serves figures to a monitoring system, where one does.
     pub(crate) metrics: Option<Metrics>,
     /// Jobs that ended since the start.
@@ -53,7 +59,7 @@ pub(crate) struct Meters {
 
 impl Meters {
     /// Of jobs in these containers.
-    pub(crate) fn new(config: &Config, containers: &Containers) -> std::io::Result<Self> {
+    pub(crate) fn new(state: &Path, config: &Config, containers: &Containers) -> std::io::Result<Self> {
         Ok(Self {
             sampler: Sampler::new(config.profile_interval),
             readings: HostReadings::default(),
@@ -64,6 +70,7 @@ impl Meters {
             memory: MemorySampler::new(containers)?,
             others: Others::default(),
             learned: Learned::default(),
+            elsewhere: Elsewhere::open(state, config),
             metrics: None,
             ended: Ended::default(),
         })

@@ -63,6 +63,8 @@ struct Now {
 /// A host, and how it is.
 #[derive(Debug, Clone)]
 pub struct HostNow {
+    /// Its number in the store.
+    pub id: i64,
     /// Its name, by its token.
     pub name: String,
     /// When it was heard last, in microseconds since the Unix epoch.
@@ -182,7 +184,11 @@ impl Hub {
     ///
     /// # Errors
     /// When the store cannot keep it; it is known all the same.
-    pub fn hear(&self, host: i64, live: Live, heard_us: u64) -> Result<(), StoreError> {
+    pub fn hear(&self, host: i64, mut live: Live, heard_us: u64) -> Result<(), StoreError> {
+        // A host tells it once: it is kept where other hubs find it, and after a restart.
+        if let Some(topology) = live.topology.take() {
+            self.store.set_topology(host, &topology)?;
+        }
         let live = Arc::new(live);
         let due = {
             let mut now = self.now();
@@ -230,9 +236,17 @@ fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64, shared: bool)
     });
     let Some(heard) = heard else {
         let live = row.live.map(Arc::new);
-        return HostNow { name: row.name, seen_us, clock_ahead_us: row.clock_ahead_us, live, here };
+        return HostNow {
+            id: row.id,
+            name: row.name,
+            seen_us,
+            clock_ahead_us: row.clock_ahead_us,
+            live,
+            here,
+        };
     };
     HostNow {
+        id: row.id,
         name: row.name,
         seen_us,
         clock_ahead_us: Some(ahead_us(heard)),

@@ -10,6 +10,7 @@ mod frame;
 mod hosts;
 mod job;
 mod jobs;
+mod machine;
 mod sign_in;
 mod table;
 mod usage;
@@ -33,6 +34,8 @@ use crate::store::Session;
 pub(crate) fn routes() -> Router<Arc<Hub>> {
     Router::new()
         .route("/", get(hosts::view))
+        .route("/hosts/{name}", get(machine::view))
+        .route("/hosts/{name}/map.svg", get(machine::drawn))
         .route("/jobs", get(jobs::view))
         .route("/jobs.csv", get(jobs::table))
         .route("/jobs.parquet", get(jobs::table))

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_hub::demo;
 use pinfold_hub::hub::Hub;
 use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
@@ -14,7 +13,8 @@ use pinfold_hub::server::listen;
 use pinfold_hub::server::problem::chain;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::settings::Settings;
-use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Location, Store, now_us};
+use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Location, Store, Whose, now_us};
+use pinfold_hub::{demo, learning};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
@@ -23,6 +23,9 @@ use crate::{DemoArgs, Failure, ServeArgs, print, say};
 
 /// How often old months are looked for.
 const LOOKED_EVERY: Duration = Duration::from_secs(6 * 3_600);
+
+/// How often a new table of what classes of jobs held is made.
+const LEARNED_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Threads for connections; questions to the store have others.
 const THREADS: usize = 2;
@@ -73,7 +76,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
     run(async move {
         let hub = Serving::begin(store, (address, tls), public_url, settings.trust).await?;
         say(&format!("serving {} on {}", args.at.database, hub.url));
-        hub.until_stopped(settings.keep).await
+        hub.until_stopped(settings.keep, settings.learning).await
     })
 }
 
@@ -118,7 +121,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
             make_link(&hub.hub.store, &hub.url, whose).map_err(|problem| Failure::failed(problem.words))?;
         say("simulated hosts push to this hub; open this link, which works once, and stop with Ctrl-C:");
         print(&link);
-        hub.until_stopped(Keep::default()).await
+        hub.until_stopped(Keep::default(), None).await
     })
 }
 
@@ -175,7 +178,7 @@ impl Serving {
         Ok(Self { hub, listener, tls, url })
     }
 
-    async fn until_stopped(self, keep: Keep) -> Result<(), Failure> {
+    async fn until_stopped(self, keep: Keep, whose: Option<Whose>) -> Result<(), Failure> {
         let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let stop = async move {
             tokio::select! {
@@ -184,10 +187,32 @@ impl Serving {
             }
         };
         let keeping = tokio::spawn(remove_old(Arc::clone(&self.hub), keep));
+        let learning = tokio::spawn(learn(Arc::clone(&self.hub), whose));
         listen::serve(self.listener, self.tls, Arc::clone(&self.hub), stop).await;
         keeping.abort();
+        learning.abort();
         self.hub.ask(|hub| hub.store.note("hub", "stop", "a signal asked for it", now_us())).await??;
         Ok(())
+    }
+}
+
+/// Makes a table of what classes of jobs held, now and every hour; or sees to it that there is none.
+async fn learn(hub: Arc<Hub>, whose: Option<Whose>) {
+    loop {
+        let learned = hub.ask(move |hub| match whose {
+            Some(whose) => learning::renew(hub, whose),
+            None => learning::stop(&hub.store).map(|()| None),
+        });
+        match learned.await {
+            Ok(Ok(Some(classes))) => tracing::info!(classes, "a new table of what classes of jobs held"),
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => say(&format!("what classes of jobs held: {}", chain(&error))),
+            Err(error) => say(&format!("what classes of jobs held: {}", chain(&error))),
+        }
+        if whose.is_none() {
+            return;
+        }
+        tokio::time::sleep(LEARNED_EVERY).await;
     }
 }
 

@@ -7,7 +7,7 @@ use pinfold_proto::quantity::parse_size;
 use serde::Deserialize;
 
 use crate::server::vouched::Trust;
-use crate::store::Keep;
+use crate::store::{Keep, Whose};
 
 /// What the file may say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Which hosts are believed about users, and who may see more.
     pub trust: Trust,
+    /// What hosts are told of classes of jobs; `None`: nothing.
+    pub learning: Option<Whose>,
 }
 
 /// A project, in the file.
@@ -42,6 +44,7 @@ struct Raw {
     keep_job_months: Option<u32>,
     database_max: Option<String>,
     public_url: Option<String>,
+    learning: Option<String>,
 }
 
 /// The longest that anything is kept: a hundred years.
@@ -72,6 +75,18 @@ impl Settings {
             let words = "`operators` are users of `trusted_hosts`, and none is said: name the hosts where people log in";
             return Err(words.to_owned());
         }
+        let learning = match raw.learning.as_deref() {
+            None | Some("off") => None,
+            Some("users") => Some(Whose::Users),
+            Some("site") => Some(Whose::Site),
+            Some(other) => {
+                return Err(format!("`learning` is `{other}`, and it is `off`, `users` or `site`"));
+            }
+        };
+        if learning.is_some() && raw.trusted_hosts.is_empty() {
+            let words = "`learning` is from jobs of `trusted_hosts`, and none is said: name those whose users are the same people";
+            return Err(words.to_owned());
+        }
         let managers = raw.projects.into_iter().flat_map(|(name, project)| {
             project.managers.into_iter().map(move |manager| (name.clone(), manager))
         });
@@ -96,6 +111,7 @@ impl Settings {
         Ok(Self {
             keep,
             trust,
+            learning,
             database_max_bytes: raw.database_max.map(size).transpose()?,
             public_url: raw
                 .public_url
@@ -147,6 +163,10 @@ mod tests {
         check_refused("kep_job_months = 1", "kep_job_months");
         check_refused("operators = [\"ann\"]", "trusted_hosts");
         check_refused("trusted_hosts = [\"\"]", "empty");
+        check_refused("learning = \"users\"", "trusted_hosts");
+        check_refused("learning = \"all\"\ntrusted_hosts = [\"*\"]", "`users` or `site`");
+        let site = Settings::parse("learning = \"site\"\ntrusted_hosts = [\"*\"]").unwrap();
+        assert_eq!(site.learning, Some(Whose::Site));
         check_refused("[projects.web]\nmanager = [\"ann\"]", "manager");
         let people = "trusted_hosts = [\"login1\"]\noperators = [\"root\"]\n[projects.web]\nmanagers = [\"ann\", \"bea\"]";
         let trust = Settings::parse(people).unwrap().trust;

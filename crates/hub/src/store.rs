@@ -10,6 +10,7 @@ mod copy;
 mod db;
 mod ingest;
 mod keep;
+mod learned;
 mod query;
 mod schema;
 mod summary;
@@ -25,6 +26,7 @@ pub use copy::{Copied, backup, restore, verify};
 pub use db::DbError;
 pub use ingest::IngestError;
 pub use keep::{Keep, Kept, month_of};
+pub use learned::{RUNS_MIN, Whose, class_of};
 pub use query::{
     Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery,
     Reported, TABLE_MAX,

@@ -6,7 +6,8 @@ use std::io::{self, Read, Write};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use pinfold_proto::view::{ReportView, StatusView};
+use pinfold_proto::view::{MapView, ReportView, StatusView};
+use pinfold_topo::Topology;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,12 @@ pub const LIVE_MAX_BYTES: u64 = 8 << 20;
 
 /// Jobs that are not over and told of, every two seconds.
 pub const LIVE_JOBS_MAX: usize = 2_000;
+
+/// PUs of a machine that is told of.
+pub const PUS_MAX: usize = 8_192;
+
+/// Sets of cores, NUMA nodes and resources that are told of, of each kind.
+pub const SETS_MAX: usize = 2_000;
 
 /// Points of a series in one part. The longest part is some 2 MiB of JSON.
 pub const POINTS_A_PART: usize = 8_000;
@@ -121,6 +128,12 @@ pub struct Live {
     pub status: StatusView,
     /// What waits in the host's spool.
     pub spool: SpoolFigures,
+    /// Which core belongs to what; processes are in the status.
+    #[serde(default)]
+    pub map: Option<MapView>,
+    /// How the cores lie: told once a boot, and again when that changes.
+    #[serde(default)]
+    pub topology: Option<Box<Topology>>,
 }
 
 /// What waits in a spool.
@@ -161,6 +174,16 @@ pub enum DecodeError {
     Jobs {
         /// Of how many.
         found: usize,
+    },
+    /// It tells of too large a machine.
+    #[error("the message tells of {found} {what}, and the most is {most}")]
+    Machine {
+        /// Of what.
+        what: &'static str,
+        /// Of how many.
+        found: usize,
+        /// The most.
+        most: usize,
     },
     /// A part contradicts itself.
     #[error("job {job}, part {part}: {what}")]
@@ -232,7 +255,25 @@ pub fn read_live(packed: &[u8]) -> Result<Live, DecodeError> {
     if live.status.jobs.len() > LIVE_JOBS_MAX {
         return Err(DecodeError::Jobs { found: live.status.jobs.len() });
     }
+    check_machine(&live)?;
     Ok(live)
+}
+
+fn check_machine(live: &Live) -> Result<(), DecodeError> {
+    let pus = live.topology.as_ref().map_or(0, |topology| topology.pus().len().max(topology.numa().len()));
+    let map = live.map.as_ref();
+    let sets = map.map_or(0, |map| map.sets.len());
+    let others = map.map_or(0, |map| map.set_asides.len().max(map.chunks.len()).max(map.resources.len()));
+    for (what, found, most) in [
+        ("PUs", pus, PUS_MAX),
+        ("jobs on cores", sets, LIVE_JOBS_MAX),
+        ("sets, NUMA nodes or resources", others, SETS_MAX),
+    ] {
+        if found > most {
+            return Err(DecodeError::Machine { what, found, most });
+        }
+    }
+    Ok(())
 }
 
 fn check(part: &Part) -> Result<(), DecodeError> {

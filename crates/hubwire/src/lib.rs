@@ -14,5 +14,6 @@ pub mod disk;
 pub mod push;
 pub mod series;
 pub mod settings;
+mod source;
 pub mod spool;
 pub mod turns;

@@ -12,13 +12,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_proto::JobState;
-use pinfold_proto::view::{JobView, ReportView, StatusView};
+use pinfold_proto::view::{JobView, MapView, StatusView};
+use pinfold_topo::Topology;
 
 use crate::backoff::Backoff;
-use crate::bundle::{self, Act, Bundle, LIVE_JOBS_MAX, Live, Part, Receipt, SpoolFigures, WIRE_VERSION};
+use crate::bundle::{self, Bundle, LIVE_JOBS_MAX, Live, Part, Receipt, SETS_MAX, SpoolFigures, WIRE_VERSION};
 use crate::cursor::{Cursor, CursorError};
 use crate::disk::Disk;
 use crate::spool::{Spool, SpoolError};
+
+pub use crate::source::{Found, Look, Machine, Source, SourceError};
 
 /// Jobs that are looked at in one round.
 const SEEN_A_ROUND: usize = 10_000;
@@ -35,70 +38,11 @@ const FILLED_A_ROUND: usize = JOBS_A_BUNDLE;
 /// Jobs that the daemon may fail to tell of in one round, before the others wait for the next one.
 const FAILED_A_ROUND: usize = 5;
 
+/// How often a hub is told again how the cores lie: one that lost its database knows it by then.
+const TOPOLOGY_EVERY: Duration = Duration::from_secs(3_600);
+
 /// Bundles that are sent in one round, so that how the host is now is sent in between.
 const BUNDLES_A_ROUND: usize = 16;
-
-/// What the host's store says.
-pub trait Source {
-    /// The instance of the daemon.
-    ///
-    /// # Errors
-    /// When the daemon cannot be asked.
-    fn origin(&mut self) -> Result<String, SourceError>;
-
-    /// The host now: all users' jobs that are not over, those of `open` that are, and jobs above `seen`, over or not. No job
-    /// up to `seen` is living that is not in `open`.
-    ///
-    /// # Errors
-    /// When the daemon cannot be asked.
-    fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError>;
-
-    /// Jobs with a number above `seen`, over or not, ascending, at most so many; `submitted_us` is when that one was asked
-    /// for.
-    ///
-    /// # Errors
-    /// When the daemon cannot be asked.
-    fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError>;
-
-    /// A job that is over, with its series and what was decided about it; `None`: the store does not know it any more.
-    ///
-    /// # Errors
-    /// When the daemon cannot be asked.
-    fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError>;
-}
-
-/// What a look at a host gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Look {
-    /// The host, with its jobs.
-    pub status: StatusView,
-    /// Whether all jobs above the one that was seen last are among them.
-    pub complete: bool,
-}
-
-impl Look {
-    /// A status in which the last jobs are that are over, but not all of them: it has all above `seen` if it reaches down to
-    /// that.
-    #[must_use]
-    pub fn of_the_last(status: StatusView, seen: u64) -> Self {
-        let over = status.jobs.iter().filter(|job| job.state == JobState::Exited).map(|job| job.job).min();
-        Self { status, complete: over.is_none_or(|lowest| lowest <= seen.saturating_add(1)) }
-    }
-}
-
-/// A job that the store knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// Its number.
-    pub job: u64,
-    /// When it was asked for, in microseconds since the Unix epoch.
-    pub submitted_us: u64,
-}
-
-/// Why the daemon could not be asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SourceError(pub String);
 
 /// Where bundles go.
 pub trait Uplink {
@@ -182,6 +126,10 @@ pub struct Pusher<D> {
     not_before: Duration,
     boot: String,
     waiting: u64,
+    /// The host's cores at the last look.
+    machine: Option<Machine>,
+    /// How the cores lie as the hub was told, and when.
+    told: Option<(Topology, Duration)>,
 }
 
 impl<D: Disk> Pusher<D> {
@@ -200,7 +148,14 @@ impl<D: Disk> Pusher<D> {
             not_before: Duration::ZERO,
             boot: boot.to_owned(),
             waiting: 0,
+            machine: None,
+            told: None,
         })
+    }
+
+    /// From now on there is another hub, which knows nothing of this host.
+    pub fn meet(&mut self) {
+        self.told = None;
     }
 
     /// Puts jobs that are over into the spool.
@@ -213,6 +168,8 @@ impl<D: Disk> Pusher<D> {
             self.cursor = Cursor::begin(&origin);
         }
         let look = source.look(self.cursor.seen, &self.cursor.open)?;
+        // A host of which no map can be told is told of without one.
+        self.machine = source.machine().unwrap_or_default();
         let seen = self.note(source, &look);
         let mut status = look.status;
         status.jobs.retain(|job| job.state != JobState::Exited);
@@ -379,11 +336,24 @@ impl<D: Disk> Pusher<D> {
             return Ok(None);
         }
         let status = bounded(status);
-        let live =
-            Live { version: WIRE_VERSION, boot: self.boot.clone(), sent_us, status, spool: self.figures() };
+        let (map, topology) = self.machine.take().map(|machine| (machine.map, machine.topology)).unzip();
+        let known = self.told.as_ref().filter(|(_, told)| now.saturating_sub(*told) < TOPOLOGY_EVERY);
+        let topology = topology.filter(|topology| known.is_none_or(|(known, _)| known != topology));
+        let live = Live {
+            version: WIRE_VERSION,
+            boot: self.boot.clone(),
+            sent_us,
+            status,
+            spool: self.figures(),
+            map: map.map(bounded_map),
+            topology: topology.map(Box::new),
+        };
         match uplink.live(&bundle::pack(&live)?) {
             Ok(()) => {
                 self.backoff.succeeded();
+                if let Some(topology) = live.topology {
+                    self.told = Some((*topology, now));
+                }
                 Ok(None)
             }
             // That keeps no bundle back.
@@ -452,6 +422,16 @@ fn bounded(mut status: StatusView) -> StatusView {
             .push(format!("{more} more jobs are not told to the hub: it is told of {LIVE_JOBS_MAX}"));
     }
     status
+}
+
+/// The map without what the status has as well, and with a bounded number of sets.
+fn bounded_map(mut map: MapView) -> MapView {
+    map.sets.truncate(LIVE_JOBS_MAX);
+    map.sets.iter_mut().for_each(|set| set.pids.clear());
+    map.set_asides.truncate(SETS_MAX);
+    map.chunks.truncate(SETS_MAX);
+    map.resources.truncate(SETS_MAX);
+    map
 }
 
 /// Parts on their way into the spool.

@@ -20,6 +20,9 @@ pub struct Settings {
     pub authority: Option<String>,
     /// What the hub calls the holder of the token.
     pub name: String,
+    /// The hub's own key when the host joined, in hexadecimal: by it the hub signs what it learned. Of a reader none.
+    #[serde(default)]
+    pub hub_key: Option<String>,
 }
 
 impl std::fmt::Debug for Settings {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A PU as the kernel numbers it: what cpu lists and cpuset files hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct PuOs(pub u32);
 
 /// A PU by its place in the topology, socket by socket, core by core: what placement walks.

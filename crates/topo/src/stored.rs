@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::cpuset::CpuSet;
+use crate::cpuset::{CpuSet, PU_OS_MAX};
+use crate::index::PuOs;
 use crate::topology::{NumaNode, Pu, Topology, TopologyError};
 
 impl Serialize for CpuSet {
@@ -14,6 +15,16 @@ impl Serialize for CpuSet {
 impl<'de> Deserialize<'de> for CpuSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for PuOs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Sets hold no others: a number from elsewhere would end the process that puts it into one.
+        match u32::deserialize(deserializer)? {
+            number @ 0..=PU_OS_MAX => Ok(Self(number)),
+            number => Err(serde::de::Error::custom(format!("PU {number} is above {PU_OS_MAX}"))),
+        }
     }
 }
 
@@ -60,6 +71,15 @@ mod tests {
         let set: CpuSet = "0-3,8".parse().expect("a set");
         assert_eq!(serde_json::to_string(&set).expect("it can be stored"), "\"0-3,8\"");
         assert!(serde_json::from_str::<CpuSet>("\"0-4294967295\"").is_err());
+    }
+
+    #[test]
+    fn a_pu_whose_number_no_set_holds_is_refused() {
+        let text = serde_json::to_string(&machine("pack:1 core:2 pu:1")).expect("it can be stored");
+        let far = text.replacen("\"os\":1", "\"os\":65536", 1);
+        assert_ne!(far, text);
+        assert!(serde_json::from_str::<Topology>(&far).is_err());
+        assert!(serde_json::from_str::<PuOs>("65535").is_ok());
     }
 
     #[test]

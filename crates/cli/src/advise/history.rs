@@ -110,19 +110,24 @@ pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Fa
         all: args.all || args.user.as_ref().is_some_and(|user| !is_own(user)),
         pieces: true,
     };
-    let wanted = |report: &ReportView| {
-        let is = |asked: &Option<String>, own: Option<&str>| asked.is_none() || asked.as_deref() == own;
-        is(&args.name, Some(&report.name))
-            && is(&args.user, Some(&report.user))
-            && is(&args.project, report.project.as_deref())
-    };
     let mut runs = Vec::new();
     show::each(client, &request, |report| {
-        runs.extend(Some(&report).filter(|report| wanted(report)).and_then(Run::of));
+        runs.extend(runs_of(std::slice::from_ref(&report), args));
         Ok(())
     })?;
     sampled(client, &mut runs)?;
     Ok(runs)
+}
+
+/// The runs that `args` asks for, of those that are told of. How many cores they ever kept busy is not looked at.
+pub(super) fn runs_of(reports: &[ReportView], args: &OfClasses) -> Vec<Run> {
+    let is = |asked: &Option<String>, own: Option<&str>| asked.is_none() || asked.as_deref() == own;
+    let wanted = |report: &&ReportView| {
+        is(&args.name, Some(&report.name))
+            && is(&args.user, Some(&report.user))
+            && is(&args.project, report.project.as_deref())
+    };
+    reports.iter().filter(wanted).filter_map(Run::of).collect()
 }
 
 /// Whether this is the name of the user who asks.

@@ -21,10 +21,10 @@ use pinfold_client::Failure;
 /// Which hosts, other than this one.
 #[derive(Debug, Args)]
 pub(crate) struct Elsewhere {
-    /// Ask about this host, through the hub (status, report, why, top, plot, export)
+    /// Ask about this host, through the hub (status, report, why, map, top, plot, advise, export)
     #[arg(id = "hub_host", long = "host", value_name = "NAME", conflicts_with = "all_hosts")]
     pub(super) host: Option<String>,
-    /// Ask about all hosts of the hub (status, report, plot, export)
+    /// Ask about all hosts of the hub (status, report, map, plot, advise, export)
     #[arg(long)]
     all_hosts: bool,
 }
@@ -60,7 +60,7 @@ fn is_meant(named: &JobRef, job: &JobView) -> bool {
 }
 
 /// A value as it stands in an address.
-fn encoded(value: &str) -> String {
+pub(super) fn encoded(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     value
         .bytes()
@@ -80,10 +80,22 @@ pub(super) struct Host {
 }
 
 #[derive(Debug, Deserialize)]
-struct HostOf {
-    host: String,
+pub(super) struct HostOf {
+    pub(super) host: String,
     here: bool,
     seen_s: Option<f64>,
+}
+
+impl HostOf {
+    /// Says so if the hub does not hear it now.
+    pub(super) fn say_if_away(&self) {
+        if self.here {
+            return;
+        }
+        let seen = self.seen_s.map(report::date_utc);
+        let since = seen.map_or("not heard yet".to_owned(), |seen| format!("last heard at {seen}"));
+        say(&format!("{} is away: {since}", report::plain(&self.host)));
+    }
 }
 
 /// How the hosts that are meant are.
@@ -100,11 +112,7 @@ pub(crate) fn status(dial: &Dial, which: &Elsewhere, args: &StatusArgs) -> Resul
         return Err(Failure::new(ExitCode::Usage, text));
     }
     for host in hosts(&mut hub(dial)?, which)? {
-        let seen = host.of.seen_s.map(report::date_utc);
-        if !host.of.here {
-            let since = seen.map_or("not heard yet".to_owned(), |seen| format!("last heard at {seen}"));
-            say(&format!("{} is away: {since}", host.of.host));
-        }
+        host.of.say_if_away();
         let Some(mut view) = host.status else { continue };
         if !args.jobs.is_empty() {
             view.jobs.retain(|job| args.jobs.iter().any(|name| is_meant(name, job)));

@@ -1,4 +1,4 @@
-//! `pinfold --host NAME top|plot|export`: the same screens, pictures and tables, of what the hub tells. Absent here: how it is
+//! `pinfold --host NAME map|top|plot|advise|export`: the same screens, pictures and tables, of what the hub tells. Absent here: how it is
 //! asked ([`super::ask`]).
 
 use pinfold_hubwire::bundle::HostReport;
@@ -6,9 +6,15 @@ use pinfold_profile::export;
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{MapView, ReportView, StatusView};
 use pinfold_proto::wire::Verb;
+use pinfold_topo::Topology;
+use serde::Deserialize;
 
-use super::ask::{Elsewhere, Wanted, hosts};
+use super::ask::{Elsewhere, HostOf, Wanted, encoded, hosts};
 use super::identity::{Hub, hub};
+use super::of_hub;
+use crate::advise::{AdviseArgs, advise_elsewhere};
+use crate::map::{MapArgs, show};
+use crate::print::{print_text, say};
 use crate::show::{ExportArgs, ExportWhat, PlotArgs, Written, drawings, show_drawings};
 use crate::top::{Told, TopArgs, watch};
 use pinfold_client::Dial;
@@ -66,6 +72,57 @@ pub(crate) fn top(dial: &Dial, which: &Elsewhere, args: &TopArgs) -> Result<(), 
     watch(Box::new(Far { hub: hub(dial)?, which }), args)
 }
 
+#[derive(Debug, Deserialize)]
+struct Hosts {
+    hosts: Vec<HostOf>,
+}
+
+/// The cores of a host, as the hub tells of them.
+#[derive(Debug, Deserialize)]
+struct Mapped {
+    of: HostOf,
+    map: Option<MapView>,
+    topology: Option<Topology>,
+}
+
+/// `pinfold --host NAME map`.
+pub(crate) fn map(dial: &Dial, which: &Elsewhere, args: &MapArgs) -> Result<(), Failure> {
+    if args.from.is_some() {
+        return Err(wrong("map --from is about a machine without jobs: leave --host and --all-hosts out"));
+    }
+    if which.host.is_none() && args.output.is_some() {
+        return Err(wrong("a picture is of one host: --host NAME; without -o all hosts are printed"));
+    }
+    let mut hub = hub(dial)?;
+    let names = match &which.host {
+        Some(name) => vec![name.clone()],
+        None => {
+            let known: Hosts = hub.get("/api/v1/hosts").map_err(of_hub)?;
+            known.hosts.into_iter().map(|host| host.host).collect()
+        }
+    };
+    for name in &names {
+        let told: Mapped = hub.get(&format!("/api/v1/map?host={}", encoded(name))).map_err(of_hub)?;
+        told.of.say_if_away();
+        match (&told.map, &told.topology) {
+            (Some(view), Some(topology)) => show(view, topology, args)?,
+            // Beside others it is no failure.
+            _ if which.host.is_none() => say(&format!("{name} has told the hub nothing of its cores")),
+            _ => {
+                let text = format!(
+                    "{name} has told the hub nothing of its cores: its pusher or daemon is of an \
+                                    earlier version, or has not told yet"
+                );
+                return Err(Failure::new(ExitCode::Failed, text));
+            }
+        }
+        if which.host.is_none() && !args.json {
+            print_text(|out| writeln!(out))?;
+        }
+    }
+    Ok(())
+}
+
 /// `pinfold --host NAME plot`.
 pub(crate) fn plot(dial: &Dial, which: &Elsewhere, args: &PlotArgs) -> Result<(), Failure> {
     if args.which.host {
@@ -87,6 +144,17 @@ pub(crate) fn plot(dial: &Dial, which: &Elsewhere, args: &PlotArgs) -> Result<()
         ..found.report
     });
     show_drawings(&drawings(reports.collect(), class, args.each)?, args)
+}
+
+/// `pinfold --host NAME advise`: classes are a user's still, over all the hosts that are meant.
+pub(crate) fn advise(dial: &Dial, which: &Elsewhere, args: &AdviseArgs) -> Result<(), Failure> {
+    let since = format!("@{}", args.of_elsewhere()? / 1_000_000);
+    let wanted = Wanted { jobs: &[], last: None, since: Some(&since), series: false };
+    let found = wanted.ask(&mut hub(dial)?, which)?;
+    let mut reports: Vec<ReportView> = found.into_iter().map(|found| found.report).collect();
+    // As they were submitted, on whichever host.
+    reports.sort_by(|a, b| a.submitted_s.total_cmp(&b.submitted_s));
+    advise_elsewhere(&reports, args)
 }
 
 /// `pinfold --host NAME export`: with a column `host` in front.

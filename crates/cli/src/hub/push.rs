@@ -16,6 +16,7 @@ use pinfold_profile::report::{date_utc, plain, size};
 use pinfold_proto::ExitCode;
 use serde::{Deserialize, Serialize};
 
+use super::learned::Learned;
 use super::{JOINED, of_settings, push_dir, source};
 use crate::print::{print_json, print_text, say};
 use pinfold_client::Dial;
@@ -72,8 +73,15 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
     let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &boot());
     let pusher = pusher.map_err(|error| Failure::doing("the pusher", &error))?;
     let client = first.courier();
-    let mut round =
-        Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now(), known: None };
+    let mut round = Round {
+        pusher,
+        client,
+        settings: first,
+        said: Said::default(),
+        begun: Instant::now(),
+        known: None,
+        learned: Learned::default(),
+    };
     let mut daemon = source::Daemon::new(dial);
     loop {
         round.go(&mut daemon, &dir)?;
@@ -87,7 +95,9 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
             None => return Ok(()),
             Some(now) if now != round.settings => {
                 round.client = now.courier();
+                round.pusher.meet();
                 round.known = None;
+                round.learned = Learned::default();
                 round.settings = now;
             }
             Some(_) => {}
@@ -104,6 +114,8 @@ struct Round {
     begun: Instant,
     /// The daemon's instance whose key the hub knows.
     known: Option<String>,
+    /// What the hub learned from other hosts, on its way to the daemon.
+    learned: Learned,
 }
 
 impl Round {
@@ -126,6 +138,9 @@ impl Round {
         let asked = self.pusher.may_send(now);
         if asked {
             self.make_known(daemon);
+            if let Some(words) = self.learned.pull(daemon, &mut self.client, now) {
+                say(&plain(&words));
+            }
         }
         let sent = self.pusher.send(&mut self.client, now, chance(now_us)).map_err(failed)?;
         self.said.sent += sent.new + sent.known;
@@ -244,6 +259,8 @@ struct HubStatus {
     url: Option<String>,
     /// What the hub calls this host.
     name: Option<String>,
+    /// The hub's own key, by which `learning.from_hub` names it.
+    hub_key: Option<String>,
     /// Whether a pusher runs.
     running: bool,
     /// When the hub last took something, in Unix seconds.
@@ -264,9 +281,10 @@ pub(super) fn status(json: bool) -> Result<(), Failure> {
     let said = said.filter(|_| joined.is_some()).unwrap_or_default();
     let running = joined.is_some() && alone(&dir)?.is_none();
     let spool = if joined.is_some() && !running { waiting(&dir)? } else { said.spool };
+    let hub_key = joined.as_ref().and_then(|joined| joined.hub_key.clone());
     let (url, name) = joined.map(|joined| (joined.url, joined.name)).unzip();
     let Said { reached_s, failed, trouble, .. } = said;
-    let view = HubStatus { version: 1, url, name, running, reached_s, failed, trouble, spool };
+    let view = HubStatus { version: 1, url, name, hub_key, running, reached_s, failed, trouble, spool };
     if json {
         return print_json(&view);
     }
@@ -278,6 +296,9 @@ fn write(view: &HubStatus, out: &mut dyn io::Write) -> io::Result<()> {
         return writeln!(out, "this host has joined no hub");
     };
     writeln!(out, "this host is {} to {}", plain(name), plain(url))?;
+    if let Some(key) = &view.hub_key {
+        writeln!(out, "the hub's key is {}", plain(key))?;
+    }
     match (view.running, view.reached_s) {
         (false, _) => writeln!(out, "no pusher runs: `pinfold hub push` is one, and docs/hub.md has a unit")?,
         (true, None) => writeln!(out, "the pusher runs, and has not reached the hub yet")?,

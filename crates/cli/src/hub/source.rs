@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::Act;
-use pinfold_hubwire::push::{Found, Look, Source, SourceError};
+use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
 use pinfold_proto::ExitCode;
+use pinfold_proto::learned::Signed;
 use pinfold_proto::view::{ReportView, StatusView};
 use pinfold_proto::voucher::{JOIN, Voucher};
 use pinfold_proto::wire::{Piece, Reply, Request, Select};
+use pinfold_sys::discover;
+use pinfold_topo::Topology;
 
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial, unexpected};
@@ -23,12 +26,14 @@ const NAMED_MAX: u64 = 500;
 pub(super) struct Daemon<'a> {
     dial: &'a Dial,
     client: Option<Client>,
+    /// The machine as it was read, and the PUs for jobs then: as long as those stay, it is as it was.
+    topology: Option<(String, Topology)>,
 }
 
 impl<'a> Daemon<'a> {
     /// The daemon that is meant, not asked yet.
     pub(super) fn new(dial: &'a Dial) -> Self {
-        Self { dial, client: None }
+        Self { dial, client: None, topology: None }
     }
 
     /// The jobs that are open and those above `seen`; `None`: they are too many to be named.
@@ -45,6 +50,25 @@ impl<'a> Daemon<'a> {
             names.extend(new.into_iter().filter(|&job| job > seen));
         }
         Ok(Some(names.into_iter().collect()))
+    }
+
+    /// The key of the hub from which the daemon takes what was learned elsewhere; `None`: it takes nothing.
+    pub(super) fn learns_from(&mut self) -> Result<Option<String>, Failure> {
+        let values = self.with(|client| match client.ask(&Request::ConfigGet)? {
+            Reply::Config(values) => Ok(values),
+            other => Err(unexpected(&other)),
+        })?;
+        let found = values.into_iter().find(|value| value.key == "learning.from_hub");
+        let key = found.map(|found| found.value.trim_matches('"').to_owned());
+        Ok(key.filter(|key| !key.is_empty()))
+    }
+
+    /// Hands over what a hub learned.
+    pub(super) fn learn(&mut self, signed: &Signed) -> Result<(), Failure> {
+        self.with(|client| match client.ask(&Request::Learn { signed: signed.clone() })? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        })
     }
 
     /// The daemon's word by which a hub knows its key.
@@ -112,6 +136,21 @@ pub(super) fn check_operator(dial: &Dial) -> Result<(), Failure> {
     })
 }
 
+impl Daemon<'_> {
+    /// How the cores lie, of which jobs may use these PUs.
+    fn topology(&mut self, cpus: &str) -> Result<Topology, Failure> {
+        if let Some((of, topology)) = &self.topology
+            && of == cpus
+        {
+            return Ok(topology.clone());
+        }
+        let topology = discover::host_within(&cpus.parse().unwrap_or_default())
+            .map_err(|error| Failure::doing("failed to read the topology", &error))?;
+        self.topology = Some((cpus.to_owned(), topology.clone()));
+        Ok(topology)
+    }
+}
+
 impl Source for Daemon<'_> {
     fn origin(&mut self) -> Result<String, SourceError> {
         self.with(|client| Ok(client.welcome.instance.clone())).map_err(lost)
@@ -154,6 +193,16 @@ impl Source for Daemon<'_> {
                 Ok(found)
             }
         }
+    }
+
+    fn machine(&mut self) -> Result<Option<Machine>, SourceError> {
+        let map = self.with(|client| match client.ask(&Request::Map)? {
+            Reply::Map(map) => Ok(map),
+            other => Err(unexpected(&other)),
+        });
+        let map = map.map_err(lost)?;
+        let topology = self.topology(&map.cpus).map_err(lost)?;
+        Ok(Some(Machine { map, topology }))
     }
 
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {

@@ -14,7 +14,7 @@ use crate::process::Done;
 use crate::users::shared;
 use crate::wait::eventually;
 
-each_kind!(jobs_are_told_once, what_cannot_be_is_said);
+each_kind!(jobs_are_told_once, what_cannot_be_is_said, estimates_come_from_other_hosts);
 
 /// A hub's program, serving; killed when it is dropped.
 struct Hub {
@@ -36,9 +36,17 @@ fn program() -> PathBuf {
 impl Hub {
     /// Serves a database in this directory.
     fn serve(dir: &Path, listen: &str) -> Self {
+        Self::serve_with(dir, listen, "")
+    }
+
+    /// The same with this configuration.
+    fn serve_with(dir: &Path, listen: &str, config: &str) -> Self {
         let database = format!("sqlite:{}", dir.join("hub.db").display());
+        let file = dir.join("hub.toml");
+        std::fs::write(&file, config).expect("a configuration");
         let mut command = Command::new(program());
-        command.args(["serve", "--database", &database, "--listen", listen]).stderr(Stdio::piped());
+        command.args(["serve", "--database", &database, "--listen", listen, "--config"]).arg(file);
+        command.stderr(Stdio::piped());
         let mut child = command.spawn().expect("the hub starts");
         let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut line = String::new();
@@ -121,6 +129,7 @@ fn jobs_are_told_once(kind: Kind) {
 
     // Screens, pictures and tables of elsewhere.
     assert!(good(&pinfold(&host, "--host alpha top --once")).contains("alpha"));
+    maps_are_as_on_the_host(&host, running);
     let now = good(&pinfold(&host, "--host alpha top --json"));
     assert_eq!(serde_json::from_str::<StatusView>(&now).expect("a status").host, "alpha");
     assert!(!good(&pinfold(&host, &format!("--host alpha plot {}", told[0].job))).is_empty());
@@ -149,6 +158,25 @@ fn jobs_are_told_once(kind: Kind) {
     });
 }
 
+/// Which core belongs to what, told by the hub and by the host itself; this job runs.
+fn maps_are_as_on_the_host(host: &Host, running: u64) {
+    let map = good(&pinfold(host, "--host alpha map"));
+    assert!(map.starts_with("alpha: ") && map.contains(&format!("job {running} ")), "{map}");
+    let json = |arguments: &str| -> serde_json::Value {
+        serde_json::from_str(&good(&pinfold(host, arguments))).expect("one object")
+    };
+    let (there, here) = (json("--all-hosts map --json"), json("map --json"));
+    assert_eq!((&there["host"], &there["pu"]), (&"alpha".into(), &here["pu"]));
+    // Its processes come and go.
+    let of = |map: &serde_json::Value| {
+        let set = &map["sets"][0];
+        let has_some = set["pids"].as_array().is_some_and(|pids| !pids.is_empty());
+        (set["job"].clone(), set["cpus"].clone(), set["name"].clone(), has_some)
+    };
+    assert_eq!(of(&there), of(&here));
+    assert!(good(&pinfold(host, "--host alpha map -o map.svg && cat map.svg")).contains("<svg"));
+}
+
 fn what_cannot_be_is_said(kind: Kind) {
     let host = Host::new(kind);
     let dir = tempfile::tempdir().expect("a directory for the hub");
@@ -164,8 +192,10 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("hub push", ExitCode::Failed, "has joined no hub");
     check("hub leave", ExitCode::Failed, "has joined no hub");
     check("--host alpha status", ExitCode::Usage, "hub reader URL");
-    check("--host alpha cancel 1", ExitCode::Usage, "status, report, why, top");
+    check("--host alpha cancel 1", ExitCode::Usage, "status, report, why, map, top");
     check("--all-hosts top", ExitCode::Usage, "top is of one host");
+    check("--host alpha map --from synthetic:1", ExitCode::Usage, "without jobs");
+    check("--all-hosts map -o map.svg", ExitCode::Usage, "a picture is of one host");
     check("--host alpha top --at 2h", ExitCode::Usage, "for this host");
     check("--host alpha plot --host", ExitCode::Usage, "for this host");
     check("--host alpha export --last 1 --what files", ExitCode::Usage, "--what samples");
@@ -177,6 +207,62 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("--host alpha status", ExitCode::Failed, "no host alpha");
     check("--all-hosts why 1", ExitCode::Usage, "--host NAME");
     assert!(good(&pinfold(&host, "hub status")).contains("has joined no hub"));
+}
+
+fn estimates_come_from_other_hosts(kind: Kind) {
+    const LEARNING: &str = "learning = \"users\"\ntrusted_hosts = [\"*\"]\n";
+    let (here, there) = (Host::new(kind), Host::with(kind, &["profile.interval=50ms"]));
+    let dir = tempfile::tempdir().expect("a directory for the hub");
+    let mut hub = Hub::serve(dir.path(), "127.0.0.1:0");
+    let address = hub.url.trim_start_matches("http://").to_owned();
+    let tokens = [hub.token("--host", "alpha"), hub.token("--host", "beta")];
+    for _ in 0..4 {
+        let job = there.submit(&["--name", "cls"], "true hold; sleep 0.3");
+        there.until(job, JobState::Exited);
+    }
+    good(&pinfold(&there, &format!("hub join {} --token {} --no-start", hub.url, tokens[0])));
+    good(&pinfold(&there, "hub push --once"));
+    // What is told of it by the hub is advised on for all hosts.
+    let reader = hub.token("--reader", "ops");
+    good(&pinfold(&here, &format!("hub reader {} --token {reader}", hub.url)));
+    let advice = good(&pinfold(&here, "--all-hosts advise --json"));
+    let advice: serde_json::Value = serde_json::from_str(&advice).expect("one object");
+    assert_eq!((&advice["classes"][0]["class"], &advice["classes"][0]["jobs"]), (&"cls".into(), &4.into()));
+    let table = "--host alpha advise --since 1d --format slurm --apply fill --to tables";
+    good(&pinfold(&here, table));
+    assert!(here.work("tables").join("job_submit.lua").is_file(), "the table for the manager is there");
+    // The hub makes its table when it starts, and every hour.
+    drop(hub);
+    hub = Hub::serve_with(dir.path(), &address, LEARNING);
+    let joined = pinfold(&here, &format!("hub join {} --token {} --no-start", hub.url, tokens[1]));
+    assert_eq!(joined.code, Some(0), "{joined:?}");
+    let change = joined.err.lines().find_map(|line| line.split("config set ").nth(1)).expect("the hub's key");
+    let expected = || -> Option<String> {
+        let job = here.submit(&["--hold", "--name", "cls"], "true hold; sleep 0.3");
+        let why = good(&here.pinfold(["why", &job.to_string(), "--json"]));
+        let why: serde_json::Value = serde_json::from_str(&why).expect("one object");
+        let numbers = why["numbers"].as_array().expect("a list");
+        let found = numbers.iter().find(|number| number["name"] == "runs of its class on other hosts");
+        good(&here.pinfold(["cancel", &job.to_string()]));
+        found.map(|found| found.to_string())
+    };
+    good(&pinfold(&here, "hub push --once"));
+    assert_eq!(expected(), None, "it is off");
+    good(&here.pinfold(["config", "set", change]));
+    let mut told = None;
+    eventually("the hub's table is taken", || {
+        good(&pinfold(&here, "hub push --once"));
+        told = expected();
+        if told.is_some() { Ok(()) } else { Err("not yet".to_owned()) }
+    });
+    let told = told.expect("it is told");
+    assert!(told.contains("4 on 1 host, by table ") && told.contains(&hub.url), "{told}");
+    // With a key of another hub nothing is taken, and that is said.
+    let other = format!("learning.from_hub={}", "0".repeat(64));
+    good(&here.pinfold(["config", "set", &other]));
+    let refused = pinfold(&here, "hub push --once");
+    assert!(refused.err.contains("its signature is not of the key"), "{refused:?}");
+    assert_eq!(expected(), None);
 }
 
 /// `pinfold` as nobody, with the hub's address that root keeps for all.

@@ -149,7 +149,7 @@ fn of_question(request: &Request, load: Load) -> usize {
         Request::Lengths { commands } => commands.len(),
         Request::Named { names } => each_job + names.len().saturating_mul(NAME_READ),
         Request::Starts => each_job + FILES_READ,
-        Request::Doctor | Request::Audit { .. } => FILES_READ,
+        Request::Doctor | Request::Audit { .. } | Request::Learn { .. } => FILES_READ,
         Request::Adopt { .. } => load.processes / 4,
         Request::SetAside(_) | Request::SetRemove { .. } | Request::ConfigSet { .. } | Request::Map => {
             each_job
@@ -176,6 +176,7 @@ pub(crate) fn refusal(request: &Request) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use pinfold_proto::JobSpec;
+    use pinfold_proto::learned::Signed;
     use pinfold_proto::wire::{Adoptee, REQUEST_MAX_BYTES, SetAside, Verb};
 
     use super::*;
@@ -228,6 +229,7 @@ mod tests {
             (Request::ConfigSet { changes: Vec::new() }, 12_629),
             (Request::Control { job: 1, verb: Verb::Hold }, 129),
             (Request::Map, 12_629),
+            (Request::Learn { signed: Signed { table: String::new(), signature: String::new() } }, 641),
         ];
         for (request, most) in worst {
             assert_eq!(refusal(&request), None);

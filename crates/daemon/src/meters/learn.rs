@@ -7,15 +7,17 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pinfold_policy::claims::{Claims, Peak};
+use pinfold_policy::claims::{Claims, Peak, of_elsewhere};
 use pinfold_policy::lengths::{Lengths, Likeness};
 use pinfold_policy::{Event as SchedulerEvent, JobId, Kind, Lay, Ran, Shape};
 use pinfold_proto::config::Learn;
+use pinfold_proto::learned::program;
 use pinfold_proto::row::{self, JobRow};
 use pinfold_proto::{JobPlace, JobSpec};
 use pinfold_sys::peer::Peer;
 
 use crate::core::{Ctx, Outbox};
+use crate::meters::elsewhere::Elsewhere;
 
 /// Jobs of earlier lives that are looked at: some tens of milliseconds' worth of reading.
 const HISTORY: u32 = 5_000;
@@ -76,34 +78,6 @@ fn measured_then(row: &JobRow) -> Option<u64> {
 fn saw_end(row: &JobRow, now_us: u64) -> bool {
     let (Some(started_us), Some(ended_us)) = (row.started_us, row.ended_us) else { return false };
     now_us.saturating_sub(ended_us) <= ended_us.saturating_sub(started_us) / END_PART
-}
-
-/// Programs that run what they are told to: what they will need is told by that, not by them.
-const INTERPRETERS: [&str; 16] = [
-    "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "perl", "ruby", "php", "node", "lua", "julia",
-    "Rscript", "tclsh", "java",
-];
-
-/// The program of a command: its first word, or the script of an interpreter; of a line for a shell that of the line.
-fn program(command: &[String]) -> Option<&str> {
-    let first = command.first()?;
-    let shell = matches!(first.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh" | "ksh"));
-    Some(match command {
-        [_, option, line, ..] if shell && option == "-c" => {
-            let words = line.split_ascii_whitespace().skip_while(|word| word.contains('='));
-            of_words(words).unwrap_or(line)
-        }
-        _ => of_words(command.iter().map(String::as_str)).unwrap_or(first),
-    })
-}
-
-fn of_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let first = words.next()?;
-    let name = first.rsplit('/').next().unwrap_or(first);
-    // `python3.11` is one, too.
-    let name = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
-    let script = || words.find(|word| !word.starts_with('-'));
-    INTERPRETERS.contains(&name).then(script).flatten().or(Some(first))
 }
 
 /// The user's jobs with this very command, and those with its program. One user's jobs say nothing to another.
@@ -207,6 +181,31 @@ impl Learned {
             }
             Err(error) => tracing::warn!(%error, "nothing is learned from earlier jobs"),
         }
+    }
+
+    /// Has the scheduler expect of a job what its like held on other hosts, if none of them is known here; before the job
+    /// itself is told of.
+    pub(crate) fn learn_from_elsewhere(
+        &self,
+        ctx: &Ctx,
+        out: &mut Outbox,
+        elsewhere: &Elsewhere,
+        row: &JobRow,
+    ) {
+        let Some(kind) = kind_of(ctx, row.uid, &row.spec) else { return };
+        if self.claims.runs_of(kind).0 > 0 {
+            return;
+        }
+        if let Some(found) = elsewhere.find(&ctx.configured.config, &row.user, &row.spec) {
+            out.step(SchedulerEvent::Learned(kind, of_elsewhere(found.prior, there_bytes(ctx))));
+        }
+    }
+
+    /// Where what is expected of a job comes from, if that is other hosts, in words.
+    pub(crate) fn source_elsewhere(&self, ctx: &Ctx, elsewhere: &Elsewhere, row: &JobRow) -> Option<String> {
+        let known = kind_of(ctx, row.uid, &row.spec).is_some_and(|kind| self.claims.runs_of(kind).0 > 0);
+        let found = elsewhere.find(&ctx.configured.config, &row.user, &row.spec).filter(|_| !known)?;
+        Some(found.words)
     }
 
     /// Which runs of its class count for what a job is expected to need, in words: `7: jobs 3, 4, 5, 6, 8 and 2 before`;

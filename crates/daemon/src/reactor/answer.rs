@@ -338,6 +338,9 @@ impl Daemon {
         let by_site = self.ctx.configured.config.memory_learn == pinfold_proto::config::Learn::Site;
         let runs = self.meters.learned.runs_of_class(&self.ctx, row).filter(|_| is_live && !by_site);
         numbers.extend(runs.map(|value| NumberView::words("runs of its class that ended", value)));
+        let elsewhere = self.meters.learned.source_elsewhere(&self.ctx, &self.meters.elsewhere, row);
+        let elsewhere = elsewhere.filter(|_| is_live);
+        numbers.extend(elsewhere.map(|value| NumberView::words("runs of its class on other hosts", value)));
         if let Some(words) = self.host.isolated.words(job) {
             numbers.push(NumberView::words("isolation", words.to_owned()));
         }

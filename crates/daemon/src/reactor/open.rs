@@ -55,7 +55,8 @@ impl Daemon {
         let durable = Durable::new(journal.log()).context("failed to make a pair of sockets")?;
         let outbox = Outbox::new(journal, durable);
         let host = Host::new(state, guard, host_processes)?;
-        let meters = Meters::new(&configured.config, &containers).context("failed to start the pager")?;
+        let meters = Meters::new(state.path(), &configured.config, &containers)
+            .context("failed to start the pager")?;
         let surroundings = Surroundings::open(state, &facts)?;
         let starts = Starts::open(state.path());
         Ok(Self {

@@ -1,6 +1,7 @@
 //! What operators ask of the host as a whole: the configuration as a file, draining, and who changed what.
 
 use pinfold_proto::config::Config;
+use pinfold_proto::learned::Signed;
 use pinfold_proto::view::SetKind;
 use pinfold_proto::wire::{ErrorCode, Reply, SetAside};
 use pinfold_sys::peer::{self, Peer};
@@ -39,6 +40,13 @@ impl Daemon {
         self.outbox.then(Next::SetsChanged);
         self.outbox.then(Next::Isolate);
         Ok(Reply::Done)
+    }
+
+    /// What a hub learned from other hosts.
+    pub(super) fn learn_elsewhere(&mut self, user: Peer, signed: &Signed) -> Result<Reply, Refusal> {
+        rights::operators_only(&self.ctx, user, "what is learned from other hosts")?;
+        let now_us = self.ctx.clock.now_us();
+        self.meters.elsewhere.take(&self.ctx.configured.config, signed, now_us).map(|()| Reply::Done)
     }
 
     /// Notes who changed what. It is on disk before an effect of this turn, if it concerns others.

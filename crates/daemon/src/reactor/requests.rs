@@ -171,6 +171,7 @@ impl Daemon {
             Request::Audit { verify } => self.audited(user, verify),
             Request::SetRemove { name } => self.remove_set(user, &name),
             Request::Drain { on } => self.drain(user, on),
+            Request::Learn { signed } => self.learn_elsewhere(user, &signed),
             Request::Squeeze { job, bytes } => self.squeeze(user, JobId(job), bytes),
             question => self.answer(user, question),
         }

@@ -64,6 +64,8 @@ impl Daemon {
                 return self.outbox.reply(id, Reply::Refused { ticket, job: None, reason, code });
             }
         };
+        let elsewhere = &self.meters.elsewhere;
+        self.meters.learned.learn_from_elsewhere(&self.ctx, &mut self.outbox, elsewhere, &row);
         let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
         request.gated = gated;
         let mut live = Box::new(JobRecord::new(row, false));

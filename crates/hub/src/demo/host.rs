@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::Act;
-use pinfold_hubwire::push::{Found, Look, Source, SourceError};
-use pinfold_proto::JobState;
-use pinfold_proto::view::{JobView, PointView, ReportView, StatusView};
+use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
+use pinfold_proto::view::{JobView, MapView, PointView, ReportView, SetView, StatusView};
+use pinfold_proto::{JobClass, JobState};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
@@ -139,6 +139,9 @@ struct Planned {
     frozen: Option<(f64, f64)>,
 }
 
+/// How the cores of a simulated host lie.
+const SHAPE: &str = "pack:2 numa:1 l3:2 core:8 pu:1";
+
 /// A simulated host.
 #[derive(Debug)]
 pub struct SimulatedHost {
@@ -221,6 +224,12 @@ impl Planned {
     /// Whether it is frozen at this part of its life.
     fn is_frozen(&self, at: f64) -> bool {
         self.frozen.is_some_and(|(from, to)| (from..to).contains(&at))
+    }
+
+    /// Whether it runs at this moment, on cores.
+    fn runs(&self, now_s: f64) -> bool {
+        let at = (now_s - self.started_s) / (self.ended_s - self.started_s);
+        (0.0..1.0).contains(&at) && !self.is_frozen(at)
     }
 
     /// How much of its peak it holds at this part of its life.
@@ -402,6 +411,44 @@ impl Source for SimulatedHost {
             submitted_us: pinfold_hubwire::bundle::microseconds(planned.submitted_s),
         };
         Ok(new.map(found).collect())
+    }
+
+    fn machine(&mut self) -> Result<Option<Machine>, SourceError> {
+        let facts =
+            pinfold_topo::synthetic::facts_of(SHAPE).map_err(|error| SourceError(error.to_string()))?;
+        let topology = facts.assemble().map_err(|error| SourceError(error.to_string()))?;
+        let now_s = pinfold_proto::view::seconds(now_us());
+        let mut free = 0;
+        let mut sets = Vec::new();
+        for planned in self.asked_for(now_s).filter(|planned| planned.runs(now_s)) {
+            let class = &CLASSES[planned.class];
+            // Beyond the last core jobs share the first ones.
+            let from = if free + class.cores > CORES { 0 } else { free };
+            let shared = from < free;
+            free = free.max(from + class.cores);
+            sets.push(SetView {
+                set: format!("job-{}", planned.job),
+                cpus: format!("{from}-{}", from + class.cores - 1),
+                cores: class.cores.into(),
+                shared,
+                job: Some(planned.job),
+                name: Some(class.name.to_owned()),
+                user: Some(class.user.to_owned()),
+                class: if shared { JobClass::Backfill } else { JobClass::Primary },
+                state: JobState::Running,
+                pids: Vec::new(),
+            });
+        }
+        let map = MapView {
+            version: pinfold_proto::view::VERSION,
+            host: self.name.clone(),
+            cpus: topology.usable().to_string(),
+            sets,
+            set_asides: Vec::new(),
+            chunks: Vec::new(),
+            resources: Vec::new(),
+        };
+        Ok(Some(Machine { map, topology }))
     }
 
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {

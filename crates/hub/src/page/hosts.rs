@@ -10,7 +10,7 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{JobView, StatusView};
 
 use super::figures::{bar, moment, percent, precise, real};
-use super::{NoView, filter, frame, person};
+use super::{NoView, filter, frame, machine, person};
 use crate::hub::{HostNow, Hub};
 use crate::store::{Access, now_us};
 
@@ -18,7 +18,7 @@ use crate::store::{Access, now_us};
 const JOBS_SHOWN: usize = 8;
 
 /// How often the view is loaded again, in seconds.
-const REFRESH_S: u32 = 5;
+pub(super) const REFRESH_S: u32 = 5;
 
 pub(super) async fn view(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Markup, NoView> {
     let session = person(&hub, &headers).await?;
@@ -36,21 +36,28 @@ pub(super) async fn view(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Res
     Ok(frame::around(&session, "/", "Hosts", Some(REFRESH_S), view))
 }
 
-fn card(host: &HostNow, access: &Access) -> Markup {
+/// A host in short.
+pub(super) fn card(host: &HostNow, access: &Access) -> Markup {
     let away = !host.here;
     html! {
         section.card.away[away] {
-            h2 { a href=(format!("/jobs?host={}", filter::encoded(&host.name))) { (host.name) } }
+            h2 { a href=(format!("/hosts/{}", filter::encoded(&host.name))) { (host.name) } }
             @match (&host.live, host.seen_us) {
                 (_, None) => p { "Not heard yet." },
                 (None, Some(seen_us)) => p { "Last heard " (ago(seen_us)) " ago; how it was is not known." },
                 (Some(live), Some(seen_us)) => {
                     @if away { p.bad { "Away: last heard " (ago(seen_us)) " ago, " (moment(i64::try_from(seen_us).unwrap_or(0))) "." } }
+                    @if live.map.is_some() {
+                        a href=(format!("/hosts/{}", filter::encoded(&host.name))) {
+                            (machine::picture(&host.name, &format!("The cores of {} and the jobs on them", host.name), true))
+                        }
+                    }
                     (state(&live.status, &host.seen_by(access).map(|seen| seen.jobs).unwrap_or_default()))
                     @for warning in live.status.warnings.iter().take(5) { p.bad { (plain(warning)) } }
                     (remarks(host))
                 }
             }
+            p.small { a href=(format!("/jobs?host={}", filter::encoded(&host.name))) { "Its jobs that are over" } }
         }
     }
 }

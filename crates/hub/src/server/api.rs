@@ -17,6 +17,8 @@ use super::auth::{self, Viewer};
 use super::problem::Problem;
 use super::vouched;
 use crate::hub::{Counters, HostNow, Hub};
+use crate::learning::{self, LearningError};
+use crate::map;
 use crate::secret;
 use crate::store::{Kind, LinkFor, ReportQuery, Store, now_us};
 
@@ -130,7 +132,35 @@ pub async fn me(State(hub): State<Arc<Hub>>, request: Request) -> Result<Json<Va
         return Ok(Json(json!({ "version": 1, "kind": viewer.kind, "name": viewer.name, "sees": sees })));
     }
     let holder = auth::any_holder(&hub, &parts.headers).await?;
-    Ok(Json(json!({ "version": 1, "kind": holder.kind.word(), "name": holder.name })))
+    // A full database keeps no host from joining.
+    let key = hub.ask(|hub| learning::public_key(&hub.store)).await?.ok();
+    Ok(Json(json!({ "version": 1, "kind": holder.kind.word(), "name": holder.name, "key": key })))
+}
+
+fn learning_failed(error: LearningError) -> Problem {
+    match error {
+        LearningError::Store(error) => error.into(),
+        error => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// Above which number.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Above {
+    #[serde(default)]
+    above: u64,
+}
+
+/// What classes of jobs held on all hosts, signed; null: the hub makes no table, or the host has it.
+pub async fn learned(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(asked): Query<Above>,
+) -> Result<Json<Value>, Problem> {
+    auth::holder(&hub, &headers, Kind::Host).await?;
+    let signed = hub.ask(move |hub| learning::current(&hub.store, asked.above)).await?;
+    Ok(Json(json!({ "version": 1, "signed": signed.map_err(learning_failed)? })))
 }
 
 /// A host in [`hosts`].
@@ -189,6 +219,28 @@ pub async fn status(
         .map(|host| json!({ "of": view(host), "status": host.seen_by(&viewer.access) }))
         .collect();
     Ok(Json(json!({ "version": 1, "hosts": status })))
+}
+
+/// Which host, which must be named.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneHost {
+    host: String,
+}
+
+/// Which core of a host belongs to what, as far as the viewer may see it, and how the cores lie.
+pub async fn map(
+    State(hub): State<Arc<Hub>>,
+    viewer: Viewer,
+    Query(which): Query<OneHost>,
+) -> Result<Json<Value>, Problem> {
+    let found = hub.ask(move |hub| {
+        let hosts = hub.hosts()?;
+        let host = hosts.iter().find(|host| host.name == which.host).ok_or_else(|| no_host(&which.host))?;
+        let (map, topology) = (map::seen_by(host, &viewer.access), hub.store.topology(host.id)?);
+        Ok::<_, Problem>(json!({ "version": 1, "of": view(host), "map": map, "topology": topology }))
+    });
+    Ok(Json(found.await??))
 }
 
 fn no_host(name: &str) -> Problem {

@@ -31,9 +31,11 @@ enum Call {
     Bundles,
     Live,
     Key,
+    Learned,
     Me,
     Hosts,
     Status,
+    Map,
     Reports,
     Why,
     Login,
@@ -67,7 +69,9 @@ const fn endpoint(
 
 const HOST: Parameter = ("host", "string", false, "The host's name, by its token.");
 
-const ENDPOINTS: [Endpoint; 11] = [
+const HOST_NAMED: Parameter = ("host", "string", true, "The host's name, by its token.");
+
+const ENDPOINTS: [Endpoint; 13] = [
     Endpoint {
         sent: "application/gzip",
         ..endpoint(
@@ -92,6 +96,16 @@ const ENDPOINTS: [Endpoint; 11] = [
             "Make the key known with which the host's daemon vouches for its users.",
         )
     },
+    Endpoint {
+        parameters: &[("above", "integer", false, "Only a table with a higher number.")],
+        ..endpoint(
+            Call::Learned,
+            "get",
+            "/api/v1/learned",
+            Whose::Host,
+            "What classes of jobs held on all hosts, as a signed table; null: the hub makes none, or it has no higher number.",
+        )
+    },
     endpoint(Call::Me, "get", "/api/v1/me", Whose::Any, "Who asks, and what may be seen."),
     endpoint(
         Call::Hosts,
@@ -108,6 +122,17 @@ const ENDPOINTS: [Endpoint; 11] = [
             "/api/v1/status",
             Whose::Viewer,
             "How hosts are now, with those of their jobs that may be seen, as `pinfold status --json` has it.",
+        )
+    },
+    Endpoint {
+        parameters: &[HOST_NAMED],
+        ..endpoint(
+            Call::Map,
+            "get",
+            "/api/v1/map",
+            Whose::Viewer,
+            "Which core of a host belongs to what, of which jobs those are told that may be seen (`map`), and how the cores \
+             lie (`topology`); null: the host tells neither.",
         )
     },
     Endpoint {
@@ -128,10 +153,7 @@ const ENDPOINTS: [Endpoint; 11] = [
         )
     },
     Endpoint {
-        parameters: &[
-            ("host", "string", true, "The host's name, by its token."),
-            ("job", "integer", true, "The job's number on its host."),
-        ],
+        parameters: &[HOST_NAMED, ("job", "integer", true, "The job's number on its host.")],
         ..endpoint(Call::Why, "get", "/api/v1/why", Whose::Viewer, "What was decided about a job, and why.")
     },
     endpoint(
@@ -151,9 +173,11 @@ impl Call {
             Self::Bundles => post(api::bundles),
             Self::Live => post(api::live),
             Self::Key => post(api::key),
+            Self::Learned => get(api::learned),
             Self::Me => get(api::me),
             Self::Hosts => get(api::hosts),
             Self::Status => get(api::status),
+            Self::Map => get(api::map),
             Self::Reports => get(api::reports),
             Self::Why => get(api::why),
             Self::Login => post(api::login),

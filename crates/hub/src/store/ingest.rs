@@ -2,8 +2,10 @@
 //! none of it. Whose rows these are the token says, never the bundle.
 
 use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
-use pinfold_proto::JobState;
 use pinfold_proto::view::ReportView;
+use pinfold_proto::{JobState, learned};
+use pinfold_topo::Topology;
+use sha2::{Digest as _, Sha256};
 
 use super::db::{Connection, DbError, values};
 use super::keep::{month_of, series_table};
@@ -66,6 +68,34 @@ impl Store {
             )
         })
         .map(drop)
+    }
+}
+
+impl Store {
+    /// Keeps how the cores of a host lie.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn set_topology(&self, host: i64, topology: &Topology) -> Result<(), StoreError> {
+        let packed = bundle::pack(topology).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let set = "UPDATE hosts SET topology = ?2 WHERE id = ?1";
+        self.write("keep how a host's cores lie", |connection| {
+            connection.execute(set, &values![host, packed])
+        })
+        .map(drop)
+    }
+
+    /// How the cores of a host lie; `None`: it did not tell.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn topology(&self, host: i64) -> Result<Option<Topology>, StoreError> {
+        let find = "SELECT topology FROM hosts WHERE id = ?1";
+        let packed = self.read("read how a host's cores lie", |connection| {
+            connection.first(find, &values![host], |row| row.get::<Option<Vec<u8>>>(0))
+        })?;
+        // One that an earlier program wrote is as good as none; the host tells it again.
+        Ok(packed.flatten().and_then(|packed| bundle::unpack(&packed, bundle::LIVE_MAX_BYTES).ok()))
     }
 }
 
@@ -133,8 +163,8 @@ fn take(
 const INSERT: &str = "INSERT INTO jobs (host, origin, job, submitted_us, started_us, ended_us, received_us, month, parts, \
     name, \"user\", project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
     memory_peak_bytes, memory_mean_bytes, swap_peak_bytes, claim_bytes, limit_bytes, io_read_bytes, io_write_bytes, \
-    samples, unused_gibh, idle_core_h) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-    ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32) ON CONFLICT DO NOTHING RETURNING id";
+    samples, unused_gibh, idle_core_h, likeness, measured_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
+    ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34) ON CONFLICT DO NOTHING RETURNING id";
 
 /// The row of a job that is new; `None`: it is there already.
 fn insert(
@@ -185,10 +215,23 @@ fn insert(
         view.samples,
         derived.unused_gibh,
         derived.idle_core_h,
+        likeness(view),
+        measured_bytes(view),
     ];
     let Some(row) = connection.first(INSERT, &figures, |row| row.get::<i64>(0))? else { return Ok(None) };
     connection.execute("INSERT INTO heads (job, head) VALUES (?1, ?2)", &values![row, packed])?;
     Ok(Some(row))
+}
+
+/// What a job has in common with those like it, as a digest: no command is kept for that.
+fn likeness(view: &ReportView) -> Option<Vec<u8>> {
+    let likeness = learned::likeness(&view.command, &view.name, view.cores)?;
+    Some(Sha256::digest(likeness).to_vec())
+}
+
+/// What a job held by the kernel's own count, where its host has that; its keeper may tell of more.
+fn measured_bytes(view: &ReportView) -> Option<u64> {
+    view.memory_peak_kernel_bytes.map(|peak| peak.saturating_add(view.swap_peak_bytes))
 }
 
 /// Figures that follow from others.

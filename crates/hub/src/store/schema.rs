@@ -99,6 +99,13 @@ ALTER TABLE sessions ADD COLUMN access TEXT NOT NULL DEFAULT '"all"';
 ALTER TABLE hosts ADD COLUMN key BLOB;
 CREATE UNIQUE INDEX hosts_key ON hosts (key);
 "#,
+    // How the host's cores lie, which it tells once. What jobs have in common with those like them, as a digest, and what
+    // their host itself measured that they held.
+    "
+ALTER TABLE hosts ADD COLUMN topology BLOB;
+ALTER TABLE jobs ADD COLUMN likeness BLOB;
+ALTER TABLE jobs ADD COLUMN measured_bytes INTEGER;
+",
 ];
 
 /// The version that this program writes.

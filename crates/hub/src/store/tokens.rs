@@ -350,6 +350,28 @@ impl Store {
         })
         .map(drop)
     }
+
+    /// Keeps a value by name unless there is one; gives the one there is.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn set_meta_once(&self, key: &str, value: &str) -> Result<String, StoreError> {
+        self.write("keep a value", |connection| {
+            let set = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO NOTHING";
+            connection.execute(set, &values![key, value])?;
+            let find = "SELECT value FROM meta WHERE key = ?1";
+            Ok(connection.first(find, &values![key], |row| row.get(0))?.unwrap_or_default())
+        })
+    }
+
+    /// Forgets a value.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn remove_meta(&self, key: &str) -> Result<(), StoreError> {
+        let remove = "DELETE FROM meta WHERE key = ?1";
+        self.write("forget a value", |connection| connection.execute(remove, &values![key])).map(drop)
+    }
 }
 
 /// Which tokens are revoked.

@@ -12,8 +12,9 @@ use pinfold_hub::server::listen;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::store::{Access, Kind, LinkFor, Store, now_us};
 use pinfold_hubwire::bundle::{self, Act, Bundle, WIRE_VERSION};
-use pinfold_hubwire::push::{Found, Look, Source, SourceError};
-use pinfold_proto::view::{PointView, ReportView, StatusView};
+use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
+use pinfold_proto::view::{MapView, PointView, ReportView, StatusView};
+use pinfold_topo::Topology;
 use serde_json::json;
 
 /// A report of a job that is over, with so many points.
@@ -60,6 +61,8 @@ pub(crate) struct MadeUp {
     pub(crate) points: u32,
     /// Jobs that are over and told in a status.
     pub(crate) told: usize,
+    /// How its cores lie; `None`: it tells of none.
+    pub(crate) machine: Option<Topology>,
 }
 
 fn status(jobs: serde_json::Value) -> StatusView {
@@ -67,6 +70,30 @@ fn status(jobs: serde_json::Value) -> StatusView {
         "version": 1, "host": "liar", "mode": "v2", "slots": { "cores": 4, "factor": 1.5, "total": 6, "used": 1 },
         "memory": { "budget_bytes": 8u64 << 30, "held_bytes": 1u64 << 30, "swap_held_bytes": 0, "pressure_full_avg10": null },
         "reading": null, "jobs": jobs,
+    }))
+    .unwrap()
+}
+
+/// A machine of eight cores in two sockets.
+pub(crate) fn machine() -> Topology {
+    pinfold_topo::synthetic::facts_of("pack:2 numa:1 core:4 pu:1").unwrap().assemble().unwrap()
+}
+
+/// Job 11 of ann on cores 0 and 1, 12 of bea on 2, 13 of cyn on 4 to 7; all three in a set of cores, with a GPU and a node.
+pub(crate) fn map() -> MapView {
+    let set = |(job, user, cpus): (u64, &str, &str)| {
+        json!({ "set": format!("job-{job}"), "cpus": cpus, "cores": 1, "shared": false, "job": job, "name": "s3cr3t",
+            "user": user, "class": "primary", "state": "running", "pids": [] })
+    };
+    let sets = [(11, "ann", "0-1"), (12, "bea", "2"), (13, "cyn", "4-7")].map(set);
+    let jobs = [11, 12, 13];
+    serde_json::from_value(json!({
+        "version": 1, "host": "liar", "cpus": "0-7", "sets": sets,
+        "set_asides": [{ "set": "db", "cpus": "0-7", "usable_cpus": "0-7", "cores": 8, "memory_bytes": null,
+            "kind": "static", "shared": false, "users": [], "owner": "root", "jobs": jobs, "made_s": 1.0, "expires_s": null }],
+        "chunks": [{ "nodes": "0", "jobs": jobs, "claimed_bytes": 1, "usable_bytes": 2 }],
+        "resources": [{ "resource": "gpu", "total": 1, "used": 1, "jobs": jobs, "devices": [{ "number": 0, "vendor": "amd",
+            "model": null, "address": "0", "numa": null, "cpus": null, "used": true, "job": 13 }] }],
     }))
     .unwrap()
 }
@@ -102,6 +129,12 @@ impl Source for MadeUp {
                 submitted_us: bundle::microseconds(report(*job, "x", 0).submitted_s),
             })
             .collect())
+    }
+
+    fn machine(&mut self) -> Result<Option<Machine>, SourceError> {
+        let mut map = map();
+        map.sets[0].pids = vec![1, 2];
+        Ok(self.machine.clone().map(|topology| Machine { map, topology }))
     }
 
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {

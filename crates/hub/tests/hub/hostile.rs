@@ -5,10 +5,11 @@ use std::net::TcpStream;
 use std::slice::from_ref as one;
 use std::time::Duration;
 
-use crate::common::{Served, bearer, bundle_of, idle, report, token};
+use crate::common::{Served, bearer, bundle_of, idle, machine, map, report, token};
 use pinfold_hub::server::api::make_link;
 use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Revoked, now_us};
 use pinfold_hubwire::bundle::{self, Live, SpoolFigures, WIRE_VERSION};
+use pinfold_proto::view::MapView;
 use serde_json::Value;
 
 const DAYS: &str = "days=3650";
@@ -24,6 +25,24 @@ fn site(max_bytes: Option<u64>) -> (tempfile::TempDir, Served, String) {
 fn push(served: &Served, host: &str, bundle: &bundle::Bundle) {
     let answer = served.request("POST", "/api/v1/bundles", &[bearer(host)], &bundle::pack(bundle).unwrap());
     assert_eq!(answer.status, 200, "{}", answer.body);
+}
+
+/// A map with figures and words that no machine has.
+fn far_map() -> MapView {
+    let mut map = map();
+    let words = "\u{1b}[2J\u{1}<script>\"]]>&\u{202e}";
+    for set in &mut map.sets {
+        (set.cpus, set.cores) = (words.to_owned(), u64::MAX);
+        (set.name, set.user) = (Some(words.to_owned()), Some(words.to_owned()));
+    }
+    map.sets[0].cpus = "0-65535".to_owned();
+    let aside = &mut map.set_asides[0];
+    (aside.set, aside.cpus, aside.cores, aside.made_s) =
+        (words.to_owned(), words.to_owned(), u64::MAX, 1e300);
+    let chunk = &mut map.chunks[0];
+    (chunk.nodes, chunk.claimed_bytes, chunk.usable_bytes) = (words.to_owned(), u64::MAX, 0);
+    (map.resources[0].resource, map.resources[0].total) = (words.to_owned(), u64::MAX);
+    map
 }
 
 fn live(served: &Served, host: &str, live: &Live) -> u16 {
@@ -64,9 +83,19 @@ fn figures_out_of_all_ranges_are_shown_and_end_nothing() {
             jobs_waiting: u64::MAX,
             ..SpoolFigures::default()
         },
+        map: Some(far_map()),
+        topology: Some(Box::new(machine())),
     };
     assert_eq!(live(&served, &host, &far), 200);
     let cookie = served.sign_in();
+    for query in ["", "?small=true", "?dark=true"] {
+        let picture = served.get(&format!("/hosts/alpha/map.svg{query}"), one(&cookie)).body;
+        assert!(!picture.contains("<script"), "{picture}");
+        // It is XML, which a reader of pictures reads.
+        pinfold_profile::plot::svg_to_png(&picture, 100, 100).unwrap();
+    }
+    let told = served.get("/hosts/alpha", one(&cookie)).body;
+    assert!(!told.contains("<script") && !told.contains('\u{1b}'), "{told}");
     let mut pages: Vec<String> =
         ["/", "/jobs", "/jobs.csv", "/classes", "/classes.csv", "/users", "/users.csv", "/projects"]
             .map(|path| if path == "/" { path.to_owned() } else { format!("{path}?{DAYS}") })
@@ -144,10 +173,40 @@ fn what_a_host_says_of_itself_is_bounded() {
             "submitted_s": 1.0, "started_s": null, "ended_s": null, "exit_code": null, "signal": null, "reason": null });
         let mut status = idle();
         status.jobs = vec![serde_json::from_value(job).unwrap(); jobs];
-        Live { version: WIRE_VERSION, boot: "b".into(), sent_us: 1, status, spool: SpoolFigures::default() }
+        Live {
+            version: WIRE_VERSION,
+            boot: "b".into(),
+            sent_us: 1,
+            status,
+            spool: SpoolFigures::default(),
+            map: None,
+            topology: None,
+        }
     };
     assert_eq!(live(&served, &host, &told(2_000)), 200);
     assert_eq!(live(&served, &host, &told(2_001)), 422);
+    let many = |of: &dyn Fn(&mut MapView)| {
+        let mut map = map();
+        of(&mut map);
+        live(&served, &host, &Live { map: Some(map), ..told(1) })
+    };
+    assert_eq!(many(&|map| map.sets = vec![map.sets[0].clone(); 2_000]), 200);
+    assert_eq!(many(&|map| map.sets = vec![map.sets[0].clone(); 2_001]), 422);
+    assert_eq!(many(&|map| map.set_asides = vec![map.set_asides[0].clone(); 2_001]), 422);
+    assert_eq!(many(&|map| map.chunks = vec![map.chunks[0].clone(); 2_001]), 422);
+    let wide = |cores: u32| {
+        let facts = pinfold_topo::synthetic::facts_of(&format!("pack:1 core:{cores} pu:1")).unwrap();
+        let topology = Some(Box::new(facts.assemble().unwrap()));
+        live(&served, &host, &Live { topology, ..told(1) })
+    };
+    assert_eq!((wide(8_192), wide(8_193)), (200, 422));
+    // One that contradicts itself, and one with a PU that no set holds, which would end the thread that puts it into one.
+    for (from, to) in [("\"os\":7", "\"os\":6"), ("\"os\":7", "\"os\":4000000000")] {
+        let good = serde_json::to_string(&Live { topology: Some(Box::new(machine())), ..told(1) }).unwrap();
+        let bad: Value = serde_json::from_str(&good.replacen(from, to, 1)).unwrap();
+        let packed = bundle::pack(&bad).unwrap();
+        assert_eq!(served.request("POST", "/api/v1/live", &[bearer(&host)], &packed).status, 422, "{to}");
+    }
     let mut long = told(1);
     long.status.warnings = vec!["x".repeat(9 << 20)];
     assert_eq!(live(&served, &host, &long), 413);

@@ -120,8 +120,15 @@ fn a_host_writes_its_own_rows_whatever_it_says() {
     // How it is says another name, and is taken under its own.
     let mut status = idle();
     status.host = "alpha".into();
-    let live =
-        Live { version: WIRE_VERSION, boot: "b".into(), sent_us: 1, status, spool: SpoolFigures::default() };
+    let live = Live {
+        version: WIRE_VERSION,
+        boot: "b".into(),
+        sent_us: 1,
+        status,
+        spool: SpoolFigures::default(),
+        map: None,
+        topology: None,
+    };
     let answer =
         site.served.request("POST", "/api/v1/live", &[bearer(&site.other)], &bundle::pack(&live).unwrap());
     assert_eq!(answer.status, 200, "{}", answer.body);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::common::{MadeUp, report, token};
+use crate::common::{MadeUp, machine, report, token};
 use pinfold_hub::secret;
 use pinfold_hub::store::{Access, Kind, ReportQuery, Store, now_us};
 use pinfold_hubwire::bundle::{self, Receipt};
@@ -323,6 +323,43 @@ fn a_bundle_that_is_refused_keeps_no_other_back() {
     assert_eq!(refused, ["job 7 is odd"]);
     assert_eq!(hub.0, (1..=20).filter(|job| *job != 7).collect::<Vec<_>>());
     assert_eq!(pusher.figures().refused, 1);
+}
+
+#[test]
+fn how_the_cores_lie_is_told_once_and_again_when_that_changes() {
+    /// What was told: whether with a map, and with how many PUs.
+    struct Heard(Vec<(bool, Option<usize>)>, bool);
+    impl Uplink for Heard {
+        fn bundle(&mut self, _packed: &[u8]) -> Result<Receipt, UplinkError> {
+            Ok(Receipt { new: 0, known: 0 })
+        }
+        fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
+            let live = bundle::read_live(packed).unwrap();
+            let map = live.map.inspect(|map| assert!(map.sets.iter().all(|set| set.pids.is_empty())));
+            self.0.push((map.is_some(), live.topology.map(|topology| topology.pus().len())));
+            if self.1 { Ok(()) } else { Err(UplinkError::Refused("not now".into())) }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (mut source, mut hub) = (MadeUp::default(), Heard(Vec::new(), true));
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 1 << 20, "boot").unwrap();
+    let mut round = |pusher: &mut Pusher<RealDisk>, source: &mut MadeUp, taken: bool, at_s: u64| {
+        hub.1 = taken;
+        let status = pusher.collect(source, now_us()).unwrap().status;
+        pusher.tell(&mut hub, status, 1, Duration::from_secs(at_s), 0).unwrap();
+        hub.0.pop().unwrap()
+    };
+    assert_eq!(round(&mut pusher, &mut source, true, 0), (false, None), "a host that tells no map");
+    source.machine = Some(machine());
+    assert_eq!(round(&mut pusher, &mut source, false, 1), (true, Some(8)));
+    assert_eq!(round(&mut pusher, &mut source, true, 2), (true, Some(8)), "it was not taken before");
+    assert_eq!(round(&mut pusher, &mut source, true, 3), (true, None));
+    source.machine = Some(machine().restricted(&"0-3".parse().unwrap()));
+    assert_eq!(round(&mut pusher, &mut source, true, 4), (true, Some(8)), "it is another one");
+    assert_eq!(round(&mut pusher, &mut source, true, 5), (true, None));
+    assert_eq!(round(&mut pusher, &mut source, true, 3_700), (true, Some(8)), "once an hour");
+    pusher.meet();
+    assert_eq!(round(&mut pusher, &mut source, true, 3_701), (true, Some(8)), "another hub");
 }
 
 #[test]

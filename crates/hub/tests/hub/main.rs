@@ -9,6 +9,7 @@ mod common;
 mod hostile;
 mod http;
 mod kills;
+mod learned;
 mod openapi;
 mod program;
 mod roles;

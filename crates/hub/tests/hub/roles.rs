@@ -10,7 +10,7 @@ use pinfold_proto::voucher::{self, JOIN, Statement, Voucher, hex};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::Value;
 
-use crate::common::{Answer, Served, bearer, bundle_of, idle, report, token};
+use crate::common::{Answer, Served, bearer, bundle_of, idle, machine, map, report, token};
 
 /// A host's daemon, as far as it vouches.
 struct Daemon {
@@ -113,7 +113,15 @@ fn site(trust: Trust) -> Site {
             "cpus": null, "memory_bytes": 1, "swap_bytes": null, "pids": [], "submitted_s": 1.0, "started_s": 2.0,
             "ended_s": null, "exit_code": null, "signal": null, "reason": null })).unwrap()).collect();
         let spool = SpoolFigures::default();
-        let live = Live { version: WIRE_VERSION, boot: "b".into(), sent_us: now_us(), status, spool };
+        let live = Live {
+            version: WIRE_VERSION,
+            boot: "b".into(),
+            sent_us: now_us(),
+            status,
+            spool,
+            map: Some(map()),
+            topology: Some(Box::new(machine())),
+        };
         let packed = bundle::pack(&live).unwrap();
         assert_eq!(served.request("POST", "/api/v1/live", &lines, &packed).status, 200);
     }
@@ -127,6 +135,55 @@ fn set(jobs: &[&str]) -> BTreeSet<String> {
 }
 
 const ALL: [&str; 6] = ["alpha 1", "alpha 2", "alpha 3", "beta 1", "beta 2", "beta 3"];
+
+/// Jobs that the maps of both hosts name, as often as they do: as the job of a set, in a set of cores, on a node, with a GPU.
+fn mapped(json: &dyn Fn(&str) -> Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for host in ["alpha", "beta"] {
+        let told = json(&format!("/api/v1/map?host={host}"));
+        let map = &told["map"];
+        assert_eq!((&map["host"], told["topology"]["pus"].as_array().unwrap().len()), (&host.into(), 8));
+        let sets = map["sets"].as_array().unwrap();
+        assert_eq!(sets.len(), 3, "that there are jobs is told to all");
+        let of_sets: Vec<u64> = sets.iter().filter_map(|set| set["job"].as_u64()).collect();
+        let named = sets.iter().filter(|set| set["name"] == "s3cr3t" && set["set"] != "job").count();
+        assert_eq!(named, of_sets.len());
+        let jobs = |list: &Value| -> Vec<u64> {
+            list.as_array().unwrap().iter().filter_map(Value::as_u64).collect()
+        };
+        for list in [&map["set_asides"][0]["jobs"], &map["chunks"][0]["jobs"], &map["resources"][0]["jobs"]] {
+            assert_eq!(jobs(list), of_sets, "{map}");
+        }
+        let device = map["resources"][0]["devices"][0]["job"].as_u64();
+        assert_eq!(device, of_sets.iter().copied().find(|job| *job == 13), "{map}");
+        found.extend(of_sets.iter().map(|job| format!("{host} {}", job - 10)));
+    }
+    found
+}
+
+/// Which jobs the page of each host and its picture name.
+fn pages_of_hosts(page: &dyn Fn(&str) -> String, want: &BTreeSet<String>) {
+    for host in ["alpha", "beta"] {
+        let mine: Vec<&String> = want.iter().filter(|job| job.starts_with(host)).collect();
+        for path in [
+            format!("/hosts/{host}"),
+            format!("/hosts/{host}/map.svg"),
+            format!("/hosts/{host}/map.svg?dark=true"),
+        ] {
+            let told = page(&path);
+            for job in ["1", "2", "3"] {
+                let title = format!("job 1{job} s3cr3t");
+                assert_eq!(
+                    told.contains(&title),
+                    mine.iter().any(|mine| mine.ends_with(job)),
+                    "{path} {job}: {told}"
+                );
+            }
+        }
+        assert!(page(&format!("/hosts/{host}/map.svg?small=true")).starts_with("<svg"));
+        assert!(page("/").contains(&format!("/hosts/{host}/map.svg?small=true")));
+    }
+}
 
 /// What somebody sees through every endpoint: by the API as `api` asks, on the page with `cookie`.
 #[track_caller]
@@ -150,6 +207,7 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
         running.extend(jobs.map(|job| format!("{name} {}", job["job"].as_u64().unwrap() - 10)));
     }
     assert_eq!(running, want, "status");
+    assert_eq!(mapped(&json), want, "map");
     for (id, job) in (1..).zip(ALL) {
         let (host, number) = job.split_once(' ').unwrap();
         let seen = want.contains(job);
@@ -174,6 +232,7 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
             csv.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse::<usize>().unwrap()).sum();
         assert_eq!(jobs, want.len(), "{table}: {csv}");
     }
+    pages_of_hosts(&page, &want);
     for user in ["ann", "bea", "cyn"] {
         let seen = want.iter().any(|job| match user {
             "ann" => job.ends_with('1'),

@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-pub use pinfold_advise::Peak;
-use pinfold_advise::Peaks;
+use pinfold_advise::{Expected, Peaks};
+pub use pinfold_advise::{Peak, Prior};
 
-use crate::api::{Claim, JobId, Kind};
+use crate::api::{Claim, EVIDENCE_RUNS, JobId, Kind};
 use crate::jobs::Remembered;
 
 /// Kinds that are remembered; of a user half of them at most, and the one that ran longest ago is forgotten for a new one.
@@ -48,13 +48,23 @@ impl Claims {
         }
         runs.last.push_back(job);
         runs.peaks.observe(peak);
-        let expected = runs.peaks.expected(asked);
-        Claim {
-            usual_bytes: expected.p50_needed_bytes,
-            held_bytes: expected.p50_held_bytes,
-            most_bytes: expected.p99_held_bytes,
-            runs: u32::try_from(expected.runs).unwrap_or(u32::MAX),
-        }
+        claim(runs.peaks.expected(asked))
+    }
+}
+
+/// What a job is expected to need of whose kind no run is known here, on a host where none can hold more than `most_bytes`.
+/// That is never evidence: no less counts than was asked for.
+#[must_use]
+pub fn of_elsewhere(prior: Prior, most_bytes: u64) -> Claim {
+    claim(prior.expected(most_bytes, EVIDENCE_RUNS as usize - 1))
+}
+
+fn claim(expected: Expected) -> Claim {
+    Claim {
+        usual_bytes: expected.p50_needed_bytes,
+        held_bytes: expected.p50_held_bytes,
+        most_bytes: expected.p99_held_bytes,
+        runs: u32::try_from(expected.runs).unwrap_or(u32::MAX),
     }
 }
 
@@ -74,6 +84,14 @@ mod tests {
         let last = [100, 200, 400, 500, 600].map(JobId).to_vec();
         assert_eq!(claims.runs_of(Kind::of(1)), (6, last));
         assert_eq!(claims.runs_of(Kind::of(2)), (0, Vec::new()));
+    }
+
+    #[test]
+    fn what_ran_elsewhere_is_never_evidence() {
+        let prior = Prior { p50_held_bytes: 100, p99_held_bytes: 900, runs: 1_000 };
+        let claim = of_elsewhere(prior, 500);
+        assert_eq!((claim.usual_bytes, claim.held_bytes, claim.most_bytes), (100, 100, 500));
+        assert!(!claim.is_evidence() && claim.runs > 0);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use pinfold_topo::CpuSet;
 
 use super::kind::{
     Address, Blank, Cpus, Directory, HOUR, Kind, MIB, MILLISECOND, Milli, Names, OneOf, Optional, Priority,
-    Programs, Sign, Size, Span, Switch, Whole, YEARS,
+    Programs, PublicKey, Sign, Size, Span, Switch, Whole, YEARS,
 };
 use super::{Learn, Preemption, Projects, Resources, Value};
 use crate::job::JobPlace;
@@ -140,6 +140,8 @@ keys! {
         "from whose jobs is learned what a user's jobs need: the user's own, or with site all, as far as measured";
     "memory.swap_slot" => memory_swap_slot: u32, Whole(1, 1000), "1",
         "how many jobs may come back from swap at a time";
+    "learning.from_hub" => learning_from_hub: Option<String>, Blank(PublicKey), "\"\"",
+        "the key of the hub (`hub status` shows it) from which estimates are taken for classes without runs here; empty: none";
     "limits.processes" => limits_processes: Option<u32>, Optional(Whole(1, PROCESSES_MAX)), "",
         "processes and threads that a job may have; unset: a quarter of the host's most";
     "limits.user_processes" => limits_user_processes: Option<u32>, Optional(Whole(1, PROCESSES_MAX)), "",

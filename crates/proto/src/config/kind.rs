@@ -116,6 +116,27 @@ impl Kind for Whole {
     }
 }
 
+/// A public key of Ed25519, in hexadecimal.
+pub(super) struct PublicKey;
+
+impl Kind for PublicKey {
+    type Of = String;
+
+    fn read(&self, value: &Value) -> Result<String, String> {
+        let key = value.text().unwrap_or_default();
+        let is_key = crate::voucher::unhex(key).is_some_and(|bytes| bytes.len() == 32);
+        if is_key {
+            Ok(key.to_owned())
+        } else {
+            Err("a key of 64 digits of hexadecimal is wanted".to_owned())
+        }
+    }
+
+    fn show(&self, of: &String) -> String {
+        quoted(of)
+    }
+}
+
 /// A priority, 1 to 16.
 pub(super) struct Priority;
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::JobName;
 use crate::external::ExternalName;
 use crate::job::{Ending, JobClass, JobSpec};
+use crate::learned::Signed;
 use crate::start::Start;
 use crate::terms::TimeoutSignal;
 
@@ -163,6 +164,11 @@ pub enum Request {
         audience: String,
         /// For which request of theirs.
         request: String,
+    },
+    /// What classes of jobs held on other hosts, by a hub's word; for operators. Answered by `Done`.
+    Learn {
+        /// The table and its signature.
+        signed: Signed,
     },
     /// `pinfold wait`: answered by `Report` when all are over.
     Wait {

@@ -86,6 +86,7 @@ fn of_request(request: &Request) -> &'static str {
         Request::ConfigSave { .. } => "config save",
         Request::Audit { .. } => "audit",
         Request::Drain { .. } => "drain",
+        Request::Learn { .. } => "learn",
         Request::SetAside(_) => "set aside",
         Request::SetRemove { .. } => "set remove",
         Request::Sets => "sets",

@@ -3,10 +3,10 @@
 
 use std::io::{self, Write};
 
-use pinfold_profile::report::{resource_lines, size};
-use pinfold_proto::view::{ChunkView, SetAsideView};
+use pinfold_proto::view::{ChunkView, SetAsideView, SetKind};
 
 use super::model::{Core, Group, Inside, Map};
+use crate::report::{plain, resource_lines, size};
 
 /// What stands for the sets, in order; beyond them all look alike.
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwyz0123456789";
@@ -21,7 +21,10 @@ const COLOURS: [u8; 12] = [34, 32, 33, 35, 36, 31, 94, 92, 93, 95, 96, 91];
 const PIDS_NAMED: usize = 4;
 
 /// Writes the map in lines of up to `width` characters.
-pub(super) fn write(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", map.summary())?;
     writeln!(out, "{}", bar(map, width.min(100)))?;
     writeln!(out)?;
@@ -139,7 +142,7 @@ fn write_legend(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> i
     let words = map.asides.iter().map(set_words).chain(map.chunks.iter().map(chunk_words));
     let words = words.chain(map.resources.iter().flat_map(resource_lines));
     for words in words {
-        writeln!(out, "{}", words.chars().take(width).collect::<String>())?;
+        writeln!(out, "{}", plain(&words).chars().take(width).collect::<String>())?;
     }
     Ok(())
 }
@@ -165,7 +168,7 @@ pub(super) fn set_words(set: &SetAsideView) -> String {
         set.set,
         set.cpus,
         set.cores,
-        crate::sets::kind_word(set.kind),
+        kind_word(set.kind),
         if set.shared { "shared" } else { "for its jobs alone" },
     )
 }
@@ -184,8 +187,8 @@ fn write_jobs(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io:
             count => format!(", {count} processes: {}{more}", pids.join(" ")),
         };
         let shared = if view.shared { ", shared" } else { "" };
-        let class = pinfold_profile::report::class_word(view.class);
-        let state = pinfold_profile::report::state_word(view.state);
+        let class = crate::report::class_word(view.class);
+        let state = crate::report::state_word(view.state);
         let text = format!(
             "{}: PUs {} ({} cores), {class}, {state}{shared}{processes}",
             set.title(),
@@ -193,8 +196,19 @@ fn write_jobs(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io:
             view.cores
         );
         write_letter(number, colour, out)?;
-        let text = pinfold_profile::report::plain(&text);
+        let text = plain(&text);
         writeln!(out, "  {}", text.chars().take(width.saturating_sub(3)).collect::<String>())?;
     }
     Ok(())
+}
+
+/// Why a set of cores is there, in a word.
+#[must_use]
+pub const fn kind_word(kind: SetKind) -> &'static str {
+    match kind {
+        SetKind::Static => "static",
+        SetKind::Idle => "idle",
+        SetKind::Housekeeping => "housekeeping",
+        SetKind::Isolated => "isolated",
+    }
 }

@@ -8,7 +8,7 @@ use pinfold_topo::{CpuSet, Pu, PuOs, Topology};
 
 /// All that a map shows.
 #[derive(Debug)]
-pub(super) struct Map {
+pub struct Map {
     pub(super) host: String,
     /// The boxes of the highest level.
     pub(super) sockets: Vec<Group>,
@@ -56,7 +56,9 @@ pub(super) struct Set {
 }
 
 impl Map {
-    pub(super) fn new(topology: &Topology, view: &MapView) -> Self {
+    /// The machine with what its daemon says is on it.
+    #[must_use]
+    pub fn new(topology: &Topology, view: &MapView) -> Self {
         let set = |view: &SetView| Set { view: view.clone(), cpus: view.cpus.parse().unwrap_or_default() };
         let sets: Vec<Set> = view.sets.iter().map(set).collect();
         let mut pus: BTreeMap<u32, Vec<&Pu>> = BTreeMap::new();
@@ -69,16 +71,16 @@ impl Map {
             .iter()
             .filter_map(|set| set.cpus.parse::<CpuSet>().ok())
             .fold(CpuSet::new(), |all, cpus| all.union(&cpus));
-        let core = |pus: Vec<&Pu>| {
+        let mut on_core = sets_on_cores(&pus, &sets);
+        let core = |(number, pus): (u32, Vec<&Pu>)| {
             let usable = pus.iter().any(|pu| pu.usable);
             let pus: CpuSet = pus.iter().map(|pu| pu.os).collect();
-            let mut on: Vec<usize> =
-                (0..sets.len()).filter(|&set| !sets[set].cpus.is_disjoint(&pus)).collect();
+            let mut on = on_core.remove(&number).unwrap_or_default();
             on.sort_by_key(|&set| (sets[set].view.class == JobClass::Backfill, set));
             let aside = !set_aside.is_disjoint(&pus);
             Core { pus, usable, sets: on, aside }
         };
-        let cores: Vec<Core> = pus.into_values().map(core).collect();
+        let cores: Vec<Core> = pus.into_iter().map(core).collect();
         let (asides, chunks) = (view.set_asides.clone(), view.chunks.clone());
         let (host, resources) = (view.host.clone(), view.resources.clone());
         Self { host, sockets: sockets(topology, &firsts), sets, asides, chunks, resources, cores }
@@ -89,7 +91,8 @@ impl Map {
     }
 
     /// How many cores there are.
-    pub(super) fn cores(&self) -> usize {
+    #[must_use]
+    pub fn cores(&self) -> usize {
         self.cores.len()
     }
 
@@ -108,7 +111,8 @@ impl Map {
     }
 
     /// A line that counts: cores, used, free.
-    pub(super) fn summary(&self) -> String {
+    #[must_use]
+    pub fn summary(&self) -> String {
         let (usable, used) = (self.usable(), self.used());
         let barred = match self.cores.len() - usable {
             0 => String::new(),
@@ -129,6 +133,22 @@ impl Set {
             (None, ..) => "another user's job".to_owned(),
         }
     }
+}
+
+/// The sets that have a PU of each core, each once: by the PUs of the sets, for there may be many of both.
+fn sets_on_cores(cores: &BTreeMap<u32, Vec<&Pu>>, sets: &[Set]) -> BTreeMap<u32, Vec<usize>> {
+    let pus = cores.iter().flat_map(|(&core, pus)| pus.iter().map(move |pu| (pu.os, core)));
+    let core_of: BTreeMap<PuOs, u32> = pus.collect();
+    let mut on: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (number, set) in sets.iter().enumerate() {
+        for core in set.cpus.iter().filter_map(|pu| core_of.get(&pu)) {
+            let on = on.entry(*core).or_default();
+            if on.last() != Some(&number) {
+                on.push(number);
+            }
+        }
+    }
+    on
 }
 
 /// The sockets, each with the levels below it that tell anything.

@@ -4,16 +4,18 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use pinfold_profile::plot::{FONT_FAMILY, text_cut};
-
 use super::model::{Core, Group, Inside, Map};
+use crate::plot::{FONT_FAMILY, text_cut};
 
 /// A picture with its size in pixels.
 #[derive(Debug)]
-pub(super) struct Picture {
-    pub(super) text: String,
-    pub(super) width: u32,
-    pub(super) height: u32,
+pub struct Picture {
+    /// SVG.
+    pub text: String,
+    /// How wide.
+    pub width: u32,
+    /// How high.
+    pub height: u32,
 }
 
 /// Fill and the colour of writing on it, by turns.
@@ -36,6 +38,8 @@ const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 16.0;
 /// The picture should not be higher than this before the legend.
 const HEIGHT: f64 = 640.0;
+/// The same of the machine alone.
+const SMALL_HEIGHT: f64 = 260.0;
 const FONT: f64 = 12.0;
 /// Smaller than this nothing can be read.
 const LABEL_LEAST: f64 = 6.0;
@@ -47,38 +51,65 @@ macro_rules! put {
     ($out:expr, $($text:tt)*) => { let _ = writeln!($out, $($text)*); };
 }
 
-pub(super) fn draw(map: &Map) -> Picture {
-    let sizes = [64.0, 52.0, 44.0, 36.0, 30.0, 25.0, 21.0, 18.0, 15.0, 12.0, 10.0, 8.0, 6.0];
-    let fits = |size: &f64| {
-        let plan = Plan::new(map, *size);
-        plan.height <= HEIGHT && plan.width <= WIDTH - 2.0 * MARGIN
-    };
-    let size = sizes.into_iter().find(fits).unwrap_or(6.0);
-    let plan = Plan::new(map, size);
+/// The machine, and what the colours stand for.
+#[must_use]
+pub fn draw(map: &Map) -> Picture {
+    let (size, plan) = Plan::largest(map, HEIGHT);
     let mut body = String::new();
     let top = MARGIN + 2.6 * FONT;
-    for (group, x, y) in &plan.sockets {
-        draw_box(map, group, MARGIN + x, top + y, size, &mut body);
-    }
-    let legend_top = top + plan.height + 2.0 * FONT;
-    let width = WIDTH.max(plan.width + 2.0 * MARGIN);
-    let bottom = draw_legend(map, legend_top, width, &mut body);
-    let (width, height) = (pixels(width), pixels(bottom + MARGIN));
-    let mut text = String::new();
-    put!(
-        text,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" font-family=\"{FONT_FAMILY}\" font-size=\"{FONT}\" fill=\"#222\">"
-    );
-    put!(text, "<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>");
+    plan.draw(map, (MARGIN, top), size, &mut body);
     let title = escaped(&map.summary());
     put!(
-        text,
+        body,
         "<text x=\"{MARGIN}\" y=\"{:.1}\" font-size=\"{:.1}\">{title}</text>",
         MARGIN + FONT,
         1.3 * FONT
     );
-    text.push_str(&body);
+    let legend_top = top + plan.height + 2.0 * FONT;
+    let width = WIDTH.max(plan.width + 2.0 * MARGIN);
+    let bottom = draw_legend(map, legend_top, width, &mut body);
+    framed(&body, width, bottom + MARGIN)
+}
+
+/// The machine alone, as small as it can be read: its name and what the colours stand for are said beside it.
+#[must_use]
+pub fn draw_cores(map: &Map) -> Picture {
+    const GAP: f64 = 4.0;
+    let (size, plan) = Plan::largest(map, SMALL_HEIGHT);
+    let mut body = String::new();
+    plan.draw(map, (GAP, GAP), size, &mut body);
+    framed(&body, plan.width + 2.0 * GAP, plan.height + 2.0 * GAP)
+}
+
+impl Picture {
+    /// The same on a dark ground. Colours stand in quotes, which words in the picture cannot have; those of jobs and of what
+    /// is written on them stay.
+    #[must_use]
+    pub fn darkened(self) -> Self {
+        const COLOURS: [(&str, &str); 6] = [
+            ("\"#ffffff\"", "\"#1b1f26\""),
+            ("\"#222222\"", "\"#e8eaee\""),
+            ("\"#555\"", "\"#aab3c0\""),
+            ("\"#000\"", "\"#fefefe\""),
+            ("\"#666\"", "\"#7d8794\""),
+            ("\"#ccc\"", "\"#39404b\""),
+        ];
+        let text = COLOURS.iter().fold(self.text, |text, (light, dark)| text.replace(light, dark));
+        Self { text, ..self }
+    }
+}
+
+/// What is drawn, on a ground of its own.
+fn framed(body: &str, width: f64, height: f64) -> Picture {
+    let (width, height) = (pixels(width), pixels(height));
+    let mut text = String::new();
+    put!(
+        text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" font-family=\"{FONT_FAMILY}\" font-size=\"{FONT}\" fill=\"#222222\">"
+    );
+    put!(text, "<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>");
+    text.push_str(body);
     text.push_str("</svg>\n");
     Picture { text, width, height }
 }
@@ -91,6 +122,20 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
+    /// The one with the largest cores that is not higher than this, and their size.
+    fn largest(map: &'a Map, height: f64) -> (f64, Self) {
+        let sizes = [64.0, 52.0, 44.0, 36.0, 30.0, 25.0, 21.0, 18.0, 15.0, 12.0, 10.0, 8.0, 6.0];
+        let fits = |plan: &Self| plan.height <= height && plan.width <= WIDTH - 2.0 * MARGIN;
+        let mut plans = sizes.into_iter().map(|size| (size, Self::new(map, size)));
+        plans.find(|(_, plan)| fits(plan)).unwrap_or_else(|| (6.0, Self::new(map, 6.0)))
+    }
+
+    fn draw(&self, map: &Map, (left, top): (f64, f64), size: f64, out: &mut String) {
+        for (group, x, y) in &self.sockets {
+            draw_box(map, group, left + x, top + y, size, out);
+        }
+    }
+
     fn new(map: &'a Map, size: f64) -> Self {
         let boxes: Vec<(f64, f64)> = map.sockets.iter().map(|group| extent(group, size)).collect();
         let (places, width, height) = flow(&boxes, WIDTH - 2.0 * MARGIN, 10.0);
@@ -225,7 +270,7 @@ fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\"/>"
         );
     };
-    let empty = if core.usable { "#fff" } else { "#ccc" };
+    let empty = if core.usable { "#ffffff" } else { "#ccc" };
     let first = core.sets.first().map(|&set| colour(set));
     rect(x, y, size, size, first.map_or(empty, |(fill, _)| fill), out);
     // Jobs that share the core have a stripe each at its foot.
@@ -286,7 +331,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
             y - FONT + 2.0
         );
         let view = &set.view;
-        let class = pinfold_profile::report::class_word(view.class);
+        let class = crate::report::class_word(view.class);
         let shared = if view.shared { ", shared" } else { "" };
         // Where there are columns there is no room for more than whose it is and where.
         let processes = match view.pids.len() {
@@ -296,7 +341,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
             count => format!(", {count} processes"),
         };
         let text = format!("{}: PUs {}, {class}{shared}{processes}", set.title(), view.cpus);
-        let text = pinfold_profile::report::plain(&text);
+        let text = crate::report::plain(&text);
         let text = text_cut(&text, FONT, column - 2.5 * FONT);
         put!(out, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", x + 1.5 * FONT, escaped(&text));
     }
@@ -314,7 +359,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
     for set in map.asides.iter().take(NAMED) {
         put!(
             out,
-            "<rect x=\"{MARGIN}\" y=\"{:.1}\" width=\"{FONT}\" height=\"{FONT}\" fill=\"#fff\" {ASIDE_FRAME}/>",
+            "<rect x=\"{MARGIN}\" y=\"{:.1}\" width=\"{FONT}\" height=\"{FONT}\" fill=\"#ffffff\" {ASIDE_FRAME}/>",
             end - FONT + 2.0
         );
         let words = text_cut(&super::text::set_words(set), FONT, width - 2.0 * MARGIN - 2.5 * FONT);
@@ -326,7 +371,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
         put!(out, "<text x=\"{MARGIN}\" y=\"{end:.1}\">{}</text>", escaped(&words));
         end += line;
     }
-    for words in map.resources.iter().flat_map(pinfold_profile::report::resource_lines).take(NAMED) {
+    for words in map.resources.iter().flat_map(crate::report::resource_lines).take(NAMED) {
         let words = text_cut(&words, FONT, width - 2.0 * MARGIN);
         put!(out, "<text x=\"{MARGIN}\" y=\"{end:.1}\">{}</text>", escaped(&words));
         end += line;
@@ -352,6 +397,11 @@ fn pixels(length: f64) -> u32 {
     length.clamp(1.0, 20_000.0).ceil() as u32
 }
 
+/// Words that may be another host's: control characters would make it no XML.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    crate::report::plain(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

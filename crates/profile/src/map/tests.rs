@@ -1,6 +1,6 @@
 //! Maps of machines of 2, 64 and 1,024 PUs, with jobs on them.
 
-use pinfold_proto::view::{ChunkView, SetAsideView, SetKind, SetView};
+use pinfold_proto::view::{ChunkView, MapView, SetAsideView, SetKind, SetView};
 use pinfold_proto::{JobClass, JobState};
 use pinfold_topo::facts::Facts;
 use pinfold_topo::{NumaNode, PuOs};
@@ -49,7 +49,7 @@ fn set(job: u64, cpus: &str, class: JobClass) -> SetView {
 
 fn view(cpus: &str, sets: Vec<SetView>) -> MapView {
     MapView {
-        version: JSON_VERSION,
+        version: 1,
         host: "red".to_owned(),
         cpus: cpus.to_owned(),
         sets,
@@ -139,7 +139,7 @@ fn pictures_are_whole_and_of_a_bearable_size() {
         );
         let cores = shape.iter().take(4).product::<u32>() as usize;
         assert_eq!(picture.text.matches("fill=\"none\" stroke=\"#666\"").count(), cores);
-        let png = pinfold_profile::plot::svg_to_png(&picture.text, picture.width, picture.height).unwrap();
+        let png = crate::plot::svg_to_png(&picture.text, picture.width, picture.height).unwrap();
         assert!(png.starts_with(b"\x89PNG"));
         if let Some(dir) = std::env::var_os("PINFOLD_PICTURES") {
             std::fs::write(std::path::Path::new(&dir).join(format!("map-{pus}-{}.png", shape[0])), png)
@@ -190,14 +190,14 @@ fn nodes_that_are_one_memory_are_named() {
     let text = String::from_utf8(out).unwrap();
     assert!(text.lines().any(|line| line == words), "{text}");
     assert!(svg::draw(&map).text.contains(words));
-    assert_eq!(as_json(&map, &topology)["chunks"][0]["nodes"], "0-1");
+    assert_eq!(json(&map, &topology)["chunks"][0]["nodes"], "0-1");
 }
 
 #[test]
 fn json_tells_pus_and_sets() {
     let topology = machine([1, 1, 1, 2, 2]).restricted(&"0-2".parse().unwrap());
     let map = Map::new(&topology, &view("0-2", vec![set(7, "0-1", JobClass::Primary)]));
-    let value = as_json(&map, &topology);
+    let value = json(&map, &topology);
     assert_eq!((&value["version"], &value["cores"], &value["used_cores"]), (&1.into(), &2.into(), &1.into()));
     assert_eq!((&value["free_cores"], &value["sets"][0]["job"]), (&1.into(), &7.into()));
     assert_eq!(value["pu"][1]["sets"][0], "job-7");

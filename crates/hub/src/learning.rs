@@ -1,0 +1,103 @@
+//! Learning across hosts: where the operator says so, the hub makes a table of what classes of jobs held, signs it with a key
+//! of its own, and tells it to hosts that ask. Key and table are in the database, so that hubs that share it tell the same.
+//!
+//! Absent here: what is learned ([`crate::store`]), and what hosts make of it.
+
+use pinfold_proto::learned::{self, Signed, Table, VERSION};
+use pinfold_proto::voucher::{hex, unhex};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde::{Deserialize, Serialize};
+
+use crate::hub::Hub;
+use crate::store::{Store, StoreError, Whose, now_us};
+
+/// Where key and table are in the database.
+const SEED: &str = "learning_seed";
+const CURRENT: &str = "learning_table";
+
+/// Jobs count that ended within so long, in microseconds: 90 days.
+const SINCE_US: u64 = 90 * 86_400_000_000;
+
+/// The table in force, as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct Current {
+    number: u64,
+    signed: Signed,
+}
+
+/// Why there is no table.
+#[derive(Debug, thiserror::Error)]
+pub enum LearningError {
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The key.
+    #[error("the hub's key in the database: {0}")]
+    Key(&'static str),
+    /// What is kept.
+    #[error("the table in the database: {0}")]
+    Kept(#[from] serde_json::Error),
+}
+
+/// The hub's key, drawn from the kernel the first time.
+fn key(store: &Store) -> Result<Ed25519KeyPair, LearningError> {
+    let kept = match store.meta(SEED)? {
+        Some(kept) => kept,
+        None => {
+            let mut seed = [0u8; 32];
+            SystemRandom::new().fill(&mut seed).map_err(|_| LearningError::Key("the kernel gives none"))?;
+            store.set_meta_once(SEED, &hex(&seed))?
+        }
+    };
+    let seed = unhex(&kept).ok_or(LearningError::Key("it cannot be read"))?;
+    Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| LearningError::Key("it is none"))
+}
+
+/// The public half, in hexadecimal, by which hosts know the hub.
+///
+/// # Errors
+/// When the database refuses, or what it has is no key.
+pub fn public_key(store: &Store) -> Result<String, LearningError> {
+    Ok(hex(key(store)?.public_key().as_ref()))
+}
+
+/// The table in force, if its number is above this.
+///
+/// # Errors
+/// When the database refuses, or what it has cannot be read.
+pub fn current(store: &Store, above: u64) -> Result<Option<Signed>, LearningError> {
+    let Some(text) = store.meta(CURRENT)? else { return Ok(None) };
+    let current: Current = serde_json::from_str(&text)?;
+    Ok((current.number > above).then_some(current.signed))
+}
+
+/// Tells hosts of no table any more. What they have they keep until they are told not to use it.
+///
+/// # Errors
+/// When the database refuses.
+pub fn stop(store: &Store) -> Result<(), LearningError> {
+    Ok(store.remove_meta(CURRENT)?)
+}
+
+/// Makes a new table, if it says anything else than the one in force. Gives how many classes it has then.
+///
+/// # Errors
+/// When the database refuses.
+pub fn renew(hub: &Hub, whose: Whose) -> Result<Option<usize>, LearningError> {
+    let (store, made_us) = (&hub.store, now_us());
+    let rows = store.learned(&hub.trust.hosts, whose, made_us.saturating_sub(SINCE_US))?;
+    let kept = store.meta(CURRENT)?.and_then(|text| serde_json::from_str::<Current>(&text).ok());
+    let before = kept.as_ref().and_then(|kept| Table::read(&kept.signed.table).ok());
+    if before.as_ref().map_or(rows.is_empty(), |before| before.rows == rows) {
+        return Ok(None);
+    }
+    // A copy of the database that was put back has a lower number than hosts have seen: the time is above all of them.
+    let number = kept.map_or(0, |kept| kept.number).saturating_add(1).max(made_us / 1_000_000);
+    let table = Table { version: VERSION, number, made_us, hub: hub.origin.clone(), rows };
+    let text = serde_json::to_string(&table)?;
+    let signature = hex(key(store)?.sign(&learned::signed_text(&text)).as_ref());
+    let current = Current { number, signed: Signed { table: text, signature } };
+    store.set_meta(CURRENT, &serde_json::to_string(&current)?)?;
+    Ok(Some(table.rows.len()))
+}

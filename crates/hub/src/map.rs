@@ -1,0 +1,35 @@
+//! Which core of a host belongs to what, as somebody may see it: of others' jobs no more than that they are there, as the
+//! host's own daemon tells it. Absent here: how it is drawn.
+
+use pinfold_proto::view::{JobView, MapView};
+
+use crate::hub::HostNow;
+use crate::store::Access;
+
+/// The map of a host, or how it was when it was heard last; `None`: the host tells none.
+#[must_use]
+pub fn seen_by(host: &HostNow, access: &Access) -> Option<MapView> {
+    let live = host.live.as_ref()?;
+    let mut map = live.map.clone()?;
+    map.host.clone_from(&host.name);
+    let job = |number: u64| live.status.jobs.iter().find(|job| job.job == number);
+    let allows = |job: &JobView| access.allows(&host.name, &job.user, job.project.as_deref());
+    // Of a job that the status does not have its project is not known.
+    let mine = |number: u64| job(number).map_or_else(|| access.is_all(), allows);
+    for set in &mut map.sets {
+        match set.job.filter(|&number| mine(number)) {
+            Some(number) => set.pids = job(number).map_or_else(Vec::new, |job| job.pids.clone()),
+            None => {
+                "job".clone_into(&mut set.set);
+                (set.job, set.name, set.user, set.pids) = (None, None, None, Vec::new());
+            }
+        }
+    }
+    map.set_asides.iter_mut().for_each(|set| set.jobs.retain(|&number| mine(number)));
+    map.chunks.iter_mut().for_each(|chunk| chunk.jobs.retain(|&number| mine(number)));
+    for resource in &mut map.resources {
+        resource.jobs.retain(|&number| mine(number));
+        resource.devices.iter_mut().for_each(|device| device.job = device.job.filter(|&number| mine(number)));
+    }
+    Some(map)
+}

@@ -1,0 +1,105 @@
+//! One host: how it is, and its machine drawn with what is on each core, as `pinfold map` draws it.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use pinfold_profile::map::{Map, svg, text};
+use serde::Deserialize;
+
+use super::hosts::{REFRESH_S, card};
+use super::{NoView, filter, frame, nothing, person};
+use crate::hub::{HostNow, Hub};
+use crate::map;
+use crate::store::{Access, Session};
+
+/// Characters of a line of the map in characters.
+const COLUMNS: usize = 110;
+
+/// A host and its map, as somebody sees it; without one, if the host tells none.
+async fn found(
+    hub: &Arc<Hub>,
+    session: &Session,
+    name: String,
+) -> Result<(HostNow, Option<Map>, Access), NoView> {
+    let access = session.access.clone();
+    let found = hub.ask(move |hub| {
+        let host = hub.hosts()?.into_iter().find(|host| host.name == name);
+        let Some(host) = host else { return Ok::<_, NoView>(None) };
+        let view = map::seen_by(&host, &access);
+        let topology = if view.is_some() { hub.store.topology(host.id)? } else { None };
+        let map = topology.zip(view).map(|(topology, view)| Map::new(&topology, &view));
+        Ok(Some((host, map, access)))
+    });
+    found.await??.ok_or_else(|| nothing("There is no host of that name."))
+}
+
+pub(super) async fn view(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+) -> Result<Markup, NoView> {
+    let session = person(&hub, &headers).await?;
+    let (host, map, access) = found(&hub, &session, name).await?;
+    let view = html! {
+        div.cards.one { (card(&host, &access)) }
+        h2 { "Cores" }
+        @match &map {
+            Some(map) => {
+                (picture(&host.name, &map.summary(), false))
+                details { summary { "In characters" } pre { (characters(map)) } }
+            },
+            None => p { "This host tells nothing of its cores." },
+        }
+    };
+    Ok(frame::around(&session, "/", &host.name, Some(REFRESH_S), view))
+}
+
+/// The picture of a host's machine, with its words; a small one has the cores alone.
+pub(super) fn picture(name: &str, words: &str, small: bool) -> Markup {
+    let source = |dark: bool| format!("/hosts/{}/map.svg?small={small}&dark={dark}", filter::encoded(name));
+    html! {
+        picture {
+            source media="(prefers-color-scheme: dark)" srcset=(source(true));
+            img.machine src=(source(false)) alt=(words) loading="lazy";
+        }
+    }
+}
+
+fn characters(map: &Map) -> String {
+    let mut out = Vec::new();
+    // Into memory, which does not fail.
+    let _ = text::write(map, COLUMNS, false, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// How the picture is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Look {
+    #[serde(default)]
+    dark: bool,
+    #[serde(default)]
+    small: bool,
+}
+
+pub(super) async fn drawn(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+    Query(look): Query<Look>,
+) -> Result<Response, NoView> {
+    let session = person(&hub, &headers).await?;
+    let (_, map, _) = found(&hub, &session, name).await?;
+    let map = map.ok_or_else(|| nothing("This host tells nothing of its cores."))?;
+    let drawn = hub.ask(move |_| {
+        let picture = if look.small { svg::draw_cores(&map) } else { svg::draw(&map) };
+        if look.dark { picture.darkened() } else { picture }
+    });
+    // Alone in its own window it is a document: nothing in it may run or load anything.
+    let policy = "default-src 'none'; sandbox";
+    let headers = [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, policy)];
+    Ok((headers, drawn.await?.text).into_response())
+}

@@ -1,0 +1,109 @@
+//! What classes of jobs held, over hosts that are believed about users: rows of a table for hosts. Absent here: signatures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use pinfold_advise::{Peak, Peaks};
+use pinfold_proto::learned::{self, CLASS_BYTES, EVERYBODY, ROWS_MAX, Row};
+use pinfold_proto::voucher::hex;
+use sha2::{Digest as _, Sha256};
+
+use super::db::{DbError, values};
+use super::{Store, StoreError};
+
+/// The most jobs that are looked at, the last ones by their end.
+const JOBS_MAX: u32 = 300_000;
+
+/// Classes of fewer runs say too little.
+pub const RUNS_MIN: usize = 3;
+
+/// Whose jobs say something about whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// A user's about that user's own.
+    Users,
+    /// Also everybody's about everybody's, by what hosts measured themselves.
+    Site,
+}
+
+#[derive(Default)]
+struct Class {
+    /// The last one first.
+    peaks: Vec<u64>,
+    hosts: BTreeSet<i64>,
+}
+
+impl Class {
+    fn add(&mut self, host: i64, peak: u64) {
+        self.peaks.push(peak);
+        self.hosts.insert(host);
+    }
+
+    fn row(&self, class: &[u8]) -> Option<Row> {
+        if self.peaks.len() < RUNS_MIN {
+            return None;
+        }
+        let mut peaks = Peaks::default();
+        self.peaks.iter().rev().for_each(|&peak| peaks.observe(Peak::of(peak)));
+        let expected = peaks.expected(None);
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Some(Row {
+            class: hex(&class[..CLASS_BYTES]),
+            runs: count(self.peaks.len()),
+            hosts: count(self.hosts.len()),
+            held_p50_bytes: expected.p50_held_bytes,
+            held_p99_bytes: expected.p99_held_bytes,
+        })
+    }
+}
+
+impl Store {
+    /// Classes of jobs that ended well since then on these hosts, `*` for all: those with the most runs.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn learned(&self, hosts: &[String], whose: Whose, since_us: u64) -> Result<Vec<Row>, StoreError> {
+        let all = hosts.iter().any(|host| host == "*");
+        let mut classes: BTreeMap<Vec<u8>, Class> = BTreeMap::new();
+        self.read("learn from jobs", |connection| {
+            let find = "SELECT id, name FROM hosts";
+            let known = connection.all(find, &[], |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?)))?;
+            let believed: BTreeSet<i64> =
+                known.into_iter().filter(|(_, name)| all || hosts.contains(name)).map(|(id, _)| id).collect();
+            let text = format!(
+                "SELECT host, \"user\", likeness, memory_peak_bytes, measured_bytes FROM jobs WHERE exit_code = 0 AND \
+                 started_us IS NOT NULL AND likeness IS NOT NULL AND memory_peak_bytes > 0 AND ended_us >= ?1 \
+                 ORDER BY ended_us DESC LIMIT {JOBS_MAX}"
+            );
+            connection.each(&text, &values![since_us], &mut |row| {
+                let host: i64 = row.get(0)?;
+                if !believed.contains(&host) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let (user, likeness): (&str, &[u8]) = (row.get(1)?, row.get(2)?);
+                let (held, measured): (u64, Option<u64>) = (row.get(3)?, row.get(4)?);
+                if user != EVERYBODY {
+                    // What was reported counts up to what was measured, where that was.
+                    let held = measured.map_or(held, |measured| held.min(measured)).max(1);
+                    classes.entry(class_of(likeness, user)).or_default().add(host, held);
+                }
+                if let (Whose::Site, Some(measured)) = (whose, measured.filter(|&bytes| bytes > 0)) {
+                    classes.entry(class_of(likeness, EVERYBODY)).or_default().add(host, held.min(measured).max(1));
+                }
+                Ok::<_, DbError>(ControlFlow::Continue(()))
+            })
+        })?;
+        let mut rows: Vec<Row> = classes.iter().filter_map(|(class, runs)| runs.row(class)).collect();
+        rows.sort_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.class.cmp(&b.class)));
+        rows.truncate(ROWS_MAX);
+        // In an order that says nothing of how often.
+        rows.sort_by(|a, b| a.class.cmp(&b.class));
+        Ok(rows)
+    }
+}
+
+/// The class of a user's jobs of this likeness.
+#[must_use]
+pub fn class_of(likeness: &[u8], user: &str) -> Vec<u8> {
+    Sha256::digest(learned::of_user(likeness, user)).to_vec()
+}

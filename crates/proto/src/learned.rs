@@ -1,0 +1,266 @@
+//! What classes of jobs held on all hosts of a hub, as the hub tells its hosts: a table of figures, rising in number, signed.
+//!
+//! No command, no name and no user stands in it. A class is a digest of those, which a host makes of its own job and looks up:
+//! it finds what that user's like jobs held elsewhere, and of others it finds nothing. Absent here: digests and signatures
+//! themselves; hub and daemon make them.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the table.
+pub const VERSION: u32 = 1;
+
+/// What is signed begins so, that no other text which the key may ever sign is taken for a table.
+pub const SIGNED_BEFORE: &[u8] = b"pinfold learned figures 1\n";
+
+/// The longest table, in bytes: with it a request fits into a frame.
+pub const TABLE_MAX_BYTES: usize = 224 * 1_024;
+
+/// The most classes of a table, the ones with the most runs.
+pub const ROWS_MAX: usize = 2_500;
+
+/// How many bytes of a digest name a class.
+pub const CLASS_BYTES: usize = 12;
+
+/// Who stands for all users of a site: no user has no name.
+pub const EVERYBODY: &str = "";
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Rises with each table of a hub; a host takes no lower one after a higher.
+    pub number: u64,
+    /// When it was made, in microseconds since the Unix epoch.
+    pub made_us: u64,
+    /// The hub's address.
+    pub hub: String,
+    /// The classes.
+    pub rows: Vec<Row>,
+}
+
+/// What the runs of a class held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Cells", into = "Cells")]
+pub struct Row {
+    /// The class, [`CLASS_BYTES`] in hexadecimal.
+    pub class: String,
+    /// How many runs that ended well this rests on.
+    pub runs: u32,
+    /// On how many hosts.
+    pub hosts: u32,
+    /// As likely as not the next one holds no more than this, in bytes.
+    pub held_p50_bytes: u64,
+    /// It hardly ever holds more.
+    pub held_p99_bytes: u64,
+}
+
+/// A row as it is written: short, for there are many.
+#[derive(Serialize, Deserialize)]
+struct Cells(String, u32, u32, u64, u64);
+
+impl From<Cells> for Row {
+    fn from(Cells(class, runs, hosts, held_p50_bytes, held_p99_bytes): Cells) -> Self {
+        Self { class, runs, hosts, held_p50_bytes, held_p99_bytes }
+    }
+}
+
+impl From<Row> for Cells {
+    fn from(row: Row) -> Self {
+        Self(row.class, row.runs, row.hosts, row.held_p50_bytes, row.held_p99_bytes)
+    }
+}
+
+/// A table and its signature.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    /// The [`Table`] as JSON, letter for letter as it was signed.
+    pub table: String,
+    /// The Ed25519 signature of [`SIGNED_BEFORE`] and the table, in hexadecimal.
+    pub signature: String,
+}
+
+/// Why a table is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// It is too long.
+    #[error("it has {0} bytes, and {TABLE_MAX_BYTES} are the most")]
+    Long(usize),
+    /// It is no table.
+    #[error("it cannot be read: {0}")]
+    Malformed(String),
+    /// It has another version.
+    #[error("it has version {0}, and this is version {VERSION}")]
+    Version(u32),
+    /// It has too many rows.
+    #[error("it has {0} classes, and {ROWS_MAX} are the most")]
+    Rows(usize),
+    /// A row says what cannot be.
+    #[error("class {class}: {what}")]
+    Row {
+        /// Which.
+        class: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+impl Table {
+    /// Reads a table whose signature was verified, and checks what can be checked of it alone.
+    ///
+    /// # Errors
+    /// When it is too long, no table, of another version, or says what cannot be.
+    pub fn read(text: &str) -> Result<Self, TableError> {
+        if text.len() > TABLE_MAX_BYTES {
+            return Err(TableError::Long(text.len()));
+        }
+        let table: Self =
+            serde_json::from_str(text).map_err(|error| TableError::Malformed(error.to_string()))?;
+        if table.version != VERSION {
+            return Err(TableError::Version(table.version));
+        }
+        if table.rows.len() > ROWS_MAX {
+            return Err(TableError::Rows(table.rows.len()));
+        }
+        table.rows.iter().try_for_each(Row::check)?;
+        Ok(table)
+    }
+}
+
+impl Row {
+    fn check(&self) -> Result<(), TableError> {
+        let wrong = |what| Err(TableError::Row { class: self.class.chars().take(40).collect(), what });
+        let digits = self.class.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if self.class.len() != 2 * CLASS_BYTES || !digits {
+            return wrong("that is no class");
+        }
+        if self.runs == 0 || self.hosts == 0 {
+            return wrong("it rests on nothing");
+        }
+        if self.held_p50_bytes == 0 || self.held_p50_bytes > self.held_p99_bytes {
+            return wrong("its figures contradict each other");
+        }
+        Ok(())
+    }
+}
+
+/// What is signed.
+#[must_use]
+pub fn signed_text(table: &str) -> Vec<u8> {
+    [SIGNED_BEFORE, table.as_bytes()].concat()
+}
+
+/// What a job has in common with those like it, of whichever user: its program, its name and its cores. A digest of it goes
+/// into [`of_user`]. `None`: it has no command.
+#[must_use]
+pub fn likeness(command: &[String], name: &str, cores: u32) -> Option<Vec<u8>> {
+    let program = program(command)?;
+    Some(joined([program.as_bytes(), name.as_bytes(), cores.to_string().as_bytes()]))
+}
+
+/// A class: the digest of a likeness, of a user or of [`EVERYBODY`].
+#[must_use]
+pub fn of_user(likeness: &[u8], user: &str) -> Vec<u8> {
+    joined([likeness, user.as_bytes(), b"pinfold class 1"])
+}
+
+/// Parts with their lengths, so that no others make the same text.
+fn joined<const PARTS: usize>(parts: [&[u8]; PARTS]) -> Vec<u8> {
+    parts.iter().flat_map(|part| [part.len().to_string().as_bytes(), b":", *part].concat()).collect()
+}
+
+/// Programs that run what they are told to: what they will need is told by that, not by them.
+const INTERPRETERS: [&str; 16] = [
+    "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "perl", "ruby", "php", "node", "lua", "julia",
+    "Rscript", "tclsh", "java",
+];
+
+/// The program of a command: its first word, or the script of an interpreter; of a line for a shell that of the line.
+#[must_use]
+pub fn program(command: &[String]) -> Option<&str> {
+    let first = command.first()?;
+    let shell = matches!(first.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh" | "ksh"));
+    Some(match command {
+        [_, option, line, ..] if shell && option == "-c" => {
+            let words = line.split_ascii_whitespace().skip_while(|word| word.contains('='));
+            of_words(words).unwrap_or(line)
+        }
+        _ => of_words(command.iter().map(String::as_str)).unwrap_or(first),
+    })
+}
+
+fn of_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let first = words.next()?;
+    let name = first.rsplit('/').next().unwrap_or(first);
+    // `python3.11` is one, too.
+    let name = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
+    let script = || words.find(|word| !word.starts_with('-'));
+    INTERPRETERS.contains(&name).then(script).flatten().or(Some(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: Vec<Row>) -> Table {
+        Table { version: VERSION, number: 1, made_us: 1, hub: "https://hub.example".into(), rows }
+    }
+
+    fn row() -> Row {
+        Row { class: "0a".repeat(CLASS_BYTES), runs: 5, hosts: 2, held_p50_bytes: 1, held_p99_bytes: 2 }
+    }
+
+    fn read(table: &Table) -> Result<Table, TableError> {
+        Table::read(&serde_json::to_string(table).unwrap())
+    }
+
+    #[test]
+    fn a_full_table_fits_and_comes_back_as_it_was() {
+        let far = Row {
+            runs: u32::MAX,
+            hosts: u32::MAX,
+            held_p50_bytes: 1 << 50,
+            held_p99_bytes: 1 << 50,
+            ..row()
+        };
+        let full = table(vec![far; ROWS_MAX]);
+        assert_eq!(read(&full).unwrap(), full);
+        let request = crate::wire::Request::Learn {
+            signed: Signed { table: serde_json::to_string(&full).unwrap(), signature: "0".repeat(128) },
+        };
+        assert!(serde_json::to_vec(&request).unwrap().len() < crate::wire::REQUEST_MAX_BYTES);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let check = |bad: Row| assert!(matches!(read(&table(vec![bad])), Err(TableError::Row { .. })));
+        check(Row { class: "0A".repeat(CLASS_BYTES), ..row() });
+        check(Row { class: String::new(), ..row() });
+        check(Row { class: "é".repeat(CLASS_BYTES), ..row() });
+        check(Row { runs: 0, ..row() });
+        check(Row { hosts: 0, ..row() });
+        check(Row { held_p50_bytes: 0, ..row() });
+        check(Row { held_p50_bytes: 3, ..row() });
+        assert!(matches!(read(&table(vec![row(); ROWS_MAX + 1])), Err(TableError::Rows(_))));
+        assert!(matches!(read(&Table { version: 2, ..table(Vec::new()) }), Err(TableError::Version(2))));
+        let long = Table { hub: "x".repeat(TABLE_MAX_BYTES), ..table(Vec::new()) };
+        assert!(matches!(read(&long), Err(TableError::Long(_))));
+        for bad in ["", "null", "{}", "[1]"] {
+            assert!(matches!(Table::read(bad), Err(TableError::Malformed(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn classes_of_different_jobs_and_users_differ() {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let of = |command: &[&str], name: &str, cores| likeness(&words(command), name, cores).unwrap();
+        assert_eq!(of(&["python3", "-u", "a.py", "x"], "n", 2), of(&["python3", "a.py", "y"], "n", 2));
+        assert_ne!(of(&["python3", "a.py"], "n", 2), of(&["python3", "b.py"], "n", 2));
+        assert_ne!(of(&["a"], "n", 1), of(&["a"], "n", 2));
+        assert_ne!(of(&["a1:b"], "c", 1), of(&["a"], "1:bc", 1));
+        let one = of(&["a"], "n", 1);
+        assert_ne!(of_user(&one, "ann"), of_user(&one, "bea"));
+        assert_eq!(likeness(&[], "n", 1), None);
+    }
+}
