@@ -81,6 +81,7 @@ wlm=$!
 step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "package for other families (RPM)" scripts/test-rpm.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "installation from source" scripts/test-install.sh
+step "dashboard" scripts/test-grafana.sh
 step "python package" scripts/python-test.sh "${CARGO_TARGET_DIR:-target}/debug" --quick
 step "real workload managers, the quick form, beside the steps before" joined "$wlm" "$work/wlm"
 

@@ -6,6 +6,7 @@
 )]
 
 mod common;
+mod grafana;
 mod hostile;
 mod http;
 mod kills;
