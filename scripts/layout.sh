@@ -7,7 +7,9 @@ cd "$(dirname "$0")/.."
 
 install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client"
 strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
-install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service
+install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service packaging/pinfold-push.service
+# The user of the second one, whom only hosts have that joined a hub.
+install -D -m 644 packaging/pinfold-push.sysusers "$root/usr/share/pinfold/pinfold-push.sysusers"
 for unit in session-.scope user@.service; do
   install -D -m 644 packaging/session.conf "$root/lib/systemd/system/$unit.d/50-pinfold.conf"
 done

@@ -42,10 +42,12 @@ if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   # Jobs run on while the daemon is replaced.
   [ "\$1" = 1 ] || systemctl try-restart pinfoldd.service || true
+  [ "\$1" = 1 ] || systemctl try-restart pinfold-push.service || true
 fi
 
 %preun
 if [ "\$1" = 0 ]; then
+  [ ! -d /run/systemd/system ] || systemctl disable --now pinfold-push.service || true
   [ ! -d /run/systemd/system ] || systemctl disable --now pinfoldd.service || true
   # Nobody's job stays frozen or bounded by a program that is gone.
   pinfold rescue >/dev/null || true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Debian package of the programs in the directory $1, and installs, upgrades, removes and purges it below a
-# directory of its own. What systemd makes of its unit is not seen here.
+# Makes the Debian packages of the programs in the directory $1, and installs, upgrades, removes and purges them below a
+# directory of its own; the hub of its package serves there. What systemd makes of the units is not seen here.
 set -euo pipefail
 programs=$1
 cd "$(dirname "$0")/.."
@@ -9,22 +9,26 @@ for needed in dpkg dpkg-deb busybox ldd; do
 done
 [ "$(id -u)" = 0 ] || { echo "package: SKIPPED, as only root can install one"; exit 0; }
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+hub=
+trap '[ -z "$hub" ] || kill "$hub" 2>/dev/null || true; rm -rf "$work"' EXIT
 package=$(scripts/package.sh "$programs" "$work/out")
-echo "$(basename "$package"): $(($(stat -c %s "$package") / 1024)) KiB"
+hub_package=$(scripts/package.sh --hub "$programs" "$work/out")
+for made in "$package" "$hub_package"; do
+  echo "$(basename "$made"): $(($(stat -c %s "$made") / 1024)) KiB"
+done
 
 # A system with no more than the package's scripts and programs need.
 root=$work/root
 mkdir -p "$root"/{bin,usr/bin,proc,tmp,var/lib/dpkg/{info,updates,triggers}}
 : >"$root/var/lib/dpkg/status"
 install -m 755 "$(command -v busybox)" "$root/bin/busybox"
-for name in sh rm; do ln -s busybox "$root/bin/$name"; done
-ldd "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client" | grep -o '/[^ ]*' | grep -v ':$' | sort -u | while read -r library; do
+for name in sh rm chmod chown grep mkdir; do ln -s busybox "$root/bin/$name"; done
+ldd "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client" "$programs/pinfold-hub" | grep -o '/[^ ]*' | grep -v ':$' | sort -u | while read -r library; do
   install -D "$library" "$root$library"
 done
 
 must() { "$@" || { echo "FAILED: $*" >&2; exit 1; }; }
-install_it() { DEBIAN_FRONTEND=noninteractive dpkg --root="$root" --force-depends --force-confold --log=/dev/null --install "$package" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
+install_it() { DEBIAN_FRONTEND=noninteractive dpkg --root="$root" --force-depends --force-confold --log=/dev/null --install "${1:-$package}" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
 run_dpkg() { dpkg --root="$root" --force-depends --log=/dev/null "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
 
 install_it
@@ -56,3 +60,69 @@ install_it
 run_dpkg --purge pinfold
 must test ! -e "$root/usr/bin/pinfoldd" -a ! -e "$root/etc/pinfold" -a ! -e "$root/var/lib/pinfold"
 echo "package: installed, upgraded with its configuration kept, removed and purged"
+
+# The hub's package. The system that it comes to has users.
+accounts() {
+  local program
+  for program in useradd groupadd; do
+    program=$(command -v $program) || return 1
+    install -D "$program" "$root/usr/sbin/$(basename "$program")"
+    ldd "$program" | grep -o '/[^ ]*' | while read -r library; do install -D "$library" "$root$library"; done
+  done
+  mkdir -p "$root/etc"
+  echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
+  echo 'root:x:0:' >"$root/etc/group"
+  : >"$root/etc/login.defs"
+  : >"$root/etc/shadow" && : >"$root/etc/gshadow"
+}
+accounts || { echo "package: the hub's SKIPPED, as useradd is not installed"; exit 0; }
+export PATH=$PATH:/usr/sbin
+mode() { stat -c "%a %u:%g" "$root$1"; }
+install_it "$hub_package"
+user=$(grep '^pinfold-hub:' "$root/etc/passwd" | cut -d : -f 3,4)
+must test "${user%:*}" -gt 0
+must test "$(mode /var/lib/pinfold-hub)" = "700 $user"
+must test "$(mode /etc/default/pinfold-hub)" = "640 0:0"
+must test "$(mode /etc/pinfold-hub/pinfold-hub.toml)" = "644 0:0"
+must test "$(mode /usr/bin/pinfold-hub)" = "755 0:0"
+must test -s "$root/usr/share/man/man8/pinfold-hub.8.gz" -a -s "$root/lib/systemd/system/pinfold-hub.service"
+# As the unit does: its command with what its files say, as its user.
+as_hub() { chroot --userspec="$user" "$root" "$@"; }
+database=$(sed -n 's/^PINFOLD_HUB_DATABASE=//p' "$root/etc/default/pinfold-hub")
+options=$(sed -n 's/^PINFOLD_HUB_OPTIONS="\(.*\)"/\1/p' "$root/etc/default/pinfold-hub")
+must test "$options" = "--listen 127.0.0.1:8470"
+serve() {
+  # On another port, as one may have the usual one.
+  chroot --userspec="$user" "$root" /usr/bin/pinfold-hub serve --config /etc/pinfold-hub/pinfold-hub.toml --database "$database" --listen 127.0.0.1:0 2>"$work/hub" &
+  hub=$!
+  until grep -q http "$work/hub" || ! kill -0 $hub 2>/dev/null; do sleep 0.1; done
+  # The address that is listened on, or that of the configuration.
+  url=$(grep -o 'https\?://[^ ]*$' "$work/hub") || { cat "$work/hub" >&2; exit 1; }
+}
+stop() { kill "$hub" && wait "$hub" || { cat "$work/hub" >&2; exit 1; }; hub=; }
+# Every key that the file shows is one, with a value that is right.
+sed 's/^# \(\[.*\|[a-z_]* = .*\)$/\1/' "$root/etc/pinfold-hub/pinfold-hub.toml" >"$root/tmp/shown.toml"
+must grep -q '^database_max' "$root/tmp/shown.toml"
+cp "$root/etc/pinfold-hub/pinfold-hub.toml" "$work/kept.toml"
+cp "$root/tmp/shown.toml" "$root/etc/pinfold-hub/pinfold-hub.toml"
+serve && stop
+cp "$work/kept.toml" "$root/etc/pinfold-hub/pinfold-hub.toml"
+token=$(as_hub /usr/bin/pinfold-hub token --database "$database" --host node07 2>/dev/null)
+must test "$(mode "${database#sqlite:}")" = "600 $user"
+serve
+asked() { curl --silent --output /dev/null --write-out '%{http_code}' --header "Authorization: Bearer $1" "$url/api/v1/me"; }
+if command -v curl >/dev/null; then must test "$(asked "$token") $(asked other)" = "200 401"; fi
+stop
+echo '# changed by the administrator' >>"$root/etc/pinfold-hub/pinfold-hub.toml"
+install_it "$hub_package"
+must grep -q 'changed by the administrator' "$root/etc/pinfold-hub/pinfold-hub.toml"
+must test "$(grep -c '^pinfold-hub:' "$root/etc/passwd")" = 1
+tokens() { as_hub /usr/bin/pinfold-hub tokens --database "$database"; }
+must grep -q node07 <<<"$(tokens)"
+run_dpkg --remove pinfold-hub
+must test ! -e "$root/usr/bin/pinfold-hub" -a -s "$root${database#sqlite:}"
+install_it "$hub_package"
+must grep -q node07 <<<"$(tokens)"
+run_dpkg --purge pinfold-hub
+must test ! -e "$root/usr/bin/pinfold-hub" -a ! -e "$root/etc/pinfold-hub" -a ! -e "$root/etc/default/pinfold-hub" -a ! -e "$root/var/lib/pinfold-hub"
+echo "package: the hub served as its user; upgraded, removed and installed again with its database; purged"

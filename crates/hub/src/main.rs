@@ -3,6 +3,7 @@
 //! Absent here: what the hub does; that is the library beside this.
 
 mod commands;
+mod manual;
 mod serve;
 
 use std::io::Write as _;
@@ -40,6 +41,12 @@ enum Command {
     Check(Database),
     /// Serve a hub with simulated hosts, in a directory of its own, to look at the page
     Demo(DemoArgs),
+    /// Write the manual page into this directory
+    #[command(hide = true)]
+    Manual {
+        /// The directory
+        dir: PathBuf,
+    },
 }
 
 /// Where the database is.
@@ -169,6 +176,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => serve::serve(&args),
         Command::Demo(args) => serve::demo(&args),
+        Command::Manual { dir } => manual::write(&dir),
         Command::Token(args) => commands::token(&args),
         Command::Tokens(args) => commands::tokens(&args),
         Command::Revoke(args) => commands::revoke(&args),
