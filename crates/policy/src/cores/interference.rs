@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::api::{Class, JobId, Reason, Sample};
 use crate::cores::waits::{Interference, Watched};
 use crate::cores::{assign, binding, resize};
-use crate::jobs::{Live, SuspendReason};
+use crate::jobs::SuspendReason;
 use crate::queue::line;
 use crate::rooms::Rooms;
 
@@ -28,10 +28,10 @@ pub(crate) fn reset(rooms: &mut Rooms) {
         return;
     }
     rooms.cores.interference = Interference::default();
-    let rests = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.rests.is_some());
+    let rests = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.phase.rests().is_some());
     let resting: Vec<JobId> = rooms.jobs.live_ids().iter().copied().filter(rests).collect();
     for id in resting {
-        rooms.jobs.hold_back(id, None);
+        rooms.jobs.end_rest(id);
         line::enqueue(rooms, id);
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn watch_interference(rooms: &mut Rooms, sample: &Sample) {
 /// The cores behind the same caches as a primary's, if it is one and runs.
 fn around_primary(rooms: &Rooms, job: JobId) -> Option<Vec<usize>> {
     let live = rooms.jobs.live(job).filter(|live| live.key.is_some() && live.aside.is_none())?;
-    let is_one = live.class == Class::Primary && !live.starting && !live.cores.is_empty();
+    let is_one = live.class == Class::Primary && !live.phase.is_starting() && !live.cores.is_empty();
     is_one.then(|| live.cores.iter().flat_map(|&core| rooms.cores.grid.neighbours(core)).collect())
 }
 
@@ -103,8 +103,12 @@ fn suspend_interferer(rooms: &mut Rooms, with: JobId, victim: JobId, waited: u64
     held.watched.values_mut().for_each(|one| one.hits.clear());
     let milli = |milli: u64| u16::try_from(milli).unwrap_or(u16::MAX);
     let reason = Reason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) };
-    rooms.jobs.hold_back(victim, Some(until));
-    assign::suspend_and_release(rooms, victim, SuspendReason::Interferes { with }, reason);
+    assign::suspend_and_release(
+        rooms,
+        victim,
+        SuspendReason::Interferes { with, until: Some(until) },
+        reason,
+    );
     rooms.cores.interference.cap = Some(rooms.cores.used);
     resize::clip(rooms);
 }
@@ -123,12 +127,11 @@ pub(crate) fn end_suspensions(rooms: &mut Rooms) -> bool {
             .is_some_and(|live| live.key.is_some() && live.class == Class::Primary && live.aside.is_none())
     };
     let (mut over, mut resting) = (Vec::new(), 0);
-    for live in rooms.jobs.live_ids().iter().filter_map(|&id| Some((id, rooms.jobs.live(id)?))) {
-        let (id, Live { rests: Some(_), out, .. }) = live else { continue };
+    for job in rooms.jobs.lives() {
+        let Some((with, _)) = job.live().and_then(|live| live.phase.rests()) else { continue };
         resting += 1;
-        // One that its user suspended meanwhile, or that was cancelled, stands still for nobody's sake.
-        if !matches!(out, Some(SuspendReason::Interferes { with }) if is_primary(*with)) {
-            over.push(id);
+        if !is_primary(with) {
+            over.push(job.id());
         }
     }
     if resting == over.len() {
@@ -136,7 +139,7 @@ pub(crate) fn end_suspensions(rooms: &mut Rooms) -> bool {
         resize::clip(rooms);
     }
     for &id in &over {
-        rooms.jobs.hold_back(id, None);
+        rooms.jobs.end_rest(id);
         line::enqueue(rooms, id);
     }
     !over.is_empty()

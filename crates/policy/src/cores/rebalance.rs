@@ -70,7 +70,7 @@ fn rebalance(rooms: &mut Rooms, id: JobId) {
 
 /// The best move for a backfiller, if any evens things out.
 fn best_move(rooms: &Rooms, id: JobId) -> Option<Move> {
-    let live = rooms.jobs.live(id).filter(|live| !live.starting)?;
+    let live = rooms.jobs.live(id).filter(|live| !live.phase.is_starting())?;
     let contended = |&&core: &&usize| {
         let core = rooms.cores.grid.get(core);
         core.home_of.is_some() || core.backfillers > 1

@@ -81,7 +81,10 @@ fn may_move(rooms: &Rooms, id: JobId) -> bool {
     let Some(live) = job.live() else { return false };
     let (times, last) = live.repacked;
     let rested = last.is_none_or(|last| rooms.now.since(last) >= EVERY);
-    let settled = !live.starting && live.signal.is_none() && live.grace.is_none() && live.failed.is_empty();
+    let settled = !live.phase.is_starting()
+        && live.signal.is_none()
+        && live.phase.grace().is_none()
+        && live.failed.is_empty();
     // Who is on fewer or more cores than it asked for is being put right already.
     let whole = live.cores.len() == job.slots();
     settled && rested && times < TIMES_MAX && whole && is_plain(job)

@@ -66,9 +66,9 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
     if !forecast::is_governed(rooms) || (sets::nobody_runs(rooms) && rooms.jobs.writers().is_empty()) {
         return None;
     }
-    if let Some(live) = job.live() {
+    if job.live().is_some() {
         // Who stood still for another cause returns as one that did for memory does; those were looked at already.
-        let let_go = live.out.is_none_or(SuspendReason::is_memory);
+        let let_go = job.suspend_reason().is_none_or(SuspendReason::is_memory);
         let lacks = if let_go { fit::finds_swap_busy(rooms, job) } else { !fit::may_resume(rooms, job) };
         return lacks.then_some(Deficit::Short);
     }

@@ -35,7 +35,7 @@ pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
         return stop_needless_checkpoints(rooms);
     }
     let lives = || rooms.jobs.lives();
-    let one_ends = lives().any(|job| job.live().is_some_and(|live| live.requeuing));
+    let one_ends = lives().filter_map(Job::live).any(|live| live.phase.is_leaving());
     let froze = rooms.memory.acted == Some(rooms.now);
     if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || freeze::victim(rooms).is_some() {
         return;
@@ -48,10 +48,11 @@ pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
         let ready = job.live().is_some_and(|live| {
             let rested = rooms.now >= live.checkpoints.rests_until;
             // Whom its user alone may let stand still is not let go on, for it could not be stopped again.
-            let stoppable = live.out.is_none() || !job.request.no_suspend;
+            let stoppable = live.phase.suspend_reason().is_none() || !job.request.no_suspend;
             // One that could not be stopped is stopped first, and one that could not be told to go on is told.
             let told = [Attempt::Freeze, Attempt::Thaw].iter().all(|kind| !live.failed.contains_key(kind));
-            rested && stoppable && told && !live.starting && !live.suspended && live.signal.is_none()
+            let on_its_way = live.phase.is_starting() || live.phase.is_suspended_by_user();
+            rested && stoppable && told && !on_its_way && live.signal.is_none()
         });
         let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != rooms.memory.token;
         ready && helps && job.request.checkpoint.is_some()
@@ -107,7 +108,11 @@ pub(crate) fn checkpointed(rooms: &mut Rooms, id: JobId, error: Option<String>) 
 /// Those of which nothing was heard for too long.
 fn give_checkpoints_up(rooms: &mut Rooms) {
     let over = |id: &JobId| {
-        rooms.jobs.live(*id).and_then(|live| live.checkpoints.until).is_some_and(|until| until <= rooms.now)
+        rooms
+            .jobs
+            .live(*id)
+            .and_then(|live| live.phase.writes_until())
+            .is_some_and(|until| until <= rooms.now)
     };
     let late: Vec<JobId> = rooms.jobs.live_ids().iter().copied().filter(over).collect();
     for id in late {
@@ -162,22 +167,26 @@ fn not_checkpointed(rooms: &mut Rooms, id: JobId, error: String) {
 
 /// What it writes is not waited for any more: whether it goes on or stands still is looked at anew.
 pub(crate) fn stop_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    if rooms.jobs.stop_checkpoint(id) {
-        cancel_requeue(rooms, id, reason);
+    if let Some(suspend) = rooms.jobs.stop_checkpoint(id) {
+        stays(rooms, id, suspend, reason);
     }
 }
 
 /// A job that was to be ended could not be: it goes on as it was.
 pub(crate) fn cancel_requeue(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    if !rooms.jobs.cancel_requeue(id) {
-        return;
+    if let Some(suspend) = rooms.jobs.cancel_requeue(id) {
+        stays(rooms, id, suspend, reason);
     }
-    let Some(live) = rooms.jobs.live(id) else { return };
+}
+
+/// A job does not leave; `suspend`: its user suspended it, and it is not frozen.
+fn stays(rooms: &mut Rooms, id: JobId, suspend: bool, reason: Reason) {
+    let Some(phase) = rooms.jobs.live(id).map(|live| live.phase) else { return };
     // Whatever else held it, it stands still now for its user.
-    let reason = if live.suspended { Reason::Asked } else { reason };
-    if live.out.is_some_and(SuspendReason::is_memory) {
+    let reason = if suspend || phase.is_suspended_by_user() { Reason::Asked } else { reason };
+    if phase.suspend_reason().is_some_and(SuspendReason::is_memory) {
         rooms.memory.frozen.insert(id);
-    } else if live.suspended && live.out.is_none() {
+    } else if suspend {
         assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::Asked);
     }
     line::enqueue(rooms, id);

@@ -42,10 +42,10 @@ fn swap_slots(rooms: &Rooms) -> usize {
 /// slot yet.
 fn readmitted_before(rooms: &Rooms, first: &Job) -> (u64, u64) {
     let on_its_way = |job: &&Job| {
-        let out = job.live().and_then(|live| live.out);
+        let why = job.suspend_reason();
         job.id() != first.id()
             && job.queued.is_some()
-            && out.is_some_and(SuspendReason::is_memory)
+            && why.is_some_and(SuspendReason::is_memory)
             && !rooms.memory.frozen.contains(&job.id())
     };
     rooms.jobs.suspended().filter(on_its_way).fold((0, 0), |(need, hold), job| {

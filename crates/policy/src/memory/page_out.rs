@@ -45,7 +45,8 @@ pub(crate) fn page_out(rooms: &mut Rooms) {
     let mut standing: Vec<(JobId, u64)> = {
         let worth = |job: &&Job| {
             // One that is being ended gives its memory back in a moment anyway.
-            let frozen = job.live().is_some_and(|live| live.applied.frozen == Some(true) && !live.requeuing);
+            let frozen =
+                job.live().is_some_and(|live| live.applied.frozen == Some(true) && !live.phase.is_leaving());
             frozen && job.held.resident >= WORTH_BYTES && Some(job.id()) != rooms.memory.token
         };
         let mut all: Vec<&Job> = rooms.jobs.suspended().filter(worth).collect();

@@ -26,7 +26,7 @@ pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
         return;
     }
     let may = |job: &&Job| {
-        let ready = job.live().is_some_and(|live| !live.starting && live.signal.is_none());
+        let ready = job.live().is_some_and(|live| !live.phase.is_starting() && live.signal.is_none());
         let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != rooms.memory.token;
         ready && helps && job.request.requeue && job.requeues < REQUEUES_MAX
     };
@@ -44,7 +44,6 @@ pub(crate) fn on_request(rooms: &mut Rooms, id: JobId) {
 }
 
 fn requeue(rooms: &mut Rooms, id: JobId, lacking: u64) {
-    rooms.jobs.forget_checkpoint(id);
     let Some(times) = rooms.jobs.requeue(id) else { return };
     end(rooms, id, Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX }));
 }

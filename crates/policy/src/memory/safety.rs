@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::api::{Instant, JobId};
-use crate::jobs::{Job, SuspendReason, grown};
+use crate::jobs::{Job, Phase, grown};
 use crate::memory::estimate;
 use crate::memory::room::HORIZON;
 use crate::rooms::Rooms;
@@ -154,12 +154,16 @@ fn stakes(
     lives
         .filter_map(|job| {
             let live = job.live()?;
-            let stays = live.suspended || live.requeuing;
-            let place = match live.out {
+            let stays = live.phase.is_suspended_by_user() || live.phase.is_leaving();
+            let place = match live.phase {
                 _ if first == Some(job.id()) => 0,
                 _ if stays => 3,
-                None | Some(SuspendReason::Memory { .. }) if !rooms.jobs.is_dying(job.id()) => 1,
-                _ => 2,
+                Phase::Dying { .. } => 2,
+                Phase::Suspended { why, .. } if !why.is_memory() => 2,
+                Phase::Starting { .. }
+                | Phase::Running { .. }
+                | Phase::Suspended { .. }
+                | Phase::Leaving { .. } => 1,
             };
             // Who may not be frozen comes to hold the most that it may need, whoever has the token.
             let most = most(job);

@@ -37,7 +37,7 @@ pub(crate) fn throttle_growth(rooms: &mut Rooms, usable: u64) {
     }
     for (id, one) in rooms.memory.throttles.due(rooms.now) {
         // Who stands still is let go at the end of the step.
-        let runs = rooms.jobs.live(id).is_some_and(|live| live.out.is_none());
+        let runs = rooms.jobs.live(id).is_some_and(|live| live.phase.suspend_reason().is_none());
         if runs && is_open(rooms, id) {
             review_throttle(rooms, id, one, usable);
         }
@@ -126,7 +126,7 @@ pub(crate) fn update_throttles(rooms: &mut Rooms) {
         if !is_open(rooms, id) {
             continue;
         }
-        let stands = rooms.jobs.live(id).is_some_and(|live| live.out.is_some());
+        let stands = rooms.jobs.get(&id).is_some_and(|job| job.suspend_reason().is_some());
         if !steers(rooms) {
             unthrottle(rooms, id, Unthrottled::NotGoverned);
         } else if stands {
@@ -170,7 +170,7 @@ fn protect_token(rooms: &mut Rooms) {
 
 /// Whether anything may be asked of a job: it runs, and is not on its way in or out.
 fn is_open(rooms: &Rooms, id: JobId) -> bool {
-    rooms.jobs.live(id).is_some_and(|live| !live.starting && !live.requeuing)
+    rooms.jobs.live(id).is_some_and(|live| live.phase.is_open())
 }
 
 fn unthrottle(rooms: &mut Rooms, id: JobId, why: Unthrottled) {

@@ -15,7 +15,9 @@ use crate::shares::memory_pool;
 pub(crate) fn choose_token(rooms: &mut Rooms) {
     let keeps = |id: &JobId| {
         let live = rooms.jobs.get(id).and_then(|job| job.live());
-        let holds = |live: &Live| live.key.is_some() || live.out.is_some_and(SuspendReason::is_memory);
+        let holds = |live: &Live| {
+            live.key.is_some() || live.phase.suspend_reason().is_some_and(SuspendReason::is_memory)
+        };
         let ends = rooms.jobs.get(id).is_some_and(|job| job.is_ending());
         live.is_some_and(|live| holds(live) && !ends)
     };
@@ -44,7 +46,7 @@ fn out_of_patience(rooms: &Rooms, token: JobId) -> Option<JobId> {
     let usable = rooms.memory.usable?;
     let holder = rooms.jobs.get(&token)?;
     let returned =
-        holder.live().is_some_and(|live| live.out.is_none()) && rooms.now >= holder.held.runs_until;
+        holder.live().is_some() && holder.suspend_reason().is_none() && rooms.now >= holder.held.runs_until;
     if !returned {
         return None;
     }

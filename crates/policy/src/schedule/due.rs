@@ -26,9 +26,9 @@ fn due(rooms: &mut Rooms, id: JobId) {
     }
     let aged = job.aged || ageing::ages_at(rooms, job).is_some_and(|at| at <= now);
     let slots = slots::total(rooms);
-    let Fired { requeue, retry, grace_over } = rooms.jobs.fire(id, now, aged);
+    let Fired { requeue, retry, survived } = rooms.jobs.fire(id, now, aged);
     let mut reason = retry.map(|error| Reason::Retry { error });
-    if grace_over && rooms.jobs.forget_dying(id) {
+    if survived {
         reason = Some(Reason::SlotsShrank { slots });
         assign::survive(rooms, id);
     }

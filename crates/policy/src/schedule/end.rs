@@ -27,7 +27,8 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
     let Some(live) = job.live() else { return };
     let failures = live.failures + 1;
     let pause = RETRY.saturating_mul(1 << (failures - 1).min(10)).min(START_RETRY_MAX);
-    let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
+    let (held, cancelled, withdrawn) =
+        (live.phase.is_suspended_by_user(), live.signal.is_some(), live.withdrawn);
     let failed = Some(Failure { again: now.after(pause), error, tried: false });
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
@@ -109,7 +110,7 @@ pub(crate) fn unlearn(rooms: &mut Rooms, id: JobId) {
 
 /// No process of such a job is left: it waits again. Those that were to start after it still wait for it.
 pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
-    if rooms.jobs.live(id).is_none_or(|live| live.starting) {
+    if rooms.jobs.live(id).is_none_or(|live| live.phase.is_starting()) {
         return;
     }
     assign::release(rooms, id);
@@ -117,8 +118,9 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     let now = rooms.now;
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
-    let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
-    let asked = live.requeue_asked;
+    let (held, cancelled, withdrawn) =
+        (live.phase.is_suspended_by_user(), live.signal.is_some(), live.withdrawn);
+    let asked = live.phase.ends_as_asked();
     let times = job.requeues.saturating_add(job.checkpoints);
     let error = if job.checkpoints > 0 && job.requeues == 0 {
         "it has written down what it had done, and was ended because memory could be had in no other way"

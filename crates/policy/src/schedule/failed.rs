@@ -13,7 +13,7 @@ pub(crate) fn failed(rooms: &mut Rooms, id: JobId, action: &Action, error: Strin
     let again = rooms.now.after(RETRY);
     let Some(live) = rooms.jobs.live(id) else { return };
     if let Action::Start { .. } = action {
-        if live.starting {
+        if live.phase.is_starting() {
             end::start_failed(rooms, id, error);
         }
         return;

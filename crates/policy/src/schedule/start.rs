@@ -2,7 +2,7 @@
 
 use crate::api::{Class, JobId, MemoryReason, Reason};
 use crate::cores::{assign, pick, repack, shape, slots};
-use crate::jobs::{Live, SuspendReason};
+use crate::jobs::{Job, Live, Phase, SuspendReason};
 use crate::memory::numa::placement;
 use crate::memory::{forecast, overcommit, resume, token};
 use crate::queue::{line, resources};
@@ -63,7 +63,7 @@ pub(crate) fn begin(
     early: Option<Reason>,
 ) {
     let priority = rooms.jobs[&id].request.priority;
-    let thaw = rooms.jobs.live(id).and_then(|live| live.out);
+    let thaw = rooms.jobs.get(&id).and_then(Job::suspend_reason);
     let mut failed = None;
     if thaw.is_none() {
         resources::note_passed(rooms, id);
@@ -101,7 +101,7 @@ pub(crate) fn begin(
 fn prepare(rooms: &mut Rooms, id: JobId, class: Class) -> Option<Reason> {
     let started = rooms.now;
     let (failures, failed) = rooms.jobs.take_failure(id)?;
-    start_job(rooms, id, Live { failures, ..Live::starting(started, class) });
+    start_job(rooms, id, Live { failures, ..Live::new(Phase::Starting { suspend: false }, started, class) });
     line::rearm(rooms, id);
     failed.map(|failed| match failures {
         0 => Reason::BeginsAnew { why: failed.error },

@@ -64,14 +64,11 @@ pub(crate) fn gate(rooms: &mut Rooms, id: JobId, closed: bool) {
 }
 
 pub(crate) fn started(rooms: &mut Rooms, id: JobId) {
-    if !rooms.jobs.started(id) {
-        return;
-    }
+    let Some(suspend) = rooms.jobs.started(id) else { return };
     rooms.nodes.touch();
-    let Some(live) = rooms.jobs.live(id) else { return };
-    if live.suspended {
+    if suspend {
         assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::Asked);
-    } else if live.signal.is_some() {
+    } else if rooms.jobs.live(id).is_some_and(|live| live.signal.is_some()) {
         rooms.pending.request_update(id, Reason::Asked);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn memory_borrowers(rooms: &Rooms) -> Vec<Borrowed> {
     let mut used = vec![(0u64, 0u64); rooms.shares.memory.len()];
     for job in rooms.jobs.lives() {
         // Who stands still for want of memory goes on as soon as there is what it needs, and not before.
-        let needs = job.live().is_some_and(|live| live.out.is_none_or(SuspendReason::is_memory));
+        let needs = job.live().is_some() && job.suspend_reason().is_none_or(SuspendReason::is_memory);
         let (held, expected) = &mut used[usize::from(job.pools.memory)];
         let holds = job.held.total();
         *held = held.saturating_add(holds);

@@ -191,7 +191,7 @@ pub(crate) fn is_pinned(rooms: &Rooms) -> bool {
 }
 
 pub(crate) fn is_starting(rooms: &Rooms, id: JobId) -> bool {
-    rooms.jobs.live(id).is_none_or(|live| live.starting || live.requeuing)
+    rooms.jobs.live(id).is_none_or(|live| !live.phase.is_open())
 }
 
 /// The nodes of a job that has cores of its own; `None`: it has none, or nobody knows their nodes.
@@ -212,7 +212,7 @@ pub(super) fn divided(
     let (mut first, mut second) = (BTreeSet::new(), BTreeSet::new());
     for &id in &chunk.jobs {
         let nodes = rooms.nodes.nodes_of(&rooms.jobs.get(&id).map(|job| binding::cpus_of(rooms, job))?);
-        let runs = rooms.jobs.live(id).is_some_and(|live| live.key.is_some() && !live.starting);
+        let runs = rooms.jobs.live(id).is_some_and(|live| live.key.is_some() && !live.phase.is_starting());
         match (runs, nodes.is_subset(one), nodes.is_subset(other)) {
             (true, true, _) => first.insert(id),
             (true, _, true) => second.insert(id),
