@@ -10,7 +10,7 @@ mod remembered;
 mod table;
 
 pub(crate) use changes::{Fired, Slots, Wanted};
-pub(crate) use cold::{REST as COLD_REST, REST_DOUBLINGS_MAX as COLD_REST_DOUBLINGS_MAX};
+pub(crate) use cold::REST as COLD_REST;
 pub(crate) use footprint::{WORTH_BYTES, bucket, bucket_ceiling, grown};
 pub use job::REQUEUES_MAX;
 pub(crate) use job::{Applied, Attempt, Failure, Job, Live, RETRY, Rebalance, Stage, Waiting};

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
+
 use crate::api::{Class, JobId, Reason, Sample};
 use crate::cores::waits::{Interference, Watched};
 use crate::cores::{assign, binding, resize};
@@ -12,10 +14,10 @@ use crate::jobs::SuspendReason;
 use crate::queue::line;
 use crate::rooms::Rooms;
 
-/// How long a backfiller stands still the first time,
-const REST: Duration = Duration::from_secs(60);
-/// and at most; it doubles with each time that comes sooner than this after the last.
+/// The longest time that a backfiller stands still,
 const REST_MAX: Duration = Duration::from_secs(600);
+/// and all of them; it doubles with each time that comes sooner than the longest after the last.
+const REST: Backoff = Backoff::new(Duration::from_secs(60), REST_MAX);
 
 /// Whether any of these cores is among those.
 fn beside(cores: &[usize], around: &[usize]) -> bool {
@@ -96,8 +98,8 @@ fn suspend_interferer(rooms: &mut Rooms, with: JobId, victim: JobId, waited: u64
     let now = rooms.now;
     let held = &mut rooms.cores.interference;
     let again = held.until.is_some_and(|until| now.since(until) < REST_MAX);
-    held.rest = if again { (held.rest * 2).min(REST_MAX) } else { REST };
-    let until = now.after(held.rest);
+    held.again = if again { held.again.saturating_add(1) } else { 0 };
+    let until = now.after(REST.after(held.again));
     held.until = Some(until);
     // It is seen first what that brings.
     held.watched.values_mut().for_each(|one| one.hits.clear());

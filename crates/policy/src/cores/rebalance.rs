@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
+
 use crate::api::{Class, Instant, JobId, Reason, Sample};
 use crate::cores::grid::Core;
 use crate::cores::{assign, headroom, interference};
@@ -18,10 +20,8 @@ const GAP_MILLI: u16 = 250;
 /// For how long each sample must have shown it.
 const GAP_FOR: Duration = Duration::from_secs(1);
 
-/// The least time between two moves of a job; doubles with each move,
-const MOVE_EVERY: Duration = Duration::from_secs(2);
-/// up to 2^5 = 32 times.
-const MOVE_DOUBLINGS_MAX: u32 = 5;
+/// The least time between two moves of a job; doubles with each move.
+const MOVE_EVERY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(2 << 5));
 
 /// A move that would even things out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn rebalance(rooms: &mut Rooms, id: JobId) {
     let Some(best) = best else { return rooms.jobs.no_idler_core(id) };
     let since = rooms.jobs.idler_core(id, now);
     let Some(live) = rooms.jobs.live(id) else { return };
-    let pause = MOVE_EVERY * (1 << live.rebalance.moves.saturating_sub(1).min(MOVE_DOUBLINGS_MAX));
+    let pause = MOVE_EVERY.after(live.rebalance.moves.saturating_sub(1));
     let rested = live.rebalance.moved.is_none_or(|moved: Instant| now.since(moved) >= pause);
     if now.since(since) < GAP_FOR || !rested {
         return;

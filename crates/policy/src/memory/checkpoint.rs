@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
+
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::cores::assign;
 use crate::jobs::{Attempt, Job, SuspendReason, WORTH_BYTES};
@@ -21,10 +23,8 @@ const AHEAD_MAX: Duration = Duration::from_secs(30);
 /// How much longer than it may take it is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure,
-const REST: Duration = Duration::from_secs(60);
-/// up to 2^6 times.
-const REST_DOUBLINGS_MAX: u32 = 6;
+/// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure.
+const REST: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(60 << 6));
 
 /// Asks the youngest job that can to write down what it has done, if those who run may soon need more than there is,
 /// nobody who runs can be frozen for them, and swap does not take what those hold who stand still.
@@ -160,7 +160,7 @@ fn is_outgrown(rooms: &Rooms, usable: u64) -> bool {
 fn not_checkpointed(rooms: &mut Rooms, id: JobId, error: String) {
     let now = rooms.now;
     let Some(live) = rooms.jobs.live(id) else { return };
-    let rest = REST * (1 << live.checkpoints.failures.min(REST_DOUBLINGS_MAX));
+    let rest = REST.after(live.checkpoints.failures);
     rooms.jobs.checkpoint_failed(id, now.after(rest));
     stop_checkpoint(rooms, id, Reason::Memory(MemoryReason::NotCheckpointed { error }));
 }

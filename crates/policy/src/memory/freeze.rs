@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
+
 use crate::api::{JobId, MemoryReason, Reason, ShareReason};
 use crate::cores::assign;
 use crate::jobs::{Job, SuspendReason, WORTH_BYTES};
@@ -10,10 +12,8 @@ use crate::memory::{forecast, overcommit};
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
-/// The least time a job rests, doubled with each time it is frozen,
-const REST: Duration = Duration::from_secs(1);
-/// up to 2^6 times.
-const REST_DOUBLINGS_MAX: u32 = 6;
+/// The least time a job rests, doubled with each time it is frozen.
+const REST: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1 << 6));
 
 /// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the
 /// youngest that holds anything; never the token holder, and one that has just returned only if there is no
@@ -60,6 +60,6 @@ pub(crate) fn freeze(rooms: &mut Rooms, id: JobId, reason: Reason) {
     let growth = rooms.jobs.get(&id).map_or(0, |job| forecast::growth_of(rooms, job));
     let Some(job) = rooms.jobs.get(&id) else { return };
     // One that does not refault most of it costs little each time.
-    let doublings = if job.held.cold.is_cool() { 0 } else { job.held.freezes.min(REST_DOUBLINGS_MAX) };
-    rooms.jobs.freeze_for_memory(id, growth, now.after(REST * (1 << doublings)), taken_back);
+    let before = if job.held.cold.is_cool() { 0 } else { job.held.freezes };
+    rooms.jobs.freeze_for_memory(id, growth, now.after(REST.after(before)), taken_back);
 }

@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use crate::api::{Action, Class, Decision, Instant, JobId, Reason};
+use pinfold_backoff::Backoff;
+
+use crate::api::{Action, Class, Decision, JobId, Reason};
 use crate::cores::assign;
 use crate::jobs::{Failure, Live, REQUEUES_MAX, RETRY, Stage, Waiting};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
-/// The longest pause before a failed start is tried again; the first is [`RETRY`].
-const START_RETRY_MAX: Duration = Duration::from_secs(60);
+/// The pauses before a failed start is tried again.
+const START_RETRY: Backoff = Backoff::new(RETRY, Duration::from_secs(60));
 
-/// How long it waits after the first time at least, doubled with each further one.
-const REQUEUE_REST: Duration = Duration::from_secs(5);
-
-fn rests_until(now: Instant, times: u32) -> Instant {
-    now.after(REQUEUE_REST * (1 << times.saturating_sub(1).min(REQUEUES_MAX)))
-}
+/// How long it waits at least after it was ended for others.
+const REQUEUE_REST: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(5 << REQUEUES_MAX));
 
 /// A start failed: the job waits again. Its slot is free meanwhile, so that it holds nobody up.
 pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
@@ -26,10 +24,10 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
     let failures = live.failures + 1;
-    let pause = RETRY.saturating_mul(1 << (failures - 1).min(10)).min(START_RETRY_MAX);
+    let again = now.after(START_RETRY.after(live.failures));
     let (held, cancelled, withdrawn) =
         (live.phase.is_suspended_by_user(), live.signal.is_some(), live.withdrawn);
-    let failed = Some(Failure { again: now.after(pause), error, tried: false });
+    let failed = Some(Failure { again, error, tried: false });
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
     rooms.jobs.forget_memory(id);
@@ -127,8 +125,8 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     } else {
         "it was ended because memory could be had in no other way"
     };
-    let rests = || Failure { again: rests_until(now, times), error: error.to_owned(), tried: false };
-    let failed = (!asked).then(rests);
+    let again = now.after(REQUEUE_REST.after(times.saturating_sub(1)));
+    let failed = (!asked).then(|| Failure { again, error: error.to_owned(), tried: false });
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
     rooms.jobs.begin_anew(id, now);
