@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 
-use crate::api::{Class, JobId, Reason, Sample};
+use crate::api::{Class, JobId, Reason, Sample, SlotReason};
 use crate::cores::waits::{Interference, Watched};
 use crate::cores::{assign, binding, resize};
 use crate::jobs::SuspendReason;
@@ -104,7 +104,8 @@ fn suspend_interferer(rooms: &mut Rooms, with: JobId, victim: JobId, waited: u64
     // It is seen first what that brings.
     held.watched.values_mut().for_each(|one| one.hits.clear());
     let milli = |milli: u64| u16::try_from(milli).unwrap_or(u16::MAX);
-    let reason = Reason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) };
+    let reason =
+        Reason::Slot(SlotReason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) });
     assign::suspend_and_release(
         rooms,
         victim,

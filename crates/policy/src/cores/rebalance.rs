@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 
-use crate::api::{Class, Instant, JobId, Reason, Sample};
+use crate::api::{Class, CoreReason, Instant, JobId, Reason, Sample};
 use crate::cores::grid::Core;
 use crate::cores::{assign, headroom, interference};
 use crate::jobs::Rebalance;
@@ -65,7 +65,7 @@ fn rebalance(rooms: &mut Rooms, id: JobId) {
     rooms.jobs.moved(id, rebalance);
     // Until the next sample tells better, the one core is as idle as the other was.
     rooms.cores.grid.swap_idle(best.from, best.to);
-    rooms.pending.request_update(id, Reason::IdlerCore { gap_milli: best.gap_milli });
+    rooms.pending.request_update(id, Reason::Core(CoreReason::IdlerCore { gap_milli: best.gap_milli }));
 }
 
 /// The best move for a backfiller, if any evens things out.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_place::pack::{Mover, Shape};
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, CoreReason, JobId, Reason};
 use crate::cores::assign;
 use crate::jobs::Job;
 use crate::rooms::Rooms;
@@ -70,7 +70,9 @@ pub(crate) fn make_room(rooms: &mut Rooms, id: JobId) -> Option<Vec<usize>> {
         assign::occupy(rooms, moved, Class::Primary, cores);
         rooms.jobs.made_room(moved, now);
         let (level, memory_bytes) = (repack.level, repack.memory_bytes);
-        rooms.pending.request_update(moved, Reason::MadeRoom { by: id, level, memory_bytes });
+        rooms
+            .pending
+            .request_update(moved, Reason::Core(CoreReason::MadeRoom { by: id, level, memory_bytes }));
     }
     Some(repack.cores)
 }

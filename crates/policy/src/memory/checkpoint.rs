@@ -183,11 +183,11 @@ pub(crate) fn cancel_requeue(rooms: &mut Rooms, id: JobId, reason: Reason) {
 fn stays(rooms: &mut Rooms, id: JobId, suspend: bool, reason: Reason) {
     let Some(phase) = rooms.jobs.live(id).map(|live| live.phase) else { return };
     // Whatever else held it, it stands still now for its user.
-    let reason = if suspend || phase.is_suspended_by_user() { Reason::Asked } else { reason };
+    let reason = if suspend || phase.is_suspended_by_user() { Reason::ASKED } else { reason };
     if phase.suspend_reason().is_some_and(SuspendReason::is_memory) {
         rooms.memory.frozen.insert(id);
     } else if suspend {
-        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::Asked);
+        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
     }
     line::enqueue(rooms, id);
     rooms.pending.request_update(id, reason);

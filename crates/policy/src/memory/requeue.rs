@@ -39,7 +39,7 @@ pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
 /// Ends a job because its user asks for that, to begin anew. That does not count as what the host did to it.
 pub(crate) fn on_request(rooms: &mut Rooms, id: JobId) {
     if rooms.jobs.requeue_as_asked(id) {
-        end(rooms, id, Reason::Asked);
+        end(rooms, id, Reason::ASKED);
     }
 }
 

@@ -4,7 +4,7 @@
 //! another kind settles it. One that is known already is put right: it may be found once by its group, and told of later by
 //! its keeper.
 
-use crate::api::{Adopted, Class, JobId, Reason, Running};
+use crate::api::{Adopted, AgainReason, Class, JobId, Reason, Running};
 use crate::cores::{assign, sets, shape};
 use crate::jobs::{Applied, Live, Phase, SuspendReason};
 use crate::queue::line;
@@ -41,7 +41,7 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
     start::start_job(rooms, id, live);
     rooms.nodes.unsure_of(id);
     shape::keep_shape(rooms, id);
-    let mut reason = Reason::Restored;
+    let mut reason = Reason::Again(AgainReason::Restored);
     if phase.suspend_reason().is_some() {
         rooms.jobs.wait_from(id, rooms.now);
         line::enqueue(rooms, id);
@@ -52,7 +52,7 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
         };
         assign::occupy(rooms, id, class, cores);
         if fits {
-            reason = Reason::Adopted;
+            reason = Reason::Again(AgainReason::Adopted);
         }
     }
     rooms.pending.request_update(id, reason);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 
-use crate::api::{Action, Class, Decision, JobId, Reason};
+use crate::api::{Action, Class, Decision, JobId, Reason, UserReason};
 use crate::cores::assign;
 use crate::jobs::{Failure, Live, REQUEUES_MAX, RETRY, Stage, Waiting};
 use crate::queue::line;
@@ -41,9 +41,9 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
 /// A job that came back into the queue waits for its next start, unless it was given up meanwhile.
 fn settle_return(rooms: &mut Rooms, id: JobId, cancelled: bool, withdrawn: bool) {
     if cancelled {
-        drop_waiting(rooms, id, false, Reason::Asked);
+        drop_waiting(rooms, id, false, Reason::ASKED);
     } else if withdrawn {
-        drop_waiting(rooms, id, false, Reason::Withdrawn);
+        drop_waiting(rooms, id, false, Reason::User(UserReason::Withdrawn));
     } else {
         line::rearm(rooms, id);
     }
@@ -60,7 +60,7 @@ pub(crate) fn exited(rooms: &mut Rooms, id: JobId) {
 
 pub(crate) fn withdrawn(rooms: &mut Rooms, id: JobId) {
     match rooms.jobs.get(&id).map(|job| &job.stage) {
-        Some(Stage::Waiting(_)) => drop_waiting(rooms, id, false, Reason::Withdrawn),
+        Some(Stage::Waiting(_)) => drop_waiting(rooms, id, false, Reason::User(UserReason::Withdrawn)),
         Some(Stage::Live(_)) => rooms.jobs.client_gone(id),
         None => {}
     }

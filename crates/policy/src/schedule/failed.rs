@@ -19,7 +19,7 @@ pub(crate) fn failed(rooms: &mut Rooms, id: JobId, action: &Action, error: Strin
         return;
     }
     match action {
-        Action::Requeue => return checkpoint::cancel_requeue(rooms, id, Reason::Asked),
+        Action::Requeue => return checkpoint::cancel_requeue(rooms, id, Reason::ASKED),
         Action::Checkpoint => return checkpoint::checkpointed(rooms, id, Some(error)),
         Action::Near { .. } => return bind::binding_failed(rooms, id),
         Action::Slow { allowance } => return throttle::throttle_failed(rooms, id, *allowance),

@@ -5,7 +5,7 @@
 //! end: a promotion uses up a free home, a start uses up a queued job, and a job that is suspended for a start has a lower
 //! priority than the job that is started.
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, JobId, Reason, SlotReason};
 use crate::cores::{assign, interference, slots};
 use crate::jobs::{Demand, SuspendReason};
 use crate::memory::resume;
@@ -60,7 +60,7 @@ fn clear_exclusive(rooms: &mut Rooms) {
                     rooms,
                     job,
                     SuspendReason::Exclusive { by },
-                    Reason::Exclusive { by },
+                    Reason::Slot(SlotReason::Exclusive { by }),
                 );
             }
         }

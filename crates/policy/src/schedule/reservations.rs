@@ -2,7 +2,7 @@
 
 use pinfold_topo::CpuSet;
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, CoreReason, JobId, Reason};
 use crate::cores::{assign, sets, shape};
 use crate::jobs::Demand;
 use crate::memory::{admission, overcommit, token};
@@ -33,7 +33,7 @@ fn settle_in(rooms: &mut Rooms, at: usize) {
         if let Some(cores) = sets::room_in(rooms, at, &rooms.jobs[&id], &CpuSet::new()) {
             assign::release(rooms, id);
             assign::occupy(rooms, id, Class::Primary, cores);
-            rooms.pending.request_update(id, Reason::CpusChanged);
+            rooms.pending.request_update(id, Reason::Core(CoreReason::CpusChanged));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{Class, JobId, Reason, ShareReason};
+use crate::api::{AgainReason, Class, CoreReason, JobId, Reason, ShareReason};
 use crate::cores::{assign, pick, slots};
 use crate::jobs::{Demand, SuspendReason};
 use crate::memory::{admission, overcommit};
@@ -147,12 +147,14 @@ fn note_guaranteed(rooms: &mut Rooms, id: JobId) {
         cores: rooms.shares.share(pool),
     });
     // One that lost its home by the same event is not favoured but moved.
-    let moved = |reason: &Reason| matches!(reason, Reason::CpusGone | Reason::Restored);
+    let moved = |reason: &Reason| {
+        matches!(reason, Reason::Core(CoreReason::CpusGone) | Reason::Again(AgainReason::Restored))
+    };
     if rooms.pending.marked().iter().any(|(job, why)| *job == id && moved(why)) {
         return;
     }
     match rooms.pending.start_reason_mut(id) {
-        Some(Reason::Retry { .. } | Reason::BeginsAnew { .. }) => {}
+        Some(Reason::Again(AgainReason::Retry { .. }) | Reason::Again(AgainReason::BeginsAnew { .. })) => {}
         Some(why) => *why = reason,
         None => rooms.pending.request_update(id, reason),
     }
