@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::cores::{pick, sets};
 use crate::jobs::{Job, Live, Phase, SuspendReason};
-use crate::memory::forecast;
+use crate::memory::oracle;
 use crate::rooms::Rooms;
 use crate::{
     Action, Adopted, Amount, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId,
@@ -322,7 +322,7 @@ fn audit_lives(policy: &Policy) {
     assert!(rooms.memory.frozen().is_subset(&lives), "{:?}", rooms.memory.frozen());
     if let Some(token) = rooms.memory.token() {
         assert!(
-            !rooms.memory.frozen().contains(&token) || !forecast::is_governed(rooms),
+            !rooms.memory.frozen().contains(&token) || !oracle::is_governed(rooms),
             "the token holder {token} stands still"
         );
     }

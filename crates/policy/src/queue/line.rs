@@ -3,7 +3,7 @@
 use crate::api::{ArrayLimit, Class, Instant, JobId};
 use crate::cores::{borders, sets, slots};
 use crate::jobs::{Demand, Entry, Job, Phase, Stage, SuspendReason};
-use crate::memory::estimate;
+use crate::memory::forecast;
 use crate::queue::ageing;
 use crate::queue::order::{Queue, RANK_AGED};
 use crate::rooms::Rooms;
@@ -58,7 +58,7 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
         homes: job.request.cores,
         class: job.request.class,
         wishes: job.request.wish.is_some(),
-        memory: estimate::memory_bucket(rooms, job),
+        memory: forecast::memory_bucket(rooms, job),
         tmp_bytes: if job.live().is_some() { 0 } else { job.request.tmp_bytes },
         resources: 0,
         pools: job.pools,

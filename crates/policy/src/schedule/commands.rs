@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::{Class, Command, JobId, Reason, UserReason};
 use crate::cores::assign;
 use crate::jobs::SuspendReason;
-use crate::memory::requeue;
+use crate::memory::ladder;
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::{end, reprioritize};
@@ -24,7 +24,7 @@ pub(crate) fn command(rooms: &mut Rooms, id: JobId, command: Command) {
         Command::Hold | Command::Release => {}
         Command::Cancel { .. } if waits => end::drop_waiting(rooms, id, false, Reason::ASKED),
         Command::Cancel { signal } => cancel(rooms, id, signal),
-        Command::Requeue => requeue::on_request(rooms, id),
+        Command::Requeue => ladder::requeue_on_request(rooms, id),
         Command::SetMemory(bytes) => set_memory(rooms, id, bytes),
         Command::SetPriority(priority) => set_priority(rooms, id, priority.clamp(1, 16)),
         Command::SetClass(class) => set_class(rooms, id, class),

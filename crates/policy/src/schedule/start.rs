@@ -4,7 +4,7 @@ use crate::api::{AgainReason, Class, JobId, MemoryReason, Reason, SlotReason};
 use crate::cores::{assign, pick, repack, shape, slots};
 use crate::jobs::{Job, Live, Phase, SuspendReason};
 use crate::memory::numa::placement;
-use crate::memory::{forecast, overcommit, resume, token};
+use crate::memory::{ladder, oracle};
 use crate::queue::{line, resources};
 use crate::rooms::Rooms;
 use crate::schedule::gives_way;
@@ -15,7 +15,7 @@ pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
     let priority = rooms.jobs[&id].request.priority;
     let slots = rooms.jobs[&id].slots();
     // By those who run now, as it was looked at.
-    let early = if plan.class == Class::Exclusive { None } else { overcommit::note_overcommit(rooms, id) };
+    let early = if plan.class == Class::Exclusive { None } else { ladder::note_overcommit(rooms, id) };
     for &job in &plan.freeze {
         assign::suspend_and_release(
             rooms,
@@ -82,7 +82,7 @@ pub(crate) fn begin(
     }
     match thaw {
         Some(out) => {
-            resume::resume(rooms, id);
+            ladder::resume(rooms, id);
             rooms.pending.request_update(id, thaw_reason(rooms, id, out));
             line::rearm(rooms, id);
         }
@@ -91,9 +91,9 @@ pub(crate) fn begin(
             rooms.pending.start(id, reason);
         }
     }
-    if forecast::is_governed(rooms) {
+    if oracle::is_governed(rooms) {
         // The next in this step is held against what it may need.
-        token::choose_token(rooms);
+        ladder::choose_token(rooms);
     }
 }
 
@@ -142,7 +142,7 @@ fn thaw_reason(rooms: &Rooms, id: JobId, out: SuspendReason) -> Reason {
         _ if !rooms.settings.schedule => Reason::Slot(SlotReason::Unscheduled),
         SuspendReason::Suspended => Reason::ASKED,
         SuspendReason::Memory { .. } => Reason::Memory(MemoryReason::Suffices {
-            free: forecast::free_memory(rooms),
+            free: oracle::free_memory(rooms),
             swapped: rooms.jobs.get(&id).map_or(0, |job| job.held.missing()),
         }),
         SuspendReason::Exclusive { .. } => Reason::Slot(SlotReason::ExclusiveOver),

@@ -8,7 +8,7 @@ use pinfold_place::pack::Shape;
 use crate::api::{ChunkInfo, Claim, Class, JobId};
 use crate::cores::binding;
 use crate::jobs::Job;
-use crate::memory::estimate;
+use crate::memory::forecast;
 use crate::memory::numa::groups::{NodeGroup, Nodes, RESERVE_MILLI, Wild, nodes_in};
 use crate::rooms::Rooms;
 
@@ -181,7 +181,7 @@ pub(crate) fn taken(rooms: &Rooms, jobs: &BTreeSet<JobId>) -> u64 {
 /// The most that a job may come to need, in bytes; `None`: nobody knows. What its user says counts even where others of
 /// its kind needed less: who finds its nodes full is ended.
 pub(crate) fn need(rooms: &Rooms, job: &Job) -> Option<u64> {
-    let claim: Claim = estimate::claim_of(rooms, job).filter(|_| estimate::is_known(rooms, job))?;
+    let claim: Claim = forecast::claim_of(rooms, job).filter(|_| forecast::is_known(rooms, job))?;
     let most = claim.most_bytes.max(job.request.memory.unwrap_or(0));
     (most > 0).then_some(most)
 }

@@ -7,7 +7,8 @@
 
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::jobs::{Job, REQUEUES_MAX, WORTH_BYTES};
-use crate::memory::{checkpoint, forecast, freeze};
+use crate::memory::ladder::checkpoint;
+use crate::memory::{oracle, rank};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
@@ -18,10 +19,10 @@ pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
     let one_ends = lives().any(Job::is_ending);
     // Whoever was frozen just now may have been enough.
     let froze = rooms.memory.acted == Some(rooms.now);
-    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || freeze::victim(rooms).is_some() {
+    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || rank::victim(rooms).is_some() {
         return;
     }
-    let lacking = forecast::lacking_at_once(rooms, usable);
+    let lacking = oracle::lacking_at_once(rooms, usable);
     if lacking == 0 {
         return;
     }
@@ -37,7 +38,7 @@ pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
 }
 
 /// Ends a job because its user asks for that, to begin anew. That does not count as what the host did to it.
-pub(crate) fn on_request(rooms: &mut Rooms, id: JobId) {
+pub(crate) fn requeue_on_request(rooms: &mut Rooms, id: JobId) {
     if rooms.jobs.requeue_as_asked(id) {
         end(rooms, id, Reason::ASKED);
     }

@@ -11,7 +11,8 @@ use pinfold_backoff::Backoff;
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::cores::assign;
 use crate::jobs::{Attempt, Job, SuspendReason, WORTH_BYTES};
-use crate::memory::{fit, forecast, freeze, page_out};
+use crate::memory::ladder::page_out;
+use crate::memory::{forecast, oracle, rank};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
@@ -31,17 +32,17 @@ const REST: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(
 pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
     give_checkpoints_up(rooms);
     rooms.memory.writing = !rooms.jobs.writers().is_empty();
-    if forecast::shortage_within(rooms, usable, AHEAD_MAX) == 0 {
+    if oracle::shortage_within(rooms, usable, AHEAD_MAX) == 0 {
         return stop_needless_checkpoints(rooms);
     }
     let lives = || rooms.jobs.lives();
     let one_ends = lives().filter_map(Job::live).any(|live| live.phase.is_leaving());
     let froze = rooms.memory.acted == Some(rooms.now);
-    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || freeze::victim(rooms).is_some() {
+    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || rank::victim(rooms).is_some() {
         return;
     }
     // Who is let go on only to be stopped at once has grown by then, and written nothing.
-    if forecast::lacking_at_once(rooms, usable) > 0 {
+    if oracle::lacking_at_once(rooms, usable) > 0 {
         return;
     }
     let may = |job: &&Job| {
@@ -59,7 +60,7 @@ pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
     };
     let Some(youngest) = lives().filter(may).max_by_key(|job| job.rank_key()) else { return };
     let within = youngest.request.checkpoint.unwrap_or_default().clamp(AHEAD, AHEAD_MAX);
-    let lacking = forecast::shortage_within(rooms, usable, within);
+    let lacking = oracle::shortage_within(rooms, usable, within);
     if lacking == 0 || costs_more_than_lacks(rooms, youngest, usable) {
         return;
     }
@@ -72,7 +73,7 @@ pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
 fn costs_more_than_lacks(rooms: &Rooms, writer: &Job, usable: u64) -> bool {
     let Some(grows) = forecast::left_to_grow(rooms, writer) else { return false };
     let left: Option<u64> = rooms.jobs.running().map(|job| forecast::left_to_grow(rooms, job)).sum();
-    left.is_some_and(|left| forecast::shortage_if_they_grow_by(rooms, left, usable) < grows)
+    left.is_some_and(|left| oracle::shortage_if_they_grow_by(rooms, left, usable) < grows)
 }
 
 fn ask_for_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
@@ -123,12 +124,12 @@ fn give_checkpoints_up(rooms: &mut Rooms) {
 /// Memory suffices again for those who write: they go on as they are, and are not ended.
 fn stop_needless_checkpoints(rooms: &mut Rooms) {
     for id in rooms.jobs.writers() {
-        if rooms.jobs.get(&id).is_some_and(|job| fit::may_resume(rooms, job)) {
+        if rooms.jobs.get(&id).is_some_and(|job| oracle::may_resume(rooms, job)) {
             let swapped = rooms.jobs.get(&id).map_or(0, |job| job.held.swapped);
             stop_checkpoint(
                 rooms,
                 id,
-                Reason::Memory(MemoryReason::Suffices { free: forecast::free_memory(rooms), swapped }),
+                Reason::Memory(MemoryReason::Suffices { free: oracle::free_memory(rooms), swapped }),
             );
         }
     }
@@ -153,7 +154,7 @@ fn is_outgrown(rooms: &Rooms, usable: u64) -> bool {
         Some(learned.usual_bytes.saturating_sub(job.held.needs()))
     };
     let left = rooms.jobs.running().filter_map(left).fold(0, u64::saturating_add);
-    left > 0 && forecast::shortage_if_they_grow_by(rooms, left, usable) > 0
+    left > 0 && oracle::shortage_if_they_grow_by(rooms, left, usable) > 0
 }
 
 /// It goes on as it was: where it stood still, it stands still again.

@@ -6,41 +6,16 @@ use pinfold_backoff::Backoff;
 
 use crate::api::{JobId, MemoryReason, Reason, ShareReason};
 use crate::cores::assign;
-use crate::jobs::{Job, SuspendReason, WORTH_BYTES};
-use crate::memory::room::HORIZON;
-use crate::memory::{forecast, overcommit};
+use crate::jobs::SuspendReason;
+use crate::memory::ladder::overcommit;
+use crate::memory::{forecast, oracle};
 use crate::rooms::Rooms;
-use crate::shares::memory_pool;
 
 /// The least time a job rests, doubled with each time it is frozen.
 const REST: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1 << 6));
 
-/// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the
-/// youngest that holds anything; never the token holder, and one that has just returned only if there is no
-/// other.
-pub(crate) fn victim(rooms: &Rooms) -> Option<(JobId, u64)> {
-    let worth = |job: &Job| job.held.total() >= WORTH_BYTES || forecast::may_grow(rooms, job);
-    let job = last_to_be_kept(rooms, worth)?;
-    // Frozen, it neither grows, nor is what it holds needed, but for what swap does not take.
-    let stuck = job.held.resident.saturating_sub(rooms.memory.swap_free);
-    Some((job.id(), forecast::about_to_hold(rooms, job, HORIZON).saturating_sub(stuck).max(1)))
-}
-
-/// The last of these to be left running: never the token holder, and one that has just returned only if there is no
-/// other.
-pub(crate) fn last_to_be_kept(rooms: &Rooms, worth: impl Fn(&Job) -> bool) -> Option<&Job> {
-    let may =
-        |job: &&Job| Some(job.id()) != rooms.memory.token && rooms.jobs.may_freeze(job.id()) && worth(job);
-    let borrowed = memory_pool::memory_borrowers(rooms);
-    let key = |job: &&Job| {
-        let rested = rooms.now >= job.held.runs_until;
-        (job.has_borrowed(&borrowed), job.held.early, rested, forecast::may_grow(rooms, job), job.rank_key())
-    };
-    rooms.jobs.running().filter(may).max_by_key(key)
-}
-
 pub(crate) fn freeze_for_memory(rooms: &mut Rooms, id: JobId) {
-    let free = forecast::free_memory(rooms);
+    let free = oracle::free_memory(rooms);
     let growth: u64 =
         rooms.jobs.running().map(|job| forecast::growth_of(rooms, job)).fold(0, u64::saturating_add);
     let Some(token) = rooms.memory.token else { return };

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use crate::api::{Action, Decision, Instant, JobId, MemoryReason, Reason, Unthrottled};
 use crate::jobs::{Job, RETRY, WORTH_BYTES, grown};
+use crate::memory::ladder::{freeze, page_out};
 use crate::memory::room::HORIZON;
 use crate::memory::throttled::{SLOW_FOR, Throttled};
-use crate::memory::{estimate, forecast, freeze, page_out};
+use crate::memory::{forecast, oracle};
 use crate::rooms::Rooms;
 
 /// Growth is looked at this far ahead for it, twice as far as for a freeze.
@@ -42,7 +43,7 @@ pub(crate) fn throttle_growth(rooms: &mut Rooms, usable: u64) {
             review_throttle(rooms, id, one, usable);
         }
     }
-    let over = forecast::shortage_within(rooms, usable, AHEAD);
+    let over = oracle::shortage_within(rooms, usable, AHEAD);
     let rests = rooms.memory.throttles.acted.is_some_and(|at| rooms.now.since(at) < STEP);
     if over == 0 || rests || !rooms.settings.memory.prediction {
         return;
@@ -72,7 +73,7 @@ pub(crate) fn throttle_growth(rooms: &mut Rooms, usable: u64) {
     let bound = job.held.resident.saturating_add(room.max(job.held.cache));
     let Some(token) = rooms.memory.token else { return };
     let reason =
-        Reason::Memory(MemoryReason::GrowsTooFast { free: forecast::free_memory(rooms), growth, token });
+        Reason::Memory(MemoryReason::GrowsTooFast { free: oracle::free_memory(rooms), growth, token });
     rooms.pending.decide(Decision { job: id, action: Action::Slow { allowance: Some(allowance) }, reason });
     rooms
         .memory
@@ -87,7 +88,7 @@ fn review_throttle(rooms: &mut Rooms, id: JobId, one: Throttled, usable: u64) {
     let useful = rooms.jobs.get(&id).is_some_and(|job| can_give_up(rooms, job));
     // Twice as far as it was looked ahead, so that it is not slowed again at once.
     let clear = usable.saturating_sub(grown(one.growth, AHEAD));
-    let why = if forecast::shortage_without_bound(rooms, id, clear, AHEAD) == 0 {
+    let why = if oracle::shortage_without_bound(rooms, id, clear, AHEAD) == 0 {
         Unthrottled::Suffices
     } else if !useful {
         Unthrottled::NoUse
@@ -96,7 +97,7 @@ fn review_throttle(rooms: &mut Rooms, id: JobId, one: Throttled, usable: u64) {
     } else {
         return;
     };
-    if forecast::shortage_without_bound(rooms, id, usable, HORIZON) > 0 && rooms.jobs.may_freeze(id) {
+    if oracle::shortage_without_bound(rooms, id, usable, HORIZON) > 0 && rooms.jobs.may_freeze(id) {
         freeze::freeze_for_memory(rooms, id); // and it is let go at the end of the step
     } else {
         unthrottle(rooms, id, why);
@@ -105,7 +106,7 @@ fn review_throttle(rooms: &mut Rooms, id: JobId, one: Throttled, usable: u64) {
 
 /// Whether the kernel can be told whose memory to take.
 fn steers(rooms: &Rooms) -> bool {
-    forecast::is_governed(rooms) && rooms.settings.memory.steers
+    oracle::is_governed(rooms) && rooms.settings.memory.steers
 }
 
 /// Whether a job that is slowed has pages that can go somewhere.
@@ -153,7 +154,7 @@ fn protect_token(rooms: &mut Rooms) {
     }
     let Some(token) = token.filter(|&token| is_open(rooms, token)) else { return };
     let Some(job) = rooms.jobs.get(&token) else { return };
-    let bytes = estimate::counts_for(rooms, job);
+    let bytes = forecast::counts_for(rooms, job);
     let told = rooms.memory.throttles.protected.map_or(0, |(_, bytes)| bytes);
     // In powers of two, so that it is told a dozen times at most while it grows.
     if bytes < WORTH_BYTES || (bytes <= told && bytes > told / 8) {

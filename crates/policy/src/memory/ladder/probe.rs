@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crate::api::{MemoryReason, Reason};
 use crate::jobs::{Job, WORTH_BYTES, grown};
-use crate::memory::admission::Deficit;
+use crate::memory::forecast;
+use crate::memory::ladder::page_out;
+use crate::memory::oracle::{self, Deficit};
 use crate::memory::room::{HORIZON, PAGE_OUT_FOR};
-use crate::memory::{admission, forecast, page_out};
 use crate::queue::head;
 use crate::rooms::Rooms;
 
@@ -46,7 +47,7 @@ pub(crate) fn probe(rooms: &mut Rooms, usable: u64) {
     }
     // Where nothing was paged out yet, a probe is what tells how fast the device is.
     let known = rooms.memory.swap_rate > 0;
-    let slow = if known { forecast::page_out_rate(rooms) } else { u64::MAX };
+    let slow = if known { oracle::page_out_rate(rooms) } else { u64::MAX };
     let slow = slow.min(usable / FILLS.as_secs());
     let may = |job: &&Job| {
         let since = job.live().map_or(rooms.now, |live| live.started).max(job.held.resumed);
@@ -60,10 +61,10 @@ pub(crate) fn probe(rooms: &mut Rooms, usable: u64) {
             && !marked
             && !like_rest
             && job.held.cold.may_be_probed(rooms.now)
-            && forecast::may_give(rooms, job)
+            && oracle::may_give(rooms, job)
     };
     let Some(job) = rooms.jobs.running().filter(may).max_by_key(|job| job.rank_key()) else { return };
-    let most = PROBE_MAX.min(grown(forecast::page_out_rate(rooms), PAGE_OUT_FOR)).max(PROBE_MIN);
+    let most = PROBE_MAX.min(grown(oracle::page_out_rate(rooms), PAGE_OUT_FOR)).max(PROBE_MIN);
     let bytes = (job.held.resident / PROBE_PART).clamp(PROBE_MIN, most);
     if rooms.memory.swap_free / PROBE_PART < bytes {
         return;
@@ -80,17 +81,17 @@ pub(crate) fn make_room_for_next(rooms: &mut Rooms) {
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
     let gives = |job: &&Job| !rooms.pending.is_marked(job.id());
     let Some(last) =
-        forecast::cold_tolerant(rooms).filter(gives).max_by_key(|job| job.rank_key()).filter(|_| !busy)
+        oracle::cold_tolerant(rooms).filter(gives).max_by_key(|job| job.rank_key()).filter(|_| !busy)
     else {
         return;
     };
     let next = head::head(rooms).map(|(_, id)| id).filter(|&id| rooms.jobs.live(id).is_none());
-    let Some(Deficit::Room { wanted, free }) = next.and_then(|id| admission::lacks_memory(rooms, id)) else {
+    let Some(Deficit::Room { wanted, free }) = next.and_then(|id| oracle::lacks_memory(rooms, id)) else {
         return;
     };
     let lacking = wanted - free;
     let most =
-        grown(forecast::page_out_rate(rooms), PAGE_OUT_FOR).min(rooms.memory.swap_free).min(last.can_give());
+        grown(oracle::page_out_rate(rooms), PAGE_OUT_FOR).min(rooms.memory.swap_free).min(last.can_give());
     let (id, bytes) = (last.id(), lacking.max(WORTH_BYTES).min(most));
     if bytes >= WORTH_BYTES {
         page_out::page_out_job(rooms, id, bytes, Reason::Memory(MemoryReason::NextLacks { lacking }));
@@ -102,5 +103,5 @@ pub(crate) fn make_room_for_next(rooms: &mut Rooms) {
 fn fills_soon(rooms: &Rooms, usable: u64) -> bool {
     let wants = |job: &Job| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD));
     let wanted = rooms.jobs.running().map(wants).fold(0, u64::saturating_add);
-    wanted > usable.saturating_add(forecast::movable(rooms, AHEAD))
+    wanted > usable.saturating_add(oracle::movable(rooms, AHEAD))
 }
