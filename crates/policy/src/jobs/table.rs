@@ -85,6 +85,16 @@ impl JobTable {
         self.lives().filter(|job| !job.has_slot())
     }
 
+    /// Something of all that have a slot, in bytes.
+    pub(crate) fn sum_of_running(&self, of: impl Fn(&Job) -> u64) -> u64 {
+        self.running().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// What those hold in RAM that have started and have no slot.
+    pub(crate) fn suspended_resident(&self) -> u64 {
+        self.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add)
+    }
+
     /// The jobs that have a directory in memory.
     pub(crate) fn with_tmp(&self) -> impl Iterator<Item = &Job> {
         self.lives().filter(|job| job.request.tmp_bytes > 0)

@@ -44,7 +44,7 @@ pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
         rooms.memory.claim(by, wanted);
         let project = rooms.shares.memory[usize::from(pool)].0.clone();
         // What stands still already is on its way.
-        let standing = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+        let standing = rooms.jobs.suspended_resident();
         let mut swap = rooms.memory.swap_free();
         let mut left = lacking.saturating_sub(standing.min(swap));
         swap = swap.saturating_sub(standing);

@@ -16,8 +16,7 @@ const REST: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1
 
 pub(crate) fn freeze_for_memory(rooms: &mut Rooms, id: JobId) {
     let free = oracle::free_memory(rooms);
-    let growth: u64 =
-        rooms.jobs.running().map(|job| forecast::growth_of(rooms, job)).fold(0, u64::saturating_add);
+    let growth = rooms.jobs.sum_of_running(|job| forecast::growth_of(rooms, job));
     let Some(token) = rooms.memory.token else { return };
     freeze(rooms, id, Reason::Memory(MemoryReason::Short { free, growth, token }));
 }

@@ -102,6 +102,6 @@ pub(crate) fn make_room_for_next(rooms: &mut Rooms) {
 /// stop.
 fn fills_soon(rooms: &Rooms, usable: u64) -> bool {
     let wants = |job: &Job| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD));
-    let wanted = rooms.jobs.running().map(wants).fold(0, u64::saturating_add);
+    let wanted = rooms.jobs.sum_of_running(wants);
     wanted > usable.saturating_add(oracle::movable(rooms, AHEAD))
 }

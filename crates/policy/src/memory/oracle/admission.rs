@@ -46,7 +46,7 @@ pub(crate) fn memory_is_tight(rooms: &Rooms) -> bool {
     }
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     let free = capacity::free_memory(rooms);
-    let growth: u64 = rooms.jobs.running().map(|job| job.held.growth).fold(0, u64::saturating_add);
+    let growth = rooms.jobs.sum_of_running(|job| job.held.growth);
     rooms.memory.short_since.is_some()
         || !rooms.memory.frozen.is_empty()
         || forecast::is_throttling(rooms)
@@ -96,10 +96,8 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
     // borrowed what is its project's own.
     let own = |job| memory_pool::memory_is_its_own(rooms, job, wanted);
     if !early && capacity::shortage(rooms, usable.saturating_sub(wanted)) > 0 && !own(job) {
-        let taken: u64 =
-            rooms.jobs.running().map(|job| forecast::counts_for(rooms, job)).fold(0, u64::saturating_add);
-        let grown: u64 =
-            rooms.jobs.running().map(|job| forecast::about_to_take(rooms, job)).fold(0, u64::saturating_add);
+        let taken = rooms.jobs.sum_of_running(|job| forecast::counts_for(rooms, job));
+        let grown = rooms.jobs.sum_of_running(|job| forecast::about_to_take(rooms, job));
         return Some(Deficit::Growth { wanted, free: free.saturating_sub(grown.saturating_sub(taken)) });
     }
     // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
@@ -111,8 +109,7 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
             .token
             .and_then(|id| rooms.jobs.get(&id))
             .map_or(0, |job| forecast::counts_for(rooms, job));
-        let taken: u64 =
-            rooms.jobs.running().map(|job| forecast::counts_for(rooms, job)).fold(0, u64::saturating_add);
+        let taken = rooms.jobs.sum_of_running(|job| forecast::counts_for(rooms, job));
         let beside = taken.saturating_sub(token).saturating_add(fit::need_to_resume(rooms, first));
         // Who stays within what is its project's own waits for nobody who could not return without it either.
         let waits = beside <= usable || !memory_pool::memory_is_its_own(rooms, job, wanted);
@@ -137,9 +134,8 @@ fn memory_room(rooms: &Rooms) -> u64 {
     if !capacity::is_governed(rooms) || sets::nobody_runs(rooms) {
         return u64::MAX;
     }
-    let taken: u64 =
-        rooms.jobs.running().map(|job| forecast::about_to_take(rooms, job)).fold(0, u64::saturating_add);
-    let standing: u64 = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+    let taken = rooms.jobs.sum_of_running(|job| forecast::about_to_take(rooms, job));
+    let standing = rooms.jobs.suspended_resident();
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     usable
         .saturating_sub(taken)

@@ -45,9 +45,9 @@ pub(crate) fn shortage_if_they_grow_by(rooms: &Rooms, bytes: u64, usable: u64) -
 }
 
 fn shortage_of(rooms: &Rooms, usable: u64, horizon: Duration, wants: impl Fn(&Job) -> u64) -> u64 {
-    let wanted = rooms.jobs.running().map(wants).fold(0, u64::saturating_add);
+    let wanted = rooms.jobs.sum_of_running(wants);
     // What stands still counts as far as it cannot be moved to swap.
-    let standing: u64 = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+    let standing = rooms.jobs.suspended_resident();
     let stuck = standing.saturating_sub(rooms.memory.swap_free);
     wanted.saturating_add(stuck).saturating_sub(usable.saturating_add(movable(rooms, horizon)))
 }
@@ -55,8 +55,8 @@ fn shortage_of(rooms: &Rooms, usable: u64, horizon: Duration, wants: impl Fn(&Jo
 /// By how much RAM will run over within the horizon, since what stands still cannot be paged out as fast as those who
 /// run grow: they would wait for the kernel in the middle of their steps, and nobody in there stands still at once.
 pub(crate) fn overrun(rooms: &Rooms, usable: u64) -> u64 {
-    let soon = rooms.jobs.running().map(|job| forecast::soon(rooms, job)).fold(0, u64::saturating_add);
-    let standing: u64 = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+    let soon = rooms.jobs.sum_of_running(|job| forecast::soon(rooms, job));
+    let standing = rooms.jobs.suspended_resident();
     let cool = cold_tolerant(rooms).map(Job::can_give).fold(0, u64::saturating_add);
     let there = standing.saturating_add(cool).min(rooms.memory.swap_free);
     let moved = grown(page_out_rate(rooms), HORIZON).min(there);
@@ -79,7 +79,7 @@ pub(crate) fn movable(rooms: &Rooms, time: Duration) -> u64 {
         return 0;
     }
     let held = cold_tolerant(rooms).map(Job::can_give).fold(0, u64::saturating_add);
-    let standing: u64 = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+    let standing = rooms.jobs.suspended_resident();
     let swap = rooms.memory.swap_free.saturating_sub(standing);
     held.min(grown(page_out_rate(rooms), time)).min(swap)
 }

@@ -74,11 +74,8 @@ pub(crate) fn may_resume(rooms: &Rooms, first: &Job) -> bool {
     }
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     let margin = usable / 20;
-    let taken: u64 = rooms
-        .jobs
-        .running()
-        .map(|job| job.held.needs().saturating_add(forecast::ahead(rooms, job)))
-        .fold(0, u64::saturating_add);
+    let taken: u64 =
+        rooms.jobs.sum_of_running(|job| job.held.needs().saturating_add(forecast::ahead(rooms, job)));
     // The others that stand still can be paged out, as far as swap takes them.
     let pinned = rooms.jobs.suspended().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
     let pinned = pinned.fold(0, u64::saturating_add).saturating_sub(rooms.memory.swap_free);

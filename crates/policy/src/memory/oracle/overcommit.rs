@@ -38,7 +38,7 @@ pub(crate) fn promised_beside(rooms: &Rooms, of: Option<usize>) -> u64 {
 
 /// What a waiting job is expected to need, and what is left for it by what all others are.
 pub(crate) fn room_for(rooms: &Rooms, job: &Job, usable: u64) -> (u64, u64) {
-    let taken = rooms.jobs.running().map(|job| forecast::counts_for(rooms, job)).fold(0, u64::saturating_add);
+    let taken = rooms.jobs.sum_of_running(|job| forecast::counts_for(rooms, job));
     let kept =
         stands_and_promised(rooms, job).saturating_add(memory_pool::kept_beside(rooms, job.pools.memory));
     (forecast::counts_for(rooms, job), usable.saturating_sub(taken).saturating_sub(kept))
@@ -47,7 +47,7 @@ pub(crate) fn room_for(rooms: &Rooms, job: &Job, usable: u64) -> (u64, u64) {
 /// What a waiting job has no part in though nobody who runs counts for it: what stands still holds, and what is promised
 /// to others.
 fn stands_and_promised(rooms: &Rooms, job: &Job) -> u64 {
-    let standing = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+    let standing = rooms.jobs.suspended_resident();
     standing.saturating_add(promised_beside(rooms, sets::reservation_of(rooms, job)))
 }
 
