@@ -9,6 +9,7 @@ mod probe;
 mod relieve;
 mod requeue;
 mod resume;
+mod step;
 mod throttle;
 mod token;
 

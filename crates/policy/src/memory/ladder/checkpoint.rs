@@ -12,6 +12,7 @@ use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::cores::assign;
 use crate::jobs::{Attempt, Job, SuspendReason, WORTH_BYTES};
 use crate::memory::ladder::page_out;
+use crate::memory::ladder::step::Step;
 use crate::memory::{forecast, oracle, rank};
 use crate::queue::line;
 use crate::rooms::Rooms;
@@ -27,23 +28,29 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure.
 const REST: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(60 << 6));
 
-/// Asks the youngest job that can to write down what it has done, if those who run may soon need more than there is,
-/// nobody who runs can be frozen for them, and swap does not take what those hold who stand still.
-pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
+/// Checkpoints that take too long are given up, and those that are not needed any more; says whether one may be.
+pub(super) fn review(rooms: &mut Rooms, usable: u64) -> bool {
     give_checkpoints_up(rooms);
     rooms.memory.writing = !rooms.jobs.writers().is_empty();
-    if oracle::shortage_within(rooms, usable, AHEAD_MAX) == 0 {
-        return stop_needless_checkpoints(rooms);
+    let may_be = oracle::shortage_within(rooms, usable, AHEAD_MAX) > 0;
+    if !may_be {
+        stop_needless_checkpoints(rooms);
     }
+    may_be
+}
+
+/// The youngest job that can writes down what it has done, if those who run may soon need more than there is, nobody who
+/// runs can be frozen for them, and swap does not take what those hold who stand still.
+pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let lives = || rooms.jobs.lives();
     let one_ends = lives().filter_map(Job::live).any(|live| live.phase.is_leaving());
     let froze = rooms.memory.acted == Some(rooms.now);
     if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || rank::victim(rooms).is_some() {
-        return;
+        return None;
     }
     // Who is let go on only to be stopped at once has grown by then, and written nothing.
     if oracle::lacking_at_once(rooms, usable) > 0 {
-        return;
+        return None;
     }
     let may = |job: &&Job| {
         let ready = job.live().is_some_and(|live| {
@@ -58,14 +65,14 @@ pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
         let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != rooms.memory.token;
         ready && helps && job.request.checkpoint.is_some()
     };
-    let Some(youngest) = lives().filter(may).max_by_key(|job| job.rank_key()) else { return };
+    let youngest = lives().filter(may).max_by_key(|job| job.rank_key())?;
     let within = youngest.request.checkpoint.unwrap_or_default().clamp(AHEAD, AHEAD_MAX);
     let lacking = oracle::shortage_within(rooms, usable, within);
     if lacking == 0 || costs_more_than_lacks(rooms, youngest, usable) {
-        return;
+        return None;
     }
-    let id = youngest.id();
-    ask_for_checkpoint(rooms, id, Reason::Memory(MemoryReason::NoRoomSoon { lacking, within }));
+    let reason = Reason::Memory(MemoryReason::NoRoomSoon { lacking, within });
+    Some(Step::Checkpoint { job: youngest.id(), reason })
 }
 
 /// Whether all that those who run may ever come to lack, as they are known, is less than what a job may grow by while it
@@ -76,7 +83,8 @@ fn costs_more_than_lacks(rooms: &Rooms, writer: &Job, usable: u64) -> bool {
     left.is_some_and(|left| oracle::shortage_if_they_grow_by(rooms, left, usable) < grows)
 }
 
-fn ask_for_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
+/// A job writes a checkpoint.
+pub(super) fn begin(rooms: &mut Rooms, id: JobId, reason: Reason) {
     line::dequeue(rooms, id);
     rooms.memory.frozen.remove(&id);
     rooms.memory.returning.remove(&id);
@@ -137,10 +145,12 @@ fn stop_needless_checkpoints(rooms: &mut Rooms) {
 
 /// There is no time for it: who writes holds on to what it has, and stands still as before; unless there is no room
 /// for the others then either.
-pub(crate) fn stop_checkpoints(rooms: &mut Rooms, usable: u64) {
-    if is_outgrown(rooms, usable) {
-        return;
-    }
+pub(super) fn due_to_be_given_up(rooms: &Rooms, usable: u64) -> Option<Step> {
+    (!is_outgrown(rooms, usable)).then_some(Step::GiveUpCheckpoints)
+}
+
+/// No checkpoint is waited for any more.
+pub(super) fn give_up(rooms: &mut Rooms) {
     for id in rooms.jobs.writers() {
         not_checkpointed(rooms, id, "memory ran short meanwhile".to_owned());
     }

@@ -4,22 +4,23 @@ use std::time::Duration;
 
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::jobs::{Job, WORTH_BYTES, grown};
+use crate::memory::ladder::step::Step;
 use crate::memory::room::{HORIZON, PAGE_OUT_FOR};
 use crate::memory::{forecast, oracle};
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
-/// Tells one decision to page out, and how long the device is busy with it.
-pub(crate) fn page_out_job(rooms: &mut Rooms, job: JobId, bytes: u64, reason: Reason) {
+/// A part of a job is paged out; the device is busy with it for a while.
+pub(super) fn begin(rooms: &mut Rooms, job: JobId, bytes: u64, reason: Reason) {
     let time = Duration::from_micros(bytes.saturating_mul(1_000_000) / oracle::page_out_rate(rooms));
     let begins = rooms.memory.paging_until.unwrap_or(rooms.now).max(rooms.now);
     rooms.memory.paging_until = Some(begins.after(time));
     rooms.pending.decide(Decision { job, action: Action::PageOut { bytes }, reason });
 }
 
-/// Pages out what stands still, then what those who run get on without, as far as the room is needed soon: the last in
+/// What stands still is paged out, then what those who run get on without, as far as the room is needed soon: the last in
 /// the order first, at a bounded rate, and never more than swap takes.
-pub(crate) fn page_out(rooms: &mut Rooms) {
+pub(super) fn due(rooms: &Rooms) -> Vec<Step> {
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     // What they left in swap comes back too, as fast as the device gives it.
     let back = grown(oracle::swap_rate(rooms), HORIZON);
@@ -38,7 +39,7 @@ pub(crate) fn page_out(rooms: &mut Rooms) {
     let lacking = needed.saturating_sub(oracle::free_memory(rooms));
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
     if lacking < WORTH_BYTES || rooms.memory.swap_free < WORTH_BYTES || busy {
-        return;
+        return Vec::new();
     }
     let rate = oracle::page_out_rate(rooms);
     let mut bytes = lacking.min(grown(rate, PAGE_OUT_FOR)).min(rooms.memory.swap_free).max(WORTH_BYTES);
@@ -59,19 +60,17 @@ pub(crate) fn page_out(rooms: &mut Rooms) {
     cool.sort_by_key(|job| std::cmp::Reverse(job.rank_key()));
     standing.extend(cool.into_iter().map(|job| (job.id(), job.can_give())));
     standing.retain(|(id, _)| !rooms.pending.is_marked(*id));
+    let reason = Reason::Memory(MemoryReason::Needed { needed, free: oracle::free_memory(rooms) });
+    let mut steps = Vec::new();
     for (job, resident) in standing {
         let part = bytes.min(resident);
-        page_out_job(
-            rooms,
-            job,
-            part,
-            Reason::Memory(MemoryReason::Needed { needed, free: oracle::free_memory(rooms) }),
-        );
+        steps.push(Step::PageOut { job, bytes: part, reason: reason.clone() });
         bytes -= part;
         if bytes < WORTH_BYTES {
-            return;
+            break;
         }
     }
+    steps
 }
 
 /// What a job has in swap comes back with its next steps: the others wait for that long.

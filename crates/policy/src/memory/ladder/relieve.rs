@@ -5,16 +5,17 @@
 
 use std::time::Duration;
 
-use crate::api::Instant;
+use crate::api::{Action, Decision, Instant};
 use crate::jobs::{Job, WORTH_BYTES};
+use crate::memory::ladder::step::Step;
 use crate::memory::ladder::{checkpoint, freeze, page_out, probe, requeue, throttle, token};
 use crate::memory::room::{FULL_FOR, HORIZON, THRASH_MILLI};
 use crate::memory::{forecast, oracle, rank};
 use crate::rooms::Rooms;
 
 /// The least time between two steps against a shortage, when growth is not predicted.
-const STEP: Duration = Duration::from_millis(250);
-/// ... for so long.
+const PAUSE: Duration = Duration::from_millis(250);
+/// A host that stalls is dealt with once it did for so long.
 const THRASH_FOR: Duration = Duration::from_secs(1);
 
 /// Deals with a shortage: freezes the youngest until the others fit, and pages out those who stand still.
@@ -22,16 +23,21 @@ pub(crate) fn relieve(rooms: &mut Rooms) {
     let now = rooms.now;
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     keep_safe(rooms, usable);
-    checkpoint::checkpoint_for_memory(rooms, usable);
+    if checkpoint::review(rooms, usable) {
+        take(rooms, checkpoint::due(rooms, usable));
+    }
     let over = oracle::shortage(rooms, usable);
     let overrun = rooms.settings.memory.prediction && oracle::overrun(rooms, usable) > 0;
     let thrashes = rooms.memory.stalled_milli >= THRASH_MILLI && rooms.memory.returning.is_empty();
     if over == 0 && !overrun && !thrashes {
         rooms.memory.short_since = None;
-        probe::probe(rooms, usable);
-        throttle::throttle_growth(rooms, usable);
-        page_out::page_out(rooms);
-        probe::make_room_for_next(rooms);
+        take(rooms, probe::due(rooms, usable));
+        for (job, one) in throttle::throttled(rooms) {
+            take(rooms, throttle::review(rooms, job, one, usable));
+        }
+        take(rooms, throttle::due(rooms, usable));
+        take(rooms, page_out::due(rooms));
+        take(rooms, probe::due_for_next(rooms));
         return;
     }
     let since = *rooms.memory.short_since.get_or_insert(now);
@@ -43,7 +49,7 @@ pub(crate) fn relieve(rooms: &mut Rooms) {
             freeze::freeze_for_memory(rooms, victim);
             left = left.saturating_sub(gain);
         }
-    } else if rooms.memory.acted.is_none_or(|at| now.since(at) >= STEP)
+    } else if rooms.memory.acted.is_none_or(|at| now.since(at) >= PAUSE)
         && (over > 0 || now.since(since) >= THRASH_FOR)
         && let Some((victim, _)) = rank::victim(rooms)
     {
@@ -57,8 +63,31 @@ pub(crate) fn relieve(rooms: &mut Rooms) {
     {
         token::give_way_to_the_unfreezable(rooms);
     }
-    page_out::page_out(rooms);
-    requeue::requeue_for_memory(rooms, usable);
+    take(rooms, page_out::due(rooms));
+    take(rooms, requeue::due(rooms, usable));
+}
+
+/// Takes the steps that are due.
+fn take(rooms: &mut Rooms, steps: impl IntoIterator<Item = Step>) {
+    for step in steps {
+        match step {
+            Step::Probe { job, bytes, reason } => {
+                probe::begin(rooms, job);
+                page_out::begin(rooms, job, bytes, reason);
+            }
+            Step::PageOut { job, bytes, reason } => page_out::begin(rooms, job, bytes, reason),
+            Step::Throttle { job, allowance, bound, growth, reason } => {
+                let action = Action::Slow { allowance: Some(allowance) };
+                rooms.pending.decide(Decision { job, action, reason });
+                throttle::begin(rooms, job, bound, growth);
+            }
+            Step::Unthrottle { job, why } => throttle::unthrottle(rooms, job, why),
+            Step::Freeze { job } => freeze::freeze_for_memory(rooms, job),
+            Step::Checkpoint { job, reason } => checkpoint::begin(rooms, job, reason),
+            Step::GiveUpCheckpoints => checkpoint::give_up(rooms),
+            Step::Requeue { job, lacking } => requeue::begin(rooms, job, lacking),
+        }
+    }
 }
 
 /// Freezes who grows faster than others can be moved out of the way; nobody twice for that, for he could not come to
