@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
 use pinfold_proto::JobState;
 use pinfold_proto::view::{JobView, ReportView, StatusView};
 
-use crate::backoff::Backoff;
 use crate::bundle::{self, Act, Bundle, LIVE_JOBS_MAX, Live, Part, Receipt, SpoolFigures, WIRE_VERSION};
 use crate::cursor::{Cursor, CursorError};
 use crate::disk::Disk;
@@ -37,6 +37,12 @@ const FAILED_A_ROUND: usize = 5;
 
 /// Bundles that are sent in one round, so that how the host is now is sent in between.
 const BUNDLES_A_ROUND: usize = 16;
+
+/// How long it waits after the first failure,
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// and at most.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// What the host's store says.
 pub trait Source {
@@ -196,7 +202,7 @@ impl<D: Disk> Pusher<D> {
             below: below.to_owned(),
             spool,
             cursor,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_before: Duration::ZERO,
             boot: boot.to_owned(),
             waiting: 0,
@@ -342,7 +348,7 @@ impl<D: Disk> Pusher<D> {
             match uplink.bundle(&packed) {
                 Ok(receipt) => {
                     self.spool.remove(number)?;
-                    self.backoff.succeeded();
+                    self.backoff.reset();
                     sent.bundles += 1;
                     sent.new += receipt.new;
                     sent.known += receipt.known;
@@ -383,7 +389,7 @@ impl<D: Disk> Pusher<D> {
             Live { version: WIRE_VERSION, boot: self.boot.clone(), sent_us, status, spool: self.figures() };
         match uplink.live(&bundle::pack(&live)?) {
             Ok(()) => {
-                self.backoff.succeeded();
+                self.backoff.reset();
                 Ok(None)
             }
             // That keeps no bundle back.
@@ -412,7 +418,7 @@ impl<D: Disk> Pusher<D> {
     }
 
     fn wait(&mut self, now: Duration, chance: u32) {
-        self.not_before = now.saturating_add(self.backoff.failed(chance));
+        self.not_before = now.saturating_add(self.backoff.pause_by_chance(chance));
     }
 
     /// What waits on the host.

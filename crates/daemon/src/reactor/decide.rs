@@ -1,6 +1,6 @@
 //! A decision is noted in the job's row and the journal; its effect follows once that is committed.
 
-use pinfold_policy::{Action, Decision, JobId, MemoryReason, Reason, State};
+use pinfold_policy::{Action, Decision, JobId, MemoryReason, QueueReason, Reason, State};
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, JobRow};
 use pinfold_proto::wire::{ErrorCode, Reply};
@@ -90,10 +90,10 @@ impl Daemon {
     }
 
     /// A waiting job is struck off.
-    fn dropped(&mut self, job: JobId, refused: bool, words: &str, reason: &pinfold_policy::Reason) {
+    fn dropped(&mut self, job: JobId, refused: bool, words: &str, reason: &Reason) {
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
         let code = match reason {
-            pinfold_policy::Reason::QueueFull { .. } => ErrorCode::QueueFull,
+            Reason::Queue(QueueReason::QueueFull { .. }) => ErrorCode::QueueFull,
             _ if refused => ErrorCode::Refused,
             _ => ErrorCode::Failed,
         };
@@ -138,12 +138,12 @@ fn words_of(
     reason: &Reason,
     row: &JobRow,
 ) -> (String, Option<&'static str>) {
-    if *reason == Reason::Asked
+    if *reason == Reason::ASKED
         && let Some(why) = endings::at_limit(row)
     {
         return (why, Some(endings::limit_code(row)));
     }
-    let is_signal = *reason == Reason::Asked && matches!(action, Action::Signal { .. });
+    let is_signal = *reason == Reason::ASKED && matches!(action, Action::Signal { .. });
     let limit = is_signal.then(|| timeouts.take_why(JobId(row.job))).flatten();
     limit.map_or_else(|| why_in_words(action, reason, row), |why| (why, Some("timeout_near")))
 }

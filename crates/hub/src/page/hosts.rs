@@ -118,7 +118,7 @@ fn jobs(jobs: &[JobView]) -> Markup {
                                 td { (job.job) }
                                 td.name { (plain(&job.name)) }
                                 td { (plain(&job.user)) }
-                                td title=(job.reason.as_deref().map(plain).unwrap_or_default()) { (pinfold_profile::report::state_word(job.state)) }
+                                td title=(job.reason.as_deref().map(plain).unwrap_or_default()) { (job.state.word()) }
                                 td.right { (job.memory_bytes.map(size).unwrap_or_default()) }
                             }
                         }

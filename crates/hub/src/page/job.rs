@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use pinfold_profile::plot;
-use pinfold_profile::report::{duration, notes, plain, size, state_word};
+use pinfold_profile::report::{duration, notes, plain, size};
 use pinfold_proto::view::{PointView, ReportView};
 use serde::Deserialize;
 
@@ -102,7 +102,7 @@ fn figures(report: &ReportView) -> Markup {
                     (Some(0), _) => { "exit code 0" },
                     (Some(code), _) => span.bad { "exit code " (code) },
                     (None, Some(signal)) => span.bad { "signal " (signal) },
-                    (None, None) => span.bad { (report.reason.as_deref().map_or_else(|| state_word(report.state).to_owned(), plain)) },
+                    (None, None) => span.bad { (report.reason.as_deref().map_or_else(|| report.state.word().to_owned(), plain)) },
                 }
             }
             dt { "Waited" } dd { (duration(report.queued_s)) }
@@ -227,7 +227,7 @@ pub(super) async fn table(
         csv.number(Some(point.io_write_bytes));
         csv.number(Some(point.processes));
         csv.number(Some(point.threads));
-        csv.word(state_word(point.state));
+        csv.word(point.state.word());
         csv.end();
     }
     Ok(csv.answer(&format!("job-{id}-series.csv")))

@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use crate::api::{Action, Decision, Instant, JobId, MemoryReason, Reason, Unthrottled};
 use crate::jobs::{Job, RETRY, WORTH_BYTES, grown};
+use crate::memory::ladder::page_out;
+use crate::memory::ladder::step::Step;
 use crate::memory::room::HORIZON;
 use crate::memory::throttled::{SLOW_FOR, Throttled};
-use crate::memory::{estimate, forecast, freeze, page_out};
+use crate::memory::{forecast, oracle};
 use crate::rooms::Rooms;
 
 /// Growth is looked at this far ahead for it, twice as far as for a freeze.
@@ -25,27 +27,23 @@ const AHEAD: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// The least time between two steps.
-const STEP: Duration = Duration::from_millis(250);
+const PAUSE: Duration = Duration::from_millis(250);
 
 const _: () = assert!(AHEAD.as_secs() > HORIZON.as_secs(), "slowing comes before freezing");
 
-/// Slows the youngest that grows, if memory would run short soon as things go, and lets those grow again for whom
-/// there is room.
-pub(crate) fn throttle_growth(rooms: &mut Rooms, usable: u64) {
-    if !steers(rooms) {
-        return;
-    }
-    for (id, one) in rooms.memory.throttles.due(rooms.now) {
-        // Who stands still is let go at the end of the step.
-        let runs = rooms.jobs.live(id).is_some_and(|live| live.out.is_none());
-        if runs && is_open(rooms, id) {
-            review_throttle(rooms, id, one, usable);
-        }
-    }
-    let over = forecast::shortage_within(rooms, usable, AHEAD);
-    let rests = rooms.memory.throttles.acted.is_some_and(|at| rooms.now.since(at) < STEP);
-    if over == 0 || rests || !rooms.settings.memory.prediction {
-        return;
+/// Those that are throttled and are to be looked at again. One that is frozen is let go at the end of the scheduler's step.
+pub(super) fn throttled(rooms: &Rooms) -> Vec<(JobId, Throttled)> {
+    let runs = |id: JobId| rooms.jobs.live(id).is_some_and(|live| live.phase.suspend_reason().is_none());
+    let looks = |(id, _): &(JobId, Throttled)| steers(rooms) && runs(*id) && is_open(rooms, *id);
+    rooms.memory.throttles.due(rooms.now).into_iter().filter(looks).collect()
+}
+
+/// The youngest that grows is throttled, if memory would run short soon as things go.
+pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
+    let over = oracle::shortage_within(rooms, usable, AHEAD);
+    let rests = rooms.memory.throttles.acted.is_some_and(|at| rooms.now.since(at) < PAUSE);
+    if over == 0 || rests || !rooms.settings.memory.prediction || !steers(rooms) {
+        return None;
     }
     let may = |job: &&Job| {
         let again = job.held.slowed_until.is_none_or(|until| rooms.now >= until);
@@ -54,8 +52,7 @@ pub(crate) fn throttle_growth(rooms: &mut Rooms, usable: u64) {
             Some(job.id()) != rooms.memory.token && !rooms.memory.throttles.slowed.contains_key(&job.id());
         again && grows && free && rooms.jobs.may_freeze(job.id()) && can_give_up(rooms, job)
     };
-    let Some(job) = rooms.jobs.running().filter(may).max_by_key(|job| job.rank_key()) else { return };
-    let id = job.id();
+    let job = rooms.jobs.running().filter(may).max_by_key(|job| job.rank_key())?;
     let growth = job.held.growth;
     // It is held back before it would be frozen, so what is for that stays free.
     let freezes_at = over.saturating_add(grown(growth, HORIZON));
@@ -70,42 +67,41 @@ pub(crate) fn throttle_growth(rooms: &mut Rooms, usable: u64) {
     // Its page cache is the first that it gives up, and makes room for as much within the kernel's bound.
     let allowance = room.saturating_sub(job.held.cache);
     let bound = job.held.resident.saturating_add(room.max(job.held.cache));
-    let Some(token) = rooms.memory.token else { return };
+    let token = rooms.memory.token?;
     let reason =
-        Reason::Memory(MemoryReason::GrowsTooFast { free: forecast::free_memory(rooms), growth, token });
-    rooms.pending.decide(Decision { job: id, action: Action::Slow { allowance: Some(allowance) }, reason });
-    rooms
-        .memory
-        .throttles
-        .slowed
-        .insert(id, Throttled { since: rooms.now, growth, bound, asked_again: None });
+        Reason::Memory(MemoryReason::GrowsTooFast { free: oracle::free_memory(rooms), growth, token });
+    Some(Step::Throttle { job: job.id(), allowance, bound, growth, reason })
+}
+
+/// A job is throttled.
+pub(super) fn begin(rooms: &mut Rooms, id: JobId, bound: u64, growth: u64) {
+    let one = Throttled { since: rooms.now, growth, bound, asked_again: None };
+    rooms.memory.throttles.slowed.insert(id, one);
     rooms.memory.throttles.acted = Some(rooms.now);
 }
 
-/// Lets a slowed job grow again if there is room for that, or has it stand still where slowing is no way any more.
-fn review_throttle(rooms: &mut Rooms, id: JobId, one: Throttled, usable: u64) {
+/// A throttled job may grow again if there is room for that, or is frozen where a throttle is no way any more.
+pub(super) fn review(rooms: &Rooms, id: JobId, one: Throttled, usable: u64) -> Option<Step> {
     let useful = rooms.jobs.get(&id).is_some_and(|job| can_give_up(rooms, job));
     // Twice as far as it was looked ahead, so that it is not slowed again at once.
     let clear = usable.saturating_sub(grown(one.growth, AHEAD));
-    let why = if forecast::shortage_without_bound(rooms, id, clear, AHEAD) == 0 {
+    let why = if oracle::shortage_without_bound(rooms, id, clear, AHEAD) == 0 {
         Unthrottled::Suffices
     } else if !useful {
         Unthrottled::NoUse
     } else if rooms.now.since(one.since) >= SLOW_FOR {
         Unthrottled::LongEnough
     } else {
-        return;
+        return None;
     };
-    if forecast::shortage_without_bound(rooms, id, usable, HORIZON) > 0 && rooms.jobs.may_freeze(id) {
-        freeze::freeze_for_memory(rooms, id); // and it is let go at the end of the step
-    } else {
-        unthrottle(rooms, id, why);
-    }
+    let freezes = oracle::shortage_without_bound(rooms, id, usable, HORIZON) > 0 && rooms.jobs.may_freeze(id);
+    // A frozen one is let go at the end of the scheduler's step.
+    Some(if freezes { Step::Freeze { job: id } } else { Step::Unthrottle { job: id, why } })
 }
 
 /// Whether the kernel can be told whose memory to take.
 fn steers(rooms: &Rooms) -> bool {
-    forecast::is_governed(rooms) && rooms.settings.memory.steers
+    oracle::is_governed(rooms) && rooms.settings.memory.steers
 }
 
 /// Whether a job that is slowed has pages that can go somewhere.
@@ -126,7 +122,7 @@ pub(crate) fn update_throttles(rooms: &mut Rooms) {
         if !is_open(rooms, id) {
             continue;
         }
-        let stands = rooms.jobs.live(id).is_some_and(|live| live.out.is_some());
+        let stands = rooms.jobs.get(&id).is_some_and(|job| job.suspend_reason().is_some());
         if !steers(rooms) {
             unthrottle(rooms, id, Unthrottled::NotGoverned);
         } else if stands {
@@ -153,7 +149,7 @@ fn protect_token(rooms: &mut Rooms) {
     }
     let Some(token) = token.filter(|&token| is_open(rooms, token)) else { return };
     let Some(job) = rooms.jobs.get(&token) else { return };
-    let bytes = estimate::counts_for(rooms, job);
+    let bytes = forecast::counts_for(rooms, job);
     let told = rooms.memory.throttles.protected.map_or(0, |(_, bytes)| bytes);
     // In powers of two, so that it is told a dozen times at most while it grows.
     if bytes < WORTH_BYTES || (bytes <= told && bytes > told / 8) {
@@ -170,10 +166,11 @@ fn protect_token(rooms: &mut Rooms) {
 
 /// Whether anything may be asked of a job: it runs, and is not on its way in or out.
 fn is_open(rooms: &Rooms, id: JobId) -> bool {
-    rooms.jobs.live(id).is_some_and(|live| !live.starting && !live.requeuing)
+    rooms.jobs.live(id).is_some_and(|live| live.phase.is_open())
 }
 
-fn unthrottle(rooms: &mut Rooms, id: JobId, why: Unthrottled) {
+/// A throttled job may grow again.
+pub(super) fn unthrottle(rooms: &mut Rooms, id: JobId, why: Unthrottled) {
     rooms.memory.throttles.slowed.remove(&id);
     let until = rooms.now.after(AGAIN);
     rooms.jobs.unthrottle(id, until);

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::api::causes::{MemoryBinding, Unthrottled};
+use crate::api::code::{Figure, figures};
 use crate::api::ids::JobId;
+use crate::api::reason::causes::{MemoryBinding, Unthrottled};
 
 /// Why something was decided for the sake of memory.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -95,6 +96,51 @@ pub enum MemoryReason {
         /// What it holds in swap, in bytes.
         swapped: u64,
     },
+}
+
+impl MemoryReason {
+    /// Its code and its figures.
+    pub(super) fn parts(&self) -> (&'static str, Vec<Figure>) {
+        match self {
+            Self::Short { free, growth, token } => ("memory_short", growing(*free, *growth, *token)),
+            Self::GrowsTooFast { free, growth, token } => ("grows_too_fast", growing(*free, *growth, *token)),
+            Self::MayGrow { why } => ("may_grow", figures!["cause": Code(why.code())]),
+            Self::Binding { why } => ("memory_binding", figures!["cause": Code(why.code())]),
+            Self::GoesFirst => ("token", Vec::new()),
+            Self::GoesFirstNoMore => ("token_passed_on", Vec::new()),
+            Self::NoOtherWay { lacking, times, most } => (
+                "no_other_way",
+                figures![
+                    "lacking_bytes": Number(*lacking),
+                    "times": Number((*times).into()),
+                    "most": Number((*most).into()),
+                ],
+            ),
+            Self::NoRoomSoon { lacking, within } => {
+                ("no_room_soon", figures!["lacking_bytes": Number(*lacking), "within_s": Time(*within)])
+            }
+            Self::Checkpointed => ("checkpointed", Vec::new()),
+            Self::NotCheckpointed { error } => {
+                ("not_checkpointed", figures!["error": Text(Some(error.clone()))])
+            }
+            Self::Needed { needed, free } => {
+                ("memory_needed", figures!["needed_bytes": Number(*needed), "free_bytes": Number(*free)])
+            }
+            Self::Overcommitted { wanted, lacking } => (
+                "overcommitted",
+                figures!["wanted_bytes": Number(*wanted), "lacking_bytes": Number(*lacking)],
+            ),
+            Self::NextLacks { lacking } => ("next_lacks_memory", figures!["lacking_bytes": Number(*lacking)]),
+            Self::Probed { within } => ("reclaim_probe", figures!["within_s": Time(*within)]),
+            Self::Suffices { free, swapped } => {
+                ("memory_suffices", figures!["free_bytes": Number(*free), "swapped_bytes": Number(*swapped)])
+            }
+        }
+    }
+}
+
+fn growing(free: u64, growth: u64, token: JobId) -> Vec<Figure> {
+    figures!["free_bytes": Number(free), "growth_bytes_per_s": Number(growth), "token": Job(token)]
 }
 
 impl fmt::Display for MemoryReason {

@@ -9,12 +9,11 @@
 
 use std::time::Duration;
 
-use crate::api::{JobId, MemoryReason, Reason};
+use crate::api::JobId;
 use crate::cores::reservation::Reservation;
 use crate::cores::sets;
 use crate::jobs::{Job, grown};
-use crate::memory::room::rest_kind;
-use crate::memory::{estimate, forecast};
+use crate::memory::forecast;
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
@@ -30,7 +29,7 @@ pub(crate) fn promised_beside(rooms: &Rooms, of: Option<usize>) -> u64 {
         if Some(at) == of || aside.memory_bytes == 0 {
             return 0;
         }
-        let held = |id: &JobId| rooms.jobs.get(id).map_or(0, |job| estimate::counts_for(rooms, job));
+        let held = |id: &JobId| rooms.jobs.get(id).map_or(0, |job| forecast::counts_for(rooms, job));
         let used = aside.holders.iter().map(held).fold(0, u64::saturating_add);
         aside.memory_bytes.saturating_sub(used)
     };
@@ -39,22 +38,22 @@ pub(crate) fn promised_beside(rooms: &Rooms, of: Option<usize>) -> u64 {
 
 /// What a waiting job is expected to need, and what is left for it by what all others are.
 pub(crate) fn room_for(rooms: &Rooms, job: &Job, usable: u64) -> (u64, u64) {
-    let taken = rooms.jobs.running().map(|job| estimate::counts_for(rooms, job)).fold(0, u64::saturating_add);
+    let taken = rooms.jobs.sum_of_running(|job| forecast::counts_for(rooms, job));
     let kept =
         stands_and_promised(rooms, job).saturating_add(memory_pool::kept_beside(rooms, job.pools.memory));
-    (estimate::counts_for(rooms, job), usable.saturating_sub(taken).saturating_sub(kept))
+    (forecast::counts_for(rooms, job), usable.saturating_sub(taken).saturating_sub(kept))
 }
 
 /// What a waiting job has no part in though nobody who runs counts for it: what stands still holds, and what is promised
 /// to others.
 fn stands_and_promised(rooms: &Rooms, job: &Job) -> u64 {
-    let standing = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+    let standing = rooms.jobs.suspended_resident();
     standing.saturating_add(promised_beside(rooms, sets::reservation_of(rooms, job)))
 }
 
 /// Whether a waiting job may start though those who run may come to need the memory that it does.
 pub(crate) fn may_overcommit(rooms: &Rooms, job: &Job, wanted: u64, usable: u64) -> bool {
-    let Some(kind) = job.request.kind.filter(|_| estimate::is_known(rooms, job)) else { return false };
+    let Some(kind) = job.request.kind.filter(|_| forecast::is_known(rooms, job)) else { return false };
     let rests = rooms.memory.early.get(kind.key()).is_some_and(|&(until, _)| rooms.now < until);
     let disturbs = !rooms.memory.frozen.is_empty() || !rooms.memory.returning.is_empty();
     // Whose project's own memory others borrowed has it back now, and for good.
@@ -67,64 +66,23 @@ pub(crate) fn may_overcommit(rooms: &Rooms, job: &Job, wanted: u64, usable: u64)
         let Some(so_far) = holds_so_far(rooms, other) else { return false };
         held = held.saturating_add(so_far);
         early =
-            early.saturating_add(if other.held.early { estimate::comes_to_hold(rooms, other) } else { 0 });
+            early.saturating_add(if other.held.early { forecast::comes_to_hold(rooms, other) } else { 0 });
     }
-    let swap_takes = estimate::comes_to_hold(rooms, job).saturating_add(early) <= rooms.memory.swap_free;
+    let swap_takes = forecast::comes_to_hold(rooms, job).saturating_add(early) <= rooms.memory.swap_free;
     swap_takes && held.saturating_add(wanted) <= usable
 }
 
 /// What a running job will hold within some seconds; all that it may need if it started early itself, or asked for it and
 /// nobody knows that it needs less. `None`: it is too young.
 fn holds_so_far(rooms: &Rooms, job: &Job) -> Option<u64> {
-    let counts = estimate::counts_for(rooms, job);
+    let counts = forecast::counts_for(rooms, job);
     if job.held.early {
         return Some(counts);
     }
     let since = job.live().map_or(rooms.now, |live| live.started).max(job.held.resumed);
     let read = rooms.memory.read.is_some_and(|at| at.since(since) >= SETTLED);
-    if estimate::floor_of(rooms, job).is_some() {
+    if forecast::floor_of(rooms, job).is_some() {
         return read.then_some(counts);
     }
     read.then(|| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD)).min(counts))
-}
-
-/// A job is to start now, before anybody gives way to it: notes whether that is early, and says so.
-pub(crate) fn note_overcommit(rooms: &mut Rooms, id: JobId) -> Option<Reason> {
-    let usable = rooms.memory.usable.filter(|_| forecast::is_governed(rooms))?;
-    let job = rooms.jobs.get(&id).filter(|job| job.live().is_none() && !sets::nobody_runs(rooms))?;
-    let (wanted, free) = room_for(rooms, job, usable);
-    let early = wanted > free && may_overcommit(rooms, job, wanted, usable);
-    rooms.jobs.set_overcommitted(id, early);
-    rooms.memory.stretched |= early;
-    early.then(|| Reason::Memory(MemoryReason::Overcommitted { wanted, lacking: wanted - free }))
-}
-
-/// Memory was read: whether any runs that started early; none does once all fit.
-pub(crate) fn watch_overcommit(rooms: &mut Rooms, usable: u64) {
-    if !rooms.memory.stretched {
-        return;
-    }
-    let early: Vec<JobId> = rooms.jobs.running().filter(|job| job.held.early).map(Job::id).collect();
-    // Also of one that gets on without a part: it may come to hold more before that is moved out.
-    let comes = |job: &Job| {
-        let usual = estimate::claim_of(rooms, job).map_or(0, |claim| claim.usual_bytes);
-        estimate::counts_for(rooms, job).max(usual)
-    };
-    let running = rooms.jobs.running().map(comes);
-    let all = running.chain(rooms.jobs.suspended().map(|job| job.held.resident)).fold(0, u64::saturating_add);
-    rooms.memory.stretched = !early.is_empty() && all > usable;
-    if all <= usable {
-        for id in early {
-            rooms.jobs.set_overcommitted(id, false);
-        }
-    }
-}
-
-/// A job stands still for memory: if it started early, its like do not for a while.
-pub(crate) fn overcommit_failed(rooms: &mut Rooms, id: JobId) {
-    let Some(job) = rooms.jobs.get(&id).filter(|job| job.held.early) else { return };
-    let kind = job.request.kind;
-    rooms.jobs.set_overcommitted(id, false);
-    let Some(kind) = kind else { return };
-    rest_kind(&mut rooms.memory.early, kind, rooms.now);
 }

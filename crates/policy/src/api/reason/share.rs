@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use crate::api::code::{Figure, count, figures};
 use crate::api::ids::JobId;
-use crate::api::memory_reason::mib;
+use crate::api::reason::memory::mib;
 
 /// Why something was decided for the sake of what projects are guaranteed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -33,6 +34,29 @@ pub enum ShareReason {
         /// What that job lacks, in bytes.
         lacking: u64,
     },
+}
+
+impl ShareReason {
+    /// Its code and its figures.
+    pub(super) fn parts(&self) -> (&'static str, Vec<Figure>) {
+        match self {
+            Self::Guaranteed { project, used, cores } => (
+                "guaranteed",
+                figures![
+                    "project": Text(project.clone()),
+                    "cores_used": Number(count(*used)),
+                    "cores": Number(count(*cores)),
+                ],
+            ),
+            Self::Reclaimed { project, by } => {
+                ("reclaimed", figures!["project": Text(project.clone()), "by": Job(*by)])
+            }
+            Self::MemoryReclaimed { project, by, lacking } => (
+                "memory_reclaimed",
+                figures!["project": Text(project.clone()), "by": Job(*by), "lacking_bytes": Number(*lacking)],
+            ),
+        }
+    }
 }
 
 impl fmt::Display for ShareReason {

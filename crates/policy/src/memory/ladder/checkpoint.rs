@@ -6,10 +6,14 @@
 
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
+
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::cores::assign;
 use crate::jobs::{Attempt, Job, SuspendReason, WORTH_BYTES};
-use crate::memory::{fit, forecast, freeze, page_out};
+use crate::memory::ladder::page_out;
+use crate::memory::ladder::step::Step;
+use crate::memory::{forecast, oracle, rank};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
@@ -21,49 +25,54 @@ const AHEAD_MAX: Duration = Duration::from_secs(30);
 /// How much longer than it may take it is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure,
-const REST: Duration = Duration::from_secs(60);
-/// up to 2^6 times.
-const REST_DOUBLINGS_MAX: u32 = 6;
+/// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure.
+const REST: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(60 << 6));
 
-/// Asks the youngest job that can to write down what it has done, if those who run may soon need more than there is,
-/// nobody who runs can be frozen for them, and swap does not take what those hold who stand still.
-pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
+/// Checkpoints that take too long are given up, and those that are not needed any more; says whether one may be.
+pub(super) fn review(rooms: &mut Rooms, usable: u64) -> bool {
     give_checkpoints_up(rooms);
     rooms.memory.writing = !rooms.jobs.writers().is_empty();
-    if forecast::shortage_within(rooms, usable, AHEAD_MAX) == 0 {
-        return stop_needless_checkpoints(rooms);
+    let may_be = oracle::shortage_within(rooms, usable, AHEAD_MAX) > 0;
+    if !may_be {
+        stop_needless_checkpoints(rooms);
     }
+    may_be
+}
+
+/// The youngest job that can writes down what it has done, if those who run may soon need more than there is, nobody who
+/// runs can be frozen for them, and swap does not take what those hold who stand still.
+pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let lives = || rooms.jobs.lives();
-    let one_ends = lives().any(|job| job.live().is_some_and(|live| live.requeuing));
+    let one_ends = lives().filter_map(Job::live).any(|live| live.phase.is_leaving());
     let froze = rooms.memory.acted == Some(rooms.now);
-    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || freeze::victim(rooms).is_some() {
-        return;
+    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || rank::victim(rooms).is_some() {
+        return None;
     }
     // Who is let go on only to be stopped at once has grown by then, and written nothing.
-    if forecast::lacking_at_once(rooms, usable) > 0 {
-        return;
+    if oracle::lacking_at_once(rooms, usable) > 0 {
+        return None;
     }
     let may = |job: &&Job| {
         let ready = job.live().is_some_and(|live| {
             let rested = rooms.now >= live.checkpoints.rests_until;
             // Whom its user alone may let stand still is not let go on, for it could not be stopped again.
-            let stoppable = live.out.is_none() || !job.request.no_suspend;
+            let stoppable = live.phase.suspend_reason().is_none() || !job.request.no_suspend;
             // One that could not be stopped is stopped first, and one that could not be told to go on is told.
             let told = [Attempt::Freeze, Attempt::Thaw].iter().all(|kind| !live.failed.contains_key(kind));
-            rested && stoppable && told && !live.starting && !live.suspended && live.signal.is_none()
+            let on_its_way = live.phase.is_starting() || live.phase.is_suspended_by_user();
+            rested && stoppable && told && !on_its_way && live.signal.is_none()
         });
         let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != rooms.memory.token;
         ready && helps && job.request.checkpoint.is_some()
     };
-    let Some(youngest) = lives().filter(may).max_by_key(|job| job.rank_key()) else { return };
+    let youngest = lives().filter(may).max_by_key(|job| job.rank_key())?;
     let within = youngest.request.checkpoint.unwrap_or_default().clamp(AHEAD, AHEAD_MAX);
-    let lacking = forecast::shortage_within(rooms, usable, within);
+    let lacking = oracle::shortage_within(rooms, usable, within);
     if lacking == 0 || costs_more_than_lacks(rooms, youngest, usable) {
-        return;
+        return None;
     }
-    let id = youngest.id();
-    ask_for_checkpoint(rooms, id, Reason::Memory(MemoryReason::NoRoomSoon { lacking, within }));
+    let reason = Reason::Memory(MemoryReason::NoRoomSoon { lacking, within });
+    Some(Step::Checkpoint { job: youngest.id(), reason })
 }
 
 /// Whether all that those who run may ever come to lack, as they are known, is less than what a job may grow by while it
@@ -71,10 +80,11 @@ pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
 fn costs_more_than_lacks(rooms: &Rooms, writer: &Job, usable: u64) -> bool {
     let Some(grows) = forecast::left_to_grow(rooms, writer) else { return false };
     let left: Option<u64> = rooms.jobs.running().map(|job| forecast::left_to_grow(rooms, job)).sum();
-    left.is_some_and(|left| forecast::shortage_if_they_grow_by(rooms, left, usable) < grows)
+    left.is_some_and(|left| oracle::shortage_if_they_grow_by(rooms, left, usable) < grows)
 }
 
-fn ask_for_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
+/// A job writes a checkpoint.
+pub(super) fn begin(rooms: &mut Rooms, id: JobId, reason: Reason) {
     line::dequeue(rooms, id);
     rooms.memory.frozen.remove(&id);
     rooms.memory.returning.remove(&id);
@@ -107,7 +117,11 @@ pub(crate) fn checkpointed(rooms: &mut Rooms, id: JobId, error: Option<String>) 
 /// Those of which nothing was heard for too long.
 fn give_checkpoints_up(rooms: &mut Rooms) {
     let over = |id: &JobId| {
-        rooms.jobs.live(*id).and_then(|live| live.checkpoints.until).is_some_and(|until| until <= rooms.now)
+        rooms
+            .jobs
+            .live(*id)
+            .and_then(|live| live.phase.writes_until())
+            .is_some_and(|until| until <= rooms.now)
     };
     let late: Vec<JobId> = rooms.jobs.live_ids().iter().copied().filter(over).collect();
     for id in late {
@@ -118,12 +132,12 @@ fn give_checkpoints_up(rooms: &mut Rooms) {
 /// Memory suffices again for those who write: they go on as they are, and are not ended.
 fn stop_needless_checkpoints(rooms: &mut Rooms) {
     for id in rooms.jobs.writers() {
-        if rooms.jobs.get(&id).is_some_and(|job| fit::may_resume(rooms, job)) {
+        if rooms.jobs.get(&id).is_some_and(|job| oracle::may_resume(rooms, job)) {
             let swapped = rooms.jobs.get(&id).map_or(0, |job| job.held.swapped);
             stop_checkpoint(
                 rooms,
                 id,
-                Reason::Memory(MemoryReason::Suffices { free: forecast::free_memory(rooms), swapped }),
+                Reason::Memory(MemoryReason::Suffices { free: oracle::free_memory(rooms), swapped }),
             );
         }
     }
@@ -131,10 +145,12 @@ fn stop_needless_checkpoints(rooms: &mut Rooms) {
 
 /// There is no time for it: who writes holds on to what it has, and stands still as before; unless there is no room
 /// for the others then either.
-pub(crate) fn stop_checkpoints(rooms: &mut Rooms, usable: u64) {
-    if is_outgrown(rooms, usable) {
-        return;
-    }
+pub(super) fn due_to_be_given_up(rooms: &Rooms, usable: u64) -> Option<Step> {
+    (!is_outgrown(rooms, usable)).then_some(Step::GiveUpCheckpoints)
+}
+
+/// No checkpoint is waited for any more.
+pub(super) fn give_up(rooms: &mut Rooms) {
     for id in rooms.jobs.writers() {
         not_checkpointed(rooms, id, "memory ran short meanwhile".to_owned());
     }
@@ -148,37 +164,41 @@ fn is_outgrown(rooms: &Rooms, usable: u64) -> bool {
         Some(learned.usual_bytes.saturating_sub(job.held.needs()))
     };
     let left = rooms.jobs.running().filter_map(left).fold(0, u64::saturating_add);
-    left > 0 && forecast::shortage_if_they_grow_by(rooms, left, usable) > 0
+    left > 0 && oracle::shortage_if_they_grow_by(rooms, left, usable) > 0
 }
 
 /// It goes on as it was: where it stood still, it stands still again.
 fn not_checkpointed(rooms: &mut Rooms, id: JobId, error: String) {
     let now = rooms.now;
     let Some(live) = rooms.jobs.live(id) else { return };
-    let rest = REST * (1 << live.checkpoints.failures.min(REST_DOUBLINGS_MAX));
+    let rest = REST.after(live.checkpoints.failures);
     rooms.jobs.checkpoint_failed(id, now.after(rest));
     stop_checkpoint(rooms, id, Reason::Memory(MemoryReason::NotCheckpointed { error }));
 }
 
 /// What it writes is not waited for any more: whether it goes on or stands still is looked at anew.
 pub(crate) fn stop_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    if rooms.jobs.stop_checkpoint(id) {
-        cancel_requeue(rooms, id, reason);
+    if let Some(suspend) = rooms.jobs.stop_checkpoint(id) {
+        stays(rooms, id, suspend, reason);
     }
 }
 
 /// A job that was to be ended could not be: it goes on as it was.
 pub(crate) fn cancel_requeue(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    if !rooms.jobs.cancel_requeue(id) {
-        return;
+    if let Some(suspend) = rooms.jobs.cancel_requeue(id) {
+        stays(rooms, id, suspend, reason);
     }
-    let Some(live) = rooms.jobs.live(id) else { return };
+}
+
+/// A job does not leave; `suspend`: its user suspended it, and it is not frozen.
+fn stays(rooms: &mut Rooms, id: JobId, suspend: bool, reason: Reason) {
+    let Some(phase) = rooms.jobs.live(id).map(|live| live.phase) else { return };
     // Whatever else held it, it stands still now for its user.
-    let reason = if live.suspended { Reason::Asked } else { reason };
-    if live.out.is_some_and(SuspendReason::is_memory) {
+    let reason = if suspend || phase.is_suspended_by_user() { Reason::ASKED } else { reason };
+    if phase.suspend_reason().is_some_and(SuspendReason::is_memory) {
         rooms.memory.frozen.insert(id);
-    } else if live.suspended && live.out.is_none() {
-        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::Asked);
+    } else if suspend {
+        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
     }
     line::enqueue(rooms, id);
     rooms.pending.request_update(id, reason);

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use crate::api::{Instant, JobId};
-use crate::jobs::{Job, SuspendReason, grown};
-use crate::memory::estimate;
+use crate::jobs::{Job, Phase, grown};
+use crate::memory::forecast;
 use crate::memory::room::HORIZON;
 use crate::rooms::Rooms;
 
@@ -74,7 +74,7 @@ pub(crate) fn is_unsafe(rooms: &Rooms, job: &Job, more: u64, usable: u64) -> boo
         return false;
     }
     let most = |job: &Job| {
-        let claim = estimate::claim_of(rooms, job).map_or(0, |claim| claim.most_bytes);
+        let claim = forecast::claim_of(rooms, job).map_or(0, |claim| claim.most_bytes);
         Some(claim.max(job.held.total()))
     };
     // What those who run grow by until they could stand still is as good as held.
@@ -83,8 +83,8 @@ pub(crate) fn is_unsafe(rooms: &Rooms, job: &Job, more: u64, usable: u64) -> boo
         // Who was not looked at since it started is taken for as large as it usually comes to be; and so is who was
         // let in for less than that, as its like get on with a part in RAM.
         let comes = rooms.jobs.get(id).filter(|job| job.has_slot()).map_or(0, |job| {
-            let all = estimate::comes_to_hold(rooms, job);
-            let is_more = job.held.total() == 0 || all > estimate::counts_for(rooms, job);
+            let all = forecast::comes_to_hold(rooms, job);
+            let is_more = job.held.total() == 0 || all > forecast::counts_for(rooms, job);
             if is_more { all.saturating_sub(job.held.total()) } else { 0 }
         });
         (stake.held, stake.grows) = (stake.held.saturating_add(comes.max(stake.grows)), 0);
@@ -108,7 +108,7 @@ pub(crate) fn beyond_safety(rooms: &Rooms, usable: u64, horizon: Duration) -> u6
         return 0;
     }
     let grows = |job: &Job| grows_within(rooms, job, horizon);
-    let most = |job: &Job| estimate::claim_of(rooms, job).map(|claim| claim.most_bytes.max(job.held.total()));
+    let most = |job: &Job| forecast::claim_of(rooms, job).map(|claim| claim.most_bytes.max(job.held.total()));
     let stakes = self::stakes(rooms, rooms.memory.token, grows, most);
     let swap = swap_for_all(rooms);
     if stakes.iter().all(|(_, stake)| stake.grows == 0) || suffices_for_all_at_once(&stakes, swap, usable) {
@@ -122,7 +122,7 @@ fn grows_within(rooms: &Rooms, job: &Job, time: Duration) -> u64 {
     if !job.has_slot() || job.held.growth == 0 {
         return 0;
     }
-    let claim = if estimate::is_known(rooms, job) { estimate::claim_of(rooms, job) } else { None };
+    let claim = if forecast::is_known(rooms, job) { forecast::claim_of(rooms, job) } else { None };
     let left = claim.map(|claim| claim.most_bytes.saturating_sub(job.held.total()));
     grown(job.held.growth, time).min(left.filter(|&left| left > 0).unwrap_or(u64::MAX))
 }
@@ -137,7 +137,7 @@ fn swap_for_all(rooms: &Rooms) -> u64 {
 /// of each of them.
 pub(crate) fn is_safe_first(rooms: &Rooms, job: &Job, usable: u64) -> bool {
     let most = |job: &Job| {
-        let claim = estimate::claim_of(rooms, job).map_or(0, |claim| claim.most_bytes);
+        let claim = forecast::claim_of(rooms, job).map_or(0, |claim| claim.most_bytes);
         Some(claim.max(job.held.total()))
     };
     let stakes = self::stakes(rooms, Some(job.id()), |_| 0, most);
@@ -154,12 +154,16 @@ fn stakes(
     lives
         .filter_map(|job| {
             let live = job.live()?;
-            let stays = live.suspended || live.requeuing;
-            let place = match live.out {
+            let stays = live.phase.is_suspended_by_user() || live.phase.is_leaving();
+            let place = match live.phase {
                 _ if first == Some(job.id()) => 0,
                 _ if stays => 3,
-                None | Some(SuspendReason::Memory { .. }) if !rooms.jobs.is_dying(job.id()) => 1,
-                _ => 2,
+                Phase::Dying { .. } => 2,
+                Phase::Suspended { why, .. } if !why.is_memory() => 2,
+                Phase::Starting { .. }
+                | Phase::Running { .. }
+                | Phase::Suspended { .. }
+                | Phase::Leaving { .. } => 1,
             };
             // Who may not be frozen comes to hold the most that it may need, whoever has the token.
             let most = most(job);

@@ -5,8 +5,9 @@ use std::cell::OnceCell;
 use crate::api::JobId;
 use crate::cores::sets;
 use crate::jobs::{Demand, Job, SuspendReason, bucket_ceiling, grown};
+use crate::memory::forecast;
+use crate::memory::oracle::{capacity, fit, overcommit, safety};
 use crate::memory::room::HORIZON;
-use crate::memory::{estimate, fit, forecast, overcommit, safety};
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
@@ -40,12 +41,12 @@ pub(crate) enum Deficit {
 
 /// Whether memory should be read often: it is short, or could be within seconds.
 pub(crate) fn memory_is_tight(rooms: &Rooms) -> bool {
-    if !forecast::is_governed(rooms) {
+    if !capacity::is_governed(rooms) {
         return false;
     }
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
-    let free = forecast::free_memory(rooms);
-    let growth: u64 = rooms.jobs.running().map(|job| job.held.growth).fold(0, u64::saturating_add);
+    let free = capacity::free_memory(rooms);
+    let growth = rooms.jobs.sum_of_running(|job| job.held.growth);
     rooms.memory.short_since.is_some()
         || !rooms.memory.frozen.is_empty()
         || forecast::is_throttling(rooms)
@@ -53,7 +54,7 @@ pub(crate) fn memory_is_tight(rooms: &Rooms) -> bool {
         || grown(growth, HORIZON * 4) > free
         || safety::beyond_safety(rooms, usable, HORIZON * 4) > 0
         // Of a young job nobody knows yet how fast it grows: a second is enough to fill a small host.
-        || rooms.jobs.running().any(|job| !estimate::is_known(rooms, job) && forecast::is_young(rooms, job))
+        || rooms.jobs.running().any(|job| !forecast::is_known(rooms, job) && forecast::is_young(rooms, job))
         || rooms.jobs.running().any(|job| job.held.grows_unseen())
         || rooms.jobs.running().any(|job| job.held.cold.is_cool())
         || rooms.memory.stretched
@@ -63,17 +64,17 @@ pub(crate) fn memory_is_tight(rooms: &Rooms) -> bool {
 pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
     let job = rooms.jobs.get(&id)?;
     // Beside one that writes down what it has done nobody starts alone: it holds what it does until it ends.
-    if !forecast::is_governed(rooms) || (sets::nobody_runs(rooms) && rooms.jobs.writers().is_empty()) {
+    if !capacity::is_governed(rooms) || (sets::nobody_runs(rooms) && rooms.jobs.writers().is_empty()) {
         return None;
     }
-    if let Some(live) = job.live() {
+    if job.live().is_some() {
         // Who stood still for another cause returns as one that did for memory does; those were looked at already.
-        let let_go = live.out.is_none_or(SuspendReason::is_memory);
+        let let_go = job.suspend_reason().is_none_or(SuspendReason::is_memory);
         let lacks = if let_go { fit::finds_swap_busy(rooms, job) } else { !fit::may_resume(rooms, job) };
         return lacks.then_some(Deficit::Short);
     }
     let usable = rooms.memory.usable?;
-    let wanted = estimate::counts_for(rooms, job);
+    let wanted = forecast::counts_for(rooms, job);
     if wanted == 0 && rooms.memory.frozen.is_empty() {
         // Of most jobs nothing is known, and memory is not short: no need to look at all that run.
         let kept = memory_pool::kept_beside(rooms, job.pools.memory);
@@ -94,24 +95,21 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
     // It would be the first to stand still, and the next would start in its place; unless it goes before others that
     // borrowed what is its project's own.
     let own = |job| memory_pool::memory_is_its_own(rooms, job, wanted);
-    if !early && forecast::shortage(rooms, usable.saturating_sub(wanted)) > 0 && !own(job) {
-        let taken: u64 =
-            rooms.jobs.running().map(|job| estimate::counts_for(rooms, job)).fold(0, u64::saturating_add);
-        let grown: u64 =
-            rooms.jobs.running().map(|job| forecast::about_to_take(rooms, job)).fold(0, u64::saturating_add);
+    if !early && capacity::shortage(rooms, usable.saturating_sub(wanted)) > 0 && !own(job) {
+        let taken = rooms.jobs.sum_of_running(|job| forecast::counts_for(rooms, job));
+        let grown = rooms.jobs.sum_of_running(|job| forecast::about_to_take(rooms, job));
         return Some(Deficit::Growth { wanted, free: free.saturating_sub(grown.saturating_sub(taken)) });
     }
     // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
     // that does from returning.
-    let known = estimate::is_known(rooms, job);
+    let known = forecast::is_known(rooms, job);
     if let Some(first) = memory_pool::first_kept_waiting_by(rooms, job, wanted) {
         let token = rooms
             .memory
             .token
             .and_then(|id| rooms.jobs.get(&id))
-            .map_or(0, |job| estimate::counts_for(rooms, job));
-        let taken: u64 =
-            rooms.jobs.running().map(|job| estimate::counts_for(rooms, job)).fold(0, u64::saturating_add);
+            .map_or(0, |job| forecast::counts_for(rooms, job));
+        let taken = rooms.jobs.sum_of_running(|job| forecast::counts_for(rooms, job));
         let beside = taken.saturating_sub(token).saturating_add(fit::need_to_resume(rooms, first));
         // Who stays within what is its project's own waits for nobody who could not return without it either.
         let waits = beside <= usable || !memory_pool::memory_is_its_own(rooms, job, wanted);
@@ -119,7 +117,7 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
             return Some(Deficit::Frozen { first: first.id() });
         }
     }
-    safety::is_unsafe(rooms, job, estimate::comes_to_hold(rooms, job), usable).then_some(Deficit::Unsafe)
+    safety::is_unsafe(rooms, job, forecast::comes_to_hold(rooms, job), usable).then_some(Deficit::Unsafe)
 }
 
 /// Whether nothing new is to start for now: memory is short, or was about to be when somebody was slowed or asked for a
@@ -133,12 +131,11 @@ fn is_short(rooms: &Rooms) -> bool {
 
 /// The largest size class that could start now.
 fn memory_room(rooms: &Rooms) -> u64 {
-    if !forecast::is_governed(rooms) || sets::nobody_runs(rooms) {
+    if !capacity::is_governed(rooms) || sets::nobody_runs(rooms) {
         return u64::MAX;
     }
-    let taken: u64 =
-        rooms.jobs.running().map(|job| forecast::about_to_take(rooms, job)).fold(0, u64::saturating_add);
-    let standing: u64 = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+    let taken = rooms.jobs.sum_of_running(|job| forecast::about_to_take(rooms, job));
+    let standing = rooms.jobs.suspended_resident();
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     usable
         .saturating_sub(taken)

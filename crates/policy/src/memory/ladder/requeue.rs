@@ -7,44 +7,46 @@
 
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::jobs::{Job, REQUEUES_MAX, WORTH_BYTES};
-use crate::memory::{checkpoint, forecast, freeze};
+use crate::memory::ladder::checkpoint;
+use crate::memory::ladder::step::Step;
+use crate::memory::{oracle, rank};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
-/// Ends the youngest job that allows it, if those who run would soon need more than there is, nobody who runs can
+/// The youngest job that allows it is ended, if those who run would soon need more than there is, nobody who runs can
 /// be frozen for them, and swap does not take what those hold who stand still.
-pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
+pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let lives = || rooms.jobs.lives();
     let one_ends = lives().any(Job::is_ending);
     // Whoever was frozen just now may have been enough.
     let froze = rooms.memory.acted == Some(rooms.now);
-    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || freeze::victim(rooms).is_some() {
-        return;
+    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || rank::victim(rooms).is_some() {
+        return None;
     }
-    let lacking = forecast::lacking_at_once(rooms, usable);
+    let lacking = oracle::lacking_at_once(rooms, usable);
     if lacking == 0 {
-        return;
+        return None;
     }
     let may = |job: &&Job| {
-        let ready = job.live().is_some_and(|live| !live.starting && live.signal.is_none());
+        let ready = job.live().is_some_and(|live| !live.phase.is_starting() && live.signal.is_none());
         let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != rooms.memory.token;
         ready && helps && job.request.requeue && job.requeues < REQUEUES_MAX
     };
     match lives().filter(may).max_by_key(|job| job.rank_key()).map(Job::id) {
-        Some(youngest) => requeue(rooms, youngest, lacking),
-        None => checkpoint::stop_checkpoints(rooms, usable),
+        Some(job) => Some(Step::Requeue { job, lacking }),
+        None => checkpoint::due_to_be_given_up(rooms, usable),
     }
 }
 
 /// Ends a job because its user asks for that, to begin anew. That does not count as what the host did to it.
-pub(crate) fn on_request(rooms: &mut Rooms, id: JobId) {
+pub(crate) fn requeue_on_request(rooms: &mut Rooms, id: JobId) {
     if rooms.jobs.requeue_as_asked(id) {
-        end(rooms, id, Reason::Asked);
+        end(rooms, id, Reason::ASKED);
     }
 }
 
-fn requeue(rooms: &mut Rooms, id: JobId, lacking: u64) {
-    rooms.jobs.forget_checkpoint(id);
+/// A job is ended for memory, to begin anew.
+pub(super) fn begin(rooms: &mut Rooms, id: JobId, lacking: u64) {
     let Some(times) = rooms.jobs.requeue(id) else { return };
     end(rooms, id, Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX }));
 }

@@ -2,8 +2,9 @@
 //! From swap one at a time (`memory.swap_slot`), for all of them would wait for one device. Read only.
 
 use crate::jobs::{Job, SuspendReason, WORTH_BYTES, grown};
+use crate::memory::forecast;
+use crate::memory::oracle::safety;
 use crate::memory::room::{HORIZON, THRASH_MILLI};
-use crate::memory::{estimate, forecast, safety};
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
@@ -12,9 +13,9 @@ const CALM_MILLI: u16 = 100;
 
 /// What must be free for a job that stands still so that it can go on: all that it holds, and what it will grow by.
 pub(crate) fn need_to_resume(rooms: &Rooms, job: &Job) -> u64 {
-    let known = rooms.settings.memory.prediction && estimate::claim_of(rooms, job).is_some();
+    let known = rooms.settings.memory.prediction && forecast::claim_of(rooms, job).is_some();
     let growth = if known { 0 } else { grown(job.held.growth_before, HORIZON * 2) };
-    estimate::counts_for(rooms, job).saturating_add(growth)
+    forecast::counts_for(rooms, job).saturating_add(growth)
 }
 
 /// Whether one that was let go finds as many coming back as may by the time it gets its slot: it had nothing in swap by
@@ -42,10 +43,10 @@ fn swap_slots(rooms: &Rooms) -> usize {
 /// slot yet.
 fn readmitted_before(rooms: &Rooms, first: &Job) -> (u64, u64) {
     let on_its_way = |job: &&Job| {
-        let out = job.live().and_then(|live| live.out);
+        let why = job.suspend_reason();
         job.id() != first.id()
             && job.queued.is_some()
-            && out.is_some_and(SuspendReason::is_memory)
+            && why.is_some_and(SuspendReason::is_memory)
             && !rooms.memory.frozen.contains(&job.id())
     };
     rooms.jobs.suspended().filter(on_its_way).fold((0, 0), |(need, hold), job| {
@@ -57,7 +58,7 @@ fn readmitted_before(rooms: &Rooms, first: &Job) -> (u64, u64) {
 /// What one that stands still comes to hold beyond what it does, once it returns, swap included: also what it may get on
 /// without has to be somewhere.
 fn grows_on_resume(rooms: &Rooms, job: &Job) -> u64 {
-    need_to_resume(rooms, job).max(estimate::comes_to_hold(rooms, job)).saturating_sub(job.held.total())
+    need_to_resume(rooms, job).max(forecast::comes_to_hold(rooms, job)).saturating_sub(job.held.total())
 }
 
 /// Whether one that stands still may go on: the host is calm, it rested, no more come back from swap than may, what it
@@ -73,11 +74,8 @@ pub(crate) fn may_resume(rooms: &Rooms, first: &Job) -> bool {
     }
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     let margin = usable / 20;
-    let taken: u64 = rooms
-        .jobs
-        .running()
-        .map(|job| job.held.needs().saturating_add(forecast::ahead(rooms, job)))
-        .fold(0, u64::saturating_add);
+    let taken: u64 =
+        rooms.jobs.sum_of_running(|job| job.held.needs().saturating_add(forecast::ahead(rooms, job)));
     // The others that stand still can be paged out, as far as swap takes them.
     let pinned = rooms.jobs.suspended().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
     let pinned = pinned.fold(0, u64::saturating_add).saturating_sub(rooms.memory.swap_free);
