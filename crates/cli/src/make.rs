@@ -22,7 +22,7 @@ use pinfold_sys::{affinity, peer};
 use pinfold_topo::CpuSet;
 use tempfile::TempDir;
 
-use crate::job::{self, JobOptions};
+use crate::job::{self, JobOptions, part};
 use crate::launch::LaunchPlan;
 use crate::run::{self, Alone, RunArgs};
 use crate::tasks::Asked;
@@ -53,7 +53,7 @@ pub(crate) struct MakeArgs {
     #[arg(long, value_enum, default_value_t = Style::Auto)]
     jobserver: Style,
     #[command(flatten)]
-    run: RunArgs,
+    pub(crate) run: RunArgs,
 }
 
 /// The form in which a jobserver is told.
@@ -80,7 +80,7 @@ pub(crate) fn make(dial: Dial, args: &MakeArgs) -> Result<ProcessExit, Failure> 
         Some(Told::Unbounded) | None => None,
     });
     let mut build = RunArgs { command, ..args.run.clone() };
-    if job::inside_any() {
+    if part::of_unless(&dial, build.fallback)?.is_some() {
         return within_a_job(dial, tool, most, &build);
     }
     let mut client = match dial.connect() {

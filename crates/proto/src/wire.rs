@@ -13,7 +13,7 @@ pub use reply::{ConfigValue, ErrorCode, Member, Members, Piece, Reply};
 pub use request::{Adoptee, Phase, Request, Select, SetAside, Verb};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 18;
+pub const WIRE_VERSION: u32 = 19;
 
 /// The oldest version of which a daemon still hears keepers, so that jobs outlive an upgrade: what a keeper says of jobs
 /// that it has ([`Request::is_of_an_older_keeper`]) has had one form since then. Everything else is refused it, as another

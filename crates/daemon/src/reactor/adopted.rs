@@ -245,11 +245,11 @@ impl Daemon {
     }
 
     /// Whether the processes of a job are known one by one.
-    fn knows_each(&self, adopted: &Adopted) -> bool {
+    pub(super) fn knows_each(&self, adopted: &Adopted) -> bool {
         self.is_rootless() || adopted.in_place.is_some()
     }
 
-    fn is_rootless(&self) -> bool {
+    pub(super) fn is_rootless(&self) -> bool {
         self.ctx.containers.plan().mode == Mode::Rootless
     }
 
