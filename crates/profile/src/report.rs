@@ -171,7 +171,8 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
 /// The resources of a job: which of several alike it has, where it has started.
 fn resources(row: &JobRow) -> Vec<Resource> {
     let numbers = |one: &Resource| if row.started_us.is_some() { one.numbers.clone() } else { Vec::new() };
-    row.spec.terms.resources.iter().map(|one| Resource { numbers: numbers(one), ..one.clone() }).collect()
+    let view = |one: &Resource| Resource { numbers: numbers(one), ..Resource::asked(&one.name, one.count) };
+    row.spec.terms.resources.iter().map(view).collect()
 }
 
 /// One decision for `why`.

@@ -8,7 +8,7 @@ use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState, OUT_OF_MEMORY};
 use pinfold_sys::container::{Container, Detail};
 
-use crate::core::Effect;
+use crate::core::{Effect, Next};
 use crate::host::allocation;
 use crate::jobs::{JobRecord, endings};
 use crate::meters::sample::{reading, stalls_row};
@@ -168,6 +168,9 @@ impl Daemon {
         self.meters.job_over(job, &mut self.outbox.journal);
         self.meters.ended.count(&live.row);
         self.host.job_over(job);
+        if self.host.resources.job_over(&self.ctx.configured.config, job) {
+            self.outbox.then(Next::Configure);
+        }
         self.host.sets.job_left(&self.ctx, &live.row);
         self.predecessor_over(&live.row);
         self.outbox.journal.close(live.row, live.stored);
