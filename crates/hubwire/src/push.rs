@@ -15,6 +15,7 @@ use pinfold_backoff::Backoff;
 use pinfold_proto::JobState;
 use pinfold_proto::view::{JobView, ReportView, StatusView};
 
+use crate::bounds;
 use crate::bundle::{self, Act, Bundle, LIVE_JOBS_MAX, Live, Part, Receipt, SpoolFigures, WIRE_VERSION};
 use crate::cursor::{Cursor, CursorError};
 use crate::disk::Disk;
@@ -385,8 +386,9 @@ impl<D: Disk> Pusher<D> {
             return Ok(None);
         }
         let status = bounded(status);
-        let live =
-            Live { version: WIRE_VERSION, boot: self.boot.clone(), sent_us, status, spool: self.figures() };
+        let (boot, spool) = (self.boot.clone(), self.figures());
+        let mut live = Live { version: WIRE_VERSION, boot, sent_us, status, spool };
+        bounds::bound_live(&mut live);
         match uplink.live(&bundle::pack(&live)?) {
             Ok(()) => {
                 self.backoff.reset();
