@@ -14,6 +14,7 @@ use pinfold_wlm::settings::{Setting, Where, settings};
 use pinfold_wlm::{Hook, Manager, Place, block, hooks};
 
 use super::detect::Here;
+use crate::output;
 use crate::print::{print_text, say};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -114,14 +115,7 @@ fn write_hook(dir: &Path, hook: &Hook) -> Result<(), Failure> {
 }
 
 fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| writing(path, &error);
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    let mut file = tempfile::Builder::new().prefix(".pinfold-").tempfile_in(dir).map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    output::replace(path, bytes, Some(mode)).map_err(|error| writing(path, &error))
 }
 
 /// Builds a plugin from its source, against the headers that are here.
