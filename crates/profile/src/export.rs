@@ -9,6 +9,8 @@ use pinfold_proto::host::HostPoint;
 use pinfold_proto::view::{NodeView, PointView, ReportView};
 use serde_json::{Map, Value};
 
+use crate::csv;
+
 /// The form of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -171,7 +173,7 @@ impl Sheet {
                 let comma = if at == 0 { "" } else { "," };
                 match cells.at(row) {
                     Value::Null => write!(out, "{comma}")?,
-                    Value::String(text) => write!(out, "{comma}{}", quoted(&text))?,
+                    Value::String(text) => write!(out, "{comma}{}", csv::cell(&text))?,
                     number => write!(out, "{comma}{number}")?,
                 }
             }
@@ -198,15 +200,6 @@ impl Cells {
             Self::Real(cells) => cells[row].map_or(Value::Null, Value::from),
             Self::Text(cells) => cells[row].clone().map_or(Value::Null, Value::from),
         }
-    }
-}
-
-/// A text as a field of CSV.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Tables for other programs: comma-separated values, as RFC 4180 has them.
+//! Tables for other programs: comma-separated values. Absent here: how a text becomes a cell (`profile::csv`).
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use pinfold_profile::csv;
 
 /// A table under way.
 #[derive(Debug, Default)]
@@ -19,15 +20,9 @@ impl Csv {
         csv
     }
 
-    /// Words. Those that a spreadsheet would take for a formula get a quote in front.
+    /// Words.
     pub(super) fn word(&mut self, word: &str) {
-        let formula = word.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        let word = if formula { format!("'{word}") } else { word.to_owned() };
-        if word.contains(['"', ',', '\n', '\r']) {
-            self.put(&format!("\"{}\"", word.replace('"', "\"\"")));
-        } else {
-            self.put(&word);
-        }
+        self.put(&csv::cell(word));
     }
 
     /// A number; nothing where there is none.
