@@ -237,6 +237,10 @@ impl Daemon {
         if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
             return Some((instance == self.ctx.instance, job));
         }
+        // Without groups, what its environment lacks its descent tells.
+        if let Some(job) = self.ctx.process(pid).and_then(|process| self.by_descent(process)) {
+            return Some((true, job.0));
+        }
         let environ = self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default();
         let (instance, job) = adoptee::mark_of_a_job(&environ)?;
         // What a process found in its environment, it may have long after the job.

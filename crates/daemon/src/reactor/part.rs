@@ -9,12 +9,9 @@ use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::Reply;
 use pinfold_sys::adoptee;
 
+use crate::clients::cost::ANCESTORS_MAX;
 use crate::core::{ConnectionId, is_alive};
 use crate::reactor::Daemon;
-
-/// How far up a process's descent is followed. What a request costs is bounded by it (`clients/cost.rs`); a process that
-/// is deeper below its job counts as part of none.
-pub(crate) const ANCESTORS_MAX: usize = 128;
 
 impl Daemon {
     /// The answer to `Part`.
@@ -36,7 +33,7 @@ impl Daemon {
     }
 
     /// The running job that a process descends from, where jobs are known by their processes: the nearest.
-    fn by_descent(&self, process: ProcessId) -> Option<JobId> {
+    pub(super) fn by_descent(&self, process: ProcessId) -> Option<JobId> {
         let began = |job: &JobId, above: ProcessId| {
             self.jobs.table.get(job).is_some_and(|live| {
                 let adopted = live.row.spec.adopted.as_ref();
