@@ -16,6 +16,7 @@ slurm_faults() {
   if [ "$quick" = 0 ]; then
     slurm_requeued running
     slurm_requeued frozen
+    slurm_requeued queued
   fi
 }
 
@@ -200,18 +201,27 @@ slurm_restarted() {
   slurmctld_up "$work/slurm" && slurmd_up "$work/slurm" || holds "Slurm is restarted" false
 }
 
-# slurm_requeued STATE: Slurm ends a job that runs or is frozen, and runs it again.
+# slurm_requeued STATE: Slurm ends a job that runs, is frozen or waits here, and runs it again.
 slurm_requeued() {
-  local one pid
+  local one pid others=()
   say "Slurm: a job that is $1 is requeued"
+  if [ "$1" = queued ]; then
+    others=("$(batch --wrap 'sleep 3000')" "$(batch --wrap 'sleep 3000')")
+    holds "two others run" until_true count running 2
+  fi
   one=$(batch --requeue --wrap 'sleep 3000')
-  holds "it runs" until_true is "slurm:$one" running
-  [ "$1" = running ] || "$pinfold" suspend "slurm:$one"
+  if [ "$1" = frozen ]; then
+    holds "it runs" until_true is "slurm:$one" running
+    "$pinfold" suspend "slurm:$one"
+  fi
   holds "it is $1" until_true is "slurm:$one" "$1"
   pid=$(pid_of "slurm:$one")
   holds "Slurm requeues it" scontrol requeue "$one"
-  holds "its process ends" until_true gone "$pid"
+  [ -z "$pid" ] || holds "its process ends" until_true gone "$pid"
   holds "pinfold has that run no longer" until_true is "slurm:$one" exited
+  [ "$1" != queued ] || scancel "${others[@]}"
+  # slurmd takes no job again in the second in which it ended it, which is why Slurm itself waits for two minutes.
+  sleep 3
   holds "Slurm takes it again" until_true sh -c "scontrol update JobId=$one StartTime=now"
   holds "it runs again, by the same name" until_true is "slurm:$one" running
   holds "Slurm counts that" tells "$(scontrol show job "$one")" 'Restarts=1'
