@@ -55,10 +55,11 @@ wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, 
 	@cargo build --package pinfold-cli --package pinfold-daemon
 	@scripts/wlm.sh
 
-deb: ## A Debian package with the service's unit, manual pages and completions, in target/
+deb: ## A Debian package with the service's unit, manual pages and completions, and those of hooks, in target/
 	@scripts/setup.sh --build
 	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
 	@scripts/package.sh $(target)/release $(target)
+	@scripts/package-wlm.sh $(target)/release $(target)
 
 rpm: ## A package for Fedora, RHEL, openSUSE, in target/
 	@scripts/setup.sh --rpm
