@@ -13,6 +13,7 @@ mod keep;
 mod query;
 mod schema;
 mod summary;
+mod take;
 mod tokens;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use db::{Connection, Postgres, Sqlite};
 pub use access::{Access, Grant};
 pub use copy::{Copied, backup, restore, verify};
 pub use db::DbError;
-pub use ingest::IngestError;
+pub use ingest::{IngestError, Prepared};
 pub use keep::{Keep, Kept, month_of};
 pub use query::{
     Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery,
@@ -137,6 +138,7 @@ impl<E: From<StoreError>> Stopped<E> {
 #[derive(Debug)]
 pub struct Store {
     database: Database,
+    line: take::Line,
 }
 
 #[derive(Debug)]
@@ -221,7 +223,7 @@ impl Store {
             }
         };
         let database = database.map_err(Stopped::while_doing("open the database"))?;
-        Ok(Self { database })
+        Ok(Self { database, line: take::Line::default() })
     }
 
     /// The same for a file.
