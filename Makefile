@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo hub-demo test crash lab bench hostile engines wlm deb rpm dist wheel python-test docs lint clean
+.PHONY: help demo hub-demo hub-browser test crash lab bench hostile engines wlm deb rpm dist wheel python-test docs lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -18,6 +18,11 @@ hub-demo: ## A hub with five simulated hosts, and its page on http://127.0.0.1:8
 	@cargo build --release --package pinfold-hub
 	@rm -rf $(target)/hub-demo
 	@$(target)/release/pinfold-hub demo --dir $(target)/hub-demo
+
+hub-browser: ## The hub's page in headless Chromium: each view and role, three sizes, light and dark, keyboard (about 5 minutes)
+	@scripts/setup.sh --browser
+	@cargo build --package pinfold-hub
+	@scripts/hub-browser.sh $(target)/debug
 
 test: ## The whole suite: format, lints, simulated episodes, all tests
 	@scripts/setup.sh --test
