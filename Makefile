@@ -4,6 +4,7 @@
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
+hub := --package pinfold-hub --package pinfold-hubclient
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -40,10 +41,10 @@ lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; powe
 	@cargo xtask lab --power
 	@cargo xtask lab --full
 
-bench: ## pinfold beside native launchers and peers (about three hours)
+bench: ## pinfold beside native launchers and peers (about three hours and a half)
 	@scripts/setup.sh --bench
-	@cargo build --release $(binaries)
-	@for row in launch short pack sim cost truth short-lived store loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
+	@cargo build --release $(binaries) $(hub)
+	@for row in launch short pack sim cost truth short-lived store hub loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and what harm they did (about 5 minutes)
 	@scripts/setup.sh --build

@@ -46,7 +46,7 @@ case "${1:---build}" in
   --wlm) list=("${build[@]}" "${managers[@]}" "${accounts[@]}") ;;
   --lab) list=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
   --demo) list=("${build[@]}" "${demo[@]}") ;;
-  --bench) list=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}" "${managers[@]}") ;;
+  --bench) list=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}" "${managers[@]}" "${sql[@]}") ;;
   *) echo "usage: $0 [--build|--rpm|--test|--browser|--wlm|--lab|--demo|--bench]" >&2; exit 2 ;;
 esac
 
