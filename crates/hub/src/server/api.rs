@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::vouched;
 use crate::hub::{Counters, HostNow, Hub};
 use crate::secret;
-use crate::store::{Kind, LinkFor, ReportQuery, Store, now_us};
+use crate::store::{Holder, Kind, LinkFor, Prepared, ReportQuery, Store, now_us};
 
 /// How long a body may take.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -57,10 +57,11 @@ pub async fn bundles(
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
     let packed = body(&headers, sent).await?;
     let bytes = packed.len() as u64;
-    let taken = hub.take(move |hub| {
+    let read = move |_: &Hub| {
         let bundle = bundle::read_bundle(&packed)?;
-        Ok::<_, Problem>(hub.store.ingest(host.host, &bundle, now_us())?)
-    });
+        Ok::<_, Problem>(Prepared::of(host.host, &bundle, now_us())?)
+    };
+    let taken = hub.take(read, |hub, prepared| Ok(hub.store.take(prepared)?));
     let counters = &hub.counters;
     match taken.await? {
         Ok(receipt) => {
@@ -87,13 +88,20 @@ pub async fn live(
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
     let packed = body(&headers, sent).await?;
     let heard_us = now_us();
-    hub.take(move |hub| {
+    let Holder { host, name, .. } = host;
+    let read = move |hub: &Hub| {
         let mut live = bundle::read_live(&packed)?;
         // Whatever it calls itself: its name is that of its token.
-        live.status.host.clone_from(&host.name);
-        Ok::<_, Problem>(hub.hear(host.host, live, heard_us)?)
-    })
-    .await??;
+        live.status.host = name;
+        let live = Arc::new(live);
+        let due = hub.hear(host, Arc::clone(&live), heard_us);
+        Ok::<_, Problem>(due.then_some((live, packed)))
+    };
+    let write = move |hub: &Hub, due: Option<(Arc<bundle::Live>, Vec<u8>)>| match due {
+        Some((live, packed)) => Ok(hub.store.keep_live(host, &live, packed, heard_us)?),
+        None => Ok(()),
+    };
+    hub.take(read, write).await??;
     Counters::count(&hub.counters.lives);
     Ok(Json(json!({ "version": 1 })))
 }

@@ -13,4 +13,6 @@ mod openapi;
 mod program;
 mod roles;
 mod server;
+mod standby;
 mod store;
+mod tls;
