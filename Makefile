@@ -1,9 +1,10 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo hub-demo test crash lab bench hostile engines wlm deb rpm dist wheel python-test docs lint clean
+.PHONY: help demo hub-demo hub-browser test crash lab bench hostile engines wlm deb rpm dist wheel python-test docs lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
+hub := --package pinfold-hub --package pinfold-hubclient
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -18,6 +19,11 @@ hub-demo: ## A hub with five simulated hosts, and its page on http://127.0.0.1:8
 	@cargo build --release --package pinfold-hub
 	@rm -rf $(target)/hub-demo
 	@$(target)/release/pinfold-hub demo --dir $(target)/hub-demo
+
+hub-browser: ## The hub's page in headless Chromium: each view and role, three sizes, light and dark, keyboard (about 5 minutes)
+	@scripts/setup.sh --browser
+	@cargo build --package pinfold-hub
+	@scripts/hub-browser.sh $(target)/debug
 
 test: ## The whole suite: format, lints, simulated episodes, all tests
 	@scripts/setup.sh --test
@@ -35,10 +41,10 @@ lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; powe
 	@cargo xtask lab --power
 	@cargo xtask lab --full
 
-bench: ## pinfold beside native launchers and peers (about three hours)
+bench: ## pinfold beside native launchers and peers (about three hours and a half)
 	@scripts/setup.sh --bench
-	@cargo build --release $(binaries)
-	@for row in launch short pack sim cost truth short-lived store loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
+	@cargo build --release $(binaries) $(hub)
+	@for row in launch short pack sim cost truth short-lived store hub loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and what harm they did (about 5 minutes)
 	@scripts/setup.sh --build
@@ -55,10 +61,11 @@ wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, 
 	@cargo build --package pinfold-cli --package pinfold-daemon
 	@scripts/wlm.sh
 
-deb: ## Debian packages in target/: pinfold with the service's unit, manual pages and completions; pinfold-hub
+deb: ## Debian packages in target/: pinfold with the service's unit, manual pages and completions; pinfold-hub; hooks of managers
 	@scripts/setup.sh --build
 	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient --package pinfold-hub
 	@scripts/package.sh $(target)/release $(target)
+	@scripts/package-wlm.sh $(target)/release $(target)
 	@scripts/package.sh --hub $(target)/release $(target)
 
 rpm: ## A package for Fedora, RHEL, openSUSE, in target/

@@ -2,7 +2,7 @@
 # Gets what this project needs from the distribution. As root on a Debian-like system it installs what is missing;
 # after a question on a terminal; otherwise it names it and goes on: programs that are not there are left out by those who
 # would use them.
-# Usage: setup.sh [--build|--rpm|--test|--wlm|--lab|--demo|--bench]
+# Usage: setup.sh [--build|--rpm|--test|--browser|--wlm|--lab|--demo|--bench]
 set -euo pipefail
 
 build=(gcc:gcc make:make git:git)
@@ -12,6 +12,8 @@ opinion=(pkg-config:pkg-config hwloc.h:libhwloc-dev)
 reader=(ensurepip:python3-venv)
 # A database for several hubs: tests start one of their own.
 sql=(postgres:postgresql)
+# A browser, and what it writes many alphabets with.
+browser=(chromium:chromium /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core)
 # The other packages: made, and read back.
 rpm=(rpmbuild:rpm rpm2cpio:rpm2cpio cpio:cpio)
 # The emulated host.
@@ -40,11 +42,12 @@ case "${1:---build}" in
   --build) list=("${build[@]}") ;;
   --rpm) list=("${build[@]}" "${rpm[@]}") ;;
   --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}" "${managers[@]}" "${sql[@]}") ;;
+  --browser) list=("${build[@]}" "${reader[@]}" "${browser[@]}") ;;
   --wlm) list=("${build[@]}" "${managers[@]}" "${accounts[@]}") ;;
   --lab) list=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
   --demo) list=("${build[@]}" "${demo[@]}") ;;
-  --bench) list=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}" "${managers[@]}") ;;
-  *) echo "usage: $0 [--build|--rpm|--test|--wlm|--lab|--demo|--bench]" >&2; exit 2 ;;
+  --bench) list=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}" "${managers[@]}" "${sql[@]}") ;;
+  *) echo "usage: $0 [--build|--rpm|--test|--browser|--wlm|--lab|--demo|--bench]" >&2; exit 2 ;;
 esac
 
 # Whether the program, file or header $1 is there.

@@ -60,6 +60,7 @@ install_it
 run_dpkg --purge pinfold
 must test ! -e "$root/usr/bin/pinfoldd" -a ! -e "$root/etc/pinfold" -a ! -e "$root/var/lib/pinfold"
 echo "package: installed, upgraded with its configuration kept, removed and purged"
+scripts/test-package-wlm.sh "$programs"
 
 # The hub's package. The system that it comes to has users.
 accounts() {

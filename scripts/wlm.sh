@@ -3,7 +3,8 @@
 # installed, jobs go through, are cancelled while they wait, run and are frozen, and everything is stopped by its number.
 # Nothing below /etc is touched. `scripts/setup.sh --wlm` installs Debian's packages of what is missing.
 # Usage: wlm.sh [--quick] [slurm] [gridengine]; PINFOLD_BIN names the directory of pinfold and pinfoldd (target/debug). The
-# quick form leaves out accounting, options, arrays and daemons that are away. PATIENCE=SECONDS is how long a thing may take.
+# quick form leaves out accounting, options, arrays, daemons that are away and the slower faults. PATIENCE=SECONDS is how long a
+# thing may take.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=$(realpath -m "${PINFOLD_BIN:-${CARGO_TARGET_DIR:-target}/debug}")
@@ -16,13 +17,20 @@ unset "${!SLURM_@}" "${!SGE_@}" "${!PINFOLD_@}"
 . scripts/wlm/managers.sh
 . scripts/wlm/accounts.sh
 . scripts/wlm/slurm.sh
+. scripts/wlm/faults.sh
 . scripts/wlm/gridengine.sh
+. scripts/wlm/gridengine-faults.sh
+. scripts/wlm/both.sh
 . scripts/wlm/advice.sh
 
 [ -x "$bin/pinfold" ] && [ -x "$bin/pinfoldd" ] || { say "no programs in $bin: cargo build --workspace --bins"; exit 2; }
 # These are PUs of the daemon and of the managers' node.
 [ "$(taskset -c 0-1 nproc 2>/dev/null || echo 0)" = 2 ] || { say "SKIPPED, as processors 0 and 1 are needed"; exit 0; }
 PATIENCE=${PATIENCE:-180}
+# Slurm's groups, where it has some, are found by the node's name, and others may run this script at the same time.
+NODE_NAME=pinfold$$
+# A job that has more memory than it asked for is ended by Slurm, and the least that one gets is enough for all but those.
+SLURM_MEM_PER_CPU=200 SLURM_LINES=JobAcctGatherParams=OverMemoryKill
 work=$(mktemp -d /var/tmp/pinfold-wlm-XXXXXX)
 chmod 755 "$work"
 work_script >"$work/work.sh"
@@ -128,6 +136,7 @@ for manager in "${managers[@]}"; do
   esac
   say "$manager took $((SECONDS - begun)) s"
 done
+[ -z "${SLURM_CONF:-}" ] || [ -z "${SGE_ROOT:-}" ] || two_managers
 all_down
 for one in ${skipped[@]+"${skipped[@]}"}; do say "SKIPPED: $one"; done
 say "$passed held, $failures failed"

@@ -19,6 +19,7 @@ mod machine;
 mod managed;
 mod monitor;
 mod ordered;
+mod postgres;
 mod pressed;
 mod programs;
 mod record;
@@ -88,6 +89,8 @@ enum Row {
     ShortLived(row::short_lived::ShortLivedArgs),
     /// Bytes a sample takes, and how long reports over a million take.
     Store(row::store::StoreArgs),
+    /// What a hub of many hosts takes in, what that costs hub and hosts, and how long its page takes over many jobs.
+    Hub(row::hub::HubArgs),
     /// How long turns of the daemon's loop take while many users ask as much as they may.
     Loop(row::turns::TurnsArgs),
     /// The same jobs sent by a workload manager: one a core, two a core, and two a core with pinfold.
@@ -124,6 +127,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Truth(args) => row::truth::run(&args)?,
         Row::ShortLived(args) => row::short_lived::run(&args)?,
         Row::Store(args) => row::store::run(&args)?,
+        Row::Hub(args) => row::hub::run(&args)?,
         Row::Loop(args) => row::turns::run(&args)?,
         Row::Wlm(args) => row::wlm::run(&args)?,
         Row::Demo(args) => demo::run(&args)?,

@@ -11,6 +11,7 @@ pub(crate) mod e6;
 pub(crate) mod e8;
 pub(crate) mod e9;
 pub(crate) mod engines;
+pub(crate) mod hub;
 pub(crate) mod interfere;
 pub(crate) mod launch;
 pub(crate) mod memory;
@@ -127,6 +128,11 @@ impl Ground {
     /// Whether a signal asked to stop.
     pub(crate) fn interrupted(&self) -> bool {
         self.interrupted.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// The same, for other threads.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.interrupted
     }
 
     /// Cores of the bound.

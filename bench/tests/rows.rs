@@ -313,3 +313,42 @@ fn started(directory: &Path) -> i64 {
     }
     panic!("no job was started");
 }
+
+/// A hub in its smallest form, where it is built beside this: hosts push, rows are listed, nothing fails.
+#[test]
+fn hosts_that_push_to_a_hub() {
+    let hub = Path::new(BENCH).with_file_name("pinfold-hub");
+    if !hub.is_file() {
+        eprintln!("skipped: {} is not built", hub.display());
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(BENCH)
+        .args([
+            "hub",
+            "--hosts",
+            "3",
+            "--window",
+            "1",
+            "--rows",
+            "2000",
+            "--times",
+            "2",
+            "--database",
+            "sqlite",
+        ])
+        .args(["--no-host", "--jobs", "3", "--minutes", "2", "--keep", "kept", "--keep-in"])
+        .arg(directory.path())
+        .arg("--scratch")
+        .arg(directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let sent = kept(directory.path(), &output, "sent");
+    assert_eq!(sent.len(), 3, "as fast as they can, at their own pace, and with rows there before: {sent:?}");
+    let some = |sent: &Value| sent["samples"].as_u64().max(sent["lives"].as_u64()) > Some(0);
+    assert!(sent.iter().all(|sent| sent["failed"] == 0 && some(sent)), "{sent:?}");
+    let raw = fs::read_to_string(directory.path().join("kept.jsonl")).unwrap();
+    let asked = raw.lines().filter(|line| line.contains("\"kind\":\"asked\""));
+    assert!(asked.clone().count() > 15 && asked.clone().all(|line| line.contains("\"status\":200")), "{raw}");
+}

@@ -12,6 +12,7 @@ gridengine() {
   gridengine_up "$work/sge" 4 || { holds "Grid Engine starts" false; tail -n 5 "$work"/sge/log/*; return; }
   gridengine_installed
   gridengine_waits
+  gridengine_faults
   if [ "$quick" = 0 ]; then
     gridengine_arrays
     gridengine_asks

@@ -117,7 +117,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/affinity
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
-DefMemPerCPU=10
+DefMemPerCPU=${SLURM_MEM_PER_CPU:-10}
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=1
@@ -126,8 +126,9 @@ JobCompLoc=$dir/log/jobs
 SlurmdParameters=config_overrides
 KillWait=10
 PlugStackConfig=$dir/plugstack.conf
-NodeName=here NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2)) Sockets=1 CoresPerSocket=${NODE_CORES:-2} ThreadsPerCore=1 RealMemory=2000
-PartitionName=main Nodes=here Default=YES MaxTime=INFINITE State=UP OverSubscribe=$jobs_per_core
+${SLURM_LINES:-}
+NodeName=${NODE_NAME:-here} NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2)) Sockets=1 CoresPerSocket=${NODE_CORES:-2} ThreadsPerCore=1 RealMemory=2000
+PartitionName=main Nodes=${NODE_NAME:-here} Default=YES MaxTime=INFINITE State=UP OverSubscribe=$jobs_per_core
 CONF
 }
 
@@ -199,9 +200,13 @@ slurmctld_up() {
 # Slurm's daemon on the host; its number is in `slurmd`.
 slurmd=0
 slurmd_up() {
-  background "$1/log/slurmd.out" slurmd -D -N here -f "$SLURM_CONF"
+  local starts
+  starts=$(grep -c 'slurmd started' "$1/log/slurmd.log" 2>/dev/null)
+  background "$1/log/slurmd.out" slurmd -D -N "${NODE_NAME:-here}" -f "$SLURM_CONF"
   slurmd=${started[0]}
-  until_true sh -c '[ "$(sinfo -h -N -o %T)" = idle ]'
+  # The controller does not notice that one was away for a while.
+  until_true sh -c "[ \"\$(grep -c 'slurmd started' '$1/log/slurmd.log')\" -gt ${starts:-0} ]" || return 1
+  until_true sh -c 'sinfo -h -N -o %T | grep -Eqx "idle|mixed|allocated"'
 }
 
 # ---------------------------------------------------------------- Grid Engine
@@ -268,10 +273,17 @@ gridengine_up() {
       -e 's/^flush_finish_sec.*/flush_finish_sec 1/' >"$dir/scheduler"
     qconf -Msconf "$dir/scheduler"
   } >"$dir/log/setup" 2>&1
-  background "$dir/log/execd.out" sge_execd
+  sge_execd_up "$dir"
   until_true sh -c 'qconf -sel | grep -q .' || return 1
   qconf -aattr hostgroup hostlist "$host" @allhosts >/dev/null 2>&1
   until_true sh -c "qstat -f -q all.q -u '*' | grep -q 'lx-amd64 *\$'"
+}
+
+# Grid Engine's daemon on the host; its number is in `sge_execd`.
+sge_execd=0
+sge_execd_up() {
+  background "$1/log/execd.out" sge_execd
+  sge_execd=${started[0]}
 }
 
 # gridengine_hooked FILE QUEUE: does what `pinfold wlm install gridengine` printed, for that queue, as it is printed.

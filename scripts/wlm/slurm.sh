@@ -18,6 +18,7 @@ slurm() {
   cp "$work/slurm/plugstack.conf" "$work/before"
   slurm_installed
   slurm_waits
+  slurm_faults
   if [ "$quick" = 0 ]; then
     slurm_options
     slurm_told
@@ -37,6 +38,9 @@ slurm_installed() {
   holds "a job ends without pinfold" until_true left "$a"
   holds "hooks are installed" "$pinfold" wlm install slurm --to "$work/hooks" --apply >/dev/null
   holds "they are found" tells "$("$pinfold" wlm detect)" 'its jobs come to pinfold'
+  # slurmd reads at its start which plugins have an epilog.
+  end "$slurmd"
+  holds "slurmd is restarted" slurmd_up "$work/slurm"
   out=$("$pinfold" wlm check slurm)
   holds "a check says that all holds: $out" test "$?" = 0
   after=$(srun -n1 sh -c 'cat /proc/self/cgroup; grep Cpus_allowed_list /proc/self/status')
@@ -92,6 +96,7 @@ slurm_options() {
 }
 
 comment() { [ "$(squeue -h -t all -j "$1" -o %k | sed 's/^(null)$//')" = "$2" ]; }
+shares() { scontrol show partition "$1" | grep -q "OverSubscribe=$2"; }
 slurm_is() { [ "$(queue "$1")" = "$2" ]; }
 # What Slurm is told: by an operator's command, and what its epilog does.
 slurm_told() {
@@ -99,7 +104,14 @@ slurm_told() {
   say "Slurm: what it is told"
   holds "the partition gets what slots there are" "$pinfold" wlm sync slurm --partition main
   holds "it has" tells "$(scontrol show partition main)" 'OverSubscribe=FORCE:1'
-  scontrol update PartitionName=main OverSubscribe=FORCE:2
+  background "$work/sync.log" "$pinfold" wlm sync slurm --partition main --every 1s
+  sync=${started[0]}
+  holds "the host gets twice as many slots" "$pinfold" config set slots.factor=2
+  holds "the partition gets them, too" until_true shares main FORCE:2
+  holds "an administrator changes it" scontrol update PartitionName=main OverSubscribe=FORCE:4
+  holds "it is changed back" until_true shares main FORCE:2
+  end "$sync"
+  holds "the host has as many as before" "$pinfold" config set slots.factor=1
   holds "hostile names are refused" sh -c "! '$pinfold' wlm sync slurm --partition 'main OverSubscribe=NO' 2>/dev/null"
   one=$(batch --wrap 'sleep 3000')
   holds "one runs" until_true is "slurm:$one" running
@@ -120,9 +132,6 @@ slurm_told() {
   end "$sync"
   holds "it is cancelled" scancel "$one"
   until_true left "$one"
-  # slurmd reads at its start which plugins have an epilog.
-  end "$slurmd"
-  slurmd_up "$work/slurm"
   one=$(batch --wrap "setsid sleep 3000 & echo \$! >$work/stray; until [ -e $work/seen ]; do sleep 0.1; done")
   holds "a job starts what outlives it" until_true test -s "$work/stray"
   pid=$(cat "$work/stray")

@@ -16,7 +16,7 @@ use pinfold_proto::{ExitCode, JobSpec};
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Side};
 
-use crate::job::{self, JobOptions};
+use crate::job::{self, JobOptions, part};
 use crate::keeper::{Keeper, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
 use crate::progress::Progress;
@@ -66,6 +66,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     if args.dry_run {
         return lines.print().map(|()| ProcessExit::SUCCESS);
     }
+    part::waits_within(&dial, args.options.strict)?;
     let mut sink = Sink::of(args, sink::is_seen())?;
     let mut plan = plan_of(&args.options, &lines, &sink)?;
     let done = match &args.joblog {

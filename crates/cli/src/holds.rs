@@ -8,7 +8,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::DoctorView;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::job::{self, JobOptions};
+use crate::job::JobOptions;
 use crate::print::say;
 use pinfold_client::Client;
 use pinfold_client::Failure;
@@ -25,13 +25,12 @@ fn wanted(options: &JobOptions) -> Vec<(&'static str, &'static str)> {
 
 /// Whether the daemon has to be asked about these options.
 pub(crate) fn asks_daemon(options: &JobOptions) -> bool {
-    !job::inside_any() && !wanted(options).is_empty()
+    !wanted(options).is_empty()
 }
 
 /// Whether these options are to be looked at, by the daemon or on this host.
 pub(crate) fn is_to_be_checked(options: &JobOptions) -> bool {
-    // Part of a job already: its limits are those of the job around it.
-    !job::inside_any() && (!wanted(options).is_empty() || options.mem.is_some())
+    !wanted(options).is_empty() || options.mem.is_some()
 }
 
 /// Warns of what does not hold here, or refuses it. The client is needed where [`asks_daemon`] says so.

@@ -1,7 +1,6 @@
 //! From options and a command line to what is asked of the daemon and what is executed.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,12 +18,12 @@ pub(crate) mod after;
 pub(crate) mod begin;
 mod inputs;
 mod options;
+pub(crate) mod part;
 mod resource;
 pub(crate) mod switch;
 pub(crate) mod timeout;
 
 pub(crate) use options::JobOptions;
-pub(crate) use pinfold_client::dial::inside_any;
 
 /// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
 /// bytes of one, and a request of that size still fits a frame.
@@ -206,7 +205,7 @@ pub(crate) fn environment_of_its_own() -> Environment {
 /// What a job has apart from the host. Whether that can be had here is found out before anything waits in a queue for it.
 pub(crate) fn apart(options: &JobOptions) -> Result<Apart, Failure> {
     let apart = Apart { tmp: options.private_tmp, network: options.no_network };
-    if !apart.is_any() || inside_any() {
+    if !apart.is_any() || part::known().is_some() {
         return Ok(apart);
     }
     apart::probe(apart).map_err(|error| {
@@ -222,14 +221,10 @@ pub(crate) fn apart(options: &JobOptions) -> Result<Apart, Failure> {
     Ok(apart)
 }
 
-/// Whether this process is part of a job of the daemon `instance` already.
-pub(crate) fn inside(instance: &str) -> bool {
-    std::env::var_os("PINFOLD_INSTANCE").is_some_and(|own| own.as_bytes() == instance.as_bytes())
-        && std::env::var_os("PINFOLD_JOB_ID").is_some()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     fn words(words: &[&str]) -> Vec<OsString> {

@@ -18,11 +18,11 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::SlotsView;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::jobserver::Pool;
+use pinfold_sys::own_dir::OwnDir;
 use pinfold_sys::{affinity, peer};
 use pinfold_topo::CpuSet;
-use tempfile::TempDir;
 
-use crate::job::{self, JobOptions};
+use crate::job::{self, JobOptions, part};
 use crate::launch::LaunchPlan;
 use crate::run::{self, Alone, RunArgs};
 use crate::tasks::Asked;
@@ -34,6 +34,9 @@ use words::{Told, Tool};
 
 /// The most jobs of a build: that many tokens fit into a FIFO, whatever its size.
 const JOBS_MAX: u32 = 4096;
+
+/// The FIFO's name.
+const TOKENS: &str = "tokens";
 
 /// Variables that tell a command of jobservers and numbers of jobs.
 const FLAGS: [&str; 3] = ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS"];
@@ -53,7 +56,7 @@ pub(crate) struct MakeArgs {
     #[arg(long, value_enum, default_value_t = Style::Auto)]
     jobserver: Style,
     #[command(flatten)]
-    run: RunArgs,
+    pub(crate) run: RunArgs,
 }
 
 /// The form in which a jobserver is told.
@@ -80,7 +83,7 @@ pub(crate) fn make(dial: Dial, args: &MakeArgs) -> Result<ProcessExit, Failure> 
         Some(Told::Unbounded) | None => None,
     });
     let mut build = RunArgs { command, ..args.run.clone() };
-    if job::inside_any() {
+    if part::of_unless(&dial, build.fallback)?.is_some() {
         return within_a_job(dial, tool, most, &build);
     }
     let mut client = match dial.connect() {
@@ -96,7 +99,7 @@ pub(crate) fn make(dial: Dial, args: &MakeArgs) -> Result<ProcessExit, Failure> 
         style => style == Style::Fifo,
     };
     let dir = directory()?;
-    let path = dir.path().join("tokens");
+    let path = dir.path().join(TOKENS);
     if fifo && build.options.private_tmp && is_hidden(&path) {
         let text = format!(
             "--private-tmp: the build would not see the jobserver's FIFO, {}; say --jobserver pipe, or have \
@@ -203,13 +206,13 @@ fn version_of(path: &Path) -> Option<(u32, u32)> {
     words::version(&String::from_utf8_lossy(&asked.ok()?.stdout))
 }
 
-/// A directory for the FIFO, this user's alone.
-fn directory() -> Result<TempDir, Failure> {
+/// A directory for the FIFO, this user's alone. Those that killed builds left are removed.
+fn directory() -> Result<OwnDir, Failure> {
     use std::os::unix::fs::MetadataExt as _;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let own = |dir: &PathBuf| std::fs::metadata(dir).is_ok_and(|found| found.uid() == peer::own_uid());
     let place = runtime.filter(own).unwrap_or_else(std::env::temp_dir);
-    tempfile::Builder::new().prefix("pinfold-make-").tempdir_in(&place).map_err(|error| {
+    OwnDir::make(&place, "pinfold-make-", &[TOKENS]).map_err(|error| {
         Failure::doing(format!("a directory for the jobserver in {}", place.display()), &error)
     })
 }

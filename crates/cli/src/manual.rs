@@ -11,7 +11,7 @@ use clap_mangen::Man;
 use pinfold_proto::config::{KEYS, PROJECT_KEYS};
 use roff::{Roff, bold, roman};
 
-use crate::help;
+use crate::{help, output};
 use examples::EXAMPLES;
 use pinfold_client::Failure;
 
@@ -37,7 +37,8 @@ pub(crate) fn manual(dir: &Path) -> Result<(), Failure> {
     };
     std::fs::create_dir_all(dir).map_err(failed)?;
     for (name, text) in pages().map_err(failed)? {
-        std::fs::write(dir.join(name), text).map_err(failed)?;
+        // Others may write there, too (/tmp): a link of theirs is not followed.
+        output::replace(&dir.join(name), &text, None).map_err(failed)?;
     }
     Ok(())
 }
@@ -170,6 +171,17 @@ mod tests {
             }
         }
         words
+    }
+
+    #[test]
+    fn a_link_where_a_page_goes_is_not_followed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (link, secret) = (dir.path().join("pinfold.1"), dir.path().join("secret"));
+        std::fs::write(&secret, "secret").expect("a file");
+        std::os::unix::fs::symlink(&secret, &link).expect("a link");
+        manual(dir.path()).expect("pages are written");
+        assert_eq!(std::fs::read_to_string(&secret).expect("it is there"), "secret");
+        assert!(std::fs::read_to_string(&link).expect("it is there").contains(".TH pinfold"));
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl WhyArray {
         let count: usize = self.groups.iter().map(|group| group.indexes.len()).sum();
         writeln!(out, "array {} has {count} {}", self.array, if count == 1 { "member" } else { "members" })?;
         for Group { indexes, first } in &self.groups {
-            let state = state_word(first.state);
+            let state = if first.state == JobState::Exited { "over" } else { first.state.word() };
             writeln!(out)?;
             match indexes.as_slice() {
                 [index] => writeln!(out, "{}_{index} is {state}: {}", self.array, plain(&first.cause))?,
@@ -239,17 +239,6 @@ fn without_numbers(text: &str) -> String {
         plain = plain.replace("##", "#");
     }
     plain
-}
-
-fn state_word(state: JobState) -> &'static str {
-    match state {
-        JobState::Queued => "queued",
-        JobState::Held => "held",
-        JobState::Running => "running",
-        JobState::Frozen => "frozen",
-        JobState::Parked => "parked",
-        JobState::Exited => "over",
-    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@
 //! (`fs.protected_symlinks` and such), and not all have it switched on. Absent here: links among the directories on
 //! the way, which are the user's choice.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_sys::{files, peer};
@@ -76,6 +76,21 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path, Named::ByUser)?.write_all(bytes)
 }
 
+/// Puts a file in place whole or not at all: whoever reads the one before it goes on reading that. What is at the path, a
+/// link included, makes way and is not followed. `mode`: its rights; `None`: those of a new file of this process.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let rights = Permissions::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".pinfold-").permissions(rights).tempfile_in(dir)?;
+    file.write_all(bytes)?;
+    if let Some(mode) = mode {
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
 /// Opens a file that is there and was looked at, and empties it unless it is to be written behind.
 fn reopen(there: &File, path: &Path, named: Named, behind: bool) -> io::Result<File> {
     let found = there.metadata()?;
@@ -132,11 +147,27 @@ fn refused(why: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     fn said(path: &Path, named: Named) -> Result<(), String> {
         let mut file = create(path, named).map_err(|error| error.to_string())?;
         file.write_all(b"said").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_in_place_of_a_link_leaves_alone_where_it_leads() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, secret) = (dir.path().join("page.1"), dir.path().join("secret"));
+        std::fs::write(&secret, "secret").unwrap();
+        symlink(&secret, &link).unwrap();
+        replace(&link, b"page", None).unwrap();
+        assert_eq!(std::fs::read(&secret).unwrap(), b"secret");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_file());
+        assert_eq!(std::fs::read(&link).unwrap(), b"page");
+        replace(&link, b"hook", Some(0o700)).unwrap();
+        assert_eq!(std::fs::metadata(&link).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left there");
+        assert!(replace(&dir.path().join("none/page.1"), b"", None).is_err());
     }
 
     #[test]
@@ -171,7 +202,7 @@ mod tests {
             return println!("skipped: only root can be two users");
         }
         let dir = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         let (mine, theirs, link) =
             (dir.path().join("mine"), dir.path().join("theirs"), dir.path().join("link"));
         std::fs::write(&mine, "kept").unwrap();
@@ -186,7 +217,7 @@ mod tests {
         assert_eq!(std::fs::read(&mine).unwrap(), b"kept");
         assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
         // In a directory that is nobody's but one's own, what one names is what one means.
-        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         said(&link, Named::ByUser).unwrap();
         assert_eq!(std::fs::read(&mine).unwrap(), b"said");
     }

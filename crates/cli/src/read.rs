@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, FromArgMatches as _};
+use clap::{ArgMatches, Args, FromArgMatches as _};
 
 use crate::args::{Cli, Command, Reach};
 use crate::help;
@@ -29,7 +29,11 @@ impl Cli {
     fn read_all(words: &[OsString]) -> Result<Self, clap::Error> {
         let mut tree = help::tree_for(words);
         let matches = tree.try_get_matches_from_mut(words)?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
+        let mut cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))?;
+        if let Some((_, matches)) = matches.subcommand() {
+            cli.command.note_typed(matches);
+        }
+        Ok(cli)
     }
 
     /// Reads the words of one command, its name before them.
@@ -38,6 +42,19 @@ impl Cli {
         let matches = Own::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;
         let reach = Reach::from_arg_matches(&matches).ok()?;
         let own = Own::from_arg_matches(&matches).ok()?;
-        Some(Self { reach, elsewhere: Elsewhere::HERE, command: command(own) })
+        let mut command = command(own);
+        command.note_typed(&matches);
+        Some(Self { reach, elsewhere: Elsewhere::HERE, command })
+    }
+}
+
+impl Command {
+    /// Notes which options of a job were typed, where that makes a difference.
+    fn note_typed(&mut self, matches: &ArgMatches) {
+        match self {
+            Self::Run(args) => args.options.note_typed(matches),
+            Self::Make(args) => args.run.options.note_typed(matches),
+            _ => {}
+        }
     }
 }

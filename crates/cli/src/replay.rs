@@ -14,6 +14,7 @@ use pinfold_proto::view::seconds;
 use pinfold_record::play::Player;
 use pinfold_record::tell::{Came, Differs, JobAt, Said, Until};
 use pinfold_record::{RecordError, mask, ring, tell};
+use pinfold_sys::files::open_regular;
 use serde::Serialize;
 
 use crate::print::{JSON_VERSION, colours, moment, print_json, print_text, width};
@@ -128,13 +129,13 @@ pub(crate) fn recordings(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 
 /// Whether a recording holds nothing yet: its writer has just begun it, or was killed then.
 fn is_begun(path: &Path) -> bool {
-    let opened = File::open(path).map(|file| Player::open(BufReader::new(file)));
+    let opened = open_regular(path).map(|file| Player::open(BufReader::new(file)));
     matches!(opened, Ok(Err(RecordError::Begun)))
 }
 
 pub(crate) fn open(path: &Path) -> Result<Player<BufReader<File>>, Failure> {
     let failed = |error: &dyn std::error::Error| Failure::doing(path.display(), error);
-    let file = File::open(path).map_err(|error| failed(&error))?;
+    let file = open_regular(path).map_err(|error| failed(&error))?;
     Player::open(BufReader::new(file)).map_err(|error| failed(&error))
 }
 
@@ -266,7 +267,7 @@ fn masked(files: &[PathBuf], copy: &Path) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, "--mask takes one recording, and these are several"));
     };
     let failed = |path: &Path, error: &dyn std::error::Error| Failure::doing(path.display(), error);
-    let open = || File::open(path).map(BufReader::new).map_err(|error| failed(path, &error));
+    let open = || open_regular(path).map(BufReader::new).map_err(|error| failed(path, &error));
     let (first, second) = (open()?, open()?);
     let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy);
     let out = out.map_err(|error| failed(copy, &error))?;

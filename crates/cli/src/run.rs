@@ -16,7 +16,7 @@ use pinfold_sys::spawn::{self, Reaped, Side};
 
 use crate::holds;
 use crate::job::after::AfterArgs;
-use crate::job::{self, JobOptions};
+use crate::job::{self, JobOptions, part};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::launch::LaunchPlan;
 use crate::print::say;
@@ -82,6 +82,7 @@ impl Beside for Alone {
 
 /// Runs the command as a job; ends with its status.
 pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
+    part::of_unless(&dial, args.fallback)?;
     let plan = LaunchPlan::of_command(&args.options, &args.command, job::environment())?;
     in_foreground(dial, plan, args, &mut Alone)
 }
@@ -96,9 +97,13 @@ pub(crate) fn in_foreground(
     let not_executable = |error| Failure::new(ExitCode::NotExecutable, error);
     // Found out now rather than in the queue.
     plan.program(TICKET).map_err(not_executable)?;
-    // What may be part of a job already must hear first whose that is, and tasks on which PUs they lie.
-    let early = !plan.wants_layout() && !job::inside_any();
-    let names = args.options.after.as_ref().is_some_and(AfterArgs::has_names) && !job::inside_any();
+    if let Some(job) = part::known() {
+        part::check(job, &args.options)?;
+        return Err(in_place(&mut plan, args));
+    }
+    // Tasks must hear first on which PUs they lie.
+    let early = !plan.wants_layout();
+    let names = args.options.after.as_ref().is_some_and(AfterArgs::has_names);
     let kept = match names || holds::is_to_be_checked(&args.options) {
         true => dial.connect().and_then(|mut client| {
             holds::check(Some(&mut client), &args.options)?;
@@ -114,10 +119,6 @@ pub(crate) fn in_foreground(
         }
         kept => kept?,
     };
-    if job::inside(&welcome.instance) {
-        // Part of a managed job: it has its cores already, and to queue behind itself would be a deadlock.
-        return Err(in_place(&mut plan, args));
-    }
     for warning in &welcome.warnings {
         say(&format!("warning: {warning}"));
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pinfold_backoff::Backoff;
 use pinfold_profile::map::text::kind_word;
 use pinfold_profile::report::{clock_utc, size};
 use pinfold_proto::quantity::{parse_duration, parse_size};
@@ -89,13 +90,14 @@ const ASK_LAST: Duration = Duration::from_secs(2);
 
 /// Asks again until there are so many idle cores.
 fn wait_for_idle(client: &mut Client, asked: &SetAside, limit: Option<Duration>) -> Result<(), Failure> {
-    let (began, mut pause) = (Instant::now(), ASK_FIRST);
+    let (began, mut pauses) = (Instant::now(), Backoff::new(ASK_FIRST, ASK_LAST));
     loop {
         match client.ask(&Request::SetAside(asked.clone()))? {
             Reply::SetMade { name: Some(name) } => return print_text(|out| writeln!(out, "{name}")),
             Reply::SetMade { name: None } => {}
             other => return Err(unexpected(&other)),
         }
+        let pause = pauses.pause();
         let left = limit.map_or(pause, |limit| limit.saturating_sub(began.elapsed()));
         if left.is_zero() {
             let cores = asked.cores.unwrap_or(1);
@@ -103,7 +105,6 @@ fn wait_for_idle(client: &mut Client, asked: &SetAside, limit: Option<Duration>)
             return Err(Failure::new(ExitCode::Refused, text));
         }
         std::thread::sleep(pause.min(left));
-        pause = (pause * 2).min(ASK_LAST);
     }
 }
 

@@ -22,7 +22,7 @@ use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::wire::{Reply, Request};
 use serde::Serialize;
 
-use crate::job;
+use crate::job::part;
 use crate::names::JobRef;
 use crate::print::{JSON_VERSION, print_json, print_text, say, width};
 use crate::show::{Drawing, Picture, picture_kind};
@@ -117,8 +117,9 @@ pub(crate) fn squeeze(dial: &Dial, args: &SqueezeArgs) -> Result<(), Failure> {
         return live::squeeze(dial, job, pace, args.json);
     }
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
-    if job::inside_any() {
-        let text = "this is part of a job already, whose memory cannot be bounded anew: run it from outside";
+    if let Some(job) = part::of(dial)? {
+        let text =
+            format!("this is part of job {job}, whose memory cannot be bounded anew: run it from outside");
         return Err(Failure::new(ExitCode::Refused, text));
     }
     can_bound(dial)?;

@@ -44,7 +44,7 @@ enum WlmVerb {
     Capacity(capacity::CapacityArgs),
     /// For hooks: a job is over for its manager, so that what is left of it here is ended
     Over(over::OverArgs),
-    /// Keep Slurm told: how many jobs a core takes here, and which jobs have been frozen for long
+    /// Keep Slurm told: how many jobs a core takes here, whether the host is drained, which jobs have been frozen for long
     Sync(sync::SyncArgs),
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Absent here: jobs, clients, and anything that is decided.
 
-pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod crash;
 pub(crate) mod ctx;

@@ -23,6 +23,7 @@ mod named;
 mod neighbours;
 mod open;
 mod operate;
+mod part;
 mod pieces;
 mod reports;
 mod requests;

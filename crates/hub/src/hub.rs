@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::server::seen::Seen;
 use crate::server::vouched::Trust;
@@ -17,8 +17,10 @@ use crate::store::{Access, HostRow, Store, StoreError, now_us};
 /// Questions to the store at a time.
 const ASKED_AT_ONCE: usize = 8;
 
-/// Bundles that are unpacked at a time: each may take some 100 MiB for a moment.
-const BUNDLES_AT_ONCE: usize = 2;
+/// What hosts send is unpacked two at a time: each may take some 100 MiB for a moment. So many at a time are held, packed or
+/// ready to be written.
+const UNPACKED_AT_ONCE: usize = 2;
+const HELD_AT_ONCE: usize = 128;
 
 /// How long a question waits for its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
@@ -49,7 +51,8 @@ pub struct Hub {
     pub started_us: u64,
     now: Mutex<BTreeMap<i64, Now>>,
     asked: Semaphore,
-    bundles: Semaphore,
+    unpacked: Semaphore,
+    held: Semaphore,
 }
 
 /// How a host is.
@@ -138,7 +141,8 @@ impl Hub {
             started_us: now_us(),
             now: Mutex::default(),
             asked: Semaphore::new(ASKED_AT_ONCE),
-            bundles: Semaphore::new(BUNDLES_AT_ONCE),
+            unpacked: Semaphore::new(UNPACKED_AT_ONCE),
+            held: Semaphore::new(HELD_AT_ONCE),
         }
     }
 
@@ -153,15 +157,24 @@ impl Hub {
         self.in_turn(|hub| &hub.asked, question).await
     }
 
-    /// The same for a bundle.
+    /// The same for what a host sends: it is read by few threads and written by as many as there is something from, so that
+    /// the store writes it together. What is not read is not written.
     ///
     /// # Errors
-    /// When there are too many of them.
-    pub async fn take<T: Send + 'static>(
+    /// When there is too much of it.
+    pub async fn take<P: Send + 'static, T: Send + 'static, E: Send + 'static>(
         self: &Arc<Self>,
-        bundle: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Result<T, StoreError> {
-        self.in_turn(|hub| &hub.bundles, bundle).await
+        read: impl FnOnce(&Self) -> Result<P, E> + Send + 'static,
+        write: impl FnOnce(&Self, P) -> Result<T, E> + Send + 'static,
+    ) -> Result<Result<T, E>, StoreError> {
+        let _held = turn(&self.held).await?;
+        match self.in_turn(|hub| &hub.unpacked, read).await? {
+            Err(error) => Ok(Err(error)),
+            Ok(ready) => {
+                let hub = Arc::clone(self);
+                tokio::task::spawn_blocking(move || write(&hub, ready)).await.map_err(|_| busy())
+            }
+        }
     }
 
     async fn in_turn<T: Send + 'static>(
@@ -169,9 +182,7 @@ impl Hub {
         turns: impl Fn(&Self) -> &Semaphore,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let busy = || StoreError::Refused("the hub is busy: ask again in a moment".to_owned());
-        let turn = tokio::time::timeout(TURN_MAX, turns(self).acquire()).await;
-        let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let _turn = turn(turns(self)).await?;
         let hub = Arc::clone(self);
         tokio::task::spawn_blocking(move || work(&hub)).await.map_err(|_| busy())
     }
@@ -180,26 +191,15 @@ impl Hub {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A host says how it is. The store is told once a minute, one that hubs share every few seconds.
-    ///
-    /// # Errors
-    /// When the store cannot keep it; it is known all the same.
-    pub fn hear(&self, host: i64, mut live: Live, heard_us: u64) -> Result<(), StoreError> {
-        // A host tells it once: it is kept where other hubs find it, and after a restart.
-        if let Some(topology) = live.topology.take() {
-            self.store.set_topology(host, &topology)?;
-        }
-        let live = Arc::new(live);
-        let due = {
-            let mut now = self.now();
-            let kept = now.get(&host).and_then(|before| before.kept);
-            let every = if self.store.is_shared() { KEPT_EVERY_SHARED } else { KEPT_EVERY };
-            let due = kept.is_none_or(|kept| kept.elapsed() >= every);
-            let kept = if due { Some(Instant::now()) } else { kept };
-            now.insert(host, Now { live: Arc::clone(&live), heard_us, kept });
-            due
-        };
-        if due { self.store.keep_live(host, &live, heard_us) } else { Ok(()) }
+    /// A host says how it is. Says whether the store is to be told: once a minute, one that hubs share every few seconds.
+    pub fn hear(&self, host: i64, live: Arc<Live>, heard_us: u64) -> bool {
+        let mut now = self.now();
+        let kept = now.get(&host).and_then(|before| before.kept);
+        let every = if self.store.is_shared() { KEPT_EVERY_SHARED } else { KEPT_EVERY };
+        let due = kept.is_none_or(|kept| kept.elapsed() >= every);
+        let kept = if due { Some(Instant::now()) } else { kept };
+        now.insert(host, Now { live, heard_us, kept });
+        due
     }
 
     /// How far a host's clock is ahead of this one, in microseconds, as far as is known.
@@ -216,6 +216,15 @@ impl Hub {
         let (now, clock_us) = (self.now(), now_us());
         Ok(hosts.into_iter().map(|row| host_now(row, &now, clock_us, self.store.is_shared())).collect())
     }
+}
+
+fn busy() -> StoreError {
+    StoreError::Refused("the hub is busy: ask again in a moment".to_owned())
+}
+
+/// Waits for a turn, for a bounded time.
+async fn turn(turns: &Semaphore) -> Result<SemaphorePermit<'_>, StoreError> {
+    tokio::time::timeout(TURN_MAX, turns.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())
 }
 
 fn ahead_us(heard: &Now) -> i64 {

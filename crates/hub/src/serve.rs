@@ -73,6 +73,12 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
         Location::Server(_) => None,
     };
     let store = Store::open(&args.at.database, settings.database_max_bytes)?;
+    if store.is_alone()? {
+        say(
+            "the database's server has no synchronous standby: if it is lost and another one takes over, hosts may have been \
+             told that something is kept which is not; set synchronous_standby_names there",
+        );
+    }
     run(async move {
         let hub = Serving::begin(store, (address, tls), public_url, settings.trust).await?;
         say(&format!("serving {} on {}", args.at.database, hub.url));

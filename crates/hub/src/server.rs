@@ -1,12 +1,13 @@
 //! HTTP: who is listened to, for how long, and which path is whose.
 //!
 //! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in which
-//! an answer must be read, the size of all of them. Reading order: [`mod@listen`], [`auth`], [`api`]. Absent here: pages.
+//! an answer must be read, the size of all of them. Reading order: [`mod@listen`] over `places`, [`auth`], [`api`]. Absent here: pages.
 
 pub mod api;
 pub mod auth;
 pub mod listen;
 pub mod openapi;
+mod places;
 pub mod problem;
 pub mod seen;
 pub mod vouched;
@@ -44,7 +45,8 @@ async fn headers(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> R
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        // With `no-referrer` browsers say of the hub's own forms that they come from nowhere.
+        (header::REFERRER_POLICY, "same-origin"),
     ];
     for (name, value) in fixed {
         headers.entry(name).or_insert(HeaderValue::from_static(value));

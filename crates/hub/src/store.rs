@@ -14,6 +14,7 @@ mod learned;
 mod query;
 mod schema;
 mod summary;
+mod take;
 mod tokens;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use db::{Connection, Postgres, Sqlite};
 pub use access::{Access, Grant};
 pub use copy::{Copied, backup, restore, verify};
 pub use db::DbError;
-pub use ingest::IngestError;
+pub use ingest::{IngestError, Prepared};
 pub use keep::{Keep, Kept, month_of};
 pub use learned::{RUNS_MIN, Whose, class_of};
 pub use query::{
@@ -139,6 +140,7 @@ impl<E: From<StoreError>> Stopped<E> {
 #[derive(Debug)]
 pub struct Store {
     database: Database,
+    line: take::Line,
 }
 
 #[derive(Debug)]
@@ -178,7 +180,7 @@ impl std::fmt::Debug for Location {
 /// When it is named otherwise.
 pub fn location(url: &str) -> Result<Location, String> {
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return db::config(url).map(|_| Location::Server(url.to_owned()));
+        return db::address(url).map(|_| Location::Server(url.to_owned()));
     }
     match url.strip_prefix("sqlite:") {
         Some(file) if !file.is_empty() => Ok(Location::File(PathBuf::from(file))),
@@ -217,13 +219,13 @@ impl Store {
                 Sqlite::open(path, max_bytes, prepare).map(Database::Sqlite)
             }
             Location::Server(url) => {
-                let config = db::config(url).map_err(StoreError::Refused)?;
-                Postgres::open(config, max_bytes, prepare)
+                let address = db::address(url).map_err(StoreError::Refused)?;
+                Postgres::open(address, max_bytes, prepare)
                     .map(|postgres| Database::Postgres(Box::new(postgres)))
             }
         };
         let database = database.map_err(Stopped::while_doing("open the database"))?;
-        Ok(Self { database })
+        Ok(Self { database, line: take::Line::default() })
     }
 
     /// The same for a file.
@@ -250,6 +252,35 @@ impl Store {
             Database::Postgres(postgres) => postgres.bytes(),
         }
         .map_err(StoreError::doing("measure the database"))
+    }
+
+    /// Whether a standby that is promoted may lack what was acknowledged: there are several servers, and the one that takes
+    /// changes waits for none of the others.
+    ///
+    /// # Errors
+    /// As the database refuses.
+    pub fn is_alone(&self) -> Result<bool, StoreError> {
+        match &self.database {
+            Database::Sqlite(_) => Ok(false),
+            Database::Postgres(postgres) => {
+                postgres.is_alone().map_err(StoreError::doing("look for standbys"))
+            }
+        }
+    }
+
+    /// The first row that answers one question, as often as a request comes.
+    fn first<T>(
+        &self,
+        what: &'static str,
+        text: &str,
+        values: &[db::Value],
+        of: impl Fn(&db::Row) -> Result<T, DbError>,
+    ) -> Result<Option<T>, StoreError> {
+        match &self.database {
+            Database::Sqlite(sqlite) => sqlite.read(|connection| connection.first(text, values, of)),
+            Database::Postgres(postgres) => postgres.first(text, values, of),
+        }
+        .map_err(StoreError::doing(what))
     }
 
     /// Reads, for a bounded time.

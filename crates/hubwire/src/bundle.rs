@@ -6,11 +6,12 @@ use std::io::{self, Read, Write};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use pinfold_proto::view::{MapView, ReportView, StatusView};
+use pinfold_proto::view::{MapView, PointView, ReportView, StatusView};
 use pinfold_topo::Topology;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::{self, OutOfRange};
 use crate::series::Columns;
 
 /// The version of what is sent. A hub refuses another one with words.
@@ -185,6 +186,19 @@ pub enum DecodeError {
         /// The most.
         most: usize,
     },
+    /// A figure of a job that no host can have.
+    #[error("job {job}, part {part}: {figure}")]
+    Figure {
+        /// The job.
+        job: u64,
+        /// The part.
+        part: u32,
+        /// Which.
+        figure: OutOfRange,
+    },
+    /// A figure of the host that no host can have.
+    #[error("{0}")]
+    HostFigure(OutOfRange),
     /// A part contradicts itself.
     #[error("job {job}, part {part}: {what}")]
     Part {
@@ -235,11 +249,12 @@ pub fn unpack_measured<T: DeserializeOwned>(packed: &[u8], max_bytes: u64) -> Re
 /// # Errors
 /// When it is too long, malformed, of another version, or contradicts itself.
 pub fn read_bundle(packed: &[u8]) -> Result<Bundle, DecodeError> {
-    let bundle: Bundle = unpack(packed, PLAIN_MAX_BYTES)?;
+    let mut bundle: Bundle = unpack(packed, PLAIN_MAX_BYTES)?;
     if bundle.version != WIRE_VERSION {
         return Err(DecodeError::Version { found: bundle.version });
     }
     bundle.parts.iter().try_for_each(check)?;
+    bundle.parts.iter_mut().try_for_each(check_figures)?;
     Ok(bundle)
 }
 
@@ -248,7 +263,7 @@ pub fn read_bundle(packed: &[u8]) -> Result<Bundle, DecodeError> {
 /// # Errors
 /// When it is too long, malformed or of another version.
 pub fn read_live(packed: &[u8]) -> Result<Live, DecodeError> {
-    let live: Live = unpack(packed, LIVE_MAX_BYTES)?;
+    let mut live: Live = unpack(packed, LIVE_MAX_BYTES)?;
     if live.version != WIRE_VERSION {
         return Err(DecodeError::Version { found: live.version });
     }
@@ -256,6 +271,7 @@ pub fn read_live(packed: &[u8]) -> Result<Live, DecodeError> {
         return Err(DecodeError::Jobs { found: live.status.jobs.len() });
     }
     check_machine(&live)?;
+    bounds::check_live(&mut live).map_err(DecodeError::HostFigure)?;
     Ok(live)
 }
 
@@ -276,6 +292,12 @@ fn check_machine(live: &Live) -> Result<(), DecodeError> {
     Ok(())
 }
 
+fn check_figures(part: &mut Part) -> Result<(), DecodeError> {
+    let of_head = part.head.as_mut().map_or(Ok(()), bounds::check_head);
+    let found = of_head.and_then(|()| part.series.as_mut().map_or(Ok(()), bounds::check_series));
+    found.map_err(|figure| DecodeError::Figure { job: part.job, part: part.part, figure })
+}
+
 fn check(part: &Part) -> Result<(), DecodeError> {
     let wrong = |what| Err(DecodeError::Part { job: part.job, part: part.part, what });
     let whole = |number: u64| i64::try_from(number).is_ok();
@@ -283,6 +305,7 @@ fn check(part: &Part) -> Result<(), DecodeError> {
         (None, 0) => return wrong("the first part has no figures"),
         (Some(_), 1..) => return wrong("figures are in the first part alone"),
         (Some(head), 0) if head.report.job != part.job => return wrong("its figures are another job's"),
+        (Some(head), 0) if has_lists(&head.report) => return wrong("its figures have lists"),
         (Some(head), 0) if microseconds(head.report.submitted_s) != part.submitted_us => {
             return wrong("its figures have another time of submission");
         }
@@ -301,6 +324,13 @@ fn check(part: &Part) -> Result<(), DecodeError> {
     }
 }
 
+fn has_lists(report: &ReportView) -> bool {
+    report.processes.is_some()
+        || report.threads.is_some()
+        || report.files.is_some()
+        || report.series.is_some()
+}
+
 /// Microseconds of Unix seconds, as [`pinfold_proto::view::seconds`] made them; 0 of what is no time.
 #[must_use]
 #[expect(
@@ -312,15 +342,24 @@ pub fn microseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64
 }
 
-/// Divides a job that is over into parts.
+fn bounded(points: &[PointView]) -> Columns {
+    let mut columns = Columns::of(points);
+    bounds::bound_series(&mut columns);
+    columns
+}
+
+/// Divides a job that is over into parts. Figures are brought into their ranges.
 #[must_use]
 pub fn parts(mut report: ReportView, acts: Vec<Act>) -> Vec<Part> {
     let points = report.series.take().unwrap_or_default();
-    let (job, submitted_us) = (report.job, microseconds(report.submitted_s));
+    let job = report.job;
+    let mut head = Head { report, acts };
+    bounds::bound_head(&mut head);
+    let submitted_us = microseconds(head.report.submitted_s);
     let mut chunks = points.chunks(POINTS_A_PART).take(PARTS_MAX as usize);
     let count = points.len().div_ceil(POINTS_A_PART).clamp(1, PARTS_MAX as usize);
     let parts = u32::try_from(count).unwrap_or(PARTS_MAX);
-    let mut head = Some(Head { report, acts });
+    let mut head = Some(head);
     (0..parts)
         .map(|part| Part {
             job,
@@ -328,7 +367,7 @@ pub fn parts(mut report: ReportView, acts: Vec<Act>) -> Vec<Part> {
             part,
             parts,
             head: head.take(),
-            series: chunks.next().map(Columns::of),
+            series: chunks.next().map(bounded),
         })
         .collect()
 }

@@ -11,11 +11,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
 use pinfold_proto::JobState;
 use pinfold_proto::view::{JobView, MapView, StatusView};
 use pinfold_topo::Topology;
 
-use crate::backoff::Backoff;
+use crate::bounds;
 use crate::bundle::{self, Bundle, LIVE_JOBS_MAX, Live, Part, Receipt, SETS_MAX, SpoolFigures, WIRE_VERSION};
 use crate::cursor::{Cursor, CursorError};
 use crate::disk::Disk;
@@ -43,6 +44,12 @@ const TOPOLOGY_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Bundles that are sent in one round, so that how the host is now is sent in between.
 const BUNDLES_A_ROUND: usize = 16;
+
+/// How long it waits after the first failure,
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// and at most.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// Where bundles go.
 pub trait Uplink {
@@ -144,7 +151,7 @@ impl<D: Disk> Pusher<D> {
             below: below.to_owned(),
             spool,
             cursor,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_before: Duration::ZERO,
             boot: boot.to_owned(),
             waiting: 0,
@@ -299,7 +306,7 @@ impl<D: Disk> Pusher<D> {
             match uplink.bundle(&packed) {
                 Ok(receipt) => {
                     self.spool.remove(number)?;
-                    self.backoff.succeeded();
+                    self.backoff.reset();
                     sent.bundles += 1;
                     sent.new += receipt.new;
                     sent.known += receipt.known;
@@ -339,7 +346,7 @@ impl<D: Disk> Pusher<D> {
         let (map, topology) = self.machine.take().map(|machine| (machine.map, machine.topology)).unzip();
         let known = self.told.as_ref().filter(|(_, told)| now.saturating_sub(*told) < TOPOLOGY_EVERY);
         let topology = topology.filter(|topology| known.is_none_or(|(known, _)| known != topology));
-        let live = Live {
+        let mut live = Live {
             version: WIRE_VERSION,
             boot: self.boot.clone(),
             sent_us,
@@ -348,9 +355,10 @@ impl<D: Disk> Pusher<D> {
             map: map.map(bounded_map),
             topology: topology.map(Box::new),
         };
+        bounds::bound_live(&mut live);
         match uplink.live(&bundle::pack(&live)?) {
             Ok(()) => {
-                self.backoff.succeeded();
+                self.backoff.reset();
                 if let Some(topology) = live.topology {
                     self.told = Some((*topology, now));
                 }
@@ -382,7 +390,7 @@ impl<D: Disk> Pusher<D> {
     }
 
     fn wait(&mut self, now: Duration, chance: u32) {
-        self.not_before = now.saturating_add(self.backoff.failed(chance));
+        self.not_before = now.saturating_add(self.backoff.pause_by_chance(chance));
     }
 
     /// What waits on the host.

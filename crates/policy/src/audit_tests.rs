@@ -7,8 +7,8 @@ use pinfold_topo::{CpuSet, PuOs};
 use proptest::prelude::*;
 
 use crate::cores::{pick, sets};
-use crate::jobs::{Job, Live, SuspendReason};
-use crate::memory::forecast;
+use crate::jobs::{Job, Live, Phase, SuspendReason};
+use crate::memory::oracle;
 use crate::rooms::Rooms;
 use crate::{
     Action, Adopted, Amount, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId,
@@ -322,7 +322,7 @@ fn audit_lives(policy: &Policy) {
     assert!(rooms.memory.frozen().is_subset(&lives), "{:?}", rooms.memory.frozen());
     if let Some(token) = rooms.memory.token() {
         assert!(
-            !rooms.memory.frozen().contains(&token) || !forecast::is_governed(rooms),
+            !rooms.memory.frozen().contains(&token) || !oracle::is_governed(rooms),
             "the token holder {token} stands still"
         );
     }
@@ -333,17 +333,17 @@ fn audit_life(rooms: &Rooms, job: &Job, live: &Live) {
     let id = job.id();
     let rests = rooms.memory.frozen().contains(&id);
     assert_eq!(
-        live.out.is_some() && !live.suspended && !live.requeuing && !rests && live.rests.is_none(),
+        matches!(live.phase, Phase::Suspended { by_user: false, .. })
+            && !rests
+            && live.phase.rests().is_none(),
         job.queued.is_some(),
         "job {id} in the queue"
     );
-    assert!(!rests || live.out.is_some_and(SuspendReason::is_memory), "job {id} rests for no memory");
-    assert!(!live.requeuing || (!rests && !live.starting), "job {id} is to end");
-    assert!(live.checkpoints.until.is_none() || live.requeuing, "job {id} is asked nothing else");
     assert!(
-        !live.suspended || live.out.is_some() || live.starting || live.requeuing,
-        "job {id} is suspended and runs"
+        !rests || job.suspend_reason().is_some_and(SuspendReason::is_memory),
+        "job {id} rests for no memory"
     );
+    assert!(!live.phase.is_leaving() || !rests, "job {id} is to end");
 }
 
 /// What the state says twice is the same both times.
@@ -359,7 +359,11 @@ fn audit(policy: &Policy) {
             continue;
         };
         audit_life(rooms, job, live);
-        assert_eq!(live.key.is_none(), live.out.is_some() || rooms.jobs.is_dying(id), "slot of job {id}");
+        assert_eq!(
+            live.key.is_none(),
+            job.suspend_reason().is_some() || live.phase.is_dying(),
+            "slot of job {id}"
+        );
         let Some(key) = &live.key else {
             assert!(live.cores.is_empty(), "job {id} has cores and no slot");
             continue;
@@ -522,9 +526,8 @@ fn sharing(policy: &Policy) {
     let asked = |id: &JobId| &rooms.jobs[id].request;
     let holders = pick::highest_first(rooms);
     let told = |id: &JobId| rooms.jobs.live(*id).and_then(|live| live.applied.weight);
-    let settled = |id: &JobId| {
-        rooms.jobs.live(*id).is_some_and(|live| !live.starting && !live.requeuing && live.failed.is_empty())
-    };
+    let settled =
+        |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.phase.is_open() && live.failed.is_empty());
     for id in holders.iter().filter(|id| settled(id)) {
         let even = told(id).is_some_and(|(.., even)| even);
         let like = |other: &JobId| {

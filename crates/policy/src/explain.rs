@@ -13,7 +13,7 @@ use crate::api::{Class, Explanation, Instant, JobId, JobInfo, Place, mib};
 use crate::cores::{binding, shape, slots};
 use crate::explain::words::{Numbers, count};
 use crate::jobs::{Job, Stage};
-use crate::memory::estimate;
+use crate::memory::forecast;
 use crate::memory::numa::placement;
 use crate::rooms::Rooms;
 use crate::shares::holding;
@@ -89,11 +89,11 @@ pub(crate) fn info(rooms: &Rooms, job: &Job) -> JobInfo {
         cores: job.request.cores,
         submitted: job.submitted,
         started: live.map(|live| live.started),
-        suspended: live.is_some_and(|live| live.suspended),
-        parked: live.is_some_and(|live| live.out.is_some()) && job.held.is_parked(),
+        suspended: live.is_some_and(|live| live.phase.is_suspended_by_user()),
+        parked: job.suspend_reason().is_some() && job.held.is_parked(),
         swapped_bytes: job.held.swapped,
         memory_peak_bytes: job.held.peak,
-        memory_need_bytes: estimate::need_of(rooms, job),
+        memory_need_bytes: forecast::need_of(rooms, job),
         cold_bytes: job.held.cold.bytes(),
         lay: live.and_then(|live| live.lay),
     }

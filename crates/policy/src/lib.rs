@@ -27,10 +27,11 @@ mod step;
 
 pub use api::code;
 pub use api::{
-    Action, Adopted, Amount, ArrayLimit, Aside, ChunkInfo, Claim, Class, Command, Decision, EVIDENCE_RUNS,
-    Event, Explanation, FrozenBy, Holding, Instant, JobId, JobInfo, JobMemory, Kind, Lay, Machine,
-    MemoryBinding, MemoryReason, MemorySample, MemorySettings, NodeMemory, Number, Place, Preemption,
-    Project, Ran, Reason, Request, Running, Sample, Settings, ShareReason, State, Unthrottled, Wish,
+    Action, Adopted, AgainReason, Amount, ArrayLimit, Aside, ChunkInfo, Claim, Class, Command, CoreReason,
+    Decision, EVIDENCE_RUNS, Event, Explanation, FrozenBy, Holding, Instant, JobId, JobInfo, JobMemory, Kind,
+    Lay, Machine, MemoryBinding, MemoryReason, MemorySample, MemorySettings, NodeMemory, Number, Place,
+    Preemption, Project, QueueReason, Ran, Reason, Request, Running, Sample, Settings, ShareReason,
+    SlotReason, State, Unthrottled, UserReason, Wish,
 };
 pub use apply::drift;
 pub use cores::isolation;

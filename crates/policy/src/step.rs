@@ -11,7 +11,8 @@ use crate::apply::reconcile;
 use crate::cores::trials::Known;
 use crate::cores::{change, fair_tail, isolation, others, rebalance, shape, slots};
 use crate::memory::numa::{bind, placement};
-use crate::memory::{admission, checkpoint, estimate, readings, throttle};
+use crate::memory::readings;
+use crate::memory::{forecast, ladder, oracle};
 use crate::rooms::Rooms;
 use crate::schedule::{adopt, commands, configure, due, end, failed, pass, submit};
 use crate::shares::holding;
@@ -44,7 +45,7 @@ impl Policy {
             pass::schedule_pass(rooms); // it may have stood before others
         }
         if !rooms.jobs.is_adopting() {
-            throttle::update_throttles(rooms);
+            ladder::update_throttles(rooms);
             bind::settle(rooms);
             fair_tail::update(rooms);
             reconcile::reconcile_all(rooms);
@@ -125,14 +126,14 @@ impl Policy {
     /// Whether memory should be read often: it is short, or could be within seconds.
     #[must_use]
     pub fn memory_is_tight(&self) -> bool {
-        admission::memory_is_tight(&self.rooms)
+        oracle::memory_is_tight(&self.rooms)
     }
 
     /// What part of what they hold, in thousandths, the next of a class are expected to need in RAM: the least with
     /// which one ran, since one refaulted; `None`: it is not known.
     #[must_use]
     pub fn part_of(&self, kind: Kind) -> Option<u16> {
-        estimate::part_of(&self.rooms, kind)
+        forecast::part_of(&self.rooms, kind)
     }
 
     /// What each project has and what is its own, by name; last the jobs of no project. Empty without projects.
@@ -215,7 +216,7 @@ fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
         Event::Failed { job, action, error } => failed::failed(rooms, job, &action, error),
         Event::Exited(job) => end::exited(rooms, job),
         Event::Requeued(job) => end::requeued(rooms, job),
-        Event::Checkpointed { job, error } => checkpoint::checkpointed(rooms, job, error),
+        Event::Checkpointed { job, error } => ladder::checkpointed(rooms, job, error),
         Event::Gate { job, closed } => submit::gate(rooms, job, closed),
         Event::Withdrawn(job) => end::withdrawn(rooms, job),
         Event::Command(job, command) => commands::command(rooms, job, command),

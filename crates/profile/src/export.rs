@@ -9,7 +9,7 @@ use pinfold_proto::host::HostPoint;
 use pinfold_proto::view::{NodeView, PointView, ReportView};
 use serde_json::{Map, Value};
 
-use crate::report::state_word;
+use crate::csv;
 
 /// The form of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Sheet {
                 let comma = if at == 0 { "" } else { "," };
                 match cells.at(row) {
                     Value::Null => write!(out, "{comma}")?,
-                    Value::String(text) => write!(out, "{comma}{}", quoted(&text))?,
+                    Value::String(text) => write!(out, "{comma}{}", csv::cell(&text))?,
                     number => write!(out, "{comma}{number}")?,
                 }
             }
@@ -221,15 +221,6 @@ impl Cells {
     }
 }
 
-/// A text as a field of CSV.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
 /// One row a job; times in Unix seconds.
 #[must_use]
 pub fn jobs(of: &[ReportView]) -> Sheet {
@@ -239,7 +230,7 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.text("user", of, |job| Some(job.user.clone()));
     sheet.text("project", of, |job| job.project.clone());
     sheet.text("command", of, |job| serde_json::to_string(&job.command).ok());
-    sheet.text("state", of, |job| Some(state_word(job.state).to_owned()));
+    sheet.text("state", of, |job| Some(job.state.word().to_owned()));
     sheet.text("class", of, |job| Some(format!("{:?}", job.class).to_lowercase()));
     sheet.whole("priority", of, |job| Some(job.priority.into()));
     sheet.whole("cores", of, |job| Some(job.cores.into()));
@@ -307,7 +298,7 @@ pub fn points(job: u64, of: &[PointView]) -> Sheet {
     let mut sheet = Sheet::new(of.len());
     sheet.whole("job", of, |_| Some(job));
     sheet.real("time_s", of, |point| Some(point.time_s));
-    sheet.text("state", of, |point| Some(state_word(point.state).to_owned()));
+    sheet.text("state", of, |point| Some(point.state.word().to_owned()));
     sheet.real("cpu_cores", of, |point| Some(point.cpu_cores));
     sheet.whole("memory_bytes", of, |point| Some(point.memory_bytes));
     sheet.whole("cache_bytes", of, |point| point.cache_bytes);

@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 
 use pinfold_proto::view::{ProjectView, seconds};
 
-use crate::report::state_word;
 use crate::report::units::precise;
 
 mod figures;
@@ -64,7 +63,7 @@ const HOST: &[Family<HostFigures>] = &[
     }),
     family("pinfold_jobs", "gauge", "", "jobs that are not over, by state", |host, out| {
         for &(state, count) in &host.jobs {
-            out.put("", &[("state", state_word(state))], precise(count));
+            out.put("", &[("state", state.word())], precise(count));
         }
     }),
     family(

@@ -25,7 +25,7 @@ use pinfold_proto::{JobState, Resource};
 pub use card::{write_report, write_why};
 pub use files::{file_view, write_files};
 pub use host::{host_points, write_host};
-pub use list::{class_word, write_batch, write_lines, write_status, write_status_at};
+pub use list::{write_batch, write_lines, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use resources::{resource_lines, resources_in_use};
 pub use summary::{By, notes, summary, write_summary};
@@ -113,7 +113,7 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         memory_full_stalled_s: usage.stalls.map(|stalls| seconds(stalls.memory_full_us)),
         io_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_us)),
         io_full_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_full_us)),
-        processes_from: processes::from_word(usage.processes_from).map(str::to_owned),
+        processes_from: usage.processes_from.word().map(str::to_owned),
         numa: None,
         numa_local: None,
         files: None,
@@ -171,7 +171,8 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
 /// The resources of a job: which of several alike it has, where it has started.
 fn resources(row: &JobRow) -> Vec<Resource> {
     let numbers = |one: &Resource| if row.started_us.is_some() { one.numbers.clone() } else { Vec::new() };
-    row.spec.terms.resources.iter().map(|one| Resource { numbers: numbers(one), ..one.clone() }).collect()
+    let view = |one: &Resource| Resource { numbers: numbers(one), ..Resource::asked(&one.name, one.count) };
+    row.spec.terms.resources.iter().map(view).collect()
 }
 
 /// One decision for `why`.
@@ -248,19 +249,6 @@ pub(crate) fn plain_lines(text: &str) -> String {
 /// Now, in Unix seconds: for text that says how long ago.
 fn now_s() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64())
-}
-
-/// The word for a state, as everywhere.
-#[must_use]
-pub const fn state_word(state: JobState) -> &'static str {
-    match state {
-        JobState::Queued => "queued",
-        JobState::Held => "held",
-        JobState::Running => "running",
-        JobState::Frozen => "frozen",
-        JobState::Parked => "parked",
-        JobState::Exited => "exited",
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,21 @@ pub enum JobClass {
     Exclusive,
 }
 
+impl JobClass {
+    /// Each class.
+    pub const ALL: [Self; 3] = [Self::Primary, Self::Backfill, Self::Exclusive];
+
+    /// Its word, as in JSON.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Backfill => "backfill",
+            Self::Exclusive => "exclusive",
+        }
+    }
+}
+
 /// The state of a job, as shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -33,6 +48,25 @@ pub enum JobState {
     Parked,
     /// Over; also: struck off before it ran.
     Exited,
+}
+
+impl JobState {
+    /// Each state.
+    pub const ALL: [Self; 6] =
+        [Self::Queued, Self::Held, Self::Running, Self::Frozen, Self::Parked, Self::Exited];
+
+    /// Its word, as in JSON.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Held => "held",
+            Self::Running => "running",
+            Self::Frozen => "frozen",
+            Self::Parked => "parked",
+            Self::Exited => "exited",
+        }
+    }
 }
 
 /// What a client asks to run. The command's exact bytes, its environment and its directory stay with the

@@ -22,6 +22,17 @@ pub struct Resource {
     /// what a client wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u32>,
+    /// Where these are on the PCI bus, which says which ones they are when the numbers are others. As `numbers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+}
+
+impl Resource {
+    /// So many of it.
+    #[must_use]
+    pub fn asked(name: &str, count: u64) -> Self {
+        Self { name: name.to_owned(), count, ..Self::default() }
+    }
 }
 
 /// Why a text is no list of resources.
@@ -76,7 +87,7 @@ pub fn parse_resources(text: &str) -> Result<Vec<Resource>, ResourceError> {
             return Err(ResourceError::Form(text.to_owned()));
         }
         let number = count.parse().map_err(|_| count_error(name, count))?;
-        list.push(Resource { name: name.to_owned(), count: number, numbers: Vec::new() });
+        list.push(Resource::asked(name, number));
     }
     list.sort();
     check_resources(&list)?;
@@ -154,7 +165,7 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_with_it() {
-        let gpu = Resource { name: "gpu".to_owned(), count: 2, numbers: vec![0, 3] };
+        let gpu = Resource { numbers: vec![0, 3], ..Resource::asked("gpu", 2) };
         assert_eq!(gpu.to_string(), "gpu=2 (number 0 3)");
         assert_eq!(serde_json::to_string(&gpu).unwrap(), r#"{"name":"gpu","count":2,"numbers":[0,3]}"#);
     }

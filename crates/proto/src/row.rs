@@ -1,7 +1,11 @@
 //! What the store keeps: one row a job, one a sample, one a decision. Times are microseconds since the Unix
 //! epoch, sizes bytes, CPU times microseconds, all whole numbers; absent values are `None`.
 
+mod found;
+
 use std::collections::BTreeMap;
+
+pub use found::ProcessesFrom;
 
 use crate::job::{Ending, JobClass, JobPlace, JobSpec, JobState};
 use crate::terms::End;
@@ -241,22 +245,6 @@ impl Stalls {
             io_full_us: self.io_full_us.max(other.io_full_us),
         }
     }
-}
-
-/// How the processes of a job were found, and so which of them may be missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ProcessesFrom {
-    /// Not known: a job of an earlier version, or one that never ran.
-    #[default]
-    Unknown,
-    /// The kernel told of each birth and each end, with figures: none is missing.
-    Records,
-    /// The kernel told of each birth and each end; figures are those of samples.
-    Events,
-    /// Samples: those that lived for less than an interval may be missing.
-    Samples,
-    /// The kernel told of each, but some of its words were lost, or the daemon was away for a time.
-    Gaps,
 }
 
 /// One reading of one job. CPU and I/O are totals since its start.

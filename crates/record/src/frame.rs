@@ -4,7 +4,7 @@ use pinfold_policy::{Decision, Event, Instant, Policy};
 use serde::{Deserialize, Serialize};
 
 /// The form of recordings that this version writes. Another number: it cannot be read.
-pub const FORM: u32 = 1;
+pub const FORM: u32 = 2;
 
 /// The first frame of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

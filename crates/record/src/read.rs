@@ -9,6 +9,9 @@ use crate::frame::{FORM, Frame, Head};
 /// So many bytes a frame may have, unpacked. A state of a million jobs has fewer.
 const FRAME_BYTES_MAX: u64 = 1 << 32;
 
+/// And so many the head, which names the program that wrote the rest.
+const HEAD_BYTES_MAX: u64 = 1 << 20;
+
 /// Why a recording cannot be read or played.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -71,7 +74,7 @@ impl<R: Read> Reader<R> {
     /// When it is no recording, or one of a form that this version does not know.
     pub fn open(input: R) -> Result<Self, RecordError> {
         let mut input = BufReader::new(MultiGzDecoder::new(input));
-        let head = match next::<Frame>(&mut input) {
+        let head = match next::<Frame>(&mut input, HEAD_BYTES_MAX) {
             Ok((Frame::Head(head), _)) => head,
             Ok(_) => return Err(RecordError::NoRecording("it does not begin with a head".to_owned())),
             Err(Missing::End) => return Err(RecordError::Begun),
@@ -109,7 +112,7 @@ impl<R: Read> Reader<R> {
     /// The next frame, in whatever form it is wanted.
     pub(crate) fn typed<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>, RecordError> {
         let program = || self.head.program.clone();
-        match next::<T>(&mut self.input) {
+        match next::<T>(&mut self.input, FRAME_BYTES_MAX) {
             Ok((frame, _)) => {
                 self.steps += 1;
                 Ok(Some(frame))
@@ -139,18 +142,27 @@ fn is_torn(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-/// Reads one frame; says how many bytes it had.
-fn next<T: serde::de::DeserializeOwned>(input: &mut impl io::BufRead) -> Result<(T, u64), Missing> {
+/// Reads one frame of at most so many bytes; says how many it had.
+fn next<T: serde::de::DeserializeOwned>(
+    input: &mut impl io::BufRead,
+    most: u64,
+) -> Result<(T, u64), Missing> {
     if input.fill_buf().map_err(Missing::Io)?.is_empty() {
         return Err(Missing::End);
     }
-    let mut bounded = input.take(FRAME_BYTES_MAX);
-    let frame = ciborium::from_reader(&mut bounded).map_err(|error| match error {
-        ciborium::de::Error::Io(error) => Missing::Io(error),
-        ciborium::de::Error::Syntax(at) => Missing::Senseless(format!("no CBOR at byte {at} of the frame")),
-        ciborium::de::Error::Semantic(_, words) => Missing::Senseless(words),
-        ciborium::de::Error::RecursionLimitExceeded => Missing::Senseless("nested too deep".to_owned()),
-    })?;
-    let used = FRAME_BYTES_MAX - bounded.limit();
-    Ok((frame, used))
+    let mut bounded = input.take(most);
+    match ciborium::from_reader(&mut bounded) {
+        Ok(frame) => Ok((frame, most - bounded.limit())),
+        Err(_) if bounded.limit() == 0 => {
+            Err(Missing::Senseless(format!("a frame of more than {most} bytes, and that is the most here")))
+        }
+        Err(error) => Err(match error {
+            ciborium::de::Error::Io(error) => Missing::Io(error),
+            ciborium::de::Error::Syntax(at) => {
+                Missing::Senseless(format!("no CBOR at byte {at} of the frame"))
+            }
+            ciborium::de::Error::Semantic(_, words) => Missing::Senseless(words),
+            ciborium::de::Error::RecursionLimitExceeded => Missing::Senseless("nested too deep".to_owned()),
+        }),
+    }
 }

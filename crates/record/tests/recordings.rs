@@ -1,6 +1,7 @@
 //! A host's days, recorded and played again: the same decisions, whatever the recording began in the middle of.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::time::Duration;
 
 use pinfold_policy::{
@@ -274,6 +275,18 @@ fn what_is_no_recording_is_told() {
 }
 
 /// The thread writes files, each of which plays, and all together stay below the bound.
+/// A head is short: one that goes on is not read to its end.
+#[test]
+fn a_head_without_end_is_no_recording() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    // A map of one entry, `Head`, whose only field is a text of 2^40 bytes.
+    packed.write_all(b"\xa1\x64Head\xa1\x67program\x7b\x00\x00\x01\x00\x00\x00\x00\x00").unwrap();
+    (0..64).for_each(|_| packed.write_all(&vec![b'x'; 1 << 20]).unwrap());
+    let packed = packed.finish().unwrap();
+    let error = Player::open(&packed[..]).map(drop).unwrap_err().to_string();
+    assert_eq!(error, "it is no recording: a frame of more than 1048576 bytes, and that is the most here");
+}
+
 #[test]
 fn a_host_keeps_recordings_below_a_bound() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -25,7 +25,7 @@ use crate::ledger::Ledger;
 use crate::mutant::Mutant;
 use crate::only::Only;
 use crate::swarm::Options;
-use crate::tally::{Fnv, name};
+use crate::tally::Fnv;
 use crate::violation::Violation;
 use crate::world::{Work, World};
 
@@ -278,7 +278,7 @@ impl Host {
         }
         for decision in decisions {
             self.decisions += 1;
-            *self.tally.entry(name(&decision.reason)).or_default() += 1;
+            *self.tally.entry(decision.reason.code()).or_default() += 1;
             self.hash.add(now, &decision);
             self.tell(|| format!("  {} {:?}: {}", decision.job, decision.action, decision.reason));
             self.ledger.decided(&decision, now)?;

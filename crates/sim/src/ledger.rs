@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pinfold_policy::{Action, Class, Command, Decision, Instant, JobId, Reason, Request};
+use pinfold_policy::{
+    Action, AgainReason, Class, Command, Decision, Instant, JobId, Reason, Request, SlotReason,
+};
 use pinfold_topo::CpuSet;
 
 use crate::violation::Violation;
@@ -95,9 +97,11 @@ impl Entry {
     fn stands_still(&mut self, reason: &Reason, again: bool, now: Instant) {
         (self.frozen, self.slotless) = (true, false);
         match reason {
-            Reason::Interferes { with, .. } => self.held_back = Some((now.after(HELD_BACK_MAX), *with)),
+            Reason::Slot(SlotReason::Interferes { with, .. }) => {
+                self.held_back = Some((now.after(HELD_BACK_MAX), *with))
+            }
             // It is for what the first try was for.
-            Reason::BeginsAnew { .. } | Reason::Retry { .. } => {}
+            Reason::Again(AgainReason::BeginsAnew { .. }) | Reason::Again(AgainReason::Retry { .. }) => {}
             _ => self.held_back = None,
         }
         // A freeze tried again is no new wait.
@@ -253,7 +257,7 @@ impl Ledger {
         }
         // What was decided before its start was answered may be told after the priorities changed.
         let just_answered = entry.answered == Some(now);
-        if let Reason::Preempted { priority, .. } = decision.reason
+        if let Reason::Slot(SlotReason::Preempted { priority, .. }) = decision.reason
             && priority <= entry.request.priority
             // It asked for what others leave.
             && entry.request.class != Some(Class::Backfill)
@@ -359,6 +363,9 @@ trait IsRetry {
 
 impl IsRetry for Decision {
     fn reason_is_retry(&self) -> bool {
-        matches!(self.reason, Reason::BeginsAnew { .. } | Reason::Retry { .. })
+        matches!(
+            self.reason,
+            Reason::Again(AgainReason::BeginsAnew { .. }) | Reason::Again(AgainReason::Retry { .. })
+        )
     }
 }

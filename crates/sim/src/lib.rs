@@ -6,7 +6,7 @@
 //! writes its disk, fails and crashes), [`ledger`] (what was asked for, kept apart from the policy),
 //! [`checks`] (what must hold after every step), [`episode`] (one seed, one history), [`mutant`] (mistakes
 //! made on purpose, to see that the checks find them), [`shrink`] (a failing episode is cut down to what it needs),
-//! [`tally`] (what was decided, counted). Parts of [`host`] are jobs that have cores to themselves and other
+//! `tally` (what was decided, as a hash). Parts of [`host`] are jobs that have cores to themselves and other
 //! programs that change what was asked of the kernel. Leaves that the others share: `violation` (a broken promise), `only`
 //! (a part of an episode), `alone` (cores of single jobs), `setting` (settings of jobs' groups).
 //!
@@ -28,7 +28,7 @@ pub mod pressure;
 mod setting;
 pub mod shrink;
 pub mod swarm;
-pub mod tally;
+mod tally;
 mod violation;
 pub mod world;
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pinfold_policy::drift::Verdict;
-use pinfold_policy::{Action, Adopted, Class, Command, Decision, Event, JobId, Reason, Settings};
+use pinfold_policy::{
+    Action, Adopted, Class, Command, CoreReason, Decision, Event, JobId, Reason, Settings, SlotReason,
+};
 use pinfold_topo::CpuSet;
 
 use crate::ledger::{Ledger, Phase};
@@ -188,7 +190,11 @@ impl Mutant {
         match self {
             Self::DropPromotion => decisions.retain(|decision| {
                 !matches!(decision.action, Action::Weigh { class: Class::Primary, .. })
-                    || !matches!(decision.reason, Reason::Promoted { .. } | Reason::PromotedToFreeCore)
+                    || !matches!(
+                        decision.reason,
+                        Reason::Core(CoreReason::Promoted { .. })
+                            | Reason::Core(CoreReason::PromotedToFreeCore)
+                    )
             }),
             Self::ForgetThaw => decisions.retain(|decision| decision.action != Action::Thaw),
             Self::ShareHome => share_home(decisions, ledger),
@@ -198,7 +204,7 @@ impl Mutant {
                 decisions.extend(job.map(|job| Decision {
                     job,
                     action: Action::Start { class: Class::Backfill, cpus: CpuSet::new(), priority: 10 },
-                    reason: Reason::BackfillSlotFree { used: 0, slots: 0 },
+                    reason: Reason::Slot(SlotReason::BackfillSlotFree { used: 0, slots: 0 }),
                 }));
             }
             Self::FreezeForNothing => {
@@ -207,7 +213,7 @@ impl Mutant {
                 decisions.extend(job.map(|job| Decision {
                     job,
                     action: Action::Freeze,
-                    reason: Reason::SlotsShrank { slots: 0 },
+                    reason: Reason::Slot(SlotReason::SlotsShrank { slots: 0 }),
                 }));
             }
             Self::StartTwice => {

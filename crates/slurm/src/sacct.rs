@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use pinfold_client::Failure;
 use pinfold_proto::text::plain;
 use pinfold_proto::wire::Select;
+use pinfold_sys::peer::own_name;
 
 use crate::cluster::Cluster;
 use crate::fields::{self, Row};
@@ -16,7 +17,7 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
-use crate::squeue::{around, list, own_user, states, users};
+use crate::squeue::{around, list, states, users};
 use crate::state::State;
 use crate::trouble::{Trouble, words};
 use crate::units::moment;
@@ -80,7 +81,7 @@ impl Asked {
                     asked.jobs.get_or_insert_default().extend(jobs);
                 }
                 "long" => asked.format = Some(LONG.to_owned()),
-                "me" => asked.users = Some(vec![own_user()]),
+                "me" => asked.users = Some(vec![own_name()]),
                 "name" => asked.names = Some(list(&value)),
                 "noconvert" => asked.plain = true,
                 "noheader" => asked.heads = false,

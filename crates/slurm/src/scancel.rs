@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use pinfold_proto::wire::Verb;
+use pinfold_sys::peer::own_name;
 use pinfold_sys::procfs::Proc;
 
 use crate::batch_step::is_step;
@@ -13,7 +14,7 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
-use crate::squeue::{list, own_user, states, users};
+use crate::squeue::{list, states, users};
 use crate::state::State;
 use crate::trouble::{INVALID_JOB, Trouble, words};
 use crate::units::now_s;
@@ -45,7 +46,7 @@ impl Asked {
                 "qos" => asked.qos = Some(list(&value)),
                 "name" | "jobname" => asked.names = Some(list(&value)),
                 "user" => asked.users = Some(users(&value)),
-                "me" => asked.users = Some(vec![own_user()]),
+                "me" => asked.users = Some(vec![own_name()]),
                 "state" => asked.states = states(&value)?,
                 "clusters" => only_cluster(&value)?,
                 "signal" => {
@@ -111,7 +112,7 @@ pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
     let jobs = match named.is_empty() {
         // Nobody ends what is not his own without saying so, root neither.
         true => {
-            let own = own_user();
+            let own = own_name();
             let jobs = cluster.jobs(false).map_err(failed)?;
             jobs.into_iter().filter(|job| asked.users.is_some() || job.user == own).collect()
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use pinfold_proto::text::plain;
+use pinfold_sys::peer::own_name;
 
 use crate::cluster::Cluster;
 use crate::fields::{self, Around};
@@ -113,12 +114,6 @@ pub(crate) fn states(text: &str) -> Result<Option<Vec<State>>, String> {
     Ok(Some(all))
 }
 
-/// The name of who calls.
-pub(crate) fn own_user() -> String {
-    let uid = pinfold_sys::peer::own_uid();
-    pinfold_sys::peer::user(uid).map_or_else(|| uid.to_string(), |user| user.name)
-}
-
 /// Users by name or number.
 pub(crate) fn users(text: &str) -> Vec<String> {
     let name = |user: String| {
@@ -156,7 +151,7 @@ impl Asked {
                     asked.jobs = Some(jobs);
                 }
                 "long" => asked.long = true,
-                "me" => asked.users = Some(vec![own_user()]),
+                "me" => asked.users = Some(vec![own_name()]),
                 "name" => asked.names = Some(list(&value)),
                 "noheader" => asked.heads = false,
                 "partition" => asked.partitions = Some(list(&value)),

@@ -85,12 +85,23 @@ pub fn mark_of_a_job(environ: &[u8]) -> Option<(String, u64)> {
 /// The instance and the job in whose group a process is, of `/proc/PID/cgroup`.
 #[must_use]
 pub fn group_of_a_job(text: &str) -> Option<(String, u64)> {
-    text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find_map(|path| {
+    groups_of_jobs(text).into_iter().next()
+}
+
+/// As [`group_of_a_job`], of all: a daemon within a job has the groups of its own jobs below that one's. In each
+/// hierarchy the outermost first.
+#[must_use]
+pub fn groups_of_jobs(text: &str) -> Vec<(String, u64)> {
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let of_path = |path: &str| {
         let names: Vec<&str> = path.split('/').collect();
-        let place = names.iter().position(|name| *name == TOP)?;
-        let job = names.get(place + 2)?.strip_prefix("job-")?.parse().ok()?;
-        Some((names[place + 1].to_owned(), job))
-    })
+        let named = |three: &[&str]| {
+            let job = three[2].strip_prefix("job-").filter(|_| three[0] == TOP)?.parse().ok()?;
+            Some((three[1].to_owned(), job))
+        };
+        names.windows(3).filter_map(named).collect::<Vec<_>>()
+    };
+    paths.flat_map(of_path).collect()
 }
 
 /// All processes of the host, read once: each question about descent after that costs as much as it finds.
@@ -240,6 +251,9 @@ mod tests {
         assert_eq!(of("4:cpu,cpuacct:/pinfold/i2/job-4\n0::/\n").as_deref(), Some("i2 4"));
         assert_eq!(of("0::/pinfold/i1\n"), None);
         assert_eq!(of("0::/home/job-3\n"), None);
+        let all = groups_of_jobs("5:x:/pinfold/i1/job-3/pinfold/i2/job-1\n0::/pinfold/pinfold/i1/job-4\n");
+        let all: Vec<String> = all.iter().map(|(instance, job)| format!("{instance} {job}")).collect();
+        assert_eq!(all, ["i1 3", "i2 1", "i1 4"]);
     }
 
     /// A `/proc` of processes with their parents and states.

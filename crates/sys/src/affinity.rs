@@ -69,7 +69,8 @@ fn from_words(words: &[u64]) -> CpuSet {
     (0u32..).zip(words).flat_map(bits).collect()
 }
 
-fn checked(result: libc::c_long) -> Result<i64, Errno> {
+/// The answer of a system call that has no binding of its own.
+pub(crate) fn checked(result: libc::c_long) -> Result<i64, Errno> {
     if result == -1 {
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).expect("a failed system call sets errno"));

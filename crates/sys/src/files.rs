@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
@@ -27,6 +27,34 @@ pub fn look_at(path: &Path) -> io::Result<File> {
 pub fn target_of(link: &File) -> io::Result<PathBuf> {
     let leads = rustix::fs::readlinkat(link, "", Vec::new())?;
     Ok(PathBuf::from(OsString::from_vec(leads.into_bytes())))
+}
+
+/// Opens a regular file to be read. What is none (a FIFO, at which nobody may ever write; a device, which opening may
+/// change) is refused without being waited for.
+///
+/// # Errors
+/// When there is none, when it is something else, or may not be read.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let is_regular = |found: &std::fs::Metadata| {
+        let kind = found.file_type();
+        let what = match () {
+            () if kind.is_file() => return Ok(()),
+            () if kind.is_fifo() => "a FIFO",
+            () if kind.is_dir() => "a directory",
+            () if kind.is_socket() => "a socket",
+            () => "a device",
+        };
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("it is {what}, and a regular file is wanted"),
+        ))
+    };
+    is_regular(&std::fs::metadata(path)?)?;
+    // It may have become another since; a regular file is never waited for.
+    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(CWD, path, how, Mode::empty())?);
+    is_regular(&file.metadata()?)?;
+    Ok(file)
 }
 
 /// Has `options` refuse a path that is a link.
@@ -74,6 +102,25 @@ mod tests {
         assert_eq!(target_of(&found).unwrap(), Path::new("nowhere"));
         assert!(without_links(OpenOptions::new().write(true).create(true)).open(&link).is_err());
         assert!(look_at(&dir.path().join("nothing")).is_err());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, plain, link) =
+            (dir.path().join("fifo"), dir.path().join("plain"), dir.path().join("link"));
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        std::fs::write(&plain, "x").unwrap();
+        std::os::unix::fs::symlink("plain", &link).unwrap();
+        let said = |path: &Path| open_regular(path).map(drop).map_err(|error| error.to_string());
+        assert_eq!(said(&fifo), Err("it is a FIFO, and a regular file is wanted".to_owned()));
+        assert_eq!(said(dir.path()), Err("it is a directory, and a regular file is wanted".to_owned()));
+        assert_eq!(
+            said(Path::new("/dev/zero")),
+            Err("it is a device, and a regular file is wanted".to_owned())
+        );
+        assert_eq!((said(&plain), said(&link)), (Ok(()), Ok(())));
+        assert!(said(&dir.path().join("none")).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!
 //! Absent: drivers that give a GPU to no runtime of these (nouveau, vfio), parts of a GPU (MIG), whether a GPU is in use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -44,20 +44,35 @@ impl Vendor {
     }
 }
 
-/// Where a GPU is on the PCI bus: domain, bus, device, function.
+/// Where a GPU is on the PCI bus: domain, bus, device, function; and its part, where the driver has divided the device
+/// into several GPUs (AMD's partitions). That says which GPU it is, whatever its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address(u32, u8, u8, u8);
+pub struct Address(u32, u8, u8, u8, u8);
 
 impl std::fmt::Display for Address {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{:04x}:{:02x}:{:02x}.{:x}", self.0, self.1, self.2, self.3)
+        self.write_device(out)?;
+        if self.4 > 0 { write!(out, "/{}", self.4) } else { Ok(()) }
     }
 }
 
 impl Address {
-    /// Reads `0000:62:00.0`.
+    fn write_device(self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
+        write!(out, "{:04x}:{:02x}:{:02x}.{:x}", self.0, self.1, self.2, self.3)
+    }
+
+    /// The name of its PCI device.
+    fn device(self) -> String {
+        let mut name = String::new();
+        let _ = self.write_device(&mut name);
+        name
+    }
+
+    /// Reads `0000:62:00.0`, and `0000:62:00.0/3`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        let (text, part) = text.split_once('/').unwrap_or((text, "0"));
+        let part = part.parse().ok().filter(|&part| part <= 0xf)?;
         let (rest, function) = text.rsplit_once('.')?;
         let mut parts = rest.split(':');
         let mut next = |most: u32| u32::from_str_radix(parts.next()?, 16).ok().filter(|&part| part <= most);
@@ -65,7 +80,7 @@ impl Address {
         let byte = |part: u32| u8::try_from(part).ok();
         let function = u32::from_str_radix(function, 16).ok().filter(|&part| part <= 7)?;
         let done = parts.next().is_none();
-        Some(Self(domain, byte(bus)?, byte(device)?, byte(function)?)).filter(|_| done)
+        Some(Self(domain, byte(bus)?, byte(device)?, byte(function)?, part)).filter(|_| done)
     }
 }
 
@@ -99,6 +114,9 @@ pub fn find() -> Vec<Gpu> {
 pub fn find_below(root: &Path) -> Vec<Gpu> {
     let mut gpus = nvidia(root);
     gpus.extend(amd(root));
+    // One device is one GPU, however many drivers tell of it; the others keep the numbers that their runtimes have.
+    let mut seen = BTreeSet::new();
+    gpus.retain(|gpu| seen.insert(gpu.address));
     gpus
 }
 
@@ -182,7 +200,8 @@ fn amd(root: &Path) -> Vec<Gpu> {
         let Some(location) = property("location_id") else { continue };
         let byte = |shift: u32, mask: u64| u8::try_from((location >> shift) & mask).unwrap_or(0);
         let domain = property("domain").and_then(|domain| u32::try_from(domain).ok()).unwrap_or(0);
-        let address = Address(domain, byte(8, 0xff), byte(3, 0x1f), byte(0, 7));
+        // The highest four of 32 bits are the part of a device that is divided (`kfd_topology.c`).
+        let address = Address(domain, byte(8, 0xff), byte(3, 0x1f), byte(0, 7), byte(28, 0xf));
         let name = read_small(&entry.path().join("name")).ok().map(|name| name.trim().to_owned());
         nodes.insert(node, (address, name.filter(|name| !name.is_empty())));
     }
@@ -201,7 +220,7 @@ fn gpu(
     model: Option<String>,
     uuid: Option<String>,
 ) -> Gpu {
-    let device = root.join("sys/bus/pci/devices").join(address.to_string());
+    let device = root.join("sys/bus/pci/devices").join(address.device());
     let text = |name: &str| read_small(&device.join(name)).unwrap_or_default();
     Gpu {
         vendor,

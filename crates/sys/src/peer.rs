@@ -111,6 +111,13 @@ pub fn user(uid: u32) -> Option<User> {
     look_up(uid).ok().flatten()
 }
 
+/// The name of the effective user of this process; the number where it has none.
+#[must_use]
+pub fn own_name() -> String {
+    let uid = own_uid();
+    user(uid).map_or_else(|| uid.to_string(), |user| user.name)
+}
+
 /// As [`user`], and fails where a service that may know it gives no answer.
 ///
 /// # Errors

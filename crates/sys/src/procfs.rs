@@ -106,6 +106,11 @@ impl Proc {
         self.parsed(&format!("{pid}/stat"), parse_process_stat)
     }
 
+    /// The nice value of one process; `None`: it is gone.
+    pub fn nice(&self, pid: u32) -> Result<Option<i32>, ProcError> {
+        self.parsed(&format!("{pid}/stat"), parse::parse_nice)
+    }
+
     /// Memory by kind and the allowed PUs of one process; `None`: it is gone.
     pub fn status(&self, pid: u32) -> Result<Option<ProcessStatus>, ProcError> {
         self.parsed(&format!("{pid}/status"), parse_process_status)

@@ -49,12 +49,6 @@ impl Program {
             apart: Apart::default(),
         })
     }
-
-    /// The same, started as these tasks.
-    #[must_use]
-    pub fn as_tasks(self, tasks: Option<TaskPlan>) -> Self {
-        Self { tasks, ..self }
-    }
 }
 
 /// An environment in the kernel's own form; cheap to share between programs.

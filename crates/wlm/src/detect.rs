@@ -64,6 +64,22 @@ pub fn conf_of(manager: Manager, host: &dyn Surroundings) -> String {
     }
 }
 
+/// Where Debian's Slurm finds lines of other packages.
+const DROP_INS: &str = "plugstack.conf.d";
+
+/// The file by which a package of pinfold's has set a manager up; `None`: none has.
+#[must_use]
+pub fn packaged(manager: Manager, host: &dyn Surroundings) -> Option<String> {
+    let conf = conf_of(manager, host);
+    let path = match manager {
+        Manager::Slurm => format!("{conf}/{DROP_INS}/pinfold.conf"),
+        Manager::Htcondor => format!("{conf}/90-pinfold.conf"),
+        Manager::GridEngine | Manager::Pbs | Manager::Generic => return None,
+    };
+    let text = host.file(&path)?;
+    (text.contains("pinfold") && !block::is_there(&text)).then_some(path)
+}
+
 fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Missing {
     Missing { what: what.into(), remedy: remedy.into() }
 }
@@ -104,7 +120,9 @@ fn slurm(host: &dyn Surroundings) -> Option<Found> {
         ));
     }
     let plugstack = host.file(&format!("{conf}/plugstack.conf")).unwrap_or_default();
-    let set_up = active(&plugstack).any(|line| line.contains("pinfold_spank"));
+    let included = active(&plugstack).any(|line| line.starts_with("include") && line.contains(DROP_INS));
+    let set_up = active(&plugstack).any(|line| line.contains("pinfold_spank"))
+        || (included && packaged(Manager::Slurm, host).is_some());
     lacks.extend((!set_up).then(|| install(Manager::Slurm)));
     let version = version.as_deref().map(first_line);
     Some(Found { manager: Manager::Slurm, version, conf, set_up, missing: lacks })
@@ -221,6 +239,12 @@ mod tests {
         fake.files.insert("/etc/slurm/plugstack.conf", "optional /x/pinfold_spank.so\n");
         let found = detect(&fake).remove(0);
         assert!(found.set_up && found.missing.is_empty(), "{found:?}");
+        fake.files.insert("/etc/slurm/plugstack.conf", "# nothing\n");
+        fake.files.insert("/etc/slurm/plugstack.conf.d/pinfold.conf", "optional /x/pinfold_spank.so\n");
+        assert!(!detect(&fake)[0].set_up, "nothing includes it");
+        fake.files.insert("/etc/slurm/plugstack.conf", "include /etc/slurm/plugstack.conf.d/*.conf\n");
+        assert!(detect(&fake)[0].set_up, "a package has set it up");
+        assert!(packaged(Manager::Slurm, &fake).is_some() && packaged(Manager::Htcondor, &fake).is_none());
         fake.variables.insert("SLURM_CONF", "/private/slurm.conf");
         assert_eq!(detect(&fake)[0].conf, "/private");
     }

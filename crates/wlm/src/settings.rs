@@ -110,10 +110,13 @@ fn grid_engine(dir: &str) -> Vec<Setting> {
                 Where::Commands,
                 format!(
                     "qconf -mattr queue slots N QUEUE\n\
-                         qconf -mc   # add: pinfold_slots pfs INT <= YES NO 0 0; pinfold_memory pfm MEMORY <= YES NO 0 0\n\
-                         qconf -mconf HOST   # add: load_sensor {dir}/pinfold-load.sh\n"
+                         qconf -mc   # add: pinfold_slots pfs INT <= YES NO 0 0; pinfold_memory pfm MEMORY <= YES NO 0 0; \
+                         pinfold_draining pfd INT >= NO NO 0 0\n\
+                         qconf -mconf HOST   # add: load_sensor {dir}/pinfold-load.sh\n\
+                         qconf -mattr queue load_thresholds pinfold_draining=1 QUEUE\n"
                 ),
-                "more slots than cores let jobs wait on the host; the load sensor says how many it takes now",
+                "more slots than cores let jobs wait on the host; the load sensor says how many it takes now, and closes the \
+                 queue while the host is drained",
             )
         },
         Setting {

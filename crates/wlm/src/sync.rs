@@ -1,4 +1,5 @@
-//! What a manager is told as things change on a host: how many jobs a core takes, and which jobs have been frozen for long.
+//! What a manager is told as things change on a host: how many jobs a core takes, whether the host is drained, and which jobs
+//! have been frozen for long.
 //!
 //! Absent: asking and telling (the caller runs the manager's commands), and the clock.
 
@@ -52,11 +53,32 @@ pub fn oversubscribe_in(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|word| word.strip_prefix("OverSubscribe="))
 }
 
-/// Whether a name can be one of a partition's in Slurm: letters, digits, and a few signs.
+/// Whether a name can be one of a partition or a node in Slurm: letters, digits, and a few signs.
 #[must_use]
-pub fn is_partition(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     !name.is_empty() && !name.starts_with('-') && name.bytes().all(good)
+}
+
+/// What Slurm's reason begins with for a node that was drained here.
+const DRAINED: &str = "pinfold: drained";
+
+/// The command by which Slurm is told that a host is drained here, or no longer; `None`: its node, as `scontrol show node`
+/// shows it, needs no change. A node that others drained stays drained.
+#[must_use]
+pub fn drain(node: &str, shown: &str, draining: bool) -> Option<Vec<String>> {
+    let state = shown.split_whitespace().find_map(|word| word.strip_prefix("State=")).unwrap_or_default();
+    let drained = state.split('+').any(|part| part.starts_with("DRAIN"));
+    let here = shown.lines().any(|line| {
+        line.trim_start().strip_prefix("Reason=").is_some_and(|reason| reason.starts_with(DRAINED))
+    });
+    let values = match (draining, drained) {
+        (true, false) => vec!["State=DRAIN".to_owned(), format!("Reason={DRAINED}")],
+        (false, true) if here => vec!["State=RESUME".to_owned()],
+        _ => return None,
+    };
+    let update = ["scontrol".to_owned(), "update".to_owned(), format!("NodeName={node}")];
+    Some(update.into_iter().chain(values).collect())
 }
 
 /// Which jobs are frozen, since when, and of which of them Slurm was told.
@@ -145,7 +167,26 @@ mod tests {
         }
         assert_eq!(oversubscribe_in("  MaxNodes=1\n   OverSubscribe=FORCE:2\n"), Some("FORCE:2"));
         assert_eq!(oversubscribe_in("OverSubscribes"), None);
-        assert!(is_partition("main-1") && !is_partition("") && !is_partition("a b") && !is_partition("-x"));
+        assert!(is_name("main-1") && !is_name("") && !is_name("a b") && !is_name("-x"));
+    }
+
+    #[test]
+    fn a_node_is_drained_with_its_host_and_no_other() {
+        let node = |state: &str, reason: &str| {
+            format!("NodeName=n Arch=x86_64\n   State={state} ThreadsPerCore=1\n   {reason}\n")
+        };
+        let ours = "Reason=pinfold: drained [root@2026-01-01T00:00:00]";
+        for (draining, shown, want) in [
+            (true, node("MIXED", ""), Some("scontrol update NodeName=n State=DRAIN Reason=pinfold: drained")),
+            (true, node("IDLE+DRAIN", ours), None),
+            (true, node("IDLE+DRAIN", "Reason=repair [root@x]"), None),
+            (false, node("MIXED+DRAIN", ours), Some("scontrol update NodeName=n State=RESUME")),
+            (false, node("IDLE+DRAIN", "Reason=repair, not pinfold: drained [root@x]"), None),
+            (false, node("IDLE", ours), None),
+        ] {
+            let told = drain("n", &shown, draining).map(|words| words.join(" "));
+            assert_eq!(told.as_deref(), want, "{draining} {shown}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub(super) struct Rooms {
 /// The crates that are held to it; others are added once they reach it.
 pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "advise", hearts: &[] },
+    Rooms { name: "backoff", hearts: &[] },
     Rooms { name: "cli", hearts: &[] },
     Rooms { name: "client", hearts: &[] },
     Rooms { name: "cluster", hearts: &[] },

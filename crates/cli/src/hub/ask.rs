@@ -194,7 +194,7 @@ fn show_living(client: &mut Hub<'_>, which: &Elsewhere, args: &ReportArgs) -> Re
                 print_json(&told)?;
             } else {
                 let memory = job.memory_bytes.map(report::size).unwrap_or_default();
-                let state = report::state_word(job.state);
+                let state = job.state.word();
                 print_text(|out| {
                     writeln!(out, "host {}: job {} is {state} {memory}", report::plain(&view.host), job.job)
                 })?;

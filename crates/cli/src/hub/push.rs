@@ -5,11 +5,10 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use pinfold_hubwire::backoff;
 use pinfold_hubwire::bundle::SpoolFigures;
 use pinfold_hubwire::courier::{Bearer, ClientError, Courier};
 use pinfold_hubwire::disk::{Disk as _, RealDisk};
-use pinfold_hubwire::push::{Pusher, Source as _, UplinkError};
+use pinfold_hubwire::push::{LONGEST_PAUSE, Pusher, Source as _, UplinkError};
 use pinfold_hubwire::settings::Settings;
 use pinfold_hubwire::spool::Spool;
 use pinfold_profile::report::{date_utc, plain, size};
@@ -320,7 +319,7 @@ fn write(view: &HubStatus, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "refused by the hub for good: {refused} bundles, kept in `refused`")?;
     }
     if view.running && view.failed.is_some() {
-        writeln!(out, "it is tried again within {} s", backoff::LONGEST.as_secs())?;
+        writeln!(out, "it is tried again within {} s", LONGEST_PAUSE.as_secs())?;
     }
     Ok(())
 }

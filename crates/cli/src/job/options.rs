@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Id};
 use pinfold_proto::quantity::{parse_duration, parse_size};
 
 use pinfold_proto::TimeoutSignal;
@@ -19,6 +20,9 @@ use crate::tasks::options::TaskOptions;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Job options")]
 pub(crate) struct JobOptions {
+    /// Which of these were typed, by the names of their fields; others may stand in the environment.
+    #[arg(skip)]
+    pub typed: Vec<String>,
     /// A name for the job [default: the command's]
     #[arg(long, env = "PINFOLD_NAME", hide_env_values = true, value_name = "NAME")]
     pub name: Option<String>,
@@ -146,6 +150,19 @@ pub(crate) struct JobOptions {
     /// How many tasks, and how they lie on the cores
     #[command(flatten)]
     pub tasks: TaskOptions,
+}
+
+impl JobOptions {
+    /// Notes which were typed.
+    pub(crate) fn note_typed(&mut self, matches: &ArgMatches) {
+        let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        self.typed = matches.ids().map(Id::as_str).filter(|id| is_typed(id)).map(str::to_owned).collect();
+    }
+
+    /// Whether the option of this field was typed.
+    pub(crate) fn is_typed(&self, field: &str) -> bool {
+        self.typed.iter().any(|typed| typed == field)
+    }
 }
 
 /// A checkpoint command as it was typed. An empty one would succeed at once, and the job be ended for nothing written.

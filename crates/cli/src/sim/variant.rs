@@ -213,12 +213,6 @@ impl Variant {
     }
 }
 
-/// The name of the user who asks; the number where there is none.
-fn own_user() -> String {
-    let uid = pinfold_sys::peer::own_uid();
-    pinfold_sys::peer::user(uid).map_or_else(|| uid.to_string(), |user| user.name)
-}
-
 fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -256,7 +250,7 @@ pub(super) fn variants(
     }
     if let Some(text) = &args.what_if {
         let wrong = |text: String| Failure::new(ExitCode::Usage, format!("--what-if: {text}"));
-        let question = Question::parse(text, &own_user()).map_err(wrong)?;
+        let question = Question::parse(text, &pinfold_sys::peer::own_name()).map_err(wrong)?;
         let asked = variants.clone().into_iter().map(|variant| Variant {
             label: text.split_whitespace().collect::<Vec<_>>().join(" "),
             question: question.clone(),

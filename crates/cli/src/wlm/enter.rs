@@ -20,7 +20,7 @@ use pinfold_client::{Client, Dial, unexpected};
 /// How long between two looks for a daemon.
 const LOOK: Duration = Duration::from_millis(500);
 /// So many looks for a daemon that was there a moment ago: it is restarted, or upgraded.
-const LOOKS_FOR_ANOTHER: u32 = 20;
+const LOOKS_FOR_ANOTHER: u32 = 120;
 
 /// What becomes of a job while there is no daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

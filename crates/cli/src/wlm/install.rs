@@ -8,18 +8,22 @@ use std::process::Command;
 
 use clap::Args;
 use pinfold_proto::ExitCode;
-use pinfold_wlm::detect::conf_of;
+use pinfold_wlm::detect::{conf_of, packaged};
 use pinfold_wlm::hooks::built;
 use pinfold_wlm::settings::{Setting, Where, settings};
 use pinfold_wlm::{Hook, Manager, Place, block, hooks};
 
 use super::detect::Here;
+use crate::output;
 use crate::print::{print_text, say};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
 /// Where hooks are kept, unless it is said.
 const HOOKS: &str = "/usr/lib/pinfold/wlm";
+/// What hooks name that are written for another system's root: where packages have the program, and the service its socket.
+const PROGRAM: &str = "/usr/bin/pinfold";
+const SERVICE: &str = "/run/pinfold/pinfold.sock";
 /// What the name of a copy ends with.
 const COPY: &str = "before-pinfold";
 
@@ -31,6 +35,9 @@ pub(crate) struct InstallArgs {
     /// Write the hooks into this directory [default: /usr/lib/pinfold/wlm/MANAGER]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
+    /// For packages: write below this directory, as the root of a system with the program and the service of a package
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "apply"])]
+    root: Option<PathBuf>,
     /// Say what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -67,16 +74,29 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     text.map(str::to_owned).ok_or_else(bad)
 }
 
+/// The directory that hooks are written into, and what they name.
+fn place(dial: &Dial, args: &InstallArgs) -> Result<(PathBuf, Place), Failure> {
+    let dir = directory(args.to.as_deref(), args.manager);
+    let named = |pinfold: String, socket: String| -> Result<Place, Failure> {
+        Ok(Place { dir: text_of(&dir)?, pinfold, socket: Some(socket), waits_for_daemon: args.wait })
+    };
+    if let Some(root) = &args.root {
+        let place = named(PROGRAM.to_owned(), SERVICE.to_owned())?;
+        return Ok((root.join(dir.strip_prefix("/").unwrap_or(&dir)), place));
+    }
+    let own = std::env::current_exe().map_err(|error| Failure::doing("the path of pinfold", &error))?;
+    let place = named(text_of(&own)?, text_of(dial.socket())?)?;
+    Ok((dir, place))
+}
+
 /// `pinfold wlm install`.
 pub(super) fn install(dial: &Dial, args: &InstallArgs) -> Result<(), Failure> {
-    let dir = directory(args.to.as_deref(), args.manager);
-    let own = std::env::current_exe().map_err(|error| Failure::doing("the path of pinfold", &error))?;
-    let place = Place {
-        dir: text_of(&dir)?,
-        pinfold: text_of(&own)?,
-        socket: Some(text_of(dial.socket())?),
-        waits_for_daemon: args.wait,
-    };
+    let (dir, place) = place(dial, args)?;
+    if let Some(path) = packaged(args.manager, &Here).filter(|_| args.apply) {
+        let text =
+            format!("a package has set up {} already: {path}; remove that package first", args.manager);
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
     if args.manager == Manager::Slurm && place.dir.contains(char::is_whitespace) {
         let text = format!("--to {}: Slurm takes no path with blanks in plugstack.conf", dir.display());
         return Err(Failure::new(ExitCode::Usage, text));
@@ -114,14 +134,7 @@ fn write_hook(dir: &Path, hook: &Hook) -> Result<(), Failure> {
 }
 
 fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| writing(path, &error);
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    let mut file = tempfile::Builder::new().prefix(".pinfold-").tempfile_in(dir).map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    output::replace(path, bytes, Some(mode)).map_err(|error| writing(path, &error))
 }
 
 /// Builds a plugin from its source, against the headers that are here.

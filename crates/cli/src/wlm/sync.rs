@@ -1,5 +1,6 @@
-//! `pinfold wlm sync`: Slurm is kept told of what it cannot see: how many jobs a core takes here, and which jobs have been frozen
-//! for long. An operator's command, as it changes partitions and jobs; nothing runs it by itself.
+//! `pinfold wlm sync`: Slurm is kept told of what it cannot see: how many jobs a core takes here, whether the host is drained, and
+//! which jobs have been frozen for long. An operator's command, as it changes partitions, nodes and jobs; nothing runs it by
+//! itself.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -34,8 +35,11 @@ pub(crate) struct SyncArgs {
     #[arg(value_name = "MANAGER", value_parser = super::manager)]
     manager: Manager,
     /// Keep OverSubscribe=FORCE:n of this partition equal to the slots of a core here; may be given again
-    #[arg(long, value_name = "NAME", value_parser = partition)]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     partition: Vec<String>,
+    /// Drain this node in Slurm while the host is drained here (`pinfold admin drain`)
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    node: Option<String>,
     /// Tell Slurm of jobs that have been frozen for so long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "every")]
     frozen_after: Option<Duration>,
@@ -47,9 +51,9 @@ pub(crate) struct SyncArgs {
     every: Option<Duration>,
 }
 
-fn partition(text: &str) -> Result<String, String> {
-    let bad = || format!("`{text}` is no name of a partition");
-    sync::is_partition(text).then(|| text.to_owned()).ok_or_else(bad)
+fn name(text: &str) -> Result<String, String> {
+    let bad = || format!("`{text}` is no name of a partition or node");
+    sync::is_name(text).then(|| text.to_owned()).ok_or_else(bad)
 }
 
 /// `pinfold wlm sync`.
@@ -58,14 +62,16 @@ pub(super) fn sync(dial: &Dial, args: &SyncArgs) -> Result<(), Failure> {
         let text = format!("{} is told by its hooks: only slurm has to be kept told", args.manager);
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    if args.partition.is_empty() && args.frozen_after.is_none() {
-        return Err(Failure::new(ExitCode::Usage, "say --partition NAME, --frozen-after DURATION, or both"));
+    if args.partition.is_empty() && args.node.is_none() && args.frozen_after.is_none() {
+        let text = "say what Slurm is told: --partition NAME, --node NAME, --frozen-after DURATION";
+        return Err(Failure::new(ExitCode::Usage, text));
     }
     let mut watched = Watched::knowing(told_before());
     let begun = Instant::now();
     loop {
         let outcome = status(dial).and_then(|view| {
             args.partition.iter().try_for_each(|name| share(name, &view))?;
+            args.node.iter().try_for_each(|name| drain(name, view.draining))?;
             if let Some(after) = args.frozen_after {
                 tell(&mut watched, begun.elapsed(), after, args.then, &view);
             }
@@ -90,12 +96,7 @@ fn status(dial: &Dial) -> Result<StatusView, Failure> {
 
 /// Has a partition send as many jobs a core as there are slots.
 fn share(partition: &str, view: &StatusView) -> Result<(), Failure> {
-    let shown = Here.answer(&["scontrol", "show", "partition", partition]);
-    let Some(shown) = shown else {
-        let text =
-            format!("Slurm tells nothing of partition {partition}: `scontrol show partition {partition}`");
-        return Err(Failure::new(ExitCode::Failed, text));
-    };
+    let shown = shown("partition", partition)?;
     let wanted = sync::oversubscribe(sync::jobs_a_core(view.slots.total, view.slots.cores));
     let now = sync::oversubscribe_in(&shown).unwrap_or_default();
     if now == wanted {
@@ -104,6 +105,25 @@ fn share(partition: &str, view: &StatusView) -> Result<(), Failure> {
     run(&["scontrol", "update", &format!("PartitionName={partition}"), &format!("OverSubscribe={wanted}")])?;
     say(&format!("partition {partition}: OverSubscribe was {now} and is {wanted}"));
     Ok(())
+}
+
+/// Drains a node in Slurm with the host, and takes it back with it.
+fn drain(node: &str, draining: bool) -> Result<(), Failure> {
+    let Some(words) = sync::drain(node, &shown("node", node)?, draining) else { return Ok(()) };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    run(&words)?;
+    let done = if draining { "is drained" } else { "takes jobs again" };
+    say(&format!("node {node} {done} in Slurm"));
+    Ok(())
+}
+
+/// What Slurm shows of a partition or a node.
+fn shown(what: &str, name: &str) -> Result<String, Failure> {
+    let failed = || {
+        let text = format!("Slurm tells nothing of {what} {name}: `scontrol show {what} {name}`");
+        Failure::new(ExitCode::Failed, text)
+    };
+    Here.answer(&["scontrol", "show", what, name]).ok_or_else(failed)
 }
 
 /// Tells Slurm of jobs that are frozen for long, and of those that are no longer.

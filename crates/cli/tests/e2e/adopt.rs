@@ -17,6 +17,7 @@ each_kind!(
     what_runs_becomes_a_job,
     it_waits_for_its_turn,
     what_may_not_be_adopted,
+    a_part_of_a_job_is_no_job_whatever_its_environment_says,
     what_only_a_start_can_give,
     it_outlives_the_daemon,
     all_of_a_control_group,
@@ -59,6 +60,22 @@ fn number_in(host: &Host, file: &str) -> u32 {
         let text = host.wrote(file);
         text.strip_suffix('\n').and_then(|text| text.parse().ok()).ok_or(text)
     })
+}
+
+/// A process of a job that has lost its variables would count twice, and its own job with the one around it.
+fn a_part_of_a_job_is_no_job_whatever_its_environment_says(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host
+        .submit(&[], "env -i /bin/sleep 1000 & echo $! >bare; until [ -e go ]; do sleep 0.05; done; kill $!");
+    let bare = number_in(&host, "bare");
+    eventually("it has lost its variables", || {
+        let environ = std::fs::read(format!("/proc/{bare}/environ")).unwrap_or_default();
+        if environ.is_empty() { Ok(()) } else { Err("it has them") }
+    });
+    let done = adopt(&host, bare, &[]);
+    assert!(done.code == Some(5) && done.err.contains(&format!("is part of job {job} already")), "{done:?}");
+    host.make("go");
+    host.until(job, JobState::Exited);
 }
 
 fn what_runs_becomes_a_job(kind: Kind) {

@@ -41,6 +41,7 @@ mod modules;
 mod neighbours;
 mod operate;
 mod other_load;
+mod part;
 mod power;
 mod privacy;
 mod process;

@@ -9,7 +9,12 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(tokens_follow_the_host, commands_are_told_of_the_jobserver, within_a_job_and_without_a_daemon);
+each_kind!(
+    what_a_killed_build_left_goes_with_the_next,
+    tokens_follow_the_host,
+    commands_are_told_of_the_jobserver,
+    within_a_job_and_without_a_daemon
+);
 
 /// Two commands that run at the same time or not at all, and then one alone, which has a client of the jobserver killed
 /// while that holds a token.
@@ -30,7 +35,8 @@ second:
 fn free_tokens(pid: u32) -> Option<u64> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
     let is_fifo = |path: &std::path::PathBuf| {
-        std::fs::read_link(path).is_ok_and(|file| file.to_string_lossy().contains("pinfold-make-"))
+        std::fs::read_link(path)
+            .is_ok_and(|file| file.to_string_lossy().contains("pinfold-make-") && file.ends_with("tokens"))
     };
     let fifo = files.map(|entry| entry.path()).find(is_fifo)?;
     rustix::io::ioctl_fionread(File::open(fifo).ok()?).ok()
@@ -41,6 +47,36 @@ fn until_free(pid: u32, want: u64) {
         Some(free) if free == want => Ok(()),
         free => Err(format!("{free:?}")),
     });
+}
+
+fn what_a_killed_build_left_goes_with_the_next(kind: Kind) {
+    let host = Host::new(kind);
+    let place = host.work("run");
+    std::fs::create_dir(&place).expect("a directory");
+    kind.give(&place);
+    let left = || std::fs::read_dir(&place).expect("it is there").count();
+    let make = |script: &str| {
+        let mut command = host.command(host.programs().join("pinfold"));
+        command.env("XDG_RUNTIME_DIR", &place).args([
+            "make",
+            "-j1",
+            "--jobserver",
+            "fifo",
+            "--",
+            "/bin/sh",
+            "-c",
+            script,
+        ]);
+        host.spawn(command)
+    };
+    let killed = make(": >runs; until [ -e end ]; do sleep 0.02; done");
+    host.until_made("runs");
+    killed.signal(rustix::process::Signal::KILL);
+    killed.wait();
+    assert_eq!(left(), 1, "nobody was there to remove it");
+    assert_eq!(make("exit 3").wait().code, Some(3));
+    assert_eq!(left(), 0);
+    host.make("end");
 }
 
 fn tokens_follow_the_host(kind: Kind) {

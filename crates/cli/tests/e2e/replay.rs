@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(what_was_decided_is_decided_again);
+each_kind!(what_was_decided_is_decided_again, what_is_no_file_is_not_waited_for);
 
 /// What `replay --json` says.
 fn replayed(host: &Host, options: &[&str]) -> serde_json::Value {
@@ -91,4 +91,19 @@ fn what_was_decided_is_decided_again(kind: Kind) {
     host.succeeds(["replay", &copy]);
     let again = host.pinfold(["replay", "--mask", &copy, &one]);
     assert!(again.code == Some(1) && again.err.contains("copy.events"), "{again:?}");
+}
+
+fn what_is_no_file_is_not_waited_for(kind: Kind) {
+    let host = Host::new(kind);
+    let fifo = host.work("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .expect("a FIFO");
+    kind.give(&fifo);
+    for (file, what) in [("fifo", "it is a FIFO"), ("/dev/zero", "it is a device")] {
+        for options in [&[][..], &["--mask", "copy"]] {
+            let done = host.pinfold([&["replay", file], options].concat());
+            assert!(done.code == Some(1) && done.err.contains(what), "{done:?}");
+        }
+    }
+    assert!(!host.work("copy").exists());
 }

@@ -8,7 +8,11 @@ use pinfold_proto::view::JobView;
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, each_kind};
 
-each_kind!(gpus_are_handed_out_by_number, lines_of_a_batch_take_turns);
+each_kind!(
+    gpus_are_handed_out_by_number,
+    a_gpu_with_another_number_is_not_handed_out_twice,
+    lines_of_a_batch_take_turns
+);
 
 /// Tells which GPUs it has, and waits for a file.
 const SCRIPT: &str = "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER >has-$PINFOLD_JOB_ID; \
@@ -19,13 +23,36 @@ fn host(kind: Kind) -> Host {
     let settings = ["slots.factor=4", "host.cpus=0", "resources.licence.fluent=2"];
     let mut host = Host::without_daemon(kind, &settings);
     for address in ["0000:01:00.0", "0000:02:00.0"] {
-        let dir = host.path("gpus/proc/driver/nvidia/gpus").join(address);
-        fs::create_dir_all(&dir).expect("a directory of the test's own");
-        fs::write(dir.join("information"), "Model: \t NVIDIA L4\nGPU Excluded:\t No\n")
-            .expect("it is the test's own");
+        plug_in(&host, address);
     }
     host.start_daemon();
     host
+}
+
+fn plug_in(host: &Host, address: &str) {
+    let dir = host.path("gpus/proc/driver/nvidia/gpus").join(address);
+    fs::create_dir_all(&dir).expect("a directory of the test's own");
+    fs::write(dir.join("information"), "Model: \t NVIDIA L4\nGPU Excluded:\t No\n")
+        .expect("it is the test's own");
+}
+
+/// The daemon is started again, and a GPU with a lower address is there meanwhile: what was number 0 is number 1.
+fn a_gpu_with_another_number_is_not_handed_out_twice(kind: Kind) {
+    let mut host = host(kind);
+    let one = host.submit(&["--resource", "gpu=1"], SCRIPT);
+    assert_eq!(numbers(&host.until(one, JobState::Running)), [0]);
+    host.crash();
+    plug_in(&host, "0000:00:10.0");
+    host.start_daemon();
+    host.until(one, JobState::Running);
+    let two = host.submit(&["--resource", "gpu=2"], SCRIPT);
+    assert_eq!(numbers(&host.until(two, JobState::Running)), [0, 2]);
+    assert_eq!(numbers(&host.job(one)), [0], "as it knows it itself");
+    has(&said(&host, &["map"], 0), &format!("gpu 1: job {one}; NVIDIA L4 at 0000:01:00.0"));
+    for job in [one, two] {
+        host.make(&format!("go-{job}"));
+        host.until_exit_code(job, 0);
+    }
 }
 
 fn numbers(view: &JobView) -> Vec<u32> {

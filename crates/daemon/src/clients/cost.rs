@@ -20,6 +20,7 @@
 //! | `members` | 1 for each name, 1 for each 32 members named, for a whole array as many as the longest has |
 //! | `lengths` | 1 for each command |
 //! | `starts` | 512: a page of files is read |
+//! | `part` | 32: up to 128 processes are looked at, and 1 for each 256 jobs that are not over |
 //! | `doctor`, `audit` | 512: the host, or a file, is examined |
 //! | `adopt` | 1 for each 4 processes of the host |
 //!
@@ -50,6 +51,9 @@ const QUESTION: usize = 64;
 const FILES_READ: usize = 512;
 const STORE_READ: usize = 1000;
 const NAME_READ: usize = 100;
+/// How far up a process's descent is followed for `part`; one that is deeper below its job counts as part of none.
+pub(crate) const ANCESTORS_MAX: usize = 128;
+const LINE_READ: usize = ANCESTORS_MAX / 4;
 /// The most names that one question may look up.
 const NAMES_READ_MAX: usize = 64;
 
@@ -114,6 +118,7 @@ pub(crate) fn is_question(request: &Request) -> bool {
             | Request::Lengths { .. }
             | Request::Starts
             | Request::Where
+            | Request::Part
             | Request::Vouch { .. }
             | Request::Wait { .. }
             | Request::Doctor
@@ -149,6 +154,7 @@ fn of_question(request: &Request, load: Load) -> usize {
         Request::Lengths { commands } => commands.len(),
         Request::Named { names } => each_job + names.len().saturating_mul(NAME_READ),
         Request::Starts => each_job + FILES_READ,
+        Request::Part => LINE_READ + load.jobs / 256,
         Request::Doctor | Request::Audit { .. } | Request::Learn { .. } => FILES_READ,
         Request::Adopt { .. } => load.processes / 4,
         Request::SetAside(_) | Request::SetRemove { .. } | Request::ConfigSet { .. } | Request::Map => {
@@ -222,6 +228,7 @@ mod tests {
             (Request::Wait { jobs: numbers }, 10_129),
             (Request::Lengths { commands: vec![Vec::new(); COMMANDS_MAX] }, 4_225),
             (Request::Starts, 13_141),
+            (Request::Part, 942),
             (Request::Doctor, 641),
             (Request::Audit { verify: true }, 641),
             (Request::Adopt { which: Adoptee::Process(1), spec: Box::default(), in_place: false }, 25_129),

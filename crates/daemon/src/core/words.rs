@@ -1,7 +1,7 @@
 //! Actions in words, as they are recorded and read again.
 
 use pinfold_policy::code::Figure;
-use pinfold_policy::{Action, Number, Reason};
+use pinfold_policy::{Action, AgainReason, Number, Reason};
 use pinfold_proto::row::{Codes, Figures, JobRow};
 use pinfold_proto::view::NumberView;
 
@@ -15,7 +15,8 @@ const SUSPENDED_BEFORE: &str = "its user or an operator suspended it before the 
 /// The reason of an action as it is recorded. The scheduler does not tell which of a job's ways were put right after a
 /// restart: for a job that was suspended it is that, which has a code of its own.
 pub(crate) fn why_in_words(action: &Action, reason: &Reason, row: &JobRow) -> (String, Option<&'static str>) {
-    let again = row.suspended && matches!((action, reason), (Action::Freeze, Reason::Restored));
+    let again =
+        row.suspended && matches!((action, reason), (Action::Freeze, Reason::Again(AgainReason::Restored)));
     if again { (SUSPENDED_BEFORE.to_owned(), Some("suspended_before")) } else { (reason.to_string(), None) }
 }
 

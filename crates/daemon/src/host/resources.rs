@@ -2,7 +2,8 @@
 //!
 //! The scheduler counts; which of several alike a job has is decided here when it starts, and stands in its row from then
 //! on. Owns what was found of GPUs, and which of them jobs have. A GPU is taken as long as the scheduler has its job among
-//! those that have started, so that nothing has to be given back.
+//! those that have started. Which GPU a job has is known by its address on the PCI bus ([`held`]): its number and the name
+//! of the resource may be others when a driver was loaded, or the daemon started again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{DeviceView, FindingView, ResourceView};
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{JobSpec, Resource};
-use pinfold_sys::gpus::{self, Gpu, Vendor};
+use pinfold_sys::gpus::{self, Address, Gpu, Vendor};
 use pinfold_topo::CpuSet;
 
 use crate::core::Refusal;
@@ -24,12 +25,16 @@ const LOOK_EVERY_US: u64 = 10_000_000;
 /// What all GPUs are called where they are of one vendor.
 const GPU: &str = "gpu";
 
+mod held;
+
+use held::Held;
+
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     gpus: Vec<Gpu>,
     looked_us: Option<u64>,
-    given: BTreeMap<JobId, Vec<Resource>>,
+    held: Held,
 }
 
 impl Resources {
@@ -85,6 +90,39 @@ impl Resources {
         totals.into_iter().map(|(name, count)| Amount { name, count }).collect()
     }
 
+    /// How many of each the scheduler is to count with: so many that just the GPUs that no job has are left when it subtracts
+    /// what jobs have by that name. That is what there is, unless jobs have GPUs by another name, or such as are gone.
+    pub(crate) fn for_scheduler(&self, policy: &Policy, config: &Config) -> Vec<Amount> {
+        let devices = self.devices();
+        let mut totals = self.totals(config);
+        let taken = self.held.addresses(|job| has_started(policy, job));
+        for one in totals.iter_mut().filter(|one| devices.contains_key(&one.name)) {
+            let mut free = self.handed_out(config, &one.name);
+            free.retain(|gpu| !taken.contains(&gpu.address));
+            let has = self.held.count(&one.name, |job| has_started(policy, job));
+            one.count = has.saturating_add(free.len() as u64);
+        }
+        totals
+    }
+
+    /// Whether jobs have GPUs that are not among those of the name by which they have them.
+    pub(crate) fn has_odd(&self, config: &Config) -> bool {
+        self.held.jobs().any(|job| self.is_odd(config, job))
+    }
+
+    fn is_odd(&self, config: &Config, job: JobId) -> bool {
+        self.held
+            .of(job)
+            .any(|(name, address)| !self.handed_out(config, name).iter().any(|gpu| gpu.address == address))
+    }
+
+    /// Forgets a job; says whether the scheduler has to count with other numbers for that.
+    pub(crate) fn job_over(&mut self, config: &Config, job: JobId) -> bool {
+        let was_odd = self.is_odd(config, job);
+        self.held.forget(job);
+        was_odd
+    }
+
     /// Refuses a job that asks for more than there is.
     pub(crate) fn admit(&self, config: &Config, spec: &JobSpec) -> Result<(), Refusal> {
         let totals = self.totals(config);
@@ -113,54 +151,60 @@ impl Resources {
         Ok(())
     }
 
-    /// A job starts on these PUs (none: on any): which GPUs it gets is written into its list, rather those beside its PUs.
-    pub(crate) fn give(
-        &mut self,
-        policy: &Policy,
-        config: &Config,
-        job: JobId,
-        list: &mut [Resource],
-        cpus: &CpuSet,
-    ) {
+    /// A job starts on these PUs (none: on any): which GPUs it gets is written into its list, rather those that it uses
+    /// already, then those beside its PUs.
+    pub(crate) fn give(&mut self, policy: &Policy, config: &Config, job: JobId, start: Start<'_>) {
+        let Start { list, cpus, uses } = start;
         if list.is_empty() {
             return;
         }
-        let has_started = |job: JobId| policy.job(job).is_some_and(|info| info.started.is_some());
-        self.given.retain(|&other, _| other != job && has_started(other));
+        self.held.retain(|other| other != job && has_started(policy, other));
+        let mut taken = self.held.addresses(|_| true);
         for one in list.iter_mut() {
             let mut free = self.handed_out(config, &one.name);
-            let taken: BTreeSet<u32> = self.taken(&one.name).map(|(number, _)| number).collect();
-            free.retain(|gpu| !taken.contains(&gpu.number));
+            free.retain(|gpu| !taken.contains(&gpu.address));
             let is_far = |gpu: &Gpu| cpus.is_empty() || gpu.cpus.is_disjoint(cpus);
-            free.sort_by_key(|gpu| (is_far(gpu), gpu.number));
-            let count = usize::try_from(one.count).unwrap_or(usize::MAX);
-            one.numbers = free.into_iter().take(count).map(|gpu| gpu.number).collect();
-            one.numbers.sort_unstable();
+            free.sort_by_key(|gpu| (!uses.contains(&gpu.address), is_far(gpu), gpu.number));
+            free.truncate(usize::try_from(one.count).unwrap_or(usize::MAX));
+            free.sort_by_key(|gpu| gpu.number);
+            one.numbers = free.iter().map(|gpu| gpu.number).collect();
+            one.addresses = free.iter().map(|gpu| gpu.address.to_string()).collect();
+            taken.extend(free.iter().map(|gpu| gpu.address));
+            if self.devices().contains_key(&one.name) && (one.numbers.len() as u64) < one.count {
+                tracing::error!(job = job.0, resource = %one, "fewer GPUs are free than the scheduler counted");
+            }
         }
-        self.keep(job, list);
+        self.held.keep(job, list);
     }
 
-    /// A job runs with what stands in its list.
-    pub(crate) fn keep(&mut self, job: JobId, list: &[Resource]) {
-        if list.iter().any(|one| !one.numbers.is_empty()) {
-            self.given.insert(job, list.to_vec());
+    /// A job runs with what stands in its list. A daemon that knew no addresses wrote numbers alone.
+    pub(crate) fn keep(&mut self, job: JobId, list: &mut [Resource]) {
+        let devices = self.devices();
+        for one in list.iter_mut().filter(|one| one.addresses.is_empty()) {
+            let gpus = devices.get(&one.name).map_or(&[][..], Vec::as_slice);
+            let named = one.numbers.iter().filter_map(|number| gpus.iter().find(|gpu| gpu.number == *number));
+            one.addresses = named.map(|gpu| gpu.address.to_string()).collect();
         }
+        self.held.keep(job, list);
     }
 
-    /// The numbers that jobs have of a resource, each with its job.
-    fn taken(&self, name: &str) -> impl Iterator<Item = (u32, JobId)> {
-        let of = move |(&job, list): (&JobId, &'_ Vec<Resource>)| {
-            let mine = list.iter().filter(|one| one.name == name).flat_map(|one| one.numbers.clone());
-            mine.map(move |number| (number, job)).collect::<Vec<_>>()
+    /// The GPUs that a process with this environment sees, where that names any.
+    pub(crate) fn seen_by(&self, environ: &[u8]) -> BTreeSet<Address> {
+        let named = |vendor: Vendor| {
+            let variable = format!("{}=", vendor.variable());
+            let list = environ.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(variable.as_bytes()));
+            let list = list.and_then(|list| std::str::from_utf8(list).ok());
+            let seen = list.map(|list| gpus::visible(self.gpus.clone(), vendor, list)).unwrap_or_default();
+            seen.into_iter().filter(move |gpu| gpu.vendor == vendor).map(|gpu| gpu.address)
         };
-        self.given.iter().flat_map(of)
+        [Vendor::Nvidia, Vendor::Amd].into_iter().flat_map(named).collect()
     }
 
-    /// What a job finds in its environment.
+    /// What a job finds in its environment. One that asked for GPUs and got none sees none, rather than all.
     pub(crate) fn variables(&self, list: &[Resource]) -> Vec<(String, String)> {
         let devices = self.devices();
         let mut variables = Vec::new();
-        for one in list.iter().filter(|one| !one.numbers.is_empty()) {
+        for one in list {
             let Some(vendor) = devices.get(&one.name).and_then(|gpus| Some(gpus.first()?.vendor)) else {
                 continue;
             };
@@ -192,7 +236,8 @@ impl Resources {
                 let Some(view) = views.iter_mut().find(|view| view.resource == one.name) else { continue };
                 view.used = view.used.saturating_add(one.count);
                 view.jobs.extend(is_visible.then_some(job.0));
-                for device in view.devices.iter_mut().filter(|device| one.numbers.contains(&device.number)) {
+                let has = |device: &DeviceView| one.addresses.contains(&device.address);
+                for device in view.devices.iter_mut().filter(|device| has(device)) {
                     device.used = true;
                     device.job = is_visible.then_some(job.0);
                 }
@@ -225,6 +270,21 @@ impl Resources {
         };
         FindingView { subject, ok: true, found, change: None }
     }
+}
+
+/// What a job that starts asks for, and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Start<'a> {
+    /// Its list, into which is written what it gets.
+    pub list: &'a mut [Resource],
+    /// The PUs that it starts on; none: any.
+    pub cpus: &'a CpuSet,
+    /// GPUs that its processes use already.
+    pub uses: &'a BTreeSet<Address>,
+}
+
+fn has_started(policy: &Policy, job: JobId) -> bool {
+    policy.job(job).is_some_and(|info| info.started.is_some())
 }
 
 /// What a job that has started has, in words; `None`: nothing.

@@ -2,7 +2,7 @@
 
 use pinfold_proto::resource::check_resources;
 use pinfold_proto::wire::ErrorCode;
-use pinfold_proto::{AfterEnd, JobSpec, Terms};
+use pinfold_proto::{AfterEnd, JobSpec, Resource, Terms};
 
 use crate::core::Refusal;
 use crate::jobs::arrays;
@@ -47,7 +47,7 @@ pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
 
 /// Which of several alike a job gets is decided when it starts, whatever a client wrote.
 pub(crate) fn forget_numbers(spec: &mut JobSpec) {
-    spec.terms.resources.iter_mut().for_each(|one| one.numbers.clear());
+    spec.terms.resources.iter_mut().for_each(|one| *one = Resource::asked(&one.name, one.count));
     spec.terms.resources.sort();
 }
 

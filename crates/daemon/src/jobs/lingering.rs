@@ -8,9 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
 use pinfold_policy::JobId;
-
-use crate::core::backoff::Backoff;
 
 /// A job is looked at so soon after its command ended: most of what is left then is on its way out.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

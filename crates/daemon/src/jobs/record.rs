@@ -31,6 +31,8 @@ pub(crate) struct JobRecord {
     pub child: Option<Child>,
     /// The scheduler let it start, and it waits for its child or its keeper.
     pub granted: bool,
+    /// The CPU time that its group used, once it is over.
+    pub group_cpu_us: Option<u64>,
     /// It backfills, and has a primary's share of its core.
     pub equal_share: bool,
     /// Whether the keeper was asked for a child.
@@ -134,6 +136,7 @@ impl JobRecord {
             ticket: None,
             child: None,
             granted: false,
+            group_cpu_us: None,
             equal_share: false,
             asked_child: false,
             answer_until_us: None,

@@ -237,6 +237,10 @@ impl Daemon {
         if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
             return Some((instance == self.ctx.instance, job));
         }
+        // Without groups, what its environment lacks its descent tells.
+        if let Some(job) = self.ctx.process(pid).and_then(|process| self.by_descent(process)) {
+            return Some((true, job.0));
+        }
         let environ = self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default();
         let (instance, job) = adoptee::mark_of_a_job(&environ)?;
         // What a process found in its environment, it may have long after the job.
@@ -245,11 +249,11 @@ impl Daemon {
     }
 
     /// Whether the processes of a job are known one by one.
-    fn knows_each(&self, adopted: &Adopted) -> bool {
+    pub(super) fn knows_each(&self, adopted: &Adopted) -> bool {
         self.is_rootless() || adopted.in_place.is_some()
     }
 
-    fn is_rootless(&self) -> bool {
+    pub(super) fn is_rootless(&self) -> bool {
         self.ctx.containers.plan().mode == Mode::Rootless
     }
 

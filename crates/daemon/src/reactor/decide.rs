@@ -1,15 +1,17 @@
 //! A decision is noted in the job's row and the journal; its effect follows once that is committed.
 
-use pinfold_policy::{Action, Decision, JobId, MemoryReason, Reason, State};
+use pinfold_policy::{Action, Decision, JobId, MemoryReason, QueueReason, Reason, State};
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, JobRow};
 use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_topo::CpuSet;
 
-use crate::core::Effect;
 use crate::core::words::{in_codes, in_words, why_in_words};
-use crate::jobs::endings;
+use crate::core::{Ctx, Effect};
+use crate::host::resources::{Resources, Start};
 use crate::jobs::record::from_policy;
 use crate::jobs::timeouts::Timeouts;
+use crate::jobs::{JobRecord, endings};
 use crate::reactor::Daemon;
 
 impl Daemon {
@@ -38,8 +40,7 @@ impl Daemon {
                 live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string());
                 live.row.priority = *priority;
                 live.granted = true;
-                let (policy, config) = (&self.ctx.policy, &self.ctx.configured.config);
-                self.host.resources.give(policy, config, job, &mut live.row.spec.terms.resources, cpus);
+                give_resources(&self.ctx, &mut self.host.resources, live, cpus);
             }
             Action::Bind { cpus } => live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string()),
             Action::Weigh { class, priority, even } => {
@@ -90,10 +91,10 @@ impl Daemon {
     }
 
     /// A waiting job is struck off.
-    fn dropped(&mut self, job: JobId, refused: bool, words: &str, reason: &pinfold_policy::Reason) {
+    fn dropped(&mut self, job: JobId, refused: bool, words: &str, reason: &Reason) {
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
         let code = match reason {
-            pinfold_policy::Reason::QueueFull { .. } => ErrorCode::QueueFull,
+            Reason::Queue(QueueReason::QueueFull { .. }) => ErrorCode::QueueFull,
             _ if refused => ErrorCode::Refused,
             _ => ErrorCode::Failed,
         };
@@ -138,12 +139,21 @@ fn words_of(
     reason: &Reason,
     row: &JobRow,
 ) -> (String, Option<&'static str>) {
-    if *reason == Reason::Asked
+    if *reason == Reason::ASKED
         && let Some(why) = endings::at_limit(row)
     {
         return (why, Some(endings::limit_code(row)));
     }
-    let is_signal = *reason == Reason::Asked && matches!(action, Action::Signal { .. });
+    let is_signal = *reason == Reason::ASKED && matches!(action, Action::Signal { .. });
     let limit = is_signal.then(|| timeouts.take_why(JobId(row.job))).flatten();
     limit.map_or_else(|| why_in_words(action, reason, row), |why| (why, Some("timeout_near")))
+}
+
+/// Which GPUs a job gets that starts on these PUs. Processes that run already go on with those that they have.
+fn give_resources(ctx: &Ctx, resources: &mut Resources, live: &mut JobRecord, cpus: &CpuSet) {
+    let first = live.row.spec.adopted.as_ref().and_then(|adopted| adopted.processes.first());
+    let environ = first.and_then(|&(pid, _)| ctx.proc.environ(pid).ok().flatten());
+    let uses = resources.seen_by(&environ.unwrap_or_default());
+    let (job, list) = (live.id(), &mut live.row.spec.terms.resources);
+    resources.give(&ctx.policy, &ctx.configured.config, job, Start { list, cpus, uses: &uses });
 }

@@ -1,16 +1,20 @@
 //! How jobs end: their command's status comes from the keeper, the end of their last process from the
 //! container; a job is over when both are known, or when nobody is left who could tell.
 
+use std::collections::BTreeSet;
+
 use pinfold_policy::{Event as SchedulerEvent, JobId};
 use pinfold_profile::meter::{Meter, Reading};
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState, OUT_OF_MEMORY};
-use pinfold_sys::container::{Container, Detail};
+use pinfold_sys::container::{Container, Detail, Measure};
+use pinfold_topo::CpuSet;
 
-use crate::core::Effect;
+use crate::core::{Effect, Next};
 use crate::host::allocation;
 use crate::jobs::{JobRecord, endings};
+use crate::meters::others::Over;
 use crate::meters::sample::{reading, stalls_row};
 use crate::reactor::Daemon;
 
@@ -79,7 +83,11 @@ impl Daemon {
         }
         let populated = live.container.as_deref().map(Container::is_populated);
         match populated {
-            Some(Ok(true)) => self.jobs.lingering.watch(job, self.ctx.clock.now_us()),
+            // What it submitted does not wait for it, nor it for that.
+            Some(Ok(true)) if self.is_requeued(job) || !self.has_keepers_alone(job) => {
+                self.jobs.lingering.watch(job, self.ctx.clock.now_us());
+            }
+            Some(Ok(true)) => self.finish(job),
             Some(Ok(false)) | None if self.is_requeued(job) => self.requeue(job),
             // The kernel is given time to tell how it ended.
             Some(Ok(false)) if self.hears_of_its_end(job) => {
@@ -93,6 +101,15 @@ impl Daemon {
                 self.finish(job);
             }
         }
+    }
+
+    /// Whether all that is left of a job are processes that keep other jobs, which were submitted within it.
+    fn has_keepers_alone(&self, job: JobId) -> bool {
+        let container = self.jobs.table.get(&job).and_then(|live| live.container.as_deref());
+        let Some(Ok(left)) = container.map(Container::pids) else { return false };
+        let others = self.jobs.table.values().filter(|live| live.id() != job);
+        let kept: BTreeSet<u32> = others.filter_map(|live| Some(live.row.keeper?.pid)).collect();
+        !left.is_empty() && left.iter().all(|pid| kept.contains(pid))
     }
 
     /// The job is over: last figures, last row, and the slot to the next.
@@ -112,6 +129,7 @@ impl Daemon {
         let peaceful = live.row.ending.is_some_and(|ending| ending.signal.is_none());
         let detail = if peaceful { Detail::Left } else { Detail::Totals };
         let measured = container.as_ref().and_then(|container| container.measure(detail).ok());
+        live.group_cpu_us = self.group_cpu_us(&live, measured.as_ref());
         // A short job is spared the reading: there is nothing to compare its stalls with.
         let long = live.row.usage.samples > 0;
         let stalls =
@@ -163,11 +181,15 @@ impl Daemon {
     /// A job is over: every room forgets it. The only list of what that is.
     fn job_over(&mut self, live: Box<JobRecord>, container: Option<Box<Container>>, lasting: bool) {
         let job = live.id();
-        self.meters.others.run_over(job, cpu_us(&live.row));
+        let over = self.over(&live);
+        self.meters.others.run_over(over);
         self.run_over(job, container);
         self.meters.job_over(job, &mut self.outbox.journal);
         self.meters.ended.count(&live.row);
         self.host.job_over(job);
+        if self.host.resources.job_over(&self.ctx.configured.config, job) {
+            self.outbox.then(Next::Configure);
+        }
         self.host.sets.job_left(&self.ctx, &live.row);
         self.predecessor_over(&live.row);
         self.outbox.journal.close(live.row, live.stored);
@@ -181,6 +203,26 @@ impl Daemon {
         self.clients.waiters.job_over(job);
         self.answer_waiters(lasting);
         self.answer_starts(job);
+    }
+
+    /// What a run that is over used is not others' load. Where a group has all of its processes, that is what the group
+    /// used, and its keeper's word does not count.
+    pub(super) fn over(&self, live: &JobRecord) -> Over {
+        let row = &live.row;
+        let own =
+            row.cpus.as_deref().and_then(|cpus| cpus.parse::<CpuSet>().ok()).map_or(0, |cpus| cpus.len());
+        let pus = if own > 0 { own } else { self.ctx.topology.usable().len() };
+        let started_us = row.started_us.unwrap_or(row.submitted_us);
+        let cpu_us = live.group_cpu_us.unwrap_or_else(|| cpu_us(row));
+        let ended_us = self.ctx.clock.now_us();
+        Over { job: live.id(), started_us, ended_us, pus: pus as u64, cpu_us }
+    }
+
+    /// The CPU time of a job by its group, where that has all of its processes.
+    fn group_cpu_us(&self, live: &JobRecord, measured: Option<&Measure>) -> Option<u64> {
+        let one_by_one = live.row.spec.adopted.as_ref().is_some_and(|adopted| self.knows_each(adopted));
+        let measured = measured.filter(|_| !one_by_one && !self.is_rootless())?;
+        Some(measured.cpu_user_us.saturating_add(measured.cpu_system_us))
     }
 
     /// A job has no process any more, as it is over or waits again: what belongs to one run of it goes, its container and
@@ -283,7 +325,7 @@ impl Daemon {
 }
 
 /// The CPU time of a run that is over, as far as it is known.
-pub(super) fn cpu_us(row: &JobRow) -> u64 {
+fn cpu_us(row: &JobRow) -> u64 {
     let measured = row.usage.cpu_user_us.saturating_add(row.usage.cpu_system_us);
     row.ending.map_or(measured, |end| measured.max(end.cpu_user_us.saturating_add(end.cpu_system_us)))
 }

@@ -100,6 +100,7 @@ impl Daemon {
                     self.outbox.refuse(id, refusal);
                 }
             }
+            Request::Part => self.outbox.reply(id, self.part_of(id)),
             Request::Wait { jobs } => {
                 if let Err(refusal) = self.wait_for(id, user, jobs) {
                     self.outbox.refuse(id, refusal);

@@ -12,7 +12,6 @@ use pinfold_sys::signals::SIGKILL;
 
 use crate::core::{Effect, Next};
 use crate::reactor::Daemon;
-use crate::reactor::finish::cpu_us;
 
 impl Daemon {
     /// Whether a job that ended was ended to be requeued, and there is a keeper to do so. One that came to an end of
@@ -43,7 +42,10 @@ impl Daemon {
         (live.found_granted, live.emptied_us) = (false, None);
         live.deferred.clear();
         live.waits_anew(now_us);
-        self.meters.others.run_over(job, cpu_us(&live.row));
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        let over = self.over(live);
+        self.meters.others.run_over(over);
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
         let row = &mut live.row;
         (row.requeuing, row.started_us, row.main, row.cpus, row.ending) = (false, None, None, None, None);
         (row.suspended_us, row.usage) = (0, Usage::default());

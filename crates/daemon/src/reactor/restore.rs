@@ -81,6 +81,9 @@ impl Daemon {
         crate::store::state_dir::note_boot(&self.ctx.state);
         // What the daemon before this one wrote last, it may not have brought to disk.
         self.outbox.durable.soon();
+        if self.host.resources.has_odd(&self.ctx.configured.config) {
+            self.outbox.then(Next::Configure);
+        }
         self.turns(vec![crate::core::event::Event::PolicyDue]);
         Ok(())
     }
@@ -273,11 +276,11 @@ impl Daemon {
 
     /// Tells the scheduler of a job of an earlier life.
     pub(super) fn adopt(&mut self, job: JobId, runs: bool) {
+        if runs && let Some(live) = self.jobs.table.get_mut(&job) {
+            self.host.resources.keep(job, &mut live.row.spec.terms.resources);
+        }
         let live = &self.jobs.table[&job];
         let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &live.row);
-        if runs {
-            self.host.resources.keep(job, &live.row.spec.terms.resources);
-        }
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
         request.requeues = live.row.requeues;
         request.gated = !runs && self.jobs.gates.is_closed(job);
@@ -340,7 +343,7 @@ impl Daemon {
             drain: self.ctx.draining,
             tmp_total_bytes: scratch::tmp_total_bytes(&self.ctx),
             tmp_left_bytes: self.surroundings.tmp_left_bytes(),
-            resources: self.host.resources.totals(config),
+            resources: self.host.resources.for_scheduler(&self.ctx.policy, config),
             memory: memory::memory_settings(&self.ctx, settings.memory),
             ..settings
         }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use maud::{Markup, html};
 use pinfold_profile::report::{duration, plain, size};
 use pinfold_proto::JobState;
 use pinfold_proto::view::{JobView, StatusView};
+use serde::Deserialize;
 
 use super::figures::{bar, moment, percent, precise, real};
 use super::{NoView, filter, frame, machine, person};
@@ -17,10 +18,23 @@ use crate::store::{Access, now_us};
 /// Jobs of a host that are listed; the largest by memory.
 const JOBS_SHOWN: usize = 8;
 
-/// How often the view is loaded again, in seconds.
+/// How often the view is loaded again where that is asked for, in seconds. A page that reloads by itself would take the place
+/// in it away from those who have it read to them.
 pub(super) const REFRESH_S: u32 = 5;
 
-pub(super) async fn view(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Markup, NoView> {
+/// How the view is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Look {
+    #[serde(default)]
+    live: bool,
+}
+
+pub(super) async fn view(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(look): Query<Look>,
+) -> Result<Markup, NoView> {
     let session = person(&hub, &headers).await?;
     let hosts = hub.ask(Hub::hosts).await??;
     let here = hosts.iter().filter(|host| host.here).count();
@@ -29,11 +43,13 @@ pub(super) async fn view(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Res
             p { "No host yet. " code { "pinfold-hub token --host NAME" } " makes a token for one, and "
                 code { "pinfold hub join" } " on that host uses it." }
         } @else {
-            p.lead { (here) " of " (hosts.len()) " hosts are heard now." }
+            p.lead { (here) " of " (hosts.len()) " hosts are heard now. "
+                @if look.live { "Loaded again every " (REFRESH_S) " s; " a href="/" { "stop that" } "." }
+                @else { a href="/?live=true" { "Load this again every " (REFRESH_S) " s" } "." } }
             div.cards { @for host in &hosts { (card(host, &session.access)) } }
         }
     };
-    Ok(frame::around(&session, "/", "Hosts", Some(REFRESH_S), view))
+    Ok(frame::around(&session, "/", "Hosts", look.live.then_some(REFRESH_S), view))
 }
 
 /// A host in short.
@@ -101,7 +117,7 @@ fn state(status: &StatusView, seen: &[JobView]) -> Markup {
                 @if memory.swap_held_bytes > 0 { ", " (size(memory.swap_held_bytes)) " in swap" } }
             @if let Some(pressure) = memory.pressure_full_avg10 {
                 dt { "Pressure" }
-                dd { (bar(pressure, "memory pressure")) (percent(pressure)) " stalled for memory" }
+                dd { (bar(pressure, "memory pressure")) (percent(pressure.clamp(0.0, 1.0))) " stalled for memory" }
             }
             dt { "Jobs" }
             dd { (running) " running, " (suspended) " suspended, " (waiting) " waiting"
@@ -116,7 +132,7 @@ fn jobs(jobs: &[JobView]) -> Markup {
     started.sort_by_key(|job| (std::cmp::Reverse(job.memory_bytes), job.job));
     html! {
         @if !started.is_empty() {
-            div.scroll {
+            div.scroll tabindex="0" role="region" aria-label="Jobs that have started" {
                 table {
                     thead { tr { th scope="col" { "Job" } th scope="col" { "Name" } th scope="col" { "User" } th scope="col" { "State" } th.right scope="col" { "Memory" } } }
                     tbody {
@@ -125,7 +141,7 @@ fn jobs(jobs: &[JobView]) -> Markup {
                                 td { (job.job) }
                                 td.name { (plain(&job.name)) }
                                 td { (plain(&job.user)) }
-                                td title=(job.reason.as_deref().map(plain).unwrap_or_default()) { (pinfold_profile::report::state_word(job.state)) }
+                                td title=(job.reason.as_deref().map(plain).unwrap_or_default()) { (job.state.word()) }
                                 td.right { (job.memory_bytes.map(size).unwrap_or_default()) }
                             }
                         }

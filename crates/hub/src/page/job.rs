@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use pinfold_profile::plot;
-use pinfold_profile::report::{duration, notes, plain, size, state_word};
+use pinfold_profile::report::{duration, notes, plain, size};
 use pinfold_proto::view::{PointView, ReportView};
 use serde::Deserialize;
 
@@ -103,7 +103,7 @@ fn figures(report: &ReportView) -> Markup {
                     (Some(0), _) => { "exit code 0" },
                     (Some(code), _) => span.bad { "exit code " (code) },
                     (None, Some(signal)) => span.bad { "signal " (signal) },
-                    (None, None) => span.bad { (report.reason.as_deref().map_or_else(|| state_word(report.state).to_owned(), plain)) },
+                    (None, None) => span.bad { (report.reason.as_deref().map_or_else(|| report.state.word().to_owned(), plain)) },
                 }
             }
             dt { "Waited" } dd { (duration(report.queued_s)) }
@@ -217,6 +217,6 @@ pub(super) async fn table(
     table.count("io_write_bytes", points.iter().map(|point| Some(point.io_write_bytes)));
     table.count("processes", points.iter().map(|point| Some(point.processes.into())));
     table.count("threads", points.iter().map(|point| Some(point.threads.into())));
-    table.text("state", points.iter().map(|point| Some(state_word(point.state).to_owned())));
+    table.text("state", points.iter().map(|point| Some(point.state.word().to_owned())));
     table.answer(&format!("job-{id}-series"), form)
 }

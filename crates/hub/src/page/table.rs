@@ -5,6 +5,7 @@ use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use pinfold_profile::csv;
 use pinfold_profile::export::{self, Cells, Sheet};
 
 use super::NoView;
@@ -126,17 +127,10 @@ impl Column {
             Self::Whole(cells) => cells[row].map(|number| number.to_string()),
             Self::Real(cells) => cells[row].map(|number| number.to_string()),
             Self::Moment(cells) => cells[row].map(moment),
-            Self::Text(cells) => cells[row].as_deref().map(word),
+            Self::Text(cells) => cells[row].as_deref().map(|word| csv::cell(word).into_owned()),
         };
         text.push_str(told.as_deref().unwrap_or_default());
     }
-}
-
-/// A word in quotes where it needs them, with an apostrophe where it would be a formula.
-fn word(word: &str) -> String {
-    let formula = word.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let safe = if formula { format!("'{word}") } else { word.to_owned() };
-    if safe.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", safe.replace('"', "\"\"")) } else { safe }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of 285 years are exact")]

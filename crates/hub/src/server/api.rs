@@ -10,6 +10,7 @@ use axum::extract::{FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use pinfold_hubwire::bundle::{self, HostReport, PACKED_MAX_BYTES, Receipt, SpoolFigures};
 use pinfold_proto::voucher::{self, Voucher};
+use pinfold_topo::Topology;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use crate::hub::{Counters, HostNow, Hub};
 use crate::learning::{self, LearningError};
 use crate::map;
 use crate::secret;
-use crate::store::{Kind, LinkFor, ReportQuery, Store, now_us};
+use crate::store::{Holder, Kind, LinkFor, Prepared, ReportQuery, Store, now_us};
 
 /// How long a body may take.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -59,10 +60,11 @@ pub async fn bundles(
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
     let packed = body(&headers, sent).await?;
     let bytes = packed.len() as u64;
-    let taken = hub.take(move |hub| {
+    let read = move |_: &Hub| {
         let bundle = bundle::read_bundle(&packed)?;
-        Ok::<_, Problem>(hub.store.ingest(host.host, &bundle, now_us())?)
-    });
+        Ok::<_, Problem>(Prepared::of(host.host, &bundle, now_us())?)
+    };
+    let taken = hub.take(read, |hub, prepared| Ok(hub.store.take(prepared)?));
     let counters = &hub.counters;
     match taken.await? {
         Ok(receipt) => {
@@ -80,6 +82,14 @@ pub async fn bundles(
     }
 }
 
+/// What is to be kept of what a host says of itself.
+struct Heard {
+    /// How its cores lie, if it told that.
+    topology: Option<Box<Topology>>,
+    /// Its state, and that as it was packed, if it is time to keep it.
+    state: Option<(Arc<bundle::Live>, Vec<u8>)>,
+}
+
 /// A host says how it is.
 pub async fn live(
     State(hub): State<Arc<Hub>>,
@@ -89,13 +99,27 @@ pub async fn live(
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
     let packed = body(&headers, sent).await?;
     let heard_us = now_us();
-    hub.take(move |hub| {
+    let Holder { host, name, .. } = host;
+    let read = move |hub: &Hub| {
         let mut live = bundle::read_live(&packed)?;
         // Whatever it calls itself: its name is that of its token.
-        live.status.host.clone_from(&host.name);
-        Ok::<_, Problem>(hub.hear(host.host, live, heard_us)?)
-    })
-    .await??;
+        live.status.host = name;
+        // A host tells it once: it is kept where other hubs find it, and after a restart.
+        let topology = live.topology.take();
+        let live = Arc::new(live);
+        let due = hub.hear(host, Arc::clone(&live), heard_us);
+        Ok::<_, Problem>(Heard { topology, state: due.then_some((live, packed)) })
+    };
+    let write = move |hub: &Hub, heard: Heard| {
+        if let Some(topology) = heard.topology {
+            hub.store.set_topology(host, &topology)?;
+        }
+        if let Some((live, packed)) = heard.state {
+            hub.store.keep_live(host, &live, packed, heard_us)?;
+        }
+        Ok(())
+    };
+    hub.take(read, write).await??;
     Counters::count(&hub.counters.lives);
     Ok(Json(json!({ "version": 1 })))
 }

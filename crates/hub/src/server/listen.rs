@@ -1,35 +1,31 @@
-//! Connections: so many, for so long, with or without TLS.
+//! Connections: for so long, with or without TLS. Absent here: how many (`places`).
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::places::{Doing, Places};
 use super::problem::chain;
 use crate::hub::{Counters, Hub};
-
-/// Connections at a time.
-const CONNECTIONS_MAX: usize = 1_024;
-
-/// Connections of one address at a time. Many hosts may share one.
-const OF_AN_ADDRESS_MAX: usize = 256;
 
 /// How long the head of a request may take, and a connection be idle.
 const HEAD_MAX: Duration = Duration::from_secs(10);
@@ -61,37 +57,6 @@ pub fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// How many connections each address has.
-#[derive(Debug, Default)]
-struct Addresses(Mutex<BTreeMap<IpAddr, usize>>);
-
-impl Addresses {
-    fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Entered> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(address).or_insert(0);
-        if *count >= OF_AN_ADDRESS_MAX {
-            return None;
-        }
-        *count += 1;
-        Some(Entered(Arc::clone(self), address))
-    }
-}
-
-/// A connection of an address, until it is dropped.
-struct Entered(Arc<Addresses>, IpAddr);
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let mut all = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = all.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                all.remove(&self.1);
-            }
-        }
-    }
-}
-
 /// Serves until `stop` ends.
 pub async fn serve(
     listener: TcpListener,
@@ -100,7 +65,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let routes = super::routes(&hub);
-    let (places, addresses) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Arc::new(Addresses::default()));
+    let places = Arc::new(Places::default());
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -116,40 +81,60 @@ pub async fn serve(
                 continue;
             }
         };
-        let place = Arc::clone(&places).try_acquire_owned().ok();
-        let (Some(place), Some(entered)) = (place, addresses.enter(from.ip())) else {
+        let Some(place) = places.enter(from.ip()) else {
             Counters::count(&hub.counters.turned_away);
             continue;
         };
         let (tls, routes) = (tls.clone(), routes.clone());
         tokio::spawn(async move {
-            let _held = (place, entered);
-            if tokio::time::timeout(CONNECTION_MAX, connection(stream, from, tls, routes)).await.is_err() {
-                tracing::debug!(%from, "a connection lasted too long");
+            let served = connection(stream, from, tls, (routes, Arc::clone(&place.doing)));
+            tokio::select! {
+                served = tokio::time::timeout(CONNECTION_MAX, served) => {
+                    if served.is_err() {
+                        tracing::debug!(%from, "a connection lasted too long");
+                    }
+                }
+                () = place.doing.has_to_leave() => tracing::debug!(%from, "a silent connection made room"),
             }
         });
     }
 }
 
-async fn connection(stream: TcpStream, from: SocketAddr, tls: Option<TlsAcceptor>, routes: Router) {
+/// What answers requests, and what is noted of them.
+type Answers = (Router, Arc<Doing>);
+
+async fn connection(stream: TcpStream, from: SocketAddr, tls: Option<TlsAcceptor>, answers: Answers) {
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream);
+    let stream = Patient::new(stream, Arc::clone(&answers.1));
     match tls {
-        None => exchange(stream, from, routes).await,
+        None => exchange(stream, from, answers).await,
         Some(tls) => match tokio::time::timeout(HEAD_MAX, tls.accept(stream)).await {
-            Ok(Ok(stream)) => exchange(stream, from, routes).await,
+            Ok(Ok(stream)) => exchange(stream, from, answers).await,
             Ok(Err(error)) => tracing::debug!(%from, %error, "TLS"),
             Err(_) => tracing::debug!(%from, "TLS took too long"),
         },
     }
 }
 
-async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, from: SocketAddr, routes: Router) {
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    from: SocketAddr,
+    (routes, doing): Answers,
+) {
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (answering, answer) = (doing.request(), routes.call(request));
+        async move {
+            let answer = answer.await;
+            drop(answering);
+            answer
+        }
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes))
+        .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
         tracing::debug!(%from, %error, "a connection");
@@ -160,14 +145,16 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, from: S
 struct Patient {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,
+    doing: Arc<Doing>,
 }
 
 impl Patient {
-    fn new(stream: TcpStream) -> Self {
-        Self { stream, stalled: None }
+    fn new(stream: TcpStream, doing: Arc<Doing>) -> Self {
+        Self { stream, stalled: None, doing }
     }
 
     fn waited<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.doing.writes(written.is_pending());
         if written.is_ready() {
             self.stalled = None;
             return written;

@@ -1,13 +1,22 @@
 //! Vouchers that were used: each is good once. They are kept in memory until they would be too old anyway, as hashes; those
 //! that were signed before this process began are refused, for it cannot know which of them were used.
+//!
+//! How many are kept has a bound for each user of a host, for each host, and for all, so that nobody who asks without end
+//! keeps others from asking.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-/// The most that are kept, some 10 MB. More in ten minutes than people and their scripts ask for.
-const SEEN_MAX: usize = 100_000;
+/// The most that are kept of one user of a host: eight in a second, in the ten minutes for which each is kept.
+const OF_USER_MAX: usize = 5_000;
+
+/// The most that are kept of one host.
+const OF_HOST_MAX: usize = 25_000;
+
+/// The most that are kept of all hosts, some 20 MB.
+const SEEN_MAX: usize = 200_000;
 
 /// Why a voucher is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,38 +24,115 @@ pub(super) enum Unseen {
     /// It was used.
     Used,
     /// There are too many to be told apart.
-    Many,
+    Many {
+        /// Whose.
+        of: Whose,
+        /// How many are the most.
+        most: usize,
+        /// After how long one more will be taken, in microseconds.
+        after_us: u64,
+    },
+}
+
+/// Whose vouchers there are too many of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// This user's, on this host.
+    User,
+    /// Those of users of this host.
+    Host,
+    /// All.
+    All,
 }
 
 /// Those that were used.
 #[derive(Debug, Default)]
-pub struct Seen {
-    /// By hash, until when each is kept, in microseconds since the Unix epoch.
-    used: Mutex<BTreeMap<[u8; 32], u64>>,
+pub struct Seen(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    /// By the host's key.
+    hosts: BTreeMap<Vec<u8>, OfHost>,
+    count: usize,
+}
+
+#[derive(Debug, Default)]
+struct OfHost {
+    /// By the statement's hash, until when each is kept, in microseconds since the Unix epoch, and whose it is.
+    used: BTreeMap<[u8; 32], (u64, u32)>,
+    by_user: BTreeMap<u32, usize>,
+}
+
+impl OfHost {
+    fn forget_old(&mut self, now_us: u64) {
+        self.used.retain(|_, (until, _)| *until > now_us);
+        self.by_user.clear();
+        self.used.values().for_each(|(_, user)| *self.by_user.entry(*user).or_default() += 1);
+    }
+
+    /// When the first of these is forgotten.
+    fn first_us(&self, counts: impl Fn(u32) -> bool) -> Option<u64> {
+        self.used.values().filter(|(_, user)| counts(*user)).map(|(until, _)| *until).min()
+    }
 }
 
 impl Seen {
-    /// Uses a voucher up, by its key and its statement; another signature of the same makes it no other.
+    /// Uses up a voucher of a user, by the host's key and the statement; another signature of the same makes it no other.
     pub(super) fn use_up(
         &self,
-        key: &[u8],
+        (key, user): (&[u8], u32),
         statement: &str,
         now_us: u64,
         until_us: u64,
     ) -> Result<(), Unseen> {
-        let hash: [u8; 32] = Sha256::new().chain_update(key).chain_update(statement).finalize().into();
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.contains_key(&hash) {
+        let hash: [u8; 32] = Sha256::new().chain_update(statement).finalize().into();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.hosts.get(key).is_some_and(|host| host.used.contains_key(&hash)) {
             return Err(Unseen::Used);
         }
-        if used.len() >= SEEN_MAX {
-            used.retain(|_, until| *until > now_us);
+        if all.full(key, user).is_some() {
+            all.forget_old(now_us);
         }
-        if used.len() >= SEEN_MAX {
-            return Err(Unseen::Many);
+        if let Some((of, most)) = all.full(key, user) {
+            let after_us = all.first_us(of, key, user).saturating_sub(now_us);
+            return Err(Unseen::Many { of, most, after_us });
         }
-        used.insert(hash, until_us);
+        let host = all.hosts.entry(key.to_vec()).or_default();
+        host.used.insert(hash, (until_us, user));
+        *host.by_user.entry(user).or_default() += 1;
+        all.count += 1;
         Ok(())
+    }
+}
+
+impl All {
+    /// Whose are too many for one more, and how many are the most.
+    fn full(&self, key: &[u8], user: u32) -> Option<(Whose, usize)> {
+        let host = self.hosts.get(key);
+        let of_host = host.map_or(0, |host| host.used.len());
+        let of_user = host.and_then(|host| host.by_user.get(&user)).copied().unwrap_or(0);
+        let bounds = [
+            (Whose::User, of_user, OF_USER_MAX),
+            (Whose::Host, of_host, OF_HOST_MAX),
+            (Whose::All, self.count, SEEN_MAX),
+        ];
+        bounds.into_iter().find(|(_, count, most)| count >= most).map(|(of, _, most)| (of, most))
+    }
+
+    fn forget_old(&mut self, now_us: u64) {
+        self.hosts.values_mut().for_each(|host| host.forget_old(now_us));
+        self.hosts.retain(|_, host| !host.used.is_empty());
+        self.count = self.hosts.values().map(|host| host.used.len()).sum();
+    }
+
+    fn first_us(&self, of: Whose, key: &[u8], user: u32) -> u64 {
+        let host = self.hosts.get(key);
+        let first = match of {
+            Whose::User => host.and_then(|host| host.first_us(|other| other == user)),
+            Whose::Host => host.and_then(|host| host.first_us(|_| true)),
+            Whose::All => self.hosts.values().filter_map(|host| host.first_us(|_| true)).min(),
+        };
+        first.unwrap_or(0)
     }
 }
 
@@ -54,19 +140,54 @@ impl Seen {
 mod tests {
     use super::*;
 
+    fn many(of: Whose, most: usize, after_us: u64) -> Result<(), Unseen> {
+        Err(Unseen::Many { of, most, after_us })
+    }
+
     #[test]
-    fn each_is_good_once_and_their_number_is_bounded() {
+    fn each_is_good_once() {
         let seen = Seen::default();
-        let use_up = |key: u8, statement: &str, now_us| seen.use_up(&[key], statement, now_us, 100);
+        let use_up = |key: u8, statement: &str, now_us| seen.use_up((&[key], 7), statement, now_us, 100);
         assert_eq!(use_up(1, "a", 1), Ok(()));
         assert_eq!(use_up(1, "a", 2), Err(Unseen::Used));
         assert_eq!(use_up(2, "a", 2), Ok(()));
         assert_eq!(use_up(1, "b", 2), Ok(()));
-        for number in 3..SEEN_MAX {
-            assert_eq!(use_up(0, &number.to_string(), 3), Ok(()));
-        }
-        assert_eq!(use_up(0, "more", 100 - 1), Err(Unseen::Many));
         assert_eq!(use_up(1, "a", 99), Err(Unseen::Used));
-        assert_eq!(use_up(0, "more", 100), Ok(()), "the old ones are forgotten");
+    }
+
+    #[test]
+    fn who_asks_without_end_keeps_no_other_user_and_no_other_host_from_asking() {
+        let seen = Seen::default();
+        let use_up = |key: u8, user: u32, statement: usize, now_us: u64| {
+            seen.use_up((&[key], user), &format!("{user} {statement}"), now_us, now_us + 100)
+        };
+        for statement in 0..OF_USER_MAX {
+            assert_eq!(use_up(1, 7, statement, 10), Ok(()));
+        }
+        assert_eq!(use_up(1, 7, OF_USER_MAX, 30), many(Whose::User, OF_USER_MAX, 80));
+        assert_eq!(use_up(1, 7, 0, 30), Err(Unseen::Used), "those that were used stay used");
+        assert_eq!(use_up(1, 8, 0, 30), Ok(()), "another user of the host");
+        // A host that vouches for users that it does not have.
+        let last =
+            (9..).take_while(|&user| (0..OF_USER_MAX).all(|one| use_up(1, user, one, 30).is_ok())).last();
+        assert_eq!(last, Some(11));
+        assert_eq!(use_up(1, 1_000, 0, 40), many(Whose::Host, OF_HOST_MAX, 70));
+        assert_eq!(use_up(2, 7, 0, 40), Ok(()), "another host");
+        // The old ones are forgotten.
+        assert_eq!(use_up(1, 7, OF_USER_MAX, 110), Ok(()));
+        assert_eq!(use_up(1, 1_000, 0, 111), Ok(()));
+    }
+
+    #[test]
+    fn all_together_are_bounded() {
+        let seen = Seen::default();
+        let use_up = |statement: usize, now_us| {
+            let (key, user) =
+                (u8::try_from(statement % 10).unwrap(), u32::try_from(statement % 100).unwrap());
+            seen.use_up((&[key], user), &statement.to_string(), now_us, 100)
+        };
+        assert!((0..SEEN_MAX).all(|statement| use_up(statement, 1).is_ok()));
+        assert_eq!(use_up(SEEN_MAX, 60), many(Whose::All, SEEN_MAX, 40));
+        assert_eq!(use_up(SEEN_MAX, 100), Ok(()));
     }
 }

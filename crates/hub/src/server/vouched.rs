@@ -11,7 +11,7 @@ use ring::signature::{ED25519, UnparsedPublicKey};
 
 use super::auth::Viewer;
 use super::problem::Problem;
-use super::seen::Unseen;
+use super::seen::{Unseen, Whose};
 use crate::hub::{Counters, Hub};
 use crate::store::{Access, Grant, now_us};
 
@@ -118,13 +118,14 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     }
     // One from ahead of now is good for longer.
     let now_us = now_us();
-    match hub.seen.use_up(&key, &voucher.statement, now_us, now_us.saturating_add(2 * GOOD_US)) {
+    let whose = (key.as_slice(), statement.uid);
+    match hub.seen.use_up(whose, &voucher.statement, now_us, now_us.saturating_add(2 * GOOD_US)) {
         Ok(()) => {}
         Err(Unseen::Used) => {
             return Err(denied(hub, "the voucher was used before: each is good for one request"));
         }
-        Err(Unseen::Many) => {
-            let words = "too many users ask: ask again in some minutes, or with a reader's token";
+        Err(Unseen::Many { of, most, after_us }) => {
+            let words = too_many((of, most), after_us, &statement.user, &host);
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, words));
         }
     }
@@ -136,9 +137,35 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     })
 }
 
+/// Whose requests are too many, and when one more is answered.
+fn too_many((of, most): (Whose, usize), after_us: u64, user: &str, host: &str) -> String {
+    let whose = match of {
+        Whose::User => format!("{user}@{host}"),
+        Whose::Host => format!("users of host {host}"),
+        Whose::All => "users of all hosts together".to_owned(),
+    };
+    let minutes = 2 * GOOD_US / 60_000_000;
+    let after_s = after_us.div_ceil(1_000_000).max(1);
+    format!(
+        "{whose} asked {most} times within {minutes} minutes, and that is the most: ask again in {after_s} s, or with a \
+         reader's token"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_asked_too_often_is_told_so_and_until_when() {
+        let said = |of| too_many((of, 5_000), 1_500_000, "ann", "n1");
+        assert_eq!(
+            said(Whose::User),
+            "ann@n1 asked 5000 times within 10 minutes, and that is the most: ask again in 2 s, or with a reader's token"
+        );
+        assert!(said(Whose::Host).starts_with("users of host n1 asked 5000 times"));
+        assert!(said(Whose::All).starts_with("users of all hosts together asked"));
+    }
 
     fn statement(operator: bool, projects: &[&str]) -> Statement {
         Statement {

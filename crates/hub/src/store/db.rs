@@ -7,7 +7,7 @@ mod value;
 
 use std::ops::ControlFlow;
 
-pub(super) use self::postgres::{Postgres, config, name_of};
+pub(super) use self::postgres::{Postgres, address, name_of};
 pub(super) use self::sqlite::{Sqlite, open_read_only, private};
 pub(super) use self::value::{Row, Value, values};
 

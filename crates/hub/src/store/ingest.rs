@@ -1,5 +1,5 @@
-//! Bundles become rows. Each part is taken once: what is there already is counted as known. All of a bundle is on disk, or
-//! none of it. Whose rows these are the token says, never the bundle.
+//! Bundles become rows, before the database is asked: what is packed is packed here, on as many threads as there are
+//! bundles being read. Whose rows these are the token says, never the bundle. Absent here: the database ([`super::take`]).
 
 use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
 use pinfold_proto::view::ReportView;
@@ -7,9 +7,10 @@ use pinfold_proto::{JobState, learned};
 use pinfold_topo::Topology;
 use sha2::{Digest as _, Sha256};
 
-use super::db::{Connection, DbError, values};
-use super::keep::{month_of, series_table};
-use super::{Stopped, Store, StoreError, whole};
+use super::db::{Value, values};
+use super::keep::month_of;
+use super::take::Sent;
+use super::{Store, StoreError, whole};
 
 /// The longest word of a job that becomes a column, in characters; the figures keep the whole.
 const WORD_MAX: usize = 200;
@@ -32,42 +33,91 @@ pub enum IngestError {
     },
 }
 
+/// A bundle that is ready to be written.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) host: i64,
+    pub(super) boot: String,
+    pub(super) origin: String,
+    pub(super) now_us: u64,
+    pub(super) month: u32,
+    pub(super) parts: Vec<Ready>,
+}
+
+/// A part that is ready to be written.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) job: u64,
+    pub(super) submitted_us: u64,
+    pub(super) part: u32,
+    pub(super) parts: u32,
+    /// The job's row and its packed figures; of the first part.
+    pub(super) first: Option<(Vec<Value>, Vec<u8>)>,
+    /// Packed.
+    pub(super) points: Option<Vec<u8>>,
+}
+
+impl Ready {
+    /// Why it is not taken.
+    pub(super) fn wrong(&self, what: &'static str) -> IngestError {
+        IngestError::Part { job: self.job, part: self.part, what }
+    }
+}
+
+/// How a host is, packed.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) host: i64,
+    pub(super) boot: String,
+    pub(super) now_us: u64,
+    /// How far the host's clock is ahead, in microseconds.
+    pub(super) ahead_us: i64,
+    pub(super) packed: Vec<u8>,
+}
+
+impl Prepared {
+    /// The rows of this host's bundle, received at this moment.
+    ///
+    /// # Errors
+    /// When a part cannot be: then nothing of the bundle is taken.
+    pub fn of(host: i64, bundle: &Bundle, now_us: u64) -> Result<Self, IngestError> {
+        // As a database gives it back: PostgreSQL keeps no such sign.
+        let (origin, month) = (cut(&bundle.origin).replace('\0', "\u{fffd}"), month_of(now_us));
+        let ready = |part: &Part| ready(part, (host, &origin), (now_us, month));
+        let parts = bundle.parts.iter().map(ready).collect::<Result<_, _>>()?;
+        Ok(Self { host, boot: cut(&bundle.boot).to_owned(), origin, now_us, month, parts })
+    }
+}
+
 impl Store {
     /// Takes a bundle of this host. When this returns it is on disk.
     ///
     /// # Errors
     /// When the database refuses, or a part cannot be: then nothing of the bundle is taken.
     pub fn ingest(&self, host: i64, bundle: &Bundle, now_us: u64) -> Result<Receipt, IngestError> {
-        self.write_or("take a bundle", true, |connection| {
-            // First, so that two hubs that have bundles of one host take them one after the other.
-            seen(connection, host, now_us, &bundle.boot)?;
-            let month = month_of(now_us);
-            let table = series_table(month);
-            make_table(connection, &table)?;
-            let mut receipt = Receipt { new: 0, known: 0 };
-            for part in &bundle.parts {
-                let new = take(connection, host, bundle, part, (now_us, month, &table))?;
-                if new { receipt.new += 1 } else { receipt.known += 1 }
-            }
-            Ok(receipt)
-        })
+        self.take(Prepared::of(host, bundle, now_us)?)
     }
 
-    /// Keeps how a host was, for when the hub is restarted or the host is gone.
+    /// The same for one that is ready. Bundles that come while another one is written are written together.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`].
+    pub fn take(&self, prepared: Prepared) -> Result<Receipt, IngestError> {
+        self.together(Sent::Bundle(prepared))
+    }
+
+    /// Keeps how a host was, for when the hub is restarted or the host is gone: as it was sent, packed.
     ///
     /// # Errors
     /// When the database refuses.
-    pub fn keep_live(&self, host: i64, live: &Live, now_us: u64) -> Result<(), StoreError> {
-        let packed = bundle::pack(live).map_err(|error| StoreError::Refused(error.to_string()))?;
-        self.write("keep how a host is", |connection| {
-            seen(connection, host, now_us, &live.boot)?;
-            let ahead = whole(live.sent_us).saturating_sub(whole(now_us));
-            connection.execute(
-                "UPDATE hosts SET live = ?2, clock_ahead_us = ?3 WHERE id = ?1",
-                &values![host, packed, ahead],
-            )
-        })
-        .map(drop)
+    pub fn keep_live(&self, host: i64, live: &Live, packed: Vec<u8>, now_us: u64) -> Result<(), StoreError> {
+        let ahead_us = whole(live.sent_us).saturating_sub(whole(now_us));
+        let told = Told { host, boot: cut(&live.boot).to_owned(), now_us, ahead_us, packed };
+        match self.together(Sent::Live(told)) {
+            Ok(_) => Ok(()),
+            Err(IngestError::Store(error)) => Err(error),
+            Err(error @ IngestError::Part { .. }) => Err(StoreError::Refused(error.to_string())),
+        }
     }
 }
 
@@ -99,92 +149,49 @@ impl Store {
     }
 }
 
-fn seen(connection: &mut dyn Connection, host: i64, now_us: u64, boot: &str) -> Result<u64, DbError> {
-    let set = "UPDATE hosts SET seen_us = ?2, boot = ?3 WHERE id = ?1";
-    connection.execute(set, &values![host, now_us, cut(boot)])
-}
-
-/// The table of a month, which may be there already.
-fn make_table(connection: &mut dyn Connection, table: &str) -> Result<(), DbError> {
-    let find = connection.dialect().series_tables();
-    if connection.all(find, &[], |row| Ok(row.get::<&str>(0)? == table))?.contains(&true) {
-        return Ok(());
-    }
-    connection.dialect().making(connection)?;
-    let make = format!(
-        "CREATE TABLE IF NOT EXISTS {table} (job INTEGER NOT NULL, part INTEGER NOT NULL, points BLOB NOT NULL, \
-         PRIMARY KEY (job, part)) WITHOUT ROWID"
-    );
-    connection.batch(&connection.dialect().definitions(&make))
-}
-
-/// Says whether the part was new.
-fn take(
-    connection: &mut dyn Connection,
-    host: i64,
-    bundle: &Bundle,
-    part: &Part,
-    (now_us, month, table): (u64, u32, &str),
-) -> Result<bool, Stopped<IngestError>> {
-    let wrong = |what| Stopped::Own(IngestError::Part { job: part.job, part: part.part, what });
-    let row = if let Some(head) = &part.head {
-        match insert(connection, host, bundle, (part, head), (now_us, month)) {
-            Ok(Some(row)) => row,
-            Ok(None) => return Ok(false),
-            Err(Stopped::Own(what)) => return Err(wrong(what)),
-            Err(Stopped::Database(error)) => return Err(error.into()),
-        }
-    } else {
-        let key = values![host, cut(&bundle.origin), part.job, part.submitted_us];
-        let find =
-            "SELECT id, parts FROM jobs WHERE host = ?1 AND origin = ?2 AND job = ?3 AND submitted_us = ?4";
-        let found = connection.first(find, &key, |row| Ok((row.get::<i64>(0)?, row.get::<u32>(1)?)))?;
-        let Some((row, parts)) = found else { return Err(wrong("its first part is not here")) };
-        if parts != part.parts {
-            return Err(wrong("its first part says that there are other parts"));
-        }
-        let put = "INSERT INTO later_parts (job, part) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-        if connection.execute(put, &values![row, part.part])? == 0 {
-            return Ok(false);
-        }
-        row
+fn ready(part: &Part, whose: (i64, &str), when: (u64, u32)) -> Result<Ready, IngestError> {
+    let mut ready = Ready {
+        job: part.job,
+        submitted_us: part.submitted_us,
+        part: part.part,
+        parts: part.parts,
+        first: None,
+        points: None,
     };
-    if let Some(series) = part.series.as_ref().filter(|series| !series.is_empty()) {
-        let points = bundle::pack(series).map_err(|_| wrong("its series cannot be packed"))?;
-        let put = format!(
-            "INSERT INTO {table} (job, part, points) VALUES (?1, ?2, ?3) \
-             ON CONFLICT (job, part) DO UPDATE SET points = excluded.points"
-        );
-        connection.execute(&put, &values![row, part.part, points])?;
+    if let Some(head) = &part.head {
+        ready.first = Some(row(part, head, whose, when).map_err(|what| ready.wrong(what))?);
     }
-    Ok(true)
+    if let Some(series) = part.series.as_ref().filter(|series| !series.is_empty()) {
+        let points = bundle::pack(series).map_err(|_| ready.wrong("its series cannot be packed"))?;
+        ready.points = Some(points);
+    }
+    Ok(ready)
 }
 
-const INSERT: &str = "INSERT INTO jobs (host, origin, job, submitted_us, started_us, ended_us, received_us, month, parts, \
-    name, \"user\", project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
+/// The columns of a job's row.
+pub(super) const COLUMNS: &str = "host, origin, job, submitted_us, started_us, ended_us, received_us, month, parts, name, \
+    \"user\", project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
     memory_peak_bytes, memory_mean_bytes, swap_peak_bytes, claim_bytes, limit_bytes, io_read_bytes, io_write_bytes, \
-    samples, unused_gibh, idle_core_h, likeness, measured_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-    ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34) ON CONFLICT DO NOTHING RETURNING id";
+    samples, unused_gibh, idle_core_h, likeness, measured_bytes";
 
-/// The row of a job that is new; `None`: it is there already.
-fn insert(
-    connection: &mut dyn Connection,
-    host: i64,
-    bundle: &Bundle,
-    (part, head): (&Part, &Head),
+/// The row of a job, and its packed figures.
+fn row(
+    part: &Part,
+    head: &Head,
+    (host, origin): (i64, &str),
     (now_us, month): (u64, u32),
-) -> Result<Option<i64>, Stopped<&'static str>> {
+) -> Result<(Vec<Value>, Vec<u8>), &'static str> {
     let view = &head.report;
     if view.state != JobState::Exited {
-        return Err(Stopped::Own("it is not over"));
+        return Err("it is not over");
     }
-    let Some(ended_s) = view.ended_s else { return Err(Stopped::Own("it has no end")) };
-    let packed = bundle::pack(head).map_err(|_| Stopped::Own("its figures cannot be packed"))?;
+    let Some(ended_s) = view.ended_s else { return Err("it has no end") };
+    let packed = bundle::pack(head).map_err(|_| "its figures cannot be packed")?;
     let derived = Derived::of(view);
     let class = serde_json::to_value(view.class).ok().and_then(|word| word.as_str().map(str::to_owned));
     let figures = values![
         host,
-        cut(&bundle.origin),
+        origin,
         part.job,
         part.submitted_us,
         view.started_s.map(bundle::microseconds),
@@ -218,9 +225,7 @@ fn insert(
         likeness(view),
         measured_bytes(view),
     ];
-    let Some(row) = connection.first(INSERT, &figures, |row| row.get::<i64>(0))? else { return Ok(None) };
-    connection.execute("INSERT INTO heads (job, head) VALUES (?1, ?2)", &values![row, packed])?;
-    Ok(Some(row))
+    Ok((figures.into(), packed))
 }
 
 /// What a job has in common with those like it, as a digest: no command is kept for that.

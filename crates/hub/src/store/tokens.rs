@@ -182,14 +182,12 @@ impl Store {
     /// # Errors
     /// When the database refuses.
     pub fn holder(&self, hash: &[u8]) -> Result<Option<Holder>, StoreError> {
-        self.read("look for a token", |connection| {
-            let find = "SELECT kind, tokens.name, coalesce(hosts.id, 0) FROM tokens \
-                        LEFT JOIN hosts ON kind = 'host' AND hosts.name = tokens.name \
-                        WHERE hash = ?1 AND revoked_us IS NULL";
-            connection.first(find, &values![hash], |row| {
-                let kind = if row.get::<&str>(0)? == "host" { Kind::Host } else { Kind::Reader };
-                Ok(Holder { kind, name: row.get(1)?, host: row.get(2)? })
-            })
+        let find = "SELECT kind, tokens.name, coalesce(hosts.id, 0) FROM tokens \
+                    LEFT JOIN hosts ON kind = 'host' AND hosts.name = tokens.name \
+                    WHERE hash = ?1 AND revoked_us IS NULL";
+        self.first("look for a token", find, &values![hash], |row| {
+            let kind = if row.get::<&str>(0)? == "host" { Kind::Host } else { Kind::Reader };
+            Ok(Holder { kind, name: row.get(1)?, host: row.get(2)? })
         })
     }
 
@@ -251,13 +249,11 @@ impl Store {
     /// # Errors
     /// When the database refuses.
     pub fn session(&self, hash: &[u8], now_us: u64) -> Result<Option<Session>, StoreError> {
-        self.read("look for a session", |connection| {
-            let find = "SELECT name, csrf, access FROM sessions WHERE hash = ?1 AND expires_us > ?2";
-            connection.first(find, &values![hash, now_us], |row| {
-                // What cannot be read grants nothing.
-                let access = serde_json::from_str(row.get(2)?).unwrap_or_default();
-                Ok(Session { name: row.get(0)?, csrf: row.get(1)?, access })
-            })
+        let find = "SELECT name, csrf, access FROM sessions WHERE hash = ?1 AND expires_us > ?2";
+        self.first("look for a session", find, &values![hash, now_us], |row| {
+            // What cannot be read grants nothing.
+            let access = serde_json::from_str(row.get(2)?).unwrap_or_default();
+            Ok(Session { name: row.get(0)?, csrf: row.get(1)?, access })
         })
     }
 

@@ -67,12 +67,13 @@ fn figures_out_of_all_ranges_are_shown_and_end_nothing() {
             (point.cpu_cores, point.memory_bytes, point.io_read_bytes) = (1e308, u64::MAX, u64::MAX);
             (point.cache_bytes, point.processes) = (Some(u64::MAX), u32::MAX);
         }
+        // As an honest host sends it: within the ranges of figures.
         push(&served, &host, &bundle_of(vec![one]));
     }
     let mut status = idle();
     (status.slots.total, status.slots.used, status.slots.cores) = (u64::MAX, u64::MAX, u64::MAX);
     (status.memory.held_bytes, status.memory.pressure_full_avg10) = (u64::MAX, Some(-1e308));
-    let far = Live {
+    let mut far = Live {
         version: WIRE_VERSION,
         boot: "b".into(),
         sent_us: u64::MAX,
@@ -86,6 +87,8 @@ fn figures_out_of_all_ranges_are_shown_and_end_nothing() {
         map: Some(far_map()),
         topology: Some(Box::new(machine())),
     };
+    assert_eq!(live(&served, &host, &far), 422);
+    pinfold_hubwire::bounds::bound_live(&mut far);
     assert_eq!(live(&served, &host, &far), 200);
     let cookie = served.sign_in();
     for query in ["", "?small=true", "?dark=true"] {
@@ -114,6 +117,53 @@ fn figures_out_of_all_ranges_are_shown_and_end_nothing() {
     {
         assert_eq!(served.get(path, &[bearer(&reader)]).status, 200, "{path}");
     }
+}
+
+#[test]
+fn a_host_that_lies_changes_no_sum() {
+    let (_dir, served, host) = site(None);
+    push(&served, &host, &bundle_of(vec![report(1, "honest", 1)]));
+    let lies: [fn(&mut pinfold_proto::view::ReportView); 4] = [
+        |report| report.wall_s = Some(1.7e308),
+        |report| report.cpu_user_s = -1e300,
+        |report| report.ended_s = Some(253_370_764_800.0),
+        |report| report.claim_bytes = Some(u64::MAX),
+    ];
+    let names = [
+        "wall_s is 1.7e308",
+        "cpu_user_s is -1e300",
+        "ended_s is 253370764800",
+        "claim_bytes is 1.8446744073709552e19",
+    ];
+    for (lie, name) in lies.into_iter().zip(names) {
+        let mut bundle = bundle_of(vec![report(2, "liar", 1)]);
+        lie(&mut bundle.parts[0].head.as_mut().unwrap().report);
+        let answer =
+            served.request("POST", "/api/v1/bundles", &[bearer(&host)], &bundle::pack(&bundle).unwrap());
+        assert!(
+            answer.status == 422 && answer.body.contains(name),
+            "{name}: {} {}",
+            answer.status,
+            answer.body
+        );
+    }
+    let users = served.get(&format!("/users.csv?{DAYS}"), one(&served.sign_in())).body;
+    assert!(users.lines().count() == 2 && !users.contains("e30") && !users.contains("inf"), "{users}");
+}
+
+/// As many as one address may have, and more: the first of them make room for whoever asks for something.
+#[test]
+fn silent_connections_keep_nobody_out() {
+    let (_dir, served, _) = site(None);
+    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(served.address).unwrap()).collect();
+    assert_eq!(served.get("/login", &[]).status, 200);
+    // Those that were let in since keep their places.
+    let mut last = silent.last().unwrap();
+    last.write_all(b"GET /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    last.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let mut answer = Vec::new();
+    last.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
 }
 
 #[test]

@@ -15,5 +15,7 @@ mod openapi;
 mod program;
 mod roles;
 mod server;
+mod standby;
 mod store;
 mod tables;
+mod tls;

@@ -29,13 +29,13 @@ fn check(args: &[&str], code: i32, words: &str) {
 }
 
 /// The program, serving; killed when it is dropped.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     url: String,
 }
 
 impl Serving {
-    fn start(database: &str, listen: &str) -> Self {
+    pub(crate) fn start(database: &str, listen: &str) -> Self {
         let mut child = Command::new(PROGRAM)
             .args(["serve", "--database", database, "--listen", listen])
             .stderr(Stdio::piped())
@@ -51,6 +51,15 @@ impl Serving {
         Self { child, url }
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     fn address(&self) -> String {
         self.url.trim_start_matches("http://").to_owned()
     }
@@ -58,12 +67,11 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
-fn token(database: &str, kind: &str, name: &str) -> String {
+pub(crate) fn token(database: &str, kind: &str, name: &str) -> String {
     let output = run(&["token", "--database", database, kind, name]);
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
@@ -187,7 +195,13 @@ fn get(address: &str, path: &str, token: &str) -> String {
 fn what_cannot_be_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let database = database(dir.path());
-    check(&["serve", "--database", "postgres://db/hub"], 2, "without TLS");
+    check(&["serve", "--database", "postgres://db/hub"], 2, "sslmode=verify-full&sslrootcert=FILE");
+    check(
+        &["serve", "--database", "postgres://db/hub?sslmode=require"],
+        2,
+        "sslmode=require: that does not show",
+    );
+    check(&["serve", "--database", "postgres://db/hub?sslcert=/x"], 2, "sslcert");
     check(&["serve", "--database", "mysql://db/hub"], 2, "postgres://");
     check(&["backup", "--database", "postgres:///hub", "x"], 2, "pg_dump");
     check(&["restore", "--database", "postgres:///hub", "x"], 2, "pg_restore");

@@ -47,7 +47,8 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 6] = [
+const CASES: [(&str, Case); 7] = [
+    ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
     ("lists are sorted, filtered and paged", lists_are_sorted_filtered_and_paged),
@@ -140,6 +141,36 @@ fn what_comes_again_changes_nothing(store: &Store, host: i64) {
     wrong.parts[1].head = None;
     assert!(store.ingest(host, &wrong, 3).is_err());
     assert_eq!(store.totals().unwrap().0, 2);
+}
+
+fn what_cannot_be_taken_keeps_nothing_back(store: &Store, host: i64) {
+    store.add_token(Kind::Host, "beta", &[2; 32], "test", 1).unwrap();
+    let beta = store.holder(&[2; 32]).unwrap().unwrap().host;
+    // Many at a time, so that they are written together; in one of them a part without its first.
+    let mut wrong = bundle(vec![report(900, "x", 1)]);
+    let point = wrong.parts[0].series.as_ref().unwrap().points()[0];
+    let mut long = report(901, "x", 1);
+    long.series = Some(vec![point; bundle::POINTS_A_PART + 1]);
+    wrong.parts.extend(bundle::parts(long, Vec::new()).into_iter().skip(1));
+    let (new, refused) = std::thread::scope(|scope| {
+        let wrong = scope.spawn(|| store.ingest(beta, &wrong, 1));
+        let good: Vec<_> = (1..=24u64)
+            .map(|job| {
+                let host = if job % 2 == 0 { host } else { beta };
+                // Each twice, under way at the same time.
+                let send = move || store.ingest(host, &bundle(vec![report(job / 2, "x", 1)]), 1).unwrap().new;
+                [scope.spawn(send), scope.spawn(send)]
+            })
+            .collect();
+        let new: u64 = good.into_iter().flatten().map(|sent| sent.join().unwrap()).sum();
+        (new, wrong.join().unwrap())
+    });
+    assert!(refused.unwrap_err().to_string().contains("job 901, part 1: its first part is not here"));
+    assert_eq!(
+        (new, store.totals().unwrap().0),
+        (24, 24),
+        "each is new once, and nothing of the wrong one stays"
+    );
 }
 
 fn tokens_links_and_sessions(store: &Store, host: i64) {

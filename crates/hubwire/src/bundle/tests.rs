@@ -72,6 +72,18 @@ fn bundles_that_contradict_themselves_are_refused() {
     check_refused(|bundle| bundle.parts[0].parts = u32::MAX, "not so many parts");
     check_refused(|bundle| bundle.parts[0].part = 1, "in the first part alone");
     check_refused(|bundle| bundle.parts[0].head = None, "no figures");
+    check_refused(
+        |bundle| bundle.parts[0].head.as_mut().unwrap().report.processes = Some(Vec::new()),
+        "figures have lists",
+    );
+    check_refused(
+        |bundle| bundle.parts[0].head.as_mut().unwrap().report.wall_s = Some(1.7e308),
+        "job 7, part 0: wall_s is 1.7e308",
+    );
+    check_refused(
+        |bundle| bundle.parts[0].series.as_mut().unwrap().cpu_cores[1] = -1.0,
+        "job 7, part 0: series.cpu_cores is -1,",
+    );
     check_refused(|bundle| bundle.parts[0].series.as_mut().unwrap().threads.push(1), "differ in length");
 }
 

@@ -2,6 +2,7 @@
 
 use pinfold_topo::CpuSet;
 
+use crate::api::code::{Figure, figures};
 use crate::api::ids::{Class, JobId};
 use crate::api::reason::Reason;
 
@@ -82,4 +83,49 @@ pub struct Decision {
     pub action: Action,
     /// Why.
     pub reason: Reason,
+}
+
+impl Action {
+    /// The action's code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Start { .. } => "start",
+            Self::Bind { .. } => "bind",
+            Self::Weigh { .. } => "weigh",
+            Self::Freeze => "freeze",
+            Self::Thaw => "thaw",
+            Self::PageOut { .. } => "page_out",
+            Self::Slow { allowance: Some(_) } => "throttle",
+            Self::Slow { allowance: None } => "unthrottle",
+            Self::Protect { .. } => "protect",
+            Self::Near { .. } => "bind_memory",
+            Self::Signal { .. } => "signal",
+            Self::Requeue => "requeue",
+            Self::Checkpoint => "checkpoint",
+            Self::Drop { .. } => "drop",
+        }
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        match self {
+            Self::Start { class, cpus, priority } => {
+                figures!["class": Code(class.code()), "cpus": Cpus(cpus.clone()), "priority": Number((*priority).into())]
+            }
+            Self::Bind { cpus } => figures!["cpus": Cpus(cpus.clone())],
+            Self::Weigh { class, priority, even } => figures![
+                "class": Code(class.code()), "priority": Number((*priority).into()), "even": Number((*even).into()),
+            ],
+            Self::PageOut { bytes } | Self::Protect { bytes } => figures!["bytes": Number(*bytes)],
+            Self::Slow { allowance: Some(bytes) } => figures!["allowance_bytes": Number(*bytes)],
+            Self::Near { nodes } => figures!["nodes": Nodes(nodes.clone())],
+            Self::Signal { signal } => figures!["signal": Signed(*signal)],
+            Self::Drop { refused } => figures!["refused": Number((*refused).into())],
+            Self::Freeze | Self::Thaw | Self::Slow { allowance: None } | Self::Requeue | Self::Checkpoint => {
+                Vec::new()
+            }
+        }
+    }
 }

@@ -20,3 +20,15 @@ pub enum Class {
     /// The normal class, with every slot of the host to itself.
     Exclusive,
 }
+
+impl Class {
+    /// The class's code.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Backfill => "backfill",
+            Self::Exclusive => "exclusive",
+        }
+    }
+}

@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
+
 use crate::api::{Instant, JobId};
 
 /// Each job is looked at so often, if there are few,
@@ -20,10 +22,8 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// What was set again so often within [`CALM`] is left alone,
 const TIMES_MAX: u32 = 3;
-/// for so long at first, doubled each time up to 2^5 times.
-const LEAVE: Duration = Duration::from_secs(60);
-
-const LEAVE_DOUBLINGS_MAX: u32 = 5;
+/// for so long at first, doubled each time.
+const LEAVE: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(60 << 5));
 
 /// What was not changed for so long is not in dispute any more.
 const CALM: Duration = Duration::from_secs(600);
@@ -88,7 +88,7 @@ impl Dispute {
             (self.times, self.left) = (0, 0);
         }
         if self.times >= TIMES_MAX {
-            let time = LEAVE * (1 << self.left.min(LEAVE_DOUBLINGS_MAX));
+            let time = LEAVE.after(self.left);
             self.left_until = now.after(time);
             (self.times, self.left) = (0, self.left + 1);
             return Verdict::Leave(time);

@@ -2,7 +2,7 @@
 //!
 //! Absent: the difference between what is wanted and what was applied (`reconcile`).
 
-use crate::api::{Decision, JobId, Reason};
+use crate::api::{AgainReason, Decision, JobId, Reason};
 
 /// See the module's page.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -25,7 +25,7 @@ impl Pending {
 
     /// The same for what is due by the time. That something is tried again is no reason where there is another one.
     pub(crate) fn request_due(&mut self, id: JobId, reason: Reason) {
-        let tried_again = matches!(reason, Reason::Retry { .. });
+        let tried_again = matches!(reason, Reason::Again(AgainReason::Retry { .. }));
         if !(tried_again && self.is_marked(id)) {
             self.request_update(id, reason);
         }

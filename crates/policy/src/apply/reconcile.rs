@@ -13,7 +13,7 @@ use crate::rooms::Rooms;
 pub(crate) fn reconcile_all(rooms: &mut Rooms) {
     let mut marked = std::mem::take(&mut rooms.pending.marked);
     marked.sort_by_key(|&(job, _)| match rooms.jobs.live(job) {
-        Some(live) if live.out.is_some() => 0,
+        Some(live) if live.phase.suspend_reason().is_some() => 0,
         Some(live) if live.applied.frozen != Some(false) => 3,
         Some(live) if live.class == Class::Backfill => 1,
         _ => 2,
@@ -22,7 +22,7 @@ pub(crate) fn reconcile_all(rooms: &mut Rooms) {
     // A job that is starting or being ended is asked for nothing before it has answered.
     let (later, now): (Vec<_>, Vec<_>) = marked
         .into_iter()
-        .partition(|&(job, _)| rooms.jobs.live(job).is_some_and(|live| live.starting || live.requeuing));
+        .partition(|&(job, _)| rooms.jobs.live(job).is_some_and(|live| !live.phase.is_open()));
     rooms.pending.marked = later;
     now.iter().for_each(|(job, reason)| reconcile(rooms, *job, reason));
     for (job, reason) in starts.drain(..) {
@@ -48,7 +48,7 @@ fn reconcile(rooms: &mut Rooms, id: JobId, reason: &Reason) {
     let wanted = Wanted {
         weight: (live.class, job.request.priority, binding::shares_evenly(rooms, job)),
         cpus: binding::cpus_of(rooms, job),
-        frozen: live.out.is_some(),
+        frozen: live.phase.suspend_reason().is_some(),
     };
     let actions = rooms.jobs.apply(id, wanted);
     for action in actions {

@@ -86,6 +86,6 @@ pub(crate) fn survive(rooms: &mut Rooms, id: JobId) {
         occupy(rooms, id, Class::Backfill, Vec::new());
         return;
     }
-    rooms.jobs.survive(id, now);
+    rooms.jobs.wait_from(id, now);
     line::enqueue(rooms, id);
 }

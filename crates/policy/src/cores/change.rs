@@ -3,7 +3,7 @@
 
 use pinfold_topo::CpuSet;
 
-use crate::api::{Aside, Class, JobId, Machine, Reason};
+use crate::api::{Aside, Class, CoreReason, JobId, Machine, Reason, SlotReason};
 use crate::cores::grid::Grid;
 use crate::cores::reservation::Reservation;
 use crate::cores::{assign, binding, headroom, pick, resize, sets};
@@ -37,7 +37,7 @@ fn place_in_reservations(rooms: &mut Rooms, moved: Vec<(JobId, CpuSet)>) {
         let job = &rooms.jobs[&id];
         let Some(at) = sets::reservation_of(rooms, job) else {
             assign::occupy(rooms, id, Class::Backfill, Vec::new());
-            rooms.pending.request_update(id, Reason::CpusGone);
+            rooms.pending.request_update(id, Reason::Core(CoreReason::CpusGone));
             continue;
         };
         let cores = sets::room_in(rooms, at, job, &had).unwrap_or_default();
@@ -49,7 +49,7 @@ fn place_in_reservations(rooms: &mut Rooms, moved: Vec<(JobId, CpuSet)>) {
             other || live.applied.cpus.as_ref() != Some(&wanted)
         };
         if rooms.jobs.live(id).is_some_and(changed) {
-            rooms.pending.request_update(id, Reason::CpusChanged);
+            rooms.pending.request_update(id, Reason::Core(CoreReason::CpusChanged));
         }
     }
     let asking: Vec<JobId> =
@@ -100,10 +100,10 @@ pub(crate) fn set_machine(rooms: &mut Rooms, machine: Machine) {
                 .reservations
                 .iter()
                 .find(taken)
-                .map(|set| Reason::SetAside { set: set.name.clone() });
-            rooms.pending.request_update(job, set.unwrap_or(Reason::CpusGone));
+                .map(|set| Reason::Core(CoreReason::SetAside { set: set.name.clone() }));
+            rooms.pending.request_update(job, set.unwrap_or(Reason::Core(CoreReason::CpusGone)));
         } else if live.applied.cpus.as_ref() != Some(&cpus) {
-            rooms.pending.request_update(job, Reason::CpusChanged);
+            rooms.pending.request_update(job, Reason::Core(CoreReason::CpusChanged));
         }
     }
     place_in_reservations(rooms, in_sets);
@@ -141,7 +141,10 @@ pub(crate) fn reclass_all(rooms: &mut Rooms) {
         let room =
             sets::reservation_of(rooms, asks).and_then(|at| sets::room_in(rooms, at, asks, &CpuSet::new()));
         assign::occupy(rooms, job, Class::Primary, room.filter(|_| schedule).unwrap_or_default());
-        rooms.pending.request_update(job, if schedule { Reason::Asked } else { Reason::Unscheduled });
+        rooms.pending.request_update(
+            job,
+            if schedule { Reason::ASKED } else { Reason::Slot(SlotReason::Unscheduled) },
+        );
     }
     for job in all {
         let request = &rooms.jobs[&job].request;
@@ -153,6 +156,9 @@ pub(crate) fn reclass_all(rooms: &mut Rooms) {
             _ => (Class::Backfill, Vec::new()),
         };
         assign::occupy(rooms, job, class, cores);
-        rooms.pending.request_update(job, if schedule { Reason::Asked } else { Reason::Unscheduled });
+        rooms.pending.request_update(
+            job,
+            if schedule { Reason::ASKED } else { Reason::Slot(SlotReason::Unscheduled) },
+        );
     }
 }

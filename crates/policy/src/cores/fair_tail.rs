@@ -6,7 +6,7 @@
 //! it: all primaries are of the same list and priority, and none was promised its cores by name. A backfiller stays one,
 //! and is promoted as ever.
 
-use crate::api::{JobId, Reason};
+use crate::api::{CoreReason, JobId, Reason};
 use crate::cores::binding;
 use crate::cores::evenness::{ListAt, list_of};
 use crate::rooms::Rooms;
@@ -27,7 +27,14 @@ pub(crate) fn update(rooms: &mut Rooms) {
         let told = job.live().and_then(|live| live.applied.weight).is_some_and(|(.., told)| told);
         // What it is marked for already says more.
         if even != told && !rooms.pending.is_marked(id) {
-            rooms.pending.request_update(id, if even { Reason::LastOfList } else { Reason::NotLastOfList });
+            rooms.pending.request_update(
+                id,
+                if even {
+                    Reason::Core(CoreReason::LastOfList)
+                } else {
+                    Reason::Core(CoreReason::NotLastOfList)
+                },
+            );
         }
     }
 }

@@ -5,17 +5,19 @@
 
 use std::time::Duration;
 
-use crate::api::{Class, JobId, Reason, Sample};
+use pinfold_backoff::Backoff;
+
+use crate::api::{Class, JobId, Reason, Sample, SlotReason};
 use crate::cores::waits::{Interference, Watched};
 use crate::cores::{assign, binding, resize};
-use crate::jobs::{Live, SuspendReason};
+use crate::jobs::SuspendReason;
 use crate::queue::line;
 use crate::rooms::Rooms;
 
-/// How long a backfiller stands still the first time,
-const REST: Duration = Duration::from_secs(60);
-/// and at most; it doubles with each time that comes sooner than this after the last.
+/// The longest time that a backfiller stands still,
 const REST_MAX: Duration = Duration::from_secs(600);
+/// and all of them; it doubles with each time that comes sooner than the longest after the last.
+const REST: Backoff = Backoff::new(Duration::from_secs(60), REST_MAX);
 
 /// Whether any of these cores is among those.
 fn beside(cores: &[usize], around: &[usize]) -> bool {
@@ -28,10 +30,10 @@ pub(crate) fn reset(rooms: &mut Rooms) {
         return;
     }
     rooms.cores.interference = Interference::default();
-    let rests = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.rests.is_some());
+    let rests = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.phase.rests().is_some());
     let resting: Vec<JobId> = rooms.jobs.live_ids().iter().copied().filter(rests).collect();
     for id in resting {
-        rooms.jobs.hold_back(id, None);
+        rooms.jobs.end_rest(id);
         line::enqueue(rooms, id);
     }
 }
@@ -83,7 +85,7 @@ pub(crate) fn watch_interference(rooms: &mut Rooms, sample: &Sample) {
 /// The cores behind the same caches as a primary's, if it is one and runs.
 fn around_primary(rooms: &Rooms, job: JobId) -> Option<Vec<usize>> {
     let live = rooms.jobs.live(job).filter(|live| live.key.is_some() && live.aside.is_none())?;
-    let is_one = live.class == Class::Primary && !live.starting && !live.cores.is_empty();
+    let is_one = live.class == Class::Primary && !live.phase.is_starting() && !live.cores.is_empty();
     is_one.then(|| live.cores.iter().flat_map(|&core| rooms.cores.grid.neighbours(core)).collect())
 }
 
@@ -96,15 +98,20 @@ fn suspend_interferer(rooms: &mut Rooms, with: JobId, victim: JobId, waited: u64
     let now = rooms.now;
     let held = &mut rooms.cores.interference;
     let again = held.until.is_some_and(|until| now.since(until) < REST_MAX);
-    held.rest = if again { (held.rest * 2).min(REST_MAX) } else { REST };
-    let until = now.after(held.rest);
+    held.again = if again { held.again.saturating_add(1) } else { 0 };
+    let until = now.after(REST.after(held.again));
     held.until = Some(until);
     // It is seen first what that brings.
     held.watched.values_mut().for_each(|one| one.hits.clear());
     let milli = |milli: u64| u16::try_from(milli).unwrap_or(u16::MAX);
-    let reason = Reason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) };
-    rooms.jobs.hold_back(victim, Some(until));
-    assign::suspend_and_release(rooms, victim, SuspendReason::Interferes { with }, reason);
+    let reason =
+        Reason::Slot(SlotReason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) });
+    assign::suspend_and_release(
+        rooms,
+        victim,
+        SuspendReason::Interferes { with, until: Some(until) },
+        reason,
+    );
     rooms.cores.interference.cap = Some(rooms.cores.used);
     resize::clip(rooms);
 }
@@ -123,12 +130,11 @@ pub(crate) fn end_suspensions(rooms: &mut Rooms) -> bool {
             .is_some_and(|live| live.key.is_some() && live.class == Class::Primary && live.aside.is_none())
     };
     let (mut over, mut resting) = (Vec::new(), 0);
-    for live in rooms.jobs.live_ids().iter().filter_map(|&id| Some((id, rooms.jobs.live(id)?))) {
-        let (id, Live { rests: Some(_), out, .. }) = live else { continue };
+    for job in rooms.jobs.lives() {
+        let Some((with, _)) = job.live().and_then(|live| live.phase.rests()) else { continue };
         resting += 1;
-        // One that its user suspended meanwhile, or that was cancelled, stands still for nobody's sake.
-        if !matches!(out, Some(SuspendReason::Interferes { with }) if is_primary(*with)) {
-            over.push(id);
+        if !is_primary(with) {
+            over.push(job.id());
         }
     }
     if resting == over.len() {
@@ -136,7 +142,7 @@ pub(crate) fn end_suspensions(rooms: &mut Rooms) -> bool {
         resize::clip(rooms);
     }
     for &id in &over {
-        rooms.jobs.hold_back(id, None);
+        rooms.jobs.end_rest(id);
         line::enqueue(rooms, id);
     }
     !over.is_empty()

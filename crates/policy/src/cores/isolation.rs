@@ -95,10 +95,10 @@ pub(crate) fn needs_its_cores(rooms: &Rooms, job: JobId) -> bool {
 /// because its cores or its slot went to others.
 pub(crate) fn waits_for_cores(rooms: &Rooms, job: JobId) -> bool {
     let Some(job) = rooms.jobs.get(&job) else { return false };
-    let out = job.live().and_then(|live| live.out);
+    let why = job.suspend_reason();
     may_be_isolated(rooms, job)
         || matches!(
-            out,
+            why,
             Some(SuspendReason::SlotsShrank | SuspendReason::Preempted { .. } | SuspendReason::Lent { .. })
         )
 }

@@ -1,7 +1,8 @@
 //! Cores that processes which are no jobs use are handed out less: fewer slots, by as many as those cores have.
 //!
 //! Whoever runs goes on: only who would start or resume waits. While no job has a slot all slots are there, so that the
-//! first always starts, however wide it is. Absent: which cores count (`load`).
+//! first always starts, however wide it is. Half of the slots are there whatever other processes do, so that nobody can
+//! take the host from jobs by processes beside them. Absent: which cores count (`load`).
 
 use crate::rooms::Rooms;
 
@@ -11,14 +12,14 @@ pub(crate) fn read(rooms: &mut Rooms, used_milli: Option<u32>) {
     rooms.cores.others.read(now, used_milli);
 }
 
-/// The slots that are not handed out for that, of `total`: of the cores that are used, and never all, nor any while nobody
-/// has a slot.
+/// The slots that are not handed out for that, of `total`: of the cores that are used, and never more than half, nor any
+/// while nobody has a slot.
 pub(crate) fn withheld(rooms: &Rooms, total: usize) -> usize {
     let all = rooms.cores.grid.len();
     let taken = rooms.cores.others.cores().min(all);
     if taken == 0 || rooms.cores.used == 0 || !rooms.settings.schedule {
         return 0;
     }
-    let left = rooms.settings.slots(all - taken).max(1);
+    let left = rooms.settings.slots(all - taken).max(total.div_ceil(2));
     total.saturating_sub(left.min(total))
 }

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use crate::api::{Class, Instant, JobId, Reason, Sample};
+use pinfold_backoff::Backoff;
+
+use crate::api::{Class, CoreReason, Instant, JobId, Reason, Sample};
 use crate::cores::grid::Core;
 use crate::cores::{assign, headroom, interference};
 use crate::jobs::Rebalance;
@@ -18,10 +20,8 @@ const GAP_MILLI: u16 = 250;
 /// For how long each sample must have shown it.
 const GAP_FOR: Duration = Duration::from_secs(1);
 
-/// The least time between two moves of a job; doubles with each move,
-const MOVE_EVERY: Duration = Duration::from_secs(2);
-/// up to 2^5 = 32 times.
-const MOVE_DOUBLINGS_MAX: u32 = 5;
+/// The least time between two moves of a job; doubles with each move.
+const MOVE_EVERY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(2 << 5));
 
 /// A move that would even things out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn rebalance(rooms: &mut Rooms, id: JobId) {
     let Some(best) = best else { return rooms.jobs.no_idler_core(id) };
     let since = rooms.jobs.idler_core(id, now);
     let Some(live) = rooms.jobs.live(id) else { return };
-    let pause = MOVE_EVERY * (1 << live.rebalance.moves.saturating_sub(1).min(MOVE_DOUBLINGS_MAX));
+    let pause = MOVE_EVERY.after(live.rebalance.moves.saturating_sub(1));
     let rested = live.rebalance.moved.is_none_or(|moved: Instant| now.since(moved) >= pause);
     if now.since(since) < GAP_FOR || !rested {
         return;
@@ -65,12 +65,12 @@ fn rebalance(rooms: &mut Rooms, id: JobId) {
     rooms.jobs.moved(id, rebalance);
     // Until the next sample tells better, the one core is as idle as the other was.
     rooms.cores.grid.swap_idle(best.from, best.to);
-    rooms.pending.request_update(id, Reason::IdlerCore { gap_milli: best.gap_milli });
+    rooms.pending.request_update(id, Reason::Core(CoreReason::IdlerCore { gap_milli: best.gap_milli }));
 }
 
 /// The best move for a backfiller, if any evens things out.
 fn best_move(rooms: &Rooms, id: JobId) -> Option<Move> {
-    let live = rooms.jobs.live(id).filter(|live| !live.starting)?;
+    let live = rooms.jobs.live(id).filter(|live| !live.phase.is_starting())?;
     let contended = |&&core: &&usize| {
         let core = rooms.cores.grid.get(core);
         core.home_of.is_some() || core.backfillers > 1

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_place::pack::{Mover, Shape};
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, CoreReason, JobId, Reason};
 use crate::cores::assign;
 use crate::jobs::Job;
 use crate::rooms::Rooms;
@@ -70,7 +70,9 @@ pub(crate) fn make_room(rooms: &mut Rooms, id: JobId) -> Option<Vec<usize>> {
         assign::occupy(rooms, moved, Class::Primary, cores);
         rooms.jobs.made_room(moved, now);
         let (level, memory_bytes) = (repack.level, repack.memory_bytes);
-        rooms.pending.request_update(moved, Reason::MadeRoom { by: id, level, memory_bytes });
+        rooms
+            .pending
+            .request_update(moved, Reason::Core(CoreReason::MadeRoom { by: id, level, memory_bytes }));
     }
     Some(repack.cores)
 }
@@ -81,7 +83,10 @@ fn may_move(rooms: &Rooms, id: JobId) -> bool {
     let Some(live) = job.live() else { return false };
     let (times, last) = live.repacked;
     let rested = last.is_none_or(|last| rooms.now.since(last) >= EVERY);
-    let settled = !live.starting && live.signal.is_none() && live.grace.is_none() && live.failed.is_empty();
+    let settled = !live.phase.is_starting()
+        && live.signal.is_none()
+        && live.phase.grace().is_none()
+        && live.failed.is_empty();
     // Who is on fewer or more cores than it asked for is being put right already.
     let whole = live.cores.len() == job.slots();
     settled && rested && times < TIMES_MAX && whole && is_plain(job)

@@ -1,6 +1,6 @@
 //! How many slots there are, how many are in use, and how many a job takes.
 
-use crate::api::{Class, Reason};
+use crate::api::{Class, Reason, SlotReason};
 use crate::cores::{others, sets};
 use crate::jobs::{Demand, Job};
 use crate::rooms::Rooms;
@@ -55,8 +55,8 @@ fn within_headroom(rooms: &Rooms, slots: usize) -> usize {
 /// Why there are not more slots than these.
 pub(crate) fn why_fewer(rooms: &Rooms, slots: usize) -> Reason {
     match headroom(rooms) {
-        Some(_) => Reason::Protected { allowed: rooms.cores.idleness.allowed },
-        None => Reason::SlotsShrank { slots },
+        Some(_) => Reason::Slot(SlotReason::Protected { allowed: rooms.cores.idleness.allowed }),
+        None => Reason::Slot(SlotReason::SlotsShrank { slots }),
     }
 }
 

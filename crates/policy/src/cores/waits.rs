@@ -37,8 +37,8 @@ pub(crate) struct Interference {
     pub(super) cap: Option<usize>,
     /// until when,
     pub(super) until: Option<Instant>,
-    /// and for how long the last time.
-    pub(super) rest: Duration,
+    /// and how often in a row before.
+    pub(super) again: u32,
 }
 
 /// A primary.

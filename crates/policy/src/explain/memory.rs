@@ -4,15 +4,15 @@ use crate::api::code::figures;
 use crate::api::{EVIDENCE_RUNS, Instant, JobId, mib};
 use crate::explain::words::{Numbers, any_of};
 use crate::jobs::Job;
-use crate::memory::admission::Deficit;
+use crate::memory::oracle::{self, Deficit};
 use crate::memory::throttled::SLOW_FOR;
-use crate::memory::{estimate, fit, forecast, token};
+use crate::memory::{forecast, rank};
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
 /// What a job asked for, where runs of its class ended: which of the two counts.
 pub(crate) fn explain_request(rooms: &Rooms, job: &Job, numbers: &mut Numbers) {
-    let learned = estimate::learned_of(rooms, job).filter(|_| rooms.settings.memory.prediction);
+    let learned = forecast::learned_of(rooms, job).filter(|_| rooms.settings.memory.prediction);
     let (Some(asked), Some(learned)) = (job.request.memory, learned) else { return };
     numbers.bytes("memory asked for", "memory_asked_bytes", asked);
     numbers.bytes("memory its class needed", "class_memory_p50_bytes", learned.usual_bytes);
@@ -31,7 +31,7 @@ fn explain_usable(rooms: &Rooms, numbers: &mut Numbers) {
         Some(usable) => numbers.bytes("memory for jobs", "memory_for_jobs_bytes", usable),
         None => numbers.say("memory for jobs", "unknown"),
     }
-    numbers.bytes("memory free", "memory_free_bytes", forecast::free_memory(rooms));
+    numbers.bytes("memory free", "memory_free_bytes", oracle::free_memory(rooms));
 }
 
 /// For a job that waits for memory.
@@ -41,7 +41,7 @@ pub(crate) fn explain_lack(
     lack: Deficit,
     numbers: &mut Numbers,
 ) -> (String, String) {
-    if let Some(claim) = estimate::claim_of(rooms, job) {
+    if let Some(claim) = forecast::claim_of(rooms, job) {
         numbers.bytes("memory expected", "memory_p50_bytes", claim.usual_bytes);
         numbers.bytes("memory at most", "memory_p99_bytes", claim.most_bytes);
     }
@@ -102,7 +102,7 @@ pub(crate) fn explain_memory(
     // Worth a word only when it has stood for some time.
     let holder = rooms.memory.token().and_then(|token| rooms.jobs.get(&token));
     if let Some(holder) = holder.filter(|_| rooms.now.since(job.since).as_secs() >= 60) {
-        let left = token::patience_left(rooms, job, holder.request.priority);
+        let left = rank::patience_left(rooms, job, holder.request.priority);
         let more = ", if swap takes the others";
         numbers.until("goes first for memory in", "goes_first_for_memory_in_s", left, more);
     }
@@ -114,7 +114,7 @@ pub(crate) fn explain_memory(
     if job.queued.is_some() {
         return (format!("{why}; memory suffices again"), "the next slot".into());
     }
-    let need = fit::need_to_resume(rooms, job);
+    let need = oracle::need_to_resume(rooms, job);
     (why, format!("{} of memory that running jobs do not need; it returns by itself", mib(need)))
 }
 

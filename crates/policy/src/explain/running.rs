@@ -35,7 +35,7 @@ pub(crate) fn explain_live(
 }
 
 fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) -> (String, String) {
-    let why = match live.out {
+    let why = match live.phase.suspend_reason() {
         Some(SuspendReason::Preempted { by }) if rooms.jobs.asks_for_idle_cycles(job.id()) => {
             format!("job {by} took its slot, which it had for what others leave")
         }
@@ -47,7 +47,7 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
         Some(SuspendReason::SlotsShrank) if slots::headroom(rooms).is_some() => {
             "primaries are protected, and what they leave of the cores has no room for it".into()
         }
-        Some(SuspendReason::Interferes { with }) => {
+        Some(SuspendReason::Interferes { with, .. }) => {
             format!("job {with} waited for a core more than is usual, with this one beside it")
         }
         Some(SuspendReason::SlotsShrank) => "slots became fewer than running jobs".into(),
@@ -56,7 +56,7 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
         Some(SuspendReason::Found) => "it was found frozen after a restart of the daemon".into(),
         Some(SuspendReason::Suspended) | None => "it was resumed".into(),
     };
-    if let Some(until) = live.rests {
+    if let Some((_, until)) = live.phase.rests() {
         let left = until.since(rooms.now).as_secs();
         return (
             format!("{why}; it stays suspended for {left} s more"),
@@ -77,7 +77,7 @@ fn explain_running(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers)
     if !rooms.settings.schedule {
         return ("scheduling is off, every job runs".into(), "`schedule` must be on again".into());
     }
-    if let Some(until) = live.checkpoints.until {
+    if let Some(until) = live.phase.writes_until() {
         numbers.count("times begun anew from a checkpoint", "checkpoints", job.checkpoints);
         return (
             "its checkpoint is being written, for memory will soon be had in no other way".into(),

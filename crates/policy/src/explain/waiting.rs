@@ -6,7 +6,7 @@ use crate::cores::{borders, isolation, others, sets, slots};
 use crate::explain::words::{Numbers, any_of, count, milli, some_of};
 use crate::explain::{memory, resources};
 use crate::jobs::{Demand, Job, Waiting};
-use crate::memory::admission;
+use crate::memory::oracle;
 use crate::queue::order::{PASSED_MAX, RANK_AGED};
 use crate::queue::{ageing, head, line};
 use crate::rooms::Rooms;
@@ -149,7 +149,7 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
         return lacking;
     }
     let in_the_way = core_pool::in_the_way(rooms, job, entry.shape);
-    if !in_the_way.is_empty() && admission::lacks_memory(rooms, job.id()).is_none() {
+    if !in_the_way.is_empty() && oracle::lacks_memory(rooms, job.id()).is_none() {
         return (
             "a core that is its project's own is lent to jobs that may not be frozen".into(),
             format!("{} must end, or a slot must fall free", any_of(&in_the_way)),
@@ -158,10 +158,10 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
     let Some((rank, head)) = head::head(rooms) else {
         return ("it has just come".into(), "the next event".into());
     };
-    if head == job.id() && admission::lacks_memory(rooms, head).is_none() {
+    if head == job.id() && oracle::lacks_memory(rooms, head).is_none() {
         return explain_head(rooms, job, numbers);
     }
-    if let Some(lack) = admission::lacks_memory(rooms, job.id()) {
+    if let Some(lack) = oracle::lacks_memory(rooms, job.id()) {
         return memory::explain_lack(rooms, job, lack, numbers);
     }
     let first = &rooms.jobs[&head];
@@ -198,7 +198,7 @@ fn explain_in_set(
     let (set, cores) = (&rooms.cores.reservations()[at].name, &rooms.cores.reservations()[at].cores);
     let part = (cores.free_homes() as u64, cores.len() as u64);
     numbers.part("cores of the set free", part, ["set_cores_free", "set_cores"]);
-    if let Some(lack) = admission::lacks_memory(rooms, job.id()) {
+    if let Some(lack) = oracle::lacks_memory(rooms, job.id()) {
         return memory::explain_lack(rooms, job, lack, numbers);
     }
     let wanted = sets::wanted_in(rooms, job, at);

@@ -10,6 +10,8 @@
 
 use std::time::Duration;
 
+use pinfold_backoff::Backoff;
+
 use crate::api::Instant;
 use crate::jobs::footprint::WORTH_BYTES;
 
@@ -23,10 +25,8 @@ const CALM_FOR: Duration = Duration::from_secs(1);
 /// and who waits for more does not.
 const WARM_MILLI: u32 = 100;
 
-/// A job that was warm is left alone for so long, twice as long after each further time,
-pub(crate) const REST: Duration = Duration::from_secs(30);
-/// up to 2^6 times.
-pub(crate) const REST_DOUBLINGS_MAX: u32 = 6;
+/// A job that was warm is left alone for so long, twice as long after each further time.
+pub(crate) const REST: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(30 << 6));
 
 /// Who got on for so long before he missed what went out was worth it: his like are not left alone for that.
 const WORTHWHILE: Duration = Duration::from_secs(5);
@@ -101,7 +101,7 @@ impl Cold {
     /// It waits for what went out: all it holds counts again, and it is left alone for a while.
     fn turns_warm(&mut self, now: Instant) {
         if self.is_cool() || self.probed.is_some() {
-            self.rests_until = Some(now.after(REST * (1 << self.times.min(REST_DOUBLINGS_MAX))));
+            self.rests_until = Some(now.after(REST.after(self.times)));
             self.times += 1;
             self.worthwhile = self.calm.is_some_and(|since| now.since(since) >= WORTHWHILE);
         }
@@ -171,11 +171,14 @@ mod tests {
         read_for(&mut cold, 1500, 2500, 40, 400);
         assert!(!cold.is_cool());
         let until = cold.rests_until.unwrap();
-        assert!(Instant(1_500_000).after(REST) < until && until < Instant(2_500_000).after(REST));
+        assert!(
+            Instant(1_500_000).after(REST.after(0)) < until
+                && until < Instant(2_500_000).after(REST.after(0))
+        );
         cold.probed = Some(until);
         let again = until.0 / 1000;
         read_for(&mut cold, again, again + 1000, 40, 400);
-        assert!(cold.rests_until.unwrap() >= until.after(REST * 2));
+        assert!(cold.rests_until.unwrap() >= until.after(REST.after(1)));
     }
 
     #[test]

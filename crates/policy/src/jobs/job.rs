@@ -8,8 +8,9 @@ use pinfold_place::layout::Hint;
 use pinfold_place::pack::Shape;
 use pinfold_topo::CpuSet;
 
-use crate::api::{Class, FrozenBy, Instant, JobId, Lay, Place, Request, State};
+use crate::api::{Class, Instant, JobId, Lay, Place, Request, State};
 use crate::jobs::footprint::Footprint;
+use crate::jobs::phase::{Phase, SuspendReason};
 use crate::jobs::places::{Entry, Key, PoolIds};
 
 /// How long a failed action rests before it is tried again.
@@ -18,19 +19,10 @@ pub(crate) const RETRY: Duration = Duration::from_secs(1);
 /// What is known of a job's checkpoints.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Checkpoints {
-    /// One is being written, and is given up at this time.
-    pub(crate) until: Option<Instant>,
     /// Not to be asked again before this.
     pub(crate) rests_until: Instant,
     /// Those that failed, since its start.
     pub(crate) failures: u32,
-}
-
-impl SuspendReason {
-    /// Whether it was frozen for want of memory.
-    pub(crate) fn is_memory(self) -> bool {
-        matches!(self, Self::Memory { .. })
-    }
 }
 
 /// A job inside the scheduler.
@@ -101,28 +93,15 @@ pub(crate) struct Failure {
 /// A job that was started and has not ended.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Live {
-    /// It has not answered yet.
-    pub(crate) starting: bool,
+    pub(crate) phase: Phase,
     pub(crate) started: Instant,
     /// The class wanted for it.
     pub(crate) class: Class,
     /// Where it is wanted: home cores of a primary, cores a backfiller is pinned to. Empty: nowhere, because
     /// it has no slot or because jobs are not scheduled.
     pub(crate) cores: Vec<usize>,
-    /// A user suspended it.
-    pub(crate) suspended: bool,
-    /// Why it is frozen; `None`: it is wanted running.
-    pub(crate) out: Option<SuspendReason>,
-    /// It was thawed without a slot to receive a signal, or got one, and may not be frozen before this.
-    pub(crate) grace: Option<Instant>,
     /// A signal that has still to be sent.
     pub(crate) signal: Option<i32>,
-    /// It is being ended, to be put back in the queue, or writes down what it has done to be; nothing else is asked of
-    /// it before that is done.
-    pub(crate) requeuing: bool,
-    /// Its user asked for that, not the host: it need not rest.
-    #[serde(default)]
-    pub(crate) requeue_asked: bool,
     pub(crate) checkpoints: Checkpoints,
     /// Whoever asked for it is gone: not to be tried again if its start fails.
     pub(crate) withdrawn: bool,
@@ -140,8 +119,6 @@ pub(crate) struct Live {
     /// Its place among those that have a slot.
     pub(crate) key: Option<Key>,
     pub(crate) rebalance: Rebalance,
-    /// Until when it stands still for a primary's sake, if it does.
-    pub(crate) rests: Option<Instant>,
     /// How often it made room for others, and when last.
     pub(crate) repacked: (u32, Option<Instant>),
     /// How its cores lie, if that is as it started.
@@ -149,19 +126,14 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// One that starts, in this class.
-    pub(crate) fn starting(started: Instant, class: Class) -> Self {
+    /// One that was started then, in this class.
+    pub(crate) fn new(phase: Phase, started: Instant, class: Class) -> Self {
         Self {
-            starting: true,
+            phase,
             started,
             class,
             cores: Vec::new(),
-            suspended: false,
-            out: None,
-            grace: None,
             signal: None,
-            requeuing: false,
-            requeue_asked: false,
             checkpoints: Checkpoints::default(),
             withdrawn: false,
             failures: 0,
@@ -171,7 +143,6 @@ impl Live {
             slots: 0,
             key: None,
             rebalance: Rebalance::default(),
-            rests: None,
             repacked: (0, None),
             lay: None,
         }
@@ -185,29 +156,6 @@ impl Live {
         }
         !rests
     }
-}
-
-/// Why a job was frozen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum SuspendReason {
-    /// A user suspended it. Once resumed, it waits for a slot.
-    Suspended,
-    /// A job of higher priority took its slot.
-    Preempted { by: JobId },
-    /// An exclusive job took every slot.
-    Exclusive { by: JobId },
-    /// Its slot was lent, and a job of those it belongs to took it back.
-    Lent { by: JobId },
-    /// There were fewer slots than jobs.
-    SlotsShrank,
-    /// A primary beside it waited for a core.
-    Interferes { with: JobId },
-    /// Memory ran short; the token holder goes on.
-    Memory { token: JobId },
-    /// It was cancelled while it was frozen, and went on regardless without a slot.
-    Survived,
-    /// It was found frozen after a restart.
-    Found,
 }
 
 /// What was last asked for; `None`: nobody knows what holds.
@@ -322,24 +270,26 @@ impl Job {
         (Reverse(self.request.priority), started, self.id())
     }
 
+    /// Why it is frozen, if it is.
+    pub(crate) fn suspend_reason(&self) -> Option<SuspendReason> {
+        self.live().and_then(|live| live.phase.suspend_reason())
+    }
+
     /// Whether it is writing a checkpoint.
     pub(crate) fn is_writing(&self) -> bool {
-        self.live().is_some_and(|live| live.checkpoints.until.is_some())
+        self.live().is_some_and(|live| live.phase.writes_until().is_some())
     }
 
     /// Whether it is being ended, and not only asked for a checkpoint.
     pub(crate) fn is_ending(&self) -> bool {
-        self.live().is_some_and(|live| live.requeuing && live.checkpoints.until.is_none())
+        self.live().is_some_and(|live| live.phase.is_ending())
     }
 
+    /// What the views show of it.
     pub(crate) fn state(&self) -> State {
         match &self.stage {
             Stage::Waiting(waiting) => State::Waiting { held: waiting.held },
-            Stage::Live(live) if live.starting => State::Starting,
-            Stage::Live(live) if live.checkpoints.until.is_some() => State::Running,
-            Stage::Live(live) if live.suspended => State::Frozen { by: FrozenBy::User },
-            Stage::Live(live) if live.out.is_some() => State::Frozen { by: FrozenBy::Policy },
-            Stage::Live(_) => State::Running,
+            Stage::Live(live) => live.phase.state(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The table of all jobs that wait or live: the only place that adds and removes them.
 //!
-//! Owns the jobs, which of them have started, their timers, who waits for whose end, and who is thawed to die. Absent: what
+//! Owns the jobs, which of them have started, their timers, and who waits for whose end. Absent: what
 //! follows for slots, cores, queue and memory; [`crate::schedule`] sees to that.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,6 @@ pub(crate) struct JobTable {
     followers: BTreeMap<JobId, Vec<JobId>>,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
-    /// Jobs thawed without a slot to receive a signal.
-    dying: BTreeSet<JobId>,
     /// Jobs that have not started.
     waiting: usize,
     /// The countable resources that those have which started.
@@ -87,6 +85,16 @@ impl JobTable {
         self.lives().filter(|job| !job.has_slot())
     }
 
+    /// Something of all that have a slot, in bytes.
+    pub(crate) fn sum_of_running(&self, of: impl Fn(&Job) -> u64) -> u64 {
+        self.running().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// What those hold in RAM that have started and have no slot.
+    pub(crate) fn suspended_resident(&self) -> u64 {
+        self.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add)
+    }
+
     /// The jobs that have a directory in memory.
     pub(crate) fn with_tmp(&self) -> impl Iterator<Item = &Job> {
         self.lives().filter(|job| job.request.tmp_bytes > 0)
@@ -133,9 +141,7 @@ impl JobTable {
     /// Whether the scheduler may freeze a job at all.
     pub(crate) fn may_freeze(&self, id: JobId) -> bool {
         let Some(job) = self.get(&id).filter(|job| !job.request.no_suspend) else { return false };
-        job.live().is_some_and(|live| {
-            !live.starting && !live.requeuing && live.grace.is_none() && live.out.is_none()
-        })
+        job.live().is_some_and(|live| live.phase.may_freeze())
     }
 
     /// Whether a job asked for the cycles that others leave, and nothing more.
@@ -236,22 +242,9 @@ impl JobTable {
         self.followers.keys().copied().filter(|id| !self.contains_key(id)).collect()
     }
 
-    /// Whether a job is thawed without a slot, to receive a signal.
-    pub(crate) fn is_dying(&self, id: JobId) -> bool {
-        self.dying.contains(&id)
-    }
-
+    /// Whether any job is thawed without a slot, to receive a signal.
     pub(crate) fn any_dying(&self) -> bool {
-        !self.dying.is_empty()
-    }
-
-    pub(crate) fn thaw_to_die(&mut self, id: JobId) {
-        self.dying.insert(id);
-    }
-
-    /// A job is not thawed to die any more; says whether it was.
-    pub(crate) fn forget_dying(&mut self, id: JobId) -> bool {
-        self.dying.remove(&id)
+        self.lives().filter_map(Job::live).any(|live| live.phase.is_dying())
     }
 
     /// Whether jobs are being adopted: not all are known yet.

@@ -1,98 +1,23 @@
-//! When a job is frozen for memory: the ladder of what is done against a shortage.
-//!
-//! In this order, each rung for a nearer shortage: probe and page out (`probe`, `page_out`), throttle (`throttle`), freeze
-//! (`freeze`), checkpoint (`checkpoint`), requeue (`requeue`).
+//! What is done against a shortage, and what ends it: the steps of the ladder and the order in which they are taken
+//! (`relieve`); which job holds the token (`token`), and which ones resume (`resume`).
 
-use std::time::Duration;
+mod checkpoint;
+mod freeze;
+mod overcommit;
+mod page_out;
+mod probe;
+mod relieve;
+mod requeue;
+mod resume;
+mod step;
+mod throttle;
+mod token;
 
-use crate::api::Instant;
-use crate::jobs::{Job, WORTH_BYTES};
-use crate::memory::room::{FULL_FOR, HORIZON, THRASH_MILLI};
-use crate::memory::{checkpoint, forecast, freeze, page_out, probe, requeue, safety, throttle, token};
-use crate::rooms::Rooms;
-use crate::shares::memory_pool;
-
-/// The least time between two steps against a shortage, when growth is not predicted.
-const STEP: Duration = Duration::from_millis(250);
-/// ... for so long.
-const THRASH_FOR: Duration = Duration::from_secs(1);
-
-/// Deals with a shortage: freezes the youngest until the others fit, and pages out those who stand still.
-pub(crate) fn relieve(rooms: &mut Rooms) {
-    let now = rooms.now;
-    let usable = rooms.memory.usable.unwrap_or(u64::MAX);
-    keep_safe(rooms, usable);
-    checkpoint::checkpoint_for_memory(rooms, usable);
-    let over = forecast::shortage(rooms, usable);
-    let overrun = rooms.settings.memory.prediction && forecast::overrun(rooms, usable) > 0;
-    let thrashes = rooms.memory.stalled_milli >= THRASH_MILLI && rooms.memory.returning.is_empty();
-    if over == 0 && !overrun && !thrashes {
-        rooms.memory.short_since = None;
-        probe::probe(rooms, usable);
-        throttle::throttle_growth(rooms, usable);
-        page_out::page_out(rooms);
-        probe::make_room_for_next(rooms);
-        return;
-    }
-    let since = *rooms.memory.short_since.get_or_insert(now);
-    if over > 0 && rooms.settings.memory.prediction {
-        let mut left = over;
-        while left > 0
-            && let Some((victim, gain)) = freeze::victim(rooms)
-        {
-            freeze::freeze_for_memory(rooms, victim);
-            left = left.saturating_sub(gain);
-        }
-    } else if rooms.memory.acted.is_none_or(|at| now.since(at) >= STEP)
-        && (over > 0 || now.since(since) >= THRASH_FOR)
-        && let Some((victim, _)) = freeze::victim(rooms)
-    {
-        freeze::freeze_for_memory(rooms, victim);
-    }
-    if overrun {
-        stop_overrun(rooms, usable);
-    }
-    if ((thrashes && now.since(since) >= THRASH_FOR) || (over > 0 && seems_to_thrash(rooms)))
-        && freeze::victim(rooms).is_none()
-    {
-        token::give_way_to_the_unfreezable(rooms);
-    }
-    page_out::page_out(rooms);
-    requeue::requeue_for_memory(rooms, usable);
-}
-
-/// Freezes who grows faster than others can be moved out of the way; nobody twice for that, for he could not come to
-/// his end where paging out is always slower.
-fn stop_overrun(rooms: &mut Rooms, usable: u64) {
-    while forecast::overrun(rooms, usable) > 0 {
-        let grows = |job: &Job| job.held.freezes == 0 && forecast::soon(rooms, job) >= WORTH_BYTES;
-        let Some(id) = freeze::last_to_be_kept(rooms, grows).map(Job::id) else { return };
-        freeze::freeze_for_memory(rooms, id);
-    }
-}
-
-/// Whether next to nothing was free for long, with nothing done against it that could have helped, where the kernel does
-/// not say who stalls.
-fn seems_to_thrash(rooms: &Rooms) -> bool {
-    let long = |since: Instant| rooms.now.since(since) >= FULL_FOR;
-    !rooms.memory.tells_stalls
-        && rooms.memory.full_since.is_some_and(long)
-        && rooms.memory.acted.is_none_or(long)
-        && rooms.memory.returning.is_empty()
-}
-
-/// Freezes who would soon hold what the token holder, or one who holds the token later, may come to need and swap
-/// does not take.
-fn keep_safe(rooms: &mut Rooms, usable: u64) {
-    // However slowly: nobody gives back what he holds.
-    while safety::beyond_safety(rooms, usable, HORIZON) > 0 {
-        let may = |job: &&Job| {
-            job.held.growth > 0 && Some(job.id()) != rooms.memory.token && rooms.jobs.may_freeze(job.id())
-        };
-        let borrowed = memory_pool::memory_borrowers(rooms);
-        let last = |job: &&Job| (job.has_borrowed(&borrowed), job.rank_key());
-        let Some(youngest) = rooms.jobs.running().filter(may).max_by_key(last) else { return };
-        let id = youngest.id();
-        freeze::freeze_for_memory(rooms, id);
-    }
-}
+pub(crate) use checkpoint::{cancel_requeue, checkpointed};
+pub(crate) use freeze::freeze;
+pub(crate) use overcommit::{note_overcommit, watch_overcommit};
+pub(crate) use relieve::relieve;
+pub(crate) use requeue::requeue_on_request;
+pub(crate) use resume::{resume, resume_frozen};
+pub(crate) use throttle::{throttle_failed, update_throttles};
+pub(crate) use token::{choose_token, wait_for_memory};

@@ -3,7 +3,7 @@
 use crate::api::{Claim, Instant, JobId, JobMemory, Kind, MemorySample};
 use crate::jobs::{Job, WORTH_BYTES, bucket};
 use crate::memory::room::rest_kind;
-use crate::memory::{forecast, ladder, overcommit, token};
+use crate::memory::{ladder, oracle};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
@@ -52,9 +52,9 @@ pub(crate) fn measured(rooms: &mut Rooms, sample: &MemorySample) {
     // One that waits for its slot has not begun; unless somebody stopped it meanwhile.
     let waits = |id: &JobId| rooms.jobs.get(id).is_some_and(|job| job.queued.is_some());
     memory.returning.retain(|id, until| until.map_or_else(|| waits(id), |until| until > now));
-    if forecast::is_governed(rooms) {
-        overcommit::watch_overcommit(rooms, rooms.memory.usable.unwrap_or(u64::MAX));
-        token::choose_token(rooms);
+    if oracle::is_governed(rooms) {
+        ladder::watch_overcommit(rooms, rooms.memory.usable.unwrap_or(u64::MAX));
+        ladder::choose_token(rooms);
         ladder::relieve(rooms);
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::api::{Claim, Instant, JobId, Kind};
-use crate::jobs::{COLD_REST, COLD_REST_DOUBLINGS_MAX, Remembered};
+use crate::jobs::{COLD_REST, Remembered};
 use crate::memory::throttled::Throttles;
 
 /// A shortage is dealt with when growth would use up what is free within this time.
@@ -141,6 +141,6 @@ impl Memory {
 /// Leaves a kind alone for [`COLD_REST`], twice as long after each further time.
 pub(crate) fn rest_kind(kinds: &mut Kinds<(Instant, u32)>, kind: Kind, now: Instant) {
     let (until, times) = kinds.of(kind.key(), Default::default);
-    *until = now.after(COLD_REST * (1 << (*times).min(COLD_REST_DOUBLINGS_MAX)));
+    *until = now.after(COLD_REST.after(*times));
     *times = times.saturating_add(1);
 }

@@ -37,7 +37,7 @@ pub(crate) fn has_what_is_counted(rooms: &Rooms, job: &Job) -> bool {
 /// in line: what it waits for is the end of jobs that may stand behind it, frozen.
 pub(crate) fn head(rooms: &Rooms) -> Option<(u8, JobId)> {
     // Before all others who return, of whom a wide one may find too few slots.
-    let returns = |job: &Job| job.live().and_then(|live| live.out).is_some_and(SuspendReason::is_memory);
+    let returns = |job: &Job| job.suspend_reason().is_some_and(SuspendReason::is_memory);
     if let Some(token) = rooms.memory.token()
         && let Some(job) =
             rooms.jobs.get(&token).filter(|job| returns(job) && sets::reservation_of(rooms, job).is_none())

@@ -2,8 +2,8 @@
 
 use crate::api::{ArrayLimit, Class, Instant, JobId};
 use crate::cores::{borders, sets, slots};
-use crate::jobs::{Demand, Entry, Job, Stage, SuspendReason};
-use crate::memory::estimate;
+use crate::jobs::{Demand, Entry, Job, Phase, Stage, SuspendReason};
+use crate::memory::forecast;
 use crate::queue::ageing;
 use crate::queue::order::{Queue, RANK_AGED};
 use crate::rooms::Rooms;
@@ -58,13 +58,13 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
         homes: job.request.cores,
         class: job.request.class,
         wishes: job.request.wish.is_some(),
-        memory: estimate::memory_bucket(rooms, job),
+        memory: forecast::memory_bucket(rooms, job),
         tmp_bytes: if job.live().is_some() { 0 } else { job.request.tmp_bytes },
         resources: 0,
         pools: job.pools,
         array: job.request.array.filter(|_| job.live().is_none()).map(|array| array.array),
     };
-    let first = job.aged || job.live().and_then(|live| live.out).is_some_and(SuspendReason::is_memory);
+    let first = job.aged || job.suspend_reason().is_some_and(SuspendReason::is_memory);
     let wants = match &job.stage {
         Stage::Waiting(waiting) if rooms.settings.drain || waiting.is_early() => false,
         // Its set is gone.
@@ -80,9 +80,8 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
                 shape.class = None; // there are not so many homes, or not where it may have them
             }
             shape.cores = clipped;
-            let rests = live.suspended || live.requeuing || live.rests.is_some();
-            let rests = rests || rooms.memory.frozen().contains(&id);
-            live.out.is_some() && !rests
+            let returns = matches!(live.phase, Phase::Suspended { by_user: false, .. });
+            returns && live.phase.rests().is_none() && !rooms.memory.frozen().contains(&id)
         }
     };
     let aside = sets::reservation_of(rooms, job);
@@ -127,8 +126,8 @@ pub(crate) fn rearm(rooms: &mut Rooms, id: JobId) {
             sooner(waiting.failed.as_ref().filter(|f| !f.tried && !waiting.held).map(|f| f.again));
         }
         Stage::Live(live) => {
-            sooner(live.grace);
-            sooner(live.rests);
+            sooner(live.phase.grace());
+            sooner(live.phase.rests().map(|(_, until)| until));
             sooner(live.failed.values().filter(|f| !f.tried).map(|f| f.again).min());
         }
     }

@@ -4,8 +4,8 @@
 
 use crate::api::{Class, JobId};
 use crate::cores::slots;
-use crate::memory::admission::{self, Deficit};
-use crate::memory::estimate;
+use crate::memory::forecast;
+use crate::memory::oracle::{self, Deficit};
 use crate::rooms::Rooms;
 
 /// The user of a job, if the job waits for what other jobs of that user hold: without those it would have the slots and
@@ -21,11 +21,11 @@ pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
         if other.has_slot() {
             own_slots += other.slots();
         }
-        own_bytes = own_bytes.saturating_add(estimate::counts_for(rooms, other));
+        own_bytes = own_bytes.saturating_add(forecast::counts_for(rooms, other));
     }
     let free = slots::free_slots(rooms);
     let lacks_slots = job.slots().saturating_sub(free);
-    let lacking_bytes = match admission::lacks_memory(rooms, id) {
+    let lacking_bytes = match oracle::lacks_memory(rooms, id) {
         None => 0,
         Some(Deficit::Room { wanted, free } | Deficit::Growth { wanted, free }) => {
             wanted.saturating_sub(free).max(1)

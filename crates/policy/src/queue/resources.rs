@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::api::{Amount, JobId};
 use crate::cores::slots;
 use crate::jobs::Demand;
-use crate::memory::admission;
+use crate::memory::oracle;
 use crate::queue::order::{First, PASSED_MAX, RANK_AGED};
 use crate::rooms::Rooms;
 
@@ -36,7 +36,7 @@ fn firsts(rooms: &Rooms) -> BTreeMap<String, (u8, JobId)> {
             shape.resources > 0
                 && rooms.queue.arrays().has_room(shape.array)
                 // One that lacks memory as well would leave what is kept for it idle.
-                && (shape.memory == 0 || admission::has_memory_room(rooms, shape, &room))
+                && (shape.memory == 0 || oracle::has_memory_room(rooms, shape, &room))
                 && match at.checked_sub(1) {
                     None => slots::is_possible(rooms, shape),
                     Some(at) => shape.cores as usize <= rooms.cores.reservations()[at].cores.len(),

@@ -4,9 +4,9 @@
 //! another kind settles it. One that is known already is put right: it may be found once by its group, and told of later by
 //! its keeper.
 
-use crate::api::{Adopted, Class, JobId, Reason, Running};
+use crate::api::{Adopted, AgainReason, Class, JobId, Reason, Running};
 use crate::cores::{assign, sets, shape};
-use crate::jobs::{Applied, Live, SuspendReason};
+use crate::jobs::{Applied, Live, Phase, SuspendReason};
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::start;
@@ -28,24 +28,21 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
     };
     request.held = true; // keeps it out of the queue until it lives
     submit::add_waiting(rooms, request, submitted);
-    let out = match (running.suspended, running.frozen) {
-        (true, _) => Some(SuspendReason::Suspended),
-        (false, true) => Some(SuspendReason::Found),
-        (false, false) => None,
+    let phase = match (running.suspended, running.frozen) {
+        (true, _) => Phase::Suspended { why: SuspendReason::Suspended, by_user: true },
+        (false, true) => Phase::Suspended { why: SuspendReason::Found, by_user: false },
+        (false, false) => Phase::Running { grace: None },
     };
     let live = Live {
-        starting: false,
-        suspended: running.suspended,
-        out,
         // Its weight cannot be read back for sure: the priority may have changed just before the end.
         applied: Applied { weight: None, cpus: Some(running.cpus.clone()), frozen: Some(running.frozen) },
-        ..Live::starting(running.started, running.class)
+        ..Live::new(phase, running.started, running.class)
     };
     start::start_job(rooms, id, live);
     rooms.nodes.unsure_of(id);
     shape::keep_shape(rooms, id);
-    let mut reason = Reason::Restored;
-    if out.is_some() {
+    let mut reason = Reason::Again(AgainReason::Restored);
+    if phase.suspend_reason().is_some() {
         rooms.jobs.wait_from(id, rooms.now);
         line::enqueue(rooms, id);
     } else {
@@ -55,7 +52,7 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
         };
         assign::occupy(rooms, id, class, cores);
         if fits {
-            reason = Reason::Adopted;
+            reason = Reason::Again(AgainReason::Adopted);
         }
     }
     rooms.pending.request_update(id, reason);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::api::{Class, Command, JobId, Reason};
+use crate::api::{Class, Command, JobId, Reason, UserReason};
 use crate::cores::assign;
 use crate::jobs::SuspendReason;
-use crate::memory::requeue;
+use crate::memory::ladder;
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::{end, reprioritize};
@@ -22,9 +22,9 @@ pub(crate) fn command(rooms: &mut Rooms, id: JobId, command: Command) {
         Command::Suspend => suspend(rooms, id),
         Command::Resume => resume(rooms, id),
         Command::Hold | Command::Release => {}
-        Command::Cancel { .. } if waits => end::drop_waiting(rooms, id, false, Reason::Asked),
+        Command::Cancel { .. } if waits => end::drop_waiting(rooms, id, false, Reason::ASKED),
         Command::Cancel { signal } => cancel(rooms, id, signal),
-        Command::Requeue => requeue::on_request(rooms, id),
+        Command::Requeue => ladder::requeue_on_request(rooms, id),
         Command::SetMemory(bytes) => set_memory(rooms, id, bytes),
         Command::SetPriority(priority) => set_priority(rooms, id, priority.clamp(1, 16)),
         Command::SetClass(class) => set_class(rooms, id, class),
@@ -48,7 +48,7 @@ fn suspend(rooms: &mut Rooms, id: JobId) {
     }
     line::dequeue(rooms, id);
     rooms.memory.forget(id);
-    assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::Asked);
+    assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
 }
 
 fn resume(rooms: &mut Rooms, id: JobId) {
@@ -64,7 +64,7 @@ fn cancel(rooms: &mut Rooms, id: JobId, signal: i32) {
         line::dequeue(rooms, id);
         rooms.memory.forget(id);
     }
-    rooms.pending.request_update(id, Reason::Asked);
+    rooms.pending.request_update(id, Reason::ASKED);
     line::rearm(rooms, id);
 }
 
@@ -72,7 +72,7 @@ fn set_priority(rooms: &mut Rooms, id: JobId, priority: u8) {
     line::dequeue(rooms, id);
     if let Some(live) = rooms.jobs.live(id) {
         rooms.cores.set_priority(live, priority);
-        rooms.pending.request_update(id, Reason::PriorityChanged { priority });
+        rooms.pending.request_update(id, Reason::User(UserReason::PriorityChanged { priority }));
     }
     rooms.jobs.set_priority(id, priority);
     line::enqueue(rooms, id);

@@ -21,7 +21,7 @@ pub(crate) fn configure(rooms: &mut Rooms, settings: Settings) {
         // Where nothing waits for slots, nobody is shut out.
         line::requeue_constrained(rooms);
     } else if old.affinity != rooms.settings.affinity {
-        pick::update_running(rooms, &Reason::Asked);
+        pick::update_running(rooms, &Reason::ASKED);
     }
     if old.drain != rooms.settings.drain {
         let all: Vec<JobId> = rooms.jobs.ids();

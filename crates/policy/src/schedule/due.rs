@@ -1,6 +1,6 @@
 //! What is due by the time: a job ages, expires, is tried again, or has had its grace after a signal.
 
-use crate::api::{JobId, Reason};
+use crate::api::{AgainReason, JobId, QueueReason, Reason, SlotReason};
 use crate::cores::{assign, slots};
 use crate::jobs::Fired;
 use crate::queue::{ageing, line};
@@ -22,14 +22,14 @@ fn due(rooms: &mut Rooms, id: JobId) {
     if let Some((at, ttl)) = ageing::expires_at(rooms, job)
         && at <= now
     {
-        return end::drop_waiting(rooms, id, true, Reason::Expired { ttl });
+        return end::drop_waiting(rooms, id, true, Reason::Queue(QueueReason::Expired { ttl }));
     }
     let aged = job.aged || ageing::ages_at(rooms, job).is_some_and(|at| at <= now);
     let slots = slots::total(rooms);
-    let Fired { requeue, retry, grace_over } = rooms.jobs.fire(id, now, aged);
-    let mut reason = retry.map(|error| Reason::Retry { error });
-    if grace_over && rooms.jobs.forget_dying(id) {
-        reason = Some(Reason::SlotsShrank { slots });
+    let Fired { requeue, retry, survived } = rooms.jobs.fire(id, now, aged);
+    let mut reason = retry.map(|error| Reason::Again(AgainReason::Retry { error }));
+    if survived {
+        reason = Some(Reason::Slot(SlotReason::SlotsShrank { slots }));
         assign::survive(rooms, id);
     }
     if let Some(reason) = reason {

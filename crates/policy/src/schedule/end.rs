@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use crate::api::{Action, Class, Decision, Instant, JobId, Reason};
+use pinfold_backoff::Backoff;
+
+use crate::api::{Action, Class, Decision, JobId, Reason, UserReason};
 use crate::cores::assign;
 use crate::jobs::{Failure, Live, REQUEUES_MAX, RETRY, Stage, Waiting};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
-/// The longest pause before a failed start is tried again; the first is [`RETRY`].
-const START_RETRY_MAX: Duration = Duration::from_secs(60);
+/// The pauses before a failed start is tried again.
+const START_RETRY: Backoff = Backoff::new(RETRY, Duration::from_secs(60));
 
-/// How long it waits after the first time at least, doubled with each further one.
-const REQUEUE_REST: Duration = Duration::from_secs(5);
-
-fn rests_until(now: Instant, times: u32) -> Instant {
-    now.after(REQUEUE_REST * (1 << times.saturating_sub(1).min(REQUEUES_MAX)))
-}
+/// How long it waits at least after it was ended for others.
+const REQUEUE_REST: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(5 << REQUEUES_MAX));
 
 /// A start failed: the job waits again. Its slot is free meanwhile, so that it holds nobody up.
 pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
@@ -26,9 +24,10 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
     let failures = live.failures + 1;
-    let pause = RETRY.saturating_mul(1 << (failures - 1).min(10)).min(START_RETRY_MAX);
-    let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
-    let failed = Some(Failure { again: now.after(pause), error, tried: false });
+    let again = now.after(START_RETRY.after(live.failures));
+    let (held, cancelled, withdrawn) =
+        (live.phase.is_suspended_by_user(), live.signal.is_some(), live.withdrawn);
+    let failed = Some(Failure { again, error, tried: false });
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
     rooms.jobs.forget_memory(id);
@@ -42,9 +41,9 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
 /// A job that came back into the queue waits for its next start, unless it was given up meanwhile.
 fn settle_return(rooms: &mut Rooms, id: JobId, cancelled: bool, withdrawn: bool) {
     if cancelled {
-        drop_waiting(rooms, id, false, Reason::Asked);
+        drop_waiting(rooms, id, false, Reason::ASKED);
     } else if withdrawn {
-        drop_waiting(rooms, id, false, Reason::Withdrawn);
+        drop_waiting(rooms, id, false, Reason::User(UserReason::Withdrawn));
     } else {
         line::rearm(rooms, id);
     }
@@ -61,7 +60,7 @@ pub(crate) fn exited(rooms: &mut Rooms, id: JobId) {
 
 pub(crate) fn withdrawn(rooms: &mut Rooms, id: JobId) {
     match rooms.jobs.get(&id).map(|job| &job.stage) {
-        Some(Stage::Waiting(_)) => drop_waiting(rooms, id, false, Reason::Withdrawn),
+        Some(Stage::Waiting(_)) => drop_waiting(rooms, id, false, Reason::User(UserReason::Withdrawn)),
         Some(Stage::Live(_)) => rooms.jobs.client_gone(id),
         None => {}
     }
@@ -109,7 +108,7 @@ pub(crate) fn unlearn(rooms: &mut Rooms, id: JobId) {
 
 /// No process of such a job is left: it waits again. Those that were to start after it still wait for it.
 pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
-    if rooms.jobs.live(id).is_none_or(|live| live.starting) {
+    if rooms.jobs.live(id).is_none_or(|live| live.phase.is_starting()) {
         return;
     }
     assign::release(rooms, id);
@@ -117,16 +116,17 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     let now = rooms.now;
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
-    let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
-    let asked = live.requeue_asked;
+    let (held, cancelled, withdrawn) =
+        (live.phase.is_suspended_by_user(), live.signal.is_some(), live.withdrawn);
+    let asked = live.phase.ends_as_asked();
     let times = job.requeues.saturating_add(job.checkpoints);
     let error = if job.checkpoints > 0 && job.requeues == 0 {
         "it has written down what it had done, and was ended because memory could be had in no other way"
     } else {
         "it was ended because memory could be had in no other way"
     };
-    let rests = || Failure { again: rests_until(now, times), error: error.to_owned(), tried: false };
-    let failed = (!asked).then(rests);
+    let again = now.after(REQUEUE_REST.after(times.saturating_sub(1)));
+    let failed = (!asked).then(|| Failure { again, error: error.to_owned(), tried: false });
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
     rooms.jobs.begin_anew(id, now);

@@ -2,8 +2,8 @@
 
 use crate::api::{Action, JobId, Reason};
 use crate::jobs::RETRY;
+use crate::memory::ladder;
 use crate::memory::numa::bind;
-use crate::memory::{checkpoint, throttle};
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::end;
@@ -13,16 +13,16 @@ pub(crate) fn failed(rooms: &mut Rooms, id: JobId, action: &Action, error: Strin
     let again = rooms.now.after(RETRY);
     let Some(live) = rooms.jobs.live(id) else { return };
     if let Action::Start { .. } = action {
-        if live.starting {
+        if live.phase.is_starting() {
             end::start_failed(rooms, id, error);
         }
         return;
     }
     match action {
-        Action::Requeue => return checkpoint::cancel_requeue(rooms, id, Reason::Asked),
-        Action::Checkpoint => return checkpoint::checkpointed(rooms, id, Some(error)),
+        Action::Requeue => return ladder::cancel_requeue(rooms, id, Reason::ASKED),
+        Action::Checkpoint => return ladder::checkpointed(rooms, id, Some(error)),
         Action::Near { .. } => return bind::binding_failed(rooms, id),
-        Action::Slow { allowance } => return throttle::throttle_failed(rooms, id, *allowance),
+        Action::Slow { allowance } => return ladder::throttle_failed(rooms, id, *allowance),
         _ => {}
     }
     if rooms.jobs.attempt_failed(id, action, again, error) {

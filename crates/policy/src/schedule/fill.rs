@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use crate::api::{Class, JobId};
 use crate::cores::slots;
 use crate::jobs::Demand;
-use crate::memory::{admission, token};
+use crate::memory::{ladder, oracle};
 use crate::queue::head::{self, Left};
 use crate::queue::order::{PASSED_MAX, RANK_AGED};
 use crate::queue::{owner, resources};
@@ -25,7 +25,7 @@ fn pass_best_effort(rooms: &mut Rooms) -> bool {
     if rooms.jobs[&next].request.class == Some(Class::Exclusive) {
         return start::start_exclusive(rooms, next);
     }
-    if admission::lacks_memory(rooms, next).is_some() {
+    if oracle::lacks_memory(rooms, next).is_some() {
         return false;
     }
     let Some(plan) = plan::plan(rooms, next, true) else { return false };
@@ -43,7 +43,7 @@ fn next_on_its_own(rooms: &Rooms) -> Option<(JobId, Plan)> {
         let may = !exclusive
             && memory_pool::memory_is_its_own(rooms, job, wanted)
             && resources::lacking(rooms, id).is_none()
-            && admission::lacks_memory(rooms, id).is_none();
+            && oracle::lacks_memory(rooms, id).is_none();
         may.then(|| plan::plan(rooms, id, false)).flatten().map(|plan| (id, plan))
     })
 }
@@ -64,14 +64,14 @@ fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
             && plan::fits(rooms, shape)
             && rooms.queue.arrays().has_room(shape.array)
             && left.suffices(rooms, shape)
-            && (shape.memory == 0 || admission::has_memory_room(rooms, shape, &room))
+            && (shape.memory == 0 || oracle::has_memory_room(rooms, shape, &room))
     };
     let Some((_, next)) = rooms.queue.host().first(fits).filter(|&(_, next)| next != head) else {
         return false;
     };
-    if admission::lacks_memory(rooms, next).is_some() {
+    if oracle::lacks_memory(rooms, next).is_some() {
         if rooms.jobs.live(next).is_some() {
-            token::wait_for_memory(rooms, next);
+            ladder::wait_for_memory(rooms, next);
             return true;
         }
         return false;
@@ -99,9 +99,9 @@ pub(crate) fn fill(rooms: &mut Rooms) {
                 return;
             }
         }
-        let lack = admission::lacks_memory(rooms, head);
+        let lack = oracle::lacks_memory(rooms, head);
         if lack.is_some() && rooms.jobs.live(head).is_some() && !exclusive {
-            token::wait_for_memory(rooms, head);
+            ladder::wait_for_memory(rooms, head);
             continue;
         }
         if lack.is_none()

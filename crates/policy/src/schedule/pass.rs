@@ -5,10 +5,10 @@
 //! end: a promotion uses up a free home, a start uses up a queued job, and a job that is suspended for a start has a lower
 //! priority than the job that is started.
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, JobId, Reason, SlotReason};
 use crate::cores::{assign, interference, slots};
 use crate::jobs::{Demand, SuspendReason};
-use crate::memory::resume;
+use crate::memory::ladder;
 use crate::queue::order::ROUNDS_MAX;
 use crate::queue::resources::ResourcesLeft;
 use crate::rooms::Rooms;
@@ -29,7 +29,7 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
             promote::promote(rooms);
         }
         reclaim_memory::reclaim_memory(rooms);
-        resume::resume_frozen(rooms);
+        ladder::resume_frozen(rooms);
         reservations::fill_reservations(rooms);
         fill::fill(rooms);
         // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that, or
@@ -43,7 +43,7 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
             fill::fill(rooms);
         }
     } else {
-        resume::resume_frozen(rooms);
+        ladder::resume_frozen(rooms);
         reservations::fill_reservations(rooms);
         start_all(rooms);
     }
@@ -60,7 +60,7 @@ fn clear_exclusive(rooms: &mut Rooms) {
                     rooms,
                     job,
                     SuspendReason::Exclusive { by },
-                    Reason::Exclusive { by },
+                    Reason::Slot(SlotReason::Exclusive { by }),
                 );
             }
         }

@@ -1,6 +1,6 @@
 //! Free homes are given to backfillers.
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{AgainReason, Class, CoreReason, JobId, Reason};
 use crate::cores::{assign, pick};
 use crate::jobs::Live;
 use crate::rooms::Rooms;
@@ -18,11 +18,13 @@ pub(crate) fn promote(rooms: &mut Rooms) {
         assign::release(rooms, job);
         assign::occupy(rooms, job, Class::Primary, homes);
         // One that lost its home by the same event, or should have had one, is not promoted but moved.
-        let moved = |reason: &Reason| matches!(reason, Reason::CpusGone | Reason::Restored);
+        let moved = |reason: &Reason| {
+            matches!(reason, Reason::Core(CoreReason::CpusGone) | Reason::Again(AgainReason::Restored))
+        };
         if !rooms.pending.marked().iter().any(|(marked, reason)| *marked == job && moved(reason)) {
             let reason = match rooms.pending.ended() {
-                Some(after) => Reason::Promoted { after },
-                None => Reason::PromotedToFreeCore,
+                Some(after) => Reason::Core(CoreReason::Promoted { after }),
+                None => Reason::Core(CoreReason::PromotedToFreeCore),
             };
             rooms.pending.request_update(job, reason);
         }

@@ -4,7 +4,7 @@
 //! Slots need nothing here: the pass looks at them after every event, by the priorities of then. Absent: jobs that wish
 //! certain cores or asked for idle cycles, which take nobody's home when they start either.
 
-use crate::api::{Class, JobId, Preemption, Reason};
+use crate::api::{Class, CoreReason, JobId, Preemption, Reason, SlotReason};
 use crate::cores::{assign, pick};
 use crate::jobs::{Key, Promotable};
 use crate::rooms::Rooms;
@@ -19,7 +19,7 @@ pub(crate) fn priority_changed(rooms: &mut Rooms, id: JobId) {
     take_homes(rooms, id, |_| true);
     for higher in pick::highest_first(rooms) {
         if take_homes(rooms, higher, |job| job == id) {
-            rooms.pending.request_update(higher, Reason::PromotedToFreeCore);
+            rooms.pending.request_update(higher, Reason::Core(CoreReason::PromotedToFreeCore));
             return;
         }
     }
@@ -39,7 +39,7 @@ pub(crate) fn class_changed(rooms: &mut Rooms, id: JobId) {
     assign::release(rooms, id);
     let cores = pick::pinning_for(rooms, id, slots);
     assign::occupy(rooms, id, Class::Backfill, cores);
-    rooms.pending.request_update(id, Reason::Asked);
+    rooms.pending.request_update(id, Reason::ASKED);
     if wants_homes {
         priority_changed(rooms, id);
     }
@@ -66,7 +66,9 @@ fn take_homes(rooms: &mut Rooms, id: JobId, may: impl Fn(JobId) -> bool) -> bool
     for job in demoted {
         let cores = pick::pinning_for(rooms, job, rooms.jobs[&job].slots());
         assign::occupy(rooms, job, Class::Backfill, cores);
-        rooms.pending.request_update(job, Reason::Preempted { by: id, priority: key.priority });
+        rooms
+            .pending
+            .request_update(job, Reason::Slot(SlotReason::Preempted { by: id, priority: key.priority }));
     }
     true
 }

@@ -2,10 +2,10 @@
 
 use pinfold_topo::CpuSet;
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, CoreReason, JobId, Reason};
 use crate::cores::{assign, sets, shape};
 use crate::jobs::Demand;
-use crate::memory::{admission, overcommit, token};
+use crate::memory::{ladder, oracle};
 use crate::queue::order::PASSED_MAX;
 use crate::queue::resources::ResourcesLeft;
 use crate::queue::{head, line};
@@ -33,7 +33,7 @@ fn settle_in(rooms: &mut Rooms, at: usize) {
         if let Some(cores) = sets::room_in(rooms, at, &rooms.jobs[&id], &CpuSet::new()) {
             assign::release(rooms, id);
             assign::occupy(rooms, id, Class::Primary, cores);
-            rooms.pending.request_update(id, Reason::CpusChanged);
+            rooms.pending.request_update(id, Reason::Core(CoreReason::CpusChanged));
         }
     }
 }
@@ -48,9 +48,9 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
             shape.cores as usize <= rooms.cores.reservations()[at].cores.len() && has_room(shape)
         };
         let (_, head) = rooms.queue.of(Some(at)).first(possible)?;
-        if admission::lacks_memory(rooms, head).is_some() {
+        if oracle::lacks_memory(rooms, head).is_some() {
             rooms.jobs.live(head)?;
-            token::wait_for_memory(rooms, head);
+            ladder::wait_for_memory(rooms, head);
             continue;
         }
         if fits_in(rooms, at, head) {
@@ -64,7 +64,7 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
             .queue
             .of(Some(at))
             .first(|shape: Demand| shape.cores as usize <= free && has_room(shape))?;
-        if next == head || admission::lacks_memory(rooms, next).is_some() || !fits_in(rooms, at, next) {
+        if next == head || oracle::lacks_memory(rooms, next).is_some() || !fits_in(rooms, at, next) {
             return None;
         }
         rooms.jobs.pass_over(head);
@@ -80,7 +80,7 @@ fn fits_in(rooms: &Rooms, at: usize, id: JobId) -> bool {
 
 fn admit_in(rooms: &mut Rooms, at: usize, id: JobId) {
     shape::decide_shape(rooms, id);
-    let early = overcommit::note_overcommit(rooms, id);
+    let early = ladder::note_overcommit(rooms, id);
     let job = &rooms.jobs[&id];
     // A frozen one returns to where it was, if it can.
     let had = job.live().and_then(|live| live.applied.cpus.clone()).unwrap_or_default();

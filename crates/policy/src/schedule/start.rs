@@ -1,10 +1,10 @@
 //! A job starts, or resumes, as planned.
 
-use crate::api::{Class, JobId, MemoryReason, Reason};
+use crate::api::{AgainReason, Class, JobId, MemoryReason, Reason, SlotReason};
 use crate::cores::{assign, pick, repack, shape, slots};
-use crate::jobs::{Live, SuspendReason};
+use crate::jobs::{Job, Live, Phase, SuspendReason};
 use crate::memory::numa::placement;
-use crate::memory::{forecast, overcommit, resume, token};
+use crate::memory::{ladder, oracle};
 use crate::queue::{line, resources};
 use crate::rooms::Rooms;
 use crate::schedule::gives_way;
@@ -15,13 +15,13 @@ pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
     let priority = rooms.jobs[&id].request.priority;
     let slots = rooms.jobs[&id].slots();
     // By those who run now, as it was looked at.
-    let early = if plan.class == Class::Exclusive { None } else { overcommit::note_overcommit(rooms, id) };
+    let early = if plan.class == Class::Exclusive { None } else { ladder::note_overcommit(rooms, id) };
     for &job in &plan.freeze {
         assign::suspend_and_release(
             rooms,
             job,
             SuspendReason::Preempted { by: id },
-            Reason::Preempted { by: id, priority },
+            Reason::Slot(SlotReason::Preempted { by: id, priority }),
         );
     }
     for &job in &plan.demote {
@@ -63,7 +63,7 @@ pub(crate) fn begin(
     early: Option<Reason>,
 ) {
     let priority = rooms.jobs[&id].request.priority;
-    let thaw = rooms.jobs.live(id).and_then(|live| live.out);
+    let thaw = rooms.jobs.get(&id).and_then(Job::suspend_reason);
     let mut failed = None;
     if thaw.is_none() {
         resources::note_passed(rooms, id);
@@ -78,11 +78,11 @@ pub(crate) fn begin(
         let wanted = rooms.jobs[&job].slots();
         let cores = pick::pinning_for(rooms, job, wanted);
         assign::occupy(rooms, job, Class::Backfill, cores);
-        rooms.pending.request_update(job, Reason::Preempted { by: id, priority });
+        rooms.pending.request_update(job, Reason::Slot(SlotReason::Preempted { by: id, priority }));
     }
     match thaw {
         Some(out) => {
-            resume::resume(rooms, id);
+            ladder::resume(rooms, id);
             rooms.pending.request_update(id, thaw_reason(rooms, id, out));
             line::rearm(rooms, id);
         }
@@ -91,9 +91,9 @@ pub(crate) fn begin(
             rooms.pending.start(id, reason);
         }
     }
-    if forecast::is_governed(rooms) {
+    if oracle::is_governed(rooms) {
         // The next in this step is held against what it may need.
-        token::choose_token(rooms);
+        ladder::choose_token(rooms);
     }
 }
 
@@ -101,11 +101,11 @@ pub(crate) fn begin(
 fn prepare(rooms: &mut Rooms, id: JobId, class: Class) -> Option<Reason> {
     let started = rooms.now;
     let (failures, failed) = rooms.jobs.take_failure(id)?;
-    start_job(rooms, id, Live { failures, ..Live::starting(started, class) });
+    start_job(rooms, id, Live { failures, ..Live::new(Phase::Starting { suspend: false }, started, class) });
     line::rearm(rooms, id);
     failed.map(|failed| match failures {
-        0 => Reason::BeginsAnew { why: failed.error },
-        _ => Reason::Retry { error: failed.error },
+        0 => Reason::Again(AgainReason::BeginsAnew { why: failed.error }),
+        _ => Reason::Again(AgainReason::Retry { error: failed.error }),
     })
 }
 
@@ -123,33 +123,35 @@ fn start_reason(rooms: &Rooms, id: JobId, class: Class, failed: Option<Reason>) 
     match (failed, class) {
         (Some(reason), _) => reason,
         _ if rooms.jobs.live(id).is_some_and(|live| live.aside.is_some()) => {
-            Reason::SetFree { set: rooms.jobs[&id].request.aside.clone().unwrap_or_default() }
+            Reason::Slot(SlotReason::SetFree {
+                set: rooms.jobs[&id].request.aside.clone().unwrap_or_default(),
+            })
         }
-        _ if !rooms.settings.schedule => Reason::Unscheduled,
-        (None, Class::Primary) => Reason::HomeCoreFree { used, slots },
+        _ if !rooms.settings.schedule => Reason::Slot(SlotReason::Unscheduled),
+        (None, Class::Primary) => Reason::Slot(SlotReason::HomeCoreFree { used, slots }),
         (None, Class::Backfill) if rooms.jobs[&id].request.class == Some(class) => {
-            Reason::BackfillAsked { used, slots }
+            Reason::Slot(SlotReason::BackfillAsked { used, slots })
         }
-        (None, Class::Backfill) => Reason::BackfillSlotFree { used, slots },
-        (None, Class::Exclusive) => Reason::Exclusive { by: id },
+        (None, Class::Backfill) => Reason::Slot(SlotReason::BackfillSlotFree { used, slots }),
+        (None, Class::Exclusive) => Reason::Slot(SlotReason::Exclusive { by: id }),
     }
 }
 
 fn thaw_reason(rooms: &Rooms, id: JobId, out: SuspendReason) -> Reason {
     match out {
-        _ if !rooms.settings.schedule => Reason::Unscheduled,
-        SuspendReason::Suspended => Reason::Asked,
+        _ if !rooms.settings.schedule => Reason::Slot(SlotReason::Unscheduled),
+        SuspendReason::Suspended => Reason::ASKED,
         SuspendReason::Memory { .. } => Reason::Memory(MemoryReason::Suffices {
-            free: forecast::free_memory(rooms),
+            free: oracle::free_memory(rooms),
             swapped: rooms.jobs.get(&id).map_or(0, |job| job.held.missing()),
         }),
-        SuspendReason::Exclusive { .. } => Reason::ExclusiveOver,
-        SuspendReason::Found => Reason::Restored,
+        SuspendReason::Exclusive { .. } => Reason::Slot(SlotReason::ExclusiveOver),
+        SuspendReason::Found => Reason::Again(AgainReason::Restored),
         SuspendReason::Preempted { .. }
         | SuspendReason::Lent { .. }
         | SuspendReason::SlotsShrank
         | SuspendReason::Interferes { .. }
-        | SuspendReason::Survived => Reason::SlotFree,
+        | SuspendReason::Survived => Reason::Slot(SlotReason::SlotFree),
     }
 }
 
@@ -176,7 +178,12 @@ fn clear_for(rooms: &mut Rooms, by: JobId) -> bool {
     primaries.sort_by_key(|&job| std::cmp::Reverse((rooms.jobs.live(job).map(|live| live.started), job)));
     others.append(&mut primaries);
     for job in others {
-        assign::suspend_and_release(rooms, job, SuspendReason::Exclusive { by }, Reason::Exclusive { by });
+        assign::suspend_and_release(
+            rooms,
+            job,
+            SuspendReason::Exclusive { by },
+            Reason::Slot(SlotReason::Exclusive { by }),
+        );
     }
     true
 }

@@ -1,6 +1,6 @@
 //! A job is submitted, and answers that it has started.
 
-use crate::api::{Action, Decision, Instant, JobId, Reason, Request};
+use crate::api::{Action, Decision, Instant, JobId, QueueReason, Reason, Request};
 use crate::cores::assign;
 use crate::jobs::{Job, SuspendReason};
 use crate::queue::line;
@@ -19,7 +19,7 @@ pub(crate) fn submit(rooms: &mut Rooms, mut request: Request) -> Option<JobId> {
         return None;
     }
     if cores > 0 && request.cores as usize > cores {
-        let reason = Reason::TooLarge { asked: request.cores, cores };
+        let reason = Reason::Queue(QueueReason::TooLarge { asked: request.cores, cores });
         rooms.pending.decide(Decision { job, action: Action::Drop { refused: true }, reason });
         return None;
     }
@@ -45,7 +45,7 @@ pub(crate) fn refuse_if_full(rooms: &mut Rooms, job: JobId) -> bool {
     let is_full =
         rooms.jobs.waiting() > depth && rooms.jobs.get(&job).is_some_and(|job| job.live().is_none());
     if is_full {
-        end::drop_waiting(rooms, job, true, Reason::QueueFull { depth });
+        end::drop_waiting(rooms, job, true, Reason::Queue(QueueReason::QueueFull { depth }));
     }
     is_full
 }
@@ -64,14 +64,11 @@ pub(crate) fn gate(rooms: &mut Rooms, id: JobId, closed: bool) {
 }
 
 pub(crate) fn started(rooms: &mut Rooms, id: JobId) {
-    if !rooms.jobs.started(id) {
-        return;
-    }
+    let Some(suspend) = rooms.jobs.started(id) else { return };
     rooms.nodes.touch();
-    let Some(live) = rooms.jobs.live(id) else { return };
-    if live.suspended {
-        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::Asked);
-    } else if live.signal.is_some() {
-        rooms.pending.request_update(id, Reason::Asked);
+    if suspend {
+        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
+    } else if rooms.jobs.live(id).is_some_and(|live| live.signal.is_some()) {
+        rooms.pending.request_update(id, Reason::ASKED);
     }
 }

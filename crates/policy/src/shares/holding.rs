@@ -2,7 +2,7 @@
 
 use crate::api::{Class, Holding};
 use crate::jobs::{Job, Stage};
-use crate::memory::forecast;
+use crate::memory::oracle;
 use crate::rooms::Rooms;
 use crate::shares::pools::Count;
 use crate::shares::{core_pool, memory_pool, reclaim_memory};
@@ -66,7 +66,7 @@ fn holding(rooms: &Rooms, name: Option<&str>) -> Holding {
     if let Some(cores) = holding.cores_guaranteed {
         holding.cores_owed = wanted.min(cores.saturating_sub(holding.cores_used));
     }
-    if name.is_some() && ids.memory != 0 && forecast::is_governed(rooms) {
+    if name.is_some() && ids.memory != 0 && oracle::is_governed(rooms) {
         holding.memory_owed_bytes = match reclaim_memory::lacks_its_memory(rooms, ids.memory) {
             Some((_, wanted, lacking)) if lacking > 0 => wanted,
             _ => 0,

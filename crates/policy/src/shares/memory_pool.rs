@@ -2,7 +2,7 @@
 
 use crate::api::JobId;
 use crate::jobs::{Job, SuspendReason};
-use crate::memory::estimate;
+use crate::memory::forecast;
 use crate::rooms::Rooms;
 use crate::shares::pools::divide;
 
@@ -36,11 +36,11 @@ pub(crate) fn memory_borrowers(rooms: &Rooms) -> Vec<Borrowed> {
     let mut used = vec![(0u64, 0u64); rooms.shares.memory.len()];
     for job in rooms.jobs.lives() {
         // Who stands still for want of memory goes on as soon as there is what it needs, and not before.
-        let needs = job.live().is_some_and(|live| live.out.is_none_or(SuspendReason::is_memory));
+        let needs = job.live().is_some() && job.suspend_reason().is_none_or(SuspendReason::is_memory);
         let (held, expected) = &mut used[usize::from(job.pools.memory)];
         let holds = job.held.total();
         *held = held.saturating_add(holds);
-        *expected = expected.saturating_add(if needs { estimate::counts_for(rooms, job) } else { holds });
+        *expected = expected.saturating_add(if needs { forecast::counts_for(rooms, job) } else { holds });
     }
     let own = used.into_iter().zip(memory_shares(rooms));
     own.map(|((held, expected), own)| Borrowed { holds: held > own, expected: expected > own }).collect()
@@ -54,7 +54,7 @@ pub(crate) fn memory_shares(rooms: &Rooms) -> Vec<u64> {
 fn memory_counted(rooms: &Rooms) -> Vec<u64> {
     memory_by_pool(
         rooms,
-        |job| if job.has_slot() { estimate::counts_for(rooms, job) } else { job.held.resident },
+        |job| if job.has_slot() { forecast::counts_for(rooms, job) } else { job.held.resident },
     )
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn memory_is_its_own(rooms: &Rooms, job: &Job, wanted: u64) -> bool {
 /// had borrowed what is its own, and, if it is known what the newcomer needs, those who would come to.
 pub(crate) fn first_kept_waiting_by<'a>(rooms: &'a Rooms, job: &Job, wanted: u64) -> Option<&'a Job> {
     let borrowed = memory_borrowers(rooms);
-    let (takes_back, known) = (memory_is_its_own(rooms, job, wanted), estimate::is_known(rooms, job));
+    let (takes_back, known) = (memory_is_its_own(rooms, job, wanted), forecast::is_known(rooms, job));
     let borrows = |frozen: &Job| {
         let expected = || borrowed.get(usize::from(frozen.pools.memory)).is_some_and(|pool| pool.expected);
         frozen.has_borrowed(&borrowed) || (known && expected())

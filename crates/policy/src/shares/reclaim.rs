@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{Class, JobId, Reason, ShareReason};
+use crate::api::{AgainReason, Class, CoreReason, JobId, Reason, ShareReason};
 use crate::cores::{assign, pick, slots};
 use crate::jobs::{Demand, SuspendReason};
-use crate::memory::{admission, overcommit};
+use crate::memory::{ladder, oracle};
 use crate::queue::head::{self, Left};
 use crate::queue::line;
 use crate::queue::order::{PASSED_MAX, RANK_AGED, ROUNDS_MAX};
@@ -98,7 +98,7 @@ fn entitled(rooms: &Rooms, pool: u16, tried: &BTreeSet<JobId>) -> Option<(JobId,
 /// Gives a job home cores that are its pool's own, from those who borrowed them if need be; says whether it could.
 fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
     let waits = rooms.jobs.live(id).is_none_or(|live| live.key.is_none());
-    if waits && admission::lacks_memory(rooms, id).is_some() {
+    if waits && oracle::lacks_memory(rooms, id).is_some() {
         return false;
     }
     let slots = if waits { rooms.jobs[&id].queued.map_or(0, |entry| entry.shape.cores as usize) } else { 0 };
@@ -111,7 +111,7 @@ fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
         start::admit(rooms, id, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
         return true;
     }
-    let early = overcommit::note_overcommit(rooms, id);
+    let early = ladder::note_overcommit(rooms, id);
     let Some(taken) = collect(rooms, id, slots) else { return false };
     let project = rooms.shares.name(core_pool::pool(rooms, id));
     let reason = Reason::Share(ShareReason::Reclaimed { project, by: id });
@@ -147,12 +147,14 @@ fn note_guaranteed(rooms: &mut Rooms, id: JobId) {
         cores: rooms.shares.share(pool),
     });
     // One that lost its home by the same event is not favoured but moved.
-    let moved = |reason: &Reason| matches!(reason, Reason::CpusGone | Reason::Restored);
+    let moved = |reason: &Reason| {
+        matches!(reason, Reason::Core(CoreReason::CpusGone) | Reason::Again(AgainReason::Restored))
+    };
     if rooms.pending.marked().iter().any(|(job, why)| *job == id && moved(why)) {
         return;
     }
     match rooms.pending.start_reason_mut(id) {
-        Some(Reason::Retry { .. } | Reason::BeginsAnew { .. }) => {}
+        Some(Reason::Again(AgainReason::Retry { .. }) | Reason::Again(AgainReason::BeginsAnew { .. })) => {}
         Some(why) => *why = reason,
         None => rooms.pending.request_update(id, reason),
     }

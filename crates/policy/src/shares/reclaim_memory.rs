@@ -3,8 +3,8 @@
 use crate::api::{JobId, Reason, ShareReason};
 use crate::cores::slots;
 use crate::jobs::{Job, WORTH_BYTES};
-use crate::memory::admission::Deficit;
-use crate::memory::{admission, estimate, forecast, freeze, token};
+use crate::memory::oracle::{self, Deficit};
+use crate::memory::{forecast, ladder};
 use crate::queue::head;
 use crate::rooms::Rooms;
 use crate::shares::{core_pool, memory_pool};
@@ -20,11 +20,11 @@ pub(crate) fn lacks_its_memory(rooms: &Rooms, pool: u16) -> Option<(JobId, u64, 
     if slots::free_slots(rooms) < job.slots() && !may_take {
         return None; // it waits for a slot, and lends its memory meanwhile
     }
-    let wanted = estimate::counts_for(rooms, job);
+    let wanted = forecast::counts_for(rooms, job);
     if !head::has_what_is_counted(rooms, job) {
         return None;
     }
-    let lacking = match admission::lacks_memory(rooms, id) {
+    let lacking = match oracle::lacks_memory(rooms, id) {
         Some(Deficit::Room { wanted, free }) => wanted - free,
         // It starts now, before those who gave it back return.
         _ => 0,
@@ -35,16 +35,16 @@ pub(crate) fn lacks_its_memory(rooms: &Rooms, pool: u16) -> Option<(JobId, u64, 
 /// Freezes those who borrowed memory that a pool wants for its next job; they are paged out then.
 pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
     rooms.memory.clear_claims();
-    if !rooms.shares.split_memory() || !forecast::is_governed(rooms) {
+    if !rooms.shares.split_memory() || !oracle::is_governed(rooms) {
         return;
     }
-    token::choose_token(rooms);
+    ladder::choose_token(rooms);
     for pool in 1..u16::try_from(rooms.shares.memory.len()).unwrap_or(u16::MAX) {
         let Some((by, wanted, lacking)) = lacks_its_memory(rooms, pool) else { continue };
         rooms.memory.claim(by, wanted);
         let project = rooms.shares.memory[usize::from(pool)].0.clone();
         // What stands still already is on its way.
-        let standing = rooms.jobs.suspended().map(|job| job.held.resident).fold(0, u64::saturating_add);
+        let standing = rooms.jobs.suspended_resident();
         let mut swap = rooms.memory.swap_free();
         let mut left = lacking.saturating_sub(standing.min(swap));
         swap = swap.saturating_sub(standing);
@@ -53,7 +53,7 @@ pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
         {
             let reason =
                 Reason::Share(ShareReason::MemoryReclaimed { project: project.clone(), by, lacking });
-            freeze::freeze(rooms, payer, reason);
+            ladder::freeze(rooms, payer, reason);
             (left, swap) = (left.saturating_sub(gain), swap - movable);
         }
     }
@@ -65,7 +65,7 @@ fn memory_payer(rooms: &Rooms, pool: u16, swap: u64) -> Option<(JobId, u64, u64)
     let borrowed = memory_pool::memory_borrowers(rooms);
     let movable = |job: &Job| job.held.resident.min(swap);
     let gain = |job: &Job| {
-        estimate::counts_for(rooms, job).saturating_sub(job.held.resident).saturating_add(movable(job))
+        forecast::counts_for(rooms, job).saturating_sub(job.held.resident).saturating_add(movable(job))
     };
     let may = |job: &&Job| {
         let theirs = job.pools.memory;

@@ -22,22 +22,42 @@ fn who_runs_goes_on_and_fewer_start() {
     );
 }
 
+/// However busy the host is, half of its slots are handed out.
+#[test]
+fn never_below_half_of_the_slots() {
+    check(
+        "
+        > machine 3
+        > set factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > others 9000
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3
+        > others 1000
+        > exit 1
+        3 start primary 0 p10: a home core was free (2 of 3 slots used)
+        ",
+    );
+}
+
 /// However busy the host is, one job runs, and a wide one in its turn.
 #[test]
 fn never_below_one_slot() {
     check(
         "
-        > machine 4
+        > machine 2
         > set factor=1000
         > others 9000
         > submit 1
-        1 start primary 0 p10: a home core was free (1 of 4 slots used)
-        > submit 2 c4
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 c2
         > submit 3
         > exit 1
-        2 start primary 0-3 p10: a home core was free (4 of 4 slots used)
+        2 start primary 0-1 p10: a home core was free (2 of 2 slots used)
         > exit 2
-        3 start primary 0 p10: a home core was free (1 of 4 slots used)
+        3 start primary 0 p10: a home core was free (1 of 2 slots used)
         > suspend 3
         3 freeze: a user or operator asked for it
         > resume 3

@@ -8,7 +8,7 @@ fn sheet() -> Sheet {
     let rows = [
         (Some(1u64), Some(0.5), Some("plain".to_owned())),
         (None, None, Some("with, \"quotes\"\nand lines".to_owned())),
-        (Some(1 << 60), Some(-1e300), None),
+        (Some(1 << 60), Some(-1e300), Some("=1+1".to_owned())),
     ];
     let mut sheet = Sheet::new(rows.len());
     sheet.whole("count", &rows, |row| row.0);
@@ -26,7 +26,7 @@ fn written(sheet: &Sheet, form: Form) -> Vec<u8> {
 #[test]
 fn csv_quotes_what_must_be() {
     let text = String::from_utf8(written(&sheet(), Form::Csv)).unwrap();
-    let lines = "count,figure,word\r\n1,0.5,plain\r\n,,\"with, \"\"quotes\"\"\nand lines\"\r\n1152921504606846976,-1e+300,\r\n";
+    let lines = "count,figure,word\r\n1,0.5,plain\r\n,,\"with, \"\"quotes\"\"\nand lines\"\r\n1152921504606846976,-1e+300,'=1+1\r\n";
     assert_eq!(text, lines);
 }
 

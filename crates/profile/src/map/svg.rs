@@ -331,7 +331,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
             y - FONT + 2.0
         );
         let view = &set.view;
-        let class = crate::report::class_word(view.class);
+        let class = view.class.word();
         let shared = if view.shared { ", shared" } else { "" };
         // Where there are columns there is no room for more than whose it is and where.
         let processes = match view.pids.len() {

@@ -187,8 +187,8 @@ fn write_jobs(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io:
             count => format!(", {count} processes: {}{more}", pids.join(" ")),
         };
         let shared = if view.shared { ", shared" } else { "" };
-        let class = crate::report::class_word(view.class);
-        let state = crate::report::state_word(view.state);
+        let class = view.class.word();
+        let state = view.state.word();
         let text = format!(
             "{}: PUs {} ({} cores), {class}, {state}{shared}{processes}",
             set.title(),

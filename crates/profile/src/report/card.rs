@@ -6,7 +6,6 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{NodeView, ReportView, WhyView};
 
 use super::resources::resource_words;
-use super::state_word;
 use super::table::{cut, plain};
 use super::units::{clock_utc, counted, date_utc, duration, precise, size};
 
@@ -69,7 +68,7 @@ pub(crate) fn end(view: &ReportView) -> String {
         (JobState::Exited, Some(signal), _) => format!("ended by signal {signal}"),
         (JobState::Exited, None, Some(code)) => format!("exited {code}"),
         (JobState::Exited, None, None) if view.started_s.is_none() => "struck off".to_owned(),
-        (state, _, _) => state_word(state).to_owned(),
+        (state, _, _) => state.word().to_owned(),
     }
 }
 
@@ -223,7 +222,7 @@ fn stalls(view: &ReportView) -> Option<String> {
 /// # Errors
 /// Those of `out`.
 pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "job {} is {}: {}", view.job, state_word(view.state), plain(&view.cause))?;
+    writeln!(out, "job {} is {}: {}", view.job, view.state.word(), plain(&view.cause))?;
     let wide = view.numbers.iter().map(|number| number.name.chars().count()).max().unwrap_or(0);
     for number in &view.numbers {
         writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&number.text))?;

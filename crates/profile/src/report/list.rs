@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, ReportView, StatusView};
-use pinfold_proto::{End, JobClass, JobState};
+use pinfold_proto::{End, JobState};
 
+use super::now_s;
 use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
 use super::units::{counted, duration, precise, size};
-use super::{now_s, state_word};
 
 /// Results of a batch up to this many are all shown; of more, those that matter.
 const RESULTS_MAX: usize = 40;
@@ -189,7 +189,7 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
 
 /// A job's class; in a set it has cores of its own, whatever its class.
 pub(super) fn class_text(job: &JobView) -> String {
-    job.set.as_ref().map_or_else(|| class_word(job.class).to_owned(), |set| format!("in {}", plain(set)))
+    job.set.as_ref().map_or_else(|| job.class.word().to_owned(), |set| format!("in {}", plain(set)))
 }
 
 /// How long it waits, runs or ran, whichever its state is about.
@@ -202,7 +202,7 @@ fn state_text(job: &JobView) -> String {
     match (job.state, job.signal, job.exit_code) {
         (JobState::Exited, Some(signal), _) => format!("signal {signal}"),
         (JobState::Exited, None, Some(code)) => format!("exited {code}"),
-        (state, _, _) => state_word(state).to_owned(),
+        (state, _, _) => state.word().to_owned(),
     }
 }
 
@@ -230,7 +230,7 @@ pub fn write_lines(reports: &[ReportView], width: usize, out: &mut dyn Write) ->
         let end = match (report.signal, report.exit_code) {
             (Some(signal), _) => format!("signal {signal}"),
             (None, Some(code)) => format!("exit {code}"),
-            (None, None) => state_word(report.state).to_owned(),
+            (None, None) => report.state.word().to_owned(),
         };
         table.push(vec![
             Cell::new(&report.job.to_string()),
@@ -258,16 +258,6 @@ const REPORT: [Column; 9] = [
     column("NAME", Align::Left, 0),
     column("COMMAND", Align::Left, 4),
 ];
-
-/// A class in a word.
-#[must_use]
-pub const fn class_word(class: JobClass) -> &'static str {
-    match class {
-        JobClass::Primary => "primary",
-        JobClass::Backfill => "backfill",
-        JobClass::Exclusive => "exclusive",
-    }
-}
 
 /// The end of `pinfold batch` as text: what failed and why, then a table. Of a large batch the failed and the longest jobs
 /// are shown, and the spread of all.

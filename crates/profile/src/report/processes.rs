@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use pinfold_proto::row::{ProcessRow, ProcessSource, ProcessesFrom};
+use pinfold_proto::row::{ProcessRow, ProcessSource};
 use pinfold_proto::view::{ProcessView, ReportView, ThreadView, seconds};
 
 use super::table::{Align, Cell, Column, Table, cut};
@@ -51,17 +51,6 @@ pub fn process_view(row: &ProcessRow) -> ProcessView {
             ProcessSource::Unseen => "unseen",
         }
         .to_owned(),
-    }
-}
-
-/// The word for how processes were found, as in JSON.
-pub(super) const fn from_word(from: ProcessesFrom) -> Option<&'static str> {
-    match from {
-        ProcessesFrom::Unknown => None,
-        ProcessesFrom::Records => Some("records"),
-        ProcessesFrom::Events => Some("events"),
-        ProcessesFrom::Samples => Some("samples"),
-        ProcessesFrom::Gaps => Some("gaps"),
     }
 }
 

@@ -15,9 +15,9 @@ use std::io::{self, Write};
 use pinfold_proto::view::{JobView, ProcessView, ReportView, StatusView};
 
 use super::list::{class_text, number, state_colour};
+use super::now_s;
 use super::table::{Align, Cell, Column, Table, cut, plain};
 use super::units::{duration, precise, rounded, size};
-use super::{now_s, state_word};
 
 pub use cores::{CoreUse, cores_frame};
 pub use help::help_frame;
@@ -203,7 +203,7 @@ fn row(
     ]
     .map(|text| Cell::new(&text))
     .into();
-    cells[2] = Cell::coloured(state_word(job.state), state_colour(job));
+    cells[2] = Cell::coloured(job.state.word(), state_colour(job));
     cells
 }
 
@@ -306,7 +306,7 @@ fn process_row(view: &ReportView, process: &ProcessView, mark: &str) -> Vec<Cell
         view.job.to_string(),
         process.pid.to_string(),
         process.parent.map_or(String::new(), |parent| parent.to_string()),
-        super::list::class_word(view.class).to_owned(),
+        view.class.word().to_owned(),
         duration(process.cpu_user_s + process.cpu_system_s),
         size(process.memory_peak_bytes),
         process.threads.to_string(),

@@ -13,7 +13,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 pub(super) use process::{PROCESS, bind_process, read_process_row};
-use words::{class_of, class_word, from_of, from_word, state_of, state_word};
+use words::{class_of, from_of, state_of};
 
 pub(super) use used::{FILE, NODE, bind_file, bind_node, read_file, read_node};
 
@@ -182,7 +182,7 @@ pub(super) const DECISION: [&str; 7] =
 pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.number(row.job)?.put(row.uid)?.put(&row.user)?;
     bind_spec(&row.spec, to)?;
-    to.put(row.priority)?.put(class_word(row.class))?.put(state_word(row.state))?;
+    to.put(row.priority)?.put(row.class.word())?.put(row.state.word())?;
     to.number(row.submitted_us)?.maybe(row.started_us)?.maybe(row.ended_us)?;
     to.number(row.suspended_us)?.maybe(row.frozen_since_us)?.put(row.suspended)?.put(&row.cpus)?;
     for process in [row.keeper, row.main] {
@@ -209,7 +209,7 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
 fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     let command = serde_json::to_string(&spec.command).expect("a list of texts always has a JSON form");
     to.put(&spec.name)?.put(&spec.project)?.put(command)?.put(&spec.directory)?;
-    to.put(spec.priority)?.put(spec.class.map(class_word))?.put(spec.cores)?;
+    to.put(spec.priority)?.put(spec.class.map(JobClass::word))?.put(spec.cores)?;
     to.maybe(spec.claim_bytes)?.maybe(spec.limit_bytes)?.maybe(spec.ttl_us)?.maybe(spec.expected_us)?;
     to.put(spec.held)?.put(spec.no_suspend)?.maybe(spec.line)?;
     let text = |layout| serde_json::to_string(layout).expect("texts always have a JSON form");
@@ -241,7 +241,7 @@ fn bind_usage(usage: &Usage, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.number(usage.processes_total)?.number(usage.processes_peak)?.number(usage.threads_peak)?;
     to.number(usage.samples)?.maybe(usage.memory_peak_kernel_bytes)?;
     bind_stalls(usage.stalls, to)?;
-    to.put(from_word(usage.processes_from))?;
+    to.put(usage.processes_from.word())?;
     to.maybe(usage.anonymous_peak_bytes)?.maybe(usage.shared_peak_bytes)?.maybe(usage.mapped_peak_bytes)?;
     bind_counts(&usage.counts, to)
 }
@@ -422,7 +422,7 @@ fn read_usage(from: &mut Fields<'_, '_>) -> rusqlite::Result<Usage> {
 
 /// A sample into a statement over [`SAMPLE`].
 pub(super) fn bind_sample(row: &SampleRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
-    to.number(row.job)?.number(row.time_us)?.put(state_word(row.state))?;
+    to.number(row.job)?.number(row.time_us)?.put(row.state.word())?;
     to.number(row.cpu_user_us)?.number(row.cpu_system_us)?;
     to.number(row.memory_bytes)?.maybe(row.cache_bytes)?.number(row.swap_bytes)?.number(row.virtual_bytes)?;
     to.number(row.io_read_bytes)?.number(row.io_write_bytes)?.put(row.processes)?.put(row.threads)?;

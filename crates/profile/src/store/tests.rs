@@ -225,7 +225,7 @@ prop_compose! {
             no_network,
             after: after.iter().map(|(job, end)| After { job: (*job).into(), end: [AfterEnd::Any, AfterEnd::Ok, AfterEnd::Failed][usize::from(*end)] }).collect(),
             terms: terms.map_or_else(Terms::default, |(timeout_us, begin_us, signal, comment)| Terms {
-                resources: comment.iter().map(|text| Resource { name: text.clone(), count: 2, numbers: vec![0, 7] }).collect(),
+                resources: comment.iter().map(|text| Resource { numbers: vec![0, 7], ..Resource::asked(text, 2) }).collect(),
                 runs_again: requeue, timeout_us, cpu_limit_us: begin_us, begin_us, comment, timeout_signal: signal.map(|(signal, before_us)| TimeoutSignal { signal, before_us }),
             }),
             array: array.map(|(array, index, at_most)| JobArray { array, index, at_most }),

@@ -155,6 +155,11 @@ pub enum Reply {
         /// The state directory.
         state: String,
     },
+    /// To `Part`.
+    Part {
+        /// The job; `None`: the process is part of none of this daemon's.
+        job: Option<u64>,
+    },
     /// To `Vouch`.
     Vouched(Voucher),
     /// To `Squeeze`: the job as it was just before.

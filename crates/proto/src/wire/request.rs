@@ -158,6 +158,9 @@ pub enum Request {
     },
     /// Where the daemon keeps its state. Answered by `Where`.
     Where,
+    /// Which job the sending process is a part of. Everybody may ask, of itself alone: the process that opened the
+    /// connection is meant, by the kernel's word. Answered by `Part`.
+    Part,
     /// Who the sender is, signed for others to read. Answered by `Vouched`.
     Vouch {
         /// For whom.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pinfold_policy::{Decision, Instant, JobId, Policy, Reason, Settings};
+use pinfold_policy::{Decision, Instant, JobId, Policy, Reason, Settings, SlotReason};
 
 use super::Violation;
 
@@ -61,7 +61,7 @@ impl Stalled {
 
     /// Somebody was frozen.
     pub(crate) fn decided(&mut self, decision: &Decision, settings: &Settings) -> Result<(), Violation> {
-        let Reason::Interferes { with, .. } = decision.reason else { return Ok(()) };
+        let Reason::Slot(SlotReason::Interferes { with, .. }) = decision.reason else { return Ok(()) };
         self.gross_us.clear();
         let heard = self.heard.get(&with).map_or(0, Vec::len);
         if !settings.hold_back || heard < READINGS {

@@ -8,7 +8,10 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use pinfold_policy::{Claim, Instant, JobId, Kind, MemorySample, Reason, Request, Settings, ShareReason};
+use pinfold_policy::{
+    AgainReason, Claim, Instant, JobId, Kind, MemorySample, Reason, Request, Settings, ShareReason,
+    SlotReason,
+};
 
 use crate::violation::Violation;
 
@@ -121,8 +124,9 @@ impl Entry {
         self.stood = self.stood.filter(|_| self.frozen).or(Some(now));
         let (by_user, for_slots) = if self.writes { self.wrote_from } else { (false, false) };
         // What is tried again has the cause that it had.
-        let again = self.for_slots && self.frozen && matches!(reason, Reason::Retry { .. });
-        self.for_slots = matches!(reason, Reason::SlotsShrank { .. }) || for_slots || again;
+        let again =
+            self.for_slots && self.frozen && matches!(reason, Reason::Again(AgainReason::Retry { .. }));
+        self.for_slots = matches!(reason, Reason::Slot(SlotReason::SlotsShrank { .. })) || for_slots || again;
         (self.frozen, self.by_user, self.changed) = (true, asked || by_user, now);
         self.taken_back |= matches!(reason, Reason::Share(ShareReason::MemoryReclaimed { .. }));
         (self.writes, self.returns_until) = (false, None);

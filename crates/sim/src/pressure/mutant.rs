@@ -1,6 +1,6 @@
 //! Mistakes made on purpose in the ladder of the governor, to see that the checks find each.
 
-use pinfold_policy::{Action, Decision, Event, JobId, MemoryReason, Reason, Request, Settings};
+use pinfold_policy::{Action, Decision, Event, JobId, MemoryReason, Reason, Request, Settings, SlotReason};
 
 use crate::pressure::books::Books;
 
@@ -152,7 +152,7 @@ impl Mutant {
                     if let (Action::PageOut { .. }, Some(youngest)) =
                         (&decision.action, books.youngest_that_needs_all())
                     {
-                        (decision.job, decision.reason) = (youngest, Reason::Asked);
+                        (decision.job, decision.reason) = (youngest, Reason::ASKED);
                     }
                 }
             }
@@ -172,7 +172,7 @@ impl Mutant {
                         cpus: pinfold_topo::CpuSet::new(),
                         priority: 10,
                     },
-                    reason: pinfold_policy::Reason::BackfillSlotFree { used: 0, slots: 0 },
+                    reason: Reason::Slot(SlotReason::BackfillSlotFree { used: 0, slots: 0 }),
                 }));
             }
             Self::EndEarly => {

@@ -222,7 +222,7 @@ impl Running {
     }
 
     fn streams(&self, command: &mut Command, of: &Of, request: &Request, task: u32) -> Result<(), Trouble> {
-        let user = crate::squeue::own_user();
+        let user = pinfold_sys::peer::own_name();
         let name = std::env::var("SLURM_JOB_NAME").unwrap_or_default();
         let meant = Meant {
             job: of.job,

@@ -6,6 +6,8 @@ use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpriority_process, pidfd_open, setpriority_process};
 
+use crate::affinity::checked;
+
 /// What became of a call on a process or thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
@@ -171,14 +173,6 @@ pub(super) fn advise(handle: BorrowedFd<'_>, ranges: &[(u64, u64)], advice: Advi
         )
     };
     checked(result).map(|bytes| u64::try_from(bytes).unwrap_or(0))
-}
-
-fn checked(result: libc::c_long) -> Result<i64, Errno> {
-    if result == -1 {
-        let error = std::io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).expect("a failed system call sets errno"));
-    }
-    Ok(result)
 }
 
 #[cfg(test)]

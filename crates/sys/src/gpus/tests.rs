@@ -112,6 +112,42 @@ fn amd_gpus_are_counted_by_node() {
 }
 
 #[test]
+fn a_device_that_several_tell_of_is_one_gpu() {
+    let node = |node: u32, location: u64| {
+        (
+            format!("sys/class/kfd/kfd/topology/nodes/{node}/properties"),
+            format!("simd_count 440\nlocation_id {location}\n"),
+        )
+    };
+    // Two ways to write an address, a device that the other vendor's driver tells of as well, one that is told of twice,
+    // and one that its driver has divided in two.
+    let files = [
+        ("proc/driver/nvidia/gpus/0000:62:00.0/information".to_owned(), "Model: \t L4\n".to_owned()),
+        ("proc/driver/nvidia/gpus/00000000:62:00.0/information".to_owned(), "Model: \t L4\n".to_owned()),
+        node(1, 0x6200),
+        node(2, 0x8300),
+        node(3, 0x8300),
+        node(4, 0x9300),
+        node(5, 0x1000_9300),
+        ("sys/bus/pci/devices/0000:93:00.0/numa_node".to_owned(), "1\n".to_owned()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let found = find_below(tree(&files).path());
+    // Each has the number that its vendor's runtime counts, the others included.
+    assert_eq!(
+        words(&found),
+        [
+            "nvidia 0 0000:62:00.0 L4 - ",
+            "amd 1 0000:83:00.0 - - ",
+            "amd 3 0000:93:00.0 - 1 ",
+            "amd 4 0000:93:00.0/1 - 1 ",
+        ]
+    );
+    assert!(found.iter().all(|gpu| Address::parse(&gpu.address.to_string()) == Some(gpu.address)));
+    assert_eq!(Address::parse("0000:93:00.0/16"), None);
+}
+
+#[test]
 fn a_host_without_gpus_has_none() {
     assert!(find_below(tree(&[]).path()).is_empty());
     // Whatever this one has: no number stands there twice.

@@ -8,6 +8,13 @@ use super::types::{
     Rollup, ThreadStat,
 };
 
+/// The nice value in `/proc/PID/stat`.
+#[must_use]
+pub(super) fn parse_nice(text: &str) -> Option<i32> {
+    // Field 19 of proc(5); the one behind the name is field 3.
+    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(16)?.parse().ok()
+}
+
 /// Reads `/proc/PID/stat`.
 #[must_use]
 pub fn parse_process_stat(text: &str) -> Option<ProcessStat> {
@@ -153,6 +160,7 @@ pub fn parse_host_cpu(text: &str) -> Option<HostCpu> {
         pus.push(PuTimes {
             pu,
             busy_ticks: busy.iter().fold(0, |sum: u64, part| sum.saturating_add(*part)),
+            nice_ticks: at(1)?,
             idle_ticks: at(3)?,
             iowait_ticks: at(4).unwrap_or(0),
             steal_ticks: at(7).unwrap_or(0),

@@ -154,6 +154,8 @@ pub struct PuTimes {
     pub pu: PuOs,
     /// User, nice and system time together, interrupts included.
     pub busy_ticks: u64,
+    /// Of that, user time of threads with a nice value above 0.
+    pub nice_ticks: u64,
     /// Idle with nothing to wait for.
     pub idle_ticks: u64,
     /// Idle while a thread last seen here waited for storage.

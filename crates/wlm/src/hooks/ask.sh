@@ -2,8 +2,11 @@
 # begin with pinfold_, for the job's own variables stay as they are.
 case ${PINFOLD_ASK_CLASS:-} in
 '') pinfold_class= ;;
-primary) pinfold_class=--primary ;;
-*) pinfold_class=--backfill ;;
+primary | backfill) pinfold_class=--$PINFOLD_ASK_CLASS ;;
+*)
+	pinfold_class=
+	echo 'pinfold: PINFOLD_ASK_CLASS is primary or backfill; another value counts as none' >&2
+	;;
 esac
 pinfold_said=$(@ENTER@ --pid $$ $pinfold_class ${PINFOLD_ASK_PRIORITY:+"--priority=$PINFOLD_ASK_PRIORITY"} \
 	${PINFOLD_ASK_MEM:+"--mem=$PINFOLD_ASK_MEM"} ${PINFOLD_ASK_TMP:+"--tmp=$PINFOLD_ASK_TMP"}) || {

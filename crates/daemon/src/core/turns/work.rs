@@ -76,6 +76,7 @@ fn of_request(request: &Request) -> &'static str {
         Request::Report { .. } => "report",
         Request::Lengths { .. } => "lengths",
         Request::Where => "where",
+        Request::Part => "part",
         Request::Vouch { .. } => "vouch",
         Request::Wait { .. } => "wait",
         Request::Control { .. } => "control",

@@ -21,8 +21,13 @@ fn four() -> Resources {
     Resources { gpus, ..Resources::default() }
 }
 
+/// As a daemon without addresses wrote it.
+fn has(name: &str, count: u64, numbers: &[u32]) -> Vec<Resource> {
+    vec![Resource { numbers: numbers.to_vec(), ..Resource::asked(name, count) }]
+}
+
 fn asks(name: &str, count: u64) -> Vec<Resource> {
-    vec![Resource { name: name.to_owned(), count, numbers: Vec::new() }]
+    vec![Resource::asked(name, count)]
 }
 
 fn config(changes: &[&str]) -> Config {
@@ -42,10 +47,22 @@ fn policy(jobs: &[u64]) -> Policy {
 }
 
 fn give(resources: &mut Resources, policy: &Policy, job: u64, count: u64, cpus: &str) -> Vec<u32> {
-    let mut list = asks(GPU, count);
+    give_named(resources, policy, job, (GPU, count), cpus, "").numbers
+}
+
+fn give_named(
+    resources: &mut Resources,
+    policy: &Policy,
+    job: u64,
+    (name, count): (&str, u64),
+    cpus: &str,
+    environ: &str,
+) -> Resource {
+    let (mut list, uses) = (asks(name, count), resources.seen_by(environ.as_bytes()));
     let cpus = cpus.parse().expect("a list of PUs");
-    resources.give(policy, &Config::default(), JobId(job), &mut list, &cpus);
-    list.remove(0).numbers
+    let start = Start { list: &mut list, cpus: &cpus, uses: &uses };
+    resources.give(policy, &Config::default(), JobId(job), start);
+    list.remove(0)
 }
 
 #[test]
@@ -65,8 +82,80 @@ fn those_beside_its_cores_come_first() {
 fn a_daemon_that_comes_after_hands_no_gpu_out_twice() {
     let mut resources = four();
     let known = policy(&[1, 2]);
-    resources.keep(JobId(1), &[Resource { name: GPU.to_owned(), count: 2, numbers: vec![0, 2] }]);
+    let mut list = has(GPU, 2, &[0, 2]);
+    resources.keep(JobId(1), &mut list);
+    assert_eq!(list[0].addresses, ["0000:00:00.0", "0000:02:00.0"]);
     assert_eq!(give(&mut resources, &known, 2, 2, "0-7"), [1, 3]);
+}
+
+/// GPUs by bus and number, as they are after something was changed.
+fn host(gpus: &[(Vendor, u32, u32)]) -> Vec<Gpu> {
+    let at = |&(vendor, bus, number)| Gpu {
+        address: gpus::Address::parse(&format!("0000:{bus:02x}:00.0")).expect("an address"),
+        ..gpu(vendor, number, "")
+    };
+    gpus.iter().map(at).collect()
+}
+
+fn counts(resources: &Resources, policy: &Policy) -> Vec<String> {
+    let all = resources.for_scheduler(policy, &Config::default());
+    all.iter().map(|one| format!("{}={}", one.name, one.count)).collect()
+}
+
+#[test]
+fn other_numbers_hand_no_gpu_out_twice() {
+    use Vendor::Nvidia;
+    let known = policy(&[1, 2, 3]);
+    let mut before = Resources { gpus: host(&[(Nvidia, 2, 0), (Nvidia, 3, 1)]), ..Resources::default() };
+    let mut list = vec![give_named(&mut before, &known, 1, (GPU, 1), "", "")];
+    assert_eq!(
+        (list[0].numbers.as_slice(), list[0].addresses.as_slice()),
+        (&[0][..], &["0000:02:00.0".to_owned()][..])
+    );
+    // One with a lower address is there after a restart: what was number 0 is number 1.
+    let mut after =
+        Resources { gpus: host(&[(Nvidia, 1, 0), (Nvidia, 2, 1), (Nvidia, 3, 2)]), ..Resources::default() };
+    after.keep(JobId(1), &mut list);
+    assert_eq!(give(&mut after, &known, 2, 2, ""), [0, 2]);
+    assert_eq!(counts(&after, &known), ["gpu=3"]);
+    // The one that job 1 has is gone: it counts as had, and the two others are both there for others.
+    let mut fewer = Resources { gpus: host(&[(Nvidia, 1, 0), (Nvidia, 3, 1)]), ..Resources::default() };
+    fewer.keep(JobId(1), &mut list);
+    assert!(fewer.has_odd(&Config::default()));
+    assert_eq!(counts(&fewer, &known), ["gpu=3"]);
+    assert_eq!(give(&mut fewer, &known, 2, 2, ""), [0, 1]);
+    assert!(fewer.job_over(&Config::default(), JobId(1)));
+    assert_eq!(counts(&fewer, &known), ["gpu=2"]);
+    assert!(!fewer.job_over(&Config::default(), JobId(2)));
+}
+
+#[test]
+fn another_name_hands_no_gpu_out_twice() {
+    use Vendor::{Amd, Nvidia};
+    let known = policy(&[1, 2, 3]);
+    let mut resources = Resources { gpus: host(&[(Nvidia, 2, 0), (Nvidia, 3, 1)]), ..Resources::default() };
+    let first = give_named(&mut resources, &known, 1, (GPU, 1), "", "");
+    // The driver of another vendor's is loaded: what was `gpu` is `gpu.nvidia`.
+    resources.gpus = host(&[(Nvidia, 2, 0), (Nvidia, 3, 1), (Amd, 4, 0)]);
+    assert_eq!(counts(&resources, &known), ["gpu.amd=1", "gpu.nvidia=1"]);
+    let second = give_named(&mut resources, &known, 2, ("gpu.nvidia", 1), "", "");
+    assert_eq!((first.numbers.as_slice(), second.numbers.as_slice()), (&[0][..], &[1][..]));
+    // Nor to one that asks for more than is free: it sees none of those that others have.
+    let third = give_named(&mut resources, &known, 3, ("gpu.nvidia", 1), "", "");
+    assert!(third.numbers.is_empty());
+    let seen = resources.variables(&[third]);
+    assert_eq!(seen[0], ("CUDA_VISIBLE_DEVICES".to_owned(), String::new()));
+}
+
+#[test]
+fn processes_that_run_keep_the_gpu_that_they_use() {
+    let mut resources = four();
+    let known = policy(&[1, 2, 3]);
+    let environ = "PATH=/bin\0CUDA_VISIBLE_DEVICES=2\0";
+    assert_eq!(give_named(&mut resources, &known, 1, (GPU, 1), "0-1", environ).numbers, [2]);
+    // Where another job has that, one that is free.
+    assert_eq!(give_named(&mut resources, &known, 2, (GPU, 1), "0-1", environ).numbers, [0]);
+    assert_eq!(give_named(&mut resources, &known, 3, (GPU, 1), "", "CUDA_VISIBLE_DEVICES=9\0").numbers, [1]);
 }
 
 #[test]
@@ -114,9 +203,7 @@ fn more_than_there_is_is_refused() {
 
 #[test]
 fn a_job_learns_its_numbers() {
-    let has = |name: &str, numbers: &[u32]| {
-        vec![Resource { name: name.to_owned(), count: 2, numbers: numbers.to_vec() }]
-    };
+    let has = |name: &str, numbers: &[u32]| has(name, 2, numbers);
     let words = |resources: &Resources, list: &[Resource]| -> Vec<String> {
         resources.variables(list).iter().map(|(name, value)| format!("{name}={value}")).collect()
     };
@@ -132,7 +219,8 @@ fn a_job_learns_its_numbers() {
 #[test]
 fn what_is_shown() {
     let resources = four();
-    let list = [Resource { name: GPU.to_owned(), count: 2, numbers: vec![0, 2] }];
+    let addresses = vec!["0000:00:00.0".to_owned(), "0000:02:00.0".to_owned()];
+    let list = [Resource { numbers: vec![0, 2], addresses, ..Resource::asked(GPU, 2) }];
     let holders = [(JobId(7), &list[..], true), (JobId(8), &list[..0], false)];
     let views = resources.views(&config(&["resources.licence=3"]), holders.into_iter());
     assert_eq!((views[0].total, views[0].used, views[0].jobs.as_slice()), (4, 2, &[7][..]));

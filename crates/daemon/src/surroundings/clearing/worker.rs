@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant as Moment};
 
+use pinfold_backoff::Backoff;
 use pinfold_policy::JobId;
 use pinfold_proto::quantity::show_size;
 use pinfold_sys::scratch::{Cleared, Clearing, Scratch};
 
 use super::Kind;
-use crate::core::backoff::Backoff;
 use crate::core::in_full;
 use crate::core::reports::Reporter;
 

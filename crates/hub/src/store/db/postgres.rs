@@ -8,28 +8,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::private::BytesMut;
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, Config, NoTls, Statement};
+use postgres::{Client, NoTls, Statement};
 
 use super::{Connection, DbError, Dialect, Row, Value};
 use crate::store::QUESTION_MAX;
+
+mod address;
+mod tls;
+
+pub(in super::super) use self::address::{Address, address, name_of};
 
 /// Connections that read, and that write.
 const READERS: usize = 4;
 const WRITERS: usize = 3;
 
-/// How long it may take to reach the server.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Whatever the server's configuration says: what is acknowledged outlives a power cut, and the loss of the server where it
+/// has a synchronous standby. A wait for that standby is not cut short by a timeout: it would look like a success.
+const LASTING: &str = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') \
+                       IN ('off', 'local', 'remote_write'); SET LOCAL statement_timeout = 0";
 
 /// How often a bounded database is measured.
 const MEASURED_EVERY: Duration = Duration::from_secs(10);
-
-/// Where Debian's server listens.
-const SOCKETS: &str = "/var/run/postgresql";
 
 /// Statements that a connection keeps prepared.
 const STATEMENTS_MAX: usize = 200;
@@ -58,7 +61,7 @@ impl From<postgres::Error> for DbError {
 /// A database of a server.
 #[derive(Debug)]
 pub(in super::super) struct Postgres {
-    config: Config,
+    address: Address,
     readers: Pool,
     writers: Pool,
     max_bytes: Option<u64>,
@@ -104,63 +107,15 @@ impl Drop for Pool {
     }
 }
 
-/// Reads `postgres://...`. `None` for the password: that of `PGPASSWORD`.
-///
-/// # Errors
-/// When it cannot be read, or the way to the server is open to the network.
-pub(in super::super) fn config(url: &str) -> Result<Config, String> {
-    let mut config: Config = url.parse().map_err(|error: postgres::Error| {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        format!("that is no address of a PostgreSQL database: {error}{cause}")
-    })?;
-    if config.get_hosts().is_empty() {
-        config.host_path(SOCKETS);
-    }
-    for host in config.get_hosts() {
-        let Host::Tcp(name) = host else { continue };
-        let here = name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
-        if !here {
-            return Err(format!(
-                "{name}: the hub speaks to PostgreSQL without TLS, so that it has to be on this host: name a socket \
-                 (postgres:///DATABASE) or a loopback address, to which a tunnel with TLS or ssh may lead"
-            ));
-        }
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_MAX);
-    }
-    if config.get_password().is_none()
-        && let Ok(password) = std::env::var("PGPASSWORD")
-    {
-        config.password(password);
-    }
-    config.application_name("pinfold-hub");
-    Ok(config)
-}
-
-/// Which database it is, without what is secret in its address.
-pub(in super::super) fn name_of(url: &str) -> String {
-    let Ok(config) = url.parse::<Config>() else { return "postgres".to_owned() };
-    let hosts: Vec<String> = config
-        .get_hosts()
-        .iter()
-        .map(|host| match host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        })
-        .collect();
-    format!("postgres database {} at {}", config.get_dbname().unwrap_or("of its user"), hosts.join(","))
-}
-
 impl Postgres {
     /// Reaches the server, and has `begin` prepare the database. `max_bytes` bounds it.
     pub(in super::super) fn open<E: From<DbError>>(
-        config: Config,
+        address: Address,
         max_bytes: Option<u64>,
         begin: impl FnOnce(&mut dyn Connection) -> Result<(), E>,
     ) -> Result<Self, E> {
         let database = Self {
-            config,
+            address,
             readers: Pool::new(READERS),
             writers: Pool::new(WRITERS),
             max_bytes,
@@ -181,9 +136,35 @@ impl Postgres {
         &self,
         ask: impl FnOnce(&mut dyn Connection) -> Result<T, DbError>,
     ) -> Result<T, DbError> {
-        let bound = format!("SET LOCAL statement_timeout = {}", QUESTION_MAX.as_millis());
-        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {bound}");
-        self.within(&self.readers, &begin, ask)
+        self.within(&self.readers, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ask)
+    }
+
+    /// The first row that answers one question, without a transaction around it: once to the server and back.
+    pub(in super::super) fn first<T>(
+        &self,
+        text: &str,
+        values: &[Value],
+        of: impl Fn(&Row) -> Result<T, DbError>,
+    ) -> Result<Option<T>, DbError> {
+        let mut place = self.readers.place();
+        if let Some(mut open) = place.take() {
+            let found = (&mut open as &mut dyn Connection).first(text, values, &of);
+            if !open.client.is_closed() {
+                *place = Some(open);
+                return found;
+            }
+        }
+        let mut open = self.connect()?;
+        let found = (&mut open as &mut dyn Connection).first(text, values, &of);
+        *place = Some(open);
+        found
+    }
+
+    /// Whether there are several servers, and the one that takes changes waits for none of the others.
+    pub(in super::super) fn is_alone(&self) -> Result<bool, DbError> {
+        let ask = "SELECT current_setting('synchronous_standby_names')";
+        Ok(self.address.servers() > 1
+            && self.first(ask, &[], |row| row.get::<String>(0))?.is_some_and(|names| names.is_empty()))
     }
 
     /// Writes in one transaction. `for_hosts`: only as far as hosts may fill the database.
@@ -195,10 +176,7 @@ impl Postgres {
         if for_hosts && self.is_full()? {
             return Err(DbError::Full.into());
         }
-        // Whatever the server's configuration says: what is acknowledged outlives a power cut.
-        let lasting = "SELECT set_config('synchronous_commit', 'on', true) WHERE \
-                       current_setting('synchronous_commit') = 'off'";
-        self.within(&self.writers, &format!("BEGIN; {lasting}"), change)
+        self.within(&self.writers, &format!("BEGIN; {LASTING}"), change)
     }
 
     /// Whether hosts have filled what they may: all but a sixteenth.
@@ -245,8 +223,19 @@ impl Postgres {
         {
             return Ok(open);
         }
-        let mut client = self.config.connect(NoTls)?;
-        client.batch_execute(begin)?;
+        let mut open = self.connect()?;
+        open.client.batch_execute(begin)?;
+        Ok(open)
+    }
+
+    fn connect(&self) -> Result<Open, DbError> {
+        let Address { config, tls } = &self.address;
+        let mut client = match tls {
+            None => config.connect(NoTls)?,
+            Some(tls) => config.connect(tls.clone())?,
+        };
+        // A change has as long as it takes.
+        client.batch_execute(&format!("SET statement_timeout = {}", QUESTION_MAX.as_millis()))?;
         Ok(Open { client, statements: HashMap::new() })
     }
 }
@@ -351,21 +340,5 @@ impl<'a> FromSql<'a> for Value {
 
     fn accepts(of: &Type) -> bool {
         matches!(*of, Type::INT4 | Type::INT8 | Type::FLOAT8 | Type::TEXT | Type::BYTEA)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_ways_that_nobody_reads_are_taken() {
-        for good in
-            ["postgres:///hub", "postgres://hub@localhost/hub", "postgresql:///hub?host=/tmp/x&user=hub"]
-        {
-            assert!(config(good).is_ok(), "{good}");
-        }
-        assert!(config("postgres://db.example/hub").unwrap_err().contains("TLS"));
-        assert!(config("postgres:///hub?zz=1").unwrap_err().contains("zz"));
     }
 }

@@ -11,8 +11,8 @@ impl JobTable {
     pub(crate) fn read_memory(&mut self, now: Instant, memory: &JobMemory, comes_back: bool) -> Option<u32> {
         let job = self.get_mut(&memory.job)?;
         let live = job.live()?;
-        let writes = live.checkpoints.until.is_some();
-        let stands = !writes && live.out.is_some();
+        let writes = live.phase.writes_until().is_some();
+        let stands = !writes && live.phase.suspend_reason().is_some();
         let (before, times_before) = (job.held.total(), job.held.cold.times());
         let runs = (job.has_slot() || writes) && !comes_back;
         job.held.read(now, memory, runs);
@@ -77,18 +77,18 @@ impl JobTable {
 
     /// It is thawed to write a checkpoint, which is given up at this time.
     pub(crate) fn write_checkpoint(&mut self, id: JobId, until: Instant) {
-        let Some(live) = self.live_mut(id) else { return };
-        live.requeuing = true;
-        live.checkpoints.until = Some(until);
-        live.applied.frozen = Some(false);
+        if let Some(live) = self.live_mut(id)
+            && live.phase.write(until)
+        {
+            live.applied.frozen = Some(false);
+        }
     }
 
-    /// Its checkpoint is written.
+    /// Its checkpoint is written, and it is ended.
     pub(crate) fn checkpoint_written(&mut self, id: JobId) {
         let Some(job) = self.get_mut(&id) else { return };
-        job.checkpoints = job.checkpoints.saturating_add(1);
-        if let Some(live) = job.live_mut() {
-            live.checkpoints.until = None;
+        if job.live_mut().is_some_and(|live| live.phase.written()) {
+            job.checkpoints = job.checkpoints.saturating_add(1);
         }
     }
 
@@ -99,51 +99,37 @@ impl JobTable {
         live.checkpoints.failures += 1;
     }
 
-    /// What it writes is not waited for any more, and whether it is frozen not known; says whether it was writing.
-    pub(crate) fn stop_checkpoint(&mut self, id: JobId) -> bool {
-        let Some(live) = self.live_mut(id) else { return false };
-        if live.checkpoints.until.take().is_none() {
-            return false;
-        }
+    /// What it writes is not waited for any more, and whether it is frozen not known: it stays. `None`: it wrote nothing;
+    /// else as for [`Self::cancel_requeue`].
+    pub(crate) fn stop_checkpoint(&mut self, id: JobId) -> Option<bool> {
+        let live = self.live_mut(id).filter(|live| live.phase.writes_until().is_some())?;
         live.applied.frozen = None;
-        true
+        live.phase.stay()
     }
 
-    /// What it writes is not waited for, as it is ended.
-    pub(crate) fn forget_checkpoint(&mut self, id: JobId) {
-        if let Some(live) = self.live_mut(id) {
-            live.checkpoints.until = None;
-        }
-    }
-
-    /// It is ended, to begin anew later; gives how often that was done to it.
+    /// It is ended, to begin anew later, though it was writing a checkpoint; gives how often that was done to it.
     pub(crate) fn requeue(&mut self, id: JobId) -> Option<u32> {
         let job = self.get_mut(&id)?;
-        job.requeues += 1;
-        let times = job.requeues;
-        if let Some(live) = job.live_mut() {
-            (live.requeuing, live.requeue_asked) = (true, false);
-        }
-        Some(times)
+        job.live_mut().filter(|live| !live.phase.is_ending())?.phase.end(false).then(|| {
+            job.requeues += 1;
+            job.requeues
+        })
     }
 
     /// It is ended to begin anew, as its user asks; says whether it is: one that starts, or is being ended for that
     /// already, is not.
     pub(crate) fn requeue_as_asked(&mut self, id: JobId) -> bool {
-        let Some(live) = self.live_mut(id).filter(|live| !live.starting) else { return false };
-        if live.requeuing && live.checkpoints.until.is_none() {
-            return false;
+        let Some(live) = self.live_mut(id) else { return false };
+        let ends = live.phase.end(true);
+        if ends {
+            live.signal = None; // it would reach nobody
         }
-        // A signal that has still to be sent would reach nobody.
-        (live.requeuing, live.requeue_asked, live.signal) = (true, true, None);
-        live.checkpoints.until = None;
-        true
+        ends
     }
 
-    /// It is not ended after all; says whether it was to be.
-    pub(crate) fn cancel_requeue(&mut self, id: JobId) -> bool {
-        let Some(live) = self.live_mut(id) else { return false };
-        live.requeue_asked = false;
-        std::mem::take(&mut live.requeuing)
+    /// It is not ended after all, and stays. `None`: it was not to be; else whether its user suspended it meanwhile, and
+    /// it is not frozen.
+    pub(crate) fn cancel_requeue(&mut self, id: JobId) -> Option<bool> {
+        self.live_mut(id)?.phase.stay()
     }
 }

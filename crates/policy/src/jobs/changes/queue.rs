@@ -12,8 +12,8 @@ pub(crate) struct Fired {
     pub(crate) requeue: bool,
     /// An action is to be tried again, which failed for this.
     pub(crate) retry: Option<String>,
-    /// The time that it had after a signal is over.
-    pub(crate) grace_over: bool,
+    /// It was to die of a signal, had its time for that, and went on.
+    pub(crate) survived: bool,
 }
 
 impl JobTable {
@@ -140,8 +140,9 @@ impl JobTable {
                     failed.tried = true;
                     fired.retry = Some(failed.error.clone());
                 }
-                fired.requeue |= live.rests.take_if(|until| *until <= now).is_some();
-                fired.grace_over = live.grace.take_if(|until| *until <= now).is_some();
+                let due = live.phase.fire(now);
+                fired.requeue |= due.rested;
+                fired.survived = due.survived;
             }
         }
         fired

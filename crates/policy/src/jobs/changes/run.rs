@@ -5,7 +5,8 @@ use pinfold_topo::CpuSet;
 
 use crate::api::{Action, Class, Instant, JobId, Lay};
 use crate::jobs::footprint::Footprint;
-use crate::jobs::job::{Applied, Attempt, Failure, Rebalance, SuspendReason};
+use crate::jobs::job::{Applied, Attempt, Failure, Rebalance};
+use crate::jobs::phase::SuspendReason;
 use crate::jobs::places::Key;
 use crate::jobs::table::JobTable;
 
@@ -29,11 +30,9 @@ pub(crate) struct Wanted {
 }
 
 impl JobTable {
-    /// It answered that it has started; says whether that was still awaited.
-    pub(crate) fn started(&mut self, id: JobId) -> bool {
-        let Some(live) = self.live_mut(id).filter(|live| live.starting) else { return false };
-        live.starting = false;
-        true
+    /// It answered that it has started; says whether a user suspended it meanwhile. `None`: that was not awaited.
+    pub(crate) fn started(&mut self, id: JobId) -> Option<bool> {
+        self.live_mut(id)?.phase.start()
     }
 
     /// It holds nothing: its start failed.
@@ -54,63 +53,42 @@ impl JobTable {
     /// Its client is gone: that counts only while its run can still come to nothing.
     pub(crate) fn client_gone(&mut self, id: JobId) {
         if let Some(live) = self.live_mut(id) {
-            live.withdrawn = live.starting || live.requeuing;
+            live.withdrawn = !live.phase.is_open();
         }
     }
 
-    /// A user suspends it; `None`: that was so before, else whether it can be frozen now.
+    /// A user suspends it; `None`: that was so before, else whether it is to be frozen now.
     pub(crate) fn suspend(&mut self, id: JobId) -> Option<bool> {
-        let live = self.live_mut(id).filter(|live| !live.suspended)?;
-        live.suspended = true;
-        Some(!live.starting && !live.requeuing)
+        self.live_mut(id)?.phase.suspend()
     }
 
     /// A user resumes it; says whether it waits for a slot from now on.
     pub(crate) fn resume(&mut self, id: JobId, now: Instant) -> bool {
-        let Some(live) = self.live_mut(id).filter(|live| live.suspended) else { return false };
-        live.suspended = false;
-        let waits = live.out.is_some() && !live.requeuing;
+        let waits = self.live_mut(id).is_some_and(|live| live.phase.resume());
         if waits {
             self.wait_from(id, now);
         }
         waits
     }
 
-    /// It is to get a signal, and a frozen one time until then to die of it. `None`: it gets it later, or is none that has
-    /// started; else whether it was frozen.
+    /// It is to get a signal, and a frozen one time until then to die of it. `None`: it gets it once it has started, is
+    /// struck off once it waits again, or is none that has started; else whether it was frozen.
     pub(crate) fn cancel(&mut self, id: JobId, signal: i32, until: Instant) -> Option<bool> {
-        let dying = self.is_dying(id);
         let live = self.live_mut(id)?;
         live.signal = Some(signal);
-        live.suspended = false;
-        // What it would write down is of no use any more.
-        live.requeuing &= live.checkpoints.until.take().is_none();
-        if live.starting || live.requeuing {
-            return None; // it gets its signal once it has started, or is struck off once it waits again
-        }
-        // A user that signals again and again does not keep a job running without a slot.
-        if !dying {
-            live.grace = Some(until);
-        }
-        // A frozen job cannot die of a signal, so it is thawed even without a slot.
-        let thawed = live.out.take().is_some();
-        if thawed {
-            self.thaw_to_die(id);
-        }
-        Some(thawed)
+        live.phase.cancel(until)
     }
 
     /// It has these slots.
     pub(crate) fn occupy(&mut self, id: JobId, slots: Slots) {
-        self.forget_dying(id);
         let Some(live) = self.live_mut(id) else { return };
-        (live.class, live.key, live.out) = (slots.key.class, Some(slots.key), None);
+        live.phase.occupy();
+        (live.class, live.key) = (slots.key.class, Some(slots.key));
         (live.cores, live.slots, live.aside) = (slots.cores, slots.count, slots.aside);
     }
 
     /// It has no slots any more; gives those that it had.
     pub(crate) fn release(&mut self, id: JobId) -> Option<Slots> {
-        self.forget_dying(id);
         let live = self.live_mut(id)?;
         let key = live.key.take()?;
         live.rebalance = Rebalance::default();
@@ -131,33 +109,25 @@ impl JobTable {
     }
 
     /// It is to be frozen, and waits for its return from now on.
-    pub(crate) fn freeze(&mut self, id: JobId, out: SuspendReason, now: Instant) {
+    pub(crate) fn freeze(&mut self, id: JobId, why: SuspendReason, now: Instant) {
         let Some(job) = self.get_mut(&id) else { return };
-        (job.since, job.passed) = (now, 0);
-        job.aged &= out != SuspendReason::Suspended;
-        if let Some(live) = job.live_mut() {
-            live.out = Some(out);
-            live.grace = None;
+        if job.live_mut().is_some_and(|live| live.phase.freeze(why)) {
+            (job.since, job.passed) = (now, 0);
+            job.aged &= why != SuspendReason::Suspended;
         }
     }
 
     /// It stays frozen, for another reason.
-    pub(crate) fn set_suspend_reason(&mut self, id: JobId, out: SuspendReason) {
+    pub(crate) fn set_suspend_reason(&mut self, id: JobId, why: SuspendReason) {
         if let Some(live) = self.live_mut(id) {
-            live.out = Some(out);
+            live.phase.set_reason(why);
         }
     }
 
-    /// It was thawed to die, went on, and is frozen again.
-    pub(crate) fn survive(&mut self, id: JobId, now: Instant) {
-        self.wait_from(id, now);
-        self.set_suspend_reason(id, SuspendReason::Survived);
-    }
-
-    /// It is held back until then; `None`: no longer.
-    pub(crate) fn hold_back(&mut self, id: JobId, until: Option<Instant>) {
+    /// It is not held back any more for a primary's sake.
+    pub(crate) fn end_rest(&mut self, id: JobId) {
         if let Some(live) = self.live_mut(id) {
-            live.rests = until;
+            live.phase.end_rest();
         }
     }
 

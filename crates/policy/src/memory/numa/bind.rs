@@ -77,7 +77,7 @@ pub(crate) fn reconcile_nodes(rooms: &mut Rooms) {
             rooms.nodes.unsure.remove(&job);
             continue;
         };
-        if live.requeuing || (live.starting && !started.contains(&job)) {
+        if live.phase.is_leaving() || (live.phase.is_starting() && !started.contains(&job)) {
             continue; // once it has answered
         }
         let chunks = &mut rooms.nodes;

@@ -8,7 +8,7 @@ use pinfold_place::pack::Shape;
 use crate::api::{ChunkInfo, Claim, Class, JobId};
 use crate::cores::binding;
 use crate::jobs::Job;
-use crate::memory::estimate;
+use crate::memory::forecast;
 use crate::memory::numa::groups::{NodeGroup, Nodes, RESERVE_MILLI, Wild, nodes_in};
 use crate::rooms::Rooms;
 
@@ -181,7 +181,7 @@ pub(crate) fn taken(rooms: &Rooms, jobs: &BTreeSet<JobId>) -> u64 {
 /// The most that a job may come to need, in bytes; `None`: nobody knows. What its user says counts even where others of
 /// its kind needed less: who finds its nodes full is ended.
 pub(crate) fn need(rooms: &Rooms, job: &Job) -> Option<u64> {
-    let claim: Claim = estimate::claim_of(rooms, job).filter(|_| estimate::is_known(rooms, job))?;
+    let claim: Claim = forecast::claim_of(rooms, job).filter(|_| forecast::is_known(rooms, job))?;
     let most = claim.most_bytes.max(job.request.memory.unwrap_or(0));
     (most > 0).then_some(most)
 }
@@ -191,7 +191,7 @@ pub(crate) fn is_pinned(rooms: &Rooms) -> bool {
 }
 
 pub(crate) fn is_starting(rooms: &Rooms, id: JobId) -> bool {
-    rooms.jobs.live(id).is_none_or(|live| live.starting || live.requeuing)
+    rooms.jobs.live(id).is_none_or(|live| !live.phase.is_open())
 }
 
 /// The nodes of a job that has cores of its own; `None`: it has none, or nobody knows their nodes.
@@ -212,7 +212,7 @@ pub(super) fn divided(
     let (mut first, mut second) = (BTreeSet::new(), BTreeSet::new());
     for &id in &chunk.jobs {
         let nodes = rooms.nodes.nodes_of(&rooms.jobs.get(&id).map(|job| binding::cpus_of(rooms, job))?);
-        let runs = rooms.jobs.live(id).is_some_and(|live| live.key.is_some() && !live.starting);
+        let runs = rooms.jobs.live(id).is_some_and(|live| live.key.is_some() && !live.phase.is_starting());
         match (runs, nodes.is_subset(one), nodes.is_subset(other)) {
             (true, true, _) => first.insert(id),
             (true, _, true) => second.insert(id),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pinfold_policy::{Action, Decision, Instant, JobId, MemoryReason, REQUEUES_MAX, Reason, SLOW_FOR};
+use pinfold_policy::{
+    Action, AgainReason, Decision, Instant, JobId, MemoryReason, REQUEUES_MAX, Reason, SLOW_FOR, SlotReason,
+};
 
 use super::{Books, Entry, GREW_WITHIN, Slowed, WORTH_BYTES};
 use crate::violation::Violation;
@@ -36,19 +38,19 @@ impl Books {
             _ if entry.ends => return wrong("nothing is asked of a job that is being ended"),
             Action::Checkpoint | Action::Requeue => self.last_steps(decision, now)?,
             Action::Freeze => {
-                let again = matches!(reason, Reason::Retry { .. }) && entry.by_user;
-                let asked = *reason == Reason::Asked || again;
+                let again = matches!(reason, Reason::Again(AgainReason::Retry { .. })) && entry.by_user;
+                let asked = *reason == Reason::ASKED || again;
                 if !asked && entry.request.no_suspend {
                     return wrong("who may not be frozen is not");
                 }
-                let for_slots = matches!(reason, Reason::SlotsShrank { .. });
+                let for_slots = matches!(reason, Reason::Slot(SlotReason::SlotsShrank { .. }));
                 if let (Some(found), Reason::Memory(MemoryReason::Short { .. })) =
                     (self.too_soon(*job, now), reason)
                 {
                     return Err(Violation::new("no job is suspended that a bound holds", found));
                 }
                 // One that got the token while it stood still does so until it has its slots, and a failed try is made again.
-                let stands = entry.frozen && matches!(reason, Reason::Retry { .. });
+                let stands = entry.frozen && matches!(reason, Reason::Again(AgainReason::Retry { .. }));
                 if !asked && !for_slots && !stands && self.token == Some(*job) {
                     // Unless the token passes to another in this step, which is told at its end.
                     self.holder_frozen = Some(*job);

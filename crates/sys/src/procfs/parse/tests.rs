@@ -68,6 +68,13 @@ fn switches_need_both_their_lines() {
 }
 
 #[test]
+fn the_nice_value_stands_behind_any_name() {
+    let stat = |nice: &str| format!("7 (a) b) R 1 7 7 0 -1 4194304 1 0 0 0 5 6 0 0 39 {nice} 1 0 99 1000 20");
+    assert_eq!((parse_nice(&stat("19")), parse_nice(&stat("-5"))), (Some(19), Some(-5)));
+    assert_eq!((parse_nice("7 (a) R 1"), parse_nice("")), (None, None));
+}
+
+#[test]
 fn the_sum_line_of_the_pus_is_left_out() {
     let text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 1 2 3 40 5 6 7 8 0 0\ncpu0 1 1 1 10 1 1 1 1 0 0\nintr 1 2 3\n";
     let host = parse_host_cpu(text).unwrap();
@@ -75,6 +82,7 @@ fn the_sum_line_of_the_pus_is_left_out() {
     assert_eq!(host.pus[0].pu, PuOs(0));
     let one = host.pus[1];
     assert_eq!((one.busy_ticks, one.idle_ticks, one.iowait_ticks, one.steal_ticks), (19, 40, 5, 8));
+    assert_eq!(one.nice_ticks, 2);
     assert_eq!(parse_host_cpu("cpu  1 2 3 4\n"), None);
 }
 

@@ -1,0 +1,193 @@
+//! Whether this process is a part of a job already. What is run then runs as a part of that job: it has the job's cores
+//! and memory, and to queue behind itself would be a deadlock.
+//!
+//! The daemon says so, from the process's group and descent (`Request::Part`). What this process can see of itself only
+//! tells whether the question is worth a round trip: variables stay behind when their job is over.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use pinfold_client::{Dial, Failure, dial, unexpected};
+use pinfold_proto::ExitCode;
+use pinfold_proto::wire::{Reply, Request};
+use pinfold_sys::adoptee;
+use pinfold_sys::procfs::Proc;
+
+use super::JobOptions;
+use crate::print::say;
+
+/// How far up this process's descent is looked for a job.
+const ANCESTORS_MAX: usize = 32;
+
+/// Options that are of no use without a job of its own: what they are for would not be done. By the names of fields.
+const REFUSED: [&str; 6] = ["timeout", "timeout_signal", "cpu_limit", "after", "begin", "hold"];
+
+/// Options that say what a job is given. A part of a job has what that was given.
+const WITHOUT_EFFECT: [&str; 18] = [
+    "priority",
+    "primary",
+    "backfill",
+    "exclusive",
+    "cores",
+    "place",
+    "in",
+    "isolated",
+    "mem",
+    "mem_limit",
+    "tmp",
+    "disk",
+    "ttl",
+    "time",
+    "resource",
+    "no_suspend",
+    "requeue",
+    "checkpoint",
+];
+
+static KNOWN: OnceLock<Option<u64>> = OnceLock::new();
+
+/// The job of this daemon that this process is part of. The daemon is asked once, and only if there may be one.
+pub(crate) fn of(dial: &Dial) -> Result<Option<u64>, Failure> {
+    if let Some(known) = KNOWN.get() {
+        return Ok(*known);
+    }
+    let job = match may_be().then(|| dial.connect()).transpose()? {
+        Some(mut client) => match client.ask(&Request::Part)? {
+            Reply::Part { job } => job,
+            other => return Err(unexpected(&other)),
+        },
+        None => None,
+    };
+    Ok(*KNOWN.get_or_init(|| job))
+}
+
+/// The same; where no daemon can be had and that is allowed, none.
+pub(crate) fn of_unless(dial: &Dial, without_daemon: bool) -> Result<Option<u64>, Failure> {
+    match of(dial) {
+        Err(failure) if without_daemon && failure.without_daemon => Ok(None),
+        known => known,
+    }
+}
+
+/// The same, as far as the daemon was asked.
+pub(crate) fn known() -> Option<u64> {
+    KNOWN.get().copied().flatten()
+}
+
+/// Refuses options that a part of this job cannot have, and says once which have no effect. Those count that were typed:
+/// what stands in the environment was meant for the job around, which has it.
+pub(crate) fn check(job: u64, options: &JobOptions) -> Result<(), Failure> {
+    let refuse = |text: String| Err(Failure::new(ExitCode::Refused, text));
+    let typed = |names: &[&str]| {
+        names.iter().filter(|name| options.is_typed(name)).map(|name| option(name)).collect()
+    };
+    let refused: Vec<String> = typed(&REFUSED);
+    if let Some(first) = refused.first() {
+        let way = match first.as_str() {
+            "--timeout" => {
+                "`timeout DURATION COMMAND` ends a part of a job, and `pinfold submit` makes a job of its own"
+            }
+            "--cpu-limit" => {
+                "`ulimit -t SECONDS` limits a process, and `pinfold submit` makes a job of its own"
+            }
+            _ => "`pinfold submit` makes a job of its own",
+        };
+        return refuse(format!(
+            "{first}: this command runs as a part of job {job}, within which it is; {way}"
+        ));
+    }
+    let idle: Vec<String> = typed(&WITHOUT_EFFECT);
+    if idle.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} without effect: this command runs as a part of job {job}, with what that job has; `pinfold submit` makes a job \
+         of its own",
+        idle.join(", ")
+    );
+    if options.strict {
+        return refuse(format!("{text} (--strict)"));
+    }
+    say(&format!("warning: {text}"));
+    Ok(())
+}
+
+/// Warns that jobs which are waited for within a job may wait for what that job holds, or refuses it.
+pub(crate) fn waits_within(dial: &Dial, strict: bool) -> Result<(), Failure> {
+    let Some(job) = of(dial)? else { return Ok(()) };
+    let text = format!(
+        "the lines are jobs of their own, and job {job}, within which this is, keeps its slots and its memory while it waits \
+         for them; start the batch outside of a job"
+    );
+    if strict {
+        return Err(Failure::new(ExitCode::Refused, format!("{text} (--strict)")));
+    }
+    say(&format!("warning: {text}"));
+    Ok(())
+}
+
+fn option(field: &str) -> String {
+    format!("--{}", field.replace('_', "-"))
+}
+
+/// Whether it is worth asking.
+fn may_be() -> bool {
+    let own_groups = || std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    dial::inside_any() || adoptee::group_of_a_job(&own_groups()).is_some() || is_below_a_job()
+}
+
+/// Whether a process above has a job's number in its environment, or may be the keeper of a job, as which this program is
+/// known: where there are no groups, jobs are known by descent.
+fn is_below_a_job() -> bool {
+    let Ok(proc) = Proc::open(Path::new("/proc")) else { return false };
+    let parent =
+        |pid: &u32| proc.stat(*pid).ok().flatten().map(|stat| stat.parent).filter(|&parent| parent > 1);
+    let above = std::iter::successors(parent(&std::process::id()), parent).take(ANCESTORS_MAX);
+    above.into_iter().any(|pid| {
+        let name = proc.text(&format!("{pid}/comm")).ok().flatten();
+        let environ = || proc.environ(pid).ok().flatten();
+        name.is_some_and(|name| name.trim() == "pinfold")
+            || environ().is_some_and(|environ| adoptee::mark_of_a_job(&environ).is_some())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(names: &[&str], strict: bool) -> JobOptions {
+        let typed = names.iter().map(|&name| name.to_owned()).collect();
+        JobOptions { typed, strict, ..JobOptions::default() }
+    }
+
+    #[test]
+    fn options_that_need_a_job_of_its_own() {
+        let said =
+            |names: &[&str], strict| check(7, &typed(names, strict)).map_err(|error| error.to_string());
+        assert_eq!(said(&[], true), Ok(()));
+        assert_eq!(said(&["name", "private_tmp", "ntasks", "strict"], true), Ok(()));
+        assert_eq!(said(&["cores", "mem"], false), Ok(()));
+        let strict = said(&["mem_limit", "cores"], true).unwrap_err();
+        assert!(strict.starts_with("--cores, --mem-limit without effect: "), "{strict}");
+        for (name, way) in
+            [("timeout", "`timeout DURATION"), ("cpu_limit", "`ulimit -t"), ("after", "`pinfold submit`")]
+        {
+            let refused = said(&[name, "cores"], false).unwrap_err();
+            assert!(
+                refused.starts_with(&option(name)) && refused.contains("job 7") && refused.contains(way),
+                "{refused}"
+            );
+        }
+    }
+
+    /// Each name here is that of an option, so that one that is renamed is not forgotten.
+    #[test]
+    fn the_names_are_those_of_options() {
+        use clap::Args as _;
+        let all = JobOptions::augment_args(clap::Command::new("run"));
+        let ids: Vec<&str> = all.get_arguments().map(|arg| arg.get_id().as_str()).collect();
+        for name in REFUSED.iter().chain(&WITHOUT_EFFECT) {
+            assert!(ids.contains(name), "{name}: {ids:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Places for connections: so many in all, and so many of one address, behind which there may be many people (a proxy, the
+//! loopback address). Where there is none left, the first connection that asks for nothing makes room, so that silent ones
+//! keep nobody out.
+//!
+//! Absent here: how long a connection may take for what (`listen`).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// Connections of one address at a time. Many hosts may share one.
+const OF_AN_ADDRESS_MAX: usize = 256;
+
+/// What a connection does.
+#[derive(Debug, Default)]
+pub(super) struct Doing {
+    requests: AtomicU32,
+    writes: AtomicBool,
+    leave: Notify,
+}
+
+impl Doing {
+    /// Notes that a request is being answered, until the returned value is dropped.
+    pub(super) fn request(self: &Arc<Self>) -> impl Drop + use<> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        Answering(Arc::clone(self))
+    }
+
+    /// Notes whether an answer waits for the client to take it.
+    pub(super) fn writes(&self, writes: bool) {
+        self.writes.store(writes, Ordering::Relaxed);
+    }
+
+    /// Ends when the connection has to make room.
+    pub(super) async fn has_to_leave(&self) {
+        self.leave.notified().await;
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) == 0 && !self.writes.load(Ordering::Relaxed)
+    }
+}
+
+struct Answering(Arc<Doing>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(super) struct Places(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    next: u64,
+    /// By number, and so in the order in which they came.
+    held: BTreeMap<u64, (IpAddr, Arc<Doing>)>,
+}
+
+impl Places {
+    /// A place for a connection of this address; `None`: all are taken by connections that ask for something.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let mut all = self.all();
+        if all.count(address) >= OF_AN_ADDRESS_MAX {
+            all.make_room(address)?;
+        } else if all.held.len() >= CONNECTIONS_MAX {
+            let most = all.most()?;
+            all.make_room(most)?;
+        }
+        let (number, doing) = (all.next, Arc::new(Doing::default()));
+        all.next += 1;
+        all.held.insert(number, (address, Arc::clone(&doing)));
+        drop(all);
+        Some(Place { places: Arc::clone(self), number, doing })
+    }
+
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl All {
+    fn count(&self, address: IpAddr) -> usize {
+        self.held.values().filter(|(own, _)| *own == address).count()
+    }
+
+    /// The address that has the most connections.
+    fn most(&self) -> Option<IpAddr> {
+        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        self.held.values().for_each(|(address, _)| *counts.entry(*address).or_default() += 1);
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address)
+    }
+
+    /// Has the first connection of an address leave that asks for nothing.
+    fn make_room(&mut self, of: IpAddr) -> Option<()> {
+        let first = self.held.iter().find(|(_, (address, doing))| *address == of && doing.is_idle())?;
+        let number = *first.0;
+        let (_, doing) = self.held.remove(&number)?;
+        doing.leave.notify_one();
+        Some(())
+    }
+}
+
+/// A connection's place, until it is dropped.
+pub(super) struct Place {
+    places: Arc<Places>,
+    number: u64,
+    /// What the connection does.
+    pub doing: Arc<Doing>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.all().held.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn has_to_leave(place: &Place) -> bool {
+        !place.places.all().held.contains_key(&place.number)
+    }
+
+    #[test]
+    fn the_first_that_asks_for_nothing_makes_room() {
+        let places = Arc::new(Places::default());
+        let mut held: Vec<Place> =
+            (0..OF_AN_ADDRESS_MAX).map(|_| places.enter(address(1)).unwrap()).collect();
+        let asks = held[0].doing.request();
+        held[1].doing.writes(true);
+        held.push(places.enter(address(1)).unwrap());
+        let left: Vec<usize> = (0..held.len()).filter(|&at| has_to_leave(&held[at])).collect();
+        assert_eq!(left, [2], "the first two are served");
+        drop(asks);
+        held.push(places.enter(address(1)).unwrap());
+        assert!(has_to_leave(&held[0]));
+        let _asking: Vec<_> = held.iter().map(|place| place.doing.request()).collect();
+        assert!(places.enter(address(1)).is_none(), "all of them are served");
+        assert!(places.enter(address(2)).is_some(), "which is no matter of another address");
+    }
+
+    #[test]
+    fn room_for_one_more_is_made_by_who_has_the_most() {
+        let places = Arc::new(Places::default());
+        let few = places.enter(address(9)).unwrap();
+        let many =
+            (0..CONNECTIONS_MAX - 1).map(|at| places.enter(address(u8::try_from(at % 5).unwrap())).unwrap());
+        let many: Vec<Place> = many.collect();
+        let one = places.enter(address(8)).unwrap();
+        assert!(!has_to_leave(&few) && !has_to_leave(&one));
+        assert_eq!(many.iter().filter(|place| has_to_leave(place)).count(), 1);
+        drop((few, many, one));
+        assert!(places.all().held.is_empty());
+    }
+}
