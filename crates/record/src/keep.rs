@@ -88,6 +88,12 @@ impl Recorder {
         true
     }
 
+    /// Whether what was handed over waits for the thread.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.shared.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Hands a step over.
     pub fn step(&mut self, step: Step) {
         let bytes = bytes_of(&step);
