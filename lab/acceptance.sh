@@ -376,10 +376,18 @@ rm -f /tmp/end
 pinfold config set host.memory=128MiB
 first=$(pinfold submit --name ticks -- sh -c 'until [ -e /tmp/end ]; do echo >>/tmp/ticks; usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "another runs" running said "$first" state
-grower=$(pinfold submit --name grower -- sh -c '(dd if=/dev/zero bs=1M count=200 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
-until_is "the one that grows is slowed" 1 sh -c "pinfold why $grower --json | grep -c 'throttle its growth after' | sed 's/[1-9][0-9]*/1/'"
-# Where others give memory back meanwhile, its bound is taken away before it is reached.
-until_is "and feels it, or is let go before" 0 sh -c "grep -q 'high [1-9]' $groups/*/job-$grower/memory.events || pinfold why $grower --json | grep -q 'let it grow again'; echo \$?"
+felt() { grep -q 'high [1-9]' "$groups"/*/job-"$1"/memory.events; }
+# Where others give memory back in time, a bound is taken away before it is reached: then another one grows.
+for try in 1 2 3; do
+  grower=$(pinfold submit --name "grower$try" -- sh -c '(dd if=/dev/zero bs=1M count=200 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+  until_is "the one that grows is slowed" 1 sh -c "pinfold why $grower --json | grep -c 'throttle its growth after' | sed 's/[1-9][0-9]*/1/'"
+  until_is "it comes to its bound, or is let go before" 0 sh -c "grep -q 'high [1-9]' $groups/*/job-$grower/memory.events || pinfold why $grower --json | grep -q 'let it grow again'; echo \$?"
+  if felt "$grower" || [ "$try" = 3 ]; then break; fi
+  pinfold cancel --signal KILL "$grower"
+  pinfold wait "$grower"
+done
+felt "$grower"
+check "and feels it" 0 $?
 of_job "$grower" memory.events | grep '^high'
 of_job "$grower" memory.high
 check "the other does not" "high 0" "$(of_job "$first" memory.events | grep '^high')"
