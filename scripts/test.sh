@@ -73,7 +73,6 @@ else
   echo "== hwloc's second opinion: SKIPPED, as libhwloc 2.8 or newer is not installed (apt: libhwloc-dev, pkg-config)"
 fi
 
-step "emulated host, beside the steps before" joined "$lab" "$work/lab"
 cargo build --quiet --workspace --bins || failed+=("build")
 # Mostly waits for the managers' own periods, beside what packs and installs.
 scripts/wlm.sh --quick >"$work/wlm" 2>&1 &
@@ -84,6 +83,7 @@ step "installation from source" scripts/test-install.sh
 step "dashboard" scripts/test-grafana.sh
 step "python package" scripts/python-test.sh "${CARGO_TARGET_DIR:-target}/debug" --quick
 step "real workload managers, the quick form, beside the steps before" joined "$wlm" "$work/wlm"
+step "emulated host, beside the steps before" joined "$lab" "$work/lab"
 
 start=$SECONDS
 echo "== tests"
