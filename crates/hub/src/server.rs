@@ -9,6 +9,7 @@ pub mod listen;
 pub mod openapi;
 mod places;
 pub mod problem;
+pub mod proxied;
 pub mod seen;
 pub mod vouched;
 
