@@ -11,6 +11,7 @@ mod places;
 pub mod problem;
 pub mod proxied;
 pub mod seen;
+pub mod sums;
 pub mod vouched;
 
 use std::sync::Arc;

@@ -6,6 +6,8 @@ mod week;
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+
 use crate::store::{Access, ClassRow, Group, JobQuery, Store, StoreError, UsageRow};
 
 pub use mail::{MailError, headers, last, text};
@@ -37,6 +39,21 @@ pub enum Subject {
     User(String),
     /// A project's.
     Project(String),
+}
+
+impl Subject {
+    /// Of this user or of this project, if one of them is named.
+    ///
+    /// # Errors
+    /// When both are.
+    pub fn named(user: &str, project: &str) -> Result<Self, &'static str> {
+        match (user.is_empty(), project.is_empty()) {
+            (true, true) => Ok(Self::All),
+            (false, true) => Ok(Self::User(user.to_owned())),
+            (true, false) => Ok(Self::Project(project.to_owned())),
+            (false, false) => Err("a user or a project: one of them is left empty"),
+        }
+    }
 }
 
 /// What to ask for next time.
@@ -153,4 +170,33 @@ pub fn report(store: &Store, access: &Access, subject: Subject, week: Week) -> R
 pub fn subjects(store: &Store, group: Group, week: Week) -> Result<BTreeSet<String>, StoreError> {
     let rows = store.usage(group, &query(&Access::All, &Subject::All, week))?;
     Ok(rows.into_iter().filter_map(|row| row.name).collect())
+}
+
+/// For programs.
+#[must_use]
+pub fn json(report: &Report) -> Value {
+    let sums = |row: &UsageRow| {
+        json!({ "jobs": row.jobs, "failed": row.failed, "cpu_h": row.cpu_h, "idle_core_h": row.idle_core_h,
+            "claimed_gibh": row.claimed_gibh, "unused_gibh": row.unused_gibh, "suspended_h": row.suspended_h,
+            "queued_h": row.queued_h })
+    };
+    let asks = |asks: &[Ask]| -> Vec<Value> {
+        let one = |ask: &Ask| {
+            json!({ "name": ask.name, "jobs": ask.jobs, "claim_p50_bytes": ask.claim_bytes, "held_bytes": ask.held_bytes,
+                "ask_bytes": ask.ask_bytes, "unused_gibh": ask.unused_gibh })
+        };
+        asks.iter().map(one).collect()
+    };
+    let failing: Vec<Value> = report
+        .failing
+        .iter()
+        .map(|class| json!({ "name": class.name, "jobs": class.jobs, "failed": class.failed }))
+        .collect();
+    let (user, project) = match &report.subject {
+        Subject::All => (None, None),
+        Subject::User(user) => (Some(user), None),
+        Subject::Project(project) => (None, Some(project)),
+    };
+    json!({ "version": 1, "week": report.week.to_string(), "user": user, "project": project, "sums": sums(&report.now),
+        "sums_before": sums(&report.before), "ask_less": asks(&report.asks), "ask_more": asks(&report.short), "failing": failing })
 }

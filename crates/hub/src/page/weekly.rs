@@ -48,9 +48,6 @@ impl Asked {
                 _ => return Err(Problem::wrong(format!("{key}={value}: no such choice"))),
             }
         }
-        if !asked.user.is_empty() && !asked.project.is_empty() {
-            return Err(Problem::wrong("a user or a project: one of them is left empty"));
-        }
         Ok(asked)
     }
 
@@ -65,11 +62,7 @@ impl Asked {
     }
 
     async fn report(&self, hub: &Arc<Hub>, session: &Session) -> Result<Report, NoView> {
-        let subject = match (self.user.is_empty(), self.project.is_empty()) {
-            (false, _) => Subject::User(self.user.clone()),
-            (true, false) => Subject::Project(self.project.clone()),
-            (true, true) => Subject::All,
-        };
+        let subject = Subject::named(&self.user, &self.project).map_err(Problem::wrong)?;
         let (access, week) = (session.access.clone(), self.week);
         Ok(hub.ask(move |hub| weekly::report(&hub.store, &access, subject, week)).await??)
     }

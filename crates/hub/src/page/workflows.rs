@@ -6,13 +6,13 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::report::{duration, plain};
-use serde::Deserialize;
 
 use super::figures::{moment, percent, real, real_size};
 use super::filter::{Filter, encoded};
 use super::table::{Form, Table};
 use super::{Asker, NoView, frame, jobs, nothing, person};
 use crate::hub::Hub;
+use crate::server::sums::OneRun;
 use crate::store::{
     EARLIER_MAX, JobQuery, RUN_JOBS_MAX, RUNS_MAX, RunDetail, RunKey, RunRow, Session, now_us,
 };
@@ -122,17 +122,8 @@ pub(super) async fn table(
     table.answer("workflows", form)
 }
 
-/// Which run.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Which {
-    workflow: String,
-    user: String,
-    run: String,
-}
-
-async fn detail(hub: &Arc<Hub>, session: &Session, which: Which) -> Result<RunDetail, NoView> {
-    let key = RunKey { workflow: which.workflow, user: which.user, run: which.run };
+async fn detail(hub: &Arc<Hub>, session: &Session, which: OneRun) -> Result<RunDetail, NoView> {
+    let key = RunKey::from(which);
     let access = session.access.clone();
     let found = hub.ask(move |hub| hub.store.run(&key, &access)).await??;
     found.ok_or_else(|| nothing("There is no such run here, or it is not yours to see."))
@@ -141,7 +132,7 @@ async fn detail(hub: &Arc<Hub>, session: &Session, which: Which) -> Result<RunDe
 pub(super) async fn run(
     State(hub): State<Arc<Hub>>,
     asker: Asker,
-    Query(which): Query<Which>,
+    Query(which): Query<OneRun>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let detail = detail(&hub, &session, which).await?;
@@ -284,7 +275,7 @@ pub(super) async fn steps(
     State(hub): State<Arc<Hub>>,
     asker: Asker,
     form: Form,
-    Query(which): Query<Which>,
+    Query(which): Query<OneRun>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
     let rows = steps::of(&detail(&hub, &session, which).await?);

@@ -8,6 +8,7 @@ use super::db::{Connection, DbError, Row, Value, values};
 use super::runs::{self, RunFact};
 use super::sketch::Spreads;
 use super::take::insert;
+use super::{Store, StoreError};
 
 /// A day, in microseconds.
 pub const DAY_US: u64 = 86_400_000_000;
@@ -261,6 +262,19 @@ fn with_former(connection: &mut dyn Connection, rows: &mut [(i64, Spreads)]) -> 
 
 pub(super) fn damaged() -> DbError {
     DbError::Unread("how figures are spread, in the table `spreads`".into())
+}
+
+impl Store {
+    /// Makes the sums by day anew, after jobs were changed or removed by hand. Until it is done hosts wait.
+    ///
+    /// # Errors
+    /// When the database refuses: then the sums are as before.
+    pub fn sum_anew(&self) -> Result<(), StoreError> {
+        self.write("make the sums anew", |connection| {
+            connection.batch("DELETE FROM spreads; DELETE FROM days")?;
+            fill(connection)
+        })
+    }
 }
 
 /// Makes the sums of the jobs that are there.

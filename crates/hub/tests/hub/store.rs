@@ -408,6 +408,8 @@ fn sums_of_jobs_from_before_are_made_once(store: &Store, host: i64) {
         }
     });
     check_sums(store);
+    store.sum_anew().unwrap();
+    check_sums(store);
     let later_us = 1_700_500_000_000_000 + 4 * MONTH_US;
     store.ingest(host, &bundle(mixed(50, 900)), later_us).unwrap();
     // Sums go with the jobs that they are of.
