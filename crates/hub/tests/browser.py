@@ -6,6 +6,7 @@ program with simulated hosts, and with hosts that are broken or mean harm.
 """
 
 import argparse
+import datetime
 import gzip
 import hashlib
 import json
@@ -96,9 +97,19 @@ class Hub:
             )
         return f"{self.url}/login?code={code}"
 
-    def job_numbers(self, where):
+    def job_numbers(self, where, count=3):
         with sqlite3.connect(self.database, timeout=30) as database:
-            return [row[0] for row in database.execute(f"SELECT id FROM jobs WHERE {where} ORDER BY id LIMIT 3")]
+            return [row[0] for row in database.execute(f"SELECT id FROM jobs WHERE {where} ORDER BY id LIMIT {count}")]
+
+    def last_run(self):
+        """The last run of the simulated workflow."""
+        with sqlite3.connect(self.database, timeout=30) as database:
+            return database.execute("SELECT run FROM runs WHERE workflow = 'exome' ORDER BY begun_us DESC LIMIT 1").fetchone()[0]
+
+
+def this_week():
+    year, week, _ = datetime.date.today().isocalendar()
+    return f"{year}-W{week:02}"
 
 
 def report(job, name):
@@ -108,7 +119,8 @@ def report(job, name):
     return {
         "version": 1, "job": job, "name": name, "command": [name, "--also", name], "user": name[:60], "project": name[:60],
         "state": "exited", "class": "primary", "priority": 10, "cpus": None, "submitted_s": end - 70, "started_s": end - 60,
-        "ended_s": end, "exit_code": None, "signal": None, "reason": name, "queued_s": 10.0, "wall_s": 60.0, "suspended_s": 0.0,
+        "ended_s": end, "exit_code": None, "signal": None, "reason": name,
+        "comment": f"workflow=evil run=1 version={name}", "queued_s": 10.0, "wall_s": 60.0, "suspended_s": 0.0,
         "cpu_user_s": 7.0, "cpu_system_s": 0.0, "cores": 2, "claim_bytes": 4 << 30, "memory_peak_bytes": 1 << 30,
         "memory_mean_bytes": 1 << 29, "cache_peak_bytes": None, "swap_peak_bytes": 0, "virtual_peak_bytes": 1 << 31,
         "io_read_bytes": 0, "io_write_bytes": 0, "processes_total": 1, "processes_peak": 1, "threads_peak": 1, "samples": 2,
@@ -162,15 +174,27 @@ def views(hub, role):
         "jobs-none": "/jobs?name=nothing-of-that-name",
         "job": f"/jobs/{hub.job_numbers(own)[0]}",
         "classes": "/classes",
+        "compare": "/compare?" + "&".join(f"job={number}" for number in hub.job_numbers(own)),
+        "compare-one": "/compare?job=1",
+        "workflows": "/workflows",
+        "week": "/weekly?week=" + this_week(),
+        "week-none": "/weekly?week=1999-W01",
         "users": "/users",
         "projects": "/projects",
         "wrong": "/jobs?figures=" + quote("no_such_figure>1"),
         "not-there": "/jobs/999999999",
     }
+    # Of ann, and of the project genomics.
+    found["run"] = "/workflows/run?workflow=exome&user=ann&run=" + hub.last_run()
     if role == "operator":
         keys = re.findall(r'name="col" value="(\w+)"', page_of(hub, role))
         found |= {
             "jobs-all-columns": "/jobs?" + "&".join(f"col={key}" for key in keys),
+            "compare-hostile": "/compare?" + "&".join(f"job={number}" for number in hub.job_numbers("name LIKE '%alert%' OR name LIKE 'aaa%'")),
+            "compare-six": "/compare?" + "&".join(f"job={number}" for number in hub.job_numbers("name = 'spades'", 6)),
+            "workflows-hostile": "/workflows?host=evil",
+            "run-hostile": "/workflows/run?workflow=evil&run=1&user=" + quote(HOSTILE[0][:60]),
+            "week-hostile": "/weekly?week=" + this_week() + "&user=" + quote(HOSTILE[0][:60]),
             "jobs-hostile": "/jobs?host=evil",
             "job-hostile": f"/jobs/{hub.job_numbers(chr(34) + 'user' + chr(34) + ' LIKE ' + chr(39) + '<script%' + chr(39))[0]}",
             "audit": "/audit",
@@ -265,7 +289,7 @@ def look_at(hub, browser, out, role):
         pages[role] = page.content()
         for name, address in views(hub, role).items():
             answer = page.goto(hub.url + address)
-            want = {"wrong": 400, "not-there": 404}.get(name, 200)
+            want = {"wrong": 400, "compare-one": 400, "not-there": 404}.get(name, 200)
             at[0] = name
             if answer.status != want:
                 failed(f"{role} {name}: {answer.status}, not {want}")
@@ -331,7 +355,7 @@ def keyboard(page, hub):
             failed(f"keyboard: one is at what is not shown: {key}")
         seen.add(key)
         page.keyboard.press("Tab")
-    for wanted in ('href="/classes"', 'name="name"', "summary", "sort=wall_s", 'href="/jobs/', "jobs.csv", "Sign out"):
+    for wanted in ('name="job"', "Compare those", 'href="/classes"', 'name="name"', "summary", "sort=wall_s", 'href="/jobs/', "jobs.csv", "Sign out"):
         if not any(wanted in key for key in seen):
             failed(f"keyboard: {wanted} is not reached")
     # A form is sent, and a link followed, by Enter.
@@ -343,6 +367,14 @@ def keyboard(page, hub):
     page.focus("tbody a[href^='/jobs/']")
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/*")
+    # Jobs are compared without a pointer.
+    page.goto(hub.url + "/jobs?name=spades")
+    for at in (0, 1):
+        page.locator("input[name=job]").nth(at).focus()
+        page.keyboard.press("Space")
+    page.get_by_role("button", name="Compare those").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare?job=*")
     # What scrolls can be scrolled.
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto(hub.url + "/jobs")

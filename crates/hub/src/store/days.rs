@@ -17,7 +17,7 @@ pub const DAY_US: u64 = 86_400_000_000;
 pub(super) const ALL_HOSTS: i64 = 0;
 
 /// Jobs that are read at a time when the sums are made of jobs that are there already.
-const READ_AT_ONCE: u32 = 20_000;
+const READ_AT_ONCE: u32 = 100_000;
 
 /// What a job adds to the sums.
 #[derive(Debug, Clone, PartialEq)]

@@ -47,21 +47,6 @@ impl Sketch {
         self.most = self.most.max(other.most);
     }
 
-    /// In units of `unit`; `None`: of nothing.
-    pub(super) fn spread(&self, unit: f64) -> Option<Spread> {
-        let last = self.counts.values().sum::<u64>().checked_sub(1)?;
-        let at = |percent: u64| {
-            let rank = (u128::from(last) * u128::from(percent)).div_ceil(100);
-            let mut passed = 0u128;
-            let found = self.counts.iter().find(|(_, count)| {
-                passed += u128::from(**count);
-                passed > rank
-            });
-            found.map_or(self.most, |(range, _)| middle(*range).min(self.most)) * unit
-        };
-        Some(Spread { p50: at(50), p90: at(90), p99: at(99), most: self.most * unit })
-    }
-
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.most.to_le_bytes());
         number(self.counts.len() as u64, out);
@@ -74,16 +59,95 @@ impl Sketch {
     }
 
     fn read(from: &mut &[u8]) -> Option<Self> {
-        let (most, rest) = from.split_first_chunk::<8>()?;
-        *from = rest;
-        let mut sketch = Self { counts: BTreeMap::new(), most: f64::from_le_bytes(*most) };
-        let mut range = 0u32;
-        for _ in 0..read_number(from).filter(|ranges| *ranges <= RANGES_MAX)? {
-            range = range.checked_add(u32::try_from(read_number(from)?).ok()?)?;
-            sketch.counts.insert(range, read_number(from)?);
-        }
-        Some(sketch)
+        let mut counts = BTreeMap::new();
+        let most = each_range(from, |range, count| {
+            counts.insert(range, count);
+        })?;
+        Some(Self { counts, most })
     }
+}
+
+/// Reads a sketch, a range after the other; gives the largest figure.
+fn each_range(from: &mut &[u8], mut see: impl FnMut(u32, u64)) -> Option<f64> {
+    let (most, rest) = from.split_first_chunk::<8>()?;
+    *from = rest;
+    let mut range = 0u32;
+    for _ in 0..read_number(from).filter(|ranges| *ranges <= RANGES_MAX)? {
+        range = range.checked_add(u32::try_from(read_number(from)?).ok()?)?;
+        if u64::from(range) > RANGES_MAX {
+            return None;
+        }
+        see(range, read_number(from)?);
+    }
+    Some(f64::from_le_bytes(*most))
+}
+
+/// Many sketches added up: a place for each range, so that adding one costs little.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Total {
+    counts: Vec<u64>,
+    most: f64,
+}
+
+impl Total {
+    fn read(&mut self, from: &mut &[u8]) -> Option<()> {
+        let most = each_range(from, |range, count| {
+            let at = range as usize;
+            if self.counts.len() <= at {
+                self.counts.resize(at + 1, 0);
+            }
+            self.counts[at] = self.counts[at].saturating_add(count);
+        })?;
+        self.most = self.most.max(most);
+        Some(())
+    }
+
+    /// In units of `unit`; `None`: of nothing.
+    pub(super) fn spread(&self, unit: f64) -> Option<Spread> {
+        let last = self.counts.iter().sum::<u64>().checked_sub(1)?;
+        let at = |percent: u64| {
+            let rank = (u128::from(last) * u128::from(percent)).div_ceil(100);
+            let mut passed = 0u128;
+            let found = (0..).zip(&self.counts).find(|(_, count)| {
+                passed += u128::from(**count);
+                passed > rank
+            });
+            found.map_or(self.most, |(range, _)| middle(range).min(self.most)) * unit
+        };
+        Some(Spread { p50: at(50), p90: at(90), p99: at(99), most: self.most * unit })
+    }
+}
+
+/// Spreads of many rows added up.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Totals {
+    pub(super) hosts: Hosts,
+    pub(super) wall_ms: Total,
+    pub(super) peak_bytes: Total,
+    pub(super) claim_bytes: Total,
+}
+
+impl Totals {
+    /// One more row, packed; `None`: no program of this version wrote that.
+    pub(super) fn add(&mut self, mut from: &[u8]) -> Option<()> {
+        let from = &mut from;
+        self.hosts.merge(hosts_of(from)?);
+        self.wall_ms.read(from)?;
+        self.peak_bytes.read(from)?;
+        self.claim_bytes.read(from)?;
+        from.is_empty().then_some(())
+    }
+}
+
+/// The set of hosts that a row begins with.
+fn hosts_of<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = read_number(from).and_then(|length| usize::try_from(length).ok())?;
+    if length > HOSTS_MAX || length > from.len() {
+        return None;
+    }
+    let (hosts, rest) = from.split_at(length);
+    *from = rest;
+    Some(hosts)
 }
 
 /// A number in as few bytes as it needs, seven bits each.
@@ -125,11 +189,11 @@ impl Hosts {
         self.0[host / 8] |= 1 << (host % 8);
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
+    fn merge(&mut self, other: &[u8]) {
+        if self.0.len() < other.len() {
+            self.0.resize(other.len(), 0);
         }
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
+        self.0.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -151,7 +215,7 @@ pub(super) struct Spreads {
 
 impl Spreads {
     pub(super) fn merge(&mut self, other: &Self) {
-        self.hosts.merge(&other.hosts);
+        self.hosts.merge(&other.hosts.0);
         self.wall_ms.merge(&other.wall_ms);
         self.peak_bytes.merge(&other.peak_bytes);
         self.claim_bytes.merge(&other.claim_bytes);
@@ -168,12 +232,7 @@ impl Spreads {
     /// `None`: no program of this version wrote that.
     pub(super) fn unpack(mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
-        let hosts = read_number(from).and_then(|length| usize::try_from(length).ok())?;
-        if hosts > HOSTS_MAX || hosts > from.len() {
-            return None;
-        }
-        let (hosts, rest) = from.split_at(hosts);
-        *from = rest;
+        let hosts = hosts_of(from)?;
         let read = Self {
             hosts: Hosts(hosts.to_vec()),
             wall_ms: Sketch::read(from)?,
@@ -194,18 +253,25 @@ mod tests {
         sketch
     }
 
+    fn spread(sketch: &Sketch, unit: f64) -> Option<Spread> {
+        let mut totals = Totals::default();
+        let spreads = Spreads { wall_ms: sketch.clone(), ..Spreads::default() };
+        totals.add(&spreads.packed()).unwrap();
+        totals.wall_ms.spread(unit)
+    }
+
     #[test]
     fn quantiles_are_near_and_the_largest_is_exact() {
-        assert_eq!(Sketch::default().spread(1.0), None);
+        assert_eq!(spread(&Sketch::default(), 1.0), None);
         for scale in [1.0, 37.0, 1e9] {
-            let spread = sketch((1..=1_000).map(|value| f64::from(value) * scale)).spread(0.5).unwrap();
+            let spread = spread(&sketch((1..=1_000).map(|value| f64::from(value) * scale)), 0.5).unwrap();
             for (found, exact) in [(spread.p50, 501.0), (spread.p90, 901.0), (spread.p99, 991.0)] {
                 let off = (found / (exact * scale * 0.5) - 1.0).abs();
                 assert!(off <= ERROR_PART, "{found} for {exact} times {scale}");
             }
             assert!((spread.most - 500.0 * scale).abs() < 1e-6 * scale);
         }
-        let zeros = sketch([0.0, 0.2, 0.0].into_iter()).spread(1.0).unwrap();
+        let zeros = spread(&sketch([0.0, 0.2, 0.0].into_iter()), 1.0).unwrap();
         assert!(zeros.p50 == 0.0 && zeros.most > 0.1);
     }
 
@@ -213,6 +279,11 @@ mod tests {
     fn parts_that_are_added_up_are_the_whole() {
         let values = || (0..300).map(|value| f64::from(value * value));
         let (mut one, other) = (sketch(values().take(100)), sketch(values().skip(100)));
+        let packed = |sketch: &Sketch| Spreads { peak_bytes: sketch.clone(), ..Spreads::default() }.packed();
+        let (mut parts, mut whole) = (Totals::default(), Totals::default());
+        assert_eq!(parts.add(&packed(&one)).and_then(|()| parts.add(&packed(&other))), Some(()));
+        whole.add(&packed(&sketch(values()))).unwrap();
+        assert_eq!(parts, whole);
         one.merge(&other);
         assert_eq!(one, sketch(values()));
     }
@@ -227,6 +298,7 @@ mod tests {
         assert_eq!(Spreads::unpack(&packed).as_ref(), Some(&spreads));
         for end in 0..packed.len() {
             assert_eq!(Spreads::unpack(&packed[..end]), None, "{end} bytes");
+            assert_eq!(Totals::default().add(&packed[..end]), None, "{end} bytes");
         }
         assert_eq!(Spreads::unpack(&[&packed[..], b"x"].concat()), None);
         assert_eq!(Spreads::unpack(&[0xff; 64]), None);

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use super::days::{ALL_HOSTS, DAY_US, damaged};
 use super::db::{DbError, Dialect, Row, Value};
 use super::query::{Ending, JobQuery};
-use super::sketch::{ERROR_PART, Spreads};
+use super::sketch::{ERROR_PART, Totals};
 use super::{Store, StoreError};
 
 /// The most jobs that are put together, the last ones by their end.
@@ -108,7 +108,7 @@ struct Summed {
     core_s: f64,
     unused_gibh: f64,
     suspended_s: f64,
-    spreads: Spreads,
+    spreads: Totals,
 }
 
 impl Summed {
@@ -121,8 +121,7 @@ impl Summed {
         self.core_s += row.get::<f64>(4)?;
         self.unused_gibh += row.get::<f64>(5)?;
         self.suspended_s += row.get::<f64>(6)?;
-        self.spreads.merge(&Spreads::unpack(row.get(7)?).ok_or_else(damaged)?);
-        Ok(())
+        self.spreads.add(row.get(7)?).ok_or_else(damaged)
     }
 
     fn row(self, name: String) -> ClassRow {
