@@ -1,30 +1,33 @@
 //! Weeks as ISO 8601 has them: from Monday on, UTC; the week of a year is the one that has its Thursday.
 
+use jiff::civil::{Date, ISOWeekDate, Weekday, date};
+use jiff::{Span, Unit};
+
 use crate::store::DAY_US;
 
 /// A week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Week {
-    /// Its Monday, in days since 1970.
-    monday: u64,
+    /// Its Monday.
+    monday: Date,
 }
 
-/// The first Monday after 1970 began.
-const FIRST: u64 = 4;
-
-/// The first day of a year, in days since 1970 (Hinnant, `chrono`-compatible low-level date algorithms).
-const fn first_of(year: u64) -> u64 {
-    let before = year - 1;
-    before * 365 + before / 4 - before / 100 + before / 400 - 719_162
-}
+/// The first Monday after 1970 began, and the last one that is looked at.
+const FIRST: Date = date(1970, 1, 5);
+const LAST: Date = date(2199, 12, 30);
 
 impl Week {
+    fn from(day: Date) -> Self {
+        let monday = day.iso_week_date().first_of_week().map_or(FIRST, ISOWeekDate::date);
+        Self { monday: monday.clamp(FIRST, LAST) }
+    }
+
     /// The one that a moment is in.
     #[must_use]
-    pub const fn of(time_us: u64) -> Self {
-        let day = time_us / DAY_US;
-        let day = if day < FIRST { FIRST } else { day };
-        Self { monday: day - (day - FIRST) % 7 }
+    pub fn of(time_us: u64) -> Self {
+        let days = i64::try_from(time_us / DAY_US).unwrap_or(i64::MAX);
+        let day = Span::new().try_days(days).ok().and_then(|days| date(1970, 1, 1).checked_add(days).ok());
+        Self::from(day.unwrap_or(LAST))
     }
 
     /// Reads `2026-W47`; `None`: that is none, or before 1971 or after 2199.
@@ -36,50 +39,40 @@ impl Week {
         if !digits(year, 4) || !digits(week, 2) {
             return None;
         }
-        let (year, number): (u64, u64) = (year.parse().ok()?, week.parse().ok()?);
-        if !(1971..2200).contains(&year) || number == 0 {
-            return None;
-        }
-        // The fourth of January is in the first week.
-        let first = Self::of((first_of(year) + 3) * DAY_US);
-        let week = Self { monday: first.monday + (number - 1) * 7 };
-        (week.numbers() == (year, number)).then_some(week)
+        let year = year.parse().ok().filter(|year| (1971..2200).contains(year))?;
+        let monday = ISOWeekDate::new(year, week.parse().ok()?, Weekday::Monday).ok()?.date();
+        Some(Self { monday })
     }
 
-    /// The year and the number.
-    #[must_use]
-    pub fn numbers(self) -> (u64, u64) {
-        let thursday = self.monday + 3;
-        let mut year = 1970 + thursday / 366;
-        while first_of(year + 1) <= thursday {
-            year += 1;
-        }
-        (year, (thursday - first_of(year)) / 7 + 1)
+    fn moved(self, days: i64) -> Self {
+        self.monday.checked_add(Span::new().days(days)).map_or(self, Self::from)
     }
 
     /// From when on and until before when, in microseconds since the Unix epoch.
     #[must_use]
-    pub const fn range_us(self) -> (u64, u64) {
-        (self.monday * DAY_US, (self.monday + 7) * DAY_US)
+    pub fn range_us(self) -> (u64, u64) {
+        let days = self.monday.since((Unit::Day, date(1970, 1, 1))).map_or(0, |span| span.get_days());
+        let from = u64::try_from(days).unwrap_or(0) * DAY_US;
+        (from, from + 7 * DAY_US)
     }
 
     /// The one before.
     #[must_use]
     pub fn before(self) -> Self {
-        Self { monday: self.monday.saturating_sub(7).max(FIRST) }
+        self.moved(-7)
     }
 
     /// The one after.
     #[must_use]
-    pub const fn after(self) -> Self {
-        Self { monday: self.monday + 7 }
+    pub fn after(self) -> Self {
+        self.moved(7)
     }
 }
 
 impl std::fmt::Display for Week {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (year, week) = self.numbers();
-        write!(f, "{year}-W{week:02}")
+        let week = self.monday.iso_week_date();
+        write!(f, "{}-W{:02}", week.year(), week.week())
     }
 }
 
