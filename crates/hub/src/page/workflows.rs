@@ -190,11 +190,7 @@ fn changes(detail: &RunDetail, steps: &[Step]) -> Markup {
 }
 
 fn words(step: &Step) -> Vec<(bool, String)> {
-    let figures: [(&Figure, fn(f64) -> String, [&str; 2]); 2] = [
-        (&step.ran_s, duration, ["slower", "quicker"]),
-        (&step.peak_bytes, real_size, ["larger", "smaller"]),
-    ];
-    let told = figures.iter().filter_map(|(figure, shown, [more, less])| {
+    let told = |figure: &Figure, shown: fn(f64) -> String, [more, less]: [&str; 2]| {
         let (worse, word) = match figure.change {
             Change::More => (true, more),
             Change::Less => (false, less),
@@ -202,13 +198,24 @@ fn words(step: &Step) -> Vec<(bool, String)> {
         };
         let (now, before) = (figure.now?, figure.before?);
         let by = if before.middle > 0.0 { percent((now / before.middle - 1.0).abs()) } else { String::new() };
-        Some((worse, format!(
-            "{} is {by} {word}: {} in the middle of {} jobs, before that {} ({} to {} in {} runs with {} jobs)",
-            plain(&step.step), shown(now), step.jobs - step.failed, shown(before.middle), shown(before.low), shown(before.high),
-            step.earlier_runs, step.earlier_jobs
-        )))
-    });
-    told.collect()
+        Some((
+            worse,
+            format!(
+                "{} is {by} {word}: {} in the middle of {} jobs, before that {} ({} to {} in {} runs with {} jobs)",
+                plain(&step.step),
+                shown(now),
+                step.jobs - step.failed,
+                shown(before.middle),
+                shown(before.low),
+                shown(before.high),
+                step.earlier_runs,
+                step.earlier_jobs
+            ),
+        ))
+    };
+    let of_time = told(&step.ran_s, duration, ["slower", "quicker"]);
+    let of_memory = told(&step.peak_bytes, real_size, ["larger", "smaller"]);
+    of_time.into_iter().chain(of_memory).collect()
 }
 
 fn step_table(steps: &[Step]) -> Markup {

@@ -243,10 +243,22 @@ fn row(
         run.as_ref().map(|run| run.run.as_str()),
         run.as_ref().map(|run| run.step.as_str()),
     ];
-    let fact = Fact {
+    let fact = fact(part, view, &derived, run, (host, month));
+    Ok(First { row: figures.into(), head: packed, fact })
+}
+
+/// What a job adds to the sums.
+fn fact(
+    part: &Part,
+    view: &ReportView,
+    derived: &Derived,
+    run: Option<Run>,
+    (host, month): (i64, u32),
+) -> Fact {
+    Fact {
         host,
         month,
-        ended_us: bundle::microseconds(ended_s),
+        ended_us: view.ended_s.map_or(0, bundle::microseconds),
         name: cut(&view.name).to_owned(),
         user: cut(&view.user).to_owned(),
         project: view.project.as_deref().map(|project| cut(project).to_owned()),
@@ -267,8 +279,7 @@ fn row(
             run,
             submitted_us: part.submitted_us,
         }),
-    };
-    Ok(First { row: figures.into(), head: packed, fact })
+    }
 }
 
 /// What a job has in common with those like it, as a digest: no command is kept for that.

@@ -303,10 +303,10 @@ fn mixed(count: u64, from: u64) -> Vec<ReportView> {
         one.project = [None, Some("web"), Some("lab")][(job / 3 % 3) as usize].map(str::to_owned);
         let moved_s = f64::from(u32::try_from(job % 5 * 86_400).unwrap());
         one.ended_s = one.ended_s.map(|ended_s| ended_s + moved_s);
-        one.exit_code = (job % 7 != 0).then_some(i32::from(job % 11 == 0));
-        one.started_s = one.started_s.filter(|_| job % 13 != 0);
+        one.exit_code = (!job.is_multiple_of(7)).then_some(i32::from(job.is_multiple_of(11)));
+        one.started_s = one.started_s.filter(|_| !job.is_multiple_of(13));
         one.wall_s = one.started_s.map(|_| 60.0 + f64::from(u32::try_from(job % 50).unwrap()));
-        one.claim_bytes = one.claim_bytes.filter(|_| job % 2 == 0);
+        one.claim_bytes = one.claim_bytes.filter(|_| job.is_multiple_of(2));
         if one.started_s.is_none() {
             one.cpu_user_s = 0.0;
         }
