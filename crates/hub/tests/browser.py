@@ -154,12 +154,13 @@ def hostile_hosts(hub):
         return {"version": 1, "boot": name, "sent_us": 1, "status": status, "spool": spool}
 
     jobs = [{"job": job, "name": name, "user": name[:60], "project": None, "state": "running", "class": "primary", "priority": 10,
-             "cpus": None, "memory_bytes": (job + 1) << 50, "swap_bytes": None, "pids": [], "submitted_s": 1.0, "started_s": 2.0,
+             "cpus": None, "memory_bytes": (job + 1) << 46, "swap_bytes": None, "pids": [], "submitted_s": 1.0, "started_s": 2.0,
              "ended_s": None, "exit_code": None, "signal": None, "reason": name} for job, name in enumerate(HOSTILE, 1)]
     hub.post("/api/v1/live", evil, live("<i>evil</i>", jobs, warnings=HOSTILE))
-    huge = 2**63 - 1
+    # As large as a hub takes them.
+    huge = 2**50
     broken = live("broken", [], slots={"cores": 0, "factor": 0.0, "total": 0, "used": huge},
-                  memory={"budget_bytes": 0, "held_bytes": huge, "swap_held_bytes": huge, "pressure_full_avg10": 9e99})
+                  memory={"budget_bytes": 0, "held_bytes": huge, "swap_held_bytes": huge, "pressure_full_avg10": 1.001})
     hub.post("/api/v1/live", hub.token("a-host-with-quite-a-long-name.of-a-department.example.org"), broken)
     hub.token("never-heard")
 
@@ -204,6 +205,7 @@ def views(hub, role):
 
 
 pages = {}
+only = set()
 
 
 def page_of(hub, role):
@@ -288,6 +290,8 @@ def look_at(hub, browser, out, role):
         page.goto(hub.url + "/jobs")
         pages[role] = page.content()
         for name, address in views(hub, role).items():
+            if only and name not in only:
+                continue
             answer = page.goto(hub.url + address)
             want = {"wrong": 400, "compare-one": 400, "not-there": 404}.get(name, 200)
             at[0] = name
@@ -390,7 +394,9 @@ def main():
     options = argparse.ArgumentParser()
     for name in ("--hub", "--chromium", "--out"):
         options.add_argument(name, required=True)
+    options.add_argument("--only", default="", help="names of views, separated by commas")
     args = options.parse_args()
+    only.update(name for name in args.only.split(",") if name)
     out = Path(args.out)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
