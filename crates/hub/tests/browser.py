@@ -319,6 +319,9 @@ def shot(page, out, name, size, scheme, at):
     page.set_viewport_size({"width": width, "height": height})
     at[0] = f"{name} at {size}"
     page.wait_for_load_state("networkidle")
+    # Another size may want another picture, which comes a moment later.
+    page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    page.wait_for_function("[...document.images].every(one => one.complete || one.loading === 'lazy')")
     page.screenshot(path=out / f"{name}-{size}-{scheme}.png", full_page=size != "4k")
     for words in page.evaluate(LAYOUT):
         failed(f"{name} {size} {scheme}: {words}")

@@ -165,7 +165,7 @@ fn sums(run: &RunRow) -> Markup {
         dl.figures.two {
             dt { "Begun" } dd { (moment(i64::try_from(run.begun_us).unwrap_or(0))) }
             dt { "Makespan" } dd { (duration(run.makespan_s())) }
-            dt { "Jobs" } dd { (run.jobs) ", " @if run.failed > 0 { span.bad { (run.failed) " failed" } } @else { "none failed" } " on " (run.hosts) " hosts" }
+            dt { "Jobs" } dd { (run.jobs) ", " @if run.failed > 0 { span.bad { (run.failed) " failed" } } @else { "none failed" } " on " (run.hosts) @if run.hosts == 1 { " host" } @else { " hosts" } }
             dt { "Core hours" } dd { (real(run.core_h)) ", of CPU " (real(run.cpu_h)) }
             dt { "Memory claimed" } dd { (real(run.claimed_gibh)) " GiB h, unused " (real(run.unused_gibh)) }
             dt { "Waited" } dd { (real(run.queued_h)) " h, all jobs together" }
