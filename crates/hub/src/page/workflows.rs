@@ -261,7 +261,7 @@ fn chain_of(detail: &RunDetail) -> Markup {
     let hidden = chain.links.len().saturating_sub(LINKS_SHOWN);
     html! {
         p.lead { "As far as times tell: each job of this chain is the one that ended last before the next was asked for. Its " (chain.links.len())
-            " jobs ran " (duration(chain.ran_s)) ", waited to start " (duration(chain.queued_s)) " and were suspended "
+            @if chain.links.len() == 1 { " job" } @else { " jobs" } " ran " (duration(chain.ran_s)) ", waited to start " (duration(chain.queued_s)) " and were suspended "
             (duration(chain.suspended_s)) "; for " (duration(chain.idle_s)) " none of them was asked for." }
         @if hidden > 0 { p.small { "The last " (LINKS_SHOWN) " are shown." } }
         div.scroll tabindex="0" role="region" aria-label="Chain" {
