@@ -65,6 +65,8 @@ pub struct Ask {
     pub jobs: u64,
     /// What half of them claimed up to, in bytes.
     pub claim_bytes: f64,
+    /// The most that one of them claimed.
+    pub claim_most_bytes: f64,
     /// The most that they held: the p99 of many, else the largest.
     pub held_bytes: f64,
     /// What to ask for.
@@ -142,7 +144,8 @@ fn ask(class: &ClassRow) -> Option<Ask> {
     let held_bytes = if class.jobs >= P99_FROM { peaks.p99 } else { peaks.most };
     let ask_bytes = (held_bytes * HEADROOM / STEP_BYTES).ceil().max(1.0) * STEP_BYTES;
     let (name, jobs, unused_gibh) = (class.name.clone(), class.jobs, class.unused_gibh);
-    Some(Ask { name, jobs, claim_bytes, held_bytes, ask_bytes, unused_gibh })
+    let claim_most_bytes = class.claim_most_bytes.unwrap_or(claim_bytes);
+    Some(Ask { name, jobs, claim_bytes, claim_most_bytes, held_bytes, ask_bytes, unused_gibh })
 }
 
 /// The report of a week.
@@ -159,7 +162,8 @@ pub fn report(store: &Store, access: &Access, subject: Subject, week: Week) -> R
     failing.truncate(NAMED);
     let asked = || classes.iter().filter_map(ask);
     let asks = asked().filter(|ask| ask.ask_bytes < ask.claim_bytes * WORTH).take(NAMED).collect();
-    let short = asked().filter(|ask| ask.held_bytes > ask.claim_bytes * 1.05).take(NAMED).collect();
+    // Claims of one class may differ: only one that is above each of them was not covered for certain.
+    let short = asked().filter(|ask| ask.held_bytes > ask.claim_most_bytes * 1.05).take(NAMED).collect();
     Ok(Report { week, subject, now, before, asks, short, failing })
 }
 

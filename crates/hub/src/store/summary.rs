@@ -44,6 +44,8 @@ pub struct ClassRow {
     pub memory_peak_bytes: Spread,
     /// Memory that they claimed, half of them up to this; `None`: none claimed any.
     pub claim_p50_bytes: Option<f64>,
+    /// The most that one of them claimed.
+    pub claim_most_bytes: Option<f64>,
     /// Cores that they used of those they asked for, all together, 0 to 1 and above.
     pub cores_used_part: f64,
     /// Memory that was claimed and never used, in GiB times hours.
@@ -125,6 +127,7 @@ impl Summed {
     }
 
     fn row(self, name: String) -> ClassRow {
+        let claims = self.spreads.claim_bytes.spread(1.0);
         ClassRow {
             name,
             hosts: self.spreads.hosts.count(),
@@ -132,7 +135,8 @@ impl Summed {
             failed: self.failed,
             wall_s: self.spreads.wall_ms.spread(1e-3).unwrap_or_default(),
             memory_peak_bytes: self.spreads.peak_bytes.spread(1.0).unwrap_or_default(),
-            claim_p50_bytes: self.spreads.claim_bytes.spread(1.0).map(|claims| claims.p50),
+            claim_p50_bytes: claims.map(|claims| claims.p50),
+            claim_most_bytes: claims.map(|claims| claims.most),
             cores_used_part: if self.core_s > 0.0 { self.cpu_s / self.core_s } else { 0.0 },
             unused_gibh: self.unused_gibh,
             suspended_h: self.suspended_s / 3_600.0,
@@ -204,6 +208,7 @@ impl Class {
 
     fn row(self, name: String) -> ClassRow {
         let part = if self.asked_s > 0.0 { self.cpu_s / self.asked_s } else { 0.0 };
+        let claims = spread(self.claims);
         ClassRow {
             name,
             hosts: self.hosts.len() as u64,
@@ -211,7 +216,8 @@ impl Class {
             failed: self.failed,
             wall_s: spread(self.wall_s).unwrap_or_default(),
             memory_peak_bytes: spread(self.peaks).unwrap_or_default(),
-            claim_p50_bytes: spread(self.claims).map(|claims| claims.p50),
+            claim_p50_bytes: claims.map(|claims| claims.p50),
+            claim_most_bytes: claims.map(|claims| claims.most),
             cores_used_part: part,
             unused_gibh: self.unused_gibh,
             suspended_h: self.suspended_s / 3_600.0,

@@ -109,11 +109,14 @@ pub fn text(report: &Report) -> String {
     let _ = writeln!(out, "  Suspended hours    {:>10.1}", now.suspended_h);
     if !asks.is_empty() {
         out.push_str("\nWhat to ask for next time (the most that was held, and a fifth more)\n\n");
-        asks.iter().for_each(|ask| line(ask, "leaves free most of", &mut out));
+        for ask in asks {
+            let free = format!("leaves free most of {:.1} GiB h unused", ask.unused_gibh);
+            line(ask, ask.claim_bytes, &free, &mut out);
+        }
     }
     if !short.is_empty() {
         out.push_str("\nWhat held more than it claimed, and may be stopped for want of memory\n\n");
-        short.iter().for_each(|ask| line(ask, "covers it;", &mut out));
+        short.iter().for_each(|ask| line(ask, ask.claim_most_bytes, "covers it", &mut out));
     }
     if !failing.is_empty() {
         out.push_str("\nWhat failed\n\n");
@@ -124,16 +127,15 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-fn line(ask: &Ask, what: &str, out: &mut String) {
+fn line(ask: &Ask, claim_bytes: f64, what: &str, out: &mut String) {
     let _ = writeln!(
         out,
-        "  {} ({} jobs): held {}, claimed {}. --mem {} {what} {:.1} GiB h unused",
+        "  {} ({} jobs): held {}, claimed {}. --mem {} {what}",
         name(&ask.name),
         ask.jobs,
         bytes(ask.held_bytes),
-        bytes(ask.claim_bytes),
+        bytes(claim_bytes),
         bytes(ask.ask_bytes).replace(' ', ""),
-        ask.unused_gibh
     );
 }
 
@@ -155,6 +157,7 @@ mod tests {
             name: evil.into(),
             jobs: 12,
             claim_bytes: 8.0 * 1_073_741_824.0,
+            claim_most_bytes: 8.0 * 1_073_741_824.0,
             held_bytes: 1.5 * 1_073_741_824.0,
             ask_bytes: 1.8125 * 1_073_741_824.0,
             unused_gibh: 78.0,
@@ -167,6 +170,7 @@ mod tests {
             wall_s: Spread::default(),
             memory_peak_bytes: Spread::default(),
             claim_p50_bytes: None,
+            claim_most_bytes: None,
             cores_used_part: 0.0,
             unused_gibh: 0.0,
             suspended_h: 0.0,
