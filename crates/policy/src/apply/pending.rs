@@ -40,6 +40,11 @@ impl Pending {
         self.marked.iter().any(|&(job, _)| job == id)
     }
 
+    /// Whether something is to be looked at of a job for such a reason.
+    pub(crate) fn is_marked_for(&self, id: JobId, why: impl Fn(&Reason) -> bool) -> bool {
+        self.marked.iter().any(|(job, reason)| *job == id && why(reason))
+    }
+
     pub(crate) fn marked(&self) -> &[(JobId, Reason)] {
         &self.marked
     }

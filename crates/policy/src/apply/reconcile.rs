@@ -34,7 +34,8 @@ pub(crate) fn reconcile_all(rooms: &mut Rooms) {
 fn start(rooms: &mut Rooms, id: JobId, reason: Reason) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
-    let (class, cpus, priority) = (live.class, binding::cpus_of(rooms, job), job.request.priority);
+    let (class, cpus, priority) =
+        (live.class, binding::cpus_of(&rooms.cores, &rooms.settings, job), job.request.priority);
     let applied =
         Applied { weight: Some((class, priority, false)), cpus: Some(cpus.clone()), frozen: Some(false) };
     rooms.jobs.set_applied(id, applied);
@@ -46,8 +47,8 @@ fn reconcile(rooms: &mut Rooms, id: JobId, reason: &Reason) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
     let wanted = Wanted {
-        weight: (live.class, job.request.priority, binding::shares_evenly(rooms, job)),
-        cpus: binding::cpus_of(rooms, job),
+        weight: (live.class, job.request.priority, binding::shares_evenly(&rooms.cores, job)),
+        cpus: binding::cpus_of(&rooms.cores, &rooms.settings, job),
         frozen: live.phase.suspend_reason().is_some(),
     };
     let actions = rooms.jobs.apply(id, wanted);

@@ -4,8 +4,8 @@ use crate::api::{Claim, Instant, JobId, JobMemory, Kind, MemorySample};
 use crate::jobs::{Job, WORTH_BYTES, bucket};
 use crate::memory::room::rest_kind;
 use crate::memory::{ladder, oracle};
-use crate::queue::line;
 use crate::rooms::Rooms;
+use crate::schedule::enqueue;
 
 /// Takes in with what part of what it holds one of a kind gets on; nothing is known of that any more once one of it
 /// does not, and all its like are left alone for a while, if it did not for long.
@@ -81,7 +81,6 @@ pub(crate) fn learned(rooms: &mut Rooms, kind: Kind, claim: Claim) {
     let all = rooms.jobs.values();
     let waiting: Vec<JobId> = all.filter(waits).filter(changes).map(Job::id).collect();
     for id in waiting {
-        line::dequeue(rooms, id);
-        line::enqueue(rooms, id);
+        enqueue::reenqueue(rooms, id);
     }
 }

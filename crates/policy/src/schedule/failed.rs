@@ -26,6 +26,6 @@ pub(crate) fn failed(rooms: &mut Rooms, id: JobId, action: &Action, error: Strin
         _ => {}
     }
     if rooms.jobs.attempt_failed(id, action, again, error) {
-        line::rearm(rooms, id);
+        line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);
     }
 }

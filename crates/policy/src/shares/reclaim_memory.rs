@@ -17,7 +17,7 @@ pub(crate) fn lacks_its_memory(rooms: &Rooms, pool: u16) -> Option<(JobId, u64, 
         .first(|shape| shape.pools.memory == pool && shape.memory > 0 && head::is_in_line(rooms, shape))?;
     let job = rooms.jobs.get(&id).filter(|job| job.live().is_none())?;
     let may_take = rooms.shares.split_cores() && core_pool::room_left(rooms, job.pools.cores) >= job.slots();
-    if slots::free_slots(rooms) < job.slots() && !may_take {
+    if slots::free_slots(&rooms.cores, &rooms.settings) < job.slots() && !may_take {
         return None; // it waits for a slot, and lends its memory meanwhile
     }
     let wanted = forecast::counts_for(rooms, job);

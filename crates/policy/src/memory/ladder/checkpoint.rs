@@ -9,13 +9,13 @@ use std::time::Duration;
 use pinfold_backoff::Backoff;
 
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
-use crate::cores::assign;
 use crate::jobs::{Attempt, Job, SuspendReason, WORTH_BYTES};
 use crate::memory::ladder::page_out;
 use crate::memory::ladder::step::Step;
 use crate::memory::{forecast, oracle, rank};
 use crate::queue::line;
 use crate::rooms::Rooms;
+use crate::schedule::{enqueue, transition};
 
 /// What those who run may come to hold within this time, as things go, must not fit.
 const AHEAD: Duration = Duration::from_secs(5);
@@ -85,7 +85,7 @@ fn costs_more_than_lacks(rooms: &Rooms, writer: &Job, usable: u64) -> bool {
 
 /// A job writes a checkpoint.
 pub(super) fn begin(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    line::dequeue(rooms, id);
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     rooms.memory.frozen.remove(&id);
     rooms.memory.returning.remove(&id);
     page_out::swaps_in(rooms, id);
@@ -198,8 +198,8 @@ fn stays(rooms: &mut Rooms, id: JobId, suspend: bool, reason: Reason) {
     if phase.suspend_reason().is_some_and(SuspendReason::is_memory) {
         rooms.memory.frozen.insert(id);
     } else if suspend {
-        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
+        transition::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
     }
-    line::enqueue(rooms, id);
+    enqueue::enqueue(rooms, id);
     rooms.pending.request_update(id, reason);
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use pinfold_backoff::Backoff;
 
 use crate::api::{JobId, MemoryReason, Reason, ShareReason};
-use crate::cores::assign;
 use crate::jobs::SuspendReason;
 use crate::memory::ladder::overcommit;
 use crate::memory::{forecast, oracle};
 use crate::rooms::Rooms;
+use crate::schedule::transition;
 
 /// The least time a job rests, doubled with each time it is frozen.
 const REST: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(1 << 6));
@@ -28,7 +28,7 @@ pub(crate) fn freeze(rooms: &mut Rooms, id: JobId, reason: Reason) {
     let taken_back = matches!(reason, Reason::Share(ShareReason::MemoryReclaimed { .. }));
     overcommit::overcommit_failed(rooms, id);
     rooms.memory.frozen.insert(id);
-    assign::suspend_and_release(rooms, id, SuspendReason::Memory { token }, reason);
+    transition::suspend_and_release(rooms, id, SuspendReason::Memory { token }, reason);
     rooms.memory.acted = Some(now);
     rooms.memory.returning.remove(&id);
     let growth = rooms.jobs.get(&id).map_or(0, |job| forecast::growth_of(rooms, job));

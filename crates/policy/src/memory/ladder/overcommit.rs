@@ -11,7 +11,7 @@ use crate::rooms::Rooms;
 /// A job is to start now, before anybody gives way to it: notes whether that is early, and says so.
 pub(crate) fn note_overcommit(rooms: &mut Rooms, id: JobId) -> Option<Reason> {
     let usable = rooms.memory.usable.filter(|_| oracle::is_governed(rooms))?;
-    let job = rooms.jobs.get(&id).filter(|job| job.live().is_none() && !sets::nobody_runs(rooms))?;
+    let job = rooms.jobs.get(&id).filter(|job| job.live().is_none() && !sets::nobody_runs(&rooms.cores))?;
     let (wanted, free) = oracle::room_for(rooms, job, usable);
     let early = wanted > free && oracle::may_overcommit(rooms, job, wanted, usable);
     rooms.jobs.set_overcommitted(id, early);

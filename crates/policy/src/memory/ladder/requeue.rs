@@ -52,7 +52,7 @@ pub(super) fn begin(rooms: &mut Rooms, id: JobId, lacking: u64) {
 }
 
 fn end(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    line::dequeue(rooms, id);
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     rooms.memory.forget(id);
     // What was to be done to it in this step is of no use any more.
     rooms.pending.withdraw(id);

@@ -6,6 +6,7 @@ use crate::memory::ladder::checkpoint;
 use crate::memory::rank;
 use crate::queue::line;
 use crate::rooms::Rooms;
+use crate::schedule::enqueue;
 
 /// The token stays with who has it until it ends or a user stops it, or another stood still for very long; then it
 /// goes to the foremost, who may stand still.
@@ -44,7 +45,7 @@ pub(crate) fn give_way_to_the_unfreezable(rooms: &mut Rooms) {
 pub(crate) fn wait_for_memory(rooms: &mut Rooms, id: JobId) {
     // The one that runs may have started just now.
     choose_token(rooms);
-    line::dequeue(rooms, id);
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     rooms.memory.frozen.insert(id);
     let token = rooms.memory.token.unwrap_or(id);
     rooms.jobs.set_suspend_reason(id, SuspendReason::Memory { token });
@@ -58,5 +59,5 @@ pub(crate) fn readmit(rooms: &mut Rooms, id: JobId) {
     if rooms.jobs.get(&id).is_some_and(|job| job.held.missing() >= WORTH_BYTES) {
         rooms.memory.returning.insert(id, None);
     }
-    line::enqueue(rooms, id);
+    enqueue::enqueue(rooms, id);
 }

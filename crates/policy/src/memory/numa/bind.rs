@@ -40,6 +40,9 @@ pub(crate) fn nodes_read(rooms: &mut Rooms, reading: &NodeMemory) {
 
 /// What follows from what happened in this step: who went elsewhere leaves, who starts joins.
 pub(crate) fn settle(rooms: &mut Rooms) {
+    if rooms.cores.take_touched() {
+        rooms.nodes.touch();
+    }
     if !std::mem::take(&mut rooms.nodes.touched) {
         return;
     }
@@ -142,7 +145,7 @@ fn leave_stale(rooms: &mut Rooms) {
         if !placement::is_pinned(rooms) || live.class == Class::Exclusive || !rooms.nodes.is_on() {
             return false;
         }
-        let nodes = rooms.nodes.nodes_of(&binding::cpus_of(rooms, job));
+        let nodes = rooms.nodes.nodes_of(&binding::cpus_of(&rooms.cores, &rooms.settings, job));
         live.key.is_none() || (!nodes.is_empty() && nodes.is_subset(&chunk.nodes))
     };
     let goes: Vec<JobId> = rooms
