@@ -10,15 +10,15 @@ use crate::api::{
 use crate::apply::reconcile;
 use crate::cores::trials::Known;
 use crate::cores::{fair_tail, isolation, others, shape, slots};
+use crate::memory::ladder::{checkpoint, throttle};
 use crate::memory::numa::{bind, placement};
-use crate::memory::readings;
-use crate::memory::{forecast, ladder, oracle};
+use crate::memory::{forecast, oracle, readings};
 use crate::rooms::Rooms;
 use crate::schedule::{
-    adopt, commands, configure, due, end, failed, machine, pass, sample, submit, transition,
+    adopt, commands, configure, due, end, failed, machine, pass, relieve, sample, submit, transition,
 };
 use crate::shares::holding;
-use crate::{explain, queue};
+use crate::{explain, queue, schedule};
 
 /// The scheduler.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -47,7 +47,8 @@ impl Policy {
             pass::schedule_pass(rooms); // it may have stood before others
         }
         if !rooms.jobs.is_adopting() {
-            ladder::update_throttles(rooms);
+            relieve::take(rooms, throttle::outdated(rooms));
+            relieve::take(rooms, throttle::protection(rooms));
             bind::settle(rooms);
             let changed = fair_tail::update(
                 &mut rooms.cores,
@@ -232,15 +233,20 @@ fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
         Event::Failed { job, action, error } => failed::failed(rooms, job, &action, error),
         Event::Exited(job) => end::exited(rooms, job),
         Event::Requeued(job) => end::requeued(rooms, job),
-        Event::Checkpointed { job, error } => ladder::checkpointed(rooms, job, error),
+        Event::Checkpointed { job, error } => {
+            relieve::take(rooms, checkpoint::answered(&rooms.jobs, job, error));
+        }
         Event::Gate { job, closed } => submit::gate(rooms, job, closed),
         Event::Withdrawn(job) => end::withdrawn(rooms, job),
         Event::Command(job, command) => commands::command(rooms, job, command),
         Event::Sample(sample) => sample::sample(rooms, &sample),
         Event::Others(used_milli) => rooms.cores.read_others(rooms.now, used_milli),
-        Event::Memory(sample) => readings::measured(rooms, &sample),
+        Event::Memory(sample) => schedule::readings::measured(rooms, &sample),
         Event::Nodes(reading) => bind::nodes_read(rooms, &reading),
-        Event::Learned(kind, claim) => readings::learned(rooms, kind, claim),
+        Event::Learned(kind, claim) => {
+            let waiting = readings::learned(&mut rooms.memory, &rooms.jobs, kind, claim);
+            transition::apply(rooms, waiting);
+        }
         Event::Ran(ran) => rooms.cores.ran(ran),
         Event::Tick => {}
     }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use crate::api::{Class, Command, JobId, Reason, UserReason};
 use crate::jobs::SuspendReason;
-use crate::memory::ladder;
 use crate::queue::line;
 use crate::rooms::Rooms;
-use crate::schedule::{end, enqueue, reprioritize, transition};
+use crate::schedule::{end, enqueue, relieve, reprioritize, transition};
 
 /// How long a job that got a signal may use it undisturbed, and without a slot if it had none.
 const GRACE: Duration = Duration::from_secs(5);
@@ -27,7 +26,12 @@ pub(crate) fn command(rooms: &mut Rooms, id: JobId, command: Command) {
         Command::Hold | Command::Release => {}
         Command::Cancel { .. } if waits => end::drop_waiting(rooms, id, false, Reason::ASKED),
         Command::Cancel { signal } => cancel(rooms, id, signal),
-        Command::Requeue => ladder::requeue_on_request(rooms, id),
+        // That does not count as what the host did to it.
+        Command::Requeue => {
+            if rooms.jobs.requeue_as_asked(id) {
+                relieve::end_for_requeue(rooms, id, Reason::ASKED);
+            }
+        }
         Command::SetMemory(bytes) => {
             rooms.jobs.set_memory(id, bytes);
             enqueue::reenqueue(rooms, id);

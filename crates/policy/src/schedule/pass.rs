@@ -8,12 +8,11 @@
 use crate::api::{Class, JobId, Reason, SlotReason};
 use crate::cores::{interference, slots};
 use crate::jobs::{Demand, SuspendReason};
-use crate::memory::ladder;
 use crate::queue::order::ROUNDS_MAX;
 use crate::queue::resources::ResourcesLeft;
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
-use crate::schedule::{fill, promote, reservations, resize, start, transition};
+use crate::schedule::{fill, promote, reservations, resize, start, token, transition};
 use crate::shares::pools::Count;
 use crate::shares::{core_pool, reclaim, reclaim_memory};
 
@@ -29,7 +28,7 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
             promote::promote(rooms);
         }
         reclaim_memory::reclaim_memory(rooms);
-        ladder::resume_frozen(rooms);
+        token::resume_frozen(rooms);
         reservations::fill_reservations(rooms);
         fill::fill(rooms);
         // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that, or
@@ -43,7 +42,7 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
             fill::fill(rooms);
         }
     } else {
-        ladder::resume_frozen(rooms);
+        token::resume_frozen(rooms);
         reservations::fill_reservations(rooms);
         start_all(rooms);
     }

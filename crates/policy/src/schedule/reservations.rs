@@ -6,12 +6,12 @@ use crate::api::{Class, CoreReason, JobId, Reason, Settings};
 use crate::cores::host::Host;
 use crate::cores::{assign, sets, shape};
 use crate::jobs::{Demand, JobTable, Transition};
-use crate::memory::{ladder, oracle};
+use crate::memory::oracle;
 use crate::queue::order::PASSED_MAX;
 use crate::queue::resources::ResourcesLeft;
 use crate::queue::{head, line};
 use crate::rooms::Rooms;
-use crate::schedule::{start, transition};
+use crate::schedule::{start, token, transition};
 
 /// Starts those who are next in each set, as far as its cores go.
 pub(crate) fn fill_reservations(rooms: &mut Rooms) {
@@ -52,7 +52,7 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
         let (_, head) = rooms.queue.of(Some(at)).first(possible)?;
         if oracle::lacks_memory(rooms, head).is_some() {
             rooms.jobs.live(head)?;
-            ladder::wait_for_memory(rooms, head);
+            token::wait_for_memory(rooms, head);
             continue;
         }
         if fits_in(rooms, at, head) {
@@ -84,7 +84,7 @@ fn admit_in(rooms: &mut Rooms, at: usize, id: JobId) {
     if let Some(shape) = shape::decide_shape(&mut rooms.cores, &rooms.settings, &rooms.jobs[&id]) {
         rooms.jobs.set_shape(id, shape);
     }
-    let early = ladder::note_overcommit(rooms, id);
+    let early = start::note_overcommit(rooms, id);
     let job = &rooms.jobs[&id];
     // A frozen one returns to where it was, if it can.
     let had = job.live().and_then(|live| live.applied.cpus.clone()).unwrap_or_default();

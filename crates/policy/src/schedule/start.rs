@@ -3,20 +3,21 @@
 use crate::api::{AgainReason, Class, Instant, JobId, MemoryReason, Reason, Settings, SlotReason};
 use crate::cores::{assign, pick, repack, shape, slots};
 use crate::jobs::{Job, JobTable, Live, Phase, SuspendReason};
+use crate::memory::ladder::{overcommit, resume};
 use crate::memory::numa::placement;
-use crate::memory::{ladder, oracle};
+use crate::memory::oracle;
 use crate::queue::queues::Queues;
 use crate::queue::{line, resources};
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
-use crate::schedule::{gives_way, transition};
+use crate::schedule::{gives_way, token, transition};
 
 /// Lets a job run as planned.
 pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
     let priority = rooms.jobs[&id].request.priority;
     let slots = rooms.jobs[&id].slots();
     // By those who run now, as it was looked at.
-    let early = if plan.class == Class::Exclusive { None } else { ladder::note_overcommit(rooms, id) };
+    let early = if plan.class == Class::Exclusive { None } else { note_overcommit(rooms, id) };
     for &job in &plan.freeze {
         transition::suspend_and_release(
             rooms,
@@ -54,6 +55,12 @@ pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
         (Class::Exclusive, None) => (0..rooms.cores.grid().len()).collect(),
     };
     begin(rooms, id, plan.class, cores, &plan.demote, early);
+}
+
+/// A job is to start now, before any job gives way to it: notes whether that is early, and says so.
+pub(crate) fn note_overcommit(rooms: &mut Rooms, id: JobId) -> Option<Reason> {
+    let start = overcommit::start_of(rooms, id)?;
+    overcommit::note(&mut rooms.memory, &mut rooms.jobs, id, start)
 }
 
 /// Homes for a job that starts, for which others make room.
@@ -94,7 +101,7 @@ pub(crate) fn begin(
     }
     match thaw {
         Some(out) => {
-            ladder::resume(rooms, id);
+            resume::resume(&mut rooms.memory, &mut rooms.jobs, rooms.now, id);
             rooms.pending.request_update(id, thaw_reason(rooms, id, out));
             line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);
         }
@@ -104,8 +111,8 @@ pub(crate) fn begin(
         }
     }
     if oracle::is_governed(rooms) {
-        // The next in this step is held against what it may need.
-        ladder::choose_token(rooms);
+        // The next in this step is checked against what it may need.
+        token::choose_token(rooms);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::api::{AgainReason, Class, CoreReason, JobId, Reason, ShareReason};
 use crate::cores::{assign, pick, slots};
 use crate::jobs::{Demand, SuspendReason};
-use crate::memory::{ladder, oracle};
+use crate::memory::oracle;
 use crate::queue::head::{self, Left};
 use crate::queue::line;
 use crate::queue::order::{PASSED_MAX, RANK_AGED, ROUNDS_MAX};
@@ -111,7 +111,7 @@ fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
         start::admit(rooms, id, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
         return true;
     }
-    let early = ladder::note_overcommit(rooms, id);
+    let early = start::note_overcommit(rooms, id);
     let Some(taken) = collect(rooms, id, slots) else { return false };
     let project = rooms.shares.name(core_pool::pool(rooms, id));
     let reason = Reason::Share(ShareReason::Reclaimed { project, by: id });

@@ -84,5 +84,7 @@ fn holds_so_far(rooms: &Rooms, job: &Job) -> Option<u64> {
     if forecast::floor_of(rooms, job).is_some() {
         return read.then_some(counts);
     }
-    read.then(|| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD)).min(counts))
+    read.then(|| {
+        job.held.needs().saturating_add(grown(forecast::growth_of(&rooms.memory, job), AHEAD)).min(counts)
+    })
 }
