@@ -10,6 +10,7 @@ pub(crate) mod failed;
 pub(crate) mod fill;
 pub(crate) mod gives_way;
 pub(crate) mod machine;
+pub(crate) mod nodes;
 pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod promote;

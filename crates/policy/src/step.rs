@@ -15,7 +15,7 @@ use crate::memory::numa::{bind, placement};
 use crate::memory::{forecast, oracle, readings};
 use crate::rooms::Rooms;
 use crate::schedule::{
-    adopt, commands, configure, due, end, failed, machine, pass, relieve, sample, submit, transition,
+    adopt, commands, configure, due, end, failed, machine, nodes, pass, relieve, sample, submit, transition,
 };
 use crate::shares::holding;
 use crate::{explain, queue, schedule};
@@ -49,7 +49,7 @@ impl Policy {
         if !rooms.jobs.is_adopting() {
             relieve::take(rooms, throttle::outdated(rooms));
             relieve::take(rooms, throttle::protection(rooms));
-            bind::settle(rooms);
+            nodes::settle(rooms);
             let changed = fair_tail::update(
                 &mut rooms.cores,
                 &rooms.jobs,
@@ -58,8 +58,10 @@ impl Policy {
                 |job| rooms.pending.is_marked(job),
             );
             transition::apply(rooms, changed);
-            reconcile::reconcile_all(rooms);
-            bind::reconcile_nodes(rooms);
+            reconcile::reconcile_all(&mut rooms.pending, &mut rooms.jobs, &rooms.cores, &rooms.settings);
+            let bindings =
+                bind::reconcile_nodes(&mut rooms.nodes, &rooms.jobs, || rooms.pending.told_to_start());
+            bindings.into_iter().for_each(|decision| rooms.pending.decide(decision));
         }
         rooms.pending.finish()
     }
@@ -242,7 +244,7 @@ fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
         Event::Sample(sample) => sample::sample(rooms, &sample),
         Event::Others(used_milli) => rooms.cores.read_others(rooms.now, used_milli),
         Event::Memory(sample) => schedule::readings::measured(rooms, &sample),
-        Event::Nodes(reading) => bind::nodes_read(rooms, &reading),
+        Event::Nodes(reading) => nodes::nodes_read(rooms, &reading),
         Event::Learned(kind, claim) => {
             let waiting = readings::learned(&mut rooms.memory, &rooms.jobs, kind, claim);
             transition::apply(rooms, waiting);

@@ -3,7 +3,6 @@
 use crate::api::{Action, JobId, Reason};
 use crate::jobs::RETRY;
 use crate::memory::ladder::{checkpoint, throttle};
-use crate::memory::numa::bind;
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::{end, relieve};
@@ -28,7 +27,7 @@ pub(crate) fn failed(rooms: &mut Rooms, id: JobId, action: &Action, error: Strin
         Action::Checkpoint => {
             return relieve::take(rooms, checkpoint::answered(&rooms.jobs, id, Some(error)));
         }
-        Action::Near { .. } => return bind::binding_failed(rooms, id),
+        Action::Near { .. } => return rooms.nodes.binding_failed(id, rooms.now),
         Action::Slow { allowance } => {
             return throttle::failed(&mut rooms.memory, &mut rooms.jobs, rooms.now, id, *allowance);
         }

@@ -192,10 +192,6 @@ pub(crate) fn is_pinned(rooms: &Rooms) -> bool {
     rooms.settings.affinity && rooms.settings.schedule
 }
 
-pub(crate) fn is_starting(rooms: &Rooms, id: JobId) -> bool {
-    rooms.jobs.live(id).is_none_or(|live| !live.phase.is_open())
-}
-
 /// The nodes of a job that has cores of its own; `None`: it has none, or nobody knows their nodes.
 pub(crate) fn nodes_beside(rooms: &Rooms, job: &Job) -> Option<Nodes> {
     let live = job.live().filter(|live| live.class == Class::Primary && !live.cores.is_empty())?;
