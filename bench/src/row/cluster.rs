@@ -5,11 +5,15 @@
 //! jobs (one user's, one program) gets the requests and peaks of a class of other real jobs. Memory is scaled so that the
 //! requests of a full host fill its RAM: no variant is better merely because memory was never short.
 //!
+//! One run says little: slowdown depends on when a few wide jobs come. So each variant runs on several stretches of a log,
+//! and is compared with plain hosts on each.
+//!
 //! Reading order: [`log`] (which jobs are played), [`memory`] (what they ask for and hold), [`variant`] (the hosts and one
-//! run), [`search`] (how few hosts suffice), [`tell`] (the table).
+//! run), [`runs`] (all stretches), [`search`] (how few hosts suffice), [`tell`] (the table).
 
 mod log;
 mod memory;
+mod runs;
 mod search;
 mod tell;
 mod variant;
@@ -25,6 +29,7 @@ use crate::record::Record;
 
 use log::Log;
 use memory::Table;
+use runs::{Played, Runs};
 use variant::{Site, Variant};
 
 /// Options of row `cluster`.
@@ -39,10 +44,10 @@ pub(crate) struct ClusterArgs {
     /// `peak_bytes`, `seconds` and, where known, `cpus`; or a directory of tables, also as `nf-timeseries` has them.
     #[arg(long, value_name = "FILE|DIR", default_value = "fixtures/memory")]
     memory: PathBuf,
-    /// Jobs of each log: so many in a row, from where they are submitted as fast as `--load` says.
+    /// Jobs of each stretch of a log. A log is cut into such, and `--repetitions` of them are played.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     jobs: usize,
-    /// Work submitted, of what all cores can do: the stretch of the log that is nearest to it is played.
+    /// Work submitted, of what all cores can do: the stretches that are nearest to it are played.
     #[arg(long, default_value_t = 0.9)]
     load: f64,
     /// Cores of each host.
@@ -54,15 +59,20 @@ pub(crate) struct ClusterArgs {
     /// What a host's swap is written and read with in a second.
     #[arg(long, value_name = "SIZE", default_value = "500MiB", value_parser = parse_size)]
     swap_rate: u64,
-    /// Which class of the log gets the memory of which class of real jobs.
+    /// Which class of the log gets the memory of which class of real jobs; the next stretch has the next seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 impl ClusterArgs {
+    /// How many stretches of a log are played.
+    fn stretches(&self) -> usize {
+        self.row.repetitions()
+    }
+
     fn check(&self) -> anyhow::Result<()> {
-        if self.jobs == 0 {
-            bail!("--jobs 0: there is no job to play");
+        if self.jobs == 0 || self.stretches() == 0 {
+            bail!("--jobs 0, --repetitions 0: there is no job to play");
         }
         if !(1..=1024).contains(&self.cores) {
             bail!("--cores {}: a host has 1 to 1024 cores", self.cores);
@@ -106,23 +116,21 @@ fn one(
     let log = Log::read(file, args, table)?;
     let site = Site::new(args.cores, args.ram_per_core, args.swap_rate);
     let all = log.processors.div_ceil(args.cores).max(1);
-    let measure = Variant::measure();
-    let plain = site.play(&measure, all, &log.jobs).context("some job fits on no host")?;
-    let advised = memory::advised(&log.jobs, &plain.spans, site.ram);
-    tell::log(&log, all, &advised, record)?;
+    let played = log.stretches.iter().map(|stretch| Played::new(&site, all, stretch));
+    let played: Vec<Played<'_>> = played.collect::<Option<_>>().context("some job fits on no host")?;
+    tell::log(&log, all, &played, record)?;
     let mut rows = Vec::new();
     for variant in Variant::all() {
-        let jobs = if variant.advised { &advised.jobs } else { &log.jobs };
+        let runs = Runs::play(&site, &variant, all, &played);
+        let good = |hosts: u32| {
+            let runs = if ground.interrupted() { None } else { Runs::play(&site, &variant, hosts, &played) };
+            runs.is_some_and(|runs| runs.are_as_good_as_plain(&played))
+        };
+        let least = search::fewest(all, good);
         if ground.interrupted() {
             return Ok(());
         }
-        let figures = site.play(&variant, all, jobs);
-        let good = |hosts: u32| {
-            let run = if ground.interrupted() { None } else { site.play(&variant, hosts, jobs) };
-            run.is_some_and(|run| run.is_as_good_as(&plain))
-        };
-        let least = if variant == measure { Some(all) } else { search::fewest(all, good) };
-        rows.push(tell::row(&log, &variant, figures.as_ref(), (least, all), record)?);
+        rows.push(tell::row(&log, &variant, (runs.as_ref(), &played), (least, all), record)?);
     }
     tell::table(&rows, record);
     Ok(())

@@ -1,6 +1,7 @@
-//! A log as the row plays it: its jobs with classes and memory, a stretch of it, and what is known of them.
+//! A log as the row plays it: stretches of jobs with classes and memory, and what is known of them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -23,16 +24,11 @@ pub(super) struct Log {
     pub name: String,
     /// Of the machine.
     pub processors: u32,
-    /// The stretch that is played, in order of submission.
-    pub jobs: Vec<Job>,
+    pub stretches: Vec<Stretch>,
     /// Jobs of the whole log that can be played at all.
     pub playable: usize,
     /// Of those, jobs wider than half of the machine, which are left out.
     pub wide: usize,
-    /// Jobs of the stretch that need more memory for a processor than a host has.
-    pub large: usize,
-    /// Work submitted in the stretch, of what all processors could do.
-    pub load: f64,
     /// The part of the jobs whose processor time is known.
     pub cpu_known: f64,
     /// Run times asked for are known; else they are taken to be what jobs took.
@@ -42,6 +38,17 @@ pub(super) struct Log {
     /// What makes jobs alike, in words, and how many classes there are.
     pub alike: &'static str,
     pub classes: usize,
+}
+
+/// Jobs in a row, with a draw of memory of their own.
+#[derive(Debug)]
+pub(super) struct Stretch {
+    /// In order of submission, which counts from the first.
+    pub jobs: Vec<Job>,
+    /// Jobs that need more than half of the hosts with their memory, and are left out.
+    pub large: usize,
+    /// Work submitted, of what all processors could do.
+    pub load: f64,
 }
 
 impl Log {
@@ -56,8 +63,7 @@ impl Log {
         records.iter().for_each(|record| filter.take(record));
         let (mut jobs, _) = filter.finish();
         let playable = jobs.len();
-        let widest = (processors / 2).max(1);
-        jobs.retain(|job| job.processors <= widest);
+        jobs.retain(|job| job.processors <= (processors / 2).max(1));
         if jobs.is_empty() {
             bail!("there is no job to play");
         }
@@ -69,30 +75,25 @@ impl Log {
         let percent = |count: usize| count * 100 / records.len().max(1);
         let own = (percent(known(|record| record.memory_used_kib)) >= OWN_PERCENT)
             .then(|| Own { requests: percent(known(|record| record.memory_requested_kib)) >= OWN_PERCENT });
-        match own {
-            Some(own) => memory::complete(&mut jobs, own, args.seed),
-            None => table.draw(&mut jobs, args.seed),
-        }
-        let (mut jobs, load) = stretch(&jobs, args.jobs, args.load, processors);
-        memory::scale(&mut jobs, args.ram_per_core);
-        let before = jobs.len();
-        let ram = args.ram_per_core.saturating_mul(args.cores.into());
-        jobs.retain(|job| job.memory <= ram);
-        if jobs.is_empty() {
-            bail!("no job fits into a host's memory");
+        let half = half(args, processors);
+        let places = stretches(&jobs, args.jobs, args.load, processors, args.stretches());
+        let stretches: Vec<Stretch> = places
+            .into_iter()
+            .zip(args.seed..)
+            .map(|((place, load), seed)| Stretch::new(&jobs, place, load, args, (table, own, seed), &half))
+            .collect();
+        if stretches.iter().any(|stretch| stretch.jobs.is_empty()) {
+            bail!("no job fits into half of the hosts");
         }
         let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let name = name.trim_end_matches(".gz").trim_end_matches(".swf").to_owned();
         let cpu_known = known(|record| record.cpu_s) as f64 / records.len() as f64;
-        let large = before - jobs.len();
         Ok(Self {
             name,
             processors,
-            jobs,
+            stretches,
             playable,
             wide,
-            large,
-            load,
             cpu_known,
             runtimes_asked,
             own,
@@ -100,6 +101,39 @@ impl Log {
             classes,
         })
     }
+}
+
+impl Stretch {
+    /// These of all jobs, with memory drawn by a seed.
+    fn new(
+        all: &[Job],
+        place: Range<usize>,
+        load: f64,
+        args: &ClusterArgs,
+        (table, own, seed): (&Table, Option<Own>, u64),
+        half: &Fleet,
+    ) -> Self {
+        let mut with_memory = all.to_vec();
+        match own {
+            Some(own) => memory::complete(&mut with_memory, own, seed),
+            None => table.draw(&mut with_memory, seed),
+        }
+        let mut jobs = with_memory[place].to_vec();
+        let begin = jobs.first().map_or(0, |job| job.submit_us);
+        jobs.iter_mut().for_each(|job| job.submit_us -= begin);
+        memory::scale(&mut jobs, args.ram_per_core);
+        let before = jobs.len();
+        jobs.retain(|job| half.room(job) >= job.processors);
+        let large = before - jobs.len();
+        Self { jobs, large, load }
+    }
+}
+
+/// Half of the hosts.
+fn half(args: &ClusterArgs, processors: u32) -> Fleet {
+    let job_memory = args.ram_per_core.saturating_mul(args.cores.into());
+    let hosts = (processors.div_ceil(args.cores) / 2).max(1);
+    Fleet { hosts, cores: args.cores, slots: args.cores, memory: Some(job_memory), job_memory }
 }
 
 /// Processors of the machine, where the header says so, and all lines.
@@ -156,24 +190,29 @@ fn count<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
     })
 }
 
-/// So many jobs in a row, of all such stretches (each begins a quarter further on) the one whose load is nearest to the one
-/// wanted; and that load. Times of submission count from its beginning.
-fn stretch(jobs: &[Job], count: usize, wanted: f64, processors: u32) -> (Vec<Job>, f64) {
-    let load = |part: &[Job]| {
+/// So many stretches of so many jobs in a row, which have no job in common: those whose loads are nearest to the one wanted;
+/// in order, with their loads.
+fn stretches(
+    jobs: &[Job],
+    count: usize,
+    wanted: f64,
+    processors: u32,
+    most: usize,
+) -> Vec<(Range<usize>, f64)> {
+    let load = |place: &Range<usize>| {
+        let part = &jobs[place.clone()];
         let work: f64 = part.iter().map(|job| job.run_us as f64 * f64::from(job.processors)).sum();
-        let (first, last) =
-            (part.first().map_or(0, |job| job.submit_us), part.last().map_or(0, |job| job.submit_us));
-        work / ((last - first).max(SECOND) as f64 * f64::from(processors))
+        let submit = |job: Option<&Job>| job.map_or(0, |job| job.submit_us);
+        let lasted_us = submit(part.last()) - submit(part.first());
+        work / (lasted_us.max(SECOND) as f64 * f64::from(processors))
     };
-    let count = count.min(jobs.len());
-    let starts = (0..=jobs.len() - count).step_by((count / 4).max(1));
-    let loads = starts.map(|start| (start, load(&jobs[start..start + count])));
-    let off = |load: f64| (load - wanted).abs();
-    let (start, load) = loads.min_by(|a, b| off(a.1).total_cmp(&off(b.1))).unwrap_or((0, 0.0));
-    let mut part = jobs[start..start + count].to_vec();
-    let begin = part.first().map_or(0, |job| job.submit_us);
-    part.iter_mut().for_each(|job| job.submit_us -= begin);
-    (part, load)
+    let count = count.min(jobs.len()).max(1);
+    let places = (0..=jobs.len() - count).step_by(count).map(|first| first..first + count);
+    let mut found: Vec<(Range<usize>, f64)> = places.map(|place| (place.clone(), load(&place))).collect();
+    found.sort_by(|a, b| (a.1 - wanted).abs().total_cmp(&(b.1 - wanted).abs()));
+    found.truncate(most);
+    found.sort_by_key(|(place, _)| place.start);
+    found
 }
 
 #[cfg(test)]
@@ -195,16 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn the_stretch_with_the_wanted_load_is_played() {
+    fn the_stretches_with_the_wanted_load_are_played() {
         // One job of a minute every two minutes, then every minute, on one processor.
         let slow = (0..100).map(|number| job(120 * number, 1, 1));
         let jobs: Vec<Job> = slow.chain((0..100).map(|number| job(12_000 + 60 * number, 1, 1))).collect();
-        let (part, load) = stretch(&jobs, 40, 0.5, 1);
-        assert!((0.45..0.55).contains(&load), "{load}");
-        assert_eq!((part.len(), part[0].submit_us), (40, 0));
-        let (_, load) = stretch(&jobs, 40, 1.0, 1);
-        assert!((0.95..1.05).contains(&load), "{load}");
-        assert_eq!(stretch(&jobs, 1_000, 1.0, 1).0.len(), 200);
+        let near = |wanted, most| stretches(&jobs, 40, wanted, 1, most);
+        let slow = near(0.5, 2);
+        assert!(slow.iter().all(|(_, load)| (0.45..0.55).contains(load)), "{slow:?}");
+        assert_eq!(slow.iter().map(|(place, _)| place.clone()).collect::<Vec<_>>(), [0..40, 40..80]);
+        let (place, load) = near(1.0, 1).remove(0);
+        assert!((0.95..1.05).contains(&load) && place.start >= 100, "{place:?} {load}");
+        // Five are all that there are, and of a short log there is one.
+        assert_eq!((near(1.0, 9).len(), stretches(&jobs, 1_000, 1.0, 1, 6).len()), (5, 1));
     }
 
     #[test]

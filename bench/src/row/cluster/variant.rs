@@ -114,15 +114,6 @@ pub(super) struct Figures {
     pub spans: Vec<Span>,
 }
 
-impl Figures {
-    /// As little slowdown, with no more jobs killed.
-    pub(super) fn is_as_good_as(&self, other: &Self) -> bool {
-        self.stuck == 0
-            && self.toll.killed <= other.toll.killed
-            && self.metrics.mean_bounded_slowdown <= other.metrics.mean_bounded_slowdown
-    }
-}
-
 impl Site {
     pub(super) fn new(cores: u32, ram_per_core: u64, swap_rate: u64) -> Self {
         Self { cores, ram: ram_per_core.saturating_mul(cores.into()), swap_rate: swap_rate.max(1) }
@@ -235,21 +226,6 @@ mod tests {
         let suspended = wait(Kind::Pinfold { factor_milli: 2000, swap: Swap::Given, predicts: false }, &list);
         assert!(suspended < plain, "{suspended} {plain}");
         assert!(site().play(&Variant::measure(), 1, &jobs(1, 3, 1000)).is_none());
-    }
-
-    #[test]
-    fn more_killed_jobs_are_not_as_good() {
-        let figures = |killed, slowdown| Figures {
-            metrics: Metrics { mean_bounded_slowdown: slowdown, ..Metrics::default() },
-            toll: Toll { killed, ..Toll::default() },
-            stuck: 0,
-            spans: Vec::new(),
-        };
-        let plain = figures(0, 2.0);
-        assert!(figures(0, 2.0).is_as_good_as(&plain));
-        assert!(!figures(1, 1.0).is_as_good_as(&plain));
-        assert!(!figures(0, 2.1).is_as_good_as(&plain));
-        assert!(!Figures { stuck: 1, ..figures(0, 1.0) }.is_as_good_as(&plain));
     }
 
     #[test]
