@@ -70,7 +70,7 @@ fn a_job_from_within_has_a_group_and_is_frozen_by_it() {
     let Some((group, host)) = delegated() else { return };
     assert_eq!(host.status(&[]).mode, "v2", "{}", host.daemon_said());
     let job = submit_inside(&host, WAIT);
-    let main = host.until(job, JobState::Running).pids[0];
+    let main = crate::host::root_process(&host.until(job, JobState::Running).pids).expect("it runs");
     let own = group.0.join("pinfold").join(host.instance()).join(format!("job-{job}"));
     assert!(own.to_string_lossy().ends_with(&group_of(main)), "{} in {}", group_of(main), own.display());
     let frozen = |want: &str| {
@@ -97,7 +97,7 @@ fn a_job_from_elsewhere_is_held_by_its_processes() {
     let _guard = no_rescue();
     let Some((group, mut host)) = delegated() else { return };
     let job = host.submit(&[], WAIT);
-    let main = host.until(job, JobState::Running).pids[0];
+    let main = crate::host::root_process(&host.until(job, JobState::Running).pids).expect("it runs");
     let name = group.0.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(!group_of(main).contains(&name), "{}", group_of(main));
     let stopped = |want: bool| {

@@ -26,7 +26,7 @@ use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Select, Verb};
 use pinfold_proto::{Ending, JobArray, JobSpec, JobState};
 use rustix::process::Signal;
 
-use crate::host::{Host, send, status_field};
+use crate::host::{Host, root_process, send, status_field};
 use crate::kind::{Kind, each_kind};
 use crate::process::{Done, Killed};
 use crate::users::shared_in;
@@ -211,7 +211,7 @@ fn writes_to_no_group(kind: Kind) {
     }
     let Some(host) = shared(kind, &[]) else { return };
     let job = victims_job(&host, &[], WAIT);
-    let pids = host.job(job).pids;
+    let root = root_process(&host.job(job).pids);
     // Those of a job are made one after the other; a look at the job does not wait for the last.
     let groups = eventually("its groups are there", || {
         Some(host.job_groups()).filter(|g| !g.is_empty()).ok_or("none")
@@ -231,7 +231,7 @@ fn writes_to_no_group(kind: Kind) {
         assert_ne!(beside.code, Some(0), "{beside:?}");
     }
     let view = host.job(job);
-    assert_eq!((view.state, view.pids.first()), (JobState::Running, pids.first()), "{view:?}");
+    assert_eq!((view.state, root_process(&view.pids)), (JobState::Running, root), "{view:?}");
     host.make("go");
     host.until_exit_code(job, 0);
 }
@@ -299,7 +299,8 @@ fn takes_no_foreign_process(kind: Kind) {
     bystander.arg("600").uid(VICTIM).stdin(Stdio::null());
     // A child of this process, which is also the attacker's: only its user is another.
     let bystander = Killed(bystander.spawn().expect("a process of the victim's"));
-    let strangers = host.job(job).pids.into_iter().take(1).chain([bystander.0.id(), host.daemon_pid(), 1]);
+    let strangers =
+        root_process(&host.job(job).pids).into_iter().chain([bystander.0.id(), host.daemon_pid(), 1]);
     let groups = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it lives");
     for stranger in strangers {
         let before = groups(stranger);

@@ -35,7 +35,8 @@ fn until_cores(host: &Host, cores: u64) {
 fn until_on(host: &Host, job: u64, cpus: &str) {
     eventually(&format!("job {job} is on {cpus}"), || {
         let view = host.job(job);
-        let mask = view.pids.first().and_then(|&pid| crate::host::status_field(pid, "Cpus_allowed_list"));
+        let mask = crate::host::root_process(&view.pids)
+            .and_then(|pid| crate::host::status_field(pid, "Cpus_allowed_list"));
         let there = view.cpus.as_deref() == Some(cpus) && mask.as_deref() == Some(cpus);
         if there { Ok(()) } else { Err(format!("{:?} {mask:?}", view.cpus)) }
     });

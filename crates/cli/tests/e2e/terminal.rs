@@ -142,7 +142,7 @@ fn ctrl_z_and_fg(kind: Kind) {
         "pinfold run -- /bin/sh -c 'echo rea\"\"dy; until [ -e go ]; do :; done; exit 7'\n",
     );
     terminal.until_shown("ready");
-    let command = host.until(1, JobState::Running).pids[0];
+    let command = crate::host::root_process(&host.until(1, JobState::Running).pids).expect("it runs");
     terminal.type_in("\x1a");
     terminal.until_shown("Stopped");
     let state = || crate::host::status_field(command, "State").unwrap_or_default();

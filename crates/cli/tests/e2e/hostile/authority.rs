@@ -154,14 +154,14 @@ fn nothing_of_another_users(kind: Kind) {
     let seen = |job: u64| {
         let view = host.job(job);
         // Its shell; what that starts comes and goes.
-        (view.state, view.priority, view.pids.first().copied(), view.exit_code)
+        (view.state, view.priority, root_process(&view.pids), view.exit_code)
     };
     let before = (seen(running), seen(held));
     let rows = [rows_about(running, held), rows_of_operators("roots")].concat();
     let wrong = play(&host, ATTACKER, &rows);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let adopted = Request::Adopt {
-        which: Adoptee::Process(host.job(running).pids.first().copied().unwrap_or(1)),
+        which: Adoptee::Process(root_process(&host.job(running).pids).unwrap_or(1)),
         spec: Box::new(spec()),
         in_place: false,
     };

@@ -130,7 +130,7 @@ fn a_script_that_others_could_exchange() {
 fn odd_names_figures_and_verbs() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let [one, two] = ["\u{202e}a\u{2028}b", "two"].map(|name| wrap(&host, &["-J", name], "exec sleep 1000"));
-    let three = wrap(&host, &["-H"], "true");
+    let three = wrap(&host, &["-H"], "exec sleep 1000");
     let [one, two, three] = [one, two, three].map(|job| job.to_string());
     let done = call(&host, &["scontrol", "hold", &three, &format!("{three},{three}")]);
     assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (Some(0), "", ""));
