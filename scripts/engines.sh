@@ -10,6 +10,8 @@ here=$(realpath scripts/engines)
 venv=$(realpath -m "${ENGINES_VENV:-${CARGO_TARGET_DIR:-target}/engines-venv}")
 declare -A packages=(
   [snakemake]="snakemake>=9,<10 snakemake-executor-plugin-slurm"
+  [native]="snakemake>=9,<10 ./python ./python/snakemake-executor-plugin-pinfold"
+  [resume]="snakemake>=9,<10 snakemake-executor-plugin-slurm"
   [cluster_generic]="snakemake>=9,<10 snakemake-executor-plugin-cluster-generic"
   [submitit]=submitit
   [dask]="dask-jobqueue distributed"
@@ -20,12 +22,14 @@ declare -A packages=(
   [nextflow]=io.nextflow:nextflow:23.10.1
   [launchers]=mpi4py
 )
-[ $# -gt 0 ] || set -- snakemake cluster_generic submitit dask parsl executorlib psij toil nextflow launchers
+[ $# -gt 0 ] || set -- snakemake native resume cluster_generic submitit dask parsl executorlib psij toil nextflow launchers
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || { echo "engines: skipped: no virtual environment can be made"; exit 0; }
 
 work=$(mktemp -d)
 # Whose settings and store Maven reads.
 maven=$HOME
+# The Python package is installed without programs: those here are tested.
+export PINFOLD_PROGRAMS=none
 export PINFOLD=$programs/pinfold PINFOLD_SOCKET=$work/socket PINFOLD_STATE_DIR=$work/state PINFOLD_SLURM_DIR=$work/slurm HOME=$work/home
 mkdir -p "$HOME"
 "$programs/pinfoldd" --socket "$PINFOLD_SOCKET" --state-dir "$PINFOLD_STATE_DIR" --set slots.factor=4 2>"$work/daemon.log" &

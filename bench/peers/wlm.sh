@@ -1,7 +1,11 @@
 # A workload manager that takes orders: bash -c "$managers $this" wlm MANAGER SENT DIR CORES [PINFOLD SOCKET]
 #   MANAGER: slurm, gridengine; SENT: once, twice (jobs a core), pinfold (twice, with its hooks)
-# Says "ready", takes lines "run FILE" on its input, and says "done" when each line of FILE has run as a job. At the end of its
-# input, or at SIGTERM, all jobs and daemons are ended. What it has to say beside that goes to its standard error.
+# Says "ready", takes orders on its input, and says "done" when one is done:
+#   run FILE     each line of FILE has run as a job
+#   hand COUNT   so many scripts that do nothing are handed over, one after the other
+#   over         no job is left
+# At the end of its input, or at SIGTERM, all jobs and daemons are ended. What it has to say beside that goes to its standard
+# error.
 set -uo pipefail
 manager=$1 sent=$2 work=$3 NODE_CORES=$4 pinfold=${5:-}
 export PINFOLD_SOCKET=${6:-}
@@ -43,17 +47,33 @@ gridengine) gridengine_up "$work/manager" "$slots" || exit 1 ;;
 esac
 [ "$sent" != pinfold ] || hooked || exit 1
 echo ready >&3
-while read -r order file; do
-  [ "$order" = run ] || { say "no such order: $order"; exit 1; }
-  number=0
+# An empty answer of a manager that could not be asked is none.
+over() { until left=$(active) && [ -z "$left" ]; do sleep 0.2; done; }
+run() {
+  local number=0 line class
   while IFS= read -r line; do
     number=$((number + 1))
     printf '#!/bin/sh\n%s\n' "$line" >"$work/job-$number.sh"
     # What kind of work it is, as its owner would call it.
     class=$(sed "s#.*/run-\([A-Za-z0-9-]*\)' .*#\1#" <<<"$line")
     submit "$work/job-$number.sh" "$class" >/dev/null || exit 1
-  done <"$file"
-  # An empty answer of a manager that could not be asked is none.
-  until left=$(active) && [ -z "$left" ]; do sleep 0.2; done
+  done <"$1"
+  over
+}
+hand() {
+  local number
+  printf '#!/bin/sh\ntrue\n' >"$work/nothing.sh"
+  for ((number = 0; number < $1; number++)); do submit "$work/nothing.sh" nothing >/dev/null || exit 1; done
+}
+while read -r order what; do
+  case $order in
+  run) run "$what" ;;
+  hand) hand "$what" ;;
+  over) over ;;
+  *)
+    say "no such order: $order"
+    exit 1
+    ;;
+  esac
   echo "done" >&3
 done

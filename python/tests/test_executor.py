@@ -64,6 +64,20 @@ def test_what_cannot_be_imported_is_sent_as_a_whole(executor: Executor) -> None:
     assert isinstance(result, Own) and result.number == 15
 
 
+def test_a_notebook_shows_how_many_are_over(executor: Executor, tmp_path: Path) -> None:
+    def waits() -> None:
+        (tmp_path / "runs").touch()
+        threading.Event().wait()
+
+    assert executor.submit(square, 3).result(PATIENCE) == 9
+    assert isinstance(executor.submit(int, "no number").exception(PATIENCE), ValueError)
+    slow = executor.submit(waits)
+    until(tmp_path / "runs")
+    eventually(lambda: "2/3 1 done, 1 failed, 1 running" in executor._repr_html_())
+    slow.cancel()
+    assert "3/3 1 done, 1 failed, 1 cancelled" in executor._repr_html_()
+
+
 def test_map_keeps_the_order(executor: Executor) -> None:
     assert list(executor.map(square, range(7), chunksize=3)) == [number * number for number in range(7)]
     assert list(executor.map(pow, [2, 3], [3, 2])) == [8, 9]

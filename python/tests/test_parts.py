@@ -8,6 +8,7 @@ import types
 from collections import Counter
 from concurrent.futures import Future as PlainFuture
 from datetime import timedelta
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,53 @@ def test_progress_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [future.result() for future in pinfold.progress([finished(3)])] == [3]
     assert shown[0].startswith('<progress value="1" max="1">') and "1/1 1 done" in shown[-1]
     assert isinstance(Notebook(ipython), object) and words(Counter(failed=1), 5) == "1 failed, 0:05"
+
+
+#: What would be markup, close a quoted attribute, turn the direction of writing, or fill the page.
+HOSTILE = "<script>alert(1)</script>\"' onload=x &amp; \u202eabc\n" + "y" * 10_000
+
+
+class Page(HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.said = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.said += data
+
+
+def test_a_future_in_a_notebook() -> None:
+    page = Page(finished(1)._repr_html_())
+    assert page.said == "callfjob-statedone" and page.tags == ["table"] + ["tr", "th", "td"] * 3
+    future: Future[int] = Future(HOSTILE, Path("none"), lambda _: None)
+    future.set_running_or_notify_cancel()
+    future.set_exception(type(HOSTILE[:60], (Exception,), {})(HOSTILE))
+    page = Page(future._repr_html_())
+    assert set(page.tags) == {"table", "tr", "th", "td"} and set(page.attributes) == {"style"}
+    assert page.said.count("<script>alert(1)</script>\"' onload=x &amp; \ufffdabc\ufffdyyy") == 3
+    assert len(page.said) < 600 and "\u202e" not in page.said
+    cancelled: Future[int] = Future("f", Path("none"), lambda _: None)
+    cancelled.cancel()
+    assert "cancelled" in Page(cancelled._repr_html_()).said
+
+
+def test_an_executor_in_a_notebook() -> None:
+    with pinfold.Executor(name=HOSTILE, options=["--comment", "<b>"]) as executor:
+        page = Page(executor._repr_html_())
+    assert page.said.startswith(" 0/0 each call asks for--name=<script>") and "open" in page.said
+    assert set(page.tags) == {"progress", "table", "tr", "th", "td"}
+    assert set(page.attributes) == {"style", "value", "max"}
+    assert "closed" in executor._repr_html_()
 
 
 def test_progress_is_not_written_into_pipes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,21 +1,6 @@
 # A workflow of three jobs, one of which depends on the others; and one that fails, of which it hears.
 set -euo pipefail
-cat >Snakefile <<'S'
-rule all:
-    input: "sum"
-rule part:
-    output: "part-{n}"
-    resources: mem_mb=50, runtime=5
-    shell: "echo {wildcards.n} >{output}; echo $SLURM_JOB_ID >>ids"
-rule sum:
-    input: "part-1", "part-2"
-    output: "sum"
-    resources: mem_mb=50, runtime=5
-    shell: "cat {input} >{output}; echo $SLURM_JOB_ID >>ids"
-rule bad:
-    output: "bad"
-    shell: "exit 3"
-S
+sed 's/\$NUMBER/$SLURM_JOB_ID/' "$1/sum.smk" >Snakefile
 run() {
   snakemake --executor slurm --jobs 4 --slurm-init-seconds-before-status-checks 1 --seconds-between-status-checks 2 \
     --default-resources slurm_account=lab slurm_partition=pinfold --latency-wait 5 "$@"

@@ -4,7 +4,7 @@
 //! Absent here: anything the daemon knows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -302,6 +302,17 @@ impl Home {
             }
         }
         Ok(named)
+    }
+
+    /// The right to sweep, until the file is closed.
+    ///
+    /// # Errors
+    /// While another process has it, or when its file cannot be made.
+    pub(crate) fn lock_sweep(&self) -> io::Result<File> {
+        let path = self.journal.with_extension("sweep");
+        let file = private::open(OpenOptions::new().write(true).create(true).mode(0o600), &path)?;
+        file.try_lock()?;
+        Ok(file)
     }
 
     /// Removes the scripts of jobs that are over; shortens a journal that is long. `live`: the numbers of the jobs, and of

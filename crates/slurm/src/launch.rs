@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pinfold_sys::spawn::{self, Side};
+
 use crate::batch_step::TOLD;
 use crate::cluster::Cluster;
 use crate::home::{self, Label};
@@ -178,11 +180,21 @@ pub(crate) fn command(verb: &str, plan: &Plan, export: Option<&str>) -> Result<C
     Ok(command)
 }
 
-/// Removes what is left of jobs that are over, now and then.
+/// Removes what is left of jobs that are over, now and then, in a process of its own: whoever hands a job over does not
+/// wait for it. Both return, with nothing left to do.
 pub(crate) fn sweep(cluster: &mut Cluster, job: u64) {
-    if !job.is_multiple_of(SWEEP_EVERY) {
+    if !job.is_multiple_of(SWEEP_EVERY) || !matches!(spawn::fork_away(), Ok(Side::Child)) {
         return;
     }
+    // Whoever reads what this command says must not wait for the sweep.
+    if spawn::null_streams().is_ok() {
+        sweep_now(cluster);
+    }
+}
+
+fn sweep_now(cluster: &mut Cluster) {
+    // One at a time is enough, and two would shorten one journal.
+    let Ok(_lock) = cluster.home.lock_sweep() else { return };
     let Ok(view) = cluster.host() else { return };
     let live = view.jobs.iter().map(|it| it.array_id.unwrap_or(it.job)).collect();
     cluster.home.sweep(&live);

@@ -18,9 +18,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor as _Executor
+from concurrent.futures import Future as _Future
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -28,9 +29,10 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import cloudpickle
 
-from . import _program
+from . import _html, _program
 from ._future import Future, JobFailed, RemoteError
 from ._program import PinfoldError
+from ._progress import summary
 from ._resources import Resources
 
 T = TypeVar("T")
@@ -60,6 +62,9 @@ class _Core:
         self.submitting: Future[Any] | None = None
         self.closed = False
         self.made = 0
+        #: How many calls ended in which state. Its lock is taken with no other inside.
+        self.ended: Counter[str] = Counter()
+        self.counting = threading.Lock()
         self.threads = [
             threading.Thread(target=serve, name=f"pinfold-{what}", daemon=True)
             for what, serve in (("submit", self.hand_over), ("watch", self.watch))
@@ -79,7 +84,24 @@ class _Core:
             future: Future[Any] = Future(name, self.directory / str(self.made), self.forget)
             self.waiting.append((future, resources, call))
             self.changed.notify_all()
+        future.add_done_callback(self.count)
         return future
+
+    def count(self, future: _Future[Any]) -> None:
+        """A call is over."""
+        with self.counting:
+            self.ended["cancelled" if future.cancelled() else "failed" if future.exception() else "done"] += 1
+
+    def counts(self) -> Counter[str]:
+        """How many calls are in which state, as last seen."""
+        with self.changed:
+            left = [item[0] for item in self.waiting] + list(self.handed_over.values())
+            left += [self.submitting] if self.submitting is not None else []
+            # One that has just ended is counted by its end.
+            counts = Counter(future.state for future in left if not future.done())
+        with self.counting:
+            counts.update(self.ended)
+        return counts
 
     # The thread that hands over.
 
@@ -282,6 +304,12 @@ class Executor(_Executor):
     def resources(self) -> Resources:
         """What each call asks for."""
         return self._resources
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it, from what is known here: the daemon is not asked."""
+        asked = " ".join(self._resources.arguments()) or "-"
+        rows = [("each call asks for", asked), ("closed" if self._core.closed else "open", self._core.directory)]
+        return f"{summary(self._core.counts())}{_html.table(rows)}"
 
     def with_resources(self, **changes: Any) -> Executor:
         """The same executor, whose calls ask for something else: `executor.with_resources(mem="2GiB", cores=2)`.

@@ -9,7 +9,7 @@ from concurrent.futures import Future as _Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import _program
+from . import _html, _program
 from ._program import PinfoldError
 from ._views import Usage, Why
 
@@ -60,6 +60,14 @@ class Future(_Future[T]):
 
     def __repr__(self) -> str:
         return f"<pinfold.Future {self._name} job={self._job_id} {self.state}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it, from what is known here: the daemon is not asked."""
+        rows: list[tuple[str, object]] = [("call", self._name), ("job", self._job_id or "-"), ("state", self.state)]
+        error = self.exception() if self.done() and not self.cancelled() else None
+        if error is not None:
+            rows.append((type(error).__name__, str(error).strip()))
+        return _html.table(rows)
 
     @property
     def job_id(self) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any, Protocol, TextIO, TypeVar
 
+from . import _html
 from ._future import Future
 
 T = TypeVar("T")
@@ -57,10 +57,7 @@ class Notebook:
         self.handle: Any = None
 
     def show(self, counts: Counter[str], total: int, elapsed: float) -> None:
-        text = (
-            f'<progress value="{over(counts)}" max="{max(total, 1)}"></progress> '
-            f"{over(counts)}/{total} {html.escape(words(counts, elapsed))}"
-        )
+        text = f"{_html.bar(over(counts), total)} {_html.text(words(counts, elapsed))}"
         shown = self.ipython.display.HTML(text)
         if self.handle is None:
             self.handle = self.ipython.display.display(shown, display_id=True)
@@ -89,8 +86,16 @@ def over(counts: Counter[str]) -> int:
 def words(counts: Counter[str], elapsed: float) -> str:
     """How many calls are in each state, and how long it took so far."""
     minutes, seconds = divmod(int(elapsed), 60)
-    states = [f"{counts[state]} {state}" for state in _STATES if counts[state]]
-    return ", ".join([*states, f"{minutes}:{seconds:02}"])
+    return ", ".join([*_each(counts), f"{minutes}:{seconds:02}"])
+
+
+def summary(counts: Counter[str]) -> str:
+    """As HTML: how many calls are over, and how many are in each state."""
+    return f"{_html.bar(over(counts), counts.total())} {_html.text(', '.join(_each(counts)))}"
+
+
+def _each(counts: Counter[str]) -> list[str]:
+    return [f"{counts[state]} {state}" for state in _STATES if counts[state]]
 
 
 def _bar(done: int, total: int, width: int) -> str:

@@ -1,4 +1,5 @@
-//! `sbatch` of scripts that do nothing, one after the other and several at a time; lists with many jobs known.
+//! `sbatch` of scripts that do nothing, one after the other and several at a time, beside real Slurm's; lists with many jobs
+//! known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use serde_json::json;
 use super::EnginesArgs;
 use crate::compare::done;
 use crate::daemon::Daemon;
+use crate::managed::{Managed, Manager, Sent};
 use crate::record::Record;
 use crate::row::Ground;
 use crate::stats::median;
@@ -18,6 +20,8 @@ use crate::table;
 
 /// So many of them at a time, where there are several.
 const SIDE_BY_SIDE: usize = 4;
+/// Real Slurm gets at most so many: it takes seconds for each ten.
+const SLURM_MAX: usize = 50;
 /// How often each list is asked for in a repetition.
 const ASKED: usize = 5;
 /// How long the jobs of one run may take to end, seconds.
@@ -32,18 +36,36 @@ enum What {
     Sbatch,
     /// [`SIDE_BY_SIDE`] of them at a time.
     SbatchSideBySide,
+    /// Real Slurm's, one after the other.
+    Slurm,
 }
 
 impl What {
-    const ALL: [Self; 3] = [Self::Submit, Self::Sbatch, Self::SbatchSideBySide];
+    const ALL: [Self; 4] = [Self::Submit, Self::Sbatch, Self::SbatchSideBySide, Self::Slurm];
 
     fn name(self) -> String {
         match self {
             Self::Submit => "`pinfold submit`".to_owned(),
             Self::Sbatch => "`sbatch`".to_owned(),
             Self::SbatchSideBySide => format!("`sbatch`, {SIDE_BY_SIDE} at a time"),
+            Self::Slurm => "real Slurm's `sbatch`".to_owned(),
         }
     }
+}
+
+/// How long so many scripts took until they were handed over, and until they were over.
+#[derive(Debug, Clone, Copy)]
+struct Took {
+    scripts: usize,
+    handed_s: f64,
+    over_s: f64,
+}
+
+/// The rates of a way, one of each repetition.
+#[derive(Debug, Clone, Default)]
+struct Rates {
+    handed: Vec<f64>,
+    over: Vec<f64>,
 }
 
 /// The lists that engines ask for, with so many jobs that wait, and those that are over.
@@ -65,35 +87,26 @@ impl Site<'_> {
         command
     }
 
-    fn command(&self, what: What) -> Command {
-        match what {
-            What::Submit => {
-                let mut command = self.daemon.command();
-                command.args(["submit", "--output=/dev/null", "--error=/dev/null", "--", "/bin/true"]);
-                command.current_dir(self.own).stdin(Stdio::null()).stdout(Stdio::null());
-                command
-            }
-            What::Sbatch | What::SbatchSideBySide => self.slurm(&["sbatch", "-o", "/dev/null", "script.sh"]),
-        }
+    fn submit(&self) -> Command {
+        let mut command = self.daemon.command();
+        command.args(["submit", "--output=/dev/null", "--error=/dev/null", "--", "/bin/true"]);
+        command.current_dir(self.own).stdin(Stdio::null()).stdout(Stdio::null());
+        command
     }
 
-    /// Hands so many over; gives how long that took, in seconds.
-    fn hand_over(&self, what: What, scripts: usize) -> anyhow::Result<f64> {
-        let lines = if what == What::SbatchSideBySide { SIDE_BY_SIDE } else { 1 };
+    /// Hands so many over, and waits until they are over.
+    fn measure(&self, what: What, scripts: usize) -> anyhow::Result<Took> {
+        let sbatch = || self.slurm(&["sbatch", "-o", "/dev/null", "script.sh"]);
         let start = Instant::now();
-        let some = |line: usize| -> anyhow::Result<()> {
-            for _ in (line..scripts).step_by(lines) {
-                let status = self.command(what).status().context("failed to hand a script over")?;
-                ensure!(status.success(), "{} ended with {status}", what.name());
-            }
-            Ok(())
-        };
-        let some = &some;
-        std::thread::scope(|scope| {
-            let all: Vec<_> = (0..lines).map(|line| scope.spawn(move || some(line))).collect();
-            all.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| bail!("a thread failed")))
-        })?;
-        Ok(start.elapsed().as_secs_f64())
+        match what {
+            What::Submit => hand_over(&what.name(), 1, scripts, || self.submit())?,
+            What::Sbatch => hand_over(&what.name(), 1, scripts, sbatch)?,
+            What::SbatchSideBySide => hand_over(&what.name(), SIDE_BY_SIDE, scripts, sbatch)?,
+            What::Slurm => return real_slurm(self.own, scripts),
+        }
+        let handed_s = start.elapsed().as_secs_f64();
+        self.drained()?;
+        Ok(Took { scripts, handed_s, over_s: start.elapsed().as_secs_f64() })
     }
 
     /// Waits until no job is left.
@@ -121,6 +134,38 @@ impl Site<'_> {
     }
 }
 
+/// So many at a time, each when the one before it was handed over.
+fn hand_over(
+    name: &str,
+    lines: usize,
+    scripts: usize,
+    command: impl Fn() -> Command + Sync,
+) -> anyhow::Result<()> {
+    let some = |line: usize| -> anyhow::Result<()> {
+        for _ in (line..scripts).step_by(lines) {
+            let status = command().status().context("failed to hand a script over")?;
+            ensure!(status.success(), "{name} ended with {status}");
+        }
+        Ok(())
+    };
+    let some = &some;
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..lines).map(|line| scope.spawn(move || some(line))).collect();
+        all.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| bail!("a thread failed")))
+    })
+}
+
+/// The same by real Slurm, with daemons of its own on this host, one job a core.
+fn real_slurm(own: &Path, scripts: usize) -> anyhow::Result<Took> {
+    let mut slurm = Managed::start(Manager::Slurm, Sent::Once, own, None)?;
+    let scripts = scripts.min(SLURM_MAX);
+    let start = Instant::now();
+    slurm.hand_over(scripts)?;
+    let handed_s = start.elapsed().as_secs_f64();
+    slurm.drained()?;
+    Ok(Took { scripts, handed_s, over_s: start.elapsed().as_secs_f64() })
+}
+
 /// Measures all, interleaved.
 pub(super) fn measure(args: &EnginesArgs, ground: &Ground, record: &mut Record) -> anyhow::Result<()> {
     let Some(binaries) = &ground.binaries else {
@@ -130,23 +175,24 @@ pub(super) fn measure(args: &EnginesArgs, ground: &Ground, record: &mut Record) 
     let program = binaries.pinfold.with_file_name("pinfold-slurm");
     ensure!(program.is_file(), "{} is not built", program.display());
     let scratch = ground.bench(args.limit_s).scratch.to_owned();
-    let mut rates = vec![Vec::new(); What::ALL.len()];
+    let ways: Vec<What> = What::ALL.into_iter().filter(|what| is_there(*what, record)).collect();
+    let mut rates = vec![Rates::default(); ways.len()];
     let mut lists = vec![Vec::new(); LISTS.len()];
     for repetition in 0..args.row.repetitions() {
         let own = tempfile::Builder::new().prefix("commands-").tempdir_in(&scratch)?;
         fs::write(own.path().join("script.sh"), "#!/bin/sh\ntrue\n").context("failed to write a script")?;
         let daemon = Daemon::start(binaries, own.path(), None, &[])?;
         let site = Site { daemon: &daemon, program: program.clone(), own: own.path() };
-        for (what, rates) in What::ALL.into_iter().zip(&mut rates) {
-            let passed_s = site.hand_over(what, args.scripts)?;
-            let rate = args.scripts as f64 / passed_s;
-            done(&format!("engines {}: {} {rate:.0}/s", repetition + 1, what.name()));
-            record.add(
-                "hand-over",
-                &json!({ "way": what.name(), "scripts": args.scripts, "seconds": passed_s }),
-            )?;
-            rates.push(rate);
-            site.drained()?;
+        for (what, rates) in ways.iter().zip(&mut rates) {
+            let took = site.measure(*what, args.scripts)?;
+            let (handed, over) = (took.scripts as f64 / took.handed_s, took.scripts as f64 / took.over_s);
+            done(&format!("engines {}: {} {handed:.0}/s", repetition + 1, what.name()));
+            let line = json!({
+                "way": what.name(), "scripts": took.scripts, "seconds": took.handed_s, "over_seconds": took.over_s,
+            });
+            record.add("hand-over", &line)?;
+            rates.handed.push(handed);
+            rates.over.push(over);
             if ground.interrupted() {
                 bail!("interrupted");
             }
@@ -162,25 +208,39 @@ pub(super) fn measure(args: &EnginesArgs, ground: &Ground, record: &mut Record) 
         site.drained()?;
         daemon.stop()?;
     }
-    tell(args, &rates, &lists, record);
+    tell(args, &ways, &rates, &lists, record);
     Ok(())
 }
 
-fn tell(args: &EnginesArgs, rates: &[Vec<f64>], lists: &[Vec<f64>], record: &mut Record) {
+/// Whether a way can be measured here; if not, that is said.
+fn is_there(what: What, record: &mut Record) -> bool {
+    let missing = match what {
+        What::Slurm => Manager::Slurm.missing(Sent::Once, None),
+        What::Submit | What::Sbatch | What::SbatchSideBySide => None,
+    };
+    if let Some(why) = missing {
+        record.say(&format!("{} is left out: {why}.", what.name()));
+    }
+    missing.is_none()
+}
+
+fn tell(args: &EnginesArgs, ways: &[What], rates: &[Rates], lists: &[Vec<f64>], record: &mut Record) {
     record.say(&format!(
-        "{} scripts that do nothing, handed over while they run; {} jobs wait for the lists.\n",
+        "{} scripts that do nothing (of real Slurm at most {SLURM_MAX}), handed over while they run; {} jobs wait for the \
+         lists.\n",
         args.scripts, args.known
     ));
-    let row = |name: String, values: &Vec<f64>, digits| {
-        Some(vec![name, table::with_interval(&median(values)?, digits)])
-    };
-    let rows: Vec<Vec<String>> =
-        What::ALL.iter().zip(rates).filter_map(|(what, rates)| row(what.name(), rates, 0)).collect();
-    record.say(&table::markdown(&["handed over by", "jobs/s"], &rows));
+    let cell = |values: &Vec<f64>, digits| Some(table::with_interval(&median(values)?, digits));
+    let rows: Vec<Vec<String>> = ways
+        .iter()
+        .zip(rates)
+        .filter_map(|(what, rates)| Some(vec![what.name(), cell(&rates.handed, 1)?, cell(&rates.over, 1)?]))
+        .collect();
+    record.say(&table::markdown(&["handed over by", "jobs/s", "until all are over, jobs/s"], &rows));
     let rows: Vec<Vec<String>> = LISTS
         .iter()
         .zip(lists)
-        .filter_map(|(words, times)| row(format!("`{}`", words.join(" ")), times, 1))
+        .filter_map(|(words, times)| Some(vec![format!("`{}`", words.join(" ")), cell(times, 1)?]))
         .collect();
     record.say(&table::markdown(&["list", "ms"], &rows));
 }

@@ -29,6 +29,7 @@ each_kind!(
     preempted_unless_it_may_not_be,
     primaries_are_protected,
     a_limit_on_memory,
+    a_program_killed_for_the_hosts_memory,
 );
 
 /// One slot, so that what runs next is what the queue says.
@@ -422,6 +423,18 @@ fn a_limit_on_memory(kind: Kind) {
         host.report(2).memory_peak_bytes >= 100 * MIB,
         "nor is the next job under the limit of the first"
     );
+}
+
+/// The kernel kills a program of a script that goes on, for the host's memory rather than for a limit of the job's own: the
+/// reason tells of it, whatever the script's exit code is.
+fn a_program_killed_for_the_hosts_memory(kind: Kind) {
+    let host = Host::with(kind, &["host.memory=96MiB"]);
+    let script = "dd if=/dev/zero of=/dev/null bs=160M count=2 && exit 0; exit 3";
+    let done = host.pinfold(["run", "--", "sh", "-c", script]);
+    let status = host.pinfold(["status", "--all", "--json", "1"]).out;
+    let told = status.contains("killed part of it for memory");
+    // Where there is swap, or nothing bounds it, it is not killed.
+    assert!(matches!((done.code, told), (Some(3), true) | (Some(0), false)), "{done:?} {status}");
 }
 
 /// As much of the core as there is is kept free, so that what else the host does makes no difference.

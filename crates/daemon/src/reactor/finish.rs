@@ -126,7 +126,9 @@ impl Daemon {
         rows.into_iter().for_each(|row| self.outbox.journal.process(row));
         live.set_state(JobState::Exited, now_us);
         let container = live.container.take();
-        let peaceful = live.row.ending.is_some_and(|ending| ending.signal.is_none());
+        // A script tells of a program of its own that was killed by its exit code.
+        let peaceful =
+            live.row.ending.is_some_and(|ending| ending.signal.is_none() && ending.exit_code == Some(0));
         let detail = if peaceful { Detail::Left } else { Detail::Totals };
         let measured = container.as_ref().and_then(|container| container.measure(detail).ok());
         live.group_cpu_us = self.group_cpu_us(&live, measured.as_ref());

@@ -65,6 +65,18 @@ fn a_spool_of_a_job_that_is_not_over_stays() {
     assert_eq!([live.exists(), over.exists(), fresh.exists()], [true, false, true]);
 }
 
+#[test]
+fn one_sweeps_at_a_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (one, other) =
+        (home(dir.path()), Home { journal: dir.path().join("jobs-y.jsonl"), ..home(dir.path()) });
+    let held = one.lock_sweep().expect("nobody sweeps");
+    assert!(one.lock_sweep().is_err(), "it is swept already");
+    other.lock_sweep().expect("another daemon's journal is another one's to sweep");
+    drop(held);
+    one.lock_sweep().expect("that is over");
+}
+
 fn age(spool: &Path, by: Duration) {
     let past = SystemTime::now() - by;
     fs::File::open(spool).and_then(|dir| dir.set_modified(past)).expect("an older directory");

@@ -165,7 +165,8 @@ fn config() -> Result<String, Trouble> {
         ("JobAcctGatherFrequency", "1".to_owned()),
         ("JobRequeue", "1".to_owned()),
         ("KillWait", "10 sec".to_owned()),
-        ("MaxArraySize", (u64::from(pinfold_proto::array::INDEX_MAX) + 1).to_string()),
+        // One more than the members that an array may have: engines make their arrays as large as this allows.
+        ("MaxArraySize", (pinfold_proto::array::MEMBERS_MAX + 1).to_string()),
         ("MaxJobCount", "10000".to_owned()),
         ("MinJobAge", format!("{MIN_JOB_AGE_S} sec")),
         ("SchedulerType", "sched/pinfold".to_owned()),
