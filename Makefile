@@ -44,7 +44,7 @@ lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; powe
 bench: ## pinfold beside native launchers and peers (about three hours and a half)
 	@scripts/setup.sh --bench
 	@cargo build --release $(binaries) $(hub)
-	@for row in launch short pack sim cost truth short-lived store hub loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
+	@for row in launch short pack sim cluster cost truth short-lived store hub loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and what harm they did (about 5 minutes)
 	@scripts/setup.sh --build

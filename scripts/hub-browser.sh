@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # The hub's page in a real browser: headless Chromium, driven by Playwright, in a virtual environment of its own below the
-# target directory. Usage: hub-browser.sh PROGRAMS, the directory with pinfold-hub. Screenshots stay in TARGET/hub-browser.
+# target directory. Usage: hub-browser.sh PROGRAMS [--only VIEW,...], the directory with pinfold-hub. Screenshots stay in
+# TARGET/hub-browser.
 set -euo pipefail
 programs=$(realpath "$1")
+shift
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 own=$target/hub-browser-python
@@ -17,4 +19,4 @@ if ! "$own/bin/python" -c 'import playwright, axe_playwright_python' 2>/dev/null
     skip "the package registry does not answer: $(tail -n 1 <<<"$said")"
   }
 fi
-exec "$own/bin/python" crates/hub/tests/browser.py --hub "$programs/pinfold-hub" --chromium "$browser" --out "$target/hub-browser"
+exec "$own/bin/python" crates/hub/tests/browser.py --hub "$programs/pinfold-hub" --chromium "$browser" --out "$target/hub-browser" "$@"

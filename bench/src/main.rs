@@ -81,6 +81,8 @@ enum Row {
     Oracle(row::oracle::OracleArgs),
     /// How long simulations of clusters take, and how jobs are packed on NUMA nodes; simulated.
     Sim(row::sim::SimArgs),
+    /// What pinfold brings on job logs of clusters: waits, slowdown, hosts saved, beside plain hosts; simulated.
+    Cluster(row::cluster::ClusterArgs),
     /// What watching 100 and 1,000 processes costs.
     Cost(row::cost::CostArgs),
     /// How far figures are from what a program is known to use.
@@ -123,6 +125,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Pack(args) => row::pack::run(&args)?,
         Row::Oracle(args) => row::oracle::run(&args)?,
         Row::Sim(args) => row::sim::run(&args)?,
+        Row::Cluster(args) => row::cluster::run(&args)?,
         Row::Cost(args) => row::cost::run(&args)?,
         Row::Truth(args) => row::truth::run(&args)?,
         Row::ShortLived(args) => row::short_lived::run(&args)?,

@@ -1,6 +1,7 @@
 //! The rows: what is measured, each by one subcommand. The harness below them knows nothing of any row.
 
 pub(crate) mod cage;
+pub(crate) mod cluster;
 pub(crate) mod cost;
 pub(crate) mod e1;
 pub(crate) mod e10;

@@ -74,7 +74,7 @@ condor_begin() {
   chmod 755 job.sh
   cat >job.submit <<S
 universe = vanilla
-executable = /home/worker/condor/job.sh
+executable = $PWD/job.sh
 output = out
 error = err
 log = log
@@ -160,6 +160,7 @@ touch "$kept/condor-go"
 check "the exit status when the daemon dies meanwhile" 9 "$(condor_end)"
 until_is "the daemon is back" active systemctl is-active pinfoldd
 until_is "and nothing is left" 0 running
+. /lab/condor-hooks.sh
 cd "$kept" || return
 systemctl stop lab-condor
 until_is "nothing of it is left" 0 running

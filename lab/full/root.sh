@@ -5,6 +5,8 @@ set -euo pipefail
 out=$(realpath -m "$1") suite=$2 archive=$3
 packages=systemd,systemd-sysv,dbus,iproute2,procps,munge,slurmctld,slurmd,slurm-client
 packages+=,condor,gridengine-master,gridengine-exec,gridengine-client
+# What Slurm's plugin is built with, on the host that it is for.
+packages+=,gcc,libc6-dev,libslurm-dev
 work=$(mktemp -d "$out.XXXX")
 trap 'rm -rf "$work"' EXIT
 root=$work/root

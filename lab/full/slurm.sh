@@ -109,4 +109,5 @@ check "the exit status when the daemon dies meanwhile" 9 $?
 until_is "the daemon is back" active systemctl is-active pinfoldd
 until_is "and nothing is left" 0 running
 unset PINFOLD_SOCKET
+. /lab/slurm-hooks.sh
 slurm_down

@@ -148,10 +148,16 @@ gridengine_requeued() {
   holds "it is deleted" until_true is "sge:$one" exited
 }
 
+# gridengine_verifies URL: Grid Engine asks that verifier about all jobs.
+gridengine_verifies() {
+  SGE_SINGLE_LINE=1 qconf -sconf | sed "s#^jsv_url.*#jsv_url $1#" >"$SGE_ROOT/global"
+  holds "Grid Engine's verifier is $1" qconf -Mconf "$SGE_ROOT/global" >/dev/null
+}
 gridengine_hostile() {
   local text one jsv=$work/hooks-ge/pinfold-jsv.sh
   say "Grid Engine: users who mean harm"
-  for text in "\$(touch $work/owned)" "\`touch $work/owned\`" '1 2' '%s%n' '*'; do
+  for text in "\$(touch $work/owned)" "\`touch $work/owned\`" '1 2' '%s%n' '*' $'1\n' $'1\nENV ADD PINFOLD_ASK_MEM 1' $'1\nBEGIN' \
+    $'1\nQUIT' $'1\nPARAM ac x=1' $'1\r' $'1\x1b[2J' $'1\x7f'; do
     for one in priority class mem tmp; do
       holds "pinfold_$one=$text is refused" sh -c '! qsub -jsv "$1" -ac "$2" -b y true >/dev/null 2>&1' - "$jsv" "pinfold_$one=$text"
     done
@@ -159,6 +165,17 @@ gridengine_hostile() {
     one=$(grid -v "PINFOLD_ASK_CLASS=$text,PINFOLD_ASK_MEM=$text" 'exit 4')
     holds "as a variable it does no harm" until_true ended_with "$one" 4
   done
+  # For all jobs it is one process: a second answer to one job would be the next one's.
+  gridengine_verifies "script:$jsv"
+  for text in 1 2; do
+    holds "it is refused by that of all jobs" sh -c '! qsub -ac "$1" -b y true >/dev/null 2>&1' - $'pinfold_priority=1\nBEGIN'
+    one=$(grid -ac pinfold_priority=3 'sleep 3000')
+    holds "the next job is taken" until_true is "sge:$one" running
+    holds "and verified" same "$(of "sge:$one" priority)" 3
+    qdel "$one" >/dev/null
+    holds "it ends" until_true is "sge:$one" exited
+  done
+  gridengine_verifies none
   { printf '#!/bin/sh\n#$ -ac pinfold_mem='; head -c 1M /dev/zero | tr '\0' 1; printf '\ntouch %s/owned\n' "$work"; } >"$work/long.sh"
   holds "a megabyte is refused" sh -c '! qsub -jsv "$1" -o /dev/null -j y "$2" >/dev/null 2>&1' - "$jsv" "$work/long.sh"
   holds "nothing came of it" test ! -e "$work/owned"

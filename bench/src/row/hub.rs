@@ -164,6 +164,8 @@ fn of_database<'a>(
         let database = make("filled")?;
         database.prepare(program, HOSTS_FULL)?;
         rows::fill(&database, args.rows, packed.shape)?;
+        // Those rows came by no bundle.
+        database.has_done(program, "resum")?;
         let hub = Hub::start(program, &database)?;
         for asked in rows::ask((&hub, &database, program), (args.rows, args.times))? {
             record.add("asked", &asked)?;

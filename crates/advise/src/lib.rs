@@ -6,12 +6,13 @@
 //! so far ([`select`]). What is uncertain beyond that (few runs, requests and errors unlike the earlier ones) is in
 //! [`caution`]; what to allocate after a failure in [`retry`]; intervals of observed rates in [`risk`]; a bound for
 //! values that nothing more is known of in [`mod@bound`]. The scheduler's estimates, from peaks alone, are [`Peaks`];
-//! of a class that ran elsewhere alone, [`Prior`].
+//! of a class that ran elsewhere alone, [`Prior`]; what a whole history would have asked for, [`applied`].
 //!
 //! Cost is memory x time: what an allocation holds beyond the peak, and all that a failed attempt held. Deterministic:
 //! the same rows in the same order give the same advice, bit for bit; the seed only chooses which runs of a long
 //! history are scored. Absent: files, clocks, threads, hash order, and any decision about a job.
 
+pub mod applied;
 mod bound;
 mod caution;
 mod class;

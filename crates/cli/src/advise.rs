@@ -2,10 +2,9 @@
 //!
 //! Reading order: [`history`] (the runs, from the daemon's store), [`classes`] (what their classes should ask for),
 //! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`]; [`replay`] tells what
-//! would have been advised for the jobs of a [`table`], [`applied`] for those of a history that is simulated. How memory is estimated is decided in the crate `advise`; absent
+//! would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`; absent
 //! here: any write to the daemon.
 
-pub(crate) mod applied;
 mod classes;
 mod format;
 mod history;

@@ -1,7 +1,7 @@
 //! What is free on each host, which jobs run there, and when they are believed to end.
 //!
 //! A job that fits on one host gets the one that it fills best; of hosts that have no core left for it the one with the
-//! fewest jobs. A wider one takes cores wherever they are, from the emptiest hosts first.
+//! fewest jobs. Hosts that have RAM left for it come before those that would have to move others to swap. A wider one takes cores wherever they are, from the emptiest hosts first.
 
 use std::collections::BTreeSet;
 
@@ -104,6 +104,11 @@ impl Hosts {
         &self.hosts
     }
 
+    /// Memory of a host beyond its RAM, in bytes.
+    fn swap(&self) -> u64 {
+        self.fleet.memory.map_or(0, |all| all.saturating_sub(self.fleet.job_memory))
+    }
+
     /// Slots beyond the cores of a host.
     pub(crate) fn extra(&self) -> u32 {
         self.fleet.slots - self.fleet.cores
@@ -150,8 +155,15 @@ impl Hosts {
             self.hosts[host as usize].memory >= memory
                 && left.is_none_or(|left| wanted <= left.beyond && memory <= left.memory)
         };
-        let full = || self.by_free.range((wanted, 0)..(with_cores, 0)).rev().find(takes);
-        let best = self.by_free.range((with_cores, 0)..).find(takes).or_else(full);
+        let swap = self.swap();
+        let has_ram = |&&(_, host): &&(u32, u32)| {
+            self.hosts[host as usize].memory.saturating_sub(swap) >= memory && takes(&&(0, host))
+        };
+        let idle = || self.by_free.range((with_cores, 0)..);
+        let full = || self.by_free.range((wanted, 0)..(with_cores, 0)).rev();
+        let roomy = idle().find(has_ram).or_else(|| full().find(has_ram));
+        let swapping = || idle().find(takes).or_else(|| full().find(takes));
+        let best = if swap == 0 { roomy } else { roomy.or_else(swapping) };
         best.map(|&(_, host)| Part { host, processors: wanted }.into())
     }
 
@@ -188,8 +200,7 @@ impl Hosts {
     /// How many processors of a job that takes cores wherever they are could be on a host with so much free.
     pub(crate) fn most_of(&self, job: &Job, free: u32, memory: u64) -> u32 {
         // As with slots, it gets only what no other job was given: no host can suspend it for others without the rest of it.
-        let shared = self.fleet.memory.map_or(0, |all| all.saturating_sub(self.fleet.job_memory));
-        let memory = self.fleet.fitting(job, self.fleet.memory.map(|_| memory.saturating_sub(shared)));
+        let memory = self.fleet.fitting(job, self.fleet.memory.map(|_| memory.saturating_sub(self.swap())));
         free.saturating_sub(self.extra()).min(u32::try_from(memory).unwrap_or(u32::MAX))
     }
 

@@ -6,12 +6,15 @@ use std::path::Path;
 use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
 use pinfold_hub::store::{
-    Access, Copied, Kind, LinkFor, Location, Revoked, Store, backup as copy, now_us, restore as put_back,
-    verify,
+    Access, Copied, Group, Kind, LinkFor, Location, Revoked, Store, backup as copy, now_us,
+    restore as put_back, verify,
 };
+use pinfold_hub::weekly::{self, Subject};
 use serde_json::json;
 
-use crate::{CopyArgs, Database, Failure, LoginArgs, RevokeArgs, TokenArgs, TokensArgs, print, say, serve};
+use crate::{
+    CopyArgs, Database, Failure, LoginArgs, RevokeArgs, TokenArgs, TokensArgs, WeeklyArgs, print, say, serve,
+};
 
 /// Who acts, for the audit: the kernel's word, not the environment's.
 fn actor() -> String {
@@ -111,6 +114,42 @@ pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `pinfold-hub weekly`.
+pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
+    let store = open(&args.at.database)?;
+    let week = args.week.unwrap_or_else(|| weekly::last(now_us()));
+    if let Some(list) = &args.list {
+        let group = if list == "projects" { Group::Project } else { Group::User };
+        let names = weekly::subjects(&store, group, week)?;
+        if args.json {
+            print(&json!({ "version": 1, "week": week.to_string(), list: names }).to_string());
+        } else {
+            // A name that is no plain word would be more than one to a script.
+            let plain = |name: &&String| {
+                !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control())
+            };
+            names.iter().filter(plain).for_each(|name| print(name));
+        }
+        return Ok(());
+    }
+    let subject = match (&args.user, &args.project) {
+        (Some(user), _) => Subject::User(user.clone()),
+        (None, Some(project)) => Subject::Project(project.clone()),
+        (None, None) => Subject::All,
+    };
+    let report = weekly::report(&store, &Access::All, subject, week)?;
+    if args.json {
+        print(&weekly::json(&report).to_string());
+        return Ok(());
+    }
+    let head = match &args.to {
+        Some(to) => weekly::headers(&report, to).map_err(|error| Failure::usage(format!("--to: {error}")))?,
+        None => String::new(),
+    };
+    print((head + &weekly::text(&report)).trim_end_matches('\n'));
+    Ok(())
+}
+
 /// `pinfold-hub backup`.
 pub(crate) fn backup(args: &CopyArgs) -> Result<(), Failure> {
     let instead =
@@ -126,6 +165,13 @@ pub(crate) fn restore(args: &CopyArgs) -> Result<(), Failure> {
     let database = file(&args.at.database, &instead)?;
     let _alone = serve::alone(database)?;
     tell("restored", put_back(database, &args.file)?);
+    Ok(())
+}
+
+/// `pinfold-hub resum`.
+pub(crate) fn resum(args: &Database) -> Result<(), Failure> {
+    open(&args.database)?.sum_anew()?;
+    say("the sums over days are made anew");
     Ok(())
 }
 

@@ -10,6 +10,8 @@ use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::secret;
+use crate::server::proxied::{Proxied, Proxy};
 use crate::server::seen::Seen;
 use crate::server::vouched::Trust;
 use crate::store::{Access, HostRow, Store, StoreError, now_us};
@@ -43,6 +45,8 @@ pub struct Hub {
     pub origin: String,
     /// Which hosts are believed about users, and who may see more.
     pub trust: Trust,
+    /// The proxy that signs people in; `None`: none does.
+    pub proxied: Option<Proxied>,
     /// Vouchers that were used.
     pub seen: Seen,
     /// What was counted since it was started.
@@ -136,6 +140,7 @@ impl Hub {
             secure: origin.starts_with("https://"),
             origin,
             trust,
+            proxied: None,
             seen: Seen::default(),
             counters: Counters::default(),
             started_us: now_us(),
@@ -144,6 +149,17 @@ impl Hub {
             unpacked: Semaphore::new(UNPACKED_AT_ONCE),
             held: Semaphore::new(HELD_AT_ONCE),
         }
+    }
+
+    /// The same with a proxy that signs people in.
+    ///
+    /// # Errors
+    /// When the kernel gives no secret, or the store keeps none.
+    pub fn behind(mut self, proxy: Proxy) -> Result<Self, StoreError> {
+        let drawn = secret::draw().map_err(|error| StoreError::Refused(error.to_string()))?;
+        let form_secret = self.store.set_meta_once("form_secret", &drawn)?;
+        self.proxied = Some(Proxied::new(proxy, form_secret));
+        Ok(self)
     }
 
     /// Asks the store on a thread of its own.

@@ -15,3 +15,5 @@ pub mod secret;
 pub mod server;
 pub mod settings;
 pub mod store;
+pub mod weekly;
+pub mod workflow;

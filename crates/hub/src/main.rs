@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use pinfold_hub::store::{Location, location};
+use pinfold_hub::weekly::Week;
 
 /// What many hosts' jobs used, in one store and on one page.
 #[derive(Debug, Parser)]
@@ -37,6 +38,10 @@ enum Command {
     Backup(CopyArgs),
     /// Put a verified copy in the place of the database, while no hub serves it
     Restore(CopyArgs),
+    /// Print what a week was like for a user or a project as the text of a mail: waste, failures, what to ask for
+    Weekly(WeeklyArgs),
+    /// Make the sums over days anew from the jobs, after some were changed or removed by hand
+    Resum(Database),
     /// Look through the whole database for damage
     Check(Database),
     /// Serve a hub with simulated hosts, in a directory of its own, to look at the page
@@ -141,6 +146,35 @@ struct LoginArgs {
 }
 
 #[derive(Debug, Args)]
+struct WeeklyArgs {
+    #[command(flatten)]
+    at: Database,
+    /// Of this user's jobs [default: of all jobs]
+    #[arg(long, value_name = "NAME", conflicts_with = "project")]
+    user: Option<String>,
+    /// Of this project's jobs
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Which week, from Monday on, UTC [default: the last one that is over]
+    #[arg(long, value_name = "YEAR-Wnn", value_parser = week)]
+    week: Option<Week>,
+    /// Begin with a head for this mailbox, as sendmail -t reads it
+    #[arg(long, value_name = "NAME@HOST")]
+    to: Option<String>,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "to")]
+    json: bool,
+    /// Print the names of users that had jobs in the week, one a line; with `projects` those of projects
+    #[arg(long, value_name = "users|projects", num_args = 0..=1, require_equals = true, default_missing_value = "users",
+          value_parser = ["users", "projects"], conflicts_with_all = ["user", "project", "to"])]
+    list: Option<String>,
+}
+
+fn week(text: &str) -> Result<Week, String> {
+    Week::read(text).ok_or_else(|| "a week is wanted, as in 2026-W47".to_owned())
+}
+
+#[derive(Debug, Args)]
 struct CopyArgs {
     #[command(flatten)]
     at: Database,
@@ -183,6 +217,8 @@ fn main() -> ExitCode {
         Command::Login(args) => commands::login(&args),
         Command::Backup(args) => commands::backup(&args),
         Command::Restore(args) => commands::restore(&args),
+        Command::Weekly(args) => commands::weekly(&args),
+        Command::Resum(args) => commands::resum(&args),
         Command::Check(args) => commands::check(&args),
     };
     match done {

@@ -4,6 +4,7 @@
 
 mod audit;
 mod classes;
+mod compare;
 mod figures;
 mod filter;
 mod frame;
@@ -11,16 +12,19 @@ mod hosts;
 mod job;
 mod jobs;
 mod machine;
+mod picture;
 mod sign_in;
 mod table;
 mod usage;
+mod weekly;
+mod workflows;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -28,6 +32,7 @@ use axum::routing::get;
 use crate::hub::{Counters, Hub};
 use crate::server::auth;
 use crate::server::problem::Problem;
+use crate::server::proxied::{self, Asker};
 use crate::store::Session;
 
 /// All views.
@@ -43,6 +48,10 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
         .route("/jobs/{id}/series.csv", get(job::table))
         .route("/jobs/{id}/series.parquet", get(job::table))
         .route("/jobs/{id}/chart.svg", get(job::chart))
+        .route("/compare", get(compare::view))
+        .route("/compare.svg", get(compare::drawn))
+        .route("/compare.csv", get(compare::table))
+        .route("/compare.parquet", get(compare::table))
         .route("/classes", get(classes::view))
         .route("/classes.csv", get(classes::table))
         .route("/classes.parquet", get(classes::table))
@@ -52,6 +61,15 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
         .route("/projects", get(usage::projects))
         .route("/projects.csv", get(usage::projects_table))
         .route("/projects.parquet", get(usage::projects_table))
+        .route("/weekly", get(weekly::view))
+        .route("/weekly.csv", get(weekly::table))
+        .route("/weekly.parquet", get(weekly::table))
+        .route("/workflows", get(workflows::view))
+        .route("/workflows.csv", get(workflows::table))
+        .route("/workflows.parquet", get(workflows::table))
+        .route("/workflows/run", get(workflows::run))
+        .route("/workflows/steps.csv", get(workflows::steps))
+        .route("/workflows/steps.parquet", get(workflows::steps))
         .route("/audit", get(audit::view))
         .route("/audit.csv", get(audit::table))
         .route("/audit.parquet", get(audit::table))
@@ -123,13 +141,17 @@ impl IntoResponse for NoView {
 }
 
 /// The user who is signed in.
-async fn person(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
-    auth::session(hub, headers).await?.map(|(session, _)| session).ok_or(NoView::Stranger)
+async fn person(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
+    // The proxy's word is about now; a session may be an earlier user's of the same browser.
+    if let Some(session) = proxied::session(hub, asker).await? {
+        return Ok(session);
+    }
+    auth::session(hub, &asker.headers).await?.map(|(session, _)| session).ok_or(NoView::Stranger)
 }
 
 /// The user who is signed in, if they may see everything: the hub's own acts and tokens are for nobody else.
-async fn operator(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
-    let session = person(hub, headers).await?;
+async fn operator(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
+    let session = person(hub, asker).await?;
     if session.access.is_all() {
         return Ok(session);
     }

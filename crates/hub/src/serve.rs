@@ -11,6 +11,7 @@ use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
 use pinfold_hub::server::listen;
 use pinfold_hub::server::problem::chain;
+use pinfold_hub::server::proxied::Proxy;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::settings::Settings;
 use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Location, Store, Whose, now_us};
@@ -80,7 +81,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
         );
     }
     run(async move {
-        let hub = Serving::begin(store, (address, tls), public_url, settings.trust).await?;
+        let hub = Serving::begin(store, (address, tls), public_url, (settings.trust, settings.proxy)).await?;
         say(&format!("serving {} on {}", args.at.database, hub.url));
         hub.until_stopped(settings.keep, settings.learning).await
     })
@@ -106,7 +107,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
         tokens.push((name, token));
     }
     run(async move {
-        let hub = Serving::begin(store, (address, None), None, Trust::default()).await?;
+        let hub = Serving::begin(store, (address, None), None, (Trust::default(), None)).await?;
         for (seed, (name, token)) in (1..).zip(tokens) {
             let host = demo::Host {
                 name,
@@ -165,13 +166,17 @@ impl Serving {
         store: Store,
         (address, tls): (SocketAddr, Option<TlsAcceptor>),
         public_url: Option<String>,
-        trust: Trust,
+        (trust, proxy): (Trust, Option<Proxy>),
     ) -> Result<Self, Failure> {
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|error| Failure::failed(format!("--listen {address}: {error}")))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = public_url.unwrap_or(format!("{scheme}://{}", listener.local_addr()?));
-        let hub = Arc::new(Hub::new(store, &url, trust));
+        let hub = Hub::new(store, &url, trust);
+        let hub = Arc::new(match proxy {
+            Some(proxy) => hub.behind(proxy)?,
+            None => hub,
+        });
         let noted = hub.ask(|hub| {
             let words = format!("serving on {}", hub.origin);
             hub.store.set_meta("url", &hub.origin)?;

@@ -9,7 +9,9 @@ pub mod listen;
 pub mod openapi;
 mod places;
 pub mod problem;
+pub mod proxied;
 pub mod seen;
+pub mod sums;
 pub mod vouched;
 
 use std::sync::Arc;

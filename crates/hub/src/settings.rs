@@ -1,11 +1,13 @@
 //! The hub's configuration file.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use axum::http::HeaderName;
 use pinfold_proto::quantity::parse_size;
 use serde::Deserialize;
 
+use crate::server::proxied::{Net, Proxy};
 use crate::server::vouched::Trust;
 use crate::store::{Keep, Whose};
 
@@ -22,6 +24,85 @@ pub struct Settings {
     pub trust: Trust,
     /// What hosts are told of classes of jobs; `None`: nothing.
     pub learning: Option<Whose>,
+    /// The proxy that signs people in.
+    pub proxy: Option<Proxy>,
+}
+
+/// A proxy, in the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProxy {
+    user_header: String,
+    addresses: Vec<String>,
+    secret_header: Option<String>,
+    secret_file: Option<PathBuf>,
+    #[serde(default)]
+    operators: Vec<String>,
+}
+
+/// The header that a proxy's secret is in unless the file names another.
+const SECRET_HEADER: &str = "X-Pinfold-Proxy-Secret";
+
+/// The shortest secret of a proxy, in characters.
+const SECRET_MIN: usize = 32;
+
+impl RawProxy {
+    fn read(self) -> Result<Proxy, String> {
+        let header = |key: &str, name: &str| match name.parse::<HeaderName>() {
+            Ok(name) if !matches!(name.as_str(), "cookie" | "authorization" | "host" | "origin") => Ok(name),
+            _ => Err(format!(
+                "`proxy.{key}` is `{name}`, and that is no header for it; X-Auth-Request-User is one"
+            )),
+        };
+        let user_header = header("user_header", &self.user_header)?;
+        if self.addresses.is_empty() {
+            return Err("`proxy.addresses` is empty: name the addresses of the proxy, as in [\"10.1.2.3\"]"
+                .to_owned());
+        }
+        let net = |text: &String| {
+            Net::read(text).ok_or_else(|| {
+                format!("`proxy.addresses`: {text} is no address; 10.1.2.3 and 10.1.0.0/16 are")
+            })
+        };
+        let peers = self.addresses.iter().map(net).collect::<Result<Vec<_>, _>>()?;
+        let secret = match &self.secret_file {
+            Some(file) => {
+                let name = self.secret_header.as_deref().unwrap_or(SECRET_HEADER);
+                Some((header("secret_header", name)?, secret_of(file)?))
+            }
+            None if self.secret_header.is_some() => {
+                return Err(
+                    "`proxy.secret_header` goes with `proxy.secret_file`, which is missing".to_owned()
+                );
+            }
+            None => None,
+        };
+        if secret.is_none() && peers.iter().any(|net| net.has_loopback()) {
+            let words = "`proxy.addresses` has a loopback address, from which each user of this machine can send: \
+                         `proxy.secret_file` is wanted as well";
+            return Err(words.to_owned());
+        }
+        if self.operators.iter().any(|name| name.trim().is_empty() || name == "root") {
+            return Err("`proxy.operators` are names of people: none is empty, and none is root".to_owned());
+        }
+        Ok(Proxy { user_header, peers, secret, operators: self.operators })
+    }
+}
+
+/// The secret in a file, which nobody else can read.
+fn secret_of(file: &Path) -> Result<String, String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let of = |error: &dyn std::fmt::Display| format!("`proxy.secret_file`: {}: {error}", file.display());
+    let mode = std::fs::metadata(file).map_err(|error| of(&error))?.mode();
+    if mode & 0o007 != 0 {
+        return Err(of(&"others can read it: chmod 600"));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| of(&error))?;
+    let secret = text.trim();
+    if secret.len() < SECRET_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(of(&format!("at least {SECRET_MIN} letters, digits and signs are wanted, in one line")));
+    }
+    Ok(secret.to_owned())
 }
 
 /// A project, in the file.
@@ -45,6 +126,7 @@ struct Raw {
     database_max: Option<String>,
     public_url: Option<String>,
     learning: Option<String>,
+    proxy: Option<RawProxy>,
 }
 
 /// The longest that anything is kept: a hundred years.
@@ -112,6 +194,7 @@ impl Settings {
             keep,
             trust,
             learning,
+            proxy: raw.proxy.map(RawProxy::read).transpose()?,
             database_max_bytes: raw.database_max.map(size).transpose()?,
             public_url: raw
                 .public_url
@@ -145,6 +228,35 @@ mod tests {
     fn check_refused(text: &str, words: &str) {
         let error = Settings::parse(text).unwrap_err();
         assert!(error.contains(words), "{text}: {error}");
+    }
+
+    #[test]
+    fn a_proxy_is_named_by_its_addresses_and_has_a_secret_where_others_share_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("secret");
+        let proxy = |rest: &str| format!("[proxy]\nuser_header = \"X-Auth-Request-User\"\n{rest}");
+        let read =
+            Settings::parse(&proxy("addresses = [\"10.1.2.3\", \"2001:db8::/64\"]\noperators = [\"ann\"]"));
+        let read = read.unwrap().proxy.unwrap();
+        assert_eq!(
+            (read.user_header.as_str(), read.peers.len(), read.secret),
+            ("x-auth-request-user", 2, None)
+        );
+        check_refused(&proxy("addresses = []"), "proxy.addresses");
+        check_refused(&proxy("addresses = [\"proxy\"]"), "no address");
+        check_refused(&proxy("addresses = [\"127.0.0.1\"]"), "proxy.secret_file");
+        check_refused(&proxy("addresses = [\"10.1.2.3\"]\nsecret_header = \"X-S\""), "proxy.secret_file");
+        check_refused(&proxy("addresses = [\"10.1.2.3\"]\noperators = [\"root\"]"), "none is root");
+        check_refused("[proxy]\nuser_header = \"Cookie\"\naddresses = [\"10.1.2.3\"]", "no header");
+        let local = proxy(&format!("addresses = [\"127.0.0.1\"]\nsecret_file = {file:?}"));
+        check_refused(&local, "secret");
+        std::fs::write(&file, "short\n").unwrap();
+        check_refused(&local, "others can read it");
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        check_refused(&local, "at least 32");
+        std::fs::write(&file, format!("{}\n", "x".repeat(40))).unwrap();
+        let secret = Settings::parse(&local).unwrap().proxy.unwrap().secret.unwrap();
+        assert_eq!((secret.0.as_str(), secret.1.len()), ("x-pinfold-proxy-secret", 40));
     }
 
     #[test]

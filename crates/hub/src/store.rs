@@ -7,12 +7,15 @@
 mod access;
 pub mod columns;
 mod copy;
+mod days;
 mod db;
 mod ingest;
 mod keep;
 mod learned;
 mod query;
+mod runs;
 mod schema;
+mod sketch;
 mod summary;
 mod take;
 mod tokens;
@@ -24,6 +27,7 @@ use db::{Connection, Postgres, Sqlite};
 
 pub use access::{Access, Grant};
 pub use copy::{Copied, backup, restore, verify};
+pub use days::DAY_US;
 pub use db::DbError;
 pub use ingest::{IngestError, Prepared};
 pub use keep::{Keep, Kept, month_of};
@@ -32,7 +36,9 @@ pub use query::{
     Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery,
     Reported, TABLE_MAX,
 };
+pub use runs::{EARLIER_MAX, RUN_JOBS_MAX, RUNS_MAX, RunDetail, RunJob, RunKey, RunRow};
 pub use schema::VERSION as SCHEMA_VERSION;
+pub use sketch::ERROR_PART;
 pub use summary::{ClassRow, Group, Spread, Summary, UsageRow};
 pub use tokens::{AuditRow, Holder, Kind, LinkFor, Revoked, Session, TokenRow, is_name};
 

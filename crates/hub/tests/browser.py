@@ -6,6 +6,7 @@ program with simulated hosts, and with hosts that are broken or mean harm.
 """
 
 import argparse
+import datetime
 import gzip
 import hashlib
 import json
@@ -96,9 +97,19 @@ class Hub:
             )
         return f"{self.url}/login?code={code}"
 
-    def job_numbers(self, where):
+    def job_numbers(self, where, count=3):
         with sqlite3.connect(self.database, timeout=30) as database:
-            return [row[0] for row in database.execute(f"SELECT id FROM jobs WHERE {where} ORDER BY id LIMIT 3")]
+            return [row[0] for row in database.execute(f"SELECT id FROM jobs WHERE {where} ORDER BY id LIMIT {count}")]
+
+    def last_run(self):
+        """The last run of the simulated workflow."""
+        with sqlite3.connect(self.database, timeout=30) as database:
+            return database.execute("SELECT run FROM runs WHERE workflow = 'exome' ORDER BY begun_us DESC LIMIT 1").fetchone()[0]
+
+
+def this_week():
+    year, week, _ = datetime.date.today().isocalendar()
+    return f"{year}-W{week:02}"
 
 
 def report(job, name):
@@ -108,7 +119,8 @@ def report(job, name):
     return {
         "version": 1, "job": job, "name": name, "command": [name, "--also", name], "user": name[:60], "project": name[:60],
         "state": "exited", "class": "primary", "priority": 10, "cpus": None, "submitted_s": end - 70, "started_s": end - 60,
-        "ended_s": end, "exit_code": None, "signal": None, "reason": name, "queued_s": 10.0, "wall_s": 60.0, "suspended_s": 0.0,
+        "ended_s": end, "exit_code": None, "signal": None, "reason": name,
+        "comment": f"workflow=evil run=1 version={name}", "queued_s": 10.0, "wall_s": 60.0, "suspended_s": 0.0,
         "cpu_user_s": 7.0, "cpu_system_s": 0.0, "cores": 2, "claim_bytes": 4 << 30, "memory_peak_bytes": 1 << 30,
         "memory_mean_bytes": 1 << 29, "cache_peak_bytes": None, "swap_peak_bytes": 0, "virtual_peak_bytes": 1 << 31,
         "io_read_bytes": 0, "io_write_bytes": 0, "processes_total": 1, "processes_peak": 1, "threads_peak": 1, "samples": 2,
@@ -142,12 +154,13 @@ def hostile_hosts(hub):
         return {"version": 1, "boot": name, "sent_us": 1, "status": status, "spool": spool}
 
     jobs = [{"job": job, "name": name, "user": name[:60], "project": None, "state": "running", "class": "primary", "priority": 10,
-             "cpus": None, "memory_bytes": (job + 1) << 50, "swap_bytes": None, "pids": [], "submitted_s": 1.0, "started_s": 2.0,
+             "cpus": None, "memory_bytes": (job + 1) << 46, "swap_bytes": None, "pids": [], "submitted_s": 1.0, "started_s": 2.0,
              "ended_s": None, "exit_code": None, "signal": None, "reason": name} for job, name in enumerate(HOSTILE, 1)]
     hub.post("/api/v1/live", evil, live("<i>evil</i>", jobs, warnings=HOSTILE))
-    huge = 2**63 - 1
+    # As large as a hub takes them.
+    huge = 2**50
     broken = live("broken", [], slots={"cores": 0, "factor": 0.0, "total": 0, "used": huge},
-                  memory={"budget_bytes": 0, "held_bytes": huge, "swap_held_bytes": huge, "pressure_full_avg10": 9e99})
+                  memory={"budget_bytes": 0, "held_bytes": huge, "swap_held_bytes": huge, "pressure_full_avg10": 1.001})
     hub.post("/api/v1/live", hub.token("a-host-with-quite-a-long-name.of-a-department.example.org"), broken)
     hub.token("never-heard")
 
@@ -162,15 +175,27 @@ def views(hub, role):
         "jobs-none": "/jobs?name=nothing-of-that-name",
         "job": f"/jobs/{hub.job_numbers(own)[0]}",
         "classes": "/classes",
+        "compare": "/compare?" + "&".join(f"job={number}" for number in hub.job_numbers(own)),
+        "compare-one": "/compare?job=1",
+        "workflows": "/workflows",
+        "week": "/weekly?week=" + this_week(),
+        "week-none": "/weekly?week=1999-W01",
         "users": "/users",
         "projects": "/projects",
         "wrong": "/jobs?figures=" + quote("no_such_figure>1"),
         "not-there": "/jobs/999999999",
     }
+    # Of ann, and of the project genomics.
+    found["run"] = "/workflows/run?workflow=exome&user=ann&run=" + hub.last_run()
     if role == "operator":
         keys = re.findall(r'name="col" value="(\w+)"', page_of(hub, role))
         found |= {
             "jobs-all-columns": "/jobs?" + "&".join(f"col={key}" for key in keys),
+            "compare-hostile": "/compare?" + "&".join(f"job={number}" for number in hub.job_numbers("name LIKE '%alert%' OR name LIKE 'aaa%'")),
+            "compare-six": "/compare?" + "&".join(f"job={number}" for number in hub.job_numbers("name = 'spades'", 6)),
+            "workflows-hostile": "/workflows?host=evil",
+            "run-hostile": "/workflows/run?workflow=evil&run=1&user=" + quote(HOSTILE[0][:60]),
+            "week-hostile": "/weekly?week=" + this_week() + "&user=" + quote(HOSTILE[0][:60]),
             "jobs-hostile": "/jobs?host=evil",
             "job-hostile": f"/jobs/{hub.job_numbers(chr(34) + 'user' + chr(34) + ' LIKE ' + chr(39) + '<script%' + chr(39))[0]}",
             "audit": "/audit",
@@ -180,6 +205,7 @@ def views(hub, role):
 
 
 pages = {}
+only = set()
 
 
 def page_of(hub, role):
@@ -264,8 +290,10 @@ def look_at(hub, browser, out, role):
         page.goto(hub.url + "/jobs")
         pages[role] = page.content()
         for name, address in views(hub, role).items():
+            if only and name not in only:
+                continue
             answer = page.goto(hub.url + address)
-            want = {"wrong": 400, "not-there": 404}.get(name, 200)
+            want = {"wrong": 400, "compare-one": 400, "not-there": 404}.get(name, 200)
             at[0] = name
             if answer.status != want:
                 failed(f"{role} {name}: {answer.status}, not {want}")
@@ -291,6 +319,9 @@ def shot(page, out, name, size, scheme, at):
     page.set_viewport_size({"width": width, "height": height})
     at[0] = f"{name} at {size}"
     page.wait_for_load_state("networkidle")
+    # Another size may want another picture, which comes a moment later.
+    page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    page.wait_for_function("[...document.images].every(one => one.complete || one.loading === 'lazy')")
     page.screenshot(path=out / f"{name}-{size}-{scheme}.png", full_page=size != "4k")
     for words in page.evaluate(LAYOUT):
         failed(f"{name} {size} {scheme}: {words}")
@@ -331,7 +362,7 @@ def keyboard(page, hub):
             failed(f"keyboard: one is at what is not shown: {key}")
         seen.add(key)
         page.keyboard.press("Tab")
-    for wanted in ('href="/classes"', 'name="name"', "summary", "sort=wall_s", 'href="/jobs/', "jobs.csv", "Sign out"):
+    for wanted in ('name="job"', "Compare those", 'href="/classes"', 'name="name"', "summary", "sort=wall_s", 'href="/jobs/', "jobs.csv", "Sign out"):
         if not any(wanted in key for key in seen):
             failed(f"keyboard: {wanted} is not reached")
     # A form is sent, and a link followed, by Enter.
@@ -343,6 +374,14 @@ def keyboard(page, hub):
     page.focus("tbody a[href^='/jobs/']")
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/*")
+    # Jobs are compared without a pointer.
+    page.goto(hub.url + "/jobs?name=spades")
+    for at in (0, 1):
+        page.locator("input[name=job]").nth(at).focus()
+        page.keyboard.press("Space")
+    page.get_by_role("button", name="Compare those").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare?job=*")
     # What scrolls can be scrolled.
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto(hub.url + "/jobs")
@@ -358,7 +397,9 @@ def main():
     options = argparse.ArgumentParser()
     for name in ("--hub", "--chromium", "--out"):
         options.add_argument(name, required=True)
+    options.add_argument("--only", default="", help="names of views, separated by commas")
     args = options.parse_args()
+    only.update(name for name in args.only.split(",") if name)
     out = Path(args.out)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)

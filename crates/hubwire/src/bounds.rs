@@ -5,6 +5,16 @@
 //!
 //! Absent here: lengths of texts and lists, and whether figures of one job fit each other (`bundle`).
 
+/// Looks at figures of a value: `figures!(see, "prefix.", value, Type { field: Kind, ... } with { ... } without { ... })`. Fields
+/// behind `with` are bound for what follows, those behind `without` are no figures; none may be left out.
+macro_rules! figures {
+    ($see:ident, $prefix:literal, $of:expr, $type:ident { $($field:ident: $kind:ident),* $(,)? }
+     with { $($with:ident),* $(,)? } without { $($without:ident),* $(,)? }) => {
+        let $type { $($field,)* $($with,)* $($without: _,)* } = $of;
+        $($see(concat!($prefix, stringify!($field)), Kind::$kind, $field);)*
+    };
+}
+
 mod report;
 mod status;
 
@@ -243,14 +253,10 @@ fn each_of_series(series: &mut Columns, see: See<'_>) {
 
 fn each_of_live(live: &mut Live, see: See<'_>) {
     // Cores and who has them are drawn, never added up; how many there are has a bound of its own (`bundle::read_live`).
-    let Live { version: _, boot: _, sent_us, status, spool, map: _, topology: _ } = live;
-    see("sent_us", Kind::Count, sent_us);
-    let SpoolFigures { bundles, bytes, max_bytes, jobs_waiting, refused } = spool;
-    see("spool.bundles", Kind::Count, bundles);
-    see("spool.bytes", Kind::Moved, bytes);
-    see("spool.max_bytes", Kind::Moved, max_bytes);
-    see("spool.jobs_waiting", Kind::Count, jobs_waiting);
-    see("spool.refused", Kind::Count, refused);
+    figures!(see, "", live, Live { sent_us: Count } with { status, spool } without { version, boot, map, topology });
+    figures!(see, "spool.", spool, SpoolFigures {
+        bundles: Count, bytes: Moved, max_bytes: Moved, jobs_waiting: Count, refused: Count,
+    } with {} without {});
     status::each(status, see);
 }
 

@@ -369,7 +369,7 @@ fn audit(policy: &Policy) {
             continue;
         };
         assert_eq!((key.class, key.priority), (live.class, job.request.priority), "key of job {id}");
-        assert_eq!(live.aside, sets::reservation_of(rooms, job), "set of job {id}");
+        assert_eq!(live.aside, sets::reservation_of(&rooms.cores, job), "set of job {id}");
         used += live.slots;
         if let Some(at) = live.aside {
             audit_in_set(policy, at, id, live);
@@ -515,7 +515,11 @@ fn promises(policy: &Policy) {
     if rooms.cores.exclusive().is_none() && rooms.cores.grid().free_homes() > 0 {
         let left = rooms.cores.running().oldest_promotable(rooms.cores.grid().free_homes());
         assert_eq!(left, None, "a home is free and a backfiller could have it");
-        let wishing = rooms.cores.running().wishing().find(|&job| pick::homes_for(rooms, job).is_some());
+        let wishing = rooms
+            .cores
+            .running()
+            .wishing()
+            .find(|&job| pick::homes_for(&rooms.cores, &rooms.jobs, job).is_some());
         assert_eq!(wishing, None, "the home it wishes is free and a backfiller could have it");
     }
 }
@@ -524,7 +528,7 @@ fn promises(policy: &Policy) {
 fn sharing(policy: &Policy) {
     let rooms = policy.rooms();
     let asked = |id: &JobId| &rooms.jobs[id].request;
-    let holders = pick::highest_first(rooms);
+    let holders = pick::highest_first(&rooms.cores);
     let told = |id: &JobId| rooms.jobs.live(*id).and_then(|live| live.applied.weight);
     let settled =
         |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.phase.is_open() && live.failed.is_empty());

@@ -22,7 +22,7 @@ use crate::shares::holding;
 pub(crate) fn explain(rooms: &Rooms, now: Instant, job: JobId) -> Option<Explanation> {
     let job = rooms.jobs.get(&job)?;
     let now = rooms.now.max(now);
-    let (used, total) = slots::in_use(rooms);
+    let (used, total) = slots::in_use(&rooms.cores, &rooms.settings);
     let mut numbers = Numbers::default();
     numbers.count("priority", "priority", job.request.priority);
     numbers.count("cores asked for", "cores_asked", job.request.cores);
@@ -84,7 +84,7 @@ pub(crate) fn info(rooms: &Rooms, job: &Job) -> JobInfo {
         job: job.id(),
         state: job.state(),
         class: live.map_or(job.request.class, |live| Some(live.class)),
-        cpus: binding::cpus_of(rooms, job),
+        cpus: binding::cpus_of(&rooms.cores, &rooms.settings, job),
         priority: job.request.priority,
         cores: job.request.cores,
         submitted: job.submitted,
@@ -116,8 +116,8 @@ fn explain_shape(rooms: &Rooms, job: &Job) -> Option<String> {
         }
         _ => word(job.shape()).to_owned(),
     };
-    let why = match shape::place_of(rooms, job) {
-        Place::Auto => match shape::is_tried(rooms, job) {
+    let why = match shape::place_of(&rooms.settings, job) {
+        Place::Auto => match shape::is_tried(&rooms.cores, &rooms.settings, job) {
             None => "it says how its tasks lie".to_owned(),
             Some(kind) => {
                 let known = rooms.cores.trials().known(kind);

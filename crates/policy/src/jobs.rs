@@ -8,6 +8,7 @@ mod phase;
 mod places;
 mod remembered;
 mod table;
+mod transition;
 
 pub(crate) use changes::{Fired, Slots, Wanted};
 pub(crate) use cold::REST as COLD_REST;
@@ -18,3 +19,4 @@ pub(crate) use phase::{Phase, SuspendReason};
 pub(crate) use places::{ByArrival, ByLength, Demand, Entry, Key, Lowest, PoolIds, Promotable};
 pub(crate) use remembered::Remembered;
 pub(crate) use table::JobTable;
+pub(crate) use transition::Transition;

@@ -9,14 +9,16 @@ use crate::api::{
 };
 use crate::apply::reconcile;
 use crate::cores::trials::Known;
-use crate::cores::{change, fair_tail, isolation, others, rebalance, shape, slots};
+use crate::cores::{fair_tail, isolation, others, shape, slots};
+use crate::memory::ladder::{checkpoint, throttle};
 use crate::memory::numa::{bind, placement};
-use crate::memory::readings;
-use crate::memory::{forecast, ladder, oracle};
+use crate::memory::{forecast, oracle, readings};
 use crate::rooms::Rooms;
-use crate::schedule::{adopt, commands, configure, due, end, failed, pass, submit};
+use crate::schedule::{
+    adopt, commands, configure, due, end, failed, machine, nodes, pass, relieve, sample, submit, transition,
+};
 use crate::shares::holding;
-use crate::{explain, queue};
+use crate::{explain, queue, schedule};
 
 /// The scheduler.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -45,11 +47,21 @@ impl Policy {
             pass::schedule_pass(rooms); // it may have stood before others
         }
         if !rooms.jobs.is_adopting() {
-            ladder::update_throttles(rooms);
-            bind::settle(rooms);
-            fair_tail::update(rooms);
-            reconcile::reconcile_all(rooms);
-            bind::reconcile_nodes(rooms);
+            relieve::take(rooms, throttle::outdated(rooms));
+            relieve::take(rooms, throttle::protection(rooms));
+            nodes::settle(rooms);
+            let changed = fair_tail::update(
+                &mut rooms.cores,
+                &rooms.jobs,
+                &rooms.settings,
+                !rooms.queue.host().is_empty(),
+                |job| rooms.pending.is_marked(job),
+            );
+            transition::apply(rooms, changed);
+            reconcile::reconcile_all(&mut rooms.pending, &mut rooms.jobs, &rooms.cores, &rooms.settings);
+            let bindings =
+                bind::reconcile_nodes(&mut rooms.nodes, &rooms.jobs, || rooms.pending.told_to_start());
+            bindings.into_iter().for_each(|decision| rooms.pending.decide(decision));
         }
         rooms.pending.finish()
     }
@@ -81,7 +93,7 @@ impl Policy {
     /// slots became fewer and the jobs on them may not be frozen, and while scheduling is off.
     #[must_use]
     pub fn slots(&self) -> (usize, usize) {
-        slots::in_use(&self.rooms)
+        slots::in_use(&self.rooms.cores, &self.rooms.settings)
     }
 
     /// What processes that are no jobs use, smoothed, in thousandths of a core, and the slots that are not handed out for
@@ -89,7 +101,14 @@ impl Policy {
     #[must_use]
     pub fn others(&self) -> Option<(u64, usize)> {
         let used_milli = self.rooms.cores.others().used_milli()?;
-        Some((used_milli, others::withheld(&self.rooms, slots::total(&self.rooms))))
+        Some((
+            used_milli,
+            others::withheld(
+                &self.rooms.cores,
+                &self.rooms.settings,
+                slots::total(&self.rooms.cores, &self.rooms.settings),
+            ),
+        ))
     }
 
     /// How many jobs wait for their start, held ones included.
@@ -152,7 +171,7 @@ impl Policy {
     /// not, or nothing is known.
     #[must_use]
     pub fn known_of(&self, job: JobId) -> Option<Known> {
-        shape::known_of(&self.rooms, job)
+        shape::known_of(&self.rooms.cores, &self.rooms.jobs, &self.rooms.settings, job)
     }
 
     /// Whether a job may start as far as its array goes; one that has started may go on in any case.
@@ -209,23 +228,28 @@ impl Policy {
 fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
     match event {
         Event::Configure(settings) => configure::configure(rooms, settings),
-        Event::Machine(machine) => change::set_machine(rooms, machine),
+        Event::Machine(machine) => machine::set_machine(rooms, machine),
         Event::Submit(request) => return submit::submit(rooms, request),
         Event::Adopt(adopted) => adopt::adopt(rooms, adopted),
         Event::Started(job) => submit::started(rooms, job),
         Event::Failed { job, action, error } => failed::failed(rooms, job, &action, error),
         Event::Exited(job) => end::exited(rooms, job),
         Event::Requeued(job) => end::requeued(rooms, job),
-        Event::Checkpointed { job, error } => ladder::checkpointed(rooms, job, error),
+        Event::Checkpointed { job, error } => {
+            relieve::take(rooms, checkpoint::answered(&rooms.jobs, job, error));
+        }
         Event::Gate { job, closed } => submit::gate(rooms, job, closed),
         Event::Withdrawn(job) => end::withdrawn(rooms, job),
         Event::Command(job, command) => commands::command(rooms, job, command),
-        Event::Sample(sample) => rebalance::sample(rooms, &sample),
-        Event::Others(used_milli) => others::read(rooms, used_milli),
-        Event::Memory(sample) => readings::measured(rooms, &sample),
-        Event::Nodes(reading) => bind::nodes_read(rooms, &reading),
-        Event::Learned(kind, claim) => readings::learned(rooms, kind, claim),
-        Event::Ran(ran) => shape::ran(rooms, ran),
+        Event::Sample(sample) => sample::sample(rooms, &sample),
+        Event::Others(used_milli) => rooms.cores.read_others(rooms.now, used_milli),
+        Event::Memory(sample) => schedule::readings::measured(rooms, &sample),
+        Event::Nodes(reading) => nodes::nodes_read(rooms, &reading),
+        Event::Learned(kind, claim) => {
+            let waiting = readings::learned(&mut rooms.memory, &rooms.jobs, kind, claim);
+            transition::apply(rooms, waiting);
+        }
+        Event::Ran(ran) => rooms.cores.ran(ran),
         Event::Tick => {}
     }
     None

@@ -25,7 +25,7 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{PointView, ReportView};
 
 pub use bars::{BarChart, Level};
-pub use compare::{COMPARED_MAX, comparison};
+pub use compare::{COMPARED_MAX, STACKED_MAX, comparison, stacked};
 pub use font::{FAMILY as FONT_FAMILY, cut as text_cut};
 pub use gantt::{Bar, Gantt};
 pub use host::host_chart;

@@ -119,6 +119,20 @@ fn what_does_not_fit_waits_instead_of_dying() {
 }
 
 #[test]
+fn hosts_with_ram_left_come_before_those_that_would_have_to_swap() {
+    let asks = |number| Job { number, memory: 6 * GIB, memory_peak: GIB, ..job(100) };
+    let jobs: Vec<Job> = (0..3).map(asks).collect();
+    let hosts = |fleet| -> Vec<u32> {
+        let parts = played(&jobs, fleet, &pinfold(1000, Some(hardware()))).played.parts;
+        parts.iter().flat_map(|parts| parts.iter().map(|part| part.host)).collect()
+    };
+    let fleet = Fleet { memory: Some(20 * GIB), job_memory: 10 * GIB, ..fleet(2, 2) };
+    // The third asks for more RAM than any host has left: it is given swap.
+    assert_eq!(hosts(fleet)[..2], [0, 1]);
+    assert_eq!(hosts(fleet).len(), 3);
+}
+
+#[test]
 fn the_same_jobs_give_the_same_history() {
     let jobs: Vec<Job> = mix()
         .into_iter()

@@ -148,4 +148,58 @@ mod tests {
         assert!(of(Manager::Pbs).contains(list));
         assert_eq!(python_list(&["a\"\\\n".to_owned()]), "[\"a\\\"\\\\\\U0000000a\"]");
     }
+
+    /// What the verifier of Grid Engine answers if Grid Engine tells it these lines of a job, and then of one that asks nothing.
+    fn verified(lines: &str) -> String {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+        let all = hooks(Manager::GridEngine, &place("/usr/bin/pinfold", None, false));
+        let text = all.into_iter().find(|hook| hook.name == "pinfold-jsv.sh").unwrap().text;
+        let mut command = Command::new("sh");
+        command.args(["-c", &text]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let next = "START\nPARAM N next\nBEGIN\nQUIT\n";
+        let told =
+            format!("START\nPARAM VERSION 1.0\nPARAM CMDARG0 a\nQUIT\n{lines}PARAM N job\nBEGIN\n{next}");
+        child.stdin.take().unwrap().write_all(told.as_bytes()).unwrap();
+        let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let said = said.strip_prefix("STARTED\n").unwrap_or_else(|| panic!("{said}"));
+        // Whatever was told, each job has one answer.
+        let said =
+            said.strip_suffix("STARTED\nRESULT STATE ACCEPT\n").unwrap_or_else(|| panic!("{lines}: {said}"));
+        said.trim_end().replace('\n', "; ")
+    }
+
+    #[test]
+    fn what_jobs_of_grid_engine_ask_is_verified() {
+        let good = "ENV ADD PINFOLD_ASK_PRIORITY 3; ENV ADD PINFOLD_ASK_CLASS backfill; RESULT STATE CORRECT";
+        assert_eq!(verified("PARAM ac pinfold_priority=3,other=x,pinfold_class=backfill\n"), good);
+        for nothing in ["", "PARAM ac other=1\n", "PARAM ac other=1\nPARAM b y\n", "PARAM ac other=a\nb\n"] {
+            assert_eq!(verified(nothing), "RESULT STATE ACCEPT", "{nothing}");
+        }
+        for value in ["", " 1", "1 ", "1\t2", "1\r", "1\x1b[2J", "1\x7f", "\u{661}", "-1", "$(id)", "1;id"] {
+            let said = verified(&format!("PARAM ac pinfold_priority={value}\n"));
+            assert!(said.starts_with("RESULT STATE REJECT pinfold: -ac takes "), "{value:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_line_break_is_refused_whatever_follows_it() {
+        let refused = "RESULT STATE REJECT pinfold: a line break in the text of -ac";
+        for line in [
+            "",
+            "2",
+            "ENV ADD LD_PRELOAD x",
+            "BEGIN",
+            "START",
+            "QUIT",
+            "PARAM ac other=1",
+            "RESULT STATE ACCEPT",
+        ] {
+            for told in [format!("pinfold_priority=1\n{line}"), format!("other=1,pinfold_mem=1\nx\n{line}")] {
+                assert_eq!(verified(&format!("PARAM ac {told}\n")), refused, "{told}");
+            }
+        }
+        assert_eq!(verified("PARAM ac other=1\npinfold_mem=1\n"), refused);
+    }
 }

@@ -24,12 +24,14 @@ const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
 const NEEDED_ONCE: [(&str, &str); 1] = [("mmdebstrap", "mmdebstrap")];
 const ROOT_SCRIPT: &str = "lab/full/root.sh";
 /// What the suite finds in the directory `/lab`, beside the packages.
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
     "lab/checks.sh",
     "lab/full/suite.sh",
     "lab/full/delegated.sh",
     "lab/full/slurm.sh",
+    "lab/full/slurm-hooks.sh",
     "lab/full/condor.sh",
+    "lab/full/condor-hooks.sh",
     "lab/full/gridengine.sh",
     "lab/full/lab.service",
 ];

@@ -74,13 +74,17 @@ impl Database<'_> {
         }
     }
 
+    /// Has the hub do something with the database.
+    pub(super) fn has_done(&self, hub: &Path, command: &str) -> anyhow::Result<()> {
+        let made = Command::new(hub).args([command, "--database", &self.url()]).output();
+        let made = made.context("failed to start the hub")?;
+        ensure!(made.status.success(), "pinfold-hub {command}: {}", String::from_utf8_lossy(&made.stderr));
+        Ok(())
+    }
+
     /// Has the hub make its tables, and so many hosts known.
     pub(super) fn prepare(&self, hub: &Path, hosts: usize) -> anyhow::Result<()> {
-        let made = Command::new(hub)
-            .args(["tokens", "--database", &self.url()])
-            .output()
-            .context("failed to start the hub")?;
-        ensure!(made.status.success(), "pinfold-hub tokens: {}", String::from_utf8_lossy(&made.stderr));
+        self.has_done(hub, "tokens")?;
         let mut sql = self.sql()?;
         let all: Vec<usize> = (1..=hosts).collect();
         for some in all.chunks(ROWS) {

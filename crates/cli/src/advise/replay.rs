@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub(super) use pinfold_advise::applied::RUNS_MIN;
 use pinfold_advise::{Learner, Order, Row, Settings};
 use serde::Serialize;
 
@@ -9,8 +10,6 @@ use super::table::{Job, Table};
 
 /// Where the class and its user are new and no request is told, a job gets this much: 4 GB.
 const UNKNOWN_BYTES: u64 = 4_000_000_000;
-/// With fewer runs of its class a job gets its request.
-pub(super) const RUNS_MIN: usize = 3;
 /// When a job was submitted before one that came earlier in the file, its class is learnt anew from so many runs,
 const RELEARNT: usize = 100;
 /// and at most so often.

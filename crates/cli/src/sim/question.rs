@@ -1,11 +1,10 @@
 //! `--what-if`: a question about jobs as people ask it, and what jobs ask for then.
 //!
-//! Absent here: which memory is advised ([`crate::advise::applied`]), and what comes of it.
+//! Absent here: which memory is advised ([`pinfold_advise::applied`]), and what comes of it.
 
+use pinfold_advise::applied::{Past, requests};
 use pinfold_proto::quantity::parse_size;
 use pinfold_whatif::list::{Entry, List};
-
-use crate::advise::applied::{Past, requests};
 
 /// The memory that jobs ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

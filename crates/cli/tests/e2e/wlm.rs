@@ -23,6 +23,7 @@ each_kind!(
     without_a_daemon_it_runs,
     it_outlives_the_daemon,
     a_wrapper_of_htcondors,
+    wishes_that_are_none,
     a_hook_of_pbs,
 );
 
@@ -256,6 +257,30 @@ fn a_wrapper_of_htcondors(kind: Kind) {
     until(&host, "condor:12.0", "exited");
     let done = host.spawn(host.command(dir.join("pinfold-cron.sh"))).wait();
     assert!(done.out.contains("Open = True\n") && done.out.ends_with("-\n"), "{done:?}");
+}
+
+/// What a user asks for in the environment: what is no value counts as none, and the job is managed all the same.
+fn wishes_that_are_none(kind: Kind) {
+    let host = Host::new(kind);
+    let all = [
+        ("PRIORITY", "1\n--priority=16"),
+        ("PRIORITY", "99"),
+        ("MEM", "$(touch owned)"),
+        ("MEM", "1G\nTMPDIR=/"),
+        ("TMP", "\u{1b}[2J"),
+        ("TMP", "--backfill"),
+    ];
+    for (number, (what, text)) in (40..).zip(all) {
+        let mut command = host.command(starter(&host));
+        command.args(["/bin/sh", "-c", "echo \"$TMPDIR\"; exit 4"]).stdin(Stdio::null());
+        command.env("LSB_JOBID", number.to_string()).env("TMPDIR", "mine");
+        command.env(format!("PINFOLD_ASK_{what}"), text);
+        let done = host.spawn(command).wait();
+        assert_eq!((done.code, done.out.as_str()), (Some(4), "mine\n"), "{done:?}");
+        assert!(done.err.contains("a wrong value in PINFOLD_ASK_PRIORITY"), "{done:?}");
+        until(&host, &format!("lsf:{number}"), "exited");
+    }
+    assert!(!host.work("owned").exists(), "it was run");
 }
 
 /// The documented interface of PBS's hooks, as far as the hook uses it: what it did is printed.

@@ -281,12 +281,16 @@ impl Planned {
         let mean = points.iter().map(|point| point.memory_bytes / u64::from(POINTS)).sum::<u64>();
         let last = points.last().map_or((0, 0), |point| (point.io_read_bytes, point.io_write_bytes));
         let exit_code = i32::from(self.failed);
+        // Ann has a workflow that runs once a day.
+        let date = pinfold_profile::report::date_utc(self.submitted_s);
+        let day = date.get(..10).unwrap_or_default();
+        let comment = (class.user == "ann").then(|| format!("workflow=exome version=1.4 run={day}"));
         let view = json!({
             "version": 1, "job": self.job, "name": class.name, "user": class.user, "project": class.project,
             "command": class.command.split(' ').collect::<Vec<_>>(), "state": "exited", "class": "primary",
             "priority": 10, "cpus": null, "submitted_s": self.submitted_s, "started_s": self.started_s,
             "ended_s": self.ended_s, "exit_code": exit_code, "signal": null, "reason": null,
-            "queued_s": self.started_s - self.submitted_s, "wall_s": wall_s, "suspended_s": suspended_s,
+            "comment": comment, "queued_s": self.started_s - self.submitted_s, "wall_s": wall_s, "suspended_s": suspended_s,
             "cpu_user_s": cpu_s * 0.96, "cpu_system_s": cpu_s * 0.04, "cores": class.cores,
             "claim_bytes": u64::from(class.claim_mib) << 20, "memory_peak_bytes": most(|point| point.memory_bytes),
             "memory_mean_bytes": mean, "cache_peak_bytes": most(|point| point.cache_bytes.unwrap_or(0)),

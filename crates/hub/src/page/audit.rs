@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use pinfold_profile::report::plain;
@@ -11,7 +10,7 @@ use serde::Deserialize;
 
 use super::figures::moment;
 use super::table::{Form, Table};
-use super::{NoView, frame, nothing, operator};
+use super::{Asker, NoView, frame, nothing, operator};
 use crate::hub::Hub;
 use crate::server::auth;
 use crate::store::{AuditRow, OFFSET_MAX, Revoked, TABLE_MAX, TokenRow, now_us};
@@ -33,10 +32,10 @@ fn when(us: u64) -> String {
 
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Query(which): Query<Which>,
 ) -> Result<Markup, NoView> {
-    let session = operator(&hub, &headers).await?;
+    let session = operator(&hub, &asker).await?;
     let offset = which.page.saturating_mul(PAGE).min(OFFSET_MAX);
     let acts = hub.ask(move |hub| hub.store.audit(PAGE, offset)).await??;
     let full = acts.len() == PAGE as usize && offset < OFFSET_MAX;
@@ -59,12 +58,8 @@ pub(super) async fn view(
     Ok(frame::around(&session, "/audit", "Audit", None, view))
 }
 
-pub(super) async fn table(
-    State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
-    form: Form,
-) -> Result<Response, NoView> {
-    operator(&hub, &headers).await?;
+pub(super) async fn table(State(hub): State<Arc<Hub>>, asker: Asker, form: Form) -> Result<Response, NoView> {
+    operator(&hub, &asker).await?;
     let acts: Vec<AuditRow> = hub.ask(|hub| hub.store.audit(TABLE_MAX, 0)).await??;
     let mut table = Table::new(acts.len());
     table.whole("number", acts.iter().map(|act| Some(act.id)));
@@ -75,8 +70,8 @@ pub(super) async fn table(
     table.answer("audit", form)
 }
 
-pub(super) async fn tokens(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Markup, NoView> {
-    let session = operator(&hub, &headers).await?;
+pub(super) async fn tokens(State(hub): State<Arc<Hub>>, asker: Asker) -> Result<Markup, NoView> {
+    let session = operator(&hub, &asker).await?;
     let tokens = hub.ask(|hub| hub.store.tokens()).await??;
     let view = html! {
         p.lead { "A host's token pushes that host's jobs and nothing else; a reader's reads all of it. New ones are made at the hub: "
@@ -116,11 +111,11 @@ pub(super) struct Revoke {
 
 pub(super) async fn revoke(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     axum::Form(form): axum::Form<Revoke>,
 ) -> Result<Redirect, NoView> {
-    auth::from_here(&hub, &headers)?;
-    let session = operator(&hub, &headers).await?;
+    auth::from_here(&hub, &asker.headers)?;
+    let session = operator(&hub, &asker).await?;
     auth::check_csrf(&hub, &session, &form.csrf)?;
     let revoked =
         hub.ask(move |hub| hub.store.revoke(Revoked::Number(form.token), &session.name, now_us())).await??;

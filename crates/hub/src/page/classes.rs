@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::report::{duration, plain};
@@ -11,7 +10,7 @@ use pinfold_profile::report::{duration, plain};
 use super::figures::{percent, real, real_size};
 use super::filter::Filter;
 use super::table::{Form, Table};
-use super::{NoView, frame, jobs, person};
+use super::{Asker, NoView, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{ClassRow, Session, Spread, Summary, now_us};
 
@@ -19,22 +18,23 @@ use crate::store::{ClassRow, Session, Spread, Summary, now_us};
 const SHOWN: usize = 100;
 
 async fn classes(hub: &Arc<Hub>, session: &Session, filter: &Filter) -> Result<Summary<ClassRow>, NoView> {
-    let query = filter.query(&session.access, now_us());
+    let query = filter.day_query(&session.access, now_us());
     Ok(hub.ask(move |hub| hub.store.classes(&query)).await??)
 }
 
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let filter = Filter::read(&pairs)?;
     let classes = classes(&hub, &session, &filter).await?;
     let view = html! {
         (jobs::form("/classes", &filter, false))
         p.lead { (classes.rows.len()) " classes of " (classes.jobs) " jobs that ran"
-            @if classes.cut { ", the last ones; earlier ones of this time are left out" } ". The most wasteful first."
+            @if classes.cut { ", the last ones; earlier ones of this time are left out" } ". The most wasteful first. Days count whole, from 00:00 UTC on."
+            @if classes.error_part > 0.0 { " Medians and other quantiles are within " (format!("{:.1} %", classes.error_part * 100.0)) "." }
             @if classes.rows.len() > SHOWN { " The first " (SHOWN) " are shown; the files have all." } }
         @if !classes.rows.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Classes" {
@@ -97,11 +97,11 @@ fn strip(spread: &Spread, claim: Option<f64>) -> Markup {
 
 pub(super) async fn table(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     form: Form,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let rows = classes(&hub, &session, &Filter::read(&pairs)?).await?.rows;
     let mut table = Table::new(rows.len());
     table.text("name", rows.iter().map(|class| Some(class.name.clone())));

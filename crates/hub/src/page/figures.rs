@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use pinfold_profile::report::{date_utc, duration, plain, size};
 use pinfold_proto::view::seconds;
 
-use crate::store::Cell;
-use crate::store::columns::{Column, Form};
+use crate::store::columns::{COLUMNS, Column, Form};
+use crate::store::{Cell, JobRow};
 
 /// A cell of a table as text.
 pub(super) fn text(column: &Column, cell: &Cell) -> String {
@@ -18,6 +18,12 @@ pub(super) fn text(column: &Column, cell: &Cell) -> String {
         (_, Cell::Whole(number)) => number.to_string(),
         (_, Cell::Real(number)) => real(*number),
     }
+}
+
+/// The value of one of a job's columns as text.
+pub(super) fn word(job: &JobRow, key: &str) -> String {
+    let at = COLUMNS.iter().position(|column| column.key == key);
+    at.map(|at| text(&COLUMNS[at], &job.cells[at])).unwrap_or_default()
 }
 
 /// A moment, in microseconds since the Unix epoch.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::server::problem::Problem;
 use crate::store::columns::{self, COLUMNS, Column};
-use crate::store::{Access, Ending, JobQuery, OFFSET_MAX, PAGE_MAX};
+use crate::store::{Access, DAY_US, Ending, JobQuery, OFFSET_MAX, PAGE_MAX};
 
 /// Jobs of a page unless the address says otherwise.
 const PAGE: u32 = 50;
@@ -112,6 +112,7 @@ impl Filter {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         JobQuery {
             access: access.clone(),
+            ids: Vec::new(),
             host: some(&self.host),
             user: some(&self.user),
             project: some(&self.project),
@@ -121,7 +122,7 @@ impl Filter {
                 "failed" => Some(Ending::Failed),
                 _ => None,
             },
-            since_us: Some(now_us.saturating_sub(u64::from(self.days) * 86_400_000_000)),
+            since_us: Some(now_us.saturating_sub(u64::from(self.days) * DAY_US)),
             until_us: None,
             conditions: self.conditions.clone(),
             sort: Some(self.sort),
@@ -129,6 +130,12 @@ impl Filter {
             limit: self.limit,
             offset: self.page.saturating_mul(self.limit),
         }
+    }
+
+    /// The same for views that put jobs together: they count whole days.
+    pub(super) fn day_query(&self, access: &Access, now_us: u64) -> JobQuery {
+        let query = self.query(access, now_us);
+        JobQuery { since_us: query.since_us.map(|since_us| since_us - since_us % DAY_US), ..query }
     }
 
     /// The address of this view at another path.

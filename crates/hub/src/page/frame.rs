@@ -4,12 +4,14 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::store::Session;
 
-const VIEWS: [(&str, &str); 7] = [
+const VIEWS: [(&str, &str); 9] = [
     ("/", "Hosts"),
     ("/jobs", "Jobs"),
     ("/classes", "Classes"),
     ("/users", "Users"),
     ("/projects", "Projects"),
+    ("/workflows", "Workflows"),
+    ("/weekly", "Week"),
     ("/audit", "Audit"),
     ("/tokens", "Tokens"),
 ];
@@ -38,14 +40,25 @@ pub(super) fn around(
                             @if path == at { a href=(path) aria-current="page" { (name) } } @else { a href=(path) { (name) } }
                         }
                     }
-                    form.who method="post" action="/logout" {
-                        input type="hidden" name="csrf" value=(session.csrf);
-                        span title=(session.access.words()) { (pinfold_profile::report::plain(&session.name)) }
-                        button type="submit" { "Sign out" }
-                    }
+                    (who(session))
                 }
                 main id="view" { h1 { (title) } (view) }
                 footer { "Times are UTC, as each host's own clock has them. " (pinfold_profile::report::date_utc(now_s())) }
+            }
+        }
+    }
+}
+
+/// Who is signed in. Whom a proxy signs in signs out there.
+fn who(session: &Session) -> Markup {
+    let name =
+        html! { span title=(session.access.words()) { (pinfold_profile::report::plain(&session.name)) } };
+    html! {
+        @if session.by_proxy { div.who { (name) } } @else {
+            form.who method="post" action="/logout" {
+                input type="hidden" name="csrf" value=(session.csrf);
+                (name)
+                button type="submit" { "Sign out" }
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use maud::{Markup, html};
 use pinfold_profile::report::{duration, plain, size};
 use pinfold_proto::JobState;
@@ -11,7 +10,7 @@ use pinfold_proto::view::{JobView, StatusView};
 use serde::Deserialize;
 
 use super::figures::{bar, moment, percent, precise, real};
-use super::{NoView, filter, frame, machine, person};
+use super::{Asker, NoView, filter, frame, machine, person};
 use crate::hub::{HostNow, Hub};
 use crate::store::{Access, now_us};
 
@@ -32,10 +31,10 @@ pub(super) struct Look {
 
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Query(look): Query<Look>,
 ) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let hosts = hub.ask(Hub::hosts).await??;
     let here = hosts.iter().filter(|host| host.here).count();
     let view = html! {
@@ -65,7 +64,7 @@ pub(super) fn card(host: &HostNow, access: &Access) -> Markup {
                     @if away { p.bad { "Away: last heard " (ago(seen_us)) " ago, " (moment(i64::try_from(seen_us).unwrap_or(0))) "." } }
                     @if live.map.is_some() {
                         a href=(format!("/hosts/{}", filter::encoded(&host.name))) {
-                            (machine::picture(&host.name, &format!("The cores of {} and the jobs on them", host.name), true))
+                            (machine::of_cores(&host.name, &format!("The cores of {} and the jobs on them", host.name), true))
                         }
                     }
                     (state(&live.status, &host.seen_by(access).map(|seen| seen.jobs).unwrap_or_default()))

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::plot;
 use pinfold_profile::report::{duration, notes, plain, size};
 use pinfold_proto::view::{PointView, ReportView};
-use serde::Deserialize;
 
 use super::figures::{bar, moment, precise, real};
+use super::picture::{self, Look};
 use super::table::{Form, Table};
-use super::{NoView, filter, frame, nothing, person};
+use super::{Asker, NoView, filter, frame, nothing, person};
 use crate::hub::Hub;
 use crate::store::{JobDetail, Session};
 
@@ -32,10 +31,10 @@ async fn detail(hub: &Arc<Hub>, session: &Session, id: i64) -> Result<JobDetail,
 
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Path(id): Path<i64>,
 ) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let detail = detail(&hub, &session, id).await?;
     let report = &detail.head.report;
     let title = format!("Job {} of {}: {}", report.job, detail.host, plain(&report.name));
@@ -58,17 +57,11 @@ fn command(report: &ReportView) -> String {
 
 fn picture(id: i64, detail: &JobDetail) -> Markup {
     let series = detail.head.report.series.as_ref();
-    let source = |query: &str| format!("/jobs/{id}/chart.svg{query}");
     html! {
         @match series {
             None => p { "Its series is not kept any more, or it has none." },
             Some(points) => {
-                picture {
-                    source media="(prefers-color-scheme: dark) and (max-width: 700px)" srcset=(source("?narrow=true&dark=true"));
-                    source media="(prefers-color-scheme: dark)" srcset=(source("?dark=true"));
-                    source media="(max-width: 700px)" srcset=(source("?narrow=true"));
-                    img.chart src=(source("")) alt=(alternative(&detail.head.report, points));
-                }
+                (picture::chart(&format!("/jobs/{id}/chart.svg"), &alternative(&detail.head.report, points)))
                 p { a href=(format!("/jobs/{id}/series.csv")) download { "The series as CSV" } ", "
                     a href=(format!("/jobs/{id}/series.parquet")) download { "as Parquet" } ", " (points.len()) " points."
                     @if detail.one_of > 1 { " It is long: 1 of " (detail.one_of) " points is shown." }
@@ -147,64 +140,30 @@ fn acts(detail: &JobDetail) -> Markup {
     }
 }
 
-/// How the picture is wanted.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Look {
-    #[serde(default)]
-    dark: bool,
-    #[serde(default)]
-    narrow: bool,
-}
-
 pub(super) async fn chart(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Path(id): Path<i64>,
     Query(look): Query<Look>,
 ) -> Result<Response, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let detail = detail(&hub, &session, id).await?;
     let drawn = hub.ask(move |_| {
-        let (width, height) = if look.narrow { (380, 640) } else { (1_100, 640) };
         let mut report = detail.head.report;
         report.name = plain(&report.name);
-        let svg = plot::job_chart(&report).to_svg(width, height);
-        if look.dark { darkened(&svg) } else { svg }
+        let draw = |width, height| plot::job_chart(&report).to_svg(width, height);
+        picture::sized(look, (1_100, 640), (380, 640), draw)
     });
-    // Alone in its own window it is a document: nothing in it may run or load anything.
-    let policy = "default-src 'none'; sandbox";
-    let headers = [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, policy)];
-    Ok((headers, drawn.await?).into_response())
-}
-
-/// The same picture on a dark ground. Colours stand in quotes, which words in the picture cannot have.
-fn darkened(svg: &str) -> String {
-    const COLOURS: [(&str, &str); 13] = [
-        ("\"#fff\"", "\"#1b1f26\""),
-        ("\"#222\"", "\"#e8eaee\""),
-        ("\"#ddd\"", "\"#39404b\""),
-        ("\"#555\"", "\"#aab3c0\""),
-        ("\"#999\"", "\"#7d8794\""),
-        ("\"#000\"", "\"#ffffff\""),
-        ("\"#1a4f8a\"", "\"#86b8f0\""),
-        ("\"#a8c6e4\"", "\"#2a4a6d\""),
-        ("\"#c2500f\"", "\"#ffa066\""),
-        ("\"#f3c9a8\"", "\"#6a3c1e\""),
-        ("\"#2f7d4f\"", "\"#7cd6a0\""),
-        ("\"#6d4a9e\"", "\"#c4a8f2\""),
-        ("\"#bfe0c8\"", "\"#24503a\""),
-    ];
-    COLOURS.iter().fold(svg.to_owned(), |svg, (light, dark)| svg.replace(light, dark))
+    Ok(picture::answer(drawn.await?))
 }
 
 pub(super) async fn table(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     form: Form,
     Path(id): Path<i64>,
 ) -> Result<Response, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let detail = detail(&hub, &session, id).await?;
     let points = detail.head.report.series.as_deref().unwrap_or_default();
     let mut table = Table::new(points.len());

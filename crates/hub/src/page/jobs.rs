@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
 
+use super::compare::JOBS_MAX;
 use super::figures;
 use super::filter::{Filter, PERIODS};
 use super::table::{Form as Kind, Table};
-use super::{NoView, frame, person};
+use super::{Asker, NoView, frame, person};
 use crate::hub::Hub;
 use crate::store::columns::{COLUMNS, Column, Form};
 use crate::store::{Cell, JobPage, JobQuery, JobRow, TABLE_MAX, now_us};
 
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let filter = Filter::read(&pairs)?;
     let query = filter.query(&session.access, now_us());
     let page = hub.ask(move |hub| hub.store.jobs(&query)).await??;
@@ -78,14 +78,26 @@ fn list(filter: &Filter, page: &JobPage) -> Markup {
         @if page.jobs.is_empty() {
             p { "No such job." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="Jobs" {
-                table.list {
-                    thead { tr { @for column in &filter.columns { (head(filter, column)) } } }
-                    tbody { @for job in &page.jobs { tr { @for column in &filter.columns { (cell(job, column)) } } } }
+            form method="get" action="/compare" {
+                div.scroll tabindex="0" role="region" aria-label="Jobs" {
+                    table.list {
+                        thead { tr { th scope="col" { span.hidden { "Compare" } } @for column in &filter.columns { (head(filter, column)) } } }
+                        tbody { @for job in &page.jobs { tr {
+                            td.choice { input type="checkbox" name="job" value=(job.id) aria-label=(format!("Compare {}", words_of(job))); }
+                            @for column in &filter.columns { (cell(job, column)) }
+                        } } }
+                    }
                 }
+                p.choose { button type="submit" { "Compare those that are ticked" } span.small { "2 to " (JOBS_MAX) " jobs" } }
             }
         }
     }
+}
+
+/// Which job, for those who do not see its row.
+fn words_of(job: &JobRow) -> String {
+    let of = |key| figures::word(job, key);
+    format!("job {} of {}, {}", of("job"), of("host"), of("name"))
 }
 
 fn head(filter: &Filter, column: &'static Column) -> Markup {
@@ -131,11 +143,11 @@ fn pages(filter: &Filter, page: &JobPage) -> Markup {
 
 pub(super) async fn table(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     kind: Kind,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let query = Filter::read(&pairs)?.query(&session.access, now_us());
     let query = JobQuery { limit: TABLE_MAX, offset: 0, ..query };
     let made = hub.ask(move |hub| Ok::<_, NoView>(as_table(hub.store.jobs(&query)?.jobs))).await??;
@@ -143,7 +155,7 @@ pub(super) async fn table(
 }
 
 /// All columns of jobs. The values are moved, for there may be many.
-fn as_table(mut jobs: Vec<JobRow>) -> Table {
+pub(super) fn as_table(mut jobs: Vec<JobRow>) -> Table {
     let mut table = Table::new(jobs.len());
     for (at, column) in COLUMNS.iter().enumerate() {
         let cells = jobs.iter_mut().map(|job| job.cells.get_mut(at).map_or(Cell::None, std::mem::take));

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::map::{Map, svg, text};
 use serde::Deserialize;
 
 use super::hosts::{REFRESH_S, card};
-use super::{NoView, filter, frame, nothing, person};
+use super::{Asker, NoView, filter, frame, nothing, person, picture};
 use crate::hub::{HostNow, Hub};
 use crate::map;
 use crate::store::{Access, Session};
@@ -38,17 +37,17 @@ async fn found(
 
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Path(name): Path<String>,
 ) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let (host, map, access) = found(&hub, &session, name).await?;
     let view = html! {
         div.cards.one { (card(&host, &access)) }
         h2 { "Cores" }
         @match &map {
             Some(map) => {
-                (picture(&host.name, &map.summary(), false))
+                (of_cores(&host.name, &map.summary(), false))
                 details { summary { "In characters" } pre { (characters(map)) } }
             },
             None => p { "This host tells nothing of its cores." },
@@ -58,7 +57,7 @@ pub(super) async fn view(
 }
 
 /// The picture of a host's machine, with its words; a small one has the cores alone.
-pub(super) fn picture(name: &str, words: &str, small: bool) -> Markup {
+pub(super) fn of_cores(name: &str, words: &str, small: bool) -> Markup {
     let source = |dark: bool| format!("/hosts/{}/map.svg?small={small}&dark={dark}", filter::encoded(name));
     html! {
         picture {
@@ -87,19 +86,16 @@ pub(super) struct Look {
 
 pub(super) async fn drawn(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Path(name): Path<String>,
     Query(look): Query<Look>,
 ) -> Result<Response, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let (_, map, _) = found(&hub, &session, name).await?;
     let map = map.ok_or_else(|| nothing("This host tells nothing of its cores."))?;
     let drawn = hub.ask(move |_| {
         let picture = if look.small { svg::draw_cores(&map) } else { svg::draw(&map) };
         if look.dark { picture.darkened() } else { picture }
     });
-    // Alone in its own window it is a document: nothing in it may run or load anything.
-    let policy = "default-src 'none'; sandbox";
-    let headers = [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, policy)];
-    Ok((headers, drawn.await?.text).into_response())
+    Ok(picture::answer(drawn.await?.text))
 }

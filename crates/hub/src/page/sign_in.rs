@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use axum::Form;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::{NoView, frame};
+use super::{Asker, NoView, frame};
 use crate::hub::{Counters, Hub};
 use crate::secret;
 use crate::server::auth::{self, SESSION_US};
@@ -42,10 +42,10 @@ pub(super) async fn ask(Query(link): Query<Code>) -> Markup {
 
 pub(super) async fn enter(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Form(form): Form<Code>,
 ) -> Result<Response, NoView> {
-    auth::from_here(&hub, &headers)?;
+    auth::from_here(&hub, &asker.headers)?;
     let draw =
         || secret::draw().map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()));
     let (session, csrf) = (draw()?, draw()?);
@@ -82,11 +82,11 @@ pub(super) struct Leave {
 
 pub(super) async fn leave(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Form(form): Form<Leave>,
 ) -> Result<Response, NoView> {
-    auth::from_here(&hub, &headers)?;
-    let (session, hash) = auth::session(&hub, &headers).await?.ok_or(NoView::Stranger)?;
+    auth::from_here(&hub, &asker.headers)?;
+    let (session, hash) = auth::session(&hub, &asker.headers).await?.ok_or(NoView::Stranger)?;
     auth::check_csrf(&hub, &session, &form.csrf)?;
     hub.ask(move |hub| hub.store.sign_out(&hash, &session.name, now_us())).await??;
     let cookie = cookie(hub.secure, "", 0)?;

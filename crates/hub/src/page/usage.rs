@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::report::plain;
@@ -11,40 +10,36 @@ use pinfold_profile::report::plain;
 use super::figures::{bar, percent, real};
 use super::filter::{Filter, encoded};
 use super::table::{Form, Table};
-use super::{NoView, frame, jobs, person};
+use super::{Asker, NoView, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{Group, Session, UsageRow, now_us};
 
 type Pairs = Query<Vec<(String, String)>>;
 
-pub(super) async fn users(hub: State<Arc<Hub>>, headers: HeaderMap, pairs: Pairs) -> Result<Markup, NoView> {
-    view(hub, headers, pairs, (Group::User, "/users", "Users", "user")).await
+pub(super) async fn users(hub: State<Arc<Hub>>, asker: Asker, pairs: Pairs) -> Result<Markup, NoView> {
+    view(hub, asker, pairs, (Group::User, "/users", "Users", "user")).await
 }
 
-pub(super) async fn projects(
-    hub: State<Arc<Hub>>,
-    headers: HeaderMap,
-    pairs: Pairs,
-) -> Result<Markup, NoView> {
-    view(hub, headers, pairs, (Group::Project, "/projects", "Projects", "project")).await
+pub(super) async fn projects(hub: State<Arc<Hub>>, asker: Asker, pairs: Pairs) -> Result<Markup, NoView> {
+    view(hub, asker, pairs, (Group::Project, "/projects", "Projects", "project")).await
 }
 
 pub(super) async fn users_table(
     hub: State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     form: Form,
     pairs: Pairs,
 ) -> Result<Response, NoView> {
-    table(hub, headers, form, pairs, (Group::User, "user", "users")).await
+    table(hub, asker, form, pairs, (Group::User, "user", "users")).await
 }
 
 pub(super) async fn projects_table(
     hub: State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     form: Form,
     pairs: Pairs,
 ) -> Result<Response, NoView> {
-    table(hub, headers, form, pairs, (Group::Project, "project", "projects")).await
+    table(hub, asker, form, pairs, (Group::Project, "project", "projects")).await
 }
 
 async fn usage(
@@ -53,22 +48,22 @@ async fn usage(
     group: Group,
     filter: &Filter,
 ) -> Result<Vec<UsageRow>, NoView> {
-    let query = filter.query(&session.access, now_us());
+    let query = filter.day_query(&session.access, now_us());
     Ok(hub.ask(move |hub| hub.store.usage(group, &query)).await??)
 }
 
 async fn view(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     Query(pairs): Pairs,
     (group, path, title, key): (Group, &str, &str, &str),
 ) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let filter = Filter::read(&pairs)?;
     let rows = usage(&hub, &session, group, &filter).await?;
     let view = html! {
         (jobs::form(path, &filter, false))
-        p.lead { "Unused memory is what was claimed beyond the peak, times the time the job ran: others could have had it." }
+        p.lead { "Unused memory is what was claimed beyond the peak, times the time the job ran: others could have had it. Days count whole, from 00:00 UTC on." }
         @if rows.is_empty() { p { "No such job." } } @else {
             div.scroll tabindex="0" role="region" aria-label=(title) {
                 table.list {
@@ -110,12 +105,12 @@ fn row(usage: &UsageRow, key: &str, filter: &Filter) -> Markup {
 
 async fn table(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    asker: Asker,
     form: Form,
     Query(pairs): Pairs,
     (group, key, name): (Group, &'static str, &str),
 ) -> Result<Response, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = person(&hub, &asker).await?;
     let rows = usage(&hub, &session, group, &Filter::read(&pairs)?).await?;
     let mut table = Table::new(rows.len());
     table.text(key, rows.iter().map(|usage| usage.name.clone()));

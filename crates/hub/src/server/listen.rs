@@ -25,6 +25,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::places::{Doing, Places};
 use super::problem::chain;
+use super::proxied::Peer;
 use crate::hub::{Counters, Hub};
 
 /// How long the head of a request may take, and a connection be idle.
@@ -122,7 +123,8 @@ async fn exchange(
     (routes, doing): Answers,
 ) {
     let routes = TowerToHyperService::new(routes);
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(from));
         let (answering, answer) = (doing.request(), routes.call(request));
         async move {
             let answer = answer.await;

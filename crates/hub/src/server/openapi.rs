@@ -6,7 +6,7 @@ use axum::routing::{MethodRouter, get, post};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-use super::api;
+use super::{api, sums};
 use crate::hub::Hub;
 use crate::metrics;
 
@@ -38,6 +38,9 @@ enum Call {
     Map,
     Reports,
     Why,
+    Workflows,
+    Run,
+    Weekly,
     Login,
     Metrics,
     Description,
@@ -71,7 +74,11 @@ const HOST: Parameter = ("host", "string", false, "The host's name, by its token
 
 const HOST_NAMED: Parameter = ("host", "string", true, "The host's name, by its token.");
 
-const ENDPOINTS: [Endpoint; 13] = [
+const USER: Parameter = ("user", "string", false, "Whose jobs.");
+
+const PROJECT: Parameter = ("project", "string", false, "The project of the jobs.");
+
+const ENDPOINTS: [Endpoint; 16] = [
     Endpoint {
         sent: "application/gzip",
         ..endpoint(
@@ -156,6 +163,58 @@ const ENDPOINTS: [Endpoint; 13] = [
         parameters: &[HOST_NAMED, ("job", "integer", true, "The job's number on its host.")],
         ..endpoint(Call::Why, "get", "/api/v1/why", Whose::Viewer, "What was decided about a job, and why.")
     },
+    Endpoint {
+        parameters: &[
+            HOST,
+            USER,
+            PROJECT,
+            ("workflow", "string", false, "The workflow; `*` stands for anything."),
+            ("since_us", "integer", false, "Over since then, in microseconds since the Unix epoch."),
+            ("last", "integer", false, "The last so many by their end; up to 1,000."),
+        ],
+        ..endpoint(
+            Call::Workflows,
+            "get",
+            "/api/v1/workflows",
+            Whose::Viewer,
+            "Runs of workflows, as far as their jobs may be seen, the last first.",
+        )
+    },
+    Endpoint {
+        parameters: &[
+            ("workflow", "string", true, "The workflow."),
+            ("user", "string", true, "Whose run it is."),
+            ("run", "string", true, "The run."),
+        ],
+        ..endpoint(
+            Call::Run,
+            "get",
+            "/api/v1/run",
+            Whose::Viewer,
+            "A run of a workflow by its steps, each beside the runs before: `change` is `more` or `less` beyond what those \
+             differ by, `within`, or `too_few` of them.",
+        )
+    },
+    Endpoint {
+        parameters: &[
+            USER,
+            PROJECT,
+            (
+                "week",
+                "string",
+                false,
+                "As 2026-W47, from Monday on, UTC; the last one that is over unless it is said.",
+            ),
+        ],
+        ..endpoint(
+            Call::Weekly,
+            "get",
+            "/api/v1/weekly",
+            Whose::Viewer,
+            "What a week was like for all, a user or a project, as far as the jobs may be seen: sums, what to ask for, what \
+             failed.",
+        )
+    },
     endpoint(
         Call::Login,
         "post",
@@ -180,6 +239,9 @@ impl Call {
             Self::Map => get(api::map),
             Self::Reports => get(api::reports),
             Self::Why => get(api::why),
+            Self::Workflows => get(sums::workflows),
+            Self::Run => get(sums::run),
+            Self::Weekly => get(sums::weekly),
             Self::Login => post(api::login),
             Self::Metrics => get(metrics::metrics),
             Self::Description => get(answer),

@@ -60,6 +60,12 @@ impl Access {
         })
     }
 
+    /// Whether some of it is granted by host.
+    pub(super) fn names_hosts(&self) -> bool {
+        let Self::Some(grants) = self else { return false };
+        grants.iter().any(|grant| grant.host.is_some())
+    }
+
     /// What is asked of the database, the first value at this place; `None`: nothing. The values are added.
     pub(super) fn condition(&self, values: &mut Vec<Value>) -> Option<String> {
         let Self::Some(grants) = self else { return None };

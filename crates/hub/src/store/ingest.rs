@@ -7,10 +7,13 @@ use pinfold_proto::{JobState, learned};
 use pinfold_topo::Topology;
 use sha2::{Digest as _, Sha256};
 
+use super::days::Fact;
 use super::db::{Value, values};
 use super::keep::month_of;
+use super::runs::RunFact;
 use super::take::Sent;
 use super::{Store, StoreError, whole};
+use crate::workflow::Run;
 
 /// The longest word of a job that becomes a column, in characters; the figures keep the whole.
 const WORD_MAX: usize = 200;
@@ -51,10 +54,21 @@ pub(super) struct Ready {
     pub(super) submitted_us: u64,
     pub(super) part: u32,
     pub(super) parts: u32,
-    /// The job's row and its packed figures; of the first part.
-    pub(super) first: Option<(Vec<Value>, Vec<u8>)>,
+    /// What the first part has beside points.
+    pub(super) first: Option<First>,
     /// Packed.
     pub(super) points: Option<Vec<u8>>,
+}
+
+/// A job that is ready to be written.
+#[derive(Debug)]
+pub(super) struct First {
+    /// The columns of its row.
+    pub(super) row: Vec<Value>,
+    /// Its figures, packed.
+    pub(super) head: Vec<u8>,
+    /// What it adds to the sums.
+    pub(super) fact: Fact,
 }
 
 impl Ready {
@@ -172,15 +186,15 @@ fn ready(part: &Part, whose: (i64, &str), when: (u64, u32)) -> Result<Ready, Ing
 pub(super) const COLUMNS: &str = "host, origin, job, submitted_us, started_us, ended_us, received_us, month, parts, name, \
     \"user\", project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
     memory_peak_bytes, memory_mean_bytes, swap_peak_bytes, claim_bytes, limit_bytes, io_read_bytes, io_write_bytes, \
-    samples, unused_gibh, idle_core_h, likeness, measured_bytes";
+    samples, unused_gibh, idle_core_h, likeness, measured_bytes, workflow, run, step";
 
-/// The row of a job, and its packed figures.
+/// The row of a job, its packed figures, and what it adds to the sums.
 fn row(
     part: &Part,
     head: &Head,
     (host, origin): (i64, &str),
     (now_us, month): (u64, u32),
-) -> Result<(Vec<Value>, Vec<u8>), &'static str> {
+) -> Result<First, &'static str> {
     let view = &head.report;
     if view.state != JobState::Exited {
         return Err("it is not over");
@@ -188,6 +202,7 @@ fn row(
     let Some(ended_s) = view.ended_s else { return Err("it has no end") };
     let packed = bundle::pack(head).map_err(|_| "its figures cannot be packed")?;
     let derived = Derived::of(view);
+    let run = Run::of(view);
     let class = serde_json::to_value(view.class).ok().and_then(|word| word.as_str().map(str::to_owned));
     let figures = values![
         host,
@@ -224,8 +239,47 @@ fn row(
         derived.idle_core_h,
         likeness(view),
         measured_bytes(view),
+        run.as_ref().map(|run| run.workflow.as_str()),
+        run.as_ref().map(|run| run.run.as_str()),
+        run.as_ref().map(|run| run.step.as_str()),
     ];
-    Ok((figures.into(), packed))
+    let fact = fact(part, view, &derived, run, (host, month));
+    Ok(First { row: figures.into(), head: packed, fact })
+}
+
+/// What a job adds to the sums.
+fn fact(
+    part: &Part,
+    view: &ReportView,
+    derived: &Derived,
+    run: Option<Run>,
+    (host, month): (i64, u32),
+) -> Fact {
+    Fact {
+        host,
+        month,
+        ended_us: view.ended_s.map_or(0, bundle::microseconds),
+        name: cut(&view.name).to_owned(),
+        user: cut(&view.user).to_owned(),
+        project: view.project.as_deref().map(|project| cut(project).to_owned()),
+        failed: view.exit_code != Some(0),
+        ran: view.started_s.is_some(),
+        cores: f64::from(view.cores.max(1)),
+        wall_s: view.wall_s.unwrap_or(0.0),
+        suspended_s: view.suspended_s.max(0.0),
+        queued_s: view.queued_s.max(0.0),
+        cpu_s: derived.cpu_s,
+        peak_bytes: gib(view.memory_peak_bytes) * GIB,
+        claim_bytes: view.claim_bytes.map(|claim| gib(claim) * GIB),
+        idle_core_h: derived.idle_core_h,
+        unused_gibh: derived.unused_gibh,
+        run: run.map(|Run { workflow, version, run, .. }| RunFact {
+            workflow,
+            version,
+            run,
+            submitted_us: part.submitted_us,
+        }),
+    }
 }
 
 /// What a job has in common with those like it, as a digest: no command is kept for that.
@@ -266,9 +320,11 @@ impl Derived {
     }
 }
 
+const GIB: f64 = 1_073_741_824.0;
+
 #[expect(clippy::cast_precision_loss, reason = "15 digits of a size are enough")]
 fn gib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1u32 << 30)
+    bytes as f64 / GIB
 }
 
 fn cut(word: &str) -> &str {

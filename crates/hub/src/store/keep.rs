@@ -92,14 +92,24 @@ impl Store {
                 .execute("DELETE FROM audit WHERE time_us < ?1", &values![now_us.saturating_sub(age_us)])
         })?;
         let first = earlier(month, keep.jobs_months);
+        self.remove_before(first, "days")?;
+        self.remove_before(first, "runs")?;
+        kept.jobs = self.remove_before(first, "jobs")?;
+        Ok(kept)
+    }
+
+    /// Removes rows of earlier months, a few at a time. `table` is one of this file's own words.
+    fn remove_before(&self, first: u32, table: &str) -> Result<u64, StoreError> {
+        let remove =
+            format!("DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE month < ?1 LIMIT ?2)");
+        let mut all = 0;
         loop {
             let removed = self.write("remove old jobs", |connection| {
-                let remove = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE month < ?1 LIMIT ?2)";
-                connection.execute(remove, &values![first, REMOVED_AT_ONCE])
+                connection.execute(&remove, &values![first, REMOVED_AT_ONCE])
             })?;
-            kept.jobs += removed;
+            all += removed;
             if removed == 0 {
-                return Ok(kept);
+                return Ok(all);
             }
         }
     }

@@ -34,6 +34,8 @@ pub enum Ending {
 pub struct JobQuery {
     /// Of those that the viewer may see; by default none.
     pub access: Access,
+    /// With one of these numbers at the hub; none: whichever.
+    pub ids: Vec<i64>,
     /// Of this host.
     pub host: Option<String>,
     /// Of this user.
@@ -193,15 +195,14 @@ impl JobQuery {
     /// Whether so much of the table is asked for that it is read in its order: then no index on the end is to be used.
     pub(super) fn is_long(&self) -> bool {
         let until_us = self.until_us.unwrap_or_else(super::now_us);
-        let narrow = self.host.is_some() || self.user.is_some() || self.name.is_some();
+        let narrow =
+            !self.ids.is_empty() || self.host.is_some() || self.user.is_some() || self.name.is_some();
         !narrow && self.since_us.is_none_or(|since_us| until_us.saturating_sub(since_us) > LONG_US)
     }
 
-    /// The conditions, and the values in their places. `in_order`: the table is read in its order, by no index.
-    pub(super) fn conditions(&self, dialect: Dialect, in_order: bool) -> (String, Vec<Value>) {
-        let ended = if in_order { dialect.unindexed("jobs.ended_us") } else { "jobs.ended_us".to_owned() };
-        let mut values: Vec<Value> = Vec::new();
-        let mut words = vec![self.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned())];
+    /// Whose jobs, as far as the viewer may see them, of which host and project, and with which name. The values are added.
+    pub(super) fn subjects(&self, dialect: Dialect, named: &str, values: &mut Vec<Value>) -> Vec<String> {
+        let mut words = vec![self.access.condition(values).unwrap_or_else(|| "1 = 1".to_owned())];
         let mut add = |word: &dyn Fn(usize) -> String, value: Value| {
             values.push(value);
             words.push(word(values.len()));
@@ -217,11 +218,27 @@ impl JobQuery {
         }
         match &self.name {
             Some(name) if name.contains('*') => {
-                add(&|place| dialect.fits("jobs.name", place), dialect.pattern(name).into());
+                add(&|place| dialect.fits(named, place), dialect.pattern(name).into());
             }
-            Some(name) => add(&|place| format!("jobs.name = ?{place}"), name.into()),
+            Some(name) => add(&|place| format!("{named} = ?{place}"), name.into()),
             None => {}
         }
+        words
+    }
+
+    /// The conditions, and the values in their places. `in_order`: the table is read in its order, by no index.
+    pub(super) fn conditions(&self, dialect: Dialect, in_order: bool) -> (String, Vec<Value>) {
+        let ended = if in_order { dialect.unindexed("jobs.ended_us") } else { "jobs.ended_us".to_owned() };
+        let mut values: Vec<Value> = Vec::new();
+        let mut words = self.subjects(dialect, "jobs.name", &mut values);
+        if !self.ids.is_empty() {
+            let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
+            words.push(format!("jobs.id IN ({})", ids.join(", ")));
+        }
+        let mut add = |word: &dyn Fn(usize) -> String, value: Value| {
+            values.push(value);
+            words.push(word(values.len()));
+        };
         if let Some(since_us) = self.since_us {
             add(&|place| format!("{ended} >= ?{place}"), since_us.into());
         }

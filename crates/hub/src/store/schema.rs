@@ -106,7 +106,61 @@ ALTER TABLE hosts ADD COLUMN topology BLOB;
 ALTER TABLE jobs ADD COLUMN likeness BLOB;
 ALTER TABLE jobs ADD COLUMN measured_bytes INTEGER;
 ",
+    // Sums that are kept as jobs come in, so that months of them are read at once: by day for each host, and for all hosts
+    // together (host 0); and by run of a workflow. Of no project: an empty word, as keys have no absent parts.
+    "
+ALTER TABLE jobs ADD COLUMN workflow TEXT;
+ALTER TABLE jobs ADD COLUMN run TEXT;
+ALTER TABLE jobs ADD COLUMN step TEXT;
+CREATE INDEX jobs_run ON jobs (workflow, run) WHERE run IS NOT NULL;
+CREATE TABLE days (
+    id INTEGER PRIMARY KEY,
+    host INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    \"user\" TEXT NOT NULL,
+    project TEXT NOT NULL,
+    failed INTEGER NOT NULL,
+    month INTEGER NOT NULL,
+    jobs INTEGER NOT NULL,
+    ran INTEGER NOT NULL,
+    cpu_s REAL NOT NULL,
+    core_s REAL NOT NULL,
+    idle_core_h REAL NOT NULL,
+    claimed_gibh REAL NOT NULL,
+    unused_gibh REAL NOT NULL,
+    suspended_s REAL NOT NULL,
+    queued_s REAL NOT NULL,
+    UNIQUE (host, day, name, \"user\", project, failed, month)
+);
+CREATE INDEX days_user ON days (\"user\", day);
+CREATE TABLE spreads (day INTEGER PRIMARY KEY REFERENCES days (id) ON DELETE CASCADE, packed BLOB NOT NULL);
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY,
+    workflow TEXT NOT NULL,
+    \"user\" TEXT NOT NULL,
+    run TEXT NOT NULL,
+    host INTEGER NOT NULL,
+    project TEXT NOT NULL,
+    month INTEGER NOT NULL,
+    version TEXT,
+    begun_us INTEGER NOT NULL,
+    ended_us INTEGER NOT NULL,
+    jobs INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    core_s REAL NOT NULL,
+    cpu_s REAL NOT NULL,
+    claimed_gibh REAL NOT NULL,
+    unused_gibh REAL NOT NULL,
+    queued_s REAL NOT NULL,
+    UNIQUE (workflow, \"user\", run, host, project, month)
+);
+CREATE INDEX runs_ended ON runs (ended_us);
+",
 ];
+
+/// The step that made the tables of sums: those of jobs that were there before are made with it.
+const SUMS_SINCE: u32 = 4;
 
 /// The version that this program writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are a few steps")]
@@ -137,6 +191,9 @@ pub(super) fn migrate(name: &str, connection: &mut dyn Connection) -> Result<(),
     }
     for step in STEPS.iter().skip(found as usize) {
         connection.batch(&dialect.definitions(step))?;
+    }
+    if (1..SUMS_SINCE).contains(&found) {
+        super::days::fill(connection)?;
     }
     if found < VERSION {
         set_version(connection)?;

@@ -1,10 +1,14 @@
-//! Many jobs together: classes with how their figures are spread, and what users and projects asked for and left unused.
+//! Many jobs together: classes with how their figures are spread, and what users and projects asked for and left unused. Both
+//! count whole days from the sums that are kept as jobs come in ([`super::days`]); only where figures of single jobs are
+//! asked for are the jobs themselves read.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::db::{DbError, Row};
-use super::query::JobQuery;
+use super::days::{ALL_HOSTS, DAY_US, damaged};
+use super::db::{DbError, Dialect, Row, Value};
+use super::query::{Ending, JobQuery};
+use super::sketch::{ERROR_PART, Totals};
 use super::{Store, StoreError};
 
 /// The most jobs that are put together, the last ones by their end.
@@ -40,6 +44,8 @@ pub struct ClassRow {
     pub memory_peak_bytes: Spread,
     /// Memory that they claimed, half of them up to this; `None`: none claimed any.
     pub claim_p50_bytes: Option<f64>,
+    /// The most that one of them claimed.
+    pub claim_most_bytes: Option<f64>,
     /// Cores that they used of those they asked for, all together, 0 to 1 and above.
     pub cores_used_part: f64,
     /// Memory that was claimed and never used, in GiB times hours.
@@ -91,6 +97,81 @@ pub struct Summary<T> {
     pub jobs: u64,
     /// Whether older ones were left out.
     pub cut: bool,
+    /// How far quantiles may be from the figures of jobs, as a part of them; 0: they are figures of jobs.
+    pub error_part: f64,
+}
+
+/// A class as it is put together from sums.
+#[derive(Default)]
+struct Summed {
+    jobs: u64,
+    failed: u64,
+    cpu_s: f64,
+    core_s: f64,
+    unused_gibh: f64,
+    suspended_s: f64,
+    spreads: Totals,
+}
+
+impl Summed {
+    /// One more row, as [`Store::classes`] reads it.
+    fn add(&mut self, row: &Row) -> Result<(), DbError> {
+        let ran: u64 = row.get(2)?;
+        self.jobs += ran;
+        self.failed += if row.get::<i64>(1)? == 0 { 0 } else { ran };
+        self.cpu_s += row.get::<f64>(3)?;
+        self.core_s += row.get::<f64>(4)?;
+        self.unused_gibh += row.get::<f64>(5)?;
+        self.suspended_s += row.get::<f64>(6)?;
+        self.spreads.add(row.get(7)?).ok_or_else(damaged)
+    }
+
+    fn row(self, name: String) -> ClassRow {
+        let claims = self.spreads.claim_bytes.spread(1.0);
+        ClassRow {
+            name,
+            hosts: self.spreads.hosts.count(),
+            jobs: self.jobs,
+            failed: self.failed,
+            wall_s: self.spreads.wall_ms.spread(1e-3).unwrap_or_default(),
+            memory_peak_bytes: self.spreads.peak_bytes.spread(1.0).unwrap_or_default(),
+            claim_p50_bytes: claims.map(|claims| claims.p50),
+            claim_most_bytes: claims.map(|claims| claims.most),
+            cores_used_part: if self.core_s > 0.0 { self.cpu_s / self.core_s } else { 0.0 },
+            unused_gibh: self.unused_gibh,
+            suspended_h: self.suspended_s / 3_600.0,
+        }
+    }
+}
+
+impl JobQuery {
+    /// The conditions on rows of sums, and the values in their places.
+    fn day_conditions(&self, dialect: Dialect, each_host: bool) -> (String, Vec<Value>) {
+        let mut values = Vec::new();
+        let mut words = self.subjects(dialect, "jobs.name", &mut values);
+        // The rows of all hosts together say the same in fewer rows, as long as nothing depends on the host.
+        let by_host = each_host || self.host.is_some() || self.access.names_hosts();
+        words.push(format!("jobs.host {} {ALL_HOSTS}", if by_host { ">" } else { "=" }));
+        let days =
+            [(">=", self.since_us.map(|us| us / DAY_US)), ("<", self.until_us.map(|us| us.div_ceil(DAY_US)))];
+        for (sign, day) in days {
+            if let Some(day) = day {
+                values.push(day.into());
+                words.push(format!("jobs.day {sign} ?{}", values.len()));
+            }
+        }
+        match self.ending {
+            Some(Ending::Succeeded) => words.push("jobs.failed = 0".to_owned()),
+            Some(Ending::Failed) => words.push("jobs.failed = 1".to_owned()),
+            None => {}
+        }
+        (words.join(" AND "), values)
+    }
+
+    /// Whether figures of single jobs are asked for, which sums do not have.
+    fn is_of_jobs(&self) -> bool {
+        !self.conditions.is_empty() || !self.ids.is_empty()
+    }
 }
 
 #[derive(Default)]
@@ -107,7 +188,7 @@ struct Class {
 }
 
 impl Class {
-    /// One more job, as [`Store::classes`] reads it.
+    /// One more job, as `classes_of_jobs` reads it.
     fn add(&mut self, row: &Row) -> Result<(), DbError> {
         let host = row.get(1)?;
         if !self.hosts.contains(&host) {
@@ -127,6 +208,7 @@ impl Class {
 
     fn row(self, name: String) -> ClassRow {
         let part = if self.asked_s > 0.0 { self.cpu_s / self.asked_s } else { 0.0 };
+        let claims = spread(self.claims);
         ClassRow {
             name,
             hosts: self.hosts.len() as u64,
@@ -134,7 +216,8 @@ impl Class {
             failed: self.failed,
             wall_s: spread(self.wall_s).unwrap_or_default(),
             memory_peak_bytes: spread(self.peaks).unwrap_or_default(),
-            claim_p50_bytes: spread(self.claims).map(|claims| claims.p50),
+            claim_p50_bytes: claims.map(|claims| claims.p50),
+            claim_most_bytes: claims.map(|claims| claims.most),
             cores_used_part: part,
             unused_gibh: self.unused_gibh,
             suspended_h: self.suspended_s / 3_600.0,
@@ -150,12 +233,49 @@ fn spread(mut figures: Vec<f64>) -> Option<Spread> {
     Some(Spread { p50: at(50), p90: at(90), p99: at(99), most: at(100) })
 }
 
+/// The most wasteful first.
+fn ordered(mut rows: Vec<ClassRow>) -> Vec<ClassRow> {
+    rows.sort_by(|a, b| b.unused_gibh.total_cmp(&a.unused_gibh).then_with(|| a.name.cmp(&b.name)));
+    rows
+}
+
 impl Store {
-    /// Classes: the jobs of one name each, the most wasteful first.
+    /// Classes: the jobs of one name each, the most wasteful first. Days count whole.
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn classes(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
+        if query.is_of_jobs() {
+            return self.classes_of_jobs(query);
+        }
+        let mut classes = BTreeMap::<String, Summed>::new();
+        self.read("put classes together", |connection| {
+            let (conditions, values) = query.day_conditions(connection.dialect(), false);
+            let text = format!(
+                "SELECT jobs.name, jobs.failed, jobs.ran, jobs.cpu_s, jobs.core_s, jobs.unused_gibh, jobs.suspended_s, packed \
+                 FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0"
+            );
+            connection.each(&text, &values, &mut |row| {
+                let name: &str = row.get(0)?;
+                if !classes.contains_key(name) {
+                    classes.insert(name.to_owned(), Summed::default());
+                }
+                if let Some(class) = classes.get_mut(name) {
+                    class.add(row)?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+        })?;
+        let rows = ordered(classes.into_iter().map(|(name, class)| class.row(name)).collect());
+        let jobs = rows.iter().map(|class| class.jobs).sum();
+        Ok(Summary { rows, jobs, cut: false, error_part: ERROR_PART })
+    }
+
+    /// The same from the jobs themselves.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn classes_of_jobs(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
         let (mut classes, mut jobs) = (BTreeMap::<String, Class>::new(), 0u64);
         self.read("put classes together", |connection| {
             let (conditions, values) = query.conditions(connection.dialect(), false);
@@ -180,17 +300,45 @@ impl Store {
                 Ok(ControlFlow::Continue(()))
             })
         })?;
-        let mut rows: Vec<ClassRow> = classes.into_iter().map(|(name, class)| class.row(name)).collect();
-        rows.sort_by(|a, b| b.unused_gibh.total_cmp(&a.unused_gibh).then_with(|| a.name.cmp(&b.name)));
+        let rows = ordered(classes.into_iter().map(|(name, class)| class.row(name)).collect());
         let cut = jobs > u64::from(JOBS_MAX);
-        Ok(Summary { rows, jobs: jobs.min(u64::from(JOBS_MAX)), cut })
+        Ok(Summary { rows, jobs: jobs.min(u64::from(JOBS_MAX)), cut, error_part: 0.0 })
     }
 
-    /// What users, projects or hosts had, the most wasteful first; at most 1,000.
+    /// What users, projects or hosts had, the most wasteful first; at most 1,000. Days count whole.
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn usage(&self, group: Group, query: &JobQuery) -> Result<Vec<UsageRow>, StoreError> {
+        if query.is_of_jobs() {
+            return self.usage_of_jobs(group, query);
+        }
+        let name = match group {
+            Group::User => "jobs.\"user\"",
+            Group::Project => "nullif(jobs.project, '')",
+            Group::Host => "hosts.name",
+        };
+        // Rows of all hosts together are of none.
+        let (join, of) =
+            if group == Group::Host { ("JOIN hosts ON hosts.id = jobs.host", true) } else { ("", false) };
+        self.read("put jobs together", |connection| {
+            let (conditions, values) = query.day_conditions(connection.dialect(), of);
+            let text = format!(
+                "SELECT {name}, CAST(sum(jobs.jobs) AS BIGINT), \
+                 CAST(sum(CASE WHEN jobs.failed = 0 THEN 0 ELSE jobs.jobs END) AS BIGINT), sum(jobs.cpu_s) / 3600.0, \
+                 sum(jobs.idle_core_h), sum(jobs.claimed_gibh), sum(jobs.unused_gibh), sum(jobs.suspended_s) / 3600.0, \
+                 sum(jobs.queued_s) / 3600.0 FROM days AS jobs {join} WHERE {conditions} \
+                 GROUP BY 1 ORDER BY sum(jobs.unused_gibh) DESC, sum(jobs.cpu_s) DESC, 1 LIMIT 1000"
+            );
+            connection.all(&text, &values, usage_row)
+        })
+    }
+
+    /// The same from the jobs themselves.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn usage_of_jobs(&self, group: Group, query: &JobQuery) -> Result<Vec<UsageRow>, StoreError> {
         let name = match group {
             Group::User => "jobs.\"user\"",
             Group::Project => "jobs.project",
@@ -208,19 +356,21 @@ impl Store {
                  FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE {conditions} \
                  GROUP BY 1 ORDER BY sum(unused_gibh) DESC, sum(cpu_s) DESC, 1 LIMIT 1000"
             );
-            connection.all(&text, &values, |row| {
-                Ok(UsageRow {
-                    name: row.get(0)?,
-                    jobs: row.get(1)?,
-                    failed: row.get(2)?,
-                    cpu_h: row.get(3)?,
-                    idle_core_h: row.get(4)?,
-                    claimed_gibh: row.get(5)?,
-                    unused_gibh: row.get(6)?,
-                    suspended_h: row.get(7)?,
-                    queued_h: row.get(8)?,
-                })
-            })
+            connection.all(&text, &values, usage_row)
         })
     }
+}
+
+fn usage_row(row: &Row) -> Result<UsageRow, DbError> {
+    Ok(UsageRow {
+        name: row.get(0)?,
+        jobs: row.get(1)?,
+        failed: row.get(2)?,
+        cpu_h: row.get(3)?,
+        idle_core_h: row.get(4)?,
+        claimed_gibh: row.get(5)?,
+        unused_gibh: row.get(6)?,
+        suspended_h: row.get(7)?,
+        queued_h: row.get(8)?,
+    })
 }

@@ -9,8 +9,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pinfold_hubwire::bundle::Receipt;
 
+use super::days::Added;
 use super::db::{Connection, DbError, Value, values};
-use super::ingest::{COLUMNS, IngestError, Prepared, Ready, Told};
+use super::ingest::{COLUMNS, First, IngestError, Prepared, Ready, Told};
 use super::keep::series_table;
 use super::{Stopped, Store, StoreError, whole};
 
@@ -19,7 +20,7 @@ const SENT_AT_ONCE: usize = 128;
 const PARTS_AT_ONCE: usize = 1_024;
 
 /// Rows of one statement, so that there are few statements to prepare.
-const ROWS: [usize; 4] = [64, 16, 4, 1];
+pub(super) const ROWS: [usize; 4] = [64, 16, 4, 1];
 
 /// What a host sent.
 #[derive(Debug)]
@@ -213,7 +214,7 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Receipt>,
         || batch.iter().filter_map(|sent| if let Sent::Bundle(one) = sent { Some(one) } else { None });
     let rows: Vec<&[Value]> = bundles()
         .flat_map(|bundle| {
-            bundle.parts.iter().filter_map(|part| part.first.as_ref().map(|(row, _)| &row[..]))
+            bundle.parts.iter().filter_map(|part| part.first.as_ref().map(|first| &first.row[..]))
         })
         .collect();
     let mut new: HashMap<Key, i64> = HashMap::new();
@@ -226,16 +227,19 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Receipt>,
             Ok(())
         },
     )?;
-    let (mut receipts, mut heads) = (Vec::new(), Vec::new());
+    let (mut receipts, mut heads, mut added) = (Vec::new(), Vec::new(), Added::default());
     let mut series: BTreeMap<u32, Vec<[Value; 3]>> = BTreeMap::new();
     for sent in batch {
         let mut receipt = NOTHING;
         if let Sent::Bundle(bundle) = sent {
             for part in &bundle.parts {
                 let row = match &part.first {
-                    Some((_, head)) => {
+                    Some(First { head, fact, .. }) => {
                         let row = new.remove(&key(bundle, part));
                         heads.extend(row.map(|row| values![row, &head[..]]));
+                        if row.is_some() {
+                            added.add(fact);
+                        }
                         row
                     }
                     None => later(connection, bundle, part)?,
@@ -252,6 +256,7 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Receipt>,
         }
         receipts.push(receipt);
     }
+    added.write(connection)?;
     let heads: Vec<&[Value]> = heads.iter().map(|row| &row[..]).collect();
     insert(connection, ("heads", "job, head", ""), &heads, |_| Ok(()))?;
     for (month, rows) in series {
@@ -284,7 +289,7 @@ fn later(
 }
 
 /// Puts rows into a table, many at a time. `end`: what follows the values.
-fn insert(
+pub(super) fn insert(
     connection: &mut dyn Connection,
     (table, columns, end): (&str, &str, &str),
     mut rows: &[&[Value]],

@@ -59,6 +59,8 @@ pub struct Session {
     pub csrf: String,
     /// What may be seen.
     pub access: Access,
+    /// Whether a proxy says who it is, with each request anew.
+    pub by_proxy: bool,
 }
 
 /// For whom a link is.
@@ -253,7 +255,7 @@ impl Store {
         self.first("look for a session", find, &values![hash, now_us], |row| {
             // What cannot be read grants nothing.
             let access = serde_json::from_str(row.get(2)?).unwrap_or_default();
-            Ok(Session { name: row.get(0)?, csrf: row.get(1)?, access })
+            Ok(Session { name: row.get(0)?, csrf: row.get(1)?, access, by_proxy: false })
         })
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pinfold_hub::hub::Hub;
 use pinfold_hub::secret;
 use pinfold_hub::server::listen;
+use pinfold_hub::server::proxied::Proxy;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::store::{Access, Kind, LinkFor, Store, now_us};
 use pinfold_hubwire::bundle::{self, Act, Bundle, WIRE_VERSION};
@@ -170,15 +171,26 @@ impl Served {
     }
 
     pub(crate) fn trusting(database: &Path, max_bytes: Option<u64>, trust: Trust) -> Self {
+        Self::behind(database, max_bytes, trust, None)
+    }
+
+    /// Behind a proxy that signs people in.
+    pub(crate) fn behind(
+        database: &Path,
+        max_bytes: Option<u64>,
+        trust: Trust,
+        proxy: Option<Proxy>,
+    ) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let hub = Arc::new(Hub::new(
-            Store::open_file(database, max_bytes).unwrap(),
-            &format!("http://{address}"),
-            trust,
-        ));
+        let hub =
+            Hub::new(Store::open_file(database, max_bytes).unwrap(), &format!("http://{address}"), trust);
+        let hub = Arc::new(match proxy {
+            Some(proxy) => hub.behind(proxy).unwrap(),
+            None => hub,
+        });
         runtime.spawn(listen::serve(listener, None, Arc::clone(&hub), std::future::pending()));
         Self { hub, address, _runtime: runtime }
     }

@@ -153,6 +153,67 @@ fn a_host_that_lies_changes_no_sum() {
 
 /// As many as one address may have, and more: the first of them make room for whoever asks for something.
 #[test]
+fn words_in_workflows_weeks_and_comparisons_are_words() {
+    let (_dir, served, host) = site(None);
+    let evil = [
+        "<script>alert(1)</script>",
+        "\"><img src=x onerror=alert(1)>",
+        "'; DROP TABLE runs; --",
+        "\u{202e}\u{1b}[31m",
+    ];
+    for run in 1..=4u64 {
+        let jobs = (1..).zip(evil).map(|(job, name)| {
+            let mut one = report(run * 10 + job, name, 3);
+            (one.user, one.project) = (name.to_owned(), Some(name.to_owned()));
+            one.comment = Some(format!("workflow=<b>w</b> version={name} run=<i> run=r{run} step={name}"));
+            one
+        });
+        push(&served, &host, &bundle_of(jobs.collect()));
+    }
+    let cookie = served.sign_in();
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let week = pinfold_hub::weekly::Week::of(bundle::microseconds(report(11, "x", 0).ended_s.unwrap()));
+    let mut views = vec![
+        format!("/workflows?{DAYS}"),
+        format!("/weekly?week={week}"),
+        "/compare?job=1&job=2&job=3".into(),
+    ];
+    for name in evil {
+        views.push(format!("/workflows/run?workflow=unnamed&user={0}&run=r4", encoded(name)));
+        views.push(format!("/weekly?week={week}&user={}", encoded(name)));
+        views.push(format!("/weekly?week={week}&project={}", encoded(name)));
+        views.push(format!("/workflows?{DAYS}&user={}&name=%2A", encoded(name)));
+    }
+    for view in &views {
+        let answer = served.get(view, one(&cookie));
+        assert_eq!(answer.status, 200, "{view}: {}", answer.body);
+        // What somebody has typed stands in the form as it is.
+        let main = answer.body.split("<main").nth(1).unwrap().rsplit("</form>").next().unwrap();
+        assert!(
+            !main.contains("<script") && !main.contains("<img src=x") && !main.contains('\u{1b}'),
+            "{view}: {main}"
+        );
+    }
+    for bad in [
+        "/workflows/run",
+        "/workflows/run?workflow=w",
+        "/workflows/run?workflow=w&user=u&run=r&x=1",
+        "/weekly?week=x",
+        "/weekly?user=a&project=b",
+        "/weekly?x=1",
+        "/compare",
+        "/compare?job=1",
+        "/compare?job=1&job=1' OR 1=1",
+        "/workflows?figures=x",
+    ] {
+        assert_eq!(served.get(&bad.replace(' ', "%20"), one(&cookie)).status, 400, "{bad}");
+    }
+    let many: Vec<String> = (1..=7).map(|job| format!("job={job}")).collect();
+    assert_eq!(served.get(&format!("/compare?{}", many.join("&")), one(&cookie)).status, 400);
+    assert_eq!(served.hub.store.totals().unwrap().0, 16);
+}
+
+#[test]
 fn silent_connections_keep_nobody_out() {
     let (_dir, served, _) = site(None);
     let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(served.address).unwrap()).collect();

@@ -13,6 +13,7 @@ mod kills;
 mod learned;
 mod openapi;
 mod program;
+mod proxied;
 mod roles;
 mod server;
 mod standby;

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_hub::store::{Store, now_us};
+use pinfold_hub::store::{Kind, Store, now_us};
+use pinfold_hub::weekly::Week;
 use pinfold_hubclient::HubClient;
+use pinfold_hubwire::bundle;
 use pinfold_hubwire::disk::RealDisk;
 use pinfold_hubwire::push::Pusher;
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use crate::common::MadeUp;
+use crate::common::{MadeUp, bundle_of, report};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pinfold-hub");
 
@@ -223,6 +225,56 @@ fn what_cannot_be_is_said() {
     check(&["revoke", "--database", &database, "--host", "nobody"], 1, "no such token");
     check(&["login", "--database", &database], 1, "--url");
     check(&["check", "--database", "sqlite:/nowhere/x"], 1, "/nowhere/x");
+    check(&["weekly", "--database", &database, "--week", "2026-W60"], 2, "2026-W47");
+    check(&["weekly", "--database", &database, "--to", "ann@x\nBcc: all@x"], 2, "no address of a mailbox");
+    check(&["weekly", "--database", &database, "--user", "ann", "--project", "web"], 2, "--project");
+    check(&["weekly", "--database", &database, "--list", "--to", "ann@x"], 2, "--to");
+}
+
+#[test]
+fn a_week_is_the_text_of_a_mail() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(dir.path());
+    let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
+    store.add_token(Kind::Host, "alpha", &[1; 32], "test", 1).unwrap();
+    let host = store.holder(&[1; 32]).unwrap().unwrap().host;
+    let jobs = (1..=6).map(|job| {
+        let mut one = report(job, if job == 6 { "x\r\nBcc: all@example.org" } else { "align" }, 1);
+        one.user = if job == 5 { "bea, cyn".to_owned() } else { "ann".to_owned() };
+        one.exit_code = Some(i32::from(job == 4));
+        one
+    });
+    store.ingest(host, &bundle_of(jobs.collect()), now_us()).unwrap();
+    let week = Week::of(bundle::microseconds(report(1, "x", 0).ended_s.unwrap())).to_string();
+    let said = |more: &[&str]| {
+        let output = run(&[&["weekly", "--database", &database, "--week", &week][..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{more:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mail = said(&["--user", "ann", "--to", "ann@example.org"]);
+    let (head, text) = mail.split_once("\n\n").unwrap();
+    assert!(
+        head.starts_with(&format!("To: ann@example.org\nSubject: pinfold: week {week} of jobs of ann\n")),
+        "{head}"
+    );
+    assert!(!mail.contains("\nBcc"), "{mail}");
+    for words in [
+        "Jobs                        5   1 failed",
+        "align (4 jobs): held 1.00 GiB, claimed",
+        "--mem 1.25GiB",
+        "align: 1 of 4 jobs",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(said(&["--user", "nobody"]).contains("No job ended in this week"));
+    // A name that is more than a word is no word for a script; JSON has it.
+    assert_eq!(said(&["--list"]), "ann\n");
+    assert!(said(&["--list", "--json"]).contains(r#""users":["ann","bea, cyn"]"#));
+    let json: serde_json::Value = serde_json::from_str(&said(&["--json"])).unwrap();
+    assert_eq!((&json["sums"]["jobs"], &json["user"]), (&6.into(), &serde_json::Value::Null));
+    drop(store);
+    check(&["resum", "--database", &database], 0, "made anew");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&said(&["--json"])).unwrap(), json);
 }
 
 #[test]

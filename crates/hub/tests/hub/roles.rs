@@ -5,6 +5,7 @@ use std::slice::from_ref as one;
 
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::store::{Kind, Revoked, now_us};
+use pinfold_hub::weekly::Week;
 use pinfold_hubwire::bundle::{self, Live, SpoolFigures, WIRE_VERSION};
 use pinfold_proto::voucher::{self, JOIN, Statement, Voucher, hex};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -102,6 +103,8 @@ fn site(trust: Trust) -> Site {
         let jobs = (1..).zip(people).map(|(job, (user, project))| {
             let mut report = report(job, user, 3);
             (report.user, report.project) = (user.to_owned(), project.map(str::to_owned));
+            // All say one run; a run is one user's all the same.
+            report.comment = Some("workflow=w run=r".to_owned());
             report
         });
         let packed = bundle::pack(&bundle_of(jobs.collect())).unwrap();
@@ -185,6 +188,68 @@ fn pages_of_hosts(page: &dyn Fn(&str) -> String, want: &BTreeSet<String>) {
     }
 }
 
+/// Which jobs views of many jobs together count: runs of workflows, weeks, comparisons.
+fn sums(
+    site: &Site,
+    json: &dyn Fn(&str) -> Value,
+    api: &dyn Fn(&str) -> Answer,
+    cookie: &str,
+    want: &BTreeSet<String>,
+) {
+    let get = |path: &str| site.served.get(path, &[cookie.to_owned()]);
+    let runs = json("/api/v1/workflows");
+    let mut found = std::collections::BTreeMap::new();
+    for run in runs["runs"].as_array().unwrap() {
+        found.insert(run["user"].as_str().unwrap().to_owned(), run["jobs"].as_u64().unwrap());
+    }
+    let week = Week::of(bundle::microseconds(report(1, "x", 0).ended_s.unwrap()));
+    for (user, number) in [("ann", '1'), ("bea", '2'), ("cyn", '3')] {
+        let jobs = want.iter().filter(|job| job.ends_with(number)).count() as u64;
+        assert_eq!(found.remove(user), (jobs > 0).then_some(jobs), "runs of {user}");
+        let run = format!("workflow=w&user={user}&run=r");
+        let seen = if jobs > 0 { 200 } else { 404 };
+        let answer = api(&format!("/api/v1/run?{run}"));
+        assert_eq!(answer.status, seen, "{run}");
+        if jobs > 0 {
+            let told: Value = serde_json::from_str(&answer.body).unwrap();
+            assert_eq!(
+                told["steps"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|step| step["jobs"].as_u64().unwrap())
+                    .sum::<u64>(),
+                jobs
+            );
+        }
+        for path in ["/workflows/run", "/workflows/steps.csv", "/workflows/steps.parquet"] {
+            assert_eq!(get(&format!("{path}?{run}")).status, seen, "{path}?{run}");
+        }
+        let told = json(&format!("/api/v1/weekly?week={week}&user={user}"));
+        assert_eq!(told["sums"]["jobs"].as_u64(), Some(jobs), "{told}");
+        let page = get(&format!("/weekly?week={week}&user={user}")).body;
+        assert_eq!(page.contains("No job ended"), jobs == 0, "{page}");
+    }
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(
+        json(&format!("/api/v1/weekly?week={week}"))["sums"]["jobs"].as_u64(),
+        Some(want.len() as u64)
+    );
+    let csv = get("/workflows.csv?days=3650").body;
+    let jobs: u64 =
+        csv.lines().skip(1).map(|row| row.split(',').nth(7).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(jobs, want.len() as u64, "{csv}");
+    for (one, other) in
+        (1..=6).flat_map(|one| (1..=6).map(move |other| (one, other))).filter(|(one, other)| one < other)
+    {
+        let seen = [one, other].iter().all(|id| want.contains(ALL[id - 1]));
+        for what in ["", ".csv", ".parquet", ".svg"] {
+            let path = format!("/compare{what}?job={one}&job={other}");
+            assert_eq!(get(&path).status, if seen { 200 } else { 404 }, "{path}");
+        }
+    }
+}
+
 /// What somebody sees through every endpoint: by the API as `api` asks, on the page with `cookie`.
 #[track_caller]
 fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str]) {
@@ -233,6 +298,7 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
         assert_eq!(jobs, want.len(), "{table}: {csv}");
     }
     pages_of_hosts(&page, &want);
+    sums(site, &json, &api, cookie, &want);
     for user in ["ann", "bea", "cyn"] {
         let seen = want.iter().any(|job| match user {
             "ann" => job.ends_with('1'),

@@ -1,9 +1,11 @@
 //! The store, the same over both databases: SQLite in a file, and a private PostgreSQL where it is installed.
 
 use pinfold_hub::store::{
-    Access, Cell, Copied, Group, JobQuery, JobRow, Keep, Kept, Kind, LinkFor, Location, ReportQuery, Revoked,
-    SCHEMA_VERSION, Store, backup, columns, location, restore, verify,
+    Access, Cell, Copied, ERROR_PART, Ending, Grant, Group, JobQuery, JobRow, Keep, Kept, Kind, LinkFor,
+    Location, ReportQuery, Revoked, RunKey, SCHEMA_VERSION, Store, UsageRow, backup, columns, location,
+    restore, verify,
 };
+use pinfold_hub::workflow::steps::{self, Change};
 use pinfold_hubwire::bundle::{self, Bundle, Receipt, WIRE_VERSION};
 use pinfold_proto::view::ReportView;
 use serde_json::json;
@@ -47,7 +49,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 7] = [
+const CASES: [(&str, Case); 10] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -55,6 +57,9 @@ const CASES: [(&str, Case); 7] = [
     ("what comes again changes nothing", what_comes_again_changes_nothing),
     ("tokens, links and sessions", tokens_links_and_sessions),
     ("any sign is kept", any_sign_is_kept),
+    ("sums are those of the jobs, whoever asks", sums_are_those_of_the_jobs),
+    ("sums of jobs from before are made once", sums_of_jobs_from_before_are_made_once),
+    ("runs of workflows are one user's", runs_of_workflows_are_one_user_s),
 ];
 
 #[test]
@@ -288,6 +293,229 @@ fn classes_and_usage_add_up(store: &Store, host: i64) {
     assert_eq!((usage.len(), usage[0].jobs), (1, 101));
     assert!((usage[0].cpu_h - 50.5).abs() < 1e-9, "{usage:?}");
     assert!((usage[0].claimed_gibh - 404.0).abs() < 1e-6, "{usage:?}");
+}
+
+/// Jobs of three users, two projects and four names over five days, some of which failed and some never ran.
+fn mixed(count: u64, from: u64) -> Vec<ReportView> {
+    let job = |job: u64| {
+        let mut one = report(job, ["a", "b", "c", "it's \"d\""][(job % 4) as usize], (job % 97 + 1) << 22);
+        one.user = ["ann", "bea", "cyn"][(job % 3) as usize].into();
+        one.project = [None, Some("web"), Some("lab")][(job / 3 % 3) as usize].map(str::to_owned);
+        let moved_s = f64::from(u32::try_from(job % 5 * 86_400).unwrap());
+        one.ended_s = one.ended_s.map(|ended_s| ended_s + moved_s);
+        one.exit_code = (!job.is_multiple_of(7)).then_some(i32::from(job.is_multiple_of(11)));
+        one.started_s = one.started_s.filter(|_| !job.is_multiple_of(13));
+        one.wall_s = one.started_s.map(|_| 60.0 + f64::from(u32::try_from(job % 50).unwrap()));
+        one.claim_bytes = one.claim_bytes.filter(|_| job.is_multiple_of(2));
+        if one.started_s.is_none() {
+            one.cpu_user_s = 0.0;
+        }
+        one
+    };
+    (from..from + count).map(job).collect()
+}
+
+fn sums_are_those_of_the_jobs(store: &Store, host: i64) {
+    store.add_token(Kind::Host, "beta", &[2; 32], "test", 1).unwrap();
+    let beta = store.holder(&[2; 32]).unwrap().unwrap().host;
+    for (host, from) in [(host, 1), (beta, 1), (host, 150)] {
+        store.ingest(host, &bundle(mixed(200, from)), 1_700_500_000_000_000).unwrap();
+    }
+    check_sums(store);
+}
+
+/// Asked in many ways, sums say what the jobs themselves do.
+#[track_caller]
+fn check_sums(store: &Store) {
+    let grant = |user: Option<&str>, project: Option<&str>, host: Option<&str>| Grant {
+        user: user.map(str::to_owned),
+        project: project.map(str::to_owned),
+        host: host.map(str::to_owned),
+    };
+    let day_us = 86_400_000_000;
+    let midnight_us = 1_700_003_601_000_000 / day_us * day_us;
+    let all = JobQuery { access: Access::All, limit: 10, ..JobQuery::default() };
+    let some = |grants: Vec<Grant>| JobQuery { access: Access::Some(grants), ..all.clone() };
+    let asked = [
+        all.clone(),
+        JobQuery::default(),
+        some(vec![grant(Some("ann"), None, None)]),
+        some(vec![grant(Some("ann"), None, Some("alpha")), grant(None, Some("web"), None)]),
+        some(vec![grant(None, None, Some("beta")), grant(Some("cyn"), None, None)]),
+        JobQuery { host: Some("alpha".into()), ..all.clone() },
+        JobQuery { user: Some("bea".into()), project: Some("lab".into()), ..all.clone() },
+        JobQuery { name: Some("it's*".into()), ..all.clone() },
+        JobQuery { ending: Some(Ending::Failed), ..all.clone() },
+        JobQuery { ending: Some(Ending::Succeeded), host: Some("beta".into()), ..all.clone() },
+        JobQuery { since_us: Some(midnight_us + day_us), until_us: Some(midnight_us + 3 * day_us), ..all },
+    ];
+    for query in &asked {
+        for group in [Group::User, Group::Project, Group::Host] {
+            let (sums, jobs) =
+                (store.usage(group, query).unwrap(), store.usage_of_jobs(group, query).unwrap());
+            assert_eq!(sums.len(), jobs.len(), "{query:?}");
+            for jobs in &jobs {
+                let sums = sums.iter().find(|sums| sums.name == jobs.name).unwrap();
+                assert_eq!((sums.jobs, sums.failed), (jobs.jobs, jobs.failed), "{query:?}");
+                let figures = |row: &UsageRow| {
+                    [
+                        row.cpu_h,
+                        row.idle_core_h,
+                        row.claimed_gibh,
+                        row.unused_gibh,
+                        row.suspended_h,
+                        row.queued_h,
+                    ]
+                };
+                for (sum, of_jobs) in figures(sums).into_iter().zip(figures(jobs)) {
+                    assert!((sum - of_jobs).abs() < 1e-9 * of_jobs.abs().max(1.0), "{sums:?} {jobs:?}");
+                }
+            }
+        }
+        let (sums, jobs) = (store.classes(query).unwrap(), store.classes_of_jobs(query).unwrap());
+        assert_eq!((sums.jobs, sums.rows.len()), (jobs.jobs, jobs.rows.len()), "{query:?}");
+        for jobs in &jobs.rows {
+            let sums = sums.rows.iter().find(|sums| sums.name == jobs.name).unwrap();
+            assert_eq!(
+                (sums.jobs, sums.failed, sums.hosts),
+                (jobs.jobs, jobs.failed, jobs.hosts),
+                "{query:?}"
+            );
+            let near = |sum: f64, exact: f64| (sum - exact).abs() <= exact.abs() * ERROR_PART + 1e-9;
+            let spreads = [(sums.wall_s, jobs.wall_s), (sums.memory_peak_bytes, jobs.memory_peak_bytes)];
+            for (sum, exact) in spreads {
+                assert!(
+                    near(sum.p50, exact.p50) && near(sum.p90, exact.p90) && near(sum.p99, exact.p99),
+                    "{sum:?} {exact:?}"
+                );
+                assert!((sum.most - exact.most).abs() < 1e-6 * exact.most.max(1.0), "{sum:?} {exact:?}");
+            }
+            assert_eq!(sums.claim_p50_bytes.is_some(), jobs.claim_p50_bytes.is_some());
+            assert!(
+                (sums.cores_used_part - jobs.cores_used_part).abs() < 1e-9
+                    && (sums.unused_gibh - jobs.unused_gibh).abs() < 1e-6
+            );
+        }
+    }
+}
+
+fn sums_of_jobs_from_before_are_made_once(store: &Store, host: i64) {
+    // Parts of it twice, and at the same time.
+    std::thread::scope(|scope| {
+        for from in [1, 1, 50, 100, 1] {
+            scope
+                .spawn(move || store.ingest(host, &bundle(mixed(120, from)), 1_700_500_000_000_000).unwrap());
+        }
+    });
+    check_sums(store);
+    store.sum_anew().unwrap();
+    check_sums(store);
+    let later_us = 1_700_500_000_000_000 + 4 * MONTH_US;
+    store.ingest(host, &bundle(mixed(50, 900)), later_us).unwrap();
+    // Sums go with the jobs that they are of.
+    assert!(store.remove_old(Keep { series_months: 1, jobs_months: 2 }, later_us).unwrap().jobs > 0);
+    assert_eq!(store.totals().unwrap().0, 50);
+    check_sums(store);
+}
+
+#[test]
+fn an_earlier_database_gets_its_sums() {
+    let (dir, store, host) = store();
+    store.ingest(host, &bundle(mixed(300, 1)), 1_700_500_000_000_000).unwrap();
+    drop(store);
+    let file = dir.path().join("hub.db");
+    let earlier = rusqlite::Connection::open(&file).unwrap();
+    earlier
+        .execute_batch(
+            "DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; DROP INDEX jobs_run; ALTER TABLE jobs DROP COLUMN workflow; \
+             ALTER TABLE jobs DROP COLUMN run; ALTER TABLE jobs DROP COLUMN step; PRAGMA user_version = 3",
+        )
+        .unwrap();
+    drop(earlier);
+    let store = Store::open_file(&file, None).unwrap();
+    assert_eq!(store.totals().unwrap().0, 300);
+    check_sums(&store);
+    // A bundle that comes again adds nothing.
+    store.ingest(host, &bundle(mixed(300, 1)), 1_700_600_000_000_000).unwrap();
+    check_sums(&store);
+    drop(store);
+    check_sums(&Store::open_file(&file, None).unwrap());
+}
+
+#[test]
+fn an_earlier_server_gets_its_sums() {
+    let Some(server) = Server::start() else { return };
+    let (store, host) = known(Store::open(&server.at(), None).unwrap());
+    store.ingest(host, &bundle(mixed(300, 1)), 1_700_500_000_000_000).unwrap();
+    drop(store);
+    let earlier = "DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; ALTER TABLE jobs DROP COLUMN workflow, DROP COLUMN run, \
+                   DROP COLUMN step; UPDATE schema_version SET version = 3";
+    server.client().batch_execute(earlier).unwrap();
+    check_sums(&Store::open(&server.at(), None).unwrap());
+}
+
+/// Jobs of a run of ann's, from this number on.
+fn of_run(run: &str, from: u64, begun_s: f64, wall_s: f64) -> Vec<ReportView> {
+    let job = |at: u64| {
+        let mut one = report(from + at, &format!("step{}", at % 2), 1 << 30);
+        one.comment = Some(format!("workflow=rnaseq version=1.{run} run={run}"));
+        one.submitted_s = begun_s + f64::from(u32::try_from(at).unwrap());
+        one.started_s = Some(one.submitted_s + 1.0);
+        one.ended_s = Some(one.submitted_s + 1.0 + wall_s);
+        one.wall_s = Some(wall_s);
+        one
+    };
+    (0..6).map(job).collect()
+}
+
+fn runs_of_workflows_are_one_user_s(store: &Store, host: i64) {
+    for (run, from) in [("1", 100), ("2", 200), ("3", 300), ("4", 400)] {
+        let begun_s = 1_700_000_000.0 + f64::from(u32::try_from(from).unwrap()) * 10.0;
+        let wall_s = if run == "4" { 90.0 } else { 60.0 };
+        store.ingest(host, &bundle(of_run(run, from, begun_s, wall_s)), 1).unwrap();
+        // What comes again is in no run twice.
+        store.ingest(host, &bundle(of_run(run, from, begun_s, wall_s)), 2).unwrap();
+    }
+    // Another user's job that says the same run.
+    let mut other = of_run("4", 500, 1_700_000_000.0, 9e5).remove(0);
+    other.user = "eve".into();
+    store.ingest(host, &bundle(vec![other]), 1).unwrap();
+    let all = JobQuery { access: Access::All, limit: 100, ..JobQuery::default() };
+    let runs = store.runs(&all).unwrap();
+    let found: Vec<(&str, &str, u64)> =
+        runs.iter().map(|run| (run.user.as_str(), run.run.as_str(), run.jobs)).collect();
+    assert_eq!(found, [("eve", "4", 1), ("ann", "4", 6), ("ann", "3", 6), ("ann", "2", 6), ("ann", "1", 6)]);
+    assert_eq!((runs[1].version.as_deref(), runs[1].makespan_s()), (Some("1.4"), 96.0));
+    let of = |user: &str| Access::Some(vec![Grant { user: Some(user.into()), ..Grant::default() }]);
+    assert_eq!(store.runs(&JobQuery { access: of("ann"), ..all.clone() }).unwrap().len(), 4);
+    assert_eq!(store.runs(&JobQuery { access: Access::default(), ..all.clone() }).unwrap(), []);
+    assert_eq!(
+        store.runs(&JobQuery { name: Some("rna*".into()), limit: 2, ..all.clone() }).unwrap().len(),
+        2
+    );
+    let since_us = Some(1_700_003_500_000_000);
+    assert_eq!(store.runs(&JobQuery { since_us, ..all }).unwrap().len(), 2);
+    let key = RunKey { workflow: "rnaseq".into(), user: "ann".into(), run: "4".into() };
+    let detail = store.run(&key, &of("ann")).unwrap().unwrap();
+    assert_eq!(
+        (detail.jobs.len(), detail.earlier.len(), detail.earlier_jobs.len(), detail.cut),
+        (6, 3, 18, false)
+    );
+    assert_eq!(detail.earlier[0].run, "3", "the last first");
+    let steps = steps::of(&detail);
+    assert_eq!(steps.len(), 2);
+    assert!(
+        steps
+            .iter()
+            .all(|step| step.ran_s.change == Change::More && step.peak_bytes.change == Change::Within)
+    );
+    assert_eq!(store.run(&key, &of("eve")).unwrap(), None, "it is not hers");
+    assert_eq!(store.run(&RunKey { run: "9".into(), ..key }, &Access::All).unwrap(), None);
+    // As it is with the jobs.
+    assert!(
+        store.remove_old(Keep { series_months: 0, jobs_months: 0 }, 1_800_000_000_000_000).unwrap().jobs > 0
+    );
+    assert_eq!(store.runs(&JobQuery { access: Access::All, limit: 9, ..JobQuery::default() }).unwrap(), []);
 }
 
 fn lists_are_sorted_filtered_and_paged(store: &Store, host: i64) {

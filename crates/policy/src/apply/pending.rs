@@ -2,7 +2,9 @@
 //!
 //! Absent: the difference between what is wanted and what was applied (`reconcile`).
 
-use crate::api::{AgainReason, Decision, JobId, Reason};
+use std::collections::BTreeSet;
+
+use crate::api::{Action, AgainReason, Decision, JobId, Reason};
 
 /// See the module's page.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -40,6 +42,11 @@ impl Pending {
         self.marked.iter().any(|&(job, _)| job == id)
     }
 
+    /// Whether something is to be looked at of a job for such a reason.
+    pub(crate) fn is_marked_for(&self, id: JobId, why: impl Fn(&Reason) -> bool) -> bool {
+        self.marked.iter().any(|(job, reason)| *job == id && why(reason))
+    }
+
     pub(crate) fn marked(&self) -> &[(JobId, Reason)] {
         &self.marked
     }
@@ -61,6 +68,13 @@ impl Pending {
         self.decisions.push(decision);
     }
 
+    /// The jobs whose start was decided in this step.
+    pub(crate) fn told_to_start(&self) -> BTreeSet<JobId> {
+        let starts = self.decisions.iter().filter(|one| matches!(one.action, Action::Start { .. }));
+        starts.map(|one| one.job).collect()
+    }
+
+    #[cfg(test)]
     pub(crate) fn decisions(&self) -> &[Decision] {
         &self.decisions
     }

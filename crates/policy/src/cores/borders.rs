@@ -3,23 +3,23 @@
 //! The cores inside may be reserved for others, or gone. A job that has not started waits then until they are back, and
 //! delays no other job; one that has started goes on where there is room.
 
-use crate::api::Class;
+use crate::api::{Class, Settings};
+use crate::cores::host::Host;
 use crate::jobs::Job;
-use crate::rooms::Rooms;
 
 /// The cores inside a job's border, and whether they are too few for it; `None`: it has no border, or one of its own
 /// set's cores.
-pub(crate) fn within_cpuset(rooms: &Rooms, job: &Job) -> Option<(usize, bool)> {
+pub(crate) fn within_cpuset(host: &Host, job: &Job) -> Option<(usize, bool)> {
     let wish = job.request.wish.as_deref().filter(|wish| !wish.within.is_empty())?;
     if job.request.aside.is_some() {
         return None;
     }
-    let inside = rooms.cores.grid.iter().filter(|core| wish.allows(core)).count();
+    let inside = host.grid.iter().filter(|core| wish.allows(core)).count();
     let exclusive = job.request.class == Some(Class::Exclusive);
     Some((inside, !exclusive && inside < job.slots()))
 }
 
 /// Whether a job waits for cores inside its border to come back.
-pub(crate) fn is_excluded(rooms: &Rooms, job: &Job) -> bool {
-    rooms.settings.schedule && within_cpuset(rooms, job).is_some_and(|(_, short)| short)
+pub(crate) fn is_excluded(host: &Host, settings: &Settings, job: &Job) -> bool {
+    settings.schedule && within_cpuset(host, job).is_some_and(|(_, short)| short)
 }

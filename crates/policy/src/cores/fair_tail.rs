@@ -6,47 +6,44 @@
 //! it: all primaries are of the same list and priority, and none was promised its cores by name. A backfiller stays one,
 //! and is promoted as ever.
 
-use crate::api::{CoreReason, JobId, Reason};
+use crate::api::{CoreReason, JobId, Reason, Settings};
 use crate::cores::binding;
 use crate::cores::evenness::{ListAt, list_of};
-use crate::rooms::Rooms;
+use crate::cores::host::Host;
+use crate::jobs::{JobTable, Transition};
 
-/// Looks whether all that run are the last of one list.
-pub(crate) fn update(rooms: &mut Rooms) {
-    let alone =
-        rooms.settings.schedule && rooms.settings.protect_milli == 0 && rooms.cores.exclusive.is_none();
-    let touched = rooms.cores.evenness.primaries.is_none();
-    let now = if alone && rooms.queue.host().is_empty() { list_of_primaries(rooms) } else { None };
-    if std::mem::replace(&mut rooms.cores.evenness.now, now) == now && !(touched && now.is_some()) {
-        return;
+/// Looks whether all that run are the last of one list; `any_waits`: a job stands in the host's queue. What is wanted of a
+/// job that `is_marked` is looked at anyway, for a reason that says more.
+pub(crate) fn update(
+    host: &mut Host,
+    jobs: &JobTable,
+    settings: &Settings,
+    any_waits: bool,
+    is_marked: impl Fn(JobId) -> bool,
+) -> Vec<Transition> {
+    let alone = settings.schedule && settings.protect_milli == 0 && host.exclusive.is_none();
+    let touched = host.evenness.primaries.is_none();
+    let now = if alone && !any_waits { list_of_primaries(host, jobs) } else { None };
+    if std::mem::replace(&mut host.evenness.now, now) == now && !(touched && now.is_some()) {
+        return Vec::new();
     }
-    let backfillers: Vec<JobId> = rooms.cores.running.backfillers_newest_first().collect();
-    for id in backfillers {
-        let job = &rooms.jobs[&id];
-        let even = binding::shares_evenly(rooms, job);
-        let told = job.live().and_then(|live| live.applied.weight).is_some_and(|(.., told)| told);
-        // What it is marked for already says more.
-        if even != told && !rooms.pending.is_marked(id) {
-            rooms.pending.request_update(
-                id,
-                if even {
-                    Reason::Core(CoreReason::LastOfList)
-                } else {
-                    Reason::Core(CoreReason::NotLastOfList)
-                },
-            );
-        }
-    }
+    let changes = |job: JobId| {
+        let even = binding::shares_evenly(host, &jobs[&job]);
+        let told = jobs[&job].live().and_then(|live| live.applied.weight).is_some_and(|(.., told)| told);
+        let reason = if even { CoreReason::LastOfList } else { CoreReason::NotLastOfList };
+        (even != told && !is_marked(job)).then_some(Transition::Update { job, reason: Reason::Core(reason) })
+    };
+    host.running.backfillers_newest_first().filter_map(changes).collect()
 }
 
 /// The list of which all primaries are.
-fn list_of_primaries(rooms: &mut Rooms) -> Option<ListAt> {
-    if let Some(known) = rooms.cores.evenness.primaries {
+fn list_of_primaries(host: &mut Host, jobs: &JobTable) -> Option<ListAt> {
+    if let Some(known) = host.evenness.primaries {
         return known;
     }
-    let mut lists = rooms.cores.running.primaries_lowest_first().map(|(_, id)| list_of(&rooms.jobs[&id]));
+    let mut lists = host.running.primaries_lowest_first().map(|(_, id)| list_of(&jobs[&id]));
     let first = lists.next().flatten();
     let found = first.filter(|_| lists.all(|list| list == first));
-    rooms.cores.evenness.primaries = Some(found);
+    host.evenness.primaries = Some(found);
     found
 }

@@ -6,26 +6,26 @@
 
 use std::time::Duration;
 
-use crate::api::Sample;
-use crate::cores::{resize, slots};
-use crate::rooms::Rooms;
+use crate::api::{Instant, Sample, Settings};
+use crate::cores::host::Host;
+use crate::cores::slots;
 
 /// There must have been room for one more for this long.
 const EVIDENCE: Duration = Duration::from_secs(2);
 
-/// Takes idleness in.
-pub(crate) fn measure_idleness(rooms: &mut Rooms, sample: &Sample) {
+/// Takes idleness in; says whether there may be more or fewer backfillers now.
+pub(crate) fn measure_idleness(host: &mut Host, settings: &Settings, now: Instant, sample: &Sample) -> bool {
     let idle: u64 = sample.idle_milli.iter().copied().map(u64::from).sum();
-    rooms.cores.idleness.push(rooms.now, idle.saturating_add(u64::from(sample.backfill_milli)));
-    set_headroom(rooms);
+    host.idleness.push(now, idle.saturating_add(u64::from(sample.backfill_milli)));
+    set_headroom(host, settings, now)
 }
 
-/// Sets how many backfillers there may be.
-pub(crate) fn set_headroom(rooms: &mut Rooms) {
-    let (now, room) = (rooms.now, slots::backfillers_room(rooms));
-    let idleness = &mut rooms.cores.idleness;
+/// Sets how many backfillers there may be; says whether these are more or fewer than before.
+pub(crate) fn set_headroom(host: &mut Host, settings: &Settings, now: Instant) -> bool {
+    let room = slots::backfillers_room(host, settings);
+    let idleness = &mut host.idleness;
     let before = idleness.allowed;
-    if rooms.settings.protect_milli == 0 {
+    if settings.protect_milli == 0 {
         (idleness.allowed, idleness.more_since) = (0, None);
     } else if room <= idleness.allowed {
         (idleness.allowed, idleness.more_since) = (room, None);
@@ -36,7 +36,5 @@ pub(crate) fn set_headroom(rooms: &mut Rooms) {
             idleness.more_since = Some(now);
         }
     }
-    if idleness.allowed != before {
-        resize::clip(rooms);
-    }
+    idleness.allowed != before
 }

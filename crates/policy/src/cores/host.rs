@@ -3,7 +3,7 @@
 //! Owns the machine, its grid, the reservations, who has a slot, and what is known of idleness, interference and shapes.
 //! Absent: the jobs themselves.
 
-use crate::api::{JobId, Machine};
+use crate::api::{JobId, Machine, Ran};
 use crate::cores::evenness::FairTail;
 use crate::cores::grid::Grid;
 use crate::cores::idleness::Idleness;
@@ -35,6 +35,9 @@ pub(crate) struct Host {
     /// What processes use that are no jobs.
     #[serde(default)]
     pub(super) others: OtherLoad,
+    /// Who has a slot, or where, changed since [`Self::take_touched`] was asked.
+    #[serde(default)]
+    pub(super) touched: bool,
 }
 
 impl Host {
@@ -45,6 +48,27 @@ impl Host {
             self.running.insert(&Key { priority, ..before });
         }
         self.evenness.touch();
+    }
+
+    /// Takes in how idle each core was.
+    pub(crate) fn sample(&mut self, idle_milli: &[u16]) {
+        self.grid.sample(idle_milli);
+    }
+
+    /// A job is over whose cores lay one way from its start to its end.
+    pub(crate) fn ran(&mut self, ran: Ran) {
+        self.trials.ended(ran);
+    }
+
+    /// Who has a slot, or where, changed: what follows from that is to be looked at again.
+    pub(crate) fn touch(&mut self) {
+        self.touched = true;
+        self.evenness.touch();
+    }
+
+    /// Whether who has a slot, or where, changed since this was last asked.
+    pub(crate) fn take_touched(&mut self) -> bool {
+        std::mem::take(&mut self.touched)
     }
 
     pub(crate) fn machine(&self) -> &Machine {

@@ -3,18 +3,18 @@
 //!
 //! Absent: what a shared cache or memory bus costs a primary that has its core, which shows in no such reading.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 
-use crate::api::{Class, JobId, Reason, Sample, SlotReason};
+use crate::api::{Class, Instant, JobId, Reason, Sample, Settings, SlotReason};
+use crate::cores::binding;
+use crate::cores::host::Host;
 use crate::cores::waits::{Interference, Watched};
-use crate::cores::{assign, binding, resize};
-use crate::jobs::SuspendReason;
-use crate::queue::line;
-use crate::rooms::Rooms;
+use crate::jobs::{Job, JobTable, SuspendReason, Transition};
 
-/// The longest time that a backfiller stands still,
+/// The longest time that a backfiller is suspended,
 const REST_MAX: Duration = Duration::from_secs(600);
 /// and all of them; it doubles with each time that comes sooner than the longest after the last.
 const REST: Backoff = Backoff::new(Duration::from_secs(60), REST_MAX);
@@ -24,79 +24,100 @@ fn beside(cores: &[usize], around: &[usize]) -> bool {
     cores.iter().any(|core| around.contains(core))
 }
 
-/// New settings: where nobody is held back, nothing of that is left.
-pub(crate) fn reset(rooms: &mut Rooms) {
-    if rooms.settings.hold_back {
-        return;
+/// New settings: where no job is held back, nothing of that is left.
+pub(crate) fn reset(host: &mut Host, jobs: &JobTable, settings: &Settings) -> Vec<Transition> {
+    if settings.hold_back {
+        return Vec::new();
     }
-    rooms.cores.interference = Interference::default();
-    let rests = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.phase.rests().is_some());
-    let resting: Vec<JobId> = rooms.jobs.live_ids().iter().copied().filter(rests).collect();
-    for id in resting {
-        rooms.jobs.end_rest(id);
-        line::enqueue(rooms, id);
-    }
+    host.interference = Interference::default();
+    let rests = |job: &&Job| job.live().is_some_and(|live| live.phase.rests().is_some());
+    jobs.lives().filter(rests).map(|job| Transition::EndRest { job: job.id() }).collect()
 }
 
-/// Takes in how much each primary waited.
-pub(crate) fn watch_interference(rooms: &mut Rooms, sample: &Sample) {
-    if !rooms.settings.hold_back {
-        return;
+/// Whether the slots of suspended backfillers are there again, as enough time has passed.
+pub(crate) fn uncap(host: &mut Host, settings: &Settings, now: Instant) -> bool {
+    let is_over = settings.hold_back && host.interference.until.is_some_and(|until| until <= now);
+    is_over && host.interference.cap.take().is_some()
+}
+
+/// A primary that waits too much, and the backfiller beside it that is suspended for that.
+struct Found {
+    with: JobId,
+    victim: JobId,
+    waited_milli: u64,
+    usual_milli: u64,
+}
+
+/// Takes in how much each primary waited; gives the suspension of a backfiller if that is too much. Once it is suspended,
+/// [`cap`] is due.
+pub(crate) fn watch(
+    host: &mut Host,
+    jobs: &JobTable,
+    settings: &Settings,
+    now: Instant,
+    sample: &Sample,
+) -> Option<Transition> {
+    if !settings.hold_back {
+        return None;
     }
-    let now = rooms.now;
-    if rooms.cores.interference.until.is_some_and(|until| until <= now)
-        && rooms.cores.interference.cap.take().is_some()
-    {
-        resize::clip(rooms);
-    }
-    let backfillers: Vec<JobId> = rooms.cores.running.backfillers_newest_first().collect();
-    let mut watched = std::mem::take(&mut rooms.cores.interference.watched);
+    let mut watched = std::mem::take(&mut host.interference.watched);
+    let found = read_waits(host, jobs, now, sample, &mut watched);
+    host.interference.watched = watched;
+    found.map(|found| suspend_interferer(host, now, found))
+}
+
+fn read_waits(
+    host: &Host,
+    jobs: &JobTable,
+    now: Instant,
+    sample: &Sample,
+    watched: &mut BTreeMap<JobId, Watched>,
+) -> Option<Found> {
+    let backfillers: Vec<JobId> = host.running.backfillers_newest_first().collect();
     watched.retain(|job, _| sample.stalled_milli.iter().any(|(heard, _)| heard == job));
     let mut too_much = None;
     for &(job, milli) in &sample.stalled_milli {
-        let Some(around) = around_primary(rooms, job) else {
+        let Some(around) = around_primary(host, jobs, job) else {
             watched.remove(&job);
             continue;
         };
-        let is_beside = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| beside(&live.cores, &around));
+        let is_beside = |id: &JobId| jobs.live(*id).is_some_and(|live| beside(&live.cores, &around));
         let shares_with = |id: &JobId| {
-            let on = |id: JobId| rooms.jobs.live(id).map_or(&[][..], |live| &live.cores);
-            beside(on(*id), on(job)) && binding::shares_evenly(rooms, &rooms.jobs[id])
+            let on = |id: JobId| jobs.live(id).map_or(&[][..], |live| &live.cores);
+            beside(on(*id), on(job)) && binding::shares_evenly(host, &jobs[id])
         };
         if backfillers.iter().any(shares_with) {
-            // It waits for the like of it, as it is to.
+            // It waits for another job of its list, as it is to.
             watched.remove(&job);
             continue;
         }
         let one = watched.entry(job).or_insert_with(|| Watched::new(now));
         let found = one.read(now, u64::from(milli), backfillers.iter().any(is_beside));
-        if let (Some(waited), None) = (found, &too_much) {
-            let victim =
-                backfillers.iter().copied().find(|id| is_beside(id) && may_suspend_interferer(rooms, *id));
-            too_much = victim.map(|victim| (job, victim, waited, one.usual.mean()));
+        if let (Some(waited_milli), None) = (found, &too_much) {
+            let may = |id: &JobId| is_beside(id) && may_suspend_interferer(host, jobs, *id);
+            let (with, usual_milli) = (job, one.usual.mean());
+            let victim = backfillers.iter().copied().find(may);
+            too_much = victim.map(|victim| Found { with, victim, waited_milli, usual_milli });
         }
     }
-    rooms.cores.interference.watched = watched;
-    if let Some((with, victim, waited, usual)) = too_much {
-        suspend_interferer(rooms, with, victim, waited, usual);
-    }
+    too_much
 }
 
 /// The cores behind the same caches as a primary's, if it is one and runs.
-fn around_primary(rooms: &Rooms, job: JobId) -> Option<Vec<usize>> {
-    let live = rooms.jobs.live(job).filter(|live| live.key.is_some() && live.aside.is_none())?;
+fn around_primary(host: &Host, jobs: &JobTable, job: JobId) -> Option<Vec<usize>> {
+    let live = jobs.live(job).filter(|live| live.key.is_some() && live.aside.is_none())?;
     let is_one = live.class == Class::Primary && !live.phase.is_starting() && !live.cores.is_empty();
-    is_one.then(|| live.cores.iter().flat_map(|&core| rooms.cores.grid.neighbours(core)).collect())
+    is_one.then(|| live.cores.iter().flat_map(|&core| host.grid.neighbours(core)).collect())
 }
 
-fn may_suspend_interferer(rooms: &Rooms, job: JobId) -> bool {
-    rooms.jobs.may_freeze(job) && !rooms.jobs[&job].aged && rooms.cores.running.foremost() != Some(job)
+fn may_suspend_interferer(host: &Host, jobs: &JobTable, job: JobId) -> bool {
+    jobs.may_freeze(job) && !jobs[&job].aged && host.running.foremost() != Some(job)
 }
 
-/// Freezes a backfiller for a while, in which its slots are nobody's.
-fn suspend_interferer(rooms: &mut Rooms, with: JobId, victim: JobId, waited: u64, usual: u64) {
-    let now = rooms.now;
-    let held = &mut rooms.cores.interference;
+/// A backfiller is suspended for a while.
+fn suspend_interferer(host: &mut Host, now: Instant, found: Found) -> Transition {
+    let Found { with, victim: job, waited_milli, usual_milli } = found;
+    let held = &mut host.interference;
     let again = held.until.is_some_and(|until| now.since(until) < REST_MAX);
     held.again = if again { held.again.saturating_add(1) } else { 0 };
     let until = now.after(REST.after(held.again));
@@ -104,46 +125,49 @@ fn suspend_interferer(rooms: &mut Rooms, with: JobId, victim: JobId, waited: u64
     // It is seen first what that brings.
     held.watched.values_mut().for_each(|one| one.hits.clear());
     let milli = |milli: u64| u16::try_from(milli).unwrap_or(u16::MAX);
-    let reason =
-        Reason::Slot(SlotReason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) });
-    assign::suspend_and_release(
-        rooms,
-        victim,
-        SuspendReason::Interferes { with, until: Some(until) },
-        reason,
-    );
-    rooms.cores.interference.cap = Some(rooms.cores.used);
-    resize::clip(rooms);
+    let (waited_milli, usual_milli) = (milli(waited_milli), milli(usual_milli));
+    Transition::Suspend {
+        job,
+        why: SuspendReason::Interferes { with, until: Some(until) },
+        reason: Reason::Slot(SlotReason::Interferes { with, waited_milli, usual_milli }),
+    }
 }
 
-/// A primary for whose sake others stand still is none any more: they wait for a slot like anybody. Says whether there
-/// were any.
-pub(crate) fn end_suspensions(rooms: &mut Rooms) -> bool {
-    if rooms.cores.interference.cap.is_none() {
-        return false;
+/// The slots of the suspended backfiller are nobody's for now.
+pub(crate) fn cap(host: &mut Host) {
+    host.interference.cap = Some(host.used);
+}
+
+/// What follows from the ends of primaries for whose sake others rest.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// The slots of all that rested are there again.
+    pub(crate) uncapped: bool,
+    /// Those that need not rest any more.
+    pub(crate) over: Vec<Transition>,
+}
+
+/// A primary for whose sake others are suspended is none any more: they wait for a slot like any other.
+pub(crate) fn end_suspensions(host: &mut Host, jobs: &JobTable) -> Ended {
+    if host.interference.cap.is_none() {
+        return Ended::default();
     }
-    // In a set nobody is beside it.
+    // In a set no job is beside it.
     let is_primary = |id: JobId| {
-        rooms
-            .jobs
-            .live(id)
-            .is_some_and(|live| live.key.is_some() && live.class == Class::Primary && live.aside.is_none())
+        let has_slot = jobs.live(id).filter(|live| live.key.is_some() && live.aside.is_none());
+        has_slot.is_some_and(|live| live.class == Class::Primary)
     };
     let (mut over, mut resting) = (Vec::new(), 0);
-    for job in rooms.jobs.lives() {
+    for job in jobs.lives() {
         let Some((with, _)) = job.live().and_then(|live| live.phase.rests()) else { continue };
         resting += 1;
         if !is_primary(with) {
-            over.push(job.id());
+            over.push(Transition::EndRest { job: job.id() });
         }
     }
-    if resting == over.len() {
-        rooms.cores.interference.cap = None;
-        resize::clip(rooms);
+    let uncapped = resting == over.len();
+    if uncapped {
+        host.interference.cap = None;
     }
-    for &id in &over {
-        rooms.jobs.end_rest(id);
-        line::enqueue(rooms, id);
-    }
-    !over.is_empty()
+    Ended { uncapped, over }
 }

@@ -88,7 +88,7 @@ pub(crate) fn needs_its_cores(rooms: &Rooms, job: JobId) -> bool {
     let Some(job) = rooms.jobs.get(&job) else { return false };
     let enough = |at: usize| rooms.cores.reservations[at].cores.len() >= job.slots();
     job.live().is_some()
-        || may_be_isolated(rooms, job) && sets::reservation_of(rooms, job).is_some_and(enough)
+        || may_be_isolated(rooms, job) && sets::reservation_of(&rooms.cores, job).is_some_and(enough)
 }
 
 /// Whether a job waits for nothing but cores: nobody holds it, and it waits for no other job; or it runs no longer

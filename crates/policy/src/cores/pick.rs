@@ -1,26 +1,19 @@
 //! Which cores a running job would get as a primary and as a backfiller, and which jobs are best-effort.
 
-use crate::api::{Class, JobId, Reason};
-use crate::cores::sets;
-use crate::jobs::Job;
-use crate::rooms::Rooms;
+use crate::api::{Class, JobId};
+use crate::cores::host::Host;
+use crate::jobs::{Job, JobTable};
 
 /// The best-effort jobs with a slot, the lowest priority first, among equals the newest.
-pub(crate) fn best_effort(rooms: &Rooms) -> Vec<JobId> {
-    rooms
-        .cores
-        .running
-        .lowest_first()
-        .map(|(_, job)| job)
-        .filter(|&job| rooms.jobs.is_best_effort(job))
-        .collect()
+pub(crate) fn best_effort(host: &Host, jobs: &JobTable) -> Vec<JobId> {
+    host.running.lowest_first().map(|(_, job)| job).filter(|&job| jobs.is_best_effort(job)).collect()
 }
 
 /// Whether best-effort jobs are suspended for a job that lacks a slot: it would be a primary, as it asked for, or as it
 /// has no other wish and so many home cores are free.
-pub(crate) fn comes_before_best_effort(rooms: &Rooms, job: JobId) -> bool {
-    let Some(job) = rooms.jobs.get(&job) else { return false };
-    let homes = |job: &Job| job.request.wish.is_none() && rooms.cores.grid.free_homes() >= job.slots();
+pub(crate) fn comes_before_best_effort(host: &Host, jobs: &JobTable, job: JobId) -> bool {
+    let Some(job) = jobs.get(&job) else { return false };
+    let homes = |job: &Job| job.request.wish.is_none() && host.grid.free_homes() >= job.slots();
     match job.request.class {
         Some(Class::Primary) => true,
         None => homes(job),
@@ -29,32 +22,26 @@ pub(crate) fn comes_before_best_effort(rooms: &Rooms, job: JobId) -> bool {
 }
 
 /// Homes for a backfiller.
-pub(crate) fn homes_for(rooms: &Rooms, id: JobId) -> Option<Vec<usize>> {
+pub(crate) fn homes_for(host: &Host, jobs: &JobTable, id: JobId) -> Option<Vec<usize>> {
     // One that stands still returns to where it was, if it can.
-    let was =
-        rooms.jobs.live(id).filter(|live| live.key.is_none()).and_then(|live| live.applied.cpus.as_ref());
+    let was = jobs.live(id).filter(|live| live.key.is_none()).and_then(|live| live.applied.cpus.as_ref());
     let own = match was {
-        Some(cpus) => rooms.cores.grid.touched_by(cpus),
-        None => rooms.jobs.live(id).map(|live| live.cores.clone()).unwrap_or_default(),
+        Some(cpus) => host.grid.touched_by(cpus),
+        None => jobs.live(id).map(|live| live.cores.clone()).unwrap_or_default(),
     };
-    let job = &rooms.jobs[&id];
-    rooms.cores.grid.choose_homes(job.slots(), &own, job.request.wish.as_deref(), job.shape())
+    let job = &jobs[&id];
+    host.grid.choose_homes(job.slots(), &own, job.request.wish.as_deref(), job.shape())
 }
 
 /// Cores for a backfiller.
-pub(crate) fn pinning_for(rooms: &Rooms, id: JobId, count: usize) -> Vec<usize> {
-    let job = &rooms.jobs[&id];
-    rooms.cores.grid.choose_pinning(count, job.request.wish.as_deref(), job.shape())
+pub(crate) fn pinning_for(host: &Host, jobs: &JobTable, id: JobId, count: usize) -> Vec<usize> {
+    let job = &jobs[&id];
+    host.grid.choose_pinning(count, job.request.wish.as_deref(), job.shape())
 }
 
-pub(crate) fn highest_first(rooms: &Rooms) -> Vec<JobId> {
-    let mut all: Vec<JobId> = rooms.cores.running.lowest_first().map(|(_, job)| job).collect();
+/// The jobs with a slot of the host's, the highest priority first, among equals the oldest.
+pub(crate) fn highest_first(host: &Host) -> Vec<JobId> {
+    let mut all: Vec<JobId> = host.running.lowest_first().map(|(_, job)| job).collect();
     all.reverse();
     all
-}
-
-pub(crate) fn update_running(rooms: &mut Rooms, reason: &Reason) {
-    for job in highest_first(rooms).into_iter().chain(sets::in_reservations(rooms)) {
-        rooms.pending.request_update(job, reason.clone());
-    }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 
-use crate::api::{Class, CoreReason, Instant, JobId, Reason, Sample};
+use crate::api::{Class, CoreReason, Instant, JobId, Reason, Settings};
+use crate::cores::assign;
 use crate::cores::grid::Core;
-use crate::cores::{assign, headroom, interference};
-use crate::jobs::Rebalance;
-use crate::rooms::Rooms;
+use crate::cores::host::Host;
+use crate::jobs::{JobTable, Rebalance, Transition};
 
 /// How much idler the other core must be, in thousandths.
 const GAP_MILLI: u16 = 250;
@@ -31,58 +31,66 @@ struct Move {
     gap_milli: u16,
 }
 
-pub(crate) fn sample(rooms: &mut Rooms, sample: &Sample) {
-    rooms.cores.grid.sample(&sample.idle_milli);
-    headroom::measure_idleness(rooms, sample);
-    interference::watch_interference(rooms, sample);
-    if !rooms.settings.schedule || !rooms.settings.affinity || rooms.cores.exclusive.is_some() {
-        return;
+/// Moves backfillers to idler cores, by the sample that was just taken in.
+pub(crate) fn rebalance(
+    host: &mut Host,
+    jobs: &mut JobTable,
+    settings: &Settings,
+    now: Instant,
+) -> Vec<Transition> {
+    if !settings.schedule || !settings.affinity || host.exclusive.is_some() {
+        return Vec::new();
     }
-    let backfillers: Vec<JobId> = rooms.cores.running.backfillers_newest_first().collect();
-    for &job in backfillers.iter().rev() {
-        rebalance(rooms, job);
-    }
+    let backfillers: Vec<JobId> = host.running.backfillers_newest_first().collect();
+    backfillers.into_iter().rev().filter_map(|job| rebalance_one(host, jobs, settings, now, job)).collect()
 }
 
-fn rebalance(rooms: &mut Rooms, id: JobId) {
-    let now = rooms.now;
-    let best = best_move(rooms, id);
-    let Some(best) = best else { return rooms.jobs.no_idler_core(id) };
-    let since = rooms.jobs.idler_core(id, now);
-    let Some(live) = rooms.jobs.live(id) else { return };
+fn rebalance_one(
+    host: &mut Host,
+    jobs: &mut JobTable,
+    settings: &Settings,
+    now: Instant,
+    id: JobId,
+) -> Option<Transition> {
+    let Some(best) = best_move(host, jobs, id) else {
+        jobs.no_idler_core(id);
+        return None;
+    };
+    let since = jobs.idler_core(id, now);
+    let live = jobs.live(id)?;
     let pause = MOVE_EVERY.after(live.rebalance.moves.saturating_sub(1));
     let rested = live.rebalance.moved.is_none_or(|moved: Instant| now.since(moved) >= pause);
     if now.since(since) < GAP_FOR || !rested {
-        return;
+        return None;
     }
     let rebalance = Rebalance { gap_since: None, moved: Some(now), moves: live.rebalance.moves + 1 };
     let mut cores = live.cores.clone();
     cores.retain(|&core| core != best.from);
     cores.push(best.to);
     cores.sort_unstable();
-    assign::release(rooms, id);
-    assign::occupy(rooms, id, Class::Backfill, cores);
-    rooms.jobs.moved(id, rebalance);
+    assign::release(host, jobs, id);
+    assign::occupy(host, jobs, settings, id, Class::Backfill, cores);
+    jobs.moved(id, rebalance);
     // Until the next sample tells better, the one core is as idle as the other was.
-    rooms.cores.grid.swap_idle(best.from, best.to);
-    rooms.pending.request_update(id, Reason::Core(CoreReason::IdlerCore { gap_milli: best.gap_milli }));
+    host.grid.swap_idle(best.from, best.to);
+    let reason = Reason::Core(CoreReason::IdlerCore { gap_milli: best.gap_milli });
+    Some(Transition::Update { job: id, reason })
 }
 
 /// The best move for a backfiller, if any evens things out.
-fn best_move(rooms: &Rooms, id: JobId) -> Option<Move> {
-    let live = rooms.jobs.live(id).filter(|live| !live.phase.is_starting())?;
+fn best_move(host: &Host, jobs: &JobTable, id: JobId) -> Option<Move> {
+    let live = jobs.live(id).filter(|live| !live.phase.is_starting())?;
     let contended = |&&core: &&usize| {
-        let core = rooms.cores.grid.get(core);
+        let core = host.grid.get(core);
         core.home_of.is_some() || core.backfillers > 1
     };
-    let from =
-        *live.cores.iter().filter(contended).min_by_key(|&&core| rooms.cores.grid.get(core).idle_milli)?;
-    let here = rooms.cores.grid.get(from);
+    let from = *live.cores.iter().filter(contended).min_by_key(|&&core| host.grid.get(core).idle_milli)?;
+    let here = host.grid.get(from);
     // Who moves freely has all that is around it already.
-    let around = if rooms.jobs[&id].moves_freely() { rooms.cores.grid.neighbours(from) } else { vec![from] };
-    let idle_milli = around.iter().map(|&core| rooms.cores.grid.get(core).idle_milli).max()?;
-    let wish = rooms.jobs.get(&id).and_then(|job| job.request.wish.as_deref());
-    let others = rooms.cores.grid.iter().enumerate().filter(|&(index, other)| {
+    let around = if jobs[&id].moves_freely() { host.grid.neighbours(from) } else { vec![from] };
+    let idle_milli = around.iter().map(|&core| host.grid.get(core).idle_milli).max()?;
+    let wish = jobs.get(&id).and_then(|job| job.request.wish.as_deref());
+    let others = host.grid.iter().enumerate().filter(|&(index, other)| {
         let allowed = wish.is_none_or(|wish| wish.allows(other));
         let elsewhere = !live.cores.contains(&index) && !around.contains(&index);
         allowed && other.backfillers < here.backfillers && elsewhere

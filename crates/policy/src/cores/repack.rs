@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use pinfold_place::pack::{Mover, Shape};
 
-use crate::api::{Class, CoreReason, JobId, Reason};
+use crate::api::{Class, CoreReason, Instant, JobId, Reason, Settings};
 use crate::cores::assign;
-use crate::jobs::Job;
-use crate::rooms::Rooms;
+use crate::cores::host::Host;
+use crate::jobs::{Job, JobTable, Transition};
 
 /// The least time between two times that a job makes room,
 const EVERY: Duration = Duration::from_secs(60);
@@ -38,51 +38,60 @@ fn worth_bytes(job: &Job) -> u64 {
     gain_ms.saturating_mul(BYTES_PER_S / 1000)
 }
 
-/// Homes for a job that starts, for which others make room; `None`: it finds homes as good without, or nobody can.
-pub(crate) fn make_room(rooms: &mut Rooms, id: JobId) -> Option<Vec<usize>> {
-    let job = &rooms.jobs[&id];
+/// Room that others made for a job that starts.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// Its homes.
+    pub(crate) cores: Vec<usize>,
+    /// What is wanted of those that moved.
+    pub(crate) moved: Vec<Transition>,
+}
+
+/// Has others make room for a job that starts; `None`: it finds homes as good without, or nobody can.
+pub(crate) fn make_room(
+    host: &mut Host,
+    jobs: &mut JobTable,
+    settings: &Settings,
+    now: Instant,
+    id: JobId,
+) -> Option<Room> {
+    let job = &jobs[&id];
     let count = job.slots();
-    let plain = rooms.settings.affinity && rooms.settings.schedule && is_plain(job);
-    if !plain || count < 2 || job.live().is_some() || rooms.cores.grid.free_homes() < count {
+    let plain = settings.affinity && settings.schedule && is_plain(job);
+    if !plain || count < 2 || job.live().is_some() || host.grid.free_homes() < count {
         return None;
     }
-    let movers: Vec<JobId> = rooms
-        .cores
-        .running
-        .primaries_lowest_first()
-        .map(|(_, job)| job)
-        .filter(|&job| may_move(rooms, job))
-        .collect();
+    let primaries = host.running.primaries_lowest_first().map(|(_, job)| job);
+    let movers: Vec<JobId> = primaries.filter(|&job| may_move(jobs, now, job)).collect();
     if movers.is_empty() {
         return None;
     }
     let mover = |id: &JobId| Mover {
-        cores: rooms.jobs.live(*id).map(|live| live.cores.clone()).unwrap_or_default(),
-        memory_bytes: rooms.jobs[id].held.total(),
+        cores: jobs.live(*id).map(|live| live.cores.clone()).unwrap_or_default(),
+        memory_bytes: jobs[id].held.total(),
     };
     let list: Vec<Mover> = movers.iter().map(mover).collect();
-    let free: Vec<bool> = rooms.cores.grid.iter().map(|core| core.home_of.is_none()).collect();
-    let repack = rooms.cores.grid.site.repack(&free, &list, count, worth_bytes(job))?;
-    let now = rooms.now;
-    for (mover, cores) in repack.moves {
-        let moved = movers[mover];
-        assign::release(rooms, moved);
-        assign::occupy(rooms, moved, Class::Primary, cores);
-        rooms.jobs.made_room(moved, now);
-        let (level, memory_bytes) = (repack.level, repack.memory_bytes);
-        rooms
-            .pending
-            .request_update(moved, Reason::Core(CoreReason::MadeRoom { by: id, level, memory_bytes }));
-    }
-    Some(repack.cores)
+    let free: Vec<bool> = host.grid.iter().map(|core| core.home_of.is_none()).collect();
+    let repack = host.grid.site.repack(&free, &list, count, worth_bytes(job))?;
+    let (level, memory_bytes) = (repack.level, repack.memory_bytes);
+    let moves = repack.moves.into_iter().map(|(mover, cores)| {
+        let job = movers[mover];
+        assign::release(host, jobs, job);
+        assign::occupy(host, jobs, settings, job, Class::Primary, cores);
+        jobs.made_room(job, now);
+        let reason = Reason::Core(CoreReason::MadeRoom { by: id, level, memory_bytes });
+        Transition::Update { job, reason }
+    });
+    let moved = moves.collect();
+    Some(Room { cores: repack.cores, moved })
 }
 
 /// Whether a primary may make room for another now.
-fn may_move(rooms: &Rooms, id: JobId) -> bool {
-    let job = &rooms.jobs[&id];
+fn may_move(jobs: &JobTable, now: Instant, id: JobId) -> bool {
+    let job = &jobs[&id];
     let Some(live) = job.live() else { return false };
     let (times, last) = live.repacked;
-    let rested = last.is_none_or(|last| rooms.now.since(last) >= EVERY);
+    let rested = last.is_none_or(|last| now.since(last) >= EVERY);
     let settled = !live.phase.is_starting()
         && live.signal.is_none()
         && live.phase.grace().is_none()

@@ -1,31 +1,23 @@
-//! The slots became more or fewer: jobs wider than the host take all there is, and pools are divided anew.
+//! The slots became more or fewer: jobs wider than the host take all there is.
 
-use crate::api::JobId;
+use crate::api::Settings;
+use crate::cores::host::Host;
 use crate::cores::slots;
-use crate::queue::line;
-use crate::rooms::Rooms;
+use crate::jobs::{JobTable, Transition};
 
 /// The slots became more or fewer. A job that had started and is now wider than the host takes all there
 /// is, so that it can go on; a new one waits until the host is large enough.
-pub(crate) fn clip(rooms: &mut Rooms) {
-    renew_shares(rooms);
-    let all: Vec<JobId> =
-        rooms.jobs.values().filter(|job| job.live().is_some()).map(|job| job.id()).collect();
-    for id in all {
-        let slots = slots::clipped(rooms, &rooms.jobs[&id]);
-        if let Some(held) = rooms.jobs.set_slots(id, slots) {
-            rooms.cores.used = rooms.cores.used + slots - held;
+pub(crate) fn clip(host: &mut Host, jobs: &mut JobTable, settings: &Settings) -> Vec<Transition> {
+    let mut queued = Vec::new();
+    let started: Vec<_> = jobs.live_ids().iter().copied().collect();
+    for job in started {
+        let slots = slots::clipped(host, settings, &jobs[&job]);
+        if let Some(held) = jobs.set_slots(job, slots) {
+            host.used = host.used + slots - held;
         }
-        if rooms.jobs[&id].queued.is_some() {
-            line::dequeue(rooms, id);
-            line::enqueue(rooms, id);
+        if jobs[&job].queued.is_some() {
+            queued.push(Transition::Reenqueue { job });
         }
     }
-}
-
-/// The cores or the slots became more or fewer.
-fn renew_shares(rooms: &mut Rooms) {
-    // A home without a slot is of no use.
-    let all = rooms.cores.grid.len().min(slots::total(rooms));
-    rooms.shares.divide_cores(all);
+    queued
 }

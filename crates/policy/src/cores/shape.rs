@@ -8,10 +8,10 @@
 use pinfold_place::layout::LayoutRequest;
 use pinfold_place::pack::Shape;
 
-use crate::api::{Class, JobId, Kind, Lay, Place, Ran};
+use crate::api::{Class, JobId, Kind, Lay, Place, Settings};
+use crate::cores::host::Host;
 use crate::cores::trials::Known;
-use crate::jobs::Job;
-use crate::rooms::Rooms;
+use crate::jobs::{Job, JobTable};
 
 /// Whether a layout says no more than how many tasks and PUs there are.
 fn asks_for_counts(layout: &LayoutRequest) -> bool {
@@ -19,34 +19,33 @@ fn asks_for_counts(layout: &LayoutRequest) -> bool {
     *layout == LayoutRequest { ntasks, cpus_per_task, ..LayoutRequest::default() }
 }
 
-/// Decides how a job lies, if that is not decided yet.
-pub(crate) fn decide_shape(rooms: &mut Rooms, id: JobId) {
-    let Some(job) = rooms.jobs.get(&id).filter(|job| job.lies.is_none()) else { return };
-    let shape = match place_of(rooms, job) {
+/// How a job lies from now on; `None`: that is decided already.
+pub(crate) fn decide_shape(host: &mut Host, settings: &Settings, job: &Job) -> Option<Shape> {
+    if job.lies.is_some() {
+        return None;
+    }
+    Some(match place_of(settings, job) {
         Place::Compact => Shape::Compact,
         Place::Spread => Shape::Spread,
-        Place::Auto => is_tried(rooms, job).map_or(Shape::Compact, |kind| rooms.cores.trials.begin(kind)),
-    };
-    rooms.jobs.set_shape(id, shape);
+        Place::Auto => is_tried(host, settings, job).map_or(Shape::Compact, |kind| host.trials.begin(kind)),
+    })
 }
 
 /// What it says, or else the settings.
-pub(crate) fn place_of(rooms: &Rooms, job: &Job) -> Place {
-    job.asked_place().unwrap_or(rooms.settings.place)
+pub(crate) fn place_of(settings: &Settings, job: &Job) -> Place {
+    job.asked_place().unwrap_or(settings.place)
 }
 
 /// As [`decide_shape`] for a job that was found running: nobody knows whether it was tried.
-pub(crate) fn keep_shape(rooms: &mut Rooms, id: JobId) {
-    let Some(job) = rooms.jobs.get(&id) else { return };
-    let shape = if place_of(rooms, job) == Place::Spread { Shape::Spread } else { Shape::Compact };
-    rooms.jobs.set_shape(id, shape);
+pub(crate) fn shape_found(settings: &Settings, job: &Job) -> Shape {
+    if place_of(settings, job) == Place::Spread { Shape::Spread } else { Shape::Compact }
 }
 
 /// The kind of a job that lies as its kind was found to run faster, or as it is tried.
-pub(crate) fn is_tried(rooms: &Rooms, job: &Job) -> Option<Kind> {
+pub(crate) fn is_tried(host: &Host, settings: &Settings, job: &Job) -> Option<Kind> {
     let request = &job.request;
-    let (fewest, most) = rooms.cores.grid.site.domains_for(job.slots());
-    let pinned = rooms.settings.affinity && rooms.settings.schedule;
+    let (fewest, most) = host.grid.site.domains_for(job.slots());
+    let pinned = settings.affinity && settings.schedule;
     let plain = request
         .wish
         .as_deref()
@@ -56,32 +55,23 @@ pub(crate) fn is_tried(rooms: &Rooms, job: &Job) -> Option<Kind> {
     request.kind.filter(|_| free && job.slots() > 1 && fewest < most)
 }
 
-/// Notes how the cores lie that a job has just started on.
-pub(crate) fn note_lay(rooms: &mut Rooms, id: JobId) {
-    let Some(job) = rooms.jobs.get(&id) else { return };
-    let Some(live) = job.live().filter(|live| live.class == Class::Primary && live.aside.is_none()) else {
-        return;
-    };
-    let site = &rooms.cores.grid.site;
+/// How the cores lie that a job has just started on; `None`: there was nothing to choose.
+pub(crate) fn lay_of(host: &Host, settings: &Settings, job: &Job) -> Option<Lay> {
+    let live = job.live().filter(|live| live.class == Class::Primary && live.aside.is_none())?;
+    let site = &host.grid.site;
     let (fewest, most) = site.domains_for(job.slots());
-    let whole = live.cores.len() == job.slots() && rooms.settings.affinity;
+    let whole = live.cores.len() == job.slots() && settings.affinity;
     if !whole || job.slots() < 2 || fewest == most {
-        return;
+        return None;
     }
     let (domains, shape) = (site.domains_of(&live.cores), job.shape());
     let pure = domains == if shape == Shape::Spread { most } else { fewest };
-    let lay = Lay { shape, level: site.smallest(), domains, pure };
-    rooms.jobs.set_lay(id, lay);
+    Some(Lay { shape, level: site.smallest(), domains, pure })
 }
 
 /// What is known of how the kind of a job runs close together and apart, where that has a say; `None`: it does not, or
 /// nothing is known.
-pub(crate) fn known_of(rooms: &Rooms, job: JobId) -> Option<Known> {
-    let job = rooms.jobs.get(&job).filter(|job| place_of(rooms, job) == Place::Auto)?;
-    rooms.cores.trials.known(is_tried(rooms, job)?)
-}
-
-/// A job is over whose cores lay one way from its start to its end.
-pub(crate) fn ran(rooms: &mut Rooms, ran: Ran) {
-    rooms.cores.trials.ended(ran);
+pub(crate) fn known_of(host: &Host, jobs: &JobTable, settings: &Settings, job: JobId) -> Option<Known> {
+    let job = jobs.get(&job).filter(|job| place_of(settings, job) == Place::Auto)?;
+    host.trials.known(is_tried(host, settings, job)?)
 }

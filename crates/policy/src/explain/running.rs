@@ -44,7 +44,7 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
         Some(SuspendReason::Lent { by }) => {
             format!("its slot was lent to it, and was reclaimed for job {by}")
         }
-        Some(SuspendReason::SlotsShrank) if slots::headroom(rooms).is_some() => {
+        Some(SuspendReason::SlotsShrank) if slots::headroom(&rooms.cores, &rooms.settings).is_some() => {
             "primaries are protected, and what they leave of the cores has no room for it".into()
         }
         Some(SuspendReason::Interferes { with, .. }) => {
@@ -69,7 +69,7 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
 
 fn explain_running(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) -> (String, String) {
     let id = job.id();
-    let cpus = binding::cpus_of(rooms, job);
+    let cpus = binding::cpus_of(&rooms.cores, &rooms.settings, job);
     if live.key.is_some() {
         let text = if cpus.is_empty() { "any".into() } else { cpus.to_string() };
         numbers.put("PUs", text, figures!["cpus": Cpus(cpus.clone())]);
@@ -116,7 +116,7 @@ fn explain_running(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers)
             "it asked to be a backfiller: it runs in the cycles that primaries leave".into(),
             "its end".into(),
         ),
-        Class::Backfill if binding::shares_evenly(rooms, job) => (
+        Class::Backfill if binding::shares_evenly(&rooms.cores, job) => (
             "it is one of the last of its list: they share the cores evenly".into(),
             "its end, or a job that waits or is of another list".into(),
         ),

@@ -40,7 +40,7 @@ fn explain_array(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> Option<(Str
 
 /// For a job that is shut out: cause, and what would change it.
 fn explain_cpuset(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> Option<(String, String)> {
-    let (inside, short) = borders::within_cpuset(rooms, job).filter(|_| rooms.settings.schedule)?;
+    let (inside, short) = borders::within_cpuset(&rooms.cores, job).filter(|_| rooms.settings.schedule)?;
     if !short {
         return None;
     }
@@ -64,7 +64,7 @@ pub(crate) fn explain_waiting(
 ) -> (String, String) {
     let id = job.id();
     numbers.since("waited", "waited_s", now, job.submitted);
-    if let Some((at, _)) = ageing::expires_at(rooms, job) {
+    if let Some((at, _)) = ageing::expires_at(&rooms.settings, job) {
         numbers.until("expires in", "expires_in_s", at.since(now), "");
     }
     if waiting.held {
@@ -99,7 +99,9 @@ pub(crate) fn explain_waiting(
     if waiting.gated {
         return ("its client lets it start later".into(), "its time, or the end of other jobs".into());
     }
-    if let Some(set) = job.request.aside.as_ref().filter(|_| sets::reservation_of(rooms, job).is_none()) {
+    if let Some(set) =
+        job.request.aside.as_ref().filter(|_| sets::reservation_of(&rooms.cores, job).is_none())
+    {
         return match *set == format!("isolated-{}", job.id()) {
             true => resources::explain_lacking(rooms, job, numbers)
                 .unwrap_or_else(|| explain_isolated(rooms, job, numbers)),
@@ -127,13 +129,13 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
     numbers.count("position in the queue", "queue_position", ahead + 1);
     if job.aged {
         numbers.say("goes first", "it waited too long");
-    } else if let Some(at) = ageing::ages_at(rooms, job) {
+    } else if let Some(at) = ageing::ages_at(rooms.queue.arrays(), job) {
         numbers.until("goes first in", "goes_first_in_s", at.since(rooms.now), "");
     }
     if let Some(full) = explain_array(rooms, job, numbers) {
         return full;
     }
-    if let Some(at) = sets::reservation_of(rooms, job) {
+    if let Some(at) = sets::reservation_of(&rooms.cores, job) {
         return explain_in_set(rooms, job, at, ahead, numbers);
     }
     if let Some(reason) = impossible(rooms, entry.shape) {
@@ -201,7 +203,7 @@ fn explain_in_set(
     if let Some(lack) = oracle::lacks_memory(rooms, job.id()) {
         return memory::explain_lack(rooms, job, lack, numbers);
     }
-    let wanted = sets::wanted_in(rooms, job, at);
+    let wanted = sets::wanted_in(&rooms.cores, job, at);
     let before = if ahead == 0 {
         "it is next".to_owned()
     } else {
@@ -219,8 +221,8 @@ fn explain_in_set(
 
 /// Why no job of this shape can start as things are.
 fn impossible(rooms: &Rooms, shape: Demand) -> Option<(String, String)> {
-    let (cores, total) = (rooms.cores.grid().len(), slots::total(rooms));
-    if slots::is_possible(rooms, shape) {
+    let (cores, total) = (rooms.cores.grid().len(), slots::total(&rooms.cores, &rooms.settings));
+    if slots::is_possible(&rooms.cores, &rooms.settings, shape) {
         return None;
     }
     let reason = if cores == 0 {
@@ -317,10 +319,10 @@ fn explain_tmp(rooms: &Rooms, wanted: u64, numbers: &mut Numbers) -> (String, St
 }
 
 fn no_slot(rooms: &Rooms, shape: Demand) -> String {
-    let (used, total) = slots::in_use(rooms);
+    let (used, total) = slots::in_use(&rooms.cores, &rooms.settings);
     let free = total.saturating_sub(used);
-    let withheld = others::withheld(rooms, total).min(free);
-    if withheld > 0 && slots::free_slots(rooms) < shape.cores as usize {
+    let withheld = others::withheld(&rooms.cores, &rooms.settings, total).min(free);
+    if withheld > 0 && slots::free_slots(&rooms.cores, &rooms.settings) < shape.cores as usize {
         let cores = count(rooms.cores.others().cores(), "core is", "cores are");
         return format!(
             "{free} of {total} slots are free, and {withheld} of these are not handed out, as {} {cores} used by processes \
@@ -342,17 +344,19 @@ fn no_slot(rooms: &Rooms, shape: Demand) -> String {
 }
 
 fn what_frees(rooms: &Rooms, shape: Demand) -> String {
-    let primaries = shape.class == Some(Class::Primary) && slots::free_slots(rooms) >= shape.cores as usize;
+    let primaries = shape.class == Some(Class::Primary)
+        && slots::free_slots(&rooms.cores, &rooms.settings) >= shape.cores as usize;
     let running: Vec<JobId> = if primaries {
         rooms.cores.running().primaries_lowest_first().map(|(_, job)| job).collect()
     } else {
         rooms.cores.running().lowest_first().map(|(_, job)| job).collect()
     };
-    let needed = (shape.cores as usize).saturating_sub(slots::free_slots(rooms));
-    let or_less = match others::withheld(rooms, slots::total(rooms)) {
-        0 => "",
-        _ => ", or the load of other processes must fall",
-    };
+    let needed = (shape.cores as usize).saturating_sub(slots::free_slots(&rooms.cores, &rooms.settings));
+    let or_less =
+        match others::withheld(&rooms.cores, &rooms.settings, slots::total(&rooms.cores, &rooms.settings)) {
+            0 => "",
+            _ => ", or the load of other processes must fall",
+        };
     match running.as_slice() {
         [] => "the next event".into(),
         running if primaries => format!("a home core: {} must end", any_of(running)),
@@ -377,7 +381,7 @@ fn explain_isolated(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String,
 
 /// How many backfill jobs there may be, where the cores that primaries leave bound that.
 fn explain_headroom(rooms: &Rooms, numbers: &mut Numbers) {
-    let Some(headroom) = slots::headroom(rooms) else { return };
+    let Some(headroom) = slots::headroom(&rooms.cores, &rooms.settings) else { return };
     let part = |milli: u64| format!("{}.{}", milli / 1000, milli % 1000 / 100);
     let left = headroom.left_milli.map_or_else(|| "not known how many".to_owned(), part);
     let text = format!(
@@ -397,7 +401,7 @@ fn explain_headroom(rooms: &Rooms, numbers: &mut Numbers) {
 
 /// Slots that are not handed out, as processes that are no jobs use cores.
 fn explain_others(rooms: &Rooms, numbers: &mut Numbers) {
-    let slots = others::withheld(rooms, slots::total(rooms));
+    let slots = others::withheld(&rooms.cores, &rooms.settings, slots::total(&rooms.cores, &rooms.settings));
     let Some(used) = rooms.cores.others().used_milli().filter(|_| slots > 0) else { return };
     let text = format!(
         "{slots}: other processes use {}.{} cores (`host.other_load`)",

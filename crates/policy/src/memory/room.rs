@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::api::{Claim, Instant, JobId, Kind};
-use crate::jobs::{COLD_REST, Remembered};
+use crate::jobs::{COLD_REST, Job, JobTable, Remembered, WORTH_BYTES};
 use crate::memory::throttled::Throttles;
 
 /// A shortage is dealt with when growth would use up what is free within this time.
@@ -121,6 +121,29 @@ impl Memory {
     /// A job waits for so many bytes that are its project's own.
     pub(crate) fn claim(&mut self, job: JobId, bytes: u64) {
         self.claims.push((job, bytes));
+    }
+
+    /// The token is this job's now; `None`: no job's.
+    pub(crate) fn give_token(&mut self, token: Option<JobId>) {
+        self.token = token;
+    }
+
+    /// A job is frozen already, and waits for memory from now on.
+    pub(crate) fn wait_frozen(&mut self, id: JobId) {
+        self.frozen.insert(id);
+    }
+
+    /// A job that was frozen for memory may return.
+    pub(crate) fn readmit(&mut self, jobs: &JobTable, id: JobId) {
+        self.frozen.remove(&id);
+        if jobs.get(&id).is_some_and(|job| job.held.missing() >= WORTH_BYTES) {
+            self.returning.insert(id, None);
+        }
+    }
+
+    /// Notes whether a job writes a checkpoint.
+    pub(crate) fn note_writers(&mut self, jobs: &JobTable) {
+        self.writing = jobs.lives().any(Job::is_writing);
     }
 
     /// Forgets a job that is over or is not to be governed any more.

@@ -46,9 +46,9 @@ impl Throttles {
         self.protected.filter(|&(job, _)| job == id).map(|(_, bytes)| bytes)
     }
 
-    /// Who is slowed and may be let go as far as the kernel is concerned.
-    pub(super) fn due(&self, now: Instant) -> Vec<(JobId, Throttled)> {
+    /// The jobs that are throttled and may be let go as far as the kernel is concerned.
+    pub(super) fn due(&self, now: Instant) -> Vec<JobId> {
         let due = |one: &Throttled| one.asked_again.is_none_or(|at| at <= now);
-        self.slowed.iter().filter(|(_, one)| due(one)).map(|(&id, &one)| (id, one)).collect()
+        self.slowed.iter().filter(|(_, one)| due(one)).map(|(&id, _)| id).collect()
     }
 }

@@ -39,8 +39,10 @@ pub(crate) fn head(rooms: &Rooms) -> Option<(u8, JobId)> {
     // Before all others who return, of whom a wide one may find too few slots.
     let returns = |job: &Job| job.suspend_reason().is_some_and(SuspendReason::is_memory);
     if let Some(token) = rooms.memory.token()
-        && let Some(job) =
-            rooms.jobs.get(&token).filter(|job| returns(job) && sets::reservation_of(rooms, job).is_none())
+        && let Some(job) = rooms
+            .jobs
+            .get(&token)
+            .filter(|job| returns(job) && sets::reservation_of(&rooms.cores, job).is_none())
         && let Some(entry) = job.queued.filter(|entry| is_in_line(rooms, entry.shape))
     {
         return Some((entry.rank, token));
@@ -67,12 +69,15 @@ pub(crate) fn tmp_left(rooms: &Rooms) -> u64 {
 /// The job that waited too long for a directory in memory, of several the first: until it has its own, nobody else is
 /// given one, or small ones would leave no room for it for ever. Those who need none go on.
 pub(crate) fn tmp_kept_for(rooms: &Rooms) -> Option<JobId> {
-    let wants = rooms.queue.host().first(|shape| shape.tmp_bytes > 0 && slots::is_possible(rooms, shape));
+    let wants = rooms
+        .queue
+        .host()
+        .first(|shape| shape.tmp_bytes > 0 && slots::is_possible(&rooms.cores, &rooms.settings, shape));
     let (_, id) = wants.filter(|&(rank, _)| rank == RANK_AGED)?;
     (rooms.jobs[&id].request.tmp_bytes > tmp_room(rooms)).then_some(id)
 }
 
 /// Whether such a job waits for nothing but its turn: it is possible, and its array does not keep it back.
 pub(crate) fn is_in_line(rooms: &Rooms, shape: Demand) -> bool {
-    slots::is_possible(rooms, shape) && rooms.queue.arrays.has_room(shape.array)
+    slots::is_possible(&rooms.cores, &rooms.settings, shape) && rooms.queue.arrays.has_room(shape.array)
 }

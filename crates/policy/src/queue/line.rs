@@ -1,11 +1,13 @@
 //! When a job enters and leaves its queue, with what demand, and when its timer is due.
 
-use crate::api::{ArrayLimit, Class, Instant, JobId};
+use crate::api::{ArrayLimit, Class, Instant, JobId, Settings};
+use crate::cores::host::Host;
 use crate::cores::{borders, sets, slots};
-use crate::jobs::{Demand, Entry, Job, Phase, Stage, SuspendReason};
+use crate::jobs::{Demand, Entry, Job, JobTable, Phase, Stage, SuspendReason, Transition};
 use crate::memory::forecast;
 use crate::queue::ageing;
 use crate::queue::order::{Queue, RANK_AGED};
+use crate::queue::queues::Queues;
 use crate::rooms::Rooms;
 
 /// Whether a job may start as far as its array goes; one that has started may go on in any case.
@@ -26,32 +28,41 @@ pub(crate) fn ready(rooms: &Rooms) -> usize {
 }
 
 /// A member of an array is over, waits again or is held: how long those wait that are next counts from now.
-pub(crate) fn next_members_wait(rooms: &mut Rooms, array: Option<ArrayLimit>) {
+pub(crate) fn next_members_wait(
+    jobs: &mut JobTable,
+    queue: &Queues,
+    settings: &Settings,
+    array: Option<ArrayLimit>,
+) {
     let Some(array) = array else { return };
-    let (waiting, room) = rooms.queue.arrays.next(array.array);
-    let stands = |id: &JobId| rooms.jobs.get(id).is_some_and(|job| job.queued.is_some());
+    let (waiting, room) = queue.arrays.next(array.array);
+    let stands = |id: &JobId| jobs.get(id).is_some_and(|job| job.queued.is_some());
     let next: Vec<JobId> = waiting.filter(stands).take(room).collect();
-    next.into_iter().for_each(|job| rearm(rooms, job));
+    next.into_iter().for_each(|job| rearm(jobs, queue, settings, job));
 }
 
 /// The queue that a job stands in.
 pub(crate) fn queue_of<'a>(rooms: &'a Rooms, job: &Job) -> &'a Queue {
-    rooms.queue.of(sets::reservation_of(rooms, job))
+    rooms.queue.of(sets::reservation_of(&rooms.cores, job))
 }
 
-/// The cores are others now: who was shut out may have its place, and the other way round.
-pub(crate) fn requeue_constrained(rooms: &mut Rooms) {
-    let bordered = |job: &Job| job.request.wish.as_ref().is_some_and(|wish| !wish.within.is_empty());
-    let bordered: Vec<JobId> = rooms.jobs.values().filter(|job| bordered(job)).map(|job| job.id()).collect();
-    for job in bordered {
-        dequeue(rooms, job);
-        enqueue(rooms, job);
-    }
+/// The cores are others now: a job that they kept out may have its place, and the other way round.
+pub(crate) fn requeue_constrained(jobs: &JobTable) -> Vec<Transition> {
+    let bordered = |job: &&Job| job.request.wish.as_ref().is_some_and(|wish| !wish.within.is_empty());
+    jobs.values().filter(bordered).map(|job| Transition::Reenqueue { job: job.id() }).collect()
 }
 
-/// Puts a job into the queue if it wants a slot and may have one, and sets its timer.
-pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
-    let Some(job) = rooms.jobs.get(&id) else { return };
+/// Where a job stands.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The queue: that of a reservation, by its place among all; `None`: the host's.
+    pub(crate) at: Option<usize>,
+    pub(crate) entry: Entry,
+}
+
+/// Where a job is to stand that stands in no queue; `None`: it wants no slot, or may have none.
+pub(crate) fn place_of(rooms: &Rooms, id: JobId) -> Option<Place> {
+    let job = rooms.jobs.get(&id).filter(|job| job.queued.is_none())?;
     let mut shape = Demand {
         owner: job.request.owner,
         cores: job.request.cores,
@@ -68,14 +79,17 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
     let wants = match &job.stage {
         Stage::Waiting(waiting) if rooms.settings.drain || waiting.is_early() => false,
         // Its set is gone.
-        Stage::Waiting(_) if job.request.aside.is_some() && sets::reservation_of(rooms, job).is_none() => {
+        Stage::Waiting(_)
+            if job.request.aside.is_some() && sets::reservation_of(&rooms.cores, job).is_none() =>
+        {
             false
         }
-        Stage::Waiting(_) if borders::is_excluded(rooms, job) => false,
+        Stage::Waiting(_) if borders::is_excluded(&rooms.cores, &rooms.settings, job) => false,
         Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
         Stage::Live(live) => {
-            let clipped = u32::try_from(slots::clipped(rooms, job)).unwrap_or(u32::MAX);
-            let short = clipped < shape.cores || borders::is_excluded(rooms, job);
+            let clipped =
+                u32::try_from(slots::clipped(&rooms.cores, &rooms.settings, job)).unwrap_or(u32::MAX);
+            let short = clipped < shape.cores || borders::is_excluded(&rooms.cores, &rooms.settings, job);
             if short && shape.class == Some(Class::Primary) {
                 shape.class = None; // there are not so many homes, or not where it may have them
             }
@@ -84,43 +98,36 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
             returns && live.phase.rests().is_none() && !rooms.memory.frozen().contains(&id)
         }
     };
-    let aside = sets::reservation_of(rooms, job);
+    let aside = sets::reservation_of(&rooms.cores, job);
     let clips = job.live().is_some() || shape.class == Some(Class::Exclusive); // others wait for a larger set
     if let Some(at) = aside.filter(|_| clips) {
-        shape.cores = u32::try_from(sets::wanted_in(rooms, job, at)).unwrap_or(u32::MAX).max(1);
+        shape.cores = u32::try_from(sets::wanted_in(&rooms.cores, job, at)).unwrap_or(u32::MAX).max(1);
     }
-    let Some(job) = rooms.jobs.get(&id) else { return };
-    if wants && job.queued.is_none() {
-        if job.live().is_none() {
-            shape.resources = rooms.queue.wanted.join(&job.request.resources);
-        }
-        let entry = Entry {
-            rank: if first { RANK_AGED } else { job.request.priority },
-            shape,
-            new: job.live().is_none(),
-            expected_us: job.request.expected.map(|e| u64::try_from(e.as_micros()).unwrap_or(u64::MAX)),
-            job: id,
-        };
-        rooms.jobs.enqueue(id, entry);
-        rooms.queue.insert(aside, &entry);
-    }
-    rearm(rooms, id);
+    let entry = Entry {
+        rank: if first { RANK_AGED } else { job.request.priority },
+        shape,
+        new: job.live().is_none(),
+        expected_us: job.request.expected.map(|e| u64::try_from(e.as_micros()).unwrap_or(u64::MAX)),
+        job: id,
+    };
+    wants.then_some(Place { at: aside, entry })
 }
 
-pub(crate) fn dequeue(rooms: &mut Rooms, id: JobId) {
-    if let Some(entry) = rooms.jobs.dequeue(id) {
-        let at = rooms.jobs.get(&id).and_then(|job| sets::reservation_of(rooms, job));
-        rooms.queue.remove(at, &entry);
-        rooms.queue.wanted.leave(entry.shape.resources);
+/// Takes a job out of its queue, if it stands in one.
+pub(crate) fn dequeue(queue: &mut Queues, jobs: &mut JobTable, host: &Host, id: JobId) {
+    if let Some(entry) = jobs.dequeue(id) {
+        let at = jobs.get(&id).and_then(|job| sets::reservation_of(host, job));
+        queue.remove(at, &entry);
+        queue.wanted.leave(entry.shape.resources);
     }
 }
 
 /// Sets the timer of a job to the first thing that is due for it.
-pub(crate) fn rearm(rooms: &mut Rooms, id: JobId) {
-    let Some(job) = rooms.jobs.get(&id) else { return };
-    let mut due = ageing::ages_at(rooms, job);
+pub(crate) fn rearm(jobs: &mut JobTable, queue: &Queues, settings: &Settings, id: JobId) {
+    let Some(job) = jobs.get(&id) else { return };
+    let mut due = ageing::ages_at(&queue.arrays, job);
     let mut sooner = |at: Option<Instant>| due = due.into_iter().chain(at).min();
-    sooner(ageing::expires_at(rooms, job).map(|(at, _)| at));
+    sooner(ageing::expires_at(settings, job).map(|(at, _)| at));
     match &job.stage {
         Stage::Waiting(waiting) => {
             sooner(waiting.failed.as_ref().filter(|f| !f.tried && !waiting.held).map(|f| f.again));
@@ -131,5 +138,5 @@ pub(crate) fn rearm(rooms: &mut Rooms, id: JobId) {
             sooner(live.failed.values().filter(|f| !f.tried).map(|f| f.again).min());
         }
     }
-    rooms.jobs.arm(id, due);
+    jobs.arm(id, due);
 }

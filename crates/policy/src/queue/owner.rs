@@ -23,7 +23,7 @@ pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
         }
         own_bytes = own_bytes.saturating_add(forecast::counts_for(rooms, other));
     }
-    let free = slots::free_slots(rooms);
+    let free = slots::free_slots(&rooms.cores, &rooms.settings);
     let lacks_slots = job.slots().saturating_sub(free);
     let lacking_bytes = match oracle::lacks_memory(rooms, id) {
         None => 0,

@@ -1,5 +1,6 @@
 //! The queues: the host's, one for each reservation, and the arrays whose members stand in them.
 
+use crate::api::Amount;
 use crate::jobs::Entry;
 use crate::queue::arrays::Arrays;
 use crate::queue::order::Queue;
@@ -37,7 +38,12 @@ impl Queues {
         self.reserved = (0..count).map(|_| Queue::default()).collect();
     }
 
-    pub(super) fn insert(&mut self, at: Option<usize>, entry: &Entry) {
+    /// A new job is to stand in a queue and asks for these resources.
+    pub(crate) fn ask_for(&mut self, entry: &mut Entry, resources: &[Amount]) {
+        entry.shape.resources = self.wanted.join(resources);
+    }
+
+    pub(crate) fn insert(&mut self, at: Option<usize>, entry: &Entry) {
         self.of_mut(at).insert(entry);
     }
 

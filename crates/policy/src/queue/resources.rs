@@ -38,7 +38,7 @@ fn firsts(rooms: &Rooms) -> BTreeMap<String, (u8, JobId)> {
                 // One that lacks memory as well would leave what is kept for it idle.
                 && (shape.memory == 0 || oracle::has_memory_room(rooms, shape, &room))
                 && match at.checked_sub(1) {
-                    None => slots::is_possible(rooms, shape),
+                    None => slots::is_possible(&rooms.cores, &rooms.settings, shape),
                     Some(at) => shape.cores as usize <= rooms.cores.reservations()[at].cores.len(),
                 }
         };
@@ -135,8 +135,10 @@ impl ResourcesLeft {
 }
 
 /// A job is about to take what it asks for: those that are first for it, and lack it, are passed over once more.
-pub(crate) fn note_passed(rooms: &mut Rooms, by: JobId) {
-    let Some(job) = rooms.jobs.get(&by).filter(|job| !job.request.resources.is_empty()) else { return };
+pub(crate) fn passed_by(rooms: &Rooms, by: JobId) -> Vec<JobId> {
+    let Some(job) = rooms.jobs.get(&by).filter(|job| !job.request.resources.is_empty()) else {
+        return Vec::new();
+    };
     let firsts = firsts(rooms);
     let lacks = |name: &str| {
         let &(_, id) = firsts.get(name).filter(|&&(_, id)| id != by)?;
@@ -145,9 +147,7 @@ pub(crate) fn note_passed(rooms: &mut Rooms, by: JobId) {
     let mut passed: Vec<JobId> = job.request.resources.iter().filter_map(|one| lacks(&one.name)).collect();
     passed.sort_unstable();
     passed.dedup();
-    for id in passed {
-        rooms.jobs.pass_over(id);
-    }
+    passed
 }
 
 #[cfg(test)]

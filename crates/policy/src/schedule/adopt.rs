@@ -7,10 +7,8 @@
 use crate::api::{Adopted, AgainReason, Class, JobId, Reason, Running};
 use crate::cores::{assign, sets, shape};
 use crate::jobs::{Applied, Live, Phase, SuspendReason};
-use crate::queue::line;
 use crate::rooms::Rooms;
-use crate::schedule::start;
-use crate::schedule::{end, submit};
+use crate::schedule::{end, enqueue, start, submit};
 
 pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
     let Adopted { mut request, submitted, running } = adopted;
@@ -38,19 +36,20 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
         applied: Applied { weight: None, cpus: Some(running.cpus.clone()), frozen: Some(running.frozen) },
         ..Live::new(phase, running.started, running.class)
     };
-    start::start_job(rooms, id, live);
+    start::start_job(&mut rooms.jobs, &mut rooms.queue, id, live);
     rooms.nodes.unsure_of(id);
-    shape::keep_shape(rooms, id);
+    let shape = shape::shape_found(&rooms.settings, &rooms.jobs[&id]);
+    rooms.jobs.set_shape(id, shape);
     let mut reason = Reason::Again(AgainReason::Restored);
     if phase.suspend_reason().is_some() {
         rooms.jobs.wait_from(id, rooms.now);
-        line::enqueue(rooms, id);
+        enqueue::enqueue(rooms, id);
     } else {
-        let (class, cores, fits) = match sets::reservation_of(rooms, &rooms.jobs[&id]) {
+        let (class, cores, fits) = match sets::reservation_of(&rooms.cores, &rooms.jobs[&id]) {
             Some(at) => claim_in(rooms, at, id, &running),
             None => claim(rooms, id, &running, slots),
         };
-        assign::occupy(rooms, id, class, cores);
+        assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, id, class, cores);
         if fits {
             reason = Reason::Again(AgainReason::Adopted);
         }
@@ -60,7 +59,8 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
 
 /// The cores that a running job keeps in its set, and whether these are what it had.
 fn claim_in(rooms: &Rooms, at: usize, id: JobId, running: &Running) -> (Class, Vec<usize>, bool) {
-    let room = sets::room_in(rooms, at, &rooms.jobs[&id], &running.cpus).filter(|_| rooms.settings.schedule);
+    let room =
+        sets::room_in(&rooms.cores, at, &rooms.jobs[&id], &running.cpus).filter(|_| rooms.settings.schedule);
     let fits =
         room.as_ref().is_some_and(|room| rooms.cores.reservations()[at].cores.cpus(room) == running.cpus);
     (Class::Primary, room.unwrap_or_default(), fits)

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use crate::api::{Class, Command, JobId, Reason, UserReason};
-use crate::cores::assign;
 use crate::jobs::SuspendReason;
-use crate::memory::ladder;
 use crate::queue::line;
 use crate::rooms::Rooms;
-use crate::schedule::{end, reprioritize};
+use crate::schedule::{end, enqueue, relieve, reprioritize, transition};
 
 /// How long a job that got a signal may use it undisturbed, and without a slot if it had none.
 const GRACE: Duration = Duration::from_secs(5);
@@ -20,12 +18,24 @@ pub(crate) fn command(rooms: &mut Rooms, id: JobId, command: Command) {
         Command::Suspend | Command::Hold if waits => hold(rooms, id, true),
         Command::Resume | Command::Release if waits => hold(rooms, id, false),
         Command::Suspend => suspend(rooms, id),
-        Command::Resume => resume(rooms, id),
+        Command::Resume => {
+            if rooms.jobs.resume(id, rooms.now) {
+                enqueue::enqueue(rooms, id);
+            }
+        }
         Command::Hold | Command::Release => {}
         Command::Cancel { .. } if waits => end::drop_waiting(rooms, id, false, Reason::ASKED),
         Command::Cancel { signal } => cancel(rooms, id, signal),
-        Command::Requeue => ladder::requeue_on_request(rooms, id),
-        Command::SetMemory(bytes) => set_memory(rooms, id, bytes),
+        // That does not count as what the host did to it.
+        Command::Requeue => {
+            if rooms.jobs.requeue_as_asked(id) {
+                relieve::end_for_requeue(rooms, id, Reason::ASKED);
+            }
+        }
+        Command::SetMemory(bytes) => {
+            rooms.jobs.set_memory(id, bytes);
+            enqueue::reenqueue(rooms, id);
+        }
         Command::SetPriority(priority) => set_priority(rooms, id, priority.clamp(1, 16)),
         Command::SetClass(class) => set_class(rooms, id, class),
     }
@@ -37,45 +47,38 @@ fn hold(rooms: &mut Rooms, id: JobId, hold: bool) {
         return;
     }
     let array = rooms.jobs.get(&id).and_then(|job| job.request.array);
-    line::dequeue(rooms, id);
-    line::enqueue(rooms, id);
-    line::next_members_wait(rooms, array);
+    enqueue::reenqueue(rooms, id);
+    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
 }
 
 fn suspend(rooms: &mut Rooms, id: JobId) {
     if rooms.jobs.suspend(id) != Some(true) {
         return; // it was so before, or is frozen once it has started, or held once it waits again
     }
-    line::dequeue(rooms, id);
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     rooms.memory.forget(id);
-    assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
-}
-
-fn resume(rooms: &mut Rooms, id: JobId) {
-    if rooms.jobs.resume(id, rooms.now) {
-        line::enqueue(rooms, id);
-    }
+    transition::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
 }
 
 fn cancel(rooms: &mut Rooms, id: JobId, signal: i32) {
     let until = rooms.now.after(GRACE);
     let Some(thawed) = rooms.jobs.cancel(id, signal, until) else { return };
     if thawed {
-        line::dequeue(rooms, id);
+        line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
         rooms.memory.forget(id);
     }
     rooms.pending.request_update(id, Reason::ASKED);
-    line::rearm(rooms, id);
+    line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);
 }
 
 fn set_priority(rooms: &mut Rooms, id: JobId, priority: u8) {
-    line::dequeue(rooms, id);
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     if let Some(live) = rooms.jobs.live(id) {
         rooms.cores.set_priority(live, priority);
         rooms.pending.request_update(id, Reason::User(UserReason::PriorityChanged { priority }));
     }
     rooms.jobs.set_priority(id, priority);
-    line::enqueue(rooms, id);
+    enqueue::enqueue(rooms, id);
     reprioritize::priority_changed(rooms, id);
 }
 
@@ -84,14 +87,8 @@ fn set_class(rooms: &mut Rooms, id: JobId, class: Class) {
     if asked == Some(class) || [asked, Some(class)].contains(&Some(Class::Exclusive)) {
         return;
     }
-    line::dequeue(rooms, id);
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     rooms.jobs.set_class(id, class);
-    line::enqueue(rooms, id);
+    enqueue::enqueue(rooms, id);
     reprioritize::class_changed(rooms, id);
-}
-
-fn set_memory(rooms: &mut Rooms, id: JobId, bytes: u64) {
-    line::dequeue(rooms, id);
-    rooms.jobs.set_memory(id, bytes);
-    line::enqueue(rooms, id);
 }

@@ -1,9 +1,11 @@
 //! The settings changed.
 
 use crate::api::{JobId, Reason, Settings};
-use crate::cores::{assign, change, headroom, interference, pick, resize};
+use crate::cores::{change, headroom, interference, pick, sets};
+use crate::jobs::Transition;
 use crate::queue::line;
 use crate::rooms::Rooms;
+use crate::schedule::{enqueue, resize, transition};
 use crate::shares::pools::Pools;
 
 pub(crate) fn configure(rooms: &mut Rooms, settings: Settings) {
@@ -11,28 +13,33 @@ pub(crate) fn configure(rooms: &mut Rooms, settings: Settings) {
     if old.projects != rooms.settings.projects {
         renew_pools(rooms);
     }
-    headroom::set_headroom(rooms);
-    interference::reset(rooms);
+    if headroom::set_headroom(&mut rooms.cores, &rooms.settings, rooms.now) {
+        resize::clip(rooms);
+    }
+    let rested = interference::reset(&mut rooms.cores, &rooms.jobs, &rooms.settings);
+    transition::apply(rooms, rested);
     resize::clip(rooms);
     // Which PUs a job has depends on the settings, and with them the nodes beside it.
-    assign::running_changed(rooms);
+    rooms.cores.touch();
     if old.schedule != rooms.settings.schedule {
-        change::reclass_all(rooms);
-        // Where nothing waits for slots, nobody is shut out.
-        line::requeue_constrained(rooms);
+        let changed = change::reclass_all(&mut rooms.cores, &mut rooms.jobs, &rooms.settings);
+        transition::apply(rooms, changed);
+        // Where nothing waits for slots, no job is kept out.
+        transition::apply(rooms, line::requeue_constrained(&rooms.jobs));
     } else if old.affinity != rooms.settings.affinity {
-        pick::update_running(rooms, &Reason::ASKED);
+        let host = pick::highest_first(&rooms.cores);
+        let running = host.into_iter().chain(sets::in_reservations(&rooms.cores, &rooms.jobs));
+        transition::apply(rooms, running.map(|job| Transition::Update { job, reason: Reason::ASKED }));
     }
     if old.drain != rooms.settings.drain {
-        let all: Vec<JobId> = rooms.jobs.ids();
-        for job in all {
-            line::dequeue(rooms, job);
-            line::enqueue(rooms, job);
+        for job in rooms.jobs.ids() {
+            enqueue::reenqueue(rooms, job);
         }
     }
     if old.queue_ttl != rooms.settings.queue_ttl {
-        let all: Vec<JobId> = rooms.jobs.ids();
-        all.into_iter().for_each(|job| line::rearm(rooms, job));
+        for job in rooms.jobs.ids() {
+            line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, job);
+        }
     }
 }
 
@@ -41,11 +48,11 @@ fn renew_pools(rooms: &mut Rooms) {
     rooms.shares = Pools::new(&rooms.settings.projects);
     let all: Vec<JobId> = rooms.jobs.ids();
     for id in all {
-        line::dequeue(rooms, id);
+        line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
         if let Some(job) = rooms.jobs.get(&id) {
             let pools = rooms.shares.of(job.request.project.as_deref());
             rooms.jobs.set_pools(id, pools);
         }
-        line::enqueue(rooms, id);
+        enqueue::enqueue(rooms, id);
     }
 }

@@ -9,6 +9,7 @@ use crate::cores::assign;
 use crate::jobs::{Failure, Live, REQUEUES_MAX, RETRY, Stage, Waiting};
 use crate::queue::line;
 use crate::rooms::Rooms;
+use crate::schedule::enqueue;
 
 /// The pauses before a failed start is tried again.
 const START_RETRY: Backoff = Backoff::new(RETRY, Duration::from_secs(60));
@@ -18,7 +19,7 @@ const REQUEUE_REST: Backoff = Backoff::new(Duration::from_secs(5), Duration::fro
 
 /// A start failed: the job waits again. Its slot is free meanwhile, so that it holds nobody up.
 pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
-    assign::release(rooms, id);
+    assign::release(&mut rooms.cores, &mut rooms.jobs, id);
     rooms.pending.withdraw(id);
     let now = rooms.now;
     let Some(job) = rooms.jobs.get(&id) else { return };
@@ -34,7 +35,7 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
     rooms.jobs.wait_again(id, Waiting { held, failures, failed, ..Waiting::default() });
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
-    line::next_members_wait(rooms, array);
+    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
     settle_return(rooms, id, cancelled, withdrawn);
 }
 
@@ -45,7 +46,7 @@ fn settle_return(rooms: &mut Rooms, id: JobId, cancelled: bool, withdrawn: bool)
     } else if withdrawn {
         drop_waiting(rooms, id, false, Reason::User(UserReason::Withdrawn));
     } else {
-        line::rearm(rooms, id);
+        line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);
     }
 }
 
@@ -71,7 +72,7 @@ fn release_followers(rooms: &mut Rooms, of: JobId) {
     let now = rooms.now;
     for id in rooms.jobs.take_followers(of) {
         if rooms.jobs.predecessor_over(id, of, now) {
-            line::enqueue(rooms, id);
+            enqueue::enqueue(rooms, id);
         }
     }
 }
@@ -94,15 +95,15 @@ fn forget(rooms: &mut Rooms, id: JobId) {
 
 /// Forgets what is known of a job, but that it is not over: those that were to start after it still wait for it.
 pub(crate) fn unlearn(rooms: &mut Rooms, id: JobId) {
-    line::dequeue(rooms, id);
-    assign::release(rooms, id);
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
+    assign::release(&mut rooms.cores, &mut rooms.jobs, id);
     rooms.pending.withdraw(id);
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
     rooms.nodes.forget(id);
     if let Some(job) = rooms.jobs.remove(id) {
         rooms.queue.arrays_mut().leave(&job.request, job.live().is_some(), rooms.now);
-        line::next_members_wait(rooms, job.request.array);
+        line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, job.request.array);
     }
 }
 
@@ -111,7 +112,7 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     if rooms.jobs.live(id).is_none_or(|live| live.phase.is_starting()) {
         return;
     }
-    assign::release(rooms, id);
+    assign::release(&mut rooms.cores, &mut rooms.jobs, id);
     rooms.pending.withdraw(id);
     let now = rooms.now;
     let Some(job) = rooms.jobs.get(&id) else { return };
@@ -134,9 +135,9 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
     rooms.nodes.forget(id);
-    line::next_members_wait(rooms, array);
+    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
     if asked {
-        line::enqueue(rooms, id);
+        enqueue::enqueue(rooms, id);
     }
     settle_return(rooms, id, cancelled, withdrawn);
 }

@@ -2,11 +2,10 @@
 
 use crate::api::{Action, JobId, Reason};
 use crate::jobs::RETRY;
-use crate::memory::ladder;
-use crate::memory::numa::bind;
+use crate::memory::ladder::{checkpoint, throttle};
 use crate::queue::line;
 use crate::rooms::Rooms;
-use crate::schedule::end;
+use crate::schedule::{end, relieve};
 
 /// An action failed. If something else was asked for since, that counts and this is forgotten.
 pub(crate) fn failed(rooms: &mut Rooms, id: JobId, action: &Action, error: String) {
@@ -19,13 +18,22 @@ pub(crate) fn failed(rooms: &mut Rooms, id: JobId, action: &Action, error: Strin
         return;
     }
     match action {
-        Action::Requeue => return ladder::cancel_requeue(rooms, id, Reason::ASKED),
-        Action::Checkpoint => return ladder::checkpointed(rooms, id, Some(error)),
-        Action::Near { .. } => return bind::binding_failed(rooms, id),
-        Action::Slow { allowance } => return ladder::throttle_failed(rooms, id, *allowance),
+        Action::Requeue => {
+            if let Some(suspend) = rooms.jobs.cancel_requeue(id) {
+                relieve::stays(rooms, id, suspend, Reason::ASKED);
+            }
+            return;
+        }
+        Action::Checkpoint => {
+            return relieve::take(rooms, checkpoint::answered(&rooms.jobs, id, Some(error)));
+        }
+        Action::Near { .. } => return rooms.nodes.binding_failed(id, rooms.now),
+        Action::Slow { allowance } => {
+            return throttle::failed(&mut rooms.memory, &mut rooms.jobs, rooms.now, id, *allowance);
+        }
         _ => {}
     }
     if rooms.jobs.attempt_failed(id, action, again, error) {
-        line::rearm(rooms, id);
+        line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);
     }
 }

@@ -5,13 +5,13 @@ use std::cell::OnceCell;
 use crate::api::{Class, JobId};
 use crate::cores::slots;
 use crate::jobs::Demand;
-use crate::memory::{ladder, oracle};
+use crate::memory::oracle;
 use crate::queue::head::{self, Left};
 use crate::queue::order::{PASSED_MAX, RANK_AGED};
 use crate::queue::{owner, resources};
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
-use crate::schedule::{plan, promote, start};
+use crate::schedule::{plan, promote, start, token};
 use crate::shares::{core_pool, memory_pool};
 
 /// A best-effort job stands first in line and has to wait. The first of the others that can have cores of its own gets
@@ -51,7 +51,7 @@ fn next_on_its_own(rooms: &Rooms) -> Option<(JobId, Plan)> {
 /// The first job cannot start. Another that can does so in its place, unless that would keep the first waiting for ever;
 /// says whether there may be a further one.
 fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
-    if slots::free_slots(rooms) == 0 {
+    if slots::free_slots(&rooms.cores, &rooms.settings) == 0 {
         return false;
     }
     let own = owner::held_up_by_its_own(rooms, head);
@@ -71,7 +71,7 @@ fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
     };
     if oracle::lacks_memory(rooms, next).is_some() {
         if rooms.jobs.live(next).is_some() {
-            ladder::wait_for_memory(rooms, next);
+            token::wait_for_memory(rooms, next);
             return true;
         }
         return false;
@@ -101,7 +101,7 @@ pub(crate) fn fill(rooms: &mut Rooms) {
         }
         let lack = oracle::lacks_memory(rooms, head);
         if lack.is_some() && rooms.jobs.live(head).is_some() && !exclusive {
-            ladder::wait_for_memory(rooms, head);
+            token::wait_for_memory(rooms, head);
             continue;
         }
         if lack.is_none()

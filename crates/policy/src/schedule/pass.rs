@@ -6,36 +6,35 @@
 //! priority than the job that is started.
 
 use crate::api::{Class, JobId, Reason, SlotReason};
-use crate::cores::{assign, interference, slots};
+use crate::cores::{interference, slots};
 use crate::jobs::{Demand, SuspendReason};
-use crate::memory::ladder;
 use crate::queue::order::ROUNDS_MAX;
 use crate::queue::resources::ResourcesLeft;
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
-use crate::schedule::{fill, promote, reservations, start};
+use crate::schedule::{fill, promote, reservations, resize, start, token, transition};
 use crate::shares::pools::Count;
 use crate::shares::{core_pool, reclaim, reclaim_memory};
 
 pub(crate) fn schedule_pass(rooms: &mut Rooms) {
     if rooms.settings.schedule {
-        interference::end_suspensions(rooms);
+        end_suspensions(rooms);
         clear_exclusive(rooms);
         shrink(rooms);
         reclaim::reclaim_guaranteed(rooms);
         promote::promote(rooms);
-        if promote::place_backfillers(rooms) {
+        if promote::place_backfillers(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, &rooms.pending) {
             // On cores of its own it may be at home.
             promote::promote(rooms);
         }
         reclaim_memory::reclaim_memory(rooms);
-        ladder::resume_frozen(rooms);
+        token::resume_frozen(rooms);
         reservations::fill_reservations(rooms);
         fill::fill(rooms);
         // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that, or
         // somebody have stood still for his sake.
         for _ in 0..ROUNDS_MAX {
-            let (ended, kept) = (interference::end_suspensions(rooms), reclaim::reclaim_guaranteed(rooms));
+            let (ended, kept) = (end_suspensions(rooms), reclaim::reclaim_guaranteed(rooms));
             if !ended && !kept {
                 break;
             }
@@ -43,10 +42,21 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
             fill::fill(rooms);
         }
     } else {
-        ladder::resume_frozen(rooms);
+        token::resume_frozen(rooms);
         reservations::fill_reservations(rooms);
         start_all(rooms);
     }
+}
+
+/// Backfillers need not rest any more for primaries that are none now; says whether there were any.
+fn end_suspensions(rooms: &mut Rooms) -> bool {
+    let ended = interference::end_suspensions(&mut rooms.cores, &rooms.jobs);
+    if ended.uncapped {
+        resize::clip(rooms);
+    }
+    let any = !ended.over.is_empty();
+    transition::apply(rooms, ended.over);
+    any
 }
 
 /// Nobody runs beside an exclusive job; matters after a restart between two of its freezes.
@@ -56,7 +66,7 @@ fn clear_exclusive(rooms: &mut Rooms) {
         let others: Vec<JobId> = rooms.cores.running().lowest_first().map(|(_, job)| job).collect();
         for job in others.into_iter().filter(|&job| job != by) {
             if rooms.jobs.may_freeze(job) {
-                assign::suspend_and_release(
+                transition::suspend_and_release(
                     rooms,
                     job,
                     SuspendReason::Exclusive { by },
@@ -70,7 +80,7 @@ fn clear_exclusive(rooms: &mut Rooms) {
 /// Freezes jobs until the slots suffice: backfillers, then primaries, the lowest priority first and among
 /// equals the newest, never the foremost.
 fn shrink(rooms: &mut Rooms) {
-    let slots = slots::total(rooms);
+    let slots = slots::total(&rooms.cores, &rooms.settings);
     while rooms.cores.used() > slots && rooms.cores.exclusive().is_none() {
         let foremost = rooms.cores.running().foremost();
         let may = |job: &JobId| Some(*job) != foremost && rooms.jobs.may_freeze(*job);
@@ -83,8 +93,8 @@ fn shrink(rooms: &mut Rooms) {
         let borrower = all().filter(borrowed).find(backfills).or_else(|| all().find(borrowed));
         let any = || all().find(backfills).or_else(|| all().next());
         let Some(job) = borrower.or_else(any) else { return };
-        let reason = slots::why_fewer(rooms, slots);
-        assign::suspend_and_release(rooms, job, SuspendReason::SlotsShrank, reason);
+        let reason = slots::why_fewer(&rooms.cores, &rooms.settings, slots);
+        transition::suspend_and_release(rooms, job, SuspendReason::SlotsShrank, reason);
     }
 }
 

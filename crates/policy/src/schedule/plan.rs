@@ -50,7 +50,7 @@ fn enough(
 /// Whether such a job can start now without taking anything from anyone.
 pub(crate) fn fits(rooms: &Rooms, shape: Demand) -> bool {
     let cores = shape.cores as usize;
-    let fits = cores <= slots::free_slots(rooms) && cores <= rooms.cores.grid().len();
+    let fits = cores <= slots::free_slots(&rooms.cores, &rooms.settings) && cores <= rooms.cores.grid().len();
     fits && match shape.class {
         None | Some(Class::Backfill) => true,
         // Which homes it wishes is looked at when it is first in line, not here.
@@ -67,9 +67,9 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
     let slots = cores as usize;
     let preemption = if taking { rooms.settings.preemption } else { Preemption::Off };
     let mut freeze = Vec::new();
-    if slots::free_slots(rooms) < slots {
-        let best_effort = if taking && pick::comes_before_best_effort(rooms, id) {
-            pick::best_effort(rooms)
+    if slots::free_slots(&rooms.cores, &rooms.settings) < slots {
+        let best_effort = if taking && pick::comes_before_best_effort(&rooms.cores, &rooms.jobs, id) {
+            pick::best_effort(&rooms.cores, &rooms.jobs)
         } else {
             vec![]
         };
@@ -88,9 +88,9 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
             rooms.jobs.may_freeze(job) && core_pool::pays(rooms, &mut uses, Count::Slots, job, id)
         });
         // More may be in use than there are, by jobs that may not be frozen or by the foremost.
-        let wanted = slots + rooms.cores.used().saturating_sub(slots::total(rooms));
+        let wanted = slots + rooms.cores.used().saturating_sub(slots::total(&rooms.cores, &rooms.settings));
         let gain = |job: JobId| rooms.jobs.live(job).map_or(0, |live| live.slots);
-        freeze = enough(victims, slots::free_slots(rooms), wanted, gain)?;
+        freeze = enough(victims, slots::free_slots(&rooms.cores, &rooms.settings), wanted, gain)?;
     }
     let plan = |class, freeze, demote| Some(Plan { class, freeze, demote });
     if asked == Some(Class::Backfill) {

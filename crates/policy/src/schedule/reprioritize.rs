@@ -17,7 +17,7 @@ pub(crate) fn priority_changed(rooms: &mut Rooms, id: JobId) {
         return;
     }
     take_homes(rooms, id, |_| true);
-    for higher in pick::highest_first(rooms) {
+    for higher in pick::highest_first(&rooms.cores) {
         if take_homes(rooms, higher, |job| job == id) {
             rooms.pending.request_update(higher, Reason::Core(CoreReason::PromotedToFreeCore));
             return;
@@ -36,9 +36,9 @@ pub(crate) fn class_changed(rooms: &mut Rooms, id: JobId) {
         return;
     }
     // Also one that is a backfiller already: whether it may be promoted is kept with its slot.
-    assign::release(rooms, id);
-    let cores = pick::pinning_for(rooms, id, slots);
-    assign::occupy(rooms, id, Class::Backfill, cores);
+    assign::release(&mut rooms.cores, &mut rooms.jobs, id);
+    let cores = pick::pinning_for(&rooms.cores, &rooms.jobs, id, slots);
+    assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, id, Class::Backfill, cores);
     rooms.pending.request_update(id, Reason::ASKED);
     if wants_homes {
         priority_changed(rooms, id);
@@ -58,14 +58,14 @@ fn take_homes(rooms: &mut Rooms, id: JobId, may: impl Fn(JobId) -> bool) -> bool
         return false;
     };
     for &job in &demoted {
-        assign::release(rooms, job);
+        assign::release(&mut rooms.cores, &mut rooms.jobs, job);
     }
-    let homes = pick::homes_for(rooms, id).expect("so many homes were given up");
-    assign::release(rooms, id);
-    assign::occupy(rooms, id, Class::Primary, homes);
+    let homes = pick::homes_for(&rooms.cores, &rooms.jobs, id).expect("so many homes were given up");
+    assign::release(&mut rooms.cores, &mut rooms.jobs, id);
+    assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, id, Class::Primary, homes);
     for job in demoted {
-        let cores = pick::pinning_for(rooms, job, rooms.jobs[&job].slots());
-        assign::occupy(rooms, job, Class::Backfill, cores);
+        let cores = pick::pinning_for(&rooms.cores, &rooms.jobs, job, rooms.jobs[&job].slots());
+        assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, job, Class::Backfill, cores);
         rooms
             .pending
             .request_update(job, Reason::Slot(SlotReason::Preempted { by: id, priority: key.priority }));

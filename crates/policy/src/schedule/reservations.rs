@@ -2,40 +2,42 @@
 
 use pinfold_topo::CpuSet;
 
-use crate::api::{Class, CoreReason, JobId, Reason};
+use crate::api::{Class, CoreReason, JobId, Reason, Settings};
+use crate::cores::host::Host;
 use crate::cores::{assign, sets, shape};
-use crate::jobs::Demand;
-use crate::memory::{ladder, oracle};
+use crate::jobs::{Demand, JobTable, Transition};
+use crate::memory::oracle;
 use crate::queue::order::PASSED_MAX;
 use crate::queue::resources::ResourcesLeft;
 use crate::queue::{head, line};
 use crate::rooms::Rooms;
-use crate::schedule::start;
+use crate::schedule::{start, token, transition};
 
 /// Starts those who are next in each set, as far as its cores go.
 pub(crate) fn fill_reservations(rooms: &mut Rooms) {
     for at in 0..rooms.cores.reservations().len() {
-        settle_in(rooms, at);
+        let settled = settle_in(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, at);
+        transition::apply(rooms, settled);
         while let Some(job) = next_in(rooms, at) {
             admit_in(rooms, at, job);
         }
     }
 }
 
-/// Who found no cores of its own when the set changed gets them now.
-fn settle_in(rooms: &mut Rooms, at: usize) {
-    if !rooms.settings.schedule || rooms.cores.reservations()[at].cores.free_homes() == 0 {
-        return;
+/// Jobs that found no cores of their own when the set changed get them now.
+fn settle_in(host: &mut Host, jobs: &mut JobTable, settings: &Settings, at: usize) -> Vec<Transition> {
+    if !settings.schedule || host.reservations()[at].cores.free_homes() == 0 {
+        return Vec::new();
     }
-    let homeless = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.cores.is_empty());
-    let found: Vec<JobId> = rooms.cores.reservations()[at].holders.iter().copied().filter(homeless).collect();
-    for id in found {
-        if let Some(cores) = sets::room_in(rooms, at, &rooms.jobs[&id], &CpuSet::new()) {
-            assign::release(rooms, id);
-            assign::occupy(rooms, id, Class::Primary, cores);
-            rooms.pending.request_update(id, Reason::Core(CoreReason::CpusChanged));
-        }
-    }
+    let homeless = |id: &JobId| jobs.live(*id).is_some_and(|live| live.cores.is_empty());
+    let found: Vec<JobId> = host.reservations()[at].holders.iter().copied().filter(homeless).collect();
+    let settled = found.into_iter().filter_map(|job| {
+        let cores = sets::room_in(host, at, &jobs[&job], &CpuSet::new())?;
+        assign::release(host, jobs, job);
+        assign::occupy(host, jobs, settings, job, Class::Primary, cores);
+        Some(Transition::Update { job, reason: Reason::Core(CoreReason::CpusChanged) })
+    });
+    settled.collect()
 }
 
 /// The next that can start in a set now. One that stands first and does not fit is passed by so many later ones.
@@ -50,7 +52,7 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
         let (_, head) = rooms.queue.of(Some(at)).first(possible)?;
         if oracle::lacks_memory(rooms, head).is_some() {
             rooms.jobs.live(head)?;
-            ladder::wait_for_memory(rooms, head);
+            token::wait_for_memory(rooms, head);
             continue;
         }
         if fits_in(rooms, at, head) {
@@ -75,17 +77,20 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
 fn fits_in(rooms: &Rooms, at: usize, id: JobId) -> bool {
     let job = &rooms.jobs[&id];
     head::has_what_is_counted(rooms, job)
-        && (!rooms.settings.schedule || sets::room_in(rooms, at, job, &CpuSet::new()).is_some())
+        && (!rooms.settings.schedule || sets::room_in(&rooms.cores, at, job, &CpuSet::new()).is_some())
 }
 
 fn admit_in(rooms: &mut Rooms, at: usize, id: JobId) {
-    shape::decide_shape(rooms, id);
-    let early = ladder::note_overcommit(rooms, id);
+    if let Some(shape) = shape::decide_shape(&mut rooms.cores, &rooms.settings, &rooms.jobs[&id]) {
+        rooms.jobs.set_shape(id, shape);
+    }
+    let early = start::note_overcommit(rooms, id);
     let job = &rooms.jobs[&id];
     // A frozen one returns to where it was, if it can.
     let had = job.live().and_then(|live| live.applied.cpus.clone()).unwrap_or_default();
     let scheduled = rooms.settings.schedule;
-    let cores = if scheduled { sets::room_in(rooms, at, job, &had).unwrap_or_default() } else { Vec::new() };
-    line::dequeue(rooms, id);
+    let cores =
+        if scheduled { sets::room_in(&rooms.cores, at, job, &had).unwrap_or_default() } else { Vec::new() };
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     start::begin(rooms, id, Class::Primary, cores, &[], early);
 }

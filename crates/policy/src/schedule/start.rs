@@ -1,23 +1,25 @@
 //! A job starts, or resumes, as planned.
 
-use crate::api::{AgainReason, Class, JobId, MemoryReason, Reason, SlotReason};
+use crate::api::{AgainReason, Class, Instant, JobId, MemoryReason, Reason, Settings, SlotReason};
 use crate::cores::{assign, pick, repack, shape, slots};
-use crate::jobs::{Job, Live, Phase, SuspendReason};
+use crate::jobs::{Job, JobTable, Live, Phase, SuspendReason};
+use crate::memory::ladder::{overcommit, resume};
 use crate::memory::numa::placement;
-use crate::memory::{ladder, oracle};
+use crate::memory::oracle;
+use crate::queue::queues::Queues;
 use crate::queue::{line, resources};
 use crate::rooms::Rooms;
-use crate::schedule::gives_way;
 use crate::schedule::plan::Plan;
+use crate::schedule::{gives_way, token, transition};
 
 /// Lets a job run as planned.
 pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
     let priority = rooms.jobs[&id].request.priority;
     let slots = rooms.jobs[&id].slots();
     // By those who run now, as it was looked at.
-    let early = if plan.class == Class::Exclusive { None } else { ladder::note_overcommit(rooms, id) };
+    let early = if plan.class == Class::Exclusive { None } else { note_overcommit(rooms, id) };
     for &job in &plan.freeze {
-        assign::suspend_and_release(
+        transition::suspend_and_release(
             rooms,
             job,
             SuspendReason::Preempted { by: id },
@@ -25,11 +27,13 @@ pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
         );
     }
     for &job in &plan.demote {
-        assign::release(rooms, job);
+        assign::release(&mut rooms.cores, &mut rooms.jobs, job);
     }
-    line::dequeue(rooms, id);
-    shape::decide_shape(rooms, id);
-    let mut room = if plan.class == Class::Primary { repack::make_room(rooms, id) } else { None };
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
+    if let Some(shape) = shape::decide_shape(&mut rooms.cores, &rooms.settings, &rooms.jobs[&id]) {
+        rooms.jobs.set_shape(id, shape);
+    }
+    let mut room = if plan.class == Class::Primary { make_room(rooms, id) } else { None };
     if plan.class == Class::Primary && room.is_none() && rooms.jobs.live(id).is_none() {
         room = placement::cores_near_memory(rooms, id, slots);
     }
@@ -53,6 +57,19 @@ pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
     begin(rooms, id, plan.class, cores, &plan.demote, early);
 }
 
+/// A job is to start now, before any job gives way to it: notes whether that is early, and says so.
+pub(crate) fn note_overcommit(rooms: &mut Rooms, id: JobId) -> Option<Reason> {
+    let start = overcommit::start_of(rooms, id)?;
+    overcommit::note(&mut rooms.memory, &mut rooms.jobs, id, start)
+}
+
+/// Homes for a job that starts, for which others make room.
+fn make_room(rooms: &mut Rooms, id: JobId) -> Option<Vec<usize>> {
+    let room = repack::make_room(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, rooms.now, id)?;
+    transition::apply(rooms, room.moved);
+    Some(room.cores)
+}
+
 /// Lets a job run on these cores, for which others become backfillers; `early`: why it may start, if that is early.
 pub(crate) fn begin(
     rooms: &mut Rooms,
@@ -66,25 +83,27 @@ pub(crate) fn begin(
     let thaw = rooms.jobs.get(&id).and_then(Job::suspend_reason);
     let mut failed = None;
     if thaw.is_none() {
-        resources::note_passed(rooms, id);
-        failed = prepare(rooms, id, class);
+        resources::passed_by(rooms, id).into_iter().for_each(|passed| rooms.jobs.pass_over(passed));
+        failed = prepare(&mut rooms.jobs, &mut rooms.queue, &rooms.settings, rooms.now, id, class);
     }
-    assign::occupy(rooms, id, class, cores);
-    if thaw.is_none() {
-        shape::note_lay(rooms, id);
+    assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, id, class, cores);
+    if thaw.is_none()
+        && let Some(lay) = shape::lay_of(&rooms.cores, &rooms.settings, &rooms.jobs[&id])
+    {
+        rooms.jobs.set_lay(id, lay);
     }
     // Only now, so that they are pinned where the newcomer is not.
     for &job in demoted {
         let wanted = rooms.jobs[&job].slots();
-        let cores = pick::pinning_for(rooms, job, wanted);
-        assign::occupy(rooms, job, Class::Backfill, cores);
+        let cores = pick::pinning_for(&rooms.cores, &rooms.jobs, job, wanted);
+        assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, job, Class::Backfill, cores);
         rooms.pending.request_update(job, Reason::Slot(SlotReason::Preempted { by: id, priority }));
     }
     match thaw {
         Some(out) => {
-            ladder::resume(rooms, id);
+            resume::resume(&mut rooms.memory, &mut rooms.jobs, rooms.now, id);
             rooms.pending.request_update(id, thaw_reason(rooms, id, out));
-            line::rearm(rooms, id);
+            line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);
         }
         None => {
             let reason = early.unwrap_or_else(|| start_reason(rooms, id, class, failed));
@@ -92,17 +111,24 @@ pub(crate) fn begin(
         }
     }
     if oracle::is_governed(rooms) {
-        // The next in this step is held against what it may need.
-        ladder::choose_token(rooms);
+        // The next in this step is checked against what it may need.
+        token::choose_token(rooms);
     }
 }
 
 /// Makes a waiting job a starting one; says why its last start failed, or its last run was ended for others.
-fn prepare(rooms: &mut Rooms, id: JobId, class: Class) -> Option<Reason> {
-    let started = rooms.now;
-    let (failures, failed) = rooms.jobs.take_failure(id)?;
-    start_job(rooms, id, Live { failures, ..Live::new(Phase::Starting { suspend: false }, started, class) });
-    line::rearm(rooms, id);
+fn prepare(
+    jobs: &mut JobTable,
+    queue: &mut Queues,
+    settings: &Settings,
+    now: Instant,
+    id: JobId,
+    class: Class,
+) -> Option<Reason> {
+    let (failures, failed) = jobs.take_failure(id)?;
+    let live = Live { failures, ..Live::new(Phase::Starting { suspend: false }, now, class) };
+    start_job(jobs, queue, id, live);
+    line::rearm(jobs, queue, settings, id);
     failed.map(|failed| match failures {
         0 => Reason::Again(AgainReason::BeginsAnew { why: failed.error }),
         _ => Reason::Again(AgainReason::Retry { error: failed.error }),
@@ -110,16 +136,16 @@ fn prepare(rooms: &mut Rooms, id: JobId, class: Class) -> Option<Reason> {
 }
 
 /// Makes a job one that has started; the caller gives it its slot.
-pub(crate) fn start_job(rooms: &mut Rooms, id: JobId, live: Live) {
-    if rooms.jobs.start(id, live)
-        && let Some(job) = rooms.jobs.get(&id)
+pub(crate) fn start_job(jobs: &mut JobTable, queue: &mut Queues, id: JobId, live: Live) {
+    if jobs.start(id, live)
+        && let Some(job) = jobs.get(&id)
     {
-        rooms.queue.arrays_mut().began(&job.request);
+        queue.arrays_mut().began(&job.request);
     }
 }
 
 fn start_reason(rooms: &Rooms, id: JobId, class: Class, failed: Option<Reason>) -> Reason {
-    let (used, slots) = slots::in_use(rooms);
+    let (used, slots) = slots::in_use(&rooms.cores, &rooms.settings);
     match (failed, class) {
         (Some(reason), _) => reason,
         _ if rooms.jobs.live(id).is_some_and(|live| live.aside.is_some()) => {
@@ -178,7 +204,7 @@ fn clear_for(rooms: &mut Rooms, by: JobId) -> bool {
     primaries.sort_by_key(|&job| std::cmp::Reverse((rooms.jobs.live(job).map(|live| live.started), job)));
     others.append(&mut primaries);
     for job in others {
-        assign::suspend_and_release(
+        transition::suspend_and_release(
             rooms,
             job,
             SuspendReason::Exclusive { by },

@@ -1,11 +1,10 @@
 //! A job is submitted, and answers that it has started.
 
 use crate::api::{Action, Decision, Instant, JobId, QueueReason, Reason, Request};
-use crate::cores::assign;
 use crate::jobs::{Job, SuspendReason};
 use crate::queue::line;
 use crate::rooms::Rooms;
-use crate::schedule::end;
+use crate::schedule::{end, enqueue, transition};
 
 pub(crate) fn submit(rooms: &mut Rooms, mut request: Request) -> Option<JobId> {
     request.cores = request.cores.max(1);
@@ -36,7 +35,7 @@ pub(crate) fn add_waiting(rooms: &mut Rooms, request: Request, submitted: Instan
     let job = Job::waiting(request, submitted, after, pools);
     rooms.queue.arrays_mut().join(&job.request, rooms.now);
     rooms.jobs.insert(job);
-    line::enqueue(rooms, id);
+    enqueue::enqueue(rooms, id);
 }
 
 /// Only after the rules had their say: who starts at once does not wait.
@@ -58,16 +57,15 @@ pub(crate) fn gate(rooms: &mut Rooms, id: JobId, closed: bool) {
         return;
     }
     let array = rooms.jobs.get(&id).and_then(|job| job.request.array);
-    line::dequeue(rooms, id);
-    line::enqueue(rooms, id);
-    line::next_members_wait(rooms, array);
+    enqueue::reenqueue(rooms, id);
+    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
 }
 
 pub(crate) fn started(rooms: &mut Rooms, id: JobId) {
     let Some(suspend) = rooms.jobs.started(id) else { return };
     rooms.nodes.touch();
     if suspend {
-        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
+        transition::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
     } else if rooms.jobs.live(id).is_some_and(|live| live.signal.is_some()) {
         rooms.pending.request_update(id, Reason::ASKED);
     }

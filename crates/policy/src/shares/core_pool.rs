@@ -82,8 +82,8 @@ pub(crate) fn waits_for_guaranteed(rooms: &Rooms, id: JobId) -> bool {
     let theirs: usize = others.map(|pool| uses.slots[pool].min(rooms.shares.shares[pool])).sum();
     let Some(job) = rooms.jobs.get(&id) else { return false };
     let exclusive = job.request.class == Some(Class::Exclusive);
-    let wanted = if exclusive { slots::total(rooms) } else { job.slots() };
-    wanted > slots::total(rooms).saturating_sub(theirs)
+    let wanted = if exclusive { slots::total(&rooms.cores, &rooms.settings) } else { job.slots() };
+    wanted > slots::total(&rooms.cores, &rooms.settings).saturating_sub(theirs)
 }
 
 /// Home cores that are a pool's own and that it does not have.

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use crate::api::{AgainReason, Class, CoreReason, JobId, Reason, ShareReason};
 use crate::cores::{assign, pick, slots};
 use crate::jobs::{Demand, SuspendReason};
-use crate::memory::{ladder, oracle};
+use crate::memory::oracle;
 use crate::queue::head::{self, Left};
 use crate::queue::line;
 use crate::queue::order::{PASSED_MAX, RANK_AGED, ROUNDS_MAX};
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
-use crate::schedule::start;
+use crate::schedule::{start, transition};
 use crate::shares::core_pool;
 use crate::shares::pools::Count;
 
@@ -104,34 +104,34 @@ fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
     let slots = if waits { rooms.jobs[&id].queued.map_or(0, |entry| entry.shape.cores as usize) } else { 0 };
     if waits
         && rooms.cores.exclusive().is_none()
-        && slots::free_slots(rooms) >= slots
-        && pick::homes_for(rooms, id).is_some()
+        && slots::free_slots(&rooms.cores, &rooms.settings) >= slots
+        && pick::homes_for(&rooms.cores, &rooms.jobs, id).is_some()
     {
         // Nobody has to give way.
         start::admit(rooms, id, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
         return true;
     }
-    let early = ladder::note_overcommit(rooms, id);
+    let early = start::note_overcommit(rooms, id);
     let Some(taken) = collect(rooms, id, slots) else { return false };
     let project = rooms.shares.name(core_pool::pool(rooms, id));
     let reason = Reason::Share(ShareReason::Reclaimed { project, by: id });
     for &(job, frozen) in &taken.from {
         if frozen {
-            assign::suspend_and_release(rooms, job, SuspendReason::Lent { by: id }, reason.clone());
+            transition::suspend_and_release(rooms, job, SuspendReason::Lent { by: id }, reason.clone());
         }
     }
     if waits {
-        line::dequeue(rooms, id);
+        line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
         start::begin(rooms, id, Class::Primary, taken.homes, &[], early);
     } else {
-        assign::release(rooms, id);
-        assign::occupy(rooms, id, Class::Primary, taken.homes);
+        assign::release(&mut rooms.cores, &mut rooms.jobs, id);
+        assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, id, Class::Primary, taken.homes);
     }
     note_guaranteed(rooms, id);
     // Only now, so that they are pinned where the newcomer is not.
     for (job, _) in taken.from.into_iter().filter(|&(_, frozen)| !frozen) {
-        let cores = pick::pinning_for(rooms, job, rooms.jobs[&job].slots());
-        assign::occupy(rooms, job, Class::Backfill, cores);
+        let cores = pick::pinning_for(&rooms.cores, &rooms.jobs, job, rooms.jobs[&job].slots());
+        assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, job, Class::Backfill, cores);
         rooms.pending.request_update(job, reason.clone());
     }
     true
@@ -166,7 +166,7 @@ fn collect(rooms: &mut Rooms, id: JobId, slots: usize) -> Option<Taken> {
     let mut lift = |rooms: &mut Rooms, job: JobId, freeze: bool| {
         let live = rooms.jobs.live(job).expect("it has a slot");
         lifted.push((job, live.class, live.cores.clone(), freeze));
-        assign::release(rooms, job);
+        assign::release(&mut rooms.cores, &mut rooms.jobs, job);
     };
     let mut enough = true;
     if let Some(exclusive) = rooms.cores.exclusive() {
@@ -176,13 +176,13 @@ fn collect(rooms: &mut Rooms, id: JobId, slots: usize) -> Option<Taken> {
             lift(rooms, exclusive, true);
         }
     }
-    while enough && slots::free_slots(rooms) < slots {
+    while enough && slots::free_slots(&rooms.cores, &rooms.settings) < slots {
         match self::payer(rooms, Count::Slots, id) {
             Some(payer) => lift(rooms, payer, true),
             None => enough = false,
         }
     }
-    while enough && pick::homes_for(rooms, id).is_none() {
+    while enough && pick::homes_for(&rooms.cores, &rooms.jobs, id).is_none() {
         match self::payer(rooms, Count::Homes, id) {
             Some(payer) => lift(rooms, payer, false),
             None => enough = false,
@@ -190,7 +190,7 @@ fn collect(rooms: &mut Rooms, id: JobId, slots: usize) -> Option<Taken> {
     }
     if !enough {
         for (job, class, cores, _) in lifted.into_iter().rev() {
-            assign::occupy(rooms, job, class, cores);
+            assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, job, class, cores);
         }
         return None;
     }
@@ -198,15 +198,15 @@ fn collect(rooms: &mut Rooms, id: JobId, slots: usize) -> Option<Taken> {
     let mut from = Vec::new();
     for (job, class, cores, freeze) in lifted {
         if !freeze {
-            assign::occupy(rooms, job, class, cores);
-            if pick::homes_for(rooms, id).is_some() {
+            assign::occupy(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, job, class, cores);
+            if pick::homes_for(&rooms.cores, &rooms.jobs, id).is_some() {
                 continue;
             }
-            assign::release(rooms, job);
+            assign::release(&mut rooms.cores, &mut rooms.jobs, job);
         }
         from.push((job, freeze));
     }
-    let homes = pick::homes_for(rooms, id).expect("looked at after each change");
+    let homes = pick::homes_for(&rooms.cores, &rooms.jobs, id).expect("looked at after each change");
     Some(Taken { from, homes })
 }
 

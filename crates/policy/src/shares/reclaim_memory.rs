@@ -3,10 +3,11 @@
 use crate::api::{JobId, Reason, ShareReason};
 use crate::cores::slots;
 use crate::jobs::{Job, WORTH_BYTES};
+use crate::memory::forecast;
 use crate::memory::oracle::{self, Deficit};
-use crate::memory::{forecast, ladder};
 use crate::queue::head;
 use crate::rooms::Rooms;
+use crate::schedule::{relieve, token};
 use crate::shares::{core_pool, memory_pool};
 
 /// The next job of a pool, if it waits for memory that is its pool's own; what it wants and what of it it lacks.
@@ -17,7 +18,7 @@ pub(crate) fn lacks_its_memory(rooms: &Rooms, pool: u16) -> Option<(JobId, u64, 
         .first(|shape| shape.pools.memory == pool && shape.memory > 0 && head::is_in_line(rooms, shape))?;
     let job = rooms.jobs.get(&id).filter(|job| job.live().is_none())?;
     let may_take = rooms.shares.split_cores() && core_pool::room_left(rooms, job.pools.cores) >= job.slots();
-    if slots::free_slots(rooms) < job.slots() && !may_take {
+    if slots::free_slots(&rooms.cores, &rooms.settings) < job.slots() && !may_take {
         return None; // it waits for a slot, and lends its memory meanwhile
     }
     let wanted = forecast::counts_for(rooms, job);
@@ -38,7 +39,7 @@ pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
     if !rooms.shares.split_memory() || !oracle::is_governed(rooms) {
         return;
     }
-    ladder::choose_token(rooms);
+    token::choose_token(rooms);
     for pool in 1..u16::try_from(rooms.shares.memory.len()).unwrap_or(u16::MAX) {
         let Some((by, wanted, lacking)) = lacks_its_memory(rooms, pool) else { continue };
         rooms.memory.claim(by, wanted);
@@ -53,7 +54,7 @@ pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
         {
             let reason =
                 Reason::Share(ShareReason::MemoryReclaimed { project: project.clone(), by, lacking });
-            ladder::freeze(rooms, payer, reason);
+            relieve::freeze(rooms, payer, reason);
             (left, swap) = (left.saturating_sub(gain), swap - movable);
         }
     }

@@ -1,4 +1,5 @@
-//! Runs beside each other: small multiples, each run counted from its own start, one column a run.
+//! Runs beside each other: small multiples, each run counted from its own start. Of few runs each is a column
+//! ([`comparison`]); of more each is a row, so that panels keep their width ([`stacked`]).
 
 use pinfold_proto::view::{PointView, ReportView};
 
@@ -9,6 +10,9 @@ use crate::report::{duration, end, size};
 /// The most runs of one picture: more columns are too narrow to be read.
 pub const COMPARED_MAX: usize = 4;
 
+/// The most runs of one picture with a row for each.
+pub const STACKED_MAX: usize = 6;
+
 /// The points of one run, and what is said of it in the legend.
 type Line = (Vec<(f64, f64)>, String);
 
@@ -18,18 +22,47 @@ type Line = (Vec<(f64, f64)>, String);
 #[must_use]
 pub fn comparison(views: &[ReportView]) -> Chart {
     let views = &views[..views.len().min(COMPARED_MAX)];
+    let names = views.iter().map(|view| view.job.to_string()).collect::<Vec<_>>();
+    let of: Vec<String> = views.iter().map(|view| format!("{} ({})", view.job, view.name)).collect();
+    let panels = figures(views, &names).into_iter().flatten().collect();
+    chart(format!("jobs {}", of.join(", ")), panels, views.len())
+}
+
+/// The same of up to [`STACKED_MAX`] jobs, numbered from 1 as they come: a row a job and a column a figure, or all of it in
+/// one column, a figure after the other. Panels of a figure have one axis for its values, and all have one for the time.
+#[must_use]
+pub fn stacked(views: &[ReportView], one_column: bool) -> Chart {
+    let views = &views[..views.len().min(STACKED_MAX)];
+    let names: Vec<String> = (1..=views.len()).map(|number| number.to_string()).collect();
+    let of: Vec<String> =
+        views.iter().zip(&names).map(|(view, name)| format!("{name} {}", view.name)).collect();
+    let figures = figures(views, &names);
+    let panels = if one_column {
+        figures.into_iter().flatten().collect()
+    } else {
+        (0..views.len()).flat_map(|job| figures.iter().map(move |row| row[job].clone())).collect()
+    };
+    chart(of.join(", "), panels, if one_column { 1 } else { 3 })
+}
+
+fn chart(title: String, panels: Vec<Panel>, columns: usize) -> Chart {
+    Chart { title, panels, columns, without: "no samples of any of them".to_owned(), ..Chart::default() }
+}
+
+/// A panel for each job, by these names, and figure; those of a figure have one axis.
+fn figures(views: &[ReportView], names: &[String]) -> [Vec<Panel>; 3] {
     let row = |title: &str, unit: Unit, figure: &dyn Fn(&ReportView) -> Line, style| -> Vec<Panel> {
-        let panel = |view: &ReportView| {
+        let panel = |(view, of): (&ReportView, &String)| {
             let unread = super::unread(view.series.as_deref().unwrap_or(&[]), start_s(view));
             let (points, name) = figure(view);
             Panel {
-                title: format!("{}: {title}", view.job),
+                title: format!("{of}: {title}"),
                 unit: unit.clone(),
                 series: vec![Series { name, points: gaps::cut(points, &unread), style }],
                 ..Panel::default()
             }
         };
-        let mut row: Vec<Panel> = views.iter().map(panel).collect();
+        let mut row: Vec<Panel> = views.iter().zip(names).map(panel).collect();
         Panel::level(&mut row);
         row
     };
@@ -52,17 +85,11 @@ pub fn comparison(views: &[ReportView]) -> Chart {
         let both = |point: &PointView| point.io_read_bytes.saturating_add(point.io_write_bytes);
         (rates(points, start_s(view), both), told)
     };
-    let of: Vec<String> = views.iter().map(|view| format!("{} ({})", view.job, view.name)).collect();
-    let mut panels = row("memory", Unit::Bytes, &memory, Style::Area);
-    panels.extend(row("CPU", "cores in use".into(), &cores, Style::StepArea));
-    panels.extend(row("storage", Unit::BytesPerSecond, &storage, Style::Steps));
-    Chart {
-        title: format!("jobs {}", of.join(", ")),
-        panels,
-        columns: views.len(),
-        without: "no samples of any of them".to_owned(),
-        ..Chart::default()
-    }
+    [
+        row("memory", Unit::Bytes, &memory, Style::Area),
+        row("CPU", "cores in use".into(), &cores, Style::StepArea),
+        row("storage", Unit::BytesPerSecond, &storage, Style::Steps),
+    ]
 }
 
 fn start_s(view: &ReportView) -> f64 {

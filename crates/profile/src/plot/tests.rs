@@ -312,6 +312,26 @@ fn a_job_without_samples_says_so_and_why() {
 }
 
 #[test]
+fn jobs_below_each_other_have_the_same_axes() {
+    let large = |time_s| PointView { memory_bytes: 1 << 33, ..point(time_s, JobState::Running) };
+    let jobs = [
+        view(Some(vec![point(1.0, JobState::Running)])),
+        view(Some(vec![large(1.0), large(9.0)])),
+        view(None),
+    ];
+    let (wide, narrow) = (stacked(&jobs, false), stacked(&jobs, true));
+    let titles = |chart: &Chart| chart.panels.iter().map(|panel| panel.title.clone()).collect::<Vec<_>>();
+    assert_eq!((wide.columns, narrow.columns), (3, 1));
+    assert_eq!(titles(&wide)[..4], ["1: memory", "1: CPU", "1: storage", "2: memory"]);
+    assert_eq!(titles(&narrow)[..4], ["1: memory", "2: memory", "3: memory", "1: CPU"]);
+    let axes: Vec<f64> = wide.panels.iter().step_by(3).map(|panel| panel.at_least).collect();
+    assert!(axes.iter().all(|axis| (axis - f64::from(1 << 30) * 8.0).abs() < 1.0), "{axes:?}");
+    let many: Vec<ReportView> = (0..9).map(|_| view(None)).collect();
+    assert_eq!(stacked(&many, false).panels.len(), 3 * STACKED_MAX);
+    assert!(wide.to_svg(1_200, 600).contains("3: memory"));
+}
+
+#[test]
 fn a_sentence_stands_where_nothing_was_transferred() {
     let idle = |time_s| PointView { io_read_bytes: 0, io_write_bytes: 0, ..point(time_s, JobState::Running) };
     let mut job = view(Some(vec![idle(1.0), idle(2.0)]));

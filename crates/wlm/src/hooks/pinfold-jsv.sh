@@ -2,7 +2,12 @@
 # Job submission verifier for Grid Engine (jsv(1)): what a job asks of pinfold with
 #   qsub -ac pinfold_priority=N,pinfold_class=primary|backfill,pinfold_mem=SIZE,pinfold_tmp=SIZE
 # is checked here and handed on to its starter. A job with another value is rejected, one that asks nothing is left as it is.
+#
+# Grid Engine sends values as they are: the text behind a line break in one arrives as a line of its own, like one of the
+# protocol. Such a line may not end this program, nor have it answer twice: the second answer would be taken for the next job's.
 set -f
+break='
+'
 
 # add KEY VALUE: a line for the environment; 1: no such value.
 add() {
@@ -19,6 +24,12 @@ add() {
 
 verify() {
 	added=
+	case $asked in
+	*pinfold_*"$break"* | *"$break"*pinfold_*)
+		echo "RESULT STATE REJECT pinfold: a line break in the text of -ac"
+		return
+		;;
+	esac
 	old=$IFS
 	IFS=,
 	for one in $asked; do
@@ -41,15 +52,32 @@ verify() {
 	fi
 }
 
-asked=
+# Of a job: whether it is being told, what -ac says, and whether that was the last that was told.
+telling= asked= last=
 while IFS= read -r line; do
+	if [ -z "$telling" ]; then
+		case $line in
+		START)
+			telling=1 asked= last=
+			echo STARTED
+			;;
+		QUIT) exit 0 ;;
+		esac
+		continue
+	fi
 	case $line in
-	START)
-		asked=
-		echo STARTED
+	'PARAM ac '*)
+		asked=${asked:+$asked$break}${line#PARAM ac }
+		last=ac
 		;;
-	'PARAM ac '*) asked=${line#PARAM ac } ;;
-	BEGIN) verify ;;
-	QUIT) exit 0 ;;
+	'PARAM '*) last= ;;
+	*)
+		# A job has a name, which is told behind -ac: no other line of the protocol can be next.
+		[ -z "$last" ] || asked=$asked$break$line
+		if [ "$line" = BEGIN ]; then
+			verify
+			telling=
+		fi
+		;;
 	esac
 done

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::jobs::{Job, WORTH_BYTES, grown};
 use crate::memory::forecast::estimate;
-use crate::memory::room::HORIZON;
+use crate::memory::room::{HORIZON, Memory};
 use crate::rooms::Rooms;
 
 /// A job of which nothing is known may grow while it is younger than this, though it does not yet.
@@ -24,7 +24,7 @@ pub(crate) fn ahead(rooms: &Rooms, job: &Job) -> u64 {
 
 /// The same, over another time.
 pub(crate) fn ahead_within(rooms: &Rooms, job: &Job, horizon: Duration) -> u64 {
-    let soon = grown(growth_of(rooms, job), horizon);
+    let soon = grown(growth_of(&rooms.memory, job), horizon);
     let claim = if rooms.settings.memory.prediction { estimate::claim_of(rooms, job) } else { None };
     let total = job.held.total();
     let Some(claim) = claim.filter(|claim| claim.most_bytes > total) else { return soon };
@@ -88,8 +88,8 @@ pub(crate) fn about_to_take(rooms: &Rooms, job: &Job) -> u64 {
 }
 
 /// What a job grows by in a second: of one that is slowed, what it did before.
-pub(crate) fn growth_of(rooms: &Rooms, job: &Job) -> u64 {
-    let before = rooms.memory.throttles.slowed.get(&job.id()).map_or(0, |one| one.growth);
+pub(crate) fn growth_of(memory: &Memory, job: &Job) -> u64 {
+    let before = memory.throttles.slowed.get(&job.id()).map_or(0, |one| one.growth);
     job.held.growth.max(before)
 }
 

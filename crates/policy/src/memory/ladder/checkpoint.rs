@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 
-use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
-use crate::cores::assign;
-use crate::jobs::{Attempt, Job, SuspendReason, WORTH_BYTES};
+use crate::api::{Instant, JobId, MemoryReason, Reason};
+use crate::jobs::{Attempt, Job, JobTable, Live, WORTH_BYTES};
 use crate::memory::ladder::page_out;
 use crate::memory::ladder::step::Step;
+use crate::memory::room::Memory;
 use crate::memory::{forecast, oracle, rank};
-use crate::queue::line;
 use crate::rooms::Rooms;
 
 /// What those who run may come to hold within this time, as things go, must not fit.
@@ -28,20 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure.
 const REST: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(60 << 6));
 
-/// Checkpoints that take too long are given up, and those that are not needed any more; says whether one may be.
-pub(super) fn review(rooms: &mut Rooms, usable: u64) -> bool {
-    give_checkpoints_up(rooms);
-    rooms.memory.writing = !rooms.jobs.writers().is_empty();
-    let may_be = oracle::shortage_within(rooms, usable, AHEAD_MAX) > 0;
-    if !may_be {
-        stop_needless_checkpoints(rooms);
-    }
-    may_be
+/// Whether a checkpoint may be of use: what running jobs come to need may exceed what there is.
+pub(crate) fn may_be_due(rooms: &Rooms, usable: u64) -> bool {
+    oracle::shortage_within(rooms, usable, AHEAD_MAX) > 0
 }
 
 /// The youngest job that can writes down what it has done, if those who run may soon need more than there is, nobody who
 /// runs can be frozen for them, and swap does not take what those hold who stand still.
-pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
+pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let lives = || rooms.jobs.lives();
     let one_ends = lives().filter_map(Job::live).any(|live| live.phase.is_leaving());
     let froze = rooms.memory.acted == Some(rooms.now);
@@ -84,76 +77,50 @@ fn costs_more_than_lacks(rooms: &Rooms, writer: &Job, usable: u64) -> bool {
 }
 
 /// A job writes a checkpoint.
-pub(super) fn begin(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    line::dequeue(rooms, id);
-    rooms.memory.frozen.remove(&id);
-    rooms.memory.returning.remove(&id);
-    page_out::swaps_in(rooms, id);
-    rooms.pending.withdraw(id);
-    let now = rooms.now;
-    let Some(job) = rooms.jobs.get(&id) else { return };
+pub(crate) fn begin(memory: &mut Memory, jobs: &mut JobTable, now: Instant, id: JobId) {
+    memory.frozen.remove(&id);
+    memory.returning.remove(&id);
+    page_out::swaps_in(memory, jobs, now, id);
+    let Some(job) = jobs.get(&id) else { return };
     let limit = job.request.checkpoint.unwrap_or_default();
-    rooms.jobs.write_checkpoint(id, now.after(limit + PATIENCE));
-    rooms.memory.writing = true;
-    rooms.pending.decide(Decision { job: id, action: Action::Checkpoint, reason });
+    jobs.write_checkpoint(id, now.after(limit + PATIENCE));
+    memory.writing = true;
 }
 
-/// A job has written down what it has done, or could not.
-pub(crate) fn checkpointed(rooms: &mut Rooms, id: JobId, error: Option<String>) {
-    if !rooms.jobs.get(&id).is_some_and(Job::is_writing) {
-        return;
-    }
-    if let Some(error) = error {
-        return not_checkpointed(rooms, id, error);
-    }
-    rooms.jobs.checkpoint_written(id);
-    rooms.pending.decide(Decision {
-        job: id,
-        action: Action::Requeue,
-        reason: Reason::Memory(MemoryReason::Checkpointed),
-    });
+/// A job has written its checkpoint, or could not.
+pub(crate) fn answered(jobs: &JobTable, job: JobId, error: Option<String>) -> Option<Step> {
+    jobs.get(&job).filter(|job| job.is_writing())?;
+    Some(match error {
+        Some(error) => Step::NotCheckpointed { job, error },
+        None => Step::Checkpointed { job },
+    })
 }
 
-/// Those of which nothing was heard for too long.
-fn give_checkpoints_up(rooms: &mut Rooms) {
-    let over = |id: &JobId| {
-        rooms
-            .jobs
-            .live(*id)
-            .and_then(|live| live.phase.writes_until())
-            .is_some_and(|until| until <= rooms.now)
-    };
-    let late: Vec<JobId> = rooms.jobs.live_ids().iter().copied().filter(over).collect();
-    for id in late {
-        not_checkpointed(rooms, id, "nothing was heard of it for too long".to_owned());
-    }
+/// Checkpoints of which nothing was heard for too long are given up.
+pub(crate) fn late(jobs: &JobTable, now: Instant) -> Vec<Step> {
+    let is_late = |live: &Live| live.phase.writes_until().is_some_and(|until| until <= now);
+    let late = jobs.lives().filter(|job| job.live().is_some_and(is_late)).map(Job::id);
+    late.map(|job| given_up(job, "nothing was heard of it for too long")).collect()
 }
 
-/// Memory suffices again for those who write: they go on as they are, and are not ended.
-fn stop_needless_checkpoints(rooms: &mut Rooms) {
-    for id in rooms.jobs.writers() {
-        if rooms.jobs.get(&id).is_some_and(|job| oracle::may_resume(rooms, job)) {
-            let swapped = rooms.jobs.get(&id).map_or(0, |job| job.held.swapped);
-            stop_checkpoint(
-                rooms,
-                id,
-                Reason::Memory(MemoryReason::Suffices { free: oracle::free_memory(rooms), swapped }),
-            );
-        }
-    }
+fn given_up(job: JobId, error: &str) -> Step {
+    Step::NotCheckpointed { job, error: error.to_owned() }
+}
+
+/// Memory suffices again for a job that writes: it goes on as it is, and is not ended.
+pub(crate) fn needless(rooms: &Rooms, job: JobId) -> Option<Step> {
+    let writer = rooms.jobs.get(&job).filter(|writer| oracle::may_resume(rooms, writer))?;
+    let (free, swapped) = (oracle::free_memory(rooms), writer.held.swapped);
+    Some(Step::StopCheckpoint { job, reason: Reason::Memory(MemoryReason::Suffices { free, swapped }) })
 }
 
 /// There is no time for it: who writes holds on to what it has, and stands still as before; unless there is no room
 /// for the others then either.
-pub(super) fn due_to_be_given_up(rooms: &Rooms, usable: u64) -> Option<Step> {
-    (!is_outgrown(rooms, usable)).then_some(Step::GiveUpCheckpoints)
-}
-
-/// No checkpoint is waited for any more.
-pub(super) fn give_up(rooms: &mut Rooms) {
-    for id in rooms.jobs.writers() {
-        not_checkpointed(rooms, id, "memory ran short meanwhile".to_owned());
+pub(super) fn due_to_be_given_up(rooms: &Rooms, usable: u64) -> Vec<Step> {
+    if is_outgrown(rooms, usable) {
+        return Vec::new();
     }
+    rooms.jobs.writers().into_iter().map(|job| given_up(job, "memory ran short meanwhile")).collect()
 }
 
 /// Whether those who run are known to come to need more than there is, though nobody who stands still or writes grows
@@ -167,39 +134,9 @@ fn is_outgrown(rooms: &Rooms, usable: u64) -> bool {
     left > 0 && oracle::shortage_if_they_grow_by(rooms, left, usable) > 0
 }
 
-/// It goes on as it was: where it stood still, it stands still again.
-fn not_checkpointed(rooms: &mut Rooms, id: JobId, error: String) {
-    let now = rooms.now;
-    let Some(live) = rooms.jobs.live(id) else { return };
+/// A checkpoint failed: the job is not asked for one again soon.
+pub(crate) fn failed(jobs: &mut JobTable, now: Instant, id: JobId) {
+    let Some(live) = jobs.live(id) else { return };
     let rest = REST.after(live.checkpoints.failures);
-    rooms.jobs.checkpoint_failed(id, now.after(rest));
-    stop_checkpoint(rooms, id, Reason::Memory(MemoryReason::NotCheckpointed { error }));
-}
-
-/// What it writes is not waited for any more: whether it goes on or stands still is looked at anew.
-pub(crate) fn stop_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    if let Some(suspend) = rooms.jobs.stop_checkpoint(id) {
-        stays(rooms, id, suspend, reason);
-    }
-}
-
-/// A job that was to be ended could not be: it goes on as it was.
-pub(crate) fn cancel_requeue(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    if let Some(suspend) = rooms.jobs.cancel_requeue(id) {
-        stays(rooms, id, suspend, reason);
-    }
-}
-
-/// A job does not leave; `suspend`: its user suspended it, and it is not frozen.
-fn stays(rooms: &mut Rooms, id: JobId, suspend: bool, reason: Reason) {
-    let Some(phase) = rooms.jobs.live(id).map(|live| live.phase) else { return };
-    // Whatever else held it, it stands still now for its user.
-    let reason = if suspend || phase.is_suspended_by_user() { Reason::ASKED } else { reason };
-    if phase.suspend_reason().is_some_and(SuspendReason::is_memory) {
-        rooms.memory.frozen.insert(id);
-    } else if suspend {
-        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::ASKED);
-    }
-    line::enqueue(rooms, id);
-    rooms.pending.request_update(id, reason);
+    jobs.checkpoint_failed(id, now.after(rest));
 }

@@ -2,28 +2,27 @@
 
 use std::time::Duration;
 
-use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
-use crate::jobs::{Job, WORTH_BYTES, grown};
+use crate::api::{Instant, JobId, MemoryReason, Reason};
+use crate::jobs::{Job, JobTable, WORTH_BYTES, grown};
 use crate::memory::ladder::step::Step;
-use crate::memory::room::{HORIZON, PAGE_OUT_FOR};
+use crate::memory::room::{HORIZON, Memory, PAGE_OUT_FOR};
 use crate::memory::{forecast, oracle};
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
-/// A part of a job is paged out; the device is busy with it for a while.
-pub(super) fn begin(rooms: &mut Rooms, job: JobId, bytes: u64, reason: Reason) {
-    let time = Duration::from_micros(bytes.saturating_mul(1_000_000) / oracle::page_out_rate(rooms));
-    let begins = rooms.memory.paging_until.unwrap_or(rooms.now).max(rooms.now);
-    rooms.memory.paging_until = Some(begins.after(time));
-    rooms.pending.decide(Decision { job, action: Action::PageOut { bytes }, reason });
+/// So much is paged out; the device is busy with it for a while.
+pub(crate) fn begin(memory: &mut Memory, now: Instant, bytes: u64) {
+    let time = Duration::from_micros(bytes.saturating_mul(1_000_000) / oracle::page_out_rate(memory));
+    let begins = memory.paging_until.unwrap_or(now).max(now);
+    memory.paging_until = Some(begins.after(time));
 }
 
 /// What stands still is paged out, then what those who run get on without, as far as the room is needed soon: the last in
 /// the order first, at a bounded rate, and never more than swap takes.
-pub(super) fn due(rooms: &Rooms) -> Vec<Step> {
+pub(crate) fn due(rooms: &Rooms) -> Vec<Step> {
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     // What they left in swap comes back too, as fast as the device gives it.
-    let back = grown(oracle::swap_rate(rooms), HORIZON);
+    let back = grown(oracle::swap_rate(&rooms.memory), HORIZON);
     let needed: u64 = rooms
         .jobs
         .running()
@@ -41,7 +40,7 @@ pub(super) fn due(rooms: &Rooms) -> Vec<Step> {
     if lacking < WORTH_BYTES || rooms.memory.swap_free < WORTH_BYTES || busy {
         return Vec::new();
     }
-    let rate = oracle::page_out_rate(rooms);
+    let rate = oracle::page_out_rate(&rooms.memory);
     let mut bytes = lacking.min(grown(rate, PAGE_OUT_FOR)).min(rooms.memory.swap_free).max(WORTH_BYTES);
     let mut standing: Vec<(JobId, u64)> = {
         let worth = |job: &&Job| {
@@ -74,12 +73,12 @@ pub(super) fn due(rooms: &Rooms) -> Vec<Step> {
 }
 
 /// What a job has in swap comes back with its next steps: the others wait for that long.
-pub(crate) fn swaps_in(rooms: &mut Rooms, id: JobId) {
-    let (now, rate) = (rooms.now, oracle::swap_rate(rooms));
-    let swapped = rooms.jobs.get(&id).map_or(0, |job| job.held.missing());
+pub(crate) fn swaps_in(memory: &mut Memory, jobs: &JobTable, now: Instant, id: JobId) {
+    let rate = oracle::swap_rate(memory);
+    let swapped = jobs.get(&id).map_or(0, |job| job.held.missing());
     if swapped >= WORTH_BYTES {
         let swap_in = Duration::from_micros(swapped.saturating_mul(1_000_000) / rate);
-        let before = rooms.memory.returning.get(&id).copied().flatten();
-        rooms.memory.returning.insert(id, before.max(Some(now.after(swap_in * 2))));
+        let before = memory.returning.get(&id).copied().flatten();
+        memory.returning.insert(id, before.max(Some(now.after(swap_in * 2))));
     }
 }

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use crate::api::{JobId, MemoryReason, Reason};
+use crate::api::{Instant, MemoryReason, Reason};
 use crate::jobs::{Job, WORTH_BYTES, grown};
 use crate::memory::forecast;
 use crate::memory::ladder::step::Step;
 use crate::memory::oracle::{self, Deficit};
-use crate::memory::room::{HORIZON, PAGE_OUT_FOR};
+use crate::memory::room::{HORIZON, Memory, PAGE_OUT_FOR};
 use crate::queue::head;
 use crate::rooms::Rooms;
 
@@ -39,7 +39,7 @@ const HELD_MIN: u64 = 64 << 20;
 const _: () = assert!(AHEAD.as_secs() > HORIZON.as_secs(), "a probe comes before a freeze");
 
 /// A little is moved out of one that runs, if memory will be short, to see whether it gets on without.
-pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
+pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let rests = rooms.memory.probed.is_some_and(|at| rooms.now.since(at) < PAUSE);
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
     if rests || busy || !rooms.settings.memory.prediction || !fills_soon(rooms, usable) {
@@ -47,13 +47,13 @@ pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     }
     // Where nothing was paged out yet, a probe is what tells how fast the device is.
     let known = rooms.memory.swap_rate > 0;
-    let slow = if known { oracle::page_out_rate(rooms) } else { u64::MAX };
+    let slow = if known { oracle::page_out_rate(&rooms.memory) } else { u64::MAX };
     let slow = slow.min(usable / FILLS.as_secs());
     let may = |job: &&Job| {
         let since = job.live().map_or(rooms.now, |live| live.started).max(job.held.resumed);
         let settled = rooms.now.since(since) >= SETTLED && rooms.now >= job.held.runs_until;
         let marked = rooms.pending.is_marked(job.id());
-        let worth = job.held.resident >= HELD_MIN && forecast::growth_of(rooms, job) <= slow;
+        let worth = job.held.resident >= HELD_MIN && forecast::growth_of(&rooms.memory, job) <= slow;
         let like_rest = job.request.kind.and_then(|kind| rooms.memory.warm.get(kind.key()));
         let like_rest = like_rest.is_some_and(|&(until, _)| rooms.now < until);
         worth
@@ -64,21 +64,20 @@ pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
             && oracle::may_give(rooms, job)
     };
     let job = rooms.jobs.running().filter(may).max_by_key(|job| job.rank_key())?;
-    let most = PROBE_MAX.min(grown(oracle::page_out_rate(rooms), PAGE_OUT_FOR)).max(PROBE_MIN);
+    let most = PROBE_MAX.min(grown(oracle::page_out_rate(&rooms.memory), PAGE_OUT_FOR)).max(PROBE_MIN);
     let bytes = (job.held.resident / PROBE_PART).clamp(PROBE_MIN, most);
     let reason = Reason::Memory(MemoryReason::Probed { within: AHEAD });
     (rooms.memory.swap_free / PROBE_PART >= bytes).then_some(Step::Probe { job: job.id(), bytes, reason })
 }
 
 /// A probe begins.
-pub(super) fn begin(rooms: &mut Rooms, id: JobId) {
-    rooms.memory.probed = Some(rooms.now);
-    rooms.jobs.probe(id, rooms.now);
+pub(crate) fn begin(memory: &mut Memory, now: Instant) {
+    memory.probed = Some(now);
 }
 
 /// More is moved out of those who run and get on without a part, the last first, as far as the next to start lacks memory:
 /// what they have in swap is not in its way.
-pub(super) fn due_for_next(rooms: &Rooms) -> Option<Step> {
+pub(crate) fn due_for_next(rooms: &Rooms) -> Option<Step> {
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
     let gives = |job: &&Job| !rooms.pending.is_marked(job.id());
     let last =
@@ -88,8 +87,9 @@ pub(super) fn due_for_next(rooms: &Rooms) -> Option<Step> {
         return None;
     };
     let lacking = wanted - free;
-    let most =
-        grown(oracle::page_out_rate(rooms), PAGE_OUT_FOR).min(rooms.memory.swap_free).min(last.can_give());
+    let most = grown(oracle::page_out_rate(&rooms.memory), PAGE_OUT_FOR)
+        .min(rooms.memory.swap_free)
+        .min(last.can_give());
     let (job, bytes) = (last.id(), lacking.max(WORTH_BYTES).min(most));
     let reason = Reason::Memory(MemoryReason::NextLacks { lacking });
     (bytes >= WORTH_BYTES).then_some(Step::PageOut { job, bytes, reason })
@@ -98,7 +98,8 @@ pub(super) fn due_for_next(rooms: &Rooms) -> Option<Step> {
 /// Whether those who run will fill what is usable soon, if they grow on as they do, wherever they may be expected to
 /// stop.
 fn fills_soon(rooms: &Rooms, usable: u64) -> bool {
-    let wants = |job: &Job| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD));
+    let wants =
+        |job: &Job| job.held.needs().saturating_add(grown(forecast::growth_of(&rooms.memory, job), AHEAD));
     let wanted = rooms.jobs.sum_of_running(wants);
     wanted > usable.saturating_add(oracle::movable(rooms, AHEAD))
 }

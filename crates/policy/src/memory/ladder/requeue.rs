@@ -5,27 +5,25 @@
 //! job that did not say that it may be (`--requeue`), nor to one job for ever. On its user's word a job is ended in the same
 //! way, at any time.
 
-use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::jobs::{Job, REQUEUES_MAX, WORTH_BYTES};
 use crate::memory::ladder::checkpoint;
 use crate::memory::ladder::step::Step;
 use crate::memory::{oracle, rank};
-use crate::queue::line;
 use crate::rooms::Rooms;
 
 /// The youngest job that allows it is ended, if those who run would soon need more than there is, nobody who runs can
 /// be frozen for them, and swap does not take what those hold who stand still.
-pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
+pub(crate) fn due(rooms: &Rooms, usable: u64) -> Vec<Step> {
     let lives = || rooms.jobs.lives();
     let one_ends = lives().any(Job::is_ending);
     // Whoever was frozen just now may have been enough.
     let froze = rooms.memory.acted == Some(rooms.now);
     if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || rank::victim(rooms).is_some() {
-        return None;
+        return Vec::new();
     }
     let lacking = oracle::lacking_at_once(rooms, usable);
     if lacking == 0 {
-        return None;
+        return Vec::new();
     }
     let may = |job: &&Job| {
         let ready = job.live().is_some_and(|live| !live.phase.is_starting() && live.signal.is_none());
@@ -33,28 +31,7 @@ pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
         ready && helps && job.request.requeue && job.requeues < REQUEUES_MAX
     };
     match lives().filter(may).max_by_key(|job| job.rank_key()).map(Job::id) {
-        Some(job) => Some(Step::Requeue { job, lacking }),
+        Some(job) => vec![Step::Requeue { job, lacking }],
         None => checkpoint::due_to_be_given_up(rooms, usable),
     }
-}
-
-/// Ends a job because its user asks for that, to begin anew. That does not count as what the host did to it.
-pub(crate) fn requeue_on_request(rooms: &mut Rooms, id: JobId) {
-    if rooms.jobs.requeue_as_asked(id) {
-        end(rooms, id, Reason::ASKED);
-    }
-}
-
-/// A job is ended for memory, to begin anew.
-pub(super) fn begin(rooms: &mut Rooms, id: JobId, lacking: u64) {
-    let Some(times) = rooms.jobs.requeue(id) else { return };
-    end(rooms, id, Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX }));
-}
-
-fn end(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    line::dequeue(rooms, id);
-    rooms.memory.forget(id);
-    // What was to be done to it in this step is of no use any more.
-    rooms.pending.withdraw(id);
-    rooms.pending.decide(Decision { job: id, action: Action::Requeue, reason });
 }

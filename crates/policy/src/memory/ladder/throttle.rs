@@ -11,11 +11,11 @@
 
 use std::time::Duration;
 
-use crate::api::{Action, Decision, Instant, JobId, MemoryReason, Reason, Unthrottled};
-use crate::jobs::{Job, RETRY, WORTH_BYTES, grown};
-use crate::memory::ladder::page_out;
+use crate::api::{Instant, JobId, MemoryReason, Reason, Unthrottled};
+use crate::jobs::{Job, JobTable, RETRY, WORTH_BYTES, grown};
 use crate::memory::ladder::step::Step;
-use crate::memory::room::HORIZON;
+use crate::memory::ladder::{freeze, page_out};
+use crate::memory::room::{HORIZON, Memory};
 use crate::memory::throttled::{SLOW_FOR, Throttled};
 use crate::memory::{forecast, oracle};
 use crate::rooms::Rooms;
@@ -32,14 +32,14 @@ const PAUSE: Duration = Duration::from_millis(250);
 const _: () = assert!(AHEAD.as_secs() > HORIZON.as_secs(), "slowing comes before freezing");
 
 /// Those that are throttled and are to be looked at again. One that is frozen is let go at the end of the scheduler's step.
-pub(super) fn throttled(rooms: &Rooms) -> Vec<(JobId, Throttled)> {
+pub(crate) fn throttled(rooms: &Rooms) -> Vec<JobId> {
     let runs = |id: JobId| rooms.jobs.live(id).is_some_and(|live| live.phase.suspend_reason().is_none());
-    let looks = |(id, _): &(JobId, Throttled)| steers(rooms) && runs(*id) && is_open(rooms, *id);
+    let looks = |id: &JobId| steers(rooms) && runs(*id) && is_open(rooms, *id);
     rooms.memory.throttles.due(rooms.now).into_iter().filter(looks).collect()
 }
 
 /// The youngest that grows is throttled, if memory would run short soon as things go.
-pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
+pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let over = oracle::shortage_within(rooms, usable, AHEAD);
     let rests = rooms.memory.throttles.acted.is_some_and(|at| rooms.now.since(at) < PAUSE);
     if over == 0 || rests || !rooms.settings.memory.prediction || !steers(rooms) {
@@ -74,14 +74,15 @@ pub(super) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
 }
 
 /// A job is throttled.
-pub(super) fn begin(rooms: &mut Rooms, id: JobId, bound: u64, growth: u64) {
-    let one = Throttled { since: rooms.now, growth, bound, asked_again: None };
-    rooms.memory.throttles.slowed.insert(id, one);
-    rooms.memory.throttles.acted = Some(rooms.now);
+pub(crate) fn begin(memory: &mut Memory, now: Instant, id: JobId, bound: u64, growth: u64) {
+    let one = Throttled { since: now, growth, bound, asked_again: None };
+    memory.throttles.slowed.insert(id, one);
+    memory.throttles.acted = Some(now);
 }
 
 /// A throttled job may grow again if there is room for that, or is frozen where a throttle is no way any more.
-pub(super) fn review(rooms: &Rooms, id: JobId, one: Throttled, usable: u64) -> Option<Step> {
+pub(crate) fn review(rooms: &Rooms, id: JobId, usable: u64) -> Option<Step> {
+    let one = rooms.memory.throttles.slowed.get(&id)?;
     let useful = rooms.jobs.get(&id).is_some_and(|job| can_give_up(rooms, job));
     // Twice as far as it was looked ahead, so that it is not slowed again at once.
     let clear = usable.saturating_sub(grown(one.growth, AHEAD));
@@ -96,7 +97,7 @@ pub(super) fn review(rooms: &Rooms, id: JobId, one: Throttled, usable: u64) -> O
     };
     let freezes = oracle::shortage_without_bound(rooms, id, usable, HORIZON) > 0 && rooms.jobs.may_freeze(id);
     // A frozen one is let go at the end of the scheduler's step.
-    Some(if freezes { Step::Freeze { job: id } } else { Step::Unthrottle { job: id, why } })
+    if freezes { freeze::for_shortage(rooms, id) } else { Some(Step::Unthrottle { job: id, why }) }
 }
 
 /// Whether the kernel can be told whose memory to take.
@@ -109,59 +110,54 @@ fn can_give_up(rooms: &Rooms, job: &Job) -> bool {
     rooms.memory.swap_free >= WORTH_BYTES || job.held.cache >= WORTH_BYTES
 }
 
-/// At the end of each step: who stands still, holds the token or is not governed any more is not slowed; and the
-/// token holder, and nobody else, is protected.
-pub(crate) fn update_throttles(rooms: &mut Rooms) {
-    if rooms.memory.throttles.slowed.is_empty()
-        && rooms.memory.throttles.protected.is_none()
-        && !steers(rooms)
-    {
-        return;
+/// At the end of each step: a job that is frozen, holds the token or is not governed any more is not throttled.
+pub(crate) fn outdated(rooms: &Rooms) -> Vec<Step> {
+    if rooms.memory.throttles.slowed.is_empty() {
+        return Vec::new();
     }
-    for (id, _) in rooms.memory.throttles.due(rooms.now) {
-        if !is_open(rooms, id) {
-            continue;
-        }
-        let stands = rooms.jobs.get(&id).is_some_and(|job| job.suspend_reason().is_some());
+    let why = |job: JobId| {
         if !steers(rooms) {
-            unthrottle(rooms, id, Unthrottled::NotGoverned);
-        } else if stands {
-            unthrottle(rooms, id, Unthrottled::Suspended);
-        } else if rooms.memory.token == Some(id) {
-            unthrottle(rooms, id, Unthrottled::Token);
+            Some(Unthrottled::NotGoverned)
+        } else if rooms.jobs.get(&job).is_some_and(|job| job.suspend_reason().is_some()) {
+            Some(Unthrottled::Suspended)
+        } else {
+            (rooms.memory.token == Some(job)).then_some(Unthrottled::Token)
         }
-    }
-    protect_token(rooms);
+    };
+    let due = rooms.memory.throttles.due(rooms.now).into_iter().filter(|&job| is_open(rooms, job));
+    due.filter_map(|job| Some(Step::Unthrottle { job, why: why(job)? })).collect()
 }
 
-fn protect_token(rooms: &mut Rooms) {
+/// The token holder, and no other job, is protected.
+pub(crate) fn protection(rooms: &Rooms) -> Vec<Step> {
     let token = rooms.memory.token.filter(|_| steers(rooms));
-    let told = rooms.memory.throttles.protected;
+    let (mut told, mut steps) = (rooms.memory.throttles.protected, Vec::new());
     if let Some((was, _)) = told
         && token != Some(was)
     {
         if !is_open(rooms, was) {
-            return; // once it has answered
+            return steps; // once it has answered
         }
-        rooms.memory.throttles.protected = None;
-        let reason = Reason::Memory(MemoryReason::GoesFirstNoMore);
-        rooms.pending.decide(Decision { job: was, action: Action::Protect { bytes: 0 }, reason });
+        told = None;
+        steps.push(Step::Unprotect { job: was });
     }
-    let Some(token) = token.filter(|&token| is_open(rooms, token)) else { return };
-    let Some(job) = rooms.jobs.get(&token) else { return };
+    let Some(job) = token.filter(|&token| is_open(rooms, token)).and_then(|token| rooms.jobs.get(&token))
+    else {
+        return steps;
+    };
     let bytes = forecast::counts_for(rooms, job);
-    let told = rooms.memory.throttles.protected.map_or(0, |(_, bytes)| bytes);
+    let told = told.map_or(0, |(_, bytes)| bytes);
     // In powers of two, so that it is told a dozen times at most while it grows.
-    if bytes < WORTH_BYTES || (bytes <= told && bytes > told / 8) {
-        return;
+    if bytes >= WORTH_BYTES && (bytes > told || bytes <= told / 8) {
+        let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes);
+        steps.push(Step::Protect { job: job.id(), bytes });
     }
-    let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes);
-    rooms.memory.throttles.protected = Some((token, bytes));
-    rooms.pending.decide(Decision {
-        job: token,
-        action: Action::Protect { bytes },
-        reason: Reason::Memory(MemoryReason::GoesFirst),
-    });
+    steps
+}
+
+/// The kernel is told to take so much of a job's memory last; `None`: to take it as any job's.
+pub(crate) fn protect(memory: &mut Memory, protected: Option<(JobId, u64)>) {
+    memory.throttles.protected = protected;
 }
 
 /// Whether anything may be asked of a job: it runs, and is not on its way in or out.
@@ -170,33 +166,32 @@ fn is_open(rooms: &Rooms, id: JobId) -> bool {
 }
 
 /// A throttled job may grow again.
-pub(super) fn unthrottle(rooms: &mut Rooms, id: JobId, why: Unthrottled) {
-    rooms.memory.throttles.slowed.remove(&id);
-    let until = rooms.now.after(AGAIN);
-    rooms.jobs.unthrottle(id, until);
-    let reason = Reason::Memory(MemoryReason::MayGrow { why });
-    rooms.pending.decide(Decision { job: id, action: Action::Slow { allowance: None }, reason });
-    if rooms.jobs.get(&id).is_some_and(|job| job.has_slot()) {
-        page_out::swaps_in(rooms, id);
+pub(crate) fn unthrottle(memory: &mut Memory, jobs: &mut JobTable, now: Instant, id: JobId) {
+    memory.throttles.slowed.remove(&id);
+    jobs.unthrottle(id, now.after(AGAIN));
+    if jobs.get(&id).is_some_and(Job::has_slot) {
+        page_out::swaps_in(memory, jobs, now, id);
     }
 }
 
 /// The kernel did not take a bound, or did not give one back: the first is not tried again soon, the second until it
 /// succeeds.
-pub(crate) fn throttle_failed(rooms: &mut Rooms, id: JobId, allowance: Option<u64>) {
-    let until = rooms.now.after(AGAIN);
-    if !rooms.jobs.contains_key(&id) {
+pub(crate) fn failed(
+    memory: &mut Memory,
+    jobs: &mut JobTable,
+    now: Instant,
+    id: JobId,
+    allowance: Option<u64>,
+) {
+    if !jobs.contains_key(&id) {
         return;
     }
-    rooms.jobs.unthrottle(id, until);
+    jobs.unthrottle(id, now.after(AGAIN));
     if allowance.is_some() {
-        rooms.memory.throttles.slowed.remove(&id);
+        memory.throttles.slowed.remove(&id);
     } else {
-        let asked_again = Some(rooms.now.after(RETRY));
-        rooms
-            .memory
-            .throttles
-            .slowed
-            .insert(id, Throttled { since: Instant(0), growth: 0, bound: 0, asked_again });
+        let asked_again = Some(now.after(RETRY));
+        let one = Throttled { since: Instant(0), growth: 0, bound: 0, asked_again };
+        memory.throttles.slowed.insert(id, one);
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Node {
 
 /// Nodes that are one memory for some jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub(super) struct NodeGroup {
+pub(crate) struct NodeGroup {
     pub(super) nodes: Nodes,
     pub(super) jobs: BTreeSet<JobId>,
 }
@@ -81,7 +81,7 @@ impl NodeGroups {
     }
 
     /// Whether there is anything to bind to: several nodes, and all of them were read.
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.nodes.len() > 1 && self.nodes.values().all(|node| node.capacity > 0 && node.available.is_some())
     }
 
@@ -135,7 +135,7 @@ impl NodeGroups {
     }
 
     /// Makes these one, for the jobs that they have and for this one.
-    pub(super) fn join(&mut self, chunks: &[&NodeGroup], job: JobId) {
+    pub(crate) fn join(&mut self, chunks: &[NodeGroup], job: JobId) {
         let mut joined = NodeGroup::default();
         for chunk in chunks {
             joined.nodes.extend(&chunk.nodes);
@@ -165,6 +165,11 @@ impl NodeGroups {
     /// Something changed about where jobs are.
     pub(crate) fn touch(&mut self) {
         self.touched = true;
+    }
+
+    /// Whether something changed about where jobs are since the kernel was last asked.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched
     }
 
     /// Nobody knows what the kernel has of a job.

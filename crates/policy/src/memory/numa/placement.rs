@@ -141,7 +141,9 @@ pub(crate) fn wild(rooms: &Rooms, except: Option<JobId>) -> Wild {
     let unbound = |job: &&Job| Some(job.id()) != except && rooms.nodes.chunk_of(job.id()).is_none();
     for job in rooms.jobs.running().filter(unbound) {
         let more = need(rooms, job).unwrap_or(0).saturating_sub(job.held.total());
-        let home = binding::cpus_of(rooms, job).first().and_then(|pu| rooms.nodes.node_of.get(&pu));
+        let home = binding::cpus_of(&rooms.cores, &rooms.settings, job)
+            .first()
+            .and_then(|pu| rooms.nodes.node_of.get(&pu));
         // One that may go anywhere has no home; the first node is as good as any.
         let home = home.or_else(|| rooms.nodes.nodes.keys().next());
         if let Some(&home) = home.filter(|_| more > 0) {
@@ -190,14 +192,10 @@ pub(crate) fn is_pinned(rooms: &Rooms) -> bool {
     rooms.settings.affinity && rooms.settings.schedule
 }
 
-pub(crate) fn is_starting(rooms: &Rooms, id: JobId) -> bool {
-    rooms.jobs.live(id).is_none_or(|live| !live.phase.is_open())
-}
-
 /// The nodes of a job that has cores of its own; `None`: it has none, or nobody knows their nodes.
 pub(crate) fn nodes_beside(rooms: &Rooms, job: &Job) -> Option<Nodes> {
     let live = job.live().filter(|live| live.class == Class::Primary && !live.cores.is_empty())?;
-    let nodes = rooms.nodes.nodes_of(&binding::cpus_of(rooms, job));
+    let nodes = rooms.nodes.nodes_of(&binding::cpus_of(&rooms.cores, &rooms.settings, job));
     (live.key.is_some() && is_pinned(rooms) && !nodes.is_empty()).then_some(nodes)
 }
 
@@ -211,7 +209,9 @@ pub(super) fn divided(
 ) -> Option<(BTreeSet<JobId>, BTreeSet<JobId>)> {
     let (mut first, mut second) = (BTreeSet::new(), BTreeSet::new());
     for &id in &chunk.jobs {
-        let nodes = rooms.nodes.nodes_of(&rooms.jobs.get(&id).map(|job| binding::cpus_of(rooms, job))?);
+        let nodes = rooms
+            .nodes
+            .nodes_of(&rooms.jobs.get(&id).map(|job| binding::cpus_of(&rooms.cores, &rooms.settings, job))?);
         let runs = rooms.jobs.live(id).is_some_and(|live| live.key.is_some() && !live.phase.is_starting());
         match (runs, nodes.is_subset(one), nodes.is_subset(other)) {
             (true, true, _) => first.insert(id),

@@ -64,7 +64,7 @@ pub(crate) fn memory_is_tight(rooms: &Rooms) -> bool {
 pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
     let job = rooms.jobs.get(&id)?;
     // Beside one that writes down what it has done nobody starts alone: it holds what it does until it ends.
-    if !capacity::is_governed(rooms) || (sets::nobody_runs(rooms) && rooms.jobs.writers().is_empty()) {
+    if !capacity::is_governed(rooms) || (sets::nobody_runs(&rooms.cores) && rooms.jobs.writers().is_empty()) {
         return None;
     }
     if job.live().is_some() {
@@ -131,7 +131,7 @@ fn is_short(rooms: &Rooms) -> bool {
 
 /// The largest size class that could start now.
 fn memory_room(rooms: &Rooms) -> u64 {
-    if !capacity::is_governed(rooms) || sets::nobody_runs(rooms) {
+    if !capacity::is_governed(rooms) || sets::nobody_runs(&rooms.cores) {
         return u64::MAX;
     }
     let taken = rooms.jobs.sum_of_running(|job| forecast::about_to_take(rooms, job));

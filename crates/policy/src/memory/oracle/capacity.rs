@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::api::JobId;
 use crate::jobs::{Job, grown};
 use crate::memory::forecast;
-use crate::memory::room::HORIZON;
+use crate::memory::room::{HORIZON, Memory};
 use crate::rooms::Rooms;
 
 /// The rate of a swap device that was not measured: that of a slow disk.
@@ -59,7 +59,7 @@ pub(crate) fn overrun(rooms: &Rooms, usable: u64) -> u64 {
     let standing = rooms.jobs.suspended_resident();
     let cool = cold_tolerant(rooms).map(Job::can_give).fold(0, u64::saturating_add);
     let there = standing.saturating_add(cool).min(rooms.memory.swap_free);
-    let moved = grown(page_out_rate(rooms), HORIZON).min(there);
+    let moved = grown(page_out_rate(&rooms.memory), HORIZON).min(there);
     rooms.jobs.resident().saturating_add(soon).saturating_sub(usable.saturating_add(moved))
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn movable(rooms: &Rooms, time: Duration) -> u64 {
     let held = cold_tolerant(rooms).map(Job::can_give).fold(0, u64::saturating_add);
     let standing = rooms.jobs.suspended_resident();
     let swap = rooms.memory.swap_free.saturating_sub(standing);
-    held.min(grown(page_out_rate(rooms), time)).min(swap)
+    held.min(grown(page_out_rate(&rooms.memory), time)).min(swap)
 }
 
 /// Whether the governor acts: it is on, and memory was read.
@@ -94,13 +94,13 @@ pub(crate) fn free_memory(rooms: &Rooms) -> u64 {
     rooms.memory.usable.unwrap_or(u64::MAX).saturating_sub(rooms.jobs.resident())
 }
 
-pub(crate) fn swap_rate(rooms: &Rooms) -> u64 {
-    if rooms.memory.swap_rate == 0 { SWAP_RATE_ASSUMED } else { rooms.memory.swap_rate }
+pub(crate) fn swap_rate(memory: &Memory) -> u64 {
+    if memory.swap_rate == 0 { SWAP_RATE_ASSUMED } else { memory.swap_rate }
 }
 
 /// What may be paged out in a second, at least 1.
-pub(crate) fn page_out_rate(rooms: &Rooms) -> u64 {
-    (swap_rate(rooms) / 1000).saturating_mul(PAGE_OUT_MILLI).max(1)
+pub(crate) fn page_out_rate(memory: &Memory) -> u64 {
+    (swap_rate(memory) / 1000).saturating_mul(PAGE_OUT_MILLI).max(1)
 }
 
 /// What those who run are about to lack before anybody could do anything about it himself.

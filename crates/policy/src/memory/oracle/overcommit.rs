@@ -48,7 +48,7 @@ pub(crate) fn room_for(rooms: &Rooms, job: &Job, usable: u64) -> (u64, u64) {
 /// to others.
 fn stands_and_promised(rooms: &Rooms, job: &Job) -> u64 {
     let standing = rooms.jobs.suspended_resident();
-    standing.saturating_add(promised_beside(rooms, sets::reservation_of(rooms, job)))
+    standing.saturating_add(promised_beside(rooms, sets::reservation_of(&rooms.cores, job)))
 }
 
 /// Whether a waiting job may start though those who run may come to need the memory that it does.
@@ -84,5 +84,7 @@ fn holds_so_far(rooms: &Rooms, job: &Job) -> Option<u64> {
     if forecast::floor_of(rooms, job).is_some() {
         return read.then_some(counts);
     }
-    read.then(|| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD)).min(counts))
+    read.then(|| {
+        job.held.needs().saturating_add(grown(forecast::growth_of(&rooms.memory, job), AHEAD)).min(counts)
+    })
 }

@@ -1,25 +1,33 @@
 //! What jobs of a history would have asked for, had each asked for what was advised when it was submitted.
 //!
-//! Absent: attempts after a failure ([`super::replay`]): under pinfold a request ends no job.
+//! Absent: attempts after a failure: under pinfold a request ends no job.
 
 use std::collections::BTreeMap;
 
-use pinfold_advise::{Features, Learner, Order, Row, Settings};
+use crate::{Features, Learner, Order, Row, Settings};
 
-use super::replay::RUNS_MIN;
+/// With fewer runs nothing is advised: a job asks for what it would have.
+pub const RUNS_MIN: usize = 3;
 
 /// A job of a history.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Past<'a> {
-    pub(crate) user: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) cores: u32,
-    pub(crate) submitted_s: f64,
-    pub(crate) ended_s: f64,
-    pub(crate) wall_s: f64,
-    pub(crate) request_bytes: Option<u64>,
-    /// `None`: nothing is learned from it.
-    pub(crate) peak_bytes: Option<u64>,
+pub struct Past<'a> {
+    /// Its user.
+    pub user: &'a str,
+    /// What it runs: a user's jobs by one name on as many cores are a class.
+    pub name: &'a str,
+    /// Cores that it has.
+    pub cores: u32,
+    /// When it was submitted.
+    pub submitted_s: f64,
+    /// When it ended.
+    pub ended_s: f64,
+    /// How long it ran.
+    pub wall_s: f64,
+    /// Memory that it asked for.
+    pub request_bytes: Option<u64>,
+    /// The most that it held; `None`: nothing is learned from it.
+    pub peak_bytes: Option<u64>,
 }
 
 impl Past<'_> {
@@ -33,7 +41,8 @@ impl Past<'_> {
 }
 
 /// What each job is advised to ask for, by what had ended when it was submitted; `None`: too little had.
-pub(crate) fn requests(history: &[Past<'_>]) -> Vec<Option<u64>> {
+#[must_use]
+pub fn requests(history: &[Past<'_>]) -> Vec<Option<u64>> {
     let mut by_submission: Vec<usize> = (0..history.len()).collect();
     let mut by_end = by_submission.clone();
     by_submission.sort_by(|&a, &b| history[a].submitted_s.total_cmp(&history[b].submitted_s));

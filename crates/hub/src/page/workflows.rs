@@ -1,0 +1,309 @@
+//! Workflows: their runs, and one run by its steps beside the runs before it.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use pinfold_profile::report::{duration, plain};
+
+use super::figures::{moment, percent, real, real_size};
+use super::filter::{Filter, encoded};
+use super::table::{Form, Table};
+use super::{Asker, NoView, frame, jobs, nothing, person};
+use crate::hub::Hub;
+use crate::server::sums::OneRun;
+use crate::store::{
+    EARLIER_MAX, JobQuery, RUN_JOBS_MAX, RUNS_MAX, RunDetail, RunKey, RunRow, Session, now_us,
+};
+use crate::workflow::chain::Chain;
+use crate::workflow::steps::{self, Change, Figure, RUNS_MIN, Step};
+
+/// Runs that a page shows.
+const SHOWN: u32 = 100;
+
+/// Jobs of the chain that are shown.
+const LINKS_SHOWN: usize = 30;
+
+type Pairs = Query<Vec<(String, String)>>;
+
+async fn runs(hub: &Arc<Hub>, session: &Session, filter: &Filter, limit: u32) -> Result<Vec<RunRow>, NoView> {
+    let query = JobQuery { limit, ..filter.query(&session.access, now_us()) };
+    Ok(hub.ask(move |hub| hub.store.runs(&query)).await??)
+}
+
+pub(super) async fn view(
+    State(hub): State<Arc<Hub>>,
+    asker: Asker,
+    Query(pairs): Pairs,
+) -> Result<Markup, NoView> {
+    let session = person(&hub, &asker).await?;
+    let filter = Filter::read(&pairs)?;
+    let runs = runs(&hub, &session, &filter, SHOWN).await?;
+    let view = html! {
+        (jobs::form("/workflows", &filter, false))
+        p.lead { "Runs of workflows, the last first. A job is of a run when its comment says so: "
+            code { "--comment 'workflow=rnaseq version=1.4 run=42'" } ", or when Snakemake's plugin for Slurm asked for it." }
+        @if runs.is_empty() { p { "No such run." } } @else {
+            div.scroll tabindex="0" role="region" aria-label="Runs" {
+                table.list {
+                    thead { tr {
+                        th scope="col" { "Workflow" } th scope="col" { "Version" } th scope="col" { "Run" } th scope="col" { "User" }
+                        th scope="col" { "Begun" } th.right scope="col" { "Makespan" } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" }
+                        th.right scope="col" { "Core h" } th.right scope="col" { "Claimed GiB h" } th.right scope="col" { "Unused GiB h" }
+                        th.right scope="col" { "Waited h" } th.right scope="col" { "Hosts" }
+                    } }
+                    tbody { @for run in &runs { (row(run)) } }
+                }
+            }
+            @if runs.len() >= SHOWN as usize { p.small { "The last " (SHOWN) " are shown; the files have up to " (RUNS_MAX) "." } }
+            p { a href=(filter.link("/workflows.csv")) download { "These runs as CSV" } ", "
+                a href=(filter.link("/workflows.parquet")) download { "as Parquet" } "." }
+        }
+    };
+    Ok(frame::around(&session, "/workflows", "Workflows", None, view))
+}
+
+/// The address of a run at a path.
+fn link(path: &str, run: &RunRow) -> String {
+    format!(
+        "{path}?workflow={}&user={}&run={}",
+        encoded(&run.workflow),
+        encoded(&run.user),
+        encoded(&run.run)
+    )
+}
+
+fn row(run: &RunRow) -> Markup {
+    html! {
+        tr {
+            td.name { (plain(&run.workflow)) }
+            td { (run.version.as_deref().map(plain).unwrap_or_default()) }
+            td.name { a href=(link("/workflows/run", run)) { (plain(&run.run)) } }
+            td { (plain(&run.user)) }
+            td { (moment(i64::try_from(run.begun_us).unwrap_or(0))) }
+            td.right { (duration(run.makespan_s())) }
+            td.right { (run.jobs) }
+            td.right { @if run.failed > 0 { span.bad { (run.failed) } } @else { "0" } }
+            td.right { (real(run.core_h)) }
+            td.right { (real(run.claimed_gibh)) }
+            td.right { (real(run.unused_gibh)) }
+            td.right { (real(run.queued_h)) }
+            td.right { (run.hosts) }
+        }
+    }
+}
+
+pub(super) async fn table(
+    State(hub): State<Arc<Hub>>,
+    asker: Asker,
+    form: Form,
+    Query(pairs): Pairs,
+) -> Result<Response, NoView> {
+    let session = person(&hub, &asker).await?;
+    let rows = runs(&hub, &session, &Filter::read(&pairs)?, RUNS_MAX).await?;
+    let mut table = Table::new(rows.len());
+    table.text("workflow", rows.iter().map(|run| Some(run.workflow.clone())));
+    table.text("version", rows.iter().map(|run| run.version.clone()));
+    table.text("run", rows.iter().map(|run| Some(run.run.clone())));
+    table.text("user", rows.iter().map(|run| Some(run.user.clone())));
+    table.moment("begun", rows.iter().map(|run| i64::try_from(run.begun_us).ok()));
+    table.moment("ended", rows.iter().map(|run| i64::try_from(run.ended_us).ok()));
+    table.real("makespan_s", rows.iter().map(|run| Some(run.makespan_s())));
+    table.count("jobs", rows.iter().map(|run| Some(run.jobs)));
+    table.count("failed", rows.iter().map(|run| Some(run.failed)));
+    table.count("hosts", rows.iter().map(|run| Some(run.hosts)));
+    let mut hours = |name, of: fn(&RunRow) -> f64| table.real(name, rows.iter().map(|run| Some(of(run))));
+    hours("core_h", |run| run.core_h);
+    hours("cpu_h", |run| run.cpu_h);
+    hours("claimed_gibh", |run| run.claimed_gibh);
+    hours("unused_gibh", |run| run.unused_gibh);
+    hours("queued_h", |run| run.queued_h);
+    table.answer("workflows", form)
+}
+
+async fn detail(hub: &Arc<Hub>, session: &Session, which: OneRun) -> Result<RunDetail, NoView> {
+    let key = RunKey::from(which);
+    let access = session.access.clone();
+    let found = hub.ask(move |hub| hub.store.run(&key, &access)).await??;
+    found.ok_or_else(|| nothing("There is no such run here, or it is not yours to see."))
+}
+
+pub(super) async fn run(
+    State(hub): State<Arc<Hub>>,
+    asker: Asker,
+    Query(which): Query<OneRun>,
+) -> Result<Markup, NoView> {
+    let session = person(&hub, &asker).await?;
+    let detail = detail(&hub, &session, which).await?;
+    let (run, steps) = (&detail.run, steps::of(&detail));
+    let version = run.version.as_ref().map(|version| format!(" {}", plain(version))).unwrap_or_default();
+    let title = format!("{}{version}, run {} of {}", plain(&run.workflow), plain(&run.run), plain(&run.user));
+    let view = html! {
+        @if detail.cut { p.note { "There are more jobs than the " (RUN_JOBS_MAX) " that are read of a run: the rest is left out of what is below the sums." } }
+        (sums(run))
+        h2 { "Beside earlier runs" }
+        (changes(&detail, &steps))
+        h2 { "Steps" }
+        (step_table(&steps))
+        p { a href=(link("/workflows/steps.csv", run)) download { "These steps as CSV" } ", "
+            a href=(link("/workflows/steps.parquet", run)) download { "as Parquet" } "." }
+        h2 { "What the time went to" }
+        (chain_of(&detail))
+        @if !detail.earlier.is_empty() {
+            h2 { "The runs before" }
+            ul { @for one in &detail.earlier { li { a href=(link("/workflows/run", one)) { (plain(&one.run)) }
+                @if let Some(version) = &one.version { ", version " (plain(version)) }
+                ", begun " (moment(i64::try_from(one.begun_us).unwrap_or(0))) ", " (duration(one.makespan_s())) ", " (one.jobs) " jobs" } } }
+        }
+    };
+    Ok(frame::around(&session, "/workflows", &title, None, view))
+}
+
+fn sums(run: &RunRow) -> Markup {
+    html! {
+        dl.figures.two {
+            dt { "Begun" } dd { (moment(i64::try_from(run.begun_us).unwrap_or(0))) }
+            dt { "Makespan" } dd { (duration(run.makespan_s())) }
+            dt { "Jobs" } dd { (run.jobs) ", " @if run.failed > 0 { span.bad { (run.failed) " failed" } } @else { "none failed" } " on " (run.hosts) @if run.hosts == 1 { " host" } @else { " hosts" } }
+            dt { "Core hours" } dd { (real(run.core_h)) ", of CPU " (real(run.cpu_h)) }
+            dt { "Memory claimed" } dd { (real(run.claimed_gibh)) " GiB h, unused " (real(run.unused_gibh)) }
+            dt { "Waited" } dd { (real(run.queued_h)) " h, all jobs together" }
+        }
+    }
+}
+
+/// In words, what became slower, larger, quicker or smaller.
+fn changes(detail: &RunDetail, steps: &[Step]) -> Markup {
+    let told: Vec<(bool, String)> = steps.iter().flat_map(words).collect();
+    let few = steps.iter().filter(|step| step.ran_s.change == Change::TooFew).count();
+    html! {
+        @if told.is_empty() && few < steps.len() {
+            p { "No step is beyond what the " (detail.earlier.len()) " runs before differ by." }
+        }
+        @if !told.is_empty() { ul { @for (worse, words) in &told { li { @if *worse { span.bad { "Worse: " } } @else { "Better: " } (words) } } } }
+        @if few > 0 {
+            p { (few) " of " (steps.len()) " steps cannot be compared: they ended well in fewer than " (RUNS_MIN)
+                " of the last " (EARLIER_MAX) " runs before, or did not end well in this one." }
+        }
+    }
+}
+
+fn words(step: &Step) -> Vec<(bool, String)> {
+    let told = |figure: &Figure, shown: fn(f64) -> String, [more, less]: [&str; 2]| {
+        let (worse, word) = match figure.change {
+            Change::More => (true, more),
+            Change::Less => (false, less),
+            Change::TooFew | Change::Within => return None,
+        };
+        let (now, before) = (figure.now?, figure.before?);
+        let by = if before.middle > 0.0 { percent((now / before.middle - 1.0).abs()) } else { String::new() };
+        Some((
+            worse,
+            format!(
+                "{} is {by} {word}: {} in the middle of {} jobs, before that {} ({} to {} in {} runs with {} jobs)",
+                plain(&step.step),
+                shown(now),
+                step.jobs - step.failed,
+                shown(before.middle),
+                shown(before.low),
+                shown(before.high),
+                step.earlier_runs,
+                step.earlier_jobs
+            ),
+        ))
+    };
+    let of_time = told(&step.ran_s, duration, ["slower", "quicker"]);
+    let of_memory = told(&step.peak_bytes, real_size, ["larger", "smaller"]);
+    of_time.into_iter().chain(of_memory).collect()
+}
+
+fn step_table(steps: &[Step]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Steps" {
+            table.list {
+                thead { tr {
+                    th scope="col" { "Step" } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" }
+                    th.right scope="col" { "Ran, median" } th.right scope="col" { "before" }
+                    th.right scope="col" { "Peak, median" } th.right scope="col" { "before" }
+                    th.right scope="col" { "Core h" } th.right scope="col" { "Claimed GiB h" } th.right scope="col" { "Waited h" }
+                    th.right scope="col" { "Earlier runs" }
+                } }
+                tbody { @for step in steps { tr {
+                    td.name { (plain(&step.step)) }
+                    td.right { (step.jobs) }
+                    td.right { @if step.failed > 0 { span.bad { (step.failed) } } @else { "0" } }
+                    (cells(&step.ran_s, duration)) (cells(&step.peak_bytes, real_size))
+                    td.right { (real(step.core_h)) }
+                    td.right { (real(step.claimed_gibh)) }
+                    td.right { (real(step.queued_h)) }
+                    td.right { (step.earlier_runs) }
+                } } }
+            }
+        }
+    }
+}
+
+fn cells(figure: &Figure, shown: fn(f64) -> String) -> Markup {
+    html! {
+        td.right { (figure.now.map(shown).unwrap_or_default())
+            @match figure.change {
+                Change::More => { " " span.bad { "\u{25b2}" } },
+                Change::Less => " \u{25bc}",
+                Change::TooFew | Change::Within => {},
+            } }
+        td.right { (figure.before.map(|before| shown(before.middle)).unwrap_or_default()) }
+    }
+}
+
+fn chain_of(detail: &RunDetail) -> Markup {
+    let chain = Chain::of(&detail.jobs);
+    let hidden = chain.links.len().saturating_sub(LINKS_SHOWN);
+    html! {
+        p.lead { "As far as times tell: each job of this chain is the one that ended last before the next was asked for. Its " (chain.links.len())
+            @if chain.links.len() == 1 { " job" } @else { " jobs" } " ran " (duration(chain.ran_s)) ", waited to start " (duration(chain.queued_s)) " and were suspended "
+            (duration(chain.suspended_s)) "; for " (duration(chain.idle_s)) " none of them was asked for." }
+        @if hidden > 0 { p.small { "The last " (LINKS_SHOWN) " are shown." } }
+        div.scroll tabindex="0" role="region" aria-label="Chain" {
+            table {
+                thead { tr { th scope="col" { "Job" } th.right scope="col" { "Asked for after" } th.right scope="col" { "Waited" }
+                    th.right scope="col" { "Ran" } th.right scope="col" { "Suspended" } } }
+                tbody { @for link in chain.links.iter().skip(hidden) { @let job = &detail.jobs[link.at]; tr {
+                    td.name { a href=(format!("/jobs/{}", job.id)) { (plain(&job.step)) } }
+                    td.right { (duration(link.idle_s)) } td.right { (duration(link.queued_s)) }
+                    td.right { (duration(link.ran_s)) } td.right { (duration(link.suspended_s)) }
+                } } }
+            }
+        }
+    }
+}
+
+pub(super) async fn steps(
+    State(hub): State<Arc<Hub>>,
+    asker: Asker,
+    form: Form,
+    Query(which): Query<OneRun>,
+) -> Result<Response, NoView> {
+    let session = person(&hub, &asker).await?;
+    let rows = steps::of(&detail(&hub, &session, which).await?);
+    let mut table = Table::new(rows.len());
+    let count = |count: usize| Some(count as u64);
+    table.text("step", rows.iter().map(|step| Some(step.step.clone())));
+    table.count("jobs", rows.iter().map(|step| count(step.jobs)));
+    table.count("failed", rows.iter().map(|step| count(step.failed)));
+    table.count("earlier_runs", rows.iter().map(|step| count(step.earlier_runs)));
+    table.count("earlier_jobs", rows.iter().map(|step| count(step.earlier_jobs)));
+    table.real("ran_p50_s", rows.iter().map(|step| step.ran_s.now));
+    table.real("ran_before_p50_s", rows.iter().map(|step| step.ran_s.before.map(|before| before.middle)));
+    table.text("ran_change", rows.iter().map(|step| Some(step.ran_s.change.word().to_owned())));
+    table.real("peak_p50_bytes", rows.iter().map(|step| step.peak_bytes.now));
+    table.real(
+        "peak_before_p50_bytes",
+        rows.iter().map(|step| step.peak_bytes.before.map(|before| before.middle)),
+    );
+    table.text("peak_change", rows.iter().map(|step| Some(step.peak_bytes.change.word().to_owned())));
+    table.real("core_h", rows.iter().map(|step| Some(step.core_h)));
+    table.real("claimed_gibh", rows.iter().map(|step| Some(step.claimed_gibh)));
+    table.real("queued_h", rows.iter().map(|step| Some(step.queued_h)));
+    table.answer("steps", form)
+}

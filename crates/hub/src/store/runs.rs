@@ -1,0 +1,347 @@
+//! Runs of workflows: sums that are kept as jobs come in, and the jobs of one run or of the last few. A run is one user's,
+//! so that nobody else's jobs get into it by saying its name. Absent here: what follows from them ([`crate::workflow`]).
+
+use std::collections::BTreeMap;
+
+use super::days::Fact;
+use super::db::{Connection, DbError, Row, Value, values};
+use super::query::JobQuery;
+use super::take::insert;
+use super::{Access, Store, StoreError};
+
+/// The most runs of one list.
+pub const RUNS_MAX: u32 = 1_000;
+
+/// The most jobs that are read of one run, and of a run and the ones before it.
+pub const RUN_JOBS_MAX: u32 = 50_000;
+
+/// How many runs before one it is compared with.
+pub const EARLIER_MAX: u32 = 10;
+
+/// What a job adds to its run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RunFact {
+    pub(super) workflow: String,
+    pub(super) version: Option<String>,
+    pub(super) run: String,
+    pub(super) submitted_us: u64,
+}
+
+/// A run of a workflow, as far as its jobs may be seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// The workflow.
+    pub workflow: String,
+    /// Its version, if the jobs say one.
+    pub version: Option<String>,
+    /// The run.
+    pub run: String,
+    /// Whose.
+    pub user: String,
+    /// On how many hosts.
+    pub hosts: u64,
+    /// Jobs.
+    pub jobs: u64,
+    /// Of these, how many did not exit with code 0.
+    pub failed: u64,
+    /// When the first was asked for, in microseconds since the Unix epoch.
+    pub begun_us: u64,
+    /// When the last was over.
+    pub ended_us: u64,
+    /// Cores that they had, in hours.
+    pub core_h: f64,
+    /// CPU time, in hours.
+    pub cpu_h: f64,
+    /// Memory claimed times time, in GiB times hours.
+    pub claimed_gibh: f64,
+    /// Of that, what was never used.
+    pub unused_gibh: f64,
+    /// How long they waited, in hours.
+    pub queued_h: f64,
+}
+
+impl RunRow {
+    /// From the first request to the last end, in seconds.
+    #[must_use]
+    pub fn makespan_s(&self) -> f64 {
+        pinfold_proto::view::seconds(self.ended_us.saturating_sub(self.begun_us))
+    }
+}
+
+/// A job of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunJob {
+    /// Its number at the hub.
+    pub id: i64,
+    /// The run.
+    pub run: String,
+    /// Its step.
+    pub step: String,
+    /// When it was asked for, in microseconds since the Unix epoch.
+    pub submitted_us: u64,
+    /// When it started; `None`: it never did.
+    pub started_us: Option<u64>,
+    /// When it was over.
+    pub ended_us: u64,
+    /// Whether it exited with anything but code 0.
+    pub failed: bool,
+    /// From start to end, in seconds.
+    pub wall_s: f64,
+    /// Of that, how long it was suspended.
+    pub suspended_s: f64,
+    /// CPU time, in seconds.
+    pub cpu_s: f64,
+    /// Cores that it had.
+    pub cores: u64,
+    /// The most memory, in bytes.
+    pub peak_bytes: u64,
+    /// Memory that it claimed.
+    pub claim_bytes: Option<u64>,
+    /// Memory claimed and never used, in GiB times hours.
+    pub unused_gibh: f64,
+}
+
+/// Which run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunKey {
+    /// The workflow.
+    pub workflow: String,
+    /// Whose.
+    pub user: String,
+    /// The run.
+    pub run: String,
+}
+
+/// A run, those before it, and their jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunDetail {
+    /// The run.
+    pub run: RunRow,
+    /// Runs of the same workflow and user that were begun before, the last first.
+    pub earlier: Vec<RunRow>,
+    /// The run's jobs.
+    pub jobs: Vec<RunJob>,
+    /// Those of the earlier runs.
+    pub earlier_jobs: Vec<RunJob>,
+    /// Whether there are more than are read.
+    pub cut: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    workflow: String,
+    user: String,
+    run: String,
+    host: i64,
+    project: String,
+    month: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    version: Option<String>,
+    begun_us: u64,
+    ended_us: u64,
+    jobs: i64,
+    failed: i64,
+    core_s: f64,
+    cpu_s: f64,
+    claimed_gibh: f64,
+    unused_gibh: f64,
+    queued_s: f64,
+}
+
+/// What new jobs add.
+#[derive(Debug, Default)]
+pub(super) struct Added(BTreeMap<Key, Sums>);
+
+impl Added {
+    pub(super) fn add(&mut self, fact: &Fact) {
+        let Some(of) = &fact.run else { return };
+        let key = Key {
+            workflow: of.workflow.clone(),
+            user: fact.user.replace('\0', "\u{fffd}"),
+            run: of.run.clone(),
+            host: fact.host,
+            project: fact.project.as_deref().unwrap_or_default().replace('\0', "\u{fffd}"),
+            month: fact.month,
+        };
+        let sums = self.0.entry(key).or_insert_with(|| Sums { begun_us: u64::MAX, ..Sums::default() });
+        sums.version = of.version.clone().or(sums.version.take());
+        sums.begun_us = sums.begun_us.min(of.submitted_us);
+        sums.ended_us = sums.ended_us.max(fact.ended_us);
+        sums.jobs += 1;
+        sums.failed += i64::from(fact.failed);
+        sums.core_s += fact.core_s();
+        sums.cpu_s += fact.cpu_s;
+        sums.claimed_gibh += fact.claimed_gibh();
+        sums.unused_gibh += fact.unused_gibh;
+        sums.queued_s += fact.queued_s;
+    }
+
+    pub(super) fn write(&self, connection: &mut dyn Connection) -> Result<(), DbError> {
+        let rows: Vec<[Value; 16]> = self.0.iter().map(|(key, sums)| row(key, sums)).collect();
+        let rows: Vec<&[Value]> = rows.iter().map(|row| &row[..]).collect();
+        insert(connection, ("runs", COLUMNS, END), &rows, |_| Ok(()))
+    }
+}
+
+const COLUMNS: &str = "workflow, \"user\", run, host, project, month, version, begun_us, ended_us, jobs, failed, core_s, \
+                       cpu_s, claimed_gibh, unused_gibh, queued_s";
+
+const END: &str = "ON CONFLICT (workflow, \"user\", run, host, project, month) DO UPDATE SET \
+    version = coalesce(excluded.version, runs.version), \
+    begun_us = CASE WHEN excluded.begun_us < runs.begun_us THEN excluded.begun_us ELSE runs.begun_us END, \
+    ended_us = CASE WHEN excluded.ended_us > runs.ended_us THEN excluded.ended_us ELSE runs.ended_us END, \
+    jobs = runs.jobs + excluded.jobs, failed = runs.failed + excluded.failed, core_s = runs.core_s + excluded.core_s, \
+    cpu_s = runs.cpu_s + excluded.cpu_s, claimed_gibh = runs.claimed_gibh + excluded.claimed_gibh, \
+    unused_gibh = runs.unused_gibh + excluded.unused_gibh, queued_s = runs.queued_s + excluded.queued_s";
+
+fn row(key: &Key, sums: &Sums) -> [Value; 16] {
+    values![
+        &key.workflow,
+        &key.user,
+        &key.run,
+        key.host,
+        &key.project,
+        key.month,
+        sums.version.clone(),
+        sums.begun_us,
+        sums.ended_us,
+        sums.jobs,
+        sums.failed,
+        sums.core_s,
+        sums.cpu_s,
+        sums.claimed_gibh,
+        sums.unused_gibh,
+        sums.queued_s,
+    ]
+}
+
+/// What [`read_run`] reads.
+const SUMMED: &str = "jobs.workflow, jobs.\"user\", jobs.run, max(jobs.version), count(DISTINCT jobs.host), \
+    CAST(sum(jobs.jobs) AS BIGINT), CAST(sum(jobs.failed) AS BIGINT), min(jobs.begun_us), max(jobs.ended_us), \
+    sum(jobs.core_s) / 3600.0, sum(jobs.cpu_s) / 3600.0, sum(jobs.claimed_gibh), sum(jobs.unused_gibh), \
+    sum(jobs.queued_s) / 3600.0";
+
+fn read_run(row: &Row) -> Result<RunRow, DbError> {
+    Ok(RunRow {
+        workflow: row.get(0)?,
+        user: row.get(1)?,
+        run: row.get(2)?,
+        version: row.get(3)?,
+        hosts: row.get(4)?,
+        jobs: row.get(5)?,
+        failed: row.get(6)?,
+        begun_us: row.get(7)?,
+        ended_us: row.get(8)?,
+        core_h: row.get(9)?,
+        cpu_h: row.get(10)?,
+        claimed_gibh: row.get(11)?,
+        unused_gibh: row.get(12)?,
+        queued_h: row.get(13)?,
+    })
+}
+
+const OF_JOBS: &str = "jobs.id, jobs.run, jobs.step, jobs.submitted_us, jobs.started_us, jobs.ended_us, \
+    CASE WHEN exit_code = 0 THEN 0 ELSE 1 END, coalesce(wall_s, 0.0), suspended_s, cpu_s, cores, memory_peak_bytes, \
+    claim_bytes, unused_gibh";
+
+fn read_job(row: &Row) -> Result<RunJob, DbError> {
+    Ok(RunJob {
+        id: row.get(0)?,
+        run: row.get(1)?,
+        step: row.get::<Option<String>>(2)?.unwrap_or_default(),
+        submitted_us: row.get(3)?,
+        started_us: row.get(4)?,
+        ended_us: row.get(5)?,
+        failed: row.get::<i64>(6)? != 0,
+        wall_s: row.get(7)?,
+        suspended_s: row.get(8)?,
+        cpu_s: row.get(9)?,
+        cores: row.get(10)?,
+        peak_bytes: row.get(11)?,
+        claim_bytes: row.get(12)?,
+        unused_gibh: row.get(13)?,
+    })
+}
+
+impl Store {
+    /// Runs of workflows that ended within the time, the last first; at most [`RUNS_MAX`]. Of the query count: who may see
+    /// what, host, user, project, the name as the workflow's, and since when.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn runs(&self, query: &JobQuery) -> Result<Vec<RunRow>, StoreError> {
+        self.read("list runs of workflows", |connection| {
+            let mut values = Vec::new();
+            let mut words = query.subjects(connection.dialect(), "jobs.workflow", &mut values);
+            for (sign, moment) in [(">=", query.since_us), ("<", query.until_us)] {
+                if let Some(moment) = moment {
+                    values.push(moment.into());
+                    words.push(format!("jobs.ended_us {sign} ?{}", values.len()));
+                }
+            }
+            let limit = query.limit.clamp(1, RUNS_MAX);
+            let text = format!(
+                "SELECT {SUMMED} FROM runs AS jobs WHERE {} GROUP BY jobs.workflow, jobs.\"user\", jobs.run \
+                 ORDER BY max(jobs.ended_us) DESC, jobs.workflow, jobs.run LIMIT {limit}",
+                words.join(" AND ")
+            );
+            connection.all(&text, &values, read_run)
+        })
+    }
+
+    /// A run with its jobs and with those before it; `None`: there is none, or not for this viewer.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn run(&self, key: &RunKey, access: &Access) -> Result<Option<RunDetail>, StoreError> {
+        self.read("read a run of a workflow", |connection| {
+            let mut values: Vec<Value> = vec![(&key.workflow).into(), (&key.user).into(), (&key.run).into()];
+            let seen = access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned());
+            let of_user = format!("jobs.workflow = ?1 AND jobs.\"user\" = ?2 AND {seen}");
+            let group = "GROUP BY jobs.workflow, jobs.\"user\", jobs.run";
+            let find = format!("SELECT {SUMMED} FROM runs AS jobs WHERE {of_user} AND jobs.run = ?3 {group}");
+            let Some(run) = connection.first(&find, &values, read_run)? else { return Ok(None) };
+            let place = values.len() + 1;
+            values.push(run.begun_us.into());
+            let find = format!(
+                "SELECT {SUMMED} FROM runs AS jobs WHERE {of_user} AND jobs.run <> ?3 {group} \
+                 HAVING min(jobs.begun_us) < ?{place} ORDER BY min(jobs.begun_us) DESC LIMIT {EARLIER_MAX}"
+            );
+            let earlier = connection.all(&find, &values, read_run)?;
+            values.pop();
+            let (jobs, more) = jobs_of(connection, &of_user, &values, 3)?;
+            let (mut earlier_jobs, mut cut) = (Vec::new(), more);
+            for one in &earlier {
+                if earlier_jobs.len() >= RUN_JOBS_MAX as usize {
+                    cut = true;
+                    break;
+                }
+                values[2] = (&one.run).into();
+                let (jobs, more) = jobs_of(connection, &of_user, &values, 3)?;
+                earlier_jobs.extend(jobs);
+                cut |= more;
+            }
+            Ok(Some(RunDetail { run, earlier, jobs, earlier_jobs, cut }))
+        })
+    }
+}
+
+/// The jobs of one run, in the order of their ends, and whether there are more than are read.
+fn jobs_of(
+    connection: &mut dyn Connection,
+    of_user: &str,
+    values: &[Value],
+    place: usize,
+) -> Result<(Vec<RunJob>, bool), DbError> {
+    let find = format!(
+        "SELECT {OF_JOBS} FROM jobs WHERE {of_user} AND jobs.run = ?{place} ORDER BY jobs.ended_us, jobs.id LIMIT {}",
+        RUN_JOBS_MAX + 1
+    );
+    let mut jobs = connection.all(&find, values, read_job)?;
+    let more = jobs.len() > RUN_JOBS_MAX as usize;
+    jobs.truncate(RUN_JOBS_MAX as usize);
+    Ok((jobs, more))
+}

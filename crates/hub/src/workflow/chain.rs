@@ -1,0 +1,118 @@
+//! What the time of a run went to, as far as times tell: hosts know nothing of which job waited for which, so each job of the
+//! chain is the one that ended last before the next was asked for, back from the job that ended last of all.
+
+use crate::store::RunJob;
+
+/// How far clocks of hosts may be apart for a job still to count as the one before, in microseconds.
+const SLACK_US: u64 = 1_000_000;
+
+/// A job of the chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Its place among the run's jobs.
+    pub at: usize,
+    /// How long after the one before it was asked for, in seconds.
+    pub idle_s: f64,
+    /// How long it waited to start.
+    pub queued_s: f64,
+    /// How long it ran.
+    pub ran_s: f64,
+    /// How long it was suspended.
+    pub suspended_s: f64,
+}
+
+/// The chain of a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Chain {
+    /// Its jobs, the first first.
+    pub links: Vec<Link>,
+    /// In which nothing of the chain was asked for, in seconds.
+    pub idle_s: f64,
+    /// In which its jobs waited to start.
+    pub queued_s: f64,
+    /// In which they ran.
+    pub ran_s: f64,
+    /// In which they were suspended.
+    pub suspended_s: f64,
+}
+
+impl Chain {
+    /// That of jobs in the order of their ends.
+    #[must_use]
+    pub fn of(jobs: &[RunJob]) -> Self {
+        let seconds = pinfold_proto::view::seconds;
+        let mut chain = Self::default();
+        let mut next = jobs.len().checked_sub(1);
+        while let Some(at) = next {
+            let job = &jobs[at];
+            let before =
+                jobs[..at].partition_point(|one| one.ended_us <= job.submitted_us.saturating_add(SLACK_US));
+            next = before.checked_sub(1);
+            let idle_us = next.map_or(0, |before| job.submitted_us.saturating_sub(jobs[before].ended_us));
+            let started_us = job.started_us.unwrap_or(job.ended_us);
+            let link = Link {
+                at,
+                idle_s: seconds(idle_us),
+                queued_s: seconds(started_us.saturating_sub(job.submitted_us)),
+                ran_s: (job.wall_s - job.suspended_s).max(0.0),
+                suspended_s: job.suspended_s,
+            };
+            chain.idle_s += link.idle_s;
+            chain.queued_s += link.queued_s;
+            chain.ran_s += link.ran_s;
+            chain.suspended_s += link.suspended_s;
+            chain.links.push(link);
+        }
+        chain.links.reverse();
+        chain
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A job that was asked for, started and ended at these seconds.
+    pub(crate) fn job(run: &str, step: &str, (submitted, started, ended): (u64, u64, u64)) -> RunJob {
+        RunJob {
+            id: 1,
+            run: run.into(),
+            step: step.into(),
+            submitted_us: submitted * 1_000_000,
+            started_us: Some(started * 1_000_000),
+            ended_us: ended * 1_000_000,
+            failed: false,
+            wall_s: pinfold_proto::view::seconds((ended - started) * 1_000_000),
+            suspended_s: 0.0,
+            cpu_s: 0.0,
+            cores: 1,
+            peak_bytes: 1 << 30,
+            claim_bytes: None,
+            unused_gibh: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_chain_goes_back_from_the_last_end() {
+        let mut jobs = vec![
+            job("r", "a", (0, 5, 100)),
+            job("r", "b", (0, 5, 60)),
+            job("r", "c", (110, 130, 200)),
+            job("r", "d", (110, 111, 150)),
+        ];
+        jobs.sort_by_key(|job| job.ended_us);
+        let chain = Chain::of(&jobs);
+        let steps: Vec<&str> = chain.links.iter().map(|link| jobs[link.at].step.as_str()).collect();
+        assert_eq!(steps, ["a", "c"]);
+        assert_eq!((chain.idle_s, chain.queued_s, chain.ran_s), (10.0, 25.0, 165.0));
+        assert_eq!(Chain::of(&[]), Chain::default());
+    }
+
+    #[test]
+    fn it_ends_whatever_the_times_say() {
+        // All at one moment, and jobs that end before they were asked for.
+        let mut jobs: Vec<RunJob> = (0..100).map(|_| job("r", "a", (7, 7, 7))).collect();
+        jobs.push(RunJob { submitted_us: u64::MAX, ..job("r", "a", (7, 7, 8)) });
+        assert!(Chain::of(&jobs).links.len() <= jobs.len());
+    }
+}
