@@ -178,7 +178,9 @@ fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
     has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "not over: 4 join, 3 join, 2 step, 1 step");
     assert!(!host.path("joined").exists());
     host.make("go");
-    lines.map(|job| host.until(job, JobState::Exited));
+    for job in lines {
+        host.until(job, JobState::Exited);
+    }
     assert_eq!(host.until(any, JobState::Exited).exit_code, Some(0));
     assert_eq!(host.until(ok, JobState::Exited).end, Some(End::Dependency));
     has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "you have none that is not over");
