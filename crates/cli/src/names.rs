@@ -87,6 +87,26 @@ pub(crate) fn numbers(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<JobNam
     Ok(jobs.iter().map(number).collect())
 }
 
+/// All jobs that each of these means: of a name that several have, all of them.
+pub(crate) fn all(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobName>>, Failure> {
+    let is_name = |job: &&JobRef| matches!(job, JobRef::Named(_));
+    let names: Vec<String> = jobs.iter().filter(is_name).map(ToString::to_string).collect();
+    let mut found = Vec::new();
+    if !names.is_empty() {
+        match client.ask(&Request::AllNamed { names: names.clone() })? {
+            Reply::AllNamed(jobs) if jobs.len() == names.len() => found = jobs,
+            other => return Err(unexpected(&other)),
+        }
+    }
+    let others: Vec<JobRef> = jobs.iter().filter(|job| !is_name(job)).cloned().collect();
+    let (mut found, mut others) = (found.into_iter(), numbers(client, &others)?.into_iter());
+    let meant = |job: &JobRef| match job {
+        JobRef::Named(_) => found.next().unwrap_or_default().into_iter().map(JobName::from).collect(),
+        JobRef::Number(_) | JobRef::External(_) => others.next().into_iter().collect(),
+    };
+    Ok(jobs.iter().map(meant).collect())
+}
+
 /// The numbers of those that are named as their workload managers name them.
 fn external(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<u64>, Failure> {
     let external = |job: &JobRef| match job {

@@ -6,6 +6,7 @@
 //! (the keys an operator sets), [`quantity`]
 //! (sizes and durations as people write them), [`exit`] (exit codes), [`text`] (texts that are safe to show). Absent here: sockets, files, clocks.
 
+pub mod alike;
 pub mod array;
 pub mod config;
 pub mod exit;

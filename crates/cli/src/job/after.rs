@@ -1,6 +1,6 @@
 //! After which jobs a job starts, as `--after` has it: `12`, `ok:12,failed:align`, `any:12_[0-3]`.
 
-use pinfold_proto::{After, AfterEnd};
+use pinfold_proto::{After, AfterEnd, ExitCode};
 
 use crate::names::{self, JobRef};
 use pinfold_client::Client;
@@ -28,8 +28,19 @@ impl AfterArgs {
     /// All of them, by numbers.
     pub(crate) fn resolved(&self, client: &mut Client) -> Result<Vec<After>, Failure> {
         let jobs: Vec<JobRef> = self.0.iter().map(|(_, job)| job.clone()).collect();
-        let jobs = names::numbers(client, &jobs)?;
-        Ok(self.0.iter().zip(jobs).map(|((end, _), job)| After { end: *end, job }).collect())
+        let meant = names::all(client, &jobs)?;
+        let all = self.0.iter().zip(meant).map(|((end, job), jobs)| {
+            // That one of several fails is no condition that the daemon knows.
+            if *end == AfterEnd::Failed && jobs.len() > 1 {
+                let text = format!(
+                    "--after failed:{job}: {} jobs of yours have this name; name one by its number",
+                    jobs.len()
+                );
+                return Err(Failure::new(ExitCode::Usage, text));
+            }
+            Ok(jobs.into_iter().map(|job| After { end: *end, job }))
+        });
+        Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
 

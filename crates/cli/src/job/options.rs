@@ -96,7 +96,7 @@ pub(crate) struct JobOptions {
     /// A network of its own, with loopback and nothing else; `/tmp` and other files stay as they are
     #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_NO_NETWORK", hide_env_values = true, value_parser = Switch)]
     pub no_network: bool,
-    /// Start it only when these jobs, by number or name, are over: however they end (any:), with exit code 0 (ok:), or
+    /// Start it only when these jobs, by number or name (all that have it), are over: however they end (any:), with exit code 0 (ok:), or
     /// otherwise (failed:). If that can never be, it ends without having run
     #[arg(
         help_heading = "When it runs",

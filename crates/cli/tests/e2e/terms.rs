@@ -15,6 +15,7 @@ each_kind!(
     signalled_before_its_timeout,
     started_after_how_others_ended,
     never_started_after_a_failure,
+    jobs_of_one_name_are_waited_for_together,
     begun_at_its_time,
     terms_survive_the_daemon,
     batches_have_timeouts,
@@ -158,6 +159,33 @@ fn started_after_how_others_ended(kind: Kind) {
     assert_eq!(done.code, Some(0), "{done:?}");
     said(&host, &["run", "--after", "failed:grid", "--", "true"], 0);
     has(&said(&host, &["run", "--after", "ok:grid", "--", "true"], 5), "had ended well");
+}
+
+/// As the lines of a batch have one name.
+fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
+    let host = Host::with(kind, ONE_SLOT);
+    let lines = [host.submit(&["--name", "step"], WAIT), host.submit(&["--name", "step"], "exit 7")];
+    let [any, ok] =
+        ["step", "ok:step"].map(|after| host.submit(&["--name", "join", "--after", after], "echo >>joined"));
+    has(&said(&host, &["why", &any.to_string()], 0), "job 1");
+    has(&said(&host, &["run", "--after", "failed:step", "--", "true"], 2), "2 jobs of yours have this name");
+    // What may have been meant: by its spelling, or else what there is.
+    has(&said(&host, &["run", "--after", "stepp", "--", "true"], 1), "is `step` meant?");
+    has(
+        &said(&host, &["run", "--after", "align", "--", "true"], 1),
+        "yours that are not over: 4 join, 3 join, 2 step",
+    );
+    has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "not over: 4 join, 3 join, 2 step, 1 step");
+    assert!(!host.path("joined").exists());
+    host.make("go");
+    for job in lines {
+        host.until(job, JobState::Exited);
+    }
+    assert_eq!(host.until(any, JobState::Exited).exit_code, Some(0));
+    assert_eq!(host.until(ok, JobState::Exited).end, Some(End::Dependency));
+    has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "you have none that is not over");
+    // Of those that are over the last.
+    said(&host, &["run", "--after", "failed:step", "--", "true"], 0);
 }
 
 /// A chain of jobs falls as a whole, and clients that wait are told.

@@ -111,6 +111,7 @@ pub(crate) fn is_question(request: &Request) -> bool {
         Request::Status { .. }
             | Request::Members { .. }
             | Request::Named { .. }
+            | Request::AllNamed { .. }
             | Request::Externals { .. }
             | Request::Begin { .. }
             | Request::Why { .. }
@@ -152,7 +153,9 @@ fn of_question(request: &Request, load: Load) -> usize {
         // Each looks at all that were adopted, and at some in the store.
         Request::Externals { names } => names.len() * (STORE_READ / 16 + load.jobs / 256),
         Request::Lengths { commands } => commands.len(),
-        Request::Named { names } => each_job + names.len().saturating_mul(NAME_READ),
+        Request::Named { names } | Request::AllNamed { names } => {
+            each_job + names.len().saturating_mul(NAME_READ)
+        }
         Request::Starts => each_job + FILES_READ,
         Request::Part => LINE_READ + load.jobs / 256,
         Request::Doctor | Request::Audit { .. } | Request::Learn { .. } => FILES_READ,
@@ -170,7 +173,7 @@ pub(crate) fn refusal(request: &Request) -> Option<String> {
         Request::Status { jobs, .. } | Request::Wait { jobs } => ("jobs", jobs.len(), JOBS_NAMED_MAX),
         Request::Report { select: Select::Jobs(jobs), .. } => ("jobs", jobs.len(), JOBS_NAMED_MAX),
         Request::Lengths { commands } => ("commands", commands.len(), COMMANDS_MAX),
-        Request::Named { names } => ("names", names.len(), NAMES_READ_MAX),
+        Request::Named { names } | Request::AllNamed { names } => ("names", names.len(), NAMES_READ_MAX),
         Request::Externals { names } => ("names", names.len(), crate::jobs::external::NAMES_MAX),
         Request::SetAside(asked) => ("users", asked.users.len(), USERS_MAX),
         Request::ConfigSet { changes } => ("changes", changes.len(), CHANGES_MAX),
@@ -221,6 +224,7 @@ mod tests {
             (Request::Members { names: vec![all; 10] }, 3_264),
             (Request::Members { names: vec![JobName::from(1); 4096] }, 7_350),
             (Request::Named { names: vec![String::new(); NAMES_READ_MAX] }, 19_100),
+            (Request::AllNamed { names: vec![String::new(); NAMES_READ_MAX] }, 19_100),
             (Request::Why { job: 1, at_us: None }, 129),
             (report(Select::Jobs(numbers.clone()), false), 11_129),
             (report(Select::Jobs(numbers.clone()), true), 10_129),

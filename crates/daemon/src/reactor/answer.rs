@@ -42,6 +42,7 @@ impl Daemon {
                 .members_named(&self.ctx, &mut self.outbox.journal, user, &names)
                 .map(Reply::Members),
             Request::Named { names } => self.named(user, &names).map(Reply::Named),
+            Request::AllNamed { names } => self.all_named(user, &names).map(Reply::AllNamed),
             Request::Externals { names } => {
                 let (table, journal) = (&self.jobs.table, &mut self.outbox.journal);
                 external::jobs_named(&self.ctx, table, journal, user, &names).map(Reply::Externals)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pinfold_proto::alike;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::peer::Peer;
 
@@ -14,45 +15,107 @@ const LOOKED_AT: u64 = 10_000;
 /// How many jobs of one name are named in words.
 const SHOWN: usize = 5;
 
+/// So many jobs are meant by all names of a request together: as many as a job may start after.
+const MEANT_MAX: usize = 4_096;
+
+/// A user's jobs that are not over, by name; arrays by their numbers.
+type ByName<'a> = BTreeMap<&'a str, BTreeSet<u64>>;
+
 impl Daemon {
     /// The job or array of this user's that each name means: one that is not over, or else the last that was.
     pub(super) fn named(&mut self, user: Peer, names: &[String]) -> Result<Vec<u64>, Refusal> {
-        let mut found: BTreeMap<&str, BTreeSet<u64>> =
-            names.iter().map(|name| (name.as_str(), BTreeSet::new())).collect();
+        let found = self.not_over(user, names);
+        let one = |jobs: &BTreeSet<u64>, name: &String| match jobs.len() {
+            0 => Ok(None),
+            1 => Ok(jobs.first().copied()),
+            _ => Err(several(name, jobs)),
+        };
+        let found: Result<Vec<_>, _> = names.iter().map(|name| one(&found[name.as_str()], name)).collect();
+        let last =
+            |(name, found): (&String, Option<u64>)| found.map_or_else(|| self.last_named(user, name), Ok);
+        names.iter().zip(found?).map(last).collect()
+    }
+
+    /// All jobs and arrays of this user's that each name means: those that are not over, or else the last that was.
+    pub(super) fn all_named(&mut self, user: Peer, names: &[String]) -> Result<Vec<Vec<u64>>, Refusal> {
+        let found = self.not_over(user, names);
+        let count: usize = names.iter().map(|name| found[name.as_str()].len()).sum();
+        if count > MEANT_MAX {
+            let text =
+                format!("{count} jobs of yours have these names, and {MEANT_MAX} are the most; name fewer");
+            return Err((ErrorCode::Usage, text));
+        }
+        let found: Vec<Vec<u64>> =
+            names.iter().map(|name| found[name.as_str()].iter().copied().collect()).collect();
+        let last = |(name, jobs): (&String, Vec<u64>)| match jobs.is_empty() {
+            true => self.last_named(user, name).map(|job| vec![job]),
+            false => Ok(jobs),
+        };
+        names.iter().zip(found).map(last).collect()
+    }
+
+    fn not_over<'a>(&self, user: Peer, names: &'a [String]) -> ByName<'a> {
+        let mut found: ByName<'_> = names.iter().map(|name| (name.as_str(), BTreeSet::new())).collect();
         for live in self.jobs.table.values().filter(|live| live.row.uid == user.uid) {
             if let Some(jobs) = found.get_mut(live.row.spec.name.as_str()) {
                 let array = live.row.spec.array.and_then(|place| place.array);
                 jobs.insert(array.unwrap_or(live.row.job));
             }
         }
-        names.iter().map(|name| self.one_named(user, name, &found[name.as_str()])).collect()
+        found
     }
 
-    fn one_named(&mut self, user: Peer, name: &str, jobs: &BTreeSet<u64>) -> Result<u64, Refusal> {
-        if jobs.len() > 1 {
-            let shown: Vec<String> = jobs.iter().take(SHOWN).map(u64::to_string).collect();
-            let more = if jobs.len() > SHOWN { ", ..." } else { "" };
-            let text = format!("{} jobs of yours are named `{name}`", jobs.len());
-            return Err((
-                ErrorCode::Usage,
-                format!("{text}; name one by its number: {}{more}", shown.join(", ")),
-            ));
-        }
-        if let Some(job) = jobs.first() {
-            return Ok(*job);
-        }
+    /// The last job of this user's by this name that is over.
+    fn last_named(&mut self, user: Peer, name: &str) -> Result<u64, Refusal> {
         let unwritten = self.outbox.journal.all_unwritten();
         let unwritten = unwritten.filter(|row| row.uid == user.uid && row.spec.name == name);
         let last = unwritten.map(|row| row.spec.array.and_then(|place| place.array).unwrap_or(row.job)).max();
         let stored = self.outbox.journal.store().last_named(user.uid, name, LOOKED_AT);
         let stored = stored.map_err(|error| store_failed(&error))?;
-        match last.max(stored) {
-            Some(job) => Ok(job),
-            None => {
-                let text =
-                    format!("there is no job `{name}` of yours; jobs are named by number (12) or by name");
-                Err((ErrorCode::Failed, text))
-            }
-        }
+        last.max(stored).ok_or_else(|| {
+            let meant = self.like(user, name).map(|like| format!("; is `{like}` meant?"));
+            let meant = meant.unwrap_or_else(|| self.own_jobs(user));
+            (ErrorCode::Failed, format!("there is no job `{name}` of yours{meant}"))
+        })
     }
+
+    /// The name of a job of this user's that is written most alike.
+    fn like(&self, user: Peer, name: &str) -> Option<&str> {
+        let own = self.jobs.table.values().filter(|live| live.row.uid == user.uid);
+        alike::most(name, own.map(|live| live.row.spec.name.as_str()))
+    }
+
+    /// Which jobs a user could have meant: those that are not over, the latest first, in words that follow a complaint.
+    pub(super) fn own_jobs(&self, user: Peer) -> String {
+        let own = self.jobs.table.values().rev().filter(|live| live.row.uid == user.uid);
+        let by_name = own.map(|live| {
+            let array = live.row.spec.array.and_then(|place| place.array);
+            (array.unwrap_or(live.row.job), live.row.spec.name.as_str())
+        });
+        let mut shown: Vec<(u64, &str)> = Vec::new();
+        let mut more = "";
+        for one in by_name {
+            if shown.contains(&one) {
+                continue;
+            }
+            if shown.len() == SHOWN {
+                more = ", ...";
+                break;
+            }
+            shown.push(one);
+        }
+        if shown.is_empty() {
+            return "; you have none that is not over (`pinfold report` shows those that are)".to_owned();
+        }
+        let shown: Vec<String> = shown.iter().map(|(job, name)| format!("{job} {name}")).collect();
+        format!("; yours that are not over: {}{more}", shown.join(", "))
+    }
+}
+
+/// The words where one job is meant, and several have the name.
+fn several(name: &str, jobs: &BTreeSet<u64>) -> Refusal {
+    let shown: Vec<String> = jobs.iter().take(SHOWN).map(u64::to_string).collect();
+    let more = if jobs.len() > SHOWN { ", ..." } else { "" };
+    let text = format!("{} jobs of yours are named `{name}`", jobs.len());
+    (ErrorCode::Usage, format!("{text}; name one by its number: {}{more}", shown.join(", ")))
 }

@@ -93,7 +93,10 @@ impl Daemon {
         self.admit_size(user, spec)?;
         self.clients.waiting.admit_to_queue(&self.ctx, &self.jobs.table, user)?;
         match self.jobs.table.unheard_of(&mut self.outbox.journal, &spec.after)? {
-            Some(unknown) => Err((ErrorCode::Usage, format!("--after {unknown}: there is no such job"))),
+            Some(unknown) => {
+                let text = format!("--after {unknown}: there is no such job{}", self.own_jobs(user));
+                Err((ErrorCode::Usage, text))
+            }
             None => Ok(priority),
         }
     }

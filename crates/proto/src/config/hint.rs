@@ -1,23 +1,19 @@
 //! What was perhaps meant by a key that is none.
 
 use super::KEYS;
+use crate::alike;
 
 /// What was perhaps meant, in words: the known key with the same last part, else the one that is written most alike; else
 /// the keys that begin alike. Empty where nothing is like it.
 #[must_use]
 pub fn hint(name: &str) -> String {
-    /// Below this (Jaro and Winkler) two keys look alike to nobody.
-    const ALIKE: f64 = 0.9;
     let name = &name.to_lowercase();
     let meant = |key: &str| format!("; is `{key}` meant?");
     let tail = |name: &str| name.rsplit('.').next().unwrap_or("").to_owned();
     if let Some(key) = KEYS.iter().find(|key| key.name == name || tail(key.name) == tail(name)) {
         return meant(key.name);
     }
-    let likeness = KEYS.iter().map(|key| (strsim::jaro_winkler(name, key.name), key.name));
-    if let Some((_, key)) =
-        likeness.max_by(|one, other| one.0.total_cmp(&other.0)).filter(|best| best.0 >= ALIKE)
-    {
+    if let Some(key) = alike::most(name, KEYS.iter().map(|key| key.name)) {
         return meant(key);
     }
     let head = name.split_once('.').map_or("", |(head, _)| head);

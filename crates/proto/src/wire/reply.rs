@@ -138,6 +138,8 @@ pub enum Reply {
     Members(Vec<Members>),
     /// To `Named`: for each name the job that is meant; an array by its number.
     Named(Vec<u64>),
+    /// To `AllNamed`: for each name the jobs that are meant, at least one; arrays by their numbers.
+    AllNamed(Vec<Vec<u64>>),
     /// To `Why`.
     Why(WhyView),
     /// To `Report` and `Wait`.

@@ -151,6 +151,11 @@ pub enum Request {
         /// Each the name of a job or of an array.
         names: Vec<String>,
     },
+    /// Which jobs of the sender's have these names, where several may have one. Answered by `AllNamed`.
+    AllNamed {
+        /// Each the name of jobs or of arrays, as the lines of a batch have one name.
+        names: Vec<String>,
+    },
     /// How long the sender's jobs with these commands usually ran. Answered by `Lengths`.
     Lengths {
         /// Each the words of one, as in [`JobSpec::command`].

@@ -69,7 +69,7 @@ fn of_request(request: &Request) -> &'static str {
         Request::Status { jobs, .. } if jobs.is_empty() => "status of all jobs",
         Request::Status { .. } => "status of named jobs",
         Request::Members { .. } => "members",
-        Request::Named { .. } => "names of jobs",
+        Request::Named { .. } | Request::AllNamed { .. } => "names of jobs",
         Request::Externals { .. } => "externals",
         Request::Begin { .. } => "begin",
         Request::Why { .. } => "why",
