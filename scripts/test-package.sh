@@ -106,9 +106,13 @@ sed 's/^# \(\[.*\|[a-z_]* = .*\)$/\1/' "$root/etc/pinfold-hub/pinfold-hub.toml" 
 must grep -q '^database_max' "$root/tmp/shown.toml"
 cp "$root/etc/pinfold-hub/pinfold-hub.toml" "$work/kept.toml"
 cp "$root/tmp/shown.toml" "$root/etc/pinfold-hub/pinfold-hub.toml"
+# The file that it names, which the site makes.
+(umask 077 && printf '%040d' 7 >"$root/etc/pinfold-hub/proxy.secret")
+chown "$user" "$root/etc/pinfold-hub/proxy.secret"
 serve && stop
+rm "$root/etc/pinfold-hub/proxy.secret"
 cp "$work/kept.toml" "$root/etc/pinfold-hub/pinfold-hub.toml"
-token=$(as_hub /usr/bin/pinfold-hub token --database "$database" --host node07 2>/dev/null)
+token=$(as_hub /usr/bin/pinfold-hub token --database "$database" --host node07 2>"$work/log") || { cat "$work/log" >&2; exit 1; }
 must test "$(mode "${database#sqlite:}")" = "600 $user"
 serve
 asked() { curl --silent --output /dev/null --write-out '%{http_code}' --header "Authorization: Bearer $1" "$url/api/v1/me"; }
