@@ -29,8 +29,11 @@ pub(crate) const NOTE: &str = "echo $1 ${0##*/} $PINFOLD_JOB_ID $PINFOLD_EXIT_CO
 pub(crate) fn module(host: &Host, name: &str, text: &str) -> String {
     let path = host.path(name);
     let work = host.work(".");
-    std::fs::write(&path, format!("#!/bin/sh\ncd {} && {text}\n", work.display())).expect("a script");
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    // One that is just being started cannot be written to, so that it is replaced.
+    let new = host.path(&format!("{name}.new"));
+    std::fs::write(&new, format!("#!/bin/sh\ncd {} && {text}\n", work.display())).expect("a script");
+    std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    std::fs::rename(&new, &path).expect("a directory of ours");
     path.display().to_string()
 }
 
