@@ -5,9 +5,8 @@
 //! job is frozen, throttled or bound, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -18,7 +17,7 @@ use pinfold_sys::spawn::{self, Side};
 use pinfold_sys::{files, own};
 
 use crate::host::in_ram;
-use crate::store::state_dir::lock_path;
+use crate::store::state_dir::lock_for_guard;
 
 /// How long another daemon has to take the state directory over before the guard acts.
 const TAKE_OVER_WITHIN: Duration = Duration::from_secs(1);
@@ -259,15 +258,13 @@ fn watch(lines: PipeReader, scene: &Scene) {
         return;
     }
     std::thread::sleep(TAKE_OVER_WITHIN);
-    if !taken_over(&scene.state) {
-        let_go(scene, &held);
+    // Kept until all is done: a daemon that came meanwhile would freeze what is thawed here.
+    let lock = lock_for_guard(&scene.state);
+    if lock.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        return;
     }
-}
-
-/// Whether a daemon holds the lock of the state directory.
-fn taken_over(state: &Path) -> bool {
-    let Ok(lock) = File::open(lock_path(state)) else { return false };
-    lock.try_lock().is_err()
+    let_go(scene, &held);
+    drop(lock);
 }
 
 fn let_go(scene: &Scene, held: &Held) {

@@ -2,7 +2,7 @@
 //! daemon's containers stand in the kernel.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ impl StateDir {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
         let path = &trusted(path)?;
-        let lock = lock(path)?;
+        let lock = lock(path, LEFT_WITHIN)?;
         let instance = instance(path)?;
         let rebooted = is_of_another_boot(path);
         Ok(Self { path: path.to_owned(), instance, rebooted, _lock: lock })
@@ -108,25 +108,43 @@ fn trusted(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// How long the lock of a daemon that is dead may be in the way.
-const LEFT_WITHIN: Duration = Duration::from_secs(5);
+/// How long the lock of a daemon that is dead, or of its guard, may be in the way.
+const LEFT_WITHIN: Duration = Duration::from_secs(30);
 
-/// Where the lock of a state directory is.
-pub(crate) fn lock_path(state: &Path) -> PathBuf {
-    state.join("lock")
+/// What the lock's file says while a guard has it, before its process number.
+const GUARD: &str = "guard";
+
+/// The lock for the guard of a dead daemon. A daemon that comes meanwhile waits: what it freezes would be thawed by the
+/// guard otherwise.
+///
+/// # Errors
+/// `WouldBlock`: another daemon has it. Otherwise when there is no such file, or it cannot be opened.
+pub(crate) fn lock_for_guard(state: &Path) -> io::Result<File> {
+    let mut file = OpenOptions::new().read(true).write(true).open(state.join("lock"))?;
+    file.try_lock()?;
+    sign(&mut file, &format!("{GUARD} {}", std::process::id()));
+    Ok(file)
 }
 
-fn lock(state: &Path) -> anyhow::Result<File> {
-    let path = lock_path(state);
+/// Writes who has the lock, for people and for a daemon that waits. A full disk stops nobody here.
+fn sign(file: &mut File, owner: &str) {
+    let _ =
+        file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| writeln!(file, "{owner}"));
+}
+
+fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
+    let path = state.join("lock");
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = open.with_context(|| format!("failed to open {}", path.display()))?;
-    let deadline = Instant::now() + LEFT_WITHIN;
+    let deadline = Instant::now() + within;
     while file.try_lock().is_err() {
         let mut owner = String::new();
         let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut owner));
         let owner = owner.trim();
-        // A daemon that was killed while it forked its guard leaves the lock with the guard for a moment.
-        let dead = !owner.is_empty() && !Path::new("/proc").join(owner).exists();
+        // A daemon that was killed while it forked its guard leaves the lock with the guard for a moment; and a guard has
+        // it while it thaws jobs.
+        let dead =
+            owner.starts_with(GUARD) || (!owner.is_empty() && !Path::new("/proc").join(owner).exists());
         if !dead || Instant::now() >= deadline {
             bail!(
                 "another pinfoldd (process {owner}) {} {}; stop it, or name another by --state-dir",
@@ -136,11 +154,7 @@ fn lock(state: &Path) -> anyhow::Result<File> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The number is for people only; a full disk does not stop the daemon here.
-    let _ = file
-        .set_len(0)
-        .and_then(|()| file.seek(SeekFrom::Start(0)))
-        .and_then(|_| writeln!(file, "{}", std::process::id()));
+    sign(&mut file, &std::process::id().to_string());
     Ok(file)
 }
 
@@ -173,6 +187,23 @@ mod tests {
         let error = StateDir::open(path).expect_err("it is not trusted");
         assert!(error.to_string().contains(why), "{error}");
         assert!(!path.join("lock").exists(), "nothing was made in it");
+    }
+
+    /// A daemon that comes while the guard of a dead one thaws jobs waits for it, and none is thawed once it is there.
+    #[test]
+    fn a_daemon_waits_for_the_guard() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(lock_for_guard(dir.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        drop(lock(dir.path(), Duration::ZERO).expect("nobody has it"));
+        let guard = lock_for_guard(dir.path()).expect("its daemon is dead");
+        let error = lock(dir.path(), Duration::ZERO).expect_err("the guard has it");
+        assert!(error.to_string().contains("(process guard "), "{error}");
+        let path = dir.path().to_owned();
+        let daemon = std::thread::spawn(move || lock(&path, Duration::from_secs(600)));
+        drop(guard);
+        let daemon = daemon.join().expect("it does not panic").expect("the guard is done");
+        assert_eq!(lock_for_guard(dir.path()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(daemon);
     }
 
     #[test]
