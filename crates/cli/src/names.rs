@@ -1,5 +1,5 @@
-//! Which jobs people mean: a number, a whole array by its number, members of it (`12_3`), the name of a job, or the name that
-//! it has in its workload manager (`slurm:1234.batch`). The daemon knows.
+//! Which jobs people mean: a number, a whole array by its number, members of it (`12_3`), the name of a job, or the
+//! name that it has in its workload manager (`slurm:1234.batch`). The daemon knows.
 
 use std::collections::BTreeMap;
 use std::fmt;

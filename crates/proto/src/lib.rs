@@ -1,10 +1,13 @@
 //! What crosses a wire or a disk: requests and replies between clients and the daemon, and the rows the store
 //! keeps. Plain data, versioned, apart from the model that `policy` works on.
 //!
-//! Reading order: [`job`] (what is asked for and how it ended), [`terms`] (when it may begin and how long it may run), [`resource`] (what it holds of what the host counts), [`mod@array`] (many jobs asked for at once), [`external`] (their names in workload managers), [`wire`] (requests, replies, frames),
-//! [`view`] (what `status`, `why`, `report` print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`voucher`] (who a user is, to others), [`learned`] (what jobs held on other hosts), [`config`]
-//! (the keys an operator sets), [`quantity`]
-//! (sizes and durations as people write them), [`exit`] (exit codes), [`text`] (texts that are safe to show). Absent here: sockets, files, clocks.
+//! Reading order: [`job`] (what is asked for and how it ended), [`terms`] (when it may begin and how long it may run),
+//! [`resource`] (what it holds of what the host counts), [`mod@array`] (many jobs asked for at once), [`external`]
+//! (their names in workload managers), [`wire`] (requests, replies, frames), [`view`] (what `status`, `why`, `report`
+//! print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`voucher`] (who a user is,
+//! to others), [`learned`] (what jobs held on other hosts), [`config`] (the keys an operator sets), [`quantity`] (sizes
+//! and durations as people write them), [`exit`] (exit codes), [`text`] (texts that are safe to show). Absent here:
+//! sockets, files, clocks.
 
 pub mod alike;
 pub mod array;

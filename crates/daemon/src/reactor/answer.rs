@@ -27,7 +27,8 @@ use crate::reactor::Daemon;
 use crate::reactor::reports::OVER_SHOWN;
 use crate::surroundings::disk;
 
-/// How long doctor's look at the host is good for, in microseconds: it makes groups and removes them, and everybody may ask.
+/// How long doctor's look at the host is good for, in microseconds: it makes groups and removes them, and everybody may
+/// ask.
 const EXAMINED_GOOD_US: u64 = 2_000_000;
 
 impl Daemon {

@@ -227,8 +227,8 @@ impl Daemon {
         Some(measured.cpu_user_us.saturating_add(measured.cpu_system_us))
     }
 
-    /// A job has no process any more, as it is over or waits again: what belongs to one run of it goes, its container and
-    /// what is around it once its row is committed.
+    /// A job has no process any more, as it is over or waits again: what belongs to one run of it goes, its container
+    /// and what is around it once its row is committed.
     pub(super) fn run_over(&mut self, job: JobId, container: Option<Box<Container>>) {
         self.jobs.run_over(job);
         self.host.guard.over(job.0);

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_proto::alike;
+use pinfold_proto::text::plain;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::peer::Peer;
 
 use crate::core::{Refusal, store_failed};
+use crate::jobs::record::JobRecord;
 use crate::reactor::Daemon;
 
 /// Among so many of the last jobs a name is looked for, where no job that is not over has it.
@@ -14,6 +16,12 @@ const LOOKED_AT: u64 = 10_000;
 
 /// How many jobs of one name are named in words.
 const SHOWN: usize = 5;
+
+/// Among so many of the latest jobs is looked for what a user may have meant.
+const MEANT_AMONG: usize = 500;
+
+/// So many characters of a name are told.
+const NAME_SHOWN: usize = 40;
 
 /// So many jobs are meant by all names of a request together: as many as a job may start after.
 const MEANT_MAX: usize = 4_096;
@@ -73,22 +81,27 @@ impl Daemon {
         let stored = self.outbox.journal.store().last_named(user.uid, name, LOOKED_AT);
         let stored = stored.map_err(|error| store_failed(&error))?;
         last.max(stored).ok_or_else(|| {
-            let meant = self.like(user, name).map(|like| format!("; is `{like}` meant?"));
+            let meant = self.like(user, name).map(|like| format!("; is `{}` meant?", plain(like)));
             let meant = meant.unwrap_or_else(|| self.own_jobs(user));
-            (ErrorCode::Failed, format!("there is no job `{name}` of yours{meant}"))
+            (ErrorCode::Failed, format!("there is no job `{}` of yours{meant}", short(name)))
         })
     }
 
     /// The name of a job of this user's that is written most alike.
     fn like(&self, user: Peer, name: &str) -> Option<&str> {
-        let own = self.jobs.table.values().filter(|live| live.row.uid == user.uid);
-        alike::most(name, own.map(|live| live.row.spec.name.as_str()))
+        alike::most(name, self.latest_of(user).map(|live| live.row.spec.name.as_str()))
     }
 
-    /// Which jobs a user could have meant: those that are not over, the latest first, in words that follow a complaint.
+    /// A user's jobs among the latest that are not over, the last first.
+    fn latest_of(&self, user: Peer) -> impl Iterator<Item = &JobRecord> {
+        let latest = self.jobs.table.values().rev().take(MEANT_AMONG);
+        latest.map(Box::as_ref).filter(move |live| live.row.uid == user.uid)
+    }
+
+    /// Which jobs a user could have meant: those that are not over, the latest first, in words that follow a complaint;
+    /// empty where only other users have late ones.
     pub(super) fn own_jobs(&self, user: Peer) -> String {
-        let own = self.jobs.table.values().rev().filter(|live| live.row.uid == user.uid);
-        let by_name = own.map(|live| {
+        let by_name = self.latest_of(user).map(|live| {
             let array = live.row.spec.array.and_then(|place| place.array);
             (array.unwrap_or(live.row.job), live.row.spec.name.as_str())
         });
@@ -104,11 +117,23 @@ impl Daemon {
             }
             shown.push(one);
         }
+        if shown.is_empty() && self.jobs.table.len() > MEANT_AMONG {
+            return String::new();
+        }
         if shown.is_empty() {
             return "; you have none that is not over (`pinfold report` shows those that are)".to_owned();
         }
-        let shown: Vec<String> = shown.iter().map(|(job, name)| format!("{job} {name}")).collect();
+        let shown: Vec<String> = shown.iter().map(|(job, name)| format!("{job} {}", short(name))).collect();
         format!("; yours that are not over: {}{more}", shown.join(", "))
+    }
+}
+
+/// A name as a message has it.
+fn short(name: &str) -> String {
+    let name = plain(name);
+    match name.char_indices().nth(NAME_SHOWN) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name,
     }
 }
 
@@ -116,6 +141,6 @@ impl Daemon {
 fn several(name: &str, jobs: &BTreeSet<u64>) -> Refusal {
     let shown: Vec<String> = jobs.iter().take(SHOWN).map(u64::to_string).collect();
     let more = if jobs.len() > SHOWN { ", ..." } else { "" };
-    let text = format!("{} jobs of yours are named `{name}`", jobs.len());
+    let text = format!("{} jobs of yours are named `{}`", jobs.len(), short(name));
     (ErrorCode::Usage, format!("{text}; name one by its number: {}{more}", shown.join(", ")))
 }

@@ -3,8 +3,8 @@
 use super::KEYS;
 use crate::alike;
 
-/// What was perhaps meant, in words: the known key with the same last part, else the one that is written most alike; else
-/// the keys that begin alike. Empty where nothing is like it.
+/// What was perhaps meant, in words: the known key with the same last part, else the one that is written most alike;
+/// else the keys that begin alike. Empty where nothing is like it.
 #[must_use]
 pub fn hint(name: &str) -> String {
     let name = &name.to_lowercase();
