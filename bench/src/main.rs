@@ -8,7 +8,6 @@
 mod compare;
 mod daemon;
 mod demo;
-#[path = "bin/work/dice.rs"]
 mod dice;
 mod first;
 mod hyperqueue;

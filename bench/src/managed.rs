@@ -1,8 +1,8 @@
-//! Real workload managers as launchers: each on loopback in a directory of its own, with as many slots as there are cores, with
-//! twice as many, or with twice as many and pinfold's hooks.
+//! Real workload managers as launchers: each on loopback in a directory of its own, with as many slots as there are
+//! cores, with twice as many, or with twice as many and pinfold's hooks.
 //!
-//! Owns the process that runs `bench/peers/wlm.sh`, which starts and ends the manager's daemons by the same functions as
-//! `make wlm` does. Absent here: installing them (`scripts/setup.sh --bench`).
+//! Owns the process that runs `bench/peers/wlm.sh`, which starts and ends the manager's daemons by the same functions
+//! as `make wlm` does. Absent here: installing them (`scripts/setup.sh --bench`).
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! One user of many that ask a daemon as much as they may: fills the queue with held jobs, and then asks on several
 //! connections at once: each kind of request in an expensive form; some of them the daemon refuses.
 //!
-//! Speaks the wire by itself, so that nothing that the command line would do stands between. Says `ready` once its jobs are
-//! queued, asks from the next line of standard input on, and prints what it asked as one JSON object. Owns nothing.
+//! Speaks the wire by itself, so that nothing that the command line would do stands between. Says `ready` once its jobs
+//! are queued, asks from the next line of standard input on, and prints what it asked as one JSON object. Owns nothing.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,7 +19,7 @@ use pinfold_proto::wire::{
 };
 use serde::Serialize;
 
-#[path = "work/dice.rs"]
+#[path = "../dice.rs"]
 mod dice;
 use dice::Dice;
 

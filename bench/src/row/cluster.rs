@@ -1,15 +1,15 @@
-//! Row `cluster`: what pinfold's factor, suspended memory, learned sizes and packing bring on job logs of real clusters,
-//! beside a workload manager's plain hosts. A simulation: nothing is run.
+//! Row `cluster`: what pinfold's factor, suspended memory, learned sizes and packing bring on job logs of real
+//! clusters, beside a workload manager's plain hosts. A simulation: nothing is run.
 //!
-//! A log gives times, processors and, where it has them, processor time and memory. Where it has no memory, a class of its
-//! jobs (one user's, one program) gets the requests and peaks of a class of other real jobs. Memory is scaled so that the
-//! requests of a full host fill its RAM: no variant is better merely because memory was never short.
+//! A log gives times, processors and, where it has them, processor time and memory. Where it has no memory, a class of
+//! its jobs (one user's, one program) gets the requests and peaks of a class of other real jobs. Memory is scaled so
+//! that the requests of a full host fill its RAM: no variant is better merely because memory was never short.
 //!
-//! One run says little: slowdown depends on when a few wide jobs come. So each variant runs on several stretches of a log,
-//! and is compared with plain hosts on each.
+//! One run says little: slowdown depends on when a few wide jobs come. So each variant runs on several stretches of a
+//! log, and is compared with plain hosts on each.
 //!
-//! Reading order: [`log`] (which jobs are played), [`memory`] (what they ask for and hold), [`variant`] (the hosts and one
-//! run), [`runs`] (all stretches), [`search`] (how few hosts suffice), [`tell`] (the table).
+//! Reading order: [`log`] (which jobs are played), [`memory`] (what they ask for and hold), [`variant`] (the hosts and
+//! one run), [`runs`] (all stretches), [`search`] (how few hosts suffice), [`tell`] (the table).
 
 mod log;
 mod memory;

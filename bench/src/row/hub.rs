@@ -1,7 +1,8 @@
-//! Row `hub`: what a hub of many hosts takes in, what that costs hub and hosts, and how long its page takes over many jobs.
+//! Row `hub`: what a hub of many hosts takes in, what that costs hub and hosts, and how long its page takes over many
+//! jobs.
 //!
-//! The hub is the real program, with SQLite and with a private PostgreSQL. Hosts are simulated: what they send is packed
-//! beforehand, each has a token of its own, and they take turns on some connections. One host is real.
+//! The hub is the real program, with SQLite and with a private PostgreSQL. Hosts are simulated: what they send is
+//! packed beforehand, each has a token of its own, and they take turns on some connections. One host is real.
 
 mod host;
 mod http;
@@ -31,7 +32,8 @@ const HOST_PERCENT: f64 = 0.1;
 const PAGE_MS: f64 = 300.0;
 const LIST_MS: f64 = 200.0;
 
-/// Bundles that are packed beforehand, a job each: for each second as many as the fewest hosts send, and the most of them.
+/// Bundles that are packed beforehand, a job each: for each second as many as the fewest hosts send, and the most of
+/// them.
 const BUNDLES_A_SECOND: f64 = 400.0;
 const BUNDLES_MAX: f64 = 6_000.0;
 

@@ -190,8 +190,8 @@ fn count<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
     })
 }
 
-/// So many stretches of so many jobs in a row, which have no job in common: those whose loads are nearest to the one wanted;
-/// in order, with their loads.
+/// So many stretches of so many jobs in a row, which have no job in common: those whose loads are nearest to the one
+/// wanted; in order, with their loads.
 fn stretches(
     jobs: &[Job],
     count: usize,

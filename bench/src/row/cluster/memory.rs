@@ -59,8 +59,8 @@ impl Table {
         (self.classes.len(), self.classes.iter().map(Vec::len).sum())
     }
 
-    /// Gives each job what a real one had: a class of the log gets a class of the table, likelier one of many jobs, and of
-    /// its jobs the longer the memory of the longer.
+    /// Gives each job what a real one had: a class of the log gets a class of the table, likelier one of many jobs, and
+    /// of its jobs the longer the memory of the longer.
     pub(super) fn draw(&self, jobs: &mut [Job], seed: u64) {
         let (_, all) = self.size();
         for (class, members) in by_class(jobs) {
@@ -105,8 +105,8 @@ fn whole(bytes: f64) -> u64 {
     whole
 }
 
-/// Fills the gaps of a log that has memory of its own: a job of which nothing is known gets the memory of one of its class,
-/// or of any job where none of its class has some.
+/// Fills the gaps of a log that has memory of its own: a job of which nothing is known gets the memory of one of its
+/// class, or of any job where none of its class has some.
 pub(super) fn complete(jobs: &mut [Job], own: Own, seed: u64) {
     let known: Vec<usize> = (0..jobs.len()).filter(|&index| jobs[index].memory_peak > 0).collect();
     for members in by_class(jobs).into_values() {
@@ -127,8 +127,8 @@ pub(super) fn complete(jobs: &mut [Job], own: Own, seed: u64) {
     }
 }
 
-/// Scales memory so that the requests of the jobs that fill all cores fill RAM: their mean by processor, weighted by work,
-/// becomes what a core has.
+/// Scales memory so that the requests of the jobs that fill all cores fill RAM: their mean by processor, weighted by
+/// work, becomes what a core has.
 pub(super) fn scale(jobs: &mut [Job], ram_per_core: u64) {
     let work = |job: &Job| job.run_us as f64 * f64::from(job.processors);
     let all: f64 = jobs.iter().map(work).sum();
@@ -157,8 +157,8 @@ pub(super) struct Advised {
     pub held: f64,
 }
 
-/// What each job would have asked for by the runs of its class that had ended when it was submitted, if jobs ran as `spans`
-/// say; never more than it did ask for, nor than a host has.
+/// What each job would have asked for by the runs of its class that had ended when it was submitted, if jobs ran as
+/// `spans` say; never more than it did ask for, nor than a host has.
 pub(super) fn advised(jobs: &[Job], spans: &[Span], ram: u64) -> Advised {
     let name = |job: &Job| (job.user.to_string(), job.program.to_string());
     let names: Vec<(String, String)> = jobs.iter().map(name).collect();

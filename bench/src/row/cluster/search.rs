@@ -1,10 +1,10 @@
 //! How few hosts a variant needs.
 
-/// The fewest hosts from which on it is good up to as many as there are, or, where it is not good on those, the first beyond
-/// them, up to twice as many; `None`: not even on those.
+/// The fewest hosts from which on it is good up to as many as there are, or, where it is not good on those, the first
+/// beyond them, up to twice as many; `None`: not even on those.
 ///
-/// No bisection: slowdown does not simply fall with each host. One wide job that waits for its reservation longer or shorter
-/// changes the order of all that follow, so fewer hosts may happen to be better than more.
+/// No bisection: slowdown does not simply fall with each host. One wide job that waits for its reservation longer or
+/// shorter changes the order of all that follow, so fewer hosts may happen to be better than more.
 pub(super) fn fewest(all: u32, mut good: impl FnMut(u32) -> bool) -> Option<u32> {
     if good(all) {
         let bad = (1..all).rev().find(|&hosts| !good(hosts)).unwrap_or(0);

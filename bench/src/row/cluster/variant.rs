@@ -17,8 +17,8 @@ pub(super) enum Kind {
     Whole,
     /// Jobs share hosts by cores and memory asked for.
     Plain,
-    /// The same, and pinfold with so many slots for a thousand cores. `predicts`: as by default, a job starts where what
-    /// all are expected to come to hold fits.
+    /// The same, and pinfold with so many slots for a thousand cores. `predicts`: as by default, a job starts where
+    /// what all are expected to come to hold fits.
     Pinfold { factor_milli: u32, swap: Swap, predicts: bool },
 }
 

@@ -1,5 +1,5 @@
-//! `sbatch` of scripts that do nothing, one after the other and several at a time, beside real Slurm's; lists with many jobs
-//! known.
+//! `sbatch` of scripts that do nothing, one after the other and several at a time, beside real Slurm's; lists with many
+//! jobs known.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! A hub that serves a database of its own, with the tokens of hosts that nobody has to wait for: rows, put there by SQL.
+//! A hub that serves a database of its own, with the tokens of hosts that nobody has to wait for: rows, put there by
+//! SQL.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
