@@ -1,9 +1,9 @@
 //! `pinfold advise`: what classes of jobs need of memory, cores and time, with a stated risk.
 //!
 //! Reading order: [`history`] (the runs, from the daemon's store), [`classes`] (what their classes should ask for),
-//! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`]; [`replay`] tells what
-//! would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`; absent
-//! here: any write to the daemon.
+//! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`]; [`replay`] tells
+//! what would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`;
+//! absent here: any write to the daemon.
 
 mod classes;
 mod format;

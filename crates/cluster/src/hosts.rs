@@ -1,7 +1,8 @@
 //! What is free on each host, which jobs run there, and when they are believed to end.
 //!
 //! A job that fits on one host gets the one that it fills best; of hosts that have no core left for it the one with the
-//! fewest jobs. Hosts that have RAM left for it come before those that would have to move others to swap. A wider one takes cores wherever they are, from the emptiest hosts first.
+//! fewest jobs. Hosts that have RAM left for it come before those that would have to move others to swap. A wider one
+//! takes cores wherever they are, from the emptiest hosts first.
 
 use std::collections::BTreeSet;
 
@@ -199,7 +200,8 @@ impl Hosts {
 
     /// How many processors of a job that takes cores wherever they are could be on a host with so much free.
     pub(crate) fn most_of(&self, job: &Job, free: u32, memory: u64) -> u32 {
-        // As with slots, it gets only what no other job was given: no host can suspend it for others without the rest of it.
+        // As with slots, it gets only what no other job was given: no host can suspend it for others without the rest
+        // of it.
         let memory = self.fleet.fitting(job, self.fleet.memory.map(|_| memory.saturating_sub(self.swap())));
         free.saturating_sub(self.extra()).min(u32::try_from(memory).unwrap_or(u32::MAX))
     }

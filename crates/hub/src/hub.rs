@@ -1,5 +1,5 @@
-//! The hub while it serves: the store, how hosts are now, and what was counted. Questions to the store run on threads of
-//! their own, a few at a time.
+//! The hub while it serves: the store, how hosts are now, and what was counted. Questions to the store run on threads
+//! of their own, a few at a time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +19,8 @@ use crate::store::{Access, HostRow, Store, StoreError, now_us};
 /// Questions to the store at a time.
 const ASKED_AT_ONCE: usize = 8;
 
-/// What hosts send is unpacked two at a time: each may take some 100 MiB for a moment. So many at a time are held, packed or
-/// ready to be written.
+/// What hosts send is unpacked two at a time: each may take some 100 MiB for a moment. So many at a time are held,
+/// packed or ready to be written.
 const UNPACKED_AT_ONCE: usize = 2;
 const HELD_AT_ONCE: usize = 128;
 
@@ -173,8 +173,8 @@ impl Hub {
         self.in_turn(|hub| &hub.asked, question).await
     }
 
-    /// The same for what a host sends: it is read by few threads and written by as many as there is something from, so that
-    /// the store writes it together. What is not read is not written.
+    /// The same for what a host sends: it is read by few threads and written by as many as there is something from, so
+    /// that the store writes it together. What is not read is not written.
     ///
     /// # Errors
     /// When there is too much of it.
@@ -207,7 +207,8 @@ impl Hub {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A host says how it is. Says whether the store is to be told: once a minute, one that hubs share every few seconds.
+    /// A host says how it is. Says whether the store is to be told: once a minute, one that hubs share every few
+    /// seconds.
     pub fn hear(&self, host: i64, live: Arc<Live>, heard_us: u64) -> bool {
         let mut now = self.now();
         let kept = now.get(&host).and_then(|before| before.kept);

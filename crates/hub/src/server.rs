@@ -1,7 +1,8 @@
 //! HTTP: who is listened to, for how long, and which path is whose.
 //!
-//! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in which
-//! an answer must be read, the size of all of them. Reading order: [`mod@listen`] over `places`, [`auth`], [`api`]. Absent here: pages.
+//! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in
+//! which an answer must be read, the size of all of them. Reading order: [`mod@listen`] over `places`, [`auth`],
+//! [`api`]. Absent here: pages.
 
 pub mod api;
 pub mod auth;

@@ -1,5 +1,6 @@
-//! What the hub keeps: hosts, tokens, sessions, jobs, series, and who did what. The interface knows no SQL: SQLite in one
-//! file stands behind it, or PostgreSQL, which several hubs may share. What is asked is the same text for both ([`db`]).
+//! What the hub keeps: hosts, tokens, sessions, jobs, series, and who did what. The interface knows no SQL: SQLite in
+//! one file stands behind it, or PostgreSQL, which several hubs may share. What is asked is the same text for both
+//! ([`db`]).
 //!
 //! Each question has a bounded time. What an answer acknowledges is on disk.
 //! Owner of state: the database. Absent here: HTTP, pages, and who may ask.
@@ -208,8 +209,8 @@ fn whole(number: u64) -> i64 {
 }
 
 impl Store {
-    /// Opens the database, makes its tables if they are missing, and brings them to this version. `max_bytes` bounds its
-    /// size; `None`: the disk does.
+    /// Opens the database, makes its tables if they are missing, and brings them to this version. `max_bytes` bounds
+    /// its size; `None`: the disk does.
     ///
     /// # Errors
     /// When it cannot be opened, is damaged, or is of a later version.
@@ -260,8 +261,8 @@ impl Store {
         .map_err(StoreError::doing("measure the database"))
     }
 
-    /// Whether a standby that is promoted may lack what was acknowledged: there are several servers, and the one that takes
-    /// changes waits for none of the others.
+    /// Whether a standby that is promoted may lack what was acknowledged: there are several servers, and the one that
+    /// takes changes waits for none of the others.
     ///
     /// # Errors
     /// As the database refuses.

@@ -1,5 +1,5 @@
-//! What a week was like for a user, a project or all: what was claimed in vain, what failed, and what to ask for next time.
-//! The same as a page and as the text of a mail. Absent here: sending it, which is for the site's own mail.
+//! What a week was like for a user, a project or all: what was claimed in vain, what failed, and what to ask for next
+//! time. The same as a page and as the text of a mail. Absent here: sending it, which is for the site's own mail.
 
 mod mail;
 mod week;

@@ -1,7 +1,8 @@
-//! Which run of which workflow a job belongs to, by what the job itself carries. Words in its comment say it, in any order:
-//! `workflow=rnaseq run=42 version=1.4 step=align`. Jobs of Snakemake's plugin for Slurm say it as well: their name is the
-//! run's UUID, and their comment has the rule. What is said is no more than a label: it opens nothing. What follows from the
-//! jobs of a run is in [`steps`] (each step beside earlier runs) and [`chain`] (what its time went to). Absent here: the store.
+//! Which run of which workflow a job belongs to, by what the job itself carries. Words in its comment say it, in any
+//! order: `workflow=rnaseq run=42 version=1.4 step=align`. Jobs of Snakemake's plugin for Slurm say it as well: their
+//! name is the run's UUID, and their comment has the rule. What is said is no more than a label: it opens nothing. What
+//! follows from the jobs of a run is in [`steps`] (each step beside earlier runs) and [`chain`] (what its time went
+//! to). Absent here: the store.
 
 pub mod chain;
 pub mod steps;

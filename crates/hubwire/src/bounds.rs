@@ -1,12 +1,12 @@
-//! What a figure of a host may be. A hub adds figures of many hosts up and draws them: one that no host can have makes the
-//! sums and the pages of all useless. So each has a range here, by what it measures, and a message with one outside of its
-//! range is refused with the figure's name. A host brings what its users asked for into these ranges before it sends it, so
-//! that no user's odd wish has a job's record refused.
+//! What a figure of a host may be. A hub adds figures of many hosts up and draws them: one that no host can have makes
+//! the sums and the pages of all useless. So each has a range here, by what it measures, and a message with one outside
+//! of its range is refused with the figure's name. A host brings what its users asked for into these ranges before it
+//! sends it, so that no user's odd wish has a job's record refused.
 //!
 //! Absent here: lengths of texts and lists, and whether figures of one job fit each other (`bundle`).
 
-/// Looks at figures of a value: `figures!(see, "prefix.", value, Type { field: Kind, ... } with { ... } without { ... })`. Fields
-/// behind `with` are bound for what follows, those behind `without` are no figures; none may be left out.
+/// Looks at figures of a value: `figures!(see, "prefix.", value, Type { field: Kind, ... } with { ... } without { ...
+/// })`. Fields behind `with` are bound for what follows, those behind `without` are no figures; none may be left out.
 macro_rules! figures {
     ($see:ident, $prefix:literal, $of:expr, $type:ident { $($field:ident: $kind:ident),* $(,)? }
      with { $($with:ident),* $(,)? } without { $($without:ident),* $(,)? }) => {
@@ -252,7 +252,8 @@ fn each_of_series(series: &mut Columns, see: See<'_>) {
 }
 
 fn each_of_live(live: &mut Live, see: See<'_>) {
-    // Cores and who has them are drawn, never added up; how many there are has a bound of its own (`bundle::read_live`).
+    // Cores and who has them are drawn, never added up; how many there are has a bound of its own
+    // (`bundle::read_live`).
     figures!(see, "", live, Live { sent_us: Count } with { status, spool } without { version, boot, map, topology });
     figures!(see, "spool.", spool, SpoolFigures {
         bundles: Count, bytes: Moved, max_bytes: Moved, jobs_waiting: Count, refused: Count,

@@ -96,8 +96,8 @@ impl Policy {
         slots::in_use(&self.rooms.cores, &self.rooms.settings)
     }
 
-    /// What processes that are no jobs use, smoothed, in thousandths of a core, and the slots that are not handed out for
-    /// that; `None`: it does not count, or was not read.
+    /// What processes that are no jobs use, smoothed, in thousandths of a core, and the slots that are not handed out
+    /// for that; `None`: it does not count, or was not read.
     #[must_use]
     pub fn others(&self) -> Option<(u64, usize)> {
         let used_milli = self.rooms.cores.others().used_milli()?;
@@ -193,8 +193,8 @@ impl Policy {
         isolation::idle_cores(&self.rooms)
     }
 
-    /// Which of these jobs gets cores of its own now, and which cores: the higher priority first, then the older. No job
-    /// that is held, waits for another job, or is kept back by its array; nothing of what is `taken`.
+    /// Which of these jobs gets cores of its own now, and which cores: the higher priority first, then the older. No
+    /// job that is held, waits for another job, or is kept back by its array; nothing of what is `taken`.
     #[must_use]
     pub fn next_to_isolate(
         &self,

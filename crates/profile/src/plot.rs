@@ -1,11 +1,11 @@
 //! Pictures: panels of series over time, as SVG, as PNG, and as characters in a terminal.
 //!
-//! A [`Chart`] is plain data; the three ways to draw it share scales and ticks. The SVG is written here and not
-//! by a plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in
-//! grey print, and because labels must know their own width to stay clear of each other. The PNG is that SVG,
-//! drawn with a font that is built in. Runs beside each other are a chart as well ([`comparison`]), and so is
-//! what the host did ([`host_chart`]); which job was where is a [`Gantt`];
-//! how figures of many jobs are spread is a [`Spread`]; a few figures beside each other are a [`BarChart`]. Absent here: files and the store.
+//! A [`Chart`] is plain data; the three ways to draw it share scales and ticks. The SVG is written here and not by a
+//! plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in grey print, and
+//! because labels must know their own width to stay clear of each other. The PNG is that SVG, drawn with a font that is
+//! built in. Runs beside each other are a chart as well ([`comparison`]), and so is what the host did ([`host_chart`]);
+//! which job was where is a [`Gantt`]; how figures of many jobs are spread is a [`Spread`]; a few figures beside each
+//! other are a [`BarChart`]. Absent here: files and the store.
 
 mod bars;
 mod compare;
@@ -319,8 +319,8 @@ fn since_start(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The cores that a job used since its last sample, at its end: of a job that is over the CPU time is known in all. None
-/// where that time is too short to say anything.
+/// The cores that a job used since its last sample, at its end: of a job that is over the CPU time is known in all.
+/// None where that time is too short to say anything.
 fn last_cores(view: &ReportView, steps: &[(f64, f64)]) -> Option<(f64, f64)> {
     let (last_s, end_s) = (steps.last()?.0, view.wall_s.filter(|_| view.ended_s.is_some())?);
     let told_s: f64 = steps.windows(2).map(|pair| (pair[1].0 - pair[0].0) * pair[1].1).sum();

@@ -140,8 +140,8 @@ pub(crate) struct Home {
     journal: PathBuf,
 }
 
-/// The directory for what this user's commands keep. Where neither a home nor a place is named: a private directory below
-/// `/tmp`; for root the one in root's home, for below `/tmp` anybody could be there first.
+/// The directory for what this user's commands keep. Where neither a home nor a place is named: a private directory
+/// below `/tmp`; for root the one in root's home, for below `/tmp` anybody could be there first.
 pub(crate) fn directory() -> PathBuf {
     let named = |name: &str| std::env::var_os(name).filter(|text| text.as_bytes().starts_with(b"/"));
     let state = || {
@@ -188,7 +188,8 @@ pub(crate) fn read_spooled(spool: &Path, name: &str) -> Result<Vec<u8>, String> 
     read.map(|_| text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Makes a directory for a new job's script, in the one for what this user's commands keep; nobody else can look into it.
+/// Makes a directory for a new job's script, in the one for what this user's commands keep; nobody else can look into
+/// it.
 ///
 /// # Errors
 /// With the path, when it cannot be made, or the directory above is somebody else's.
@@ -315,8 +316,8 @@ impl Home {
         Ok(file)
     }
 
-    /// Removes the scripts of jobs that are over; shortens a journal that is long. `live`: the numbers of the jobs, and of
-    /// the arrays of jobs, that are not over, of the latter without their members.
+    /// Removes the scripts of jobs that are over; shortens a journal that is long. `live`: the numbers of the jobs, and
+    /// of the arrays of jobs, that are not over, of the latter without their members.
     ///
     /// A script that another daemon's journal names stays, and one that no journal names unless there is this daemon's
     /// alone and each live job is named. Nothing goes where a journal cannot be read.
@@ -394,7 +395,8 @@ impl Known {
     fn take(&mut self, line: Line) {
         match line {
             Line::Job(label) => {
-                // A store that was lost begins again with low numbers. What is said of this very job may stand before it.
+                // A store that was lost begins again with low numbers. What is said of this very job may stand before
+                // it.
                 let since_s = std::time::Duration::from_secs(label.submitted_s).as_secs_f64();
                 if self.cancelled.get(&label.job).is_some_and(|at_s| *at_s < since_s) {
                     self.cancelled.remove(&label.job);

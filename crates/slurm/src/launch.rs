@@ -1,5 +1,5 @@
-//! From what is asked for to `pinfold submit` and `pinfold run`: what is kept for the job's first process, and the command
-//! line.
+//! From what is asked for to `pinfold submit` and `pinfold run`: what is kept for the job's first process, and the
+//! command line.
 //!
 //! The program that is executed is the one beside this one, never what a search path says.
 
@@ -43,8 +43,8 @@ pub(crate) struct Plan {
     pub options: Vec<OsString>,
 }
 
-/// What is written down of a request, and the options of pinfold's that it comes to. `after`: which jobs it waits for, as
-/// `--after` takes them.
+/// What is written down of a request, and the options of pinfold's that it comes to. `after`: which jobs it waits for,
+/// as `--after` takes them.
 ///
 /// # Errors
 /// For a directory that cannot be told.
@@ -158,8 +158,8 @@ pub(crate) fn spool(label: &mut Label, script: Option<&Script>) -> Result<PathBu
     Ok(spool)
 }
 
-/// `pinfold VERB OPTIONS -- pinfold-slurm INSIDE SPOOL`, in the directory of the job, with the environment that it is to
-/// have.
+/// `pinfold VERB OPTIONS -- pinfold-slurm INSIDE SPOOL`, in the directory of the job, with the environment that it is
+/// to have.
 ///
 /// # Errors
 /// When a program is not there, or the directory cannot be entered.

@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(python_list(&["a\"\\\n".to_owned()]), "[\"a\\\"\\\\\\U0000000a\"]");
     }
 
-    /// What the verifier of Grid Engine answers if Grid Engine tells it these lines of a job, and then of one that asks nothing.
+    /// What the verifier of Grid Engine answers if Grid Engine tells it these lines of a job, and then of one that asks
+    /// nothing.
     fn verified(lines: &str) -> String {
         use std::io::Write as _;
         use std::process::{Command, Stdio};

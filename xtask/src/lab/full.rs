@@ -1,8 +1,8 @@
 //! The full form of the lab: a Debian system with systemd, on which the project's package is installed, its service
 //! started, upgraded and removed, the host restarted, and jobs come from a workload manager.
 //!
-//! The system is made once by `lab/full/root.sh` and kept outside the tree; what a machine writes to it lasts as long as
-//! the machine. Absent here: what is tested (`lab/full/suite.sh`).
+//! The system is made once by `lab/full/root.sh` and kept outside the tree; what a machine writes to it lasts as long
+//! as the machine. Absent here: what is tested (`lab/full/suite.sh`).
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

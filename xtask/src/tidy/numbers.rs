@@ -6,13 +6,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::rooms::{ROOMS, Rooms, code, fields, loops};
+use super::rooms::{ROOMS, Rooms, code, fields, loops, takes_all_rooms};
 
 /// The crates that had no rooms before commit `9ed7388`,
 const WITHOUT_ROOMS: [&str; 3] = ["policy", "daemon", "cli"];
 
 /// the fields that their hearts had then,
 const FIELDS_BEFORE: [(&str, usize); 2] = [("Policy", 29), ("Daemon", 55)];
+
+/// the functions of the policy that took all of its rooms to change them, once it had rooms,
+const ALL_ROOMS_BEFORE: usize = 143;
 
 /// and the source lines that they had together, counted in the same way.
 const LINES_BEFORE: usize = 31_496;
@@ -59,6 +62,19 @@ pub(super) fn numbers(crates: &Crates) -> String {
             let _ = writeln!(out, "fields of {heart}: {}{before}", fields.len());
         }
     }
+    if let Some(policy) = crates.get("policy") {
+        let (mut all, mut places) = (0, BTreeMap::new());
+        for (path, count) in takes_all_rooms(policy) {
+            all += count;
+            *places.entry(path.split('/').next().unwrap_or(path)).or_insert(0) += count;
+        }
+        let places: Vec<String> = places.iter().map(|(place, count)| format!("{place} {count}")).collect();
+        let places = places.join(", ");
+        let _ = writeln!(
+            out,
+            "functions of policy that take all rooms: {all} ({ALL_ROOMS_BEFORE} before): {places}"
+        );
+    }
     let files = WITHOUT_ROOMS.iter().filter_map(|name| crates.get(name));
     let together: usize = files.map(|files| measured(files).lines).sum();
     let names = WITHOUT_ROOMS.join(" + ");
@@ -72,7 +88,7 @@ mod tests {
 
     #[test]
     fn figures_are_of_sources_without_tests() {
-        let heart = "struct Policy {\n    a: u8,\n}\n#[cfg(test)]\nmod tests {\n    // x\n}\n";
+        let heart = "struct Policy {\n    a: u8,\n}\nfn step(rooms: &mut Rooms) {}\n#[cfg(test)]\nmod tests {\n    // x\n}\n";
         let one = |path: &str, text: &str| (path.to_owned(), text.to_owned());
         let policy = BTreeMap::from([
             one("a.rs", heart),
@@ -83,9 +99,10 @@ mod tests {
         let said = numbers(&BTreeMap::from([("policy", policy), ("cli", cli)]));
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), ["cli", "1", "1", "0", "main.rs", "(1)"]);
-        let policy = ["policy", "3", "5", "2", "a.rs", "(7)"];
+        let policy = ["policy", "3", "6", "2", "a.rs", "(8)"];
         assert_eq!(lines[2].split_whitespace().collect::<Vec<_>>(), policy);
         assert_eq!(lines[3], "fields of Policy: 1 (29 before)");
-        assert!(lines[4].starts_with("source lines of policy + daemon + cli: 6 (31496 "), "{said}");
+        assert_eq!(lines[4], "functions of policy that take all rooms: 1 (143 before): a.rs 1");
+        assert!(lines[5].starts_with("source lines of policy + daemon + cli: 7 (31496 "), "{said}");
     }
 }

@@ -44,6 +44,12 @@ const FIELDS_MAX: usize = 10;
 /// The longest file.
 const LINES_MAX: usize = 500;
 
+/// Places in the policy where all rooms are taken to be changed, at most,
+const ALL_ROOMS_MAX: usize = 79;
+/// and the files that may: where an event is routed, where what follows from it is put together, and what takes memory
+/// and slots back for a pool.
+const ALL_ROOMS_IN: [&str; 3] = ["schedule/", "shares/reclaim", "step.rs"];
+
 /// Names everything that is wrong with a crate; `files`: by their path below its `src`.
 pub(super) fn check(rooms: &Rooms, files: &BTreeMap<String, String>) -> Vec<String> {
     let name = rooms.name;
@@ -61,6 +67,7 @@ pub(super) fn check(rooms: &Rooms, files: &BTreeMap<String, String>) -> Vec<Stri
             })
         };
         wrong.extend(files.iter().filter(|(path, _)| path.starts_with("jobs")).filter_map(handed_on));
+        wrong.extend(beyond_its_room(files));
     }
     for &(heart, is_private) in rooms.hearts {
         match files.values().find_map(|text| fields(text, heart)) {
@@ -97,6 +104,26 @@ fn hands_on_a_job(line: &str) -> bool {
     let changeable = ["&mut Job>", "&mut Job ", "&mut Live", "&mut Waiting", "&mut Stage"];
     let returned = line.split_once("->").map_or("", |(_, returned)| returned);
     line.trim().starts_with("pub(crate) fn") && changeable.iter().any(|one| returned.contains(one))
+}
+
+/// How often each file takes all rooms of the policy to change them.
+pub(super) fn takes_all_rooms(files: &BTreeMap<String, String>) -> BTreeMap<&str, usize> {
+    let counted = |text: &String| without_tests(text).matches("&mut Rooms").count();
+    let counts = files.iter().map(|(path, text)| (path.as_str(), counted(text)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+/// What takes all rooms of the policy though it may not.
+fn beyond_its_room(files: &BTreeMap<String, String>) -> Vec<String> {
+    let all = takes_all_rooms(files);
+    let may = |path: &str| ALL_ROOMS_IN.iter().any(|place| path.starts_with(place));
+    let beyond = all.keys().filter(|path| !may(path)).map(|path| {
+        format!("policy: {path} takes `&mut Rooms`; take the own room, read others, and return a transition")
+    });
+    let count: usize = all.values().sum();
+    let too_many = (count > ALL_ROOMS_MAX)
+        .then(|| format!("policy: `&mut Rooms` is taken {count} times (at most {ALL_ROOMS_MAX})"));
+    beyond.chain(too_many).collect()
 }
 
 /// The fields of a struct, each as `pub(crate) name`; `None`: the text has no such struct.
@@ -306,6 +333,19 @@ mod tests {
         assert!(found.len() == 1 && found[0].contains("jobs/table.rs gives other rooms a job"), "{found:?}");
         assert!(file("    pub(super) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {\n").is_empty());
         assert!(file("    pub(crate) fn fire(&mut self, id: JobId) -> Fired {\n").is_empty());
+    }
+
+    #[test]
+    fn what_takes_all_rooms_is_found() {
+        let policy = Rooms { name: "policy", hearts: &[] };
+        let takes = "fn f(rooms: &mut Rooms) {}\n";
+        let found = check(&policy, &files(&[("cores/slots.rs", takes), ("step.rs", takes)]));
+        assert!(found.len() == 1 && found[0].contains("cores/slots.rs takes `&mut Rooms`"), "{found:?}");
+        let many = takes.repeat(ALL_ROOMS_MAX + 1);
+        let found = check(&policy, &files(&[("schedule/pass.rs", &many)]));
+        assert!(found.len() == 1 && found[0].contains("(at most "), "{found:?}");
+        let not = "/// `&mut Rooms`\nfn f(rooms: &Rooms) {}\n#[cfg(test)]\nmod tests {\n    fn g(r: &mut Rooms) {}\n}\n";
+        assert!(check(&policy, &files(&[("cores/slots.rs", not)])).is_empty());
     }
 
     #[test]

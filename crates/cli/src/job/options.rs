@@ -74,8 +74,8 @@ pub(crate) struct JobOptions {
     #[arg(help_heading = "Cores", long, env = "PINFOLD_ISOLATED", hide_env_values = true, value_parser = Switch,
           conflicts_with_all = ["primary", "backfill", "exclusive", "in"])]
     pub isolated: bool,
-    /// Memory it is expected to need: it starts when that is free. Once five runs of its class have ended, what these needed
-    /// counts
+    /// Memory it is expected to need: it starts when that is free. Once five runs of its class have ended, what these
+    /// needed counts
     #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
           allow_negative_numbers = true)]
     pub mem: Option<u64>,
@@ -96,8 +96,8 @@ pub(crate) struct JobOptions {
     /// A network of its own, with loopback and nothing else; `/tmp` and other files stay as they are
     #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_NO_NETWORK", hide_env_values = true, value_parser = Switch)]
     pub no_network: bool,
-    /// Start it only when these jobs, by number or name (all that have it), are over: however they end (any:), with exit code 0 (ok:), or
-    /// otherwise (failed:). If that can never be, it ends without having run
+    /// Start it only when these jobs, by number or name (all that have it), are over: however they end (any:), with
+    /// exit code 0 (ok:), or otherwise (failed:). If that can never be, it ends without having run
     #[arg(
         help_heading = "When it runs",
         long,
@@ -128,8 +128,8 @@ pub(crate) struct JobOptions {
     #[arg(help_heading = "When it runs", long, env = "PINFOLD_TIMEOUT_SIGNAL", hide_env_values = true, value_name = "SIG@DURATION",
           value_parser = timeout_signal, requires = "timeout")]
     pub timeout_signal: Option<TimeoutSignal>,
-    /// Countable resources that it holds while it runs, as gpu=1,licence.fluent=2; it starts when they are free. It finds
-    /// its GPUs in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES
+    /// Countable resources that it holds while it runs, as gpu=1,licence.fluent=2; it starts when they are free. It
+    /// finds its GPUs in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES
     #[arg(help_heading = "Resources", long, env = "PINFOLD_RESOURCE", hide_env_values = true, value_name = "NAME=N,...", value_parser = resources)]
     pub resource: Option<ResourceArgs>,
     /// Never freeze it by the host's own choice
@@ -138,8 +138,8 @@ pub(crate) struct JobOptions {
     /// If memory can be had in no other way, end it and begin it anew later
     #[arg(help_heading = "When memory or slots run short", long, env = "PINFOLD_REQUEUE", hide_env_values = true, value_parser = Switch)]
     pub requeue: bool,
-    /// A shell command that has the job write down what it has done; with it the job may be ended for want of memory once
-    /// that has succeeded, and begins anew later
+    /// A shell command that has the job write down what it has done; with it the job may be ended for want of memory
+    /// once that has succeeded, and begins anew later
     #[arg(help_heading = "When memory or slots run short", long, env = "PINFOLD_CHECKPOINT", hide_env_values = true, value_name = "COMMAND",
           value_parser = checkpoint_command)]
     pub checkpoint: Option<String>,

@@ -425,8 +425,8 @@ fn a_limit_on_memory(kind: Kind) {
     );
 }
 
-/// The kernel kills a program of a script that goes on, for the host's memory rather than for a limit of the job's own: the
-/// reason tells of it, whatever the script's exit code is.
+/// The kernel kills a program of a script that goes on, for the host's memory rather than for a limit of the job's own:
+/// the reason tells of it, whatever the script's exit code is.
 fn a_program_killed_for_the_hosts_memory(kind: Kind) {
     let host = Host::with(kind, &["host.memory=96MiB"]);
     let script = "dd if=/dev/zero of=/dev/null bs=160M count=2 && exit 0; exit 3";

@@ -1,5 +1,5 @@
-//! A daemon without rights in a control group of the second generation that was delegated to its user. Needs root, who makes
-//! the group and gives it away.
+//! A daemon without rights in a control group of the second generation that was delegated to its user. Needs root, who
+//! makes the group and gives it away.
 
 use std::path::PathBuf;
 

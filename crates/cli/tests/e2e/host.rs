@@ -511,7 +511,8 @@ pub(crate) fn status_field(pid: u32, field: &str) -> Option<String> {
         .next()
 }
 
-/// The process of a job that the others descend from. Not the lowest number: numbers begin anew at the kernel's highest.
+/// The process of a job that the others descend from. Not the lowest number: numbers begin anew at the kernel's
+/// highest.
 pub(crate) fn root_process(pids: &[u32]) -> Option<u32> {
     let parent = |pid: u32| status_field(pid, "PPid")?.parse::<u32>().ok();
     pids.iter().copied().find(|&pid| parent(pid).is_some_and(|parent| !pids.contains(&parent)))

@@ -1,6 +1,6 @@
-//! Users who mean no good: each may do to others what is said here, which is nothing. A daemon of root's serves two users
-//! without rights; what one tries with the other's jobs, with pinfold's own files, or with the host, has no effect, and
-//! everybody else is served meanwhile. Needs root, who can be three users.
+//! Users who mean no good: each may do to others what is said here, which is nothing. A daemon of root's serves two
+//! users without rights; what one tries with the other's jobs, with pinfold's own files, or with the host, has no
+//! effect, and everybody else is served meanwhile. Needs root, who can be three users.
 
 mod audit;
 mod authority;

@@ -62,8 +62,8 @@ fn jobs_leave_pus_that_go_off_line(kind: Kind) {
     loses_one_of_two(&host, [first, second], || say(&without.to_string()), || say(&had));
 }
 
-/// A daemon that finds a copy of this machine's files in place of the kernel's, in a mount namespace of its own; and the
-/// copy. It has PUs and cores, no caches and no nodes.
+/// A daemon that finds a copy of this machine's files in place of the kernel's, in a mount namespace of its own; and
+/// the copy. It has PUs and cores, no caches and no nodes.
 fn on_a_copy(kind: Kind, settings: &[&str]) -> Option<(Host, PathBuf)> {
     if kind == Kind::Nobody || !rustix::process::geteuid().is_root() {
         println!("skipped: only root can show a daemon another machine");
@@ -134,8 +134,8 @@ fn why(host: &Host, job: u64) -> WhyView {
     serde_json::from_str(&done.out).expect("why is JSON")
 }
 
-/// On a machine of two NUMA nodes, of which this one may have only the first: what the kernel does not take is told, and
-/// the job runs all the same.
+/// On a machine of two NUMA nodes, of which this one may have only the first: what the kernel does not take is told,
+/// and the job runs all the same.
 fn memory_lies_beside_the_cores(kind: Kind) {
     let _bound = no_rescue();
     let Some((mut host, machine)) = on_a_copy(kind, &[]) else { return };
@@ -195,8 +195,8 @@ fn with_a_node_each(host: &mut Host, machine: &Path, cores: [u64; 2]) {
     host.start_daemon();
 }
 
-/// On a machine of two NUMA nodes a set has all cores of the second: what others hold there is told before a job of the set
-/// starts. The kernel has one node, from which nothing can go.
+/// On a machine of two NUMA nodes a set has all cores of the second: what others hold there is told before a job of the
+/// set starts. The kernel has one node, from which nothing can go.
 fn a_set_has_a_node_to_itself(kind: Kind) {
     let _bound = no_rescue();
     let Some((mut host, machine)) = on_a_copy(kind, &[]) else { return };

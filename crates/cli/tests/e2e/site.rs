@@ -1,5 +1,5 @@
-//! The site's own programs around jobs: called before and after each, whatever ends it, in order and in the opposite one;
-//! heard, bounded in time, and run only if nobody else can write them.
+//! The site's own programs around jobs: called before and after each, whatever ends it, in order and in the opposite
+//! one; heard, bounded in time, and run only if nobody else can write them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Workload managers' hooks, played by their environments and protocols: a job asks before it executes, waits for its turn,
-//! and is found by the manager's name. The real managers are in `scripts/wlm.sh`.
+//! Workload managers' hooks, played by their environments and protocols: a job asks before it executes, waits for its
+//! turn, and is found by the manager's name. The real managers are in `scripts/wlm.sh`.
 
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -30,7 +30,8 @@ use pinfold_proto::AfterEnd;
 use pinfold_proto::array::{JobName, MEMBERS_MAX};
 use pinfold_proto::wire::{Request, Select};
 
-/// What the requests of root, or of the daemon's own user, may cost in a turn of the loop. The rest is heard in later turns.
+/// What the requests of root, or of the daemon's own user, may cost in a turn of the loop. The rest is heard in later
+/// turns.
 pub(crate) const COST_AT_ONCE: u32 = 1024;
 
 /// The most jobs that a request may name by their numbers: all members of an array.
@@ -193,8 +194,8 @@ mod tests {
     /// The largest state that is thought of: a full queue on a large host.
     const LARGEST: Load = Load { jobs: 200_000, processes: 100_000, refuses: false };
 
-    /// No request costs more than so many turns of its user, at the largest state: the frame is as long as may be, and its
-    /// words are the worst of its kind that are not refused.
+    /// No request costs more than so many turns of its user, at the largest state: the frame is as long as may be, and
+    /// its words are the worst of its kind that are not refused.
     const TURNS_MAX: u32 = 26;
 
     /// The worst frames of each kind that are not refused, and their cost at the largest state.

@@ -1,5 +1,5 @@
-//! Two to six jobs side by side: their figures with what differs marked, and their series over the time since each one's
-//! start in one scale. Which jobs is in the address, so that a link is a saved comparison.
+//! Two to six jobs side by side: their figures with what differs marked, and their series over the time since each
+//! one's start in one scale. Which jobs is in the address, so that a link is a saved comparison.
 
 use std::sync::Arc;
 

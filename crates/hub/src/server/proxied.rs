@@ -1,7 +1,7 @@
-//! People whom a proxy has signed in: it stands before the hub, asks for a password (or does OpenID Connect), and sends the
-//! name in a header. The header counts from the proxy's own addresses alone, and only with the proxy's secret where one is
-//! set; from anybody else it is as if it were not there. It is looked at anew with each request, so that nobody stays signed
-//! in here who is not there. Absent here: signing in by a link ([`super::auth`]).
+//! People whom a proxy has signed in: it stands before the hub, asks for a password (or does OpenID Connect), and sends
+//! the name in a header. The header counts from the proxy's own addresses alone, and only with the proxy's secret where
+//! one is set; from anybody else it is as if it were not there. It is looked at anew with each request, so that nobody
+//! stays signed in here who is not there. Absent here: signing in by a link ([`super::auth`]).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

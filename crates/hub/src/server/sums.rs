@@ -1,4 +1,5 @@
-//! What programs ask of many jobs together: runs of workflows, and weeks. Each counts only jobs that the viewer may see.
+//! What programs ask of many jobs together: runs of workflows, and weeks. Each counts only jobs that the viewer may
+//! see.
 
 use std::sync::Arc;
 

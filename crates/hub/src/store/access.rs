@@ -1,5 +1,5 @@
-//! What somebody may see: all of it, or jobs of a user, a project, a host. A question to the store carries this, and nobody
-//! can leave it out: what is not granted is not found. Absent here: how it is known who somebody is.
+//! What somebody may see: all of it, or jobs of a user, a project, a host. A question to the store carries this, and
+//! nobody can leave it out: what is not granted is not found. Absent here: how it is known who somebody is.
 
 use serde::{Deserialize, Serialize};
 

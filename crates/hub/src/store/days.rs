@@ -1,6 +1,7 @@
-//! Sums over jobs that are kept as the jobs come in, in the same transaction: by day, name, user, project, host and outcome,
-//! and once more for all hosts together. With them classes and usage over months are read in milliseconds whatever the
-//! number of jobs. A job that comes again is new to neither. Absent here: questions over them ([`super::summary`]).
+//! Sums over jobs that are kept as the jobs come in, in the same transaction: by day, name, user, project, host and
+//! outcome, and once more for all hosts together. With them classes and usage over months are read in milliseconds
+//! whatever the number of jobs. A job that comes again is new to neither. Absent here: questions over them
+//! ([`super::summary`]).
 
 use std::collections::BTreeMap;
 

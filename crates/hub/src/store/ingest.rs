@@ -1,5 +1,6 @@
 //! Bundles become rows, before the database is asked: what is packed is packed here, on as many threads as there are
-//! bundles being read. Whose rows these are the token says, never the bundle. Absent here: the database ([`super::take`]).
+//! bundles being read. Whose rows these are the token says, never the bundle. Absent here: the database
+//! ([`super::take`]).
 
 use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
 use pinfold_proto::view::ReportView;

@@ -1,5 +1,5 @@
-//! How long what is kept: series for months, figures for years. Whole months go, counted by the hub's own clock when they
-//! came in, so that no host's wrong clock keeps them for ever or has them removed at once.
+//! How long what is kept: series for months, figures for years. Whole months go, counted by the hub's own clock when
+//! they came in, so that no host's wrong clock keeps them for ever or has them removed at once.
 
 use super::db::values;
 use super::{Store, StoreError};

@@ -1,4 +1,5 @@
-//! Questions about jobs and hosts. Words of people are values, never part of the question; how much comes back is bounded.
+//! Questions about jobs and hosts. Words of people are values, never part of the question; how much comes back is
+//! bounded.
 
 use std::ops::ControlFlow;
 
@@ -200,7 +201,8 @@ impl JobQuery {
         !narrow && self.since_us.is_none_or(|since_us| until_us.saturating_sub(since_us) > LONG_US)
     }
 
-    /// Whose jobs, as far as the viewer may see them, of which host and project, and with which name. The values are added.
+    /// Whose jobs, as far as the viewer may see them, of which host and project, and with which name. The values are
+    /// added.
     pub(super) fn subjects(&self, dialect: Dialect, named: &str, values: &mut Vec<Value>) -> Vec<String> {
         let mut words = vec![self.access.condition(values).unwrap_or_else(|| "1 = 1".to_owned())];
         let mut add = |word: &dyn Fn(usize) -> String, value: Value| {

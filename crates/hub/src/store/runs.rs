@@ -1,5 +1,6 @@
-//! Runs of workflows: sums that are kept as jobs come in, and the jobs of one run or of the last few. A run is one user's,
-//! so that nobody else's jobs get into it by saying its name. Absent here: what follows from them ([`crate::workflow`]).
+//! Runs of workflows: sums that are kept as jobs come in, and the jobs of one run or of the last few. A run is one
+//! user's, so that nobody else's jobs get into it by saying its name. Absent here: what follows from them
+//! ([`crate::workflow`]).
 
 use std::collections::BTreeMap;
 
@@ -267,8 +268,8 @@ fn read_job(row: &Row) -> Result<RunJob, DbError> {
 }
 
 impl Store {
-    /// Runs of workflows that ended within the time, the last first; at most [`RUNS_MAX`]. Of the query count: who may see
-    /// what, host, user, project, the name as the workflow's, and since when.
+    /// Runs of workflows that ended within the time, the last first; at most [`RUNS_MAX`]. Of the query count: who may
+    /// see what, host, user, project, the name as the workflow's, and since when.
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.

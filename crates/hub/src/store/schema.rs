@@ -99,15 +99,15 @@ ALTER TABLE sessions ADD COLUMN access TEXT NOT NULL DEFAULT '"all"';
 ALTER TABLE hosts ADD COLUMN key BLOB;
 CREATE UNIQUE INDEX hosts_key ON hosts (key);
 "#,
-    // How the host's cores lie, which it tells once. What jobs have in common with those like them, as a digest, and what
-    // their host itself measured that they held.
+    // How the host's cores lie, which it tells once. What jobs have in common with those like them, as a digest, and
+    // what their host itself measured that they held.
     "
 ALTER TABLE hosts ADD COLUMN topology BLOB;
 ALTER TABLE jobs ADD COLUMN likeness BLOB;
 ALTER TABLE jobs ADD COLUMN measured_bytes INTEGER;
 ",
-    // Sums that are kept as jobs come in, so that months of them are read at once: by day for each host, and for all hosts
-    // together (host 0); and by run of a workflow. Of no project: an empty word, as keys have no absent parts.
+    // Sums that are kept as jobs come in, so that months of them are read at once: by day for each host, and for all
+    // hosts together (host 0); and by run of a workflow. Of no project: an empty word, as keys have no absent parts.
     "
 ALTER TABLE jobs ADD COLUMN workflow TEXT;
 ALTER TABLE jobs ADD COLUMN run TEXT;

@@ -1,5 +1,6 @@
-//! How figures are spread, in little room that can be added up: counts in ranges of a fixed width on a logarithmic scale. A
-//! quantile of it is within [`ERROR_PART`] of the figure that has that rank; the largest figure is exact. Absent here: the database.
+//! How figures are spread, in little room that can be added up: counts in ranges of a fixed width on a logarithmic
+//! scale. A quantile of it is within [`ERROR_PART`] of the figure that has that rank; the largest figure is exact.
+//! Absent here: the database.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Many jobs together: classes with how their figures are spread, and what users and projects asked for and left unused. Both
-//! count whole days from the sums that are kept as jobs come in ([`super::days`]); only where figures of single jobs are
-//! asked for are the jobs themselves read.
+//! Many jobs together: classes with how their figures are spread, and what users and projects asked for and left
+//! unused. Both count whole days from the sums that are kept as jobs come in ([`super::days`]); only where figures of
+//! single jobs are asked for are the jobs themselves read.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,6 +1,6 @@
-//! Writing what hosts sent. What comes while a transaction is under way waits, and is written together in the next one: a
-//! transaction costs a wait for the disk, and many hosts share it. Each part is taken once: what is there already is counted
-//! as known. All of a bundle is on disk, or none of it.
+//! Writing what hosts sent. What comes while a transaction is under way waits, and is written together in the next one:
+//! a transaction costs a wait for the disk, and many hosts share it. Each part is taken once: what is there already is
+//! counted as known. All of a bundle is on disk, or none of it.
 //!
 //! Owner of state: those that wait. Absent here: what rows are made of ([`super::ingest`]).
 
@@ -171,8 +171,8 @@ fn again(error: &StoreError) -> StoreError {
     }
 }
 
-/// Notes that hosts were heard, the lowest number first: two hubs that have bundles of the same hosts write them one after
-/// the other, and neither waits for the other.
+/// Notes that hosts were heard, the lowest number first: two hubs that have bundles of the same hosts write them one
+/// after the other, and neither waits for the other.
 fn heard(connection: &mut dyn Connection, batch: &[Sent]) -> Result<(), DbError> {
     let last: BTreeMap<i64, &Sent> = batch.iter().map(|sent| (sent.host().0, sent)).collect();
     for sent in last.into_values() {

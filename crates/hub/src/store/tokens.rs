@@ -1,5 +1,5 @@
-//! Who may do what: tokens, one-time codes, sessions; and who did what. Of each secret only the hash is kept. Absent here:
-//! drawing secrets, and HTTP.
+//! Who may do what: tokens, one-time codes, sessions; and who did what. Of each secret only the hash is kept. Absent
+//! here: drawing secrets, and HTTP.
 
 use super::db::{Connection, DbError, Row, values};
 use super::{Access, Stopped, Store, StoreError};

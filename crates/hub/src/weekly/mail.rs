@@ -1,5 +1,5 @@
-//! The report of a week as the text of a mail, and a head for it. Names come from users: each stands within a line, behind
-//! other words, without control characters, so that none is a line of its own or a head.
+//! The report of a week as the text of a mail, and a head for it. Names come from users: each stands within a line,
+//! behind other words, without control characters, so that none is a line of its own or a head.
 
 use std::fmt::Write as _;
 

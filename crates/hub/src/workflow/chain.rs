@@ -1,5 +1,5 @@
-//! What the time of a run went to, as far as times tell: hosts know nothing of which job waited for which, so each job of the
-//! chain is the one that ended last before the next was asked for, back from the job that ended last of all.
+//! What the time of a run went to, as far as times tell: hosts know nothing of which job waited for which, so each job
+//! of the chain is the one that ended last before the next was asked for, back from the job that ended last of all.
 
 use crate::store::RunJob;
 

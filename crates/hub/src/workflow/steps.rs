@@ -1,5 +1,5 @@
-//! The steps of a run, each beside the same step of the runs before: what became slower or larger beyond what earlier runs
-//! differ by anyway. With fewer than [`RUNS_MIN`] earlier runs nothing is said but that.
+//! The steps of a run, each beside the same step of the runs before: what became slower or larger beyond what earlier
+//! runs differ by anyway. With fewer than [`RUNS_MIN`] earlier runs nothing is said but that.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::store::{RunDetail, RunJob};
 /// Fewer earlier runs say too little of how much runs differ.
 pub const RUNS_MIN: usize = 3;
 
-/// What a run has to be off by, in spreads of the earlier runs, and what such a spread is at least, as a part of the middle:
-/// less than a tenth is never called a change.
+/// What a run has to be off by, in spreads of the earlier runs, and what such a spread is at least, as a part of the
+/// middle: less than a tenth is never called a change.
 const SPREADS: f64 = 3.0;
 const SPREAD_MIN: f64 = 0.1 / SPREADS;
 

@@ -80,7 +80,8 @@ pub(crate) fn machine() -> Topology {
     pinfold_topo::synthetic::facts_of("pack:2 numa:1 core:4 pu:1").unwrap().assemble().unwrap()
 }
 
-/// Job 11 of ann on cores 0 and 1, 12 of bea on 2, 13 of cyn on 4 to 7; all three in a set of cores, with a GPU and a node.
+/// Job 11 of ann on cores 0 and 1, 12 of bea on 2, 13 of cyn on 4 to 7; all three in a set of cores, with a GPU and a
+/// node.
 pub(crate) fn map() -> MapView {
     let set = |(job, user, cpus): (u64, &str, &str)| {
         json!({ "set": format!("job-{job}"), "cpus": cpus, "cores": 1, "shared": false, "job": job, "name": "s3cr3t",

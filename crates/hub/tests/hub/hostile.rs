@@ -1,5 +1,5 @@
-//! Hosts and people who mean harm, and what must hold all the same: nothing ends the hub, nothing makes it hold more than it
-//! has bounds for, and what is taken back is gone at once.
+//! Hosts and people who mean harm, and what must hold all the same: nothing ends the hub, nothing makes it hold more
+//! than it has bounds for, and what is taken back is gone at once.
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::slice::from_ref as one;
@@ -311,7 +311,8 @@ fn what_a_host_says_of_itself_is_bounded() {
         live(&served, &host, &Live { topology, ..told(1) })
     };
     assert_eq!((wide(8_192), wide(8_193)), (200, 422));
-    // One that contradicts itself, and one with a PU that no set holds, which would end the thread that puts it into one.
+    // One that contradicts itself, and one with a PU that no set holds, which would end the thread that puts it into
+    // one.
     for (from, to) in [("\"os\":7", "\"os\":6"), ("\"os\":7", "\"os\":4000000000")] {
         let good = serde_json::to_string(&Live { topology: Some(Box::new(machine())), ..told(1) }).unwrap();
         let bad: Value = serde_json::from_str(&good.replacen(from, to, 1)).unwrap();

@@ -1,5 +1,5 @@
-//! What each role sees at each endpoint: users their own jobs, managers their projects', operators of a host that host's,
-//! operators of the hub all of it. And whom the hub believes that somebody is who.
+//! What each role sees at each endpoint: users their own jobs, managers their projects', operators of a host that
+//! host's, operators of the hub all of it. And whom the hub believes that somebody is who.
 use std::collections::BTreeSet;
 use std::slice::from_ref as one;
 
@@ -139,7 +139,8 @@ fn set(jobs: &[&str]) -> BTreeSet<String> {
 
 const ALL: [&str; 6] = ["alpha 1", "alpha 2", "alpha 3", "beta 1", "beta 2", "beta 3"];
 
-/// Jobs that the maps of both hosts name, as often as they do: as the job of a set, in a set of cores, on a node, with a GPU.
+/// Jobs that the maps of both hosts name, as often as they do: as the job of a set, in a set of cores, on a node, with
+/// a GPU.
 fn mapped(json: &dyn Fn(&str) -> Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for host in ["alpha", "beta"] {

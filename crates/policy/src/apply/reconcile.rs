@@ -1,7 +1,7 @@
 //! From what is wanted of a job to the actions that bring it about.
 //!
-//! Nothing here decides what is wanted. An action is asked for once; it counts as applied unless its failure is reported,
-//! and then it is asked for again after [`crate::jobs::RETRY`], as long as it is still wanted.
+//! Nothing here decides what is wanted. An action is asked for once; it counts as applied unless its failure is
+//! reported, and then it is asked for again after [`crate::jobs::RETRY`], as long as it is still wanted.
 
 use crate::api::{Action, Class, Decision, JobId, Settings};
 use crate::apply::pending::Pending;

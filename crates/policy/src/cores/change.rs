@@ -49,8 +49,8 @@ pub(crate) fn renew(host: &mut Host, machine: Machine) -> Grid {
     old
 }
 
-/// A job stays on the cores that still have a PU it was bound to; a primary whose home is gone becomes a backfiller until a
-/// home is free.
+/// A job stays on the cores that still have a PU it was bound to; a primary whose home is gone becomes a backfiller
+/// until a home is free.
 pub(crate) fn place_on_host(
     host: &mut Host,
     jobs: &mut JobTable,

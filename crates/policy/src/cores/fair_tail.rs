@@ -1,10 +1,10 @@
 //! The last jobs of a list share the cores evenly.
 //!
 //! A user who submits a list waits for all of it. Once none of it waits any more, a backfiller that yields to a primary
-//! only ends later, beside idle time that nothing fills: with jobs that wait for a part of their time, cores are busier to
-//! the end when all that are left run alike. So backfillers get a primary's share then, wherever no other job would pay for
-//! it: all primaries are of the same list and priority, and none was promised its cores by name. A backfiller stays one,
-//! and is promoted as ever.
+//! only ends later, beside idle time that nothing fills: with jobs that wait for a part of their time, cores are busier
+//! to the end when all that are left run alike. So backfillers get a primary's share then, wherever no other job would
+//! pay for it: all primaries are of the same list and priority, and none was promised its cores by name. A backfiller
+//! stays one, and is promoted as ever.
 
 use crate::api::{CoreReason, JobId, Reason, Settings};
 use crate::cores::binding;
@@ -12,8 +12,8 @@ use crate::cores::evenness::{ListAt, list_of};
 use crate::cores::host::Host;
 use crate::jobs::{JobTable, Transition};
 
-/// Looks whether all that run are the last of one list; `any_waits`: a job stands in the host's queue. What is wanted of a
-/// job that `is_marked` is looked at anyway, for a reason that says more.
+/// Looks whether all that run are the last of one list; `any_waits`: a job stands in the host's queue. What is wanted
+/// of a job that `is_marked` is looked at anyway, for a reason that says more.
 pub(crate) fn update(
     host: &mut Host,
     jobs: &JobTable,

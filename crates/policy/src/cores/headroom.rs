@@ -1,8 +1,9 @@
 //! How many backfillers there may be (`cpu.protect`): as many as cores are idle, what backfillers themselves use
 //! counted as idle, but for a part of each core that is kept free.
 //!
-//! One more after two seconds in which there was room for it, fewer at once. Without headroom the slots alone say how many:
-//! the idle class takes next to nothing from a primary, and a slot that waits for measured idleness is idle itself.
+//! One more after two seconds in which there was room for it, fewer at once. Without headroom the slots alone say how
+//! many: the idle class takes next to nothing from a primary, and a slot that waits for measured idleness is idle
+//! itself.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The cores and who is on them.
 //!
-//! Owns the machine, its grid, the reservations, who has a slot, and what is known of idleness, interference and shapes.
-//! Absent: the jobs themselves.
+//! Owns the machine, its grid, the reservations, who has a slot, and what is known of idleness, interference and
+//! shapes. Absent: the jobs themselves.
 
 use crate::api::{JobId, Machine, Ran};
 use crate::cores::evenness::FairTail;

@@ -48,8 +48,8 @@ struct Found {
     usual_milli: u64,
 }
 
-/// Takes in how much each primary waited; gives the suspension of a backfiller if that is too much. Once it is suspended,
-/// [`cap`] is due.
+/// Takes in how much each primary waited; gives the suspension of a backfiller if that is too much. Once it is
+/// suspended, [`cap`] is due.
 pub(crate) fn watch(
     host: &mut Host,
     jobs: &JobTable,

@@ -1,9 +1,9 @@
 //! Isolated jobs: which of them gets whole cores of its own next, and which cores those are.
 //!
 //! To the rest of the scheduler such a job is one in a reservation. Idle cores are taken first, else such that only
-//! best-effort jobs or such of lower priority are on, which move, and any once it has waited for ten minutes. One core is
-//! always left for others. Absent: making such a reservation, keeping it over a restart, and what the kernel is told; that
-//! is the daemon's.
+//! best-effort jobs or such of lower priority are on, which move, and any once it has waited for ten minutes. One core
+//! is always left for others. Absent: making such a reservation, keeping it over a restart, and what the kernel is
+//! told; that is the daemon's.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

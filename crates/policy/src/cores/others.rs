@@ -14,8 +14,8 @@ impl Host {
     }
 }
 
-/// The slots that are not handed out for that, of `total`: of the cores that are used, and never more than half, nor any
-/// while nobody has a slot.
+/// The slots that are not handed out for that, of `total`: of the cores that are used, and never more than half, nor
+/// any while nobody has a slot.
 pub(crate) fn withheld(host: &Host, settings: &Settings, total: usize) -> usize {
     let all = host.grid.len();
     let taken = host.others.cores().min(all);

@@ -1,8 +1,8 @@
 //! Where backfillers go when another core is idler than theirs.
 //!
 //! A sample says how idle a core was, not which job kept it busy. So a backfiller leaves a core only if another job is
-//! there, only for a core with fewer backfillers, and each move makes it wait longer for the next: two equally busy cores
-//! would otherwise take turns at looking idle because it is on the other.
+//! there, only for a core with fewer backfillers, and each move makes it wait longer for the next: two equally busy
+//! cores would otherwise take turns at looking idle because it is on the other.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! How a job's cores lie: close together or apart.
 //!
-//! Decided when a job first gets cores, and kept from then on. A job that says how gets it; any other lies close together,
-//! unless jobs of its class were found to run faster apart, or it is their turn to be tried so (`trials`). Tried are only
-//! primaries of several cores that wish no more than a number of them, on machines where they could lie otherwise.
-//! Absent: which cores those are (`choice`).
+//! Decided when a job first gets cores, and kept from then on. A job that says how gets it; any other lies close
+//! together, unless jobs of its class were found to run faster apart, or it is their turn to be tried so (`trials`).
+//! Tried are only primaries of several cores that wish no more than a number of them, on machines where they could lie
+//! otherwise. Absent: which cores those are (`choice`).
 
 use pinfold_place::layout::LayoutRequest;
 use pinfold_place::pack::Shape;

@@ -1,5 +1,5 @@
-//! What is due against a shortage, and what ends it: the steps of the ladder (`relieve` says when a job is frozen), which are
-//! taken by `schedule::relieve`.
+//! What is due against a shortage, and what ends it: the steps of the ladder (`relieve` says when a job is frozen),
+//! which are taken by `schedule::relieve`.
 
 pub(crate) mod checkpoint;
 pub(crate) mod freeze;

@@ -1,5 +1,5 @@
-//! Readings of memory come in: what each job holds, what the host can give, what is known of classes of jobs. Absent: what
-//! follows (`schedule::readings`).
+//! Readings of memory come in: what each job holds, what the host can give, what is known of classes of jobs. Absent:
+//! what follows (`schedule::readings`).
 
 use crate::api::{Claim, Instant, JobId, JobMemory, Kind, MemorySample, Settings};
 use crate::jobs::{Job, JobTable, Transition, WORTH_BYTES, bucket};

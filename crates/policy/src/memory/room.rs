@@ -1,11 +1,11 @@
 //! The memory room's state: what the host can give, the token, which jobs are frozen for memory, and what is known of
 //! classes of jobs. Its constants too, as far as several files share them.
 //!
-//! One job, the *token holder*, is never frozen or paged out for another: the job of highest rank when the token fell free,
-//! and it keeps it until it ends. So one job always goes on, and as long as each fits into RAM beside nothing and swap takes
-//! the others, all of them end one after the other at the worst (Jiang and Zhang's swap token, 2005). Above that floor:
-//! admission counts with what jobs usually need; growing jobs are watched; before memory is short the youngest are frozen;
-//! suspended jobs are paged out only as far as running jobs need memory.
+//! One job, the *token holder*, is never frozen or paged out for another: the job of highest rank when the token fell
+//! free, and it keeps it until it ends. So one job always goes on, and as long as each fits into RAM beside nothing and
+//! swap takes the others, all of them end one after the other at the worst (Jiang and Zhang's swap token, 2005). Above
+//! that floor: admission counts with what jobs usually need; growing jobs are watched; before memory is short the
+//! youngest are frozen; suspended jobs are paged out only as far as running jobs need memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -77,7 +77,8 @@ pub(crate) struct Memory {
     pub(super) cool: Kinds<u16>,
     /// Kinds of which one missed what had gone out: none of them is probed before this, and how often that was so.
     pub(super) warm: Kinds<(Instant, u32)>,
-    /// Kinds of which one that started early had to stand still: none of them does before this, and how often that was so.
+    /// Kinds of which one that started early had to stand still: none of them does before this, and how often that was
+    /// so.
     pub(super) early: Kinds<(Instant, u32)>,
     /// Whether one that started early may run.
     pub(super) stretched: bool,

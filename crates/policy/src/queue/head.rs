@@ -33,8 +33,8 @@ pub(crate) fn has_what_is_counted(rooms: &Rooms, job: &Job) -> bool {
             && resources::lacking(rooms, job.id()).is_none()
 }
 
-/// The first in line, and its rank. One whose directory in memory finds no room, or that lacks a resource, does not stand
-/// in line: what it waits for is the end of jobs that may stand behind it, frozen.
+/// The first in line, and its rank. One whose directory in memory finds no room, or that lacks a resource, does not
+/// stand in line: what it waits for is the end of jobs that may stand behind it, frozen.
 pub(crate) fn head(rooms: &Rooms) -> Option<(u8, JobId)> {
     // Before all others who return, of whom a wide one may find too few slots.
     let returns = |job: &Job| job.suspend_reason().is_some_and(SuspendReason::is_memory);

@@ -1,6 +1,6 @@
-//! A job that stands first and cannot start holds back those behind it, so that it starts at last. Where what it lacks is
-//! held by other jobs of its own user, that user alone decides how long this lasts: then it holds back that user's jobs
-//! and no others. Absent: how many may pass a job that others hold up (`order`).
+//! A job that stands first and cannot start holds back those behind it, so that it starts at last. Where what it lacks
+//! is held by other jobs of its own user, that user alone decides how long this lasts: then it holds back that user's
+//! jobs and no others. Absent: how many may pass a job that others hold up (`order`).
 
 use crate::api::{Class, JobId};
 use crate::cores::slots;

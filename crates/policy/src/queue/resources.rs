@@ -1,10 +1,10 @@
 //! Countable resources (licences, GPUs): what waiting jobs ask for, what is free, and for which of them some is kept.
 //!
 //! A job that lacks a resource does not stand in line, so that others go on with the cores. The first in the queue that
-//! asks for a resource is passed over at most [`PASSED_MAX`] times by others that take of what it lacks, and not at all once
-//! it has waited too long: from then on nobody else gets what it asks for. Only the first is kept something, and of all
-//! that it asks for, so that no two jobs wait for what is kept for the other. Absent: what
-//! jobs hold ([`crate::jobs`]), and which of several alike they are given, which is the caller's.
+//! asks for a resource is passed over at most [`PASSED_MAX`] times by others that take of what it lacks, and not at all
+//! once it has waited too long: from then on nobody else gets what it asks for. Only the first is kept something, and
+//! of all that it asks for, so that no two jobs wait for what is kept for the other. Absent: what jobs hold
+//! ([`crate::jobs`]), and which of several alike they are given, which is the caller's.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -60,7 +60,8 @@ fn firsts(rooms: &Rooms) -> BTreeMap<String, (u8, JobId)> {
     found
 }
 
-/// The jobs that some of a resource is kept for, by the resource: they waited too long, or were passed over often enough.
+/// The jobs that some of a resource is kept for, by the resource: they waited too long, or were passed over often
+/// enough.
 fn kept(rooms: &Rooms) -> BTreeMap<String, JobId> {
     let is_kept = |&(rank, id): &(u8, JobId)| rank == RANK_AGED || rooms.jobs[&id].passed >= PASSED_MAX;
     firsts(rooms).into_iter().filter(|(_, first)| is_kept(first)).map(|(name, (_, id))| (name, id)).collect()

@@ -1,8 +1,8 @@
 //! A job found again after a restart: what it has is kept where it fits, and put right where it does not.
 //!
-//! Nothing is asked for here: two jobs that claim the same core may still both be followed by a third. The first event of
-//! another kind settles it. One that is known already is put right: it may be found once by its group, and told of later by
-//! its keeper.
+//! Nothing is asked for here: two jobs that claim the same core may still both be followed by a third. The first event
+//! of another kind settles it. One that is known already is put right: it may be found once by its group, and told of
+//! later by its keeper.
 
 use crate::api::{Adopted, AgainReason, Class, JobId, Reason, Running};
 use crate::cores::{assign, sets, shape};

@@ -48,8 +48,8 @@ fn next_on_its_own(rooms: &Rooms) -> Option<(JobId, Plan)> {
     })
 }
 
-/// The first job cannot start. Another that can does so in its place, unless that would keep the first waiting for ever;
-/// says whether there may be a further one.
+/// The first job cannot start. Another that can does so in its place, unless that would keep the first waiting for
+/// ever; says whether there may be a further one.
 fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
     if slots::free_slots(&rooms.cores, &rooms.settings) == 0 {
         return false;

@@ -1,9 +1,9 @@
 //! The pass after each event: too many running jobs are suspended, free homes are given to the oldest backfillers, free
 //! slots to the next in the queue, slots are taken from lower priorities.
 //!
-//! A slot is filled in the step in which it fell free. Each rule leads away from the state in which it applies, so the loops
-//! end: a promotion uses up a free home, a start uses up a queued job, and a job that is suspended for a start has a lower
-//! priority than the job that is started.
+//! A slot is filled in the step in which it fell free. Each rule leads away from the state in which it applies, so the
+//! loops end: a promotion uses up a free home, a start uses up a queued job, and a job that is suspended for a start
+//! has a lower priority than the job that is started.
 
 use crate::api::{Class, JobId, Reason, SlotReason};
 use crate::cores::{interference, slots};

@@ -126,8 +126,8 @@ fn homes(rooms: &Rooms, job: JobId) -> usize {
     rooms.jobs.live(job).map_or(0, |live| if live.class == Class::Primary { live.cores.len() } else { 0 })
 }
 
-/// Which primaries of lower priority become backfillers so that with those that are free a job has home cores enough, of
-/// those that `may`; `None`: all together do not suffice.
+/// Which primaries of lower priority become backfillers so that with those that are free a job has home cores enough,
+/// of those that `may`; `None`: all together do not suffice.
 pub(crate) fn to_demote(
     rooms: &Rooms,
     id: JobId,

@@ -1,4 +1,5 @@
-//! Goes through the ladder of what is done against a shortage of memory, and takes the steps that its rungs say are due.
+//! Goes through the ladder of what is done against a shortage of memory, and takes the steps that its rungs say are
+//! due.
 
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason, ShareReason};
 use crate::jobs::{REQUEUES_MAX, SuspendReason};

@@ -1,5 +1,5 @@
-//! A running job has another priority, or asks for another class: it takes the home cores that a new job of that priority would take, and gives its
-//! own to those that go before it now.
+//! A running job has another priority, or asks for another class: it takes the home cores that a new job of that
+//! priority would take, and gives its own to those that go before it now.
 //!
 //! Slots need nothing here: the pass looks at them after every event, by the priorities of then. Absent: jobs that wish
 //! certain cores or asked for idle cycles, which take nobody's home when they start either.
@@ -25,8 +25,9 @@ pub(crate) fn priority_changed(rooms: &mut Rooms, id: JobId) {
     }
 }
 
-/// Has a job with a slot run as its class says, after the class that it asks for changed: a backfiller gives up its home
-/// cores; a primary takes those that a new job of its priority would take, and waits for some in its slot if there are none.
+/// Has a job with a slot run as its class says, after the class that it asks for changed: a backfiller gives up its
+/// home cores; a primary takes those that a new job of its priority would take, and waits for some in its slot if there
+/// are none.
 pub(crate) fn class_changed(rooms: &mut Rooms, id: JobId) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let (slots, wants_homes) = (job.slots(), job.request.class != Some(Class::Backfill));
@@ -45,8 +46,8 @@ pub(crate) fn class_changed(rooms: &mut Rooms, id: JobId) {
     }
 }
 
-/// A backfiller becomes a primary if primaries of lower priority that `may` be demoted have the homes that it lacks; says
-/// whether it did.
+/// A backfiller becomes a primary if primaries of lower priority that `may` be demoted have the homes that it lacks;
+/// says whether it did.
 fn take_homes(rooms: &mut Rooms, id: JobId, may: impl Fn(JobId) -> bool) -> bool {
     let lacks = |key: &Key| {
         key.class == Class::Backfill

@@ -1,5 +1,5 @@
-//! A sample of the cores comes in: how many backfillers there may be, which of them disturbs a primary, and which moves to
-//! an idler core.
+//! A sample of the cores comes in: how many backfillers there may be, which of them disturbs a primary, and which moves
+//! to an idler core.
 
 use crate::api::Sample;
 use crate::cores::{headroom, interference, rebalance};

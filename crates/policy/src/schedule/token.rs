@@ -8,8 +8,8 @@ use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::{enqueue, relieve};
 
-/// The token stays with the job that has it until that ends or a user stops it, or another was frozen for very long; then
-/// it goes to the highest rank, which may be frozen.
+/// The token stays with the job that has it until that ends or a user stops it, or another was frozen for very long;
+/// then it goes to the highest rank, which may be frozen.
 pub(crate) fn choose_token(rooms: &mut Rooms) {
     let keeps = |id: &JobId| rooms.jobs.get(id).is_some_and(rank::may_hold_token);
     if let Some(token) = rooms.memory.token().filter(keeps) {
@@ -52,8 +52,8 @@ fn readmit(rooms: &mut Rooms, id: JobId) {
     enqueue::enqueue(rooms, id);
 }
 
-/// Lets frozen jobs return that may, and sees to it that the token holder runs. At the end of each step, for an exit may
-/// have made room.
+/// Lets frozen jobs return that may, and sees to it that the token holder runs. At the end of each step, for an exit
+/// may have made room.
 pub(crate) fn resume_frozen(rooms: &mut Rooms) {
     if !oracle::is_governed(rooms) {
         for id in rooms.memory.frozen().clone() {

@@ -1,4 +1,5 @@
-//! Carries out what rooms want to become of jobs: the one place where a change of a job reaches all rooms that it concerns.
+//! Carries out what rooms want to become of jobs: the one place where a change of a job reaches all rooms that it
+//! concerns.
 
 use crate::api::{JobId, Reason};
 use crate::cores::assign;

@@ -16,8 +16,8 @@ pub const STACKED_MAX: usize = 6;
 /// The points of one run, and what is said of it in the legend.
 type Line = (Vec<(f64, f64)>, String);
 
-/// Memory, cores and storage of up to [`COMPARED_MAX`] jobs over the time since each one's start: a column a job, a row a
-/// figure, and one axis for all panels of a row. Further jobs are left out. How each ended and the figures that a
+/// Memory, cores and storage of up to [`COMPARED_MAX`] jobs over the time since each one's start: a column a job, a row
+/// a figure, and one axis for all panels of a row. Further jobs are left out. How each ended and the figures that a
 /// picture shows badly stand in the legends: peaks, CPU time, bytes in all.
 #[must_use]
 pub fn comparison(views: &[ReportView]) -> Chart {
@@ -28,8 +28,9 @@ pub fn comparison(views: &[ReportView]) -> Chart {
     chart(format!("jobs {}", of.join(", ")), panels, views.len())
 }
 
-/// The same of up to [`STACKED_MAX`] jobs, numbered from 1 as they come: a row a job and a column a figure, or all of it in
-/// one column, a figure after the other. Panels of a figure have one axis for its values, and all have one for the time.
+/// The same of up to [`STACKED_MAX`] jobs, numbered from 1 as they come: a row a job and a column a figure, or all of
+/// it in one column, a figure after the other. Panels of a figure have one axis for its values, and all have one for
+/// the time.
 #[must_use]
 pub fn stacked(views: &[ReportView], one_column: bool) -> Chart {
     let views = &views[..views.len().min(STACKED_MAX)];

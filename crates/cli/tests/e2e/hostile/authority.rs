@@ -1,4 +1,5 @@
-//! The matrix of authority on the raw wire: each request, each kind of user, fields that the command line never combines.
+//! The matrix of authority on the raw wire: each request, each kind of user, fields that the command line never
+//! combines.
 //!
 //! Each row is sent, and then a question that everybody may ask: what comes before its answer is what the row came to.
 
@@ -180,8 +181,8 @@ fn nothing_of_another_users(kind: Kind) {
     assert_eq!(run_as(&host, VICTIM, &["cancel", &held.to_string()]).code, Some(0));
 }
 
-/// That a job of another user's is over may be waited for, as it always could be; how it ended is nobody's but its user's.
-/// What a job may wait for is bounded, and what makes no sense is refused.
+/// That a job of another user's is over may be waited for, as it always could be; how it ended is nobody's but its
+/// user's. What a job may wait for is bounded, and what makes no sense is refused.
 fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     let theirs = victims_job(&host, &["--name", "secret"], WAIT);

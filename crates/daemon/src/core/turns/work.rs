@@ -1,5 +1,5 @@
-//! What the loop is busy with, in words: one for each kind of event, request and effect. They name no job and no user, for
-//! everybody may read them.
+//! What the loop is busy with, in words: one for each kind of event, request and effect. They name no job and no user,
+//! for everybody may read them.
 
 use pinfold_policy::Action;
 use pinfold_proto::wire::Request;

@@ -1,7 +1,7 @@
 //! What running jobs are about to hold. Read only.
 //!
-//! A known job is believed to stop where its class usually does, until it has passed that; an unknown one grows on as it
-//! did.
+//! A known job is believed to stop where its class usually does, until it has passed that; an unknown one grows on as
+//! it did.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! The rung before the last: a job that can write a checkpoint (`--checkpoint`) is asked to, when memory will soon be
-//! had in no other way. Once it has, it is ended and requeued, to go on from there; if it cannot, it is suspended as before.
+//! had in no other way. Once it has, it is ended and requeued, to go on from there; if it cannot, it is suspended as
+//! before.
 //!
-//! It runs meanwhile, without a slot, for most programs write their state themselves once a signal tells them to. So this
-//! begins earlier than the last rung, which needs no time. Absent: how the state is written.
+//! It runs meanwhile, without a slot, for most programs write their state themselves once a signal tells them to. So
+//! this begins earlier than the last rung, which needs no time. Absent: how the state is written.
 
 use std::time::Duration;
 
@@ -32,8 +33,8 @@ pub(crate) fn may_be_due(rooms: &Rooms, usable: u64) -> bool {
     oracle::shortage_within(rooms, usable, AHEAD_MAX) > 0
 }
 
-/// The youngest job that can writes down what it has done, if those who run may soon need more than there is, nobody who
-/// runs can be frozen for them, and swap does not take what those hold who stand still.
+/// The youngest job that can writes down what it has done, if those who run may soon need more than there is, nobody
+/// who runs can be frozen for them, and swap does not take what those hold who stand still.
 pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let lives = || rooms.jobs.lives();
     let one_ends = lives().filter_map(Job::live).any(|live| live.phase.is_leaving());
@@ -68,8 +69,8 @@ pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     Some(Step::Checkpoint { job: youngest.id(), reason })
 }
 
-/// Whether all that those who run may ever come to lack, as they are known, is less than what a job may grow by while it
-/// writes: then it stands still, for if it could not write, it would have made the shortage that it was to end.
+/// Whether all that those who run may ever come to lack, as they are known, is less than what a job may grow by while
+/// it writes: then it stands still, for if it could not write, it would have made the shortage that it was to end.
 fn costs_more_than_lacks(rooms: &Rooms, writer: &Job, usable: u64) -> bool {
     let Some(grows) = forecast::left_to_grow(rooms, writer) else { return false };
     let left: Option<u64> = rooms.jobs.running().map(|job| forecast::left_to_grow(rooms, job)).sum();
@@ -114,8 +115,8 @@ pub(crate) fn needless(rooms: &Rooms, job: JobId) -> Option<Step> {
     Some(Step::StopCheckpoint { job, reason: Reason::Memory(MemoryReason::Suffices { free, swapped }) })
 }
 
-/// There is no time for it: who writes holds on to what it has, and stands still as before; unless there is no room
-/// for the others then either.
+/// There is no time for it: writers keep what they hold and stay frozen; unless there is no room for the others then
+/// either.
 pub(super) fn due_to_be_given_up(rooms: &Rooms, usable: u64) -> Vec<Step> {
     if is_outgrown(rooms, usable) {
         return Vec::new();
@@ -123,8 +124,8 @@ pub(super) fn due_to_be_given_up(rooms: &Rooms, usable: u64) -> Vec<Step> {
     rooms.jobs.writers().into_iter().map(|job| given_up(job, "memory ran short meanwhile")).collect()
 }
 
-/// Whether those who run are known to come to need more than there is, though nobody who stands still or writes grows
-/// on. As they are chosen so that they need not, somebody has taken memory away from them since.
+/// Whether the jobs that run are known to come to need more than there is, though frozen jobs and writers do not grow.
+/// The running ones were chosen so that they need not, so that others have taken memory away since.
 fn is_outgrown(rooms: &Rooms, usable: u64) -> bool {
     let left = |job: &Job| {
         let learned = job.request.kind.and_then(|kind| rooms.memory.learned.get(kind.key()))?;

@@ -17,8 +17,8 @@ pub(crate) fn begin(memory: &mut Memory, now: Instant, bytes: u64) {
     memory.paging_until = Some(begins.after(time));
 }
 
-/// What stands still is paged out, then what those who run get on without, as far as the room is needed soon: the last in
-/// the order first, at a bounded rate, and never more than swap takes.
+/// What stands still is paged out, then what those who run get on without, as far as the room is needed soon: the last
+/// in the order first, at a bounded rate, and never more than swap takes.
 pub(crate) fn due(rooms: &Rooms) -> Vec<Step> {
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
     // What they left in swap comes back too, as fast as the device gives it.

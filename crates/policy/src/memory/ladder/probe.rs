@@ -1,7 +1,7 @@
 //! The reclaim probe, and room for the next job out of cold-tolerant ones (`cold` says what that is).
 //!
-//! Not probed is a job that grows faster than the swap device takes it, that would fill all memory by itself within some
-//! seconds, that holds the token, that may not be frozen, or of which the kernel does not tell how long it waits.
+//! Not probed is a job that grows faster than the swap device takes it, that would fill all memory by itself within
+//! some seconds, that holds the token, that may not be frozen, or of which the kernel does not tell how long it waits.
 
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ pub(crate) fn begin(memory: &mut Memory, now: Instant) {
     memory.probed = Some(now);
 }
 
-/// More is moved out of those who run and get on without a part, the last first, as far as the next to start lacks memory:
-/// what they have in swap is not in its way.
+/// More is moved out of those who run and get on without a part, the last first, as far as the next to start lacks
+/// memory: what they have in swap is not in its way.
 pub(crate) fn due_for_next(rooms: &Rooms) -> Option<Step> {
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
     let gives = |job: &&Job| !rooms.pending.is_marked(job.id());

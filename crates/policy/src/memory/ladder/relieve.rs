@@ -1,8 +1,8 @@
 //! When a job is frozen for memory: what a reading says of a shortage, and which job is frozen for it.
 //!
-//! The rungs of the ladder, each for a nearer shortage: probe and page out (`probe`, `page_out`), throttle (`throttle`), freeze
-//! (`freeze`), checkpoint (`checkpoint`), requeue (`requeue`). `schedule::relieve` goes through them. Read only, but for since
-//! when memory is short.
+//! The rungs of the ladder, each for a nearer shortage: probe and page out (`probe`, `page_out`), throttle
+//! (`throttle`), freeze (`freeze`), checkpoint (`checkpoint`), requeue (`requeue`). `schedule::relieve` goes through
+//! them. Read only, but for since when memory is short.
 
 use std::time::Duration;
 
@@ -60,8 +60,8 @@ impl Shortage {
         freeze::for_shortage(rooms, (rested && lasts).then(victim)??)
     }
 
-    /// All stall, and no job but the token holder could be frozen: the token passes to the highest rank of those that may
-    /// never be, for they go on in any case, and the holder can then be frozen for them.
+    /// All stall, and no job but the token holder could be frozen: the token passes to the highest rank of those that
+    /// may never be, for they go on in any case, and the holder can then be frozen for them.
     pub(crate) fn token_for_the_unfreezable(self, rooms: &Rooms, since: Instant) -> Option<JobId> {
         let thrashes = (self.thrashes && rooms.now.since(since) >= THRASH_FOR)
             || (self.over > 0 && seems_to_thrash(rooms));
@@ -73,8 +73,8 @@ impl Shortage {
     }
 }
 
-/// A job is frozen that grows faster than others can be moved out of the way. None twice for that, for it could not come
-/// to its end where paging out is always slower.
+/// A job is frozen that grows faster than others can be moved out of the way. None twice for that, for it could not
+/// come to its end where paging out is always slower.
 pub(crate) fn stop_overrun(rooms: &Rooms, usable: u64) -> Option<Step> {
     if oracle::overrun(rooms, usable) == 0 {
         return None;
@@ -83,8 +83,8 @@ pub(crate) fn stop_overrun(rooms: &Rooms, usable: u64) -> Option<Step> {
     freeze::for_shortage(rooms, rank::last_to_be_kept(rooms, grows).map(Job::id)?)
 }
 
-/// Whether next to nothing was free for long, with nothing done against it that could have helped, where the kernel does
-/// not say who stalls.
+/// Whether next to nothing was free for long, with nothing done against it that could have helped, where the kernel
+/// does not say who stalls.
 fn seems_to_thrash(rooms: &Rooms) -> bool {
     let long = |since: Instant| rooms.now.since(since) >= FULL_FOR;
     !rooms.memory.tells_stalls

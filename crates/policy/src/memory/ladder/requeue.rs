@@ -2,8 +2,8 @@
 //! requeued, to begin once there is room for what it held.
 //!
 //! Whatever that job had done is lost, so it counts as a failure of the host in every report, and is never done to a
-//! job that did not say that it may be (`--requeue`), nor to one job for ever. On its user's word a job is ended in the same
-//! way, at any time.
+//! job that did not say that it may be (`--requeue`), nor to one job for ever. On its user's word a job is ended in the
+//! same way, at any time.
 
 use crate::jobs::{Job, REQUEUES_MAX, WORTH_BYTES};
 use crate::memory::ladder::checkpoint;

@@ -3,11 +3,11 @@
 //!
 //! A throttled job may grow by what the others leave within the next second. Beyond that the kernel moves its own pages
 //! out at each page that it asks for, so that it grows as fast as swap takes them. This holds between two readings too,
-//! while a freeze comes after one. As long as it holds, no more of such a job is expected in RAM than its bound, so that no
-//! job is frozen for what it would grow by; once it is let go, it would grow as it did before, and is frozen if there is no
-//! room for that. It is of no use to a job whose pages have nowhere to go: then, and where the kernel has no such bound
-//! (`memory.high`), jobs are frozen at once. Nor is it done for long, for a job that moves its own pages in a circle runs
-//! more slowly than one that waits for its turn.
+//! while a freeze comes after one. As long as it holds, no more of such a job is expected in RAM than its bound, so
+//! that no job is frozen for what it would grow by; once it is let go, it would grow as it did before, and is frozen if
+//! there is no room for that. It is of no use to a job whose pages have nowhere to go: then, and where the kernel has
+//! no such bound (`memory.high`), jobs are frozen at once. Nor is it done for long, for a job that moves its own pages
+//! in a circle runs more slowly than one that waits for its turn.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 const _: () = assert!(AHEAD.as_secs() > HORIZON.as_secs(), "slowing comes before freezing");
 
-/// Those that are throttled and are to be looked at again. One that is frozen is let go at the end of the scheduler's step.
+/// Those that are throttled and are to be looked at again. One that is frozen is let go at the end of the scheduler's
+/// step.
 pub(crate) fn throttled(rooms: &Rooms) -> Vec<JobId> {
     let runs = |id: JobId| rooms.jobs.live(id).is_some_and(|live| live.phase.suspend_reason().is_none());
     let looks = |id: &JobId| steers(rooms) && runs(*id) && is_open(rooms, *id);

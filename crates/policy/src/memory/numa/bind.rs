@@ -1,5 +1,5 @@
-//! Which jobs join, leave, widen and drain node groups, and what the kernel is then asked for, once. `schedule::nodes` goes
-//! through it.
+//! Which jobs join, leave, widen and drain node groups, and what the kernel is then asked for, once. `schedule::nodes`
+//! goes through it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -101,8 +101,8 @@ pub(crate) fn reconcile_nodes(
     decisions
 }
 
-/// The groups that become one for a job: those of its cores, with more if it takes more and they have room. `None`: it is
-/// bound already, or for a while to none, nobody knows what it needs, or it holds much elsewhere.
+/// The groups that become one for a job: those of its cores, with more if it takes more and they have room. `None`: it
+/// is bound already, or for a while to none, nobody knows what it needs, or it holds much elsewhere.
 pub(crate) fn groups_for(rooms: &Rooms, id: JobId) -> Option<Vec<NodeGroup>> {
     if rooms.nodes.chunk_of(id).is_some() || rooms.nodes.barred.contains_key(&id) {
         return None;
@@ -138,7 +138,8 @@ pub(crate) fn stale(rooms: &Rooms) -> Vec<JobId> {
     rooms.nodes.chunks.iter().flat_map(stale_in).collect()
 }
 
-/// The job that is let go where nodes cannot give all that their jobs may still need, the youngest: it may use all nodes.
+/// The job that is let go where nodes cannot give all that their jobs may still need, the youngest: it may use all
+/// nodes.
 pub(crate) fn without_room(rooms: &Rooms) -> Option<JobId> {
     let wild = placement::wild(rooms, None);
     let is_short = |chunk: &&NodeGroup| {

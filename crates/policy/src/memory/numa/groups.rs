@@ -1,13 +1,13 @@
 //! Memory binding: which NUMA nodes a job's memory may lie on, and which nodes several jobs share as a group.
 //!
-//! A job whose need is known and that starts on cores of its own is bound to the nodes of these cores, if they have room
-//! for all that it may need. Where no single node has, several nodes become one memory for several jobs
-//! (`pinfold_place::chunk` says how many are worth it): a *group*. Groups have no node in common, and all jobs of a group
-//! may use all of it: if they were bound to parts of it, one could take the room that was counted for another, and the
-//! kernel kills for want of memory in the nodes of a job though others have plenty. A group grows when a job needs more
-//! nodes, is left when a job goes elsewhere, and gives a node back once no job has cores there and what its jobs have on it
-//! is less than 1 % of it (drained). What a job holds stays where it is when it is moved or released: nothing is asked of
-//! the kernel that would move much.
+//! A job whose need is known and that starts on cores of its own is bound to the nodes of these cores, if they have
+//! room for all that it may need. Where no single node has, several nodes become one memory for several jobs
+//! (`pinfold_place::chunk` says how many are worth it): a *group*. Groups have no node in common, and all jobs of a
+//! group may use all of it: if they were bound to parts of it, one could take the room that was counted for another,
+//! and the kernel kills for want of memory in the nodes of a job though others have plenty. A group grows when a job
+//! needs more nodes, is left when a job goes elsewhere, and gives a node back once no job has cores there and what its
+//! jobs have on it is less than 1 % of it (drained). What a job holds stays where it is when it is moved or released:
+//! nothing is asked of the kernel that would move much.
 //!
 //! Owns the readings of the nodes, and the groups. Nothing is bound before nodes were read ([`crate::Event::Nodes`]).
 

@@ -1,7 +1,7 @@
 //! Capacity and rate: by how much running jobs will soon need more than there is. Read only.
 //!
-//! Two shortages follow from the forecast: running jobs come to hold more than is usable, with all that is suspended moved
-//! to swap (`shortage`); or they are faster than it can be moved there (`overrun`).
+//! Two shortages follow from the forecast: running jobs come to hold more than is usable, with all that is suspended
+//! moved to swap (`shortage`); or they are faster than it can be moved there (`overrun`).
 
 use std::time::Duration;
 

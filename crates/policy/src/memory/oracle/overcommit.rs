@@ -1,11 +1,12 @@
 //! Overcommitted starts: a job starts though running jobs may come to need the memory that it does.
 //!
-//! Only if what it is expected to need fits beside what they hold so far and grow by within some seconds, and if swap takes
-//! it whole. It is the first to be frozen when memory runs short; none of its class is overcommitted for a while then, twice
-//! as long after each time. Once what all are expected to need fits, it is a job like all others.
+//! Only if what it is expected to need fits beside what they hold so far and grow by within some seconds, and if swap
+//! takes it whole. It is the first to be frozen when memory runs short; none of its class is overcommitted for a while
+//! then, twice as long after each time. Once what all are expected to need fits, it is a job like all others.
 //!
-//! Meanwhile running jobs count for what they hold and grow by, not at once for what they will come to need: else it would
-//! be frozen as soon as it is looked at. What a user asked for counts whole until there is evidence for less. They cannot wait for its end, so it must be one that can be moved to swap.
+//! Meanwhile running jobs count for what they hold and grow by, not at once for what they will come to need: else it
+//! would be frozen as soon as it is looked at. What a user asked for counts whole until there is evidence for less.
+//! They cannot wait for its end, so it must be one that can be moved to swap.
 
 use std::time::Duration;
 
@@ -44,8 +45,8 @@ pub(crate) fn room_for(rooms: &Rooms, job: &Job, usable: u64) -> (u64, u64) {
     (forecast::counts_for(rooms, job), usable.saturating_sub(taken).saturating_sub(kept))
 }
 
-/// What a waiting job has no part in though nobody who runs counts for it: what stands still holds, and what is promised
-/// to others.
+/// What a waiting job has no part in though nobody who runs counts for it: what stands still holds, and what is
+/// promised to others.
 fn stands_and_promised(rooms: &Rooms, job: &Job) -> u64 {
     let standing = rooms.jobs.suspended_resident();
     standing.saturating_add(promised_beside(rooms, sets::reservation_of(&rooms.cores, job)))
@@ -72,8 +73,8 @@ pub(crate) fn may_overcommit(rooms: &Rooms, job: &Job, wanted: u64, usable: u64)
     swap_takes && held.saturating_add(wanted) <= usable
 }
 
-/// What a running job will hold within some seconds; all that it may need if it started early itself, or asked for it and
-/// nobody knows that it needs less. `None`: it is too young.
+/// What a running job will hold within some seconds; all that it may need if it started early itself, or asked for it
+/// and nobody knows that it needs less. `None`: it is too young.
 fn holds_so_far(rooms: &Rooms, job: &Job) -> Option<u64> {
     let counts = forecast::counts_for(rooms, job);
     if job.held.early {
