@@ -18,7 +18,7 @@ pub(crate) fn address() -> String {
 }
 
 /// The body of the answer to `GET /metrics`.
-fn scrape(address: &str) -> Option<String> {
+pub(crate) fn scrape(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(crate::wait::PATIENCE)).expect("a limit");
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").ok()?;
@@ -32,7 +32,7 @@ fn scrape(address: &str) -> Option<String> {
 }
 
 /// The value of a series by its whole name, labels included.
-fn value(text: &str, series: &str) -> Option<f64> {
+pub(crate) fn value(text: &str, series: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.rsplit_once(' ').is_some_and(|(name, _)| name == series))?;
     line.rsplit_once(' ')?.1.parse().ok()
 }

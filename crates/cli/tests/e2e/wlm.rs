@@ -17,6 +17,7 @@ use crate::wire::Wire;
 each_kind!(
     a_job_waits_in_its_hook,
     it_stays_in_its_groups,
+    its_daemon_rests,
     tasks_of_one_job_are_one,
     names_that_mean_none_or_several,
     each_environment_gives_a_name,
@@ -114,6 +115,25 @@ fn it_stays_in_its_groups(kind: Kind) {
     crate::host::send(running.pid(), rustix::process::Signal::KILL);
     assert_eq!(running.wait().code, None);
     until(&host, "lsf:7", "exited");
+}
+
+/// A job that stays in its manager's groups, of which the kernel does not tell when they empty, keeps no loop busy.
+fn its_daemon_rests(kind: Kind) {
+    let address = crate::metrics::address();
+    let host = Host::with(kind, &[&format!("profile.metrics={address}")]);
+    let running = job(&host, 7, "exec sleep 1000");
+    until(&host, "lsf:7", "running");
+    let turns = || {
+        let text = eventually("figures are served", || crate::metrics::scrape(&address).ok_or("no answer"));
+        crate::metrics::value(&text, "pinfold_loop_turn_seconds_count").expect("turns are counted")
+    };
+    let (before, since) = (turns(), std::time::Instant::now());
+    // A loop that rests makes few turns however long this takes, and one that does not rest makes 50 a second or more.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let each_second = (turns() - before) / since.elapsed().as_secs_f64();
+    assert!(each_second < 20.0, "{each_second} turns a second");
+    crate::host::send(running.pid(), rustix::process::Signal::KILL);
+    assert_eq!(running.wait().code, None);
 }
 
 fn tasks_of_one_job_are_one(kind: Kind) {

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use pinfold_policy::{Event as SchedulerEvent, JobId};
 use pinfold_profile::meter::{Meter, Reading};
-use pinfold_proto::row::JobRow;
+use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState, OUT_OF_MEMORY};
 use pinfold_sys::container::{Container, Detail, Measure};
 use pinfold_topo::CpuSet;
 
-use crate::core::{Effect, Next};
+use crate::core::{Effect, Next, is_alive};
 use crate::host::allocation;
 use crate::jobs::{JobRecord, endings};
 use crate::meters::others::Over;
@@ -105,10 +105,15 @@ impl Daemon {
 
     /// Whether all that is left of a job are processes that keep other jobs, which were submitted within it.
     fn has_keepers_alone(&self, job: JobId) -> bool {
-        let container = self.jobs.table.get(&job).and_then(|live| live.container.as_deref());
-        let Some(Ok(left)) = container.map(Container::pids) else { return false };
+        let Some(live) = self.jobs.table.get(&job) else { return false };
         let others = self.jobs.table.values().filter(|live| live.id() != job);
         let kept: BTreeSet<u32> = others.filter_map(|live| Some(live.row.keeper?.pid)).collect();
+        // Without groups, which processes are left takes a look at the whole host; while the first one lives, none is needed.
+        let works = |main: ProcessId| !kept.contains(&main.pid) && is_alive(&self.ctx.proc, main);
+        if kept.is_empty() || live.row.main.is_some_and(works) {
+            return false;
+        }
+        let Some(Ok(left)) = live.container.as_deref().map(Container::pids) else { return false };
         !left.is_empty() && left.iter().all(|pid| kept.contains(pid))
     }
 

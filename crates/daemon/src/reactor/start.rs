@@ -164,9 +164,11 @@ impl Daemon {
             if let Err(error) = closed {
                 tracing::warn!(job = job.0, %error, "a job is not wholly in its container");
             }
-            // Only now will the kernel say when it empties.
             if live.lingers || live.orphaned {
-                self.watch_container(job);
+                // Only now will the kernel say when it empties. Where it cannot, looks at it do (`lingering`).
+                if !container.is_missing_in_tree() {
+                    self.watch_container(job);
+                }
                 self.finish_if_empty(job);
             }
         }
@@ -231,7 +233,9 @@ impl Daemon {
             // Watched twice is an error that means it is watched already.
             Some(descriptor) => drop(self.ctx.poller.watch(Ready::Container(job), descriptor)),
             // Its self-attach files are open still; it is watched once they are closed.
-            None if self.ctx.doors => self.jobs.self_attach_due.push_front((self.ctx.clock.now_us(), job)),
+            None if container.is_missing_in_tree() => {
+                self.jobs.self_attach_due.push_front((self.ctx.clock.now_us(), job))
+            }
             None => {}
         }
     }

@@ -7,6 +7,7 @@
 //! milliseconds) may be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use super::measure::{Detail, Measure, Sums, memory_of_processes};
 use super::{HOOK_VARIABLE, INSTANCE_VARIABLE, JOB_VARIABLE};
@@ -15,6 +16,27 @@ use crate::procfs::{Proc, ProcError, ProcessStat, ticks_to_us};
 
 /// How often a scan is repeated while new members keep appearing.
 const ROUNDS_MAX: usize = 64;
+
+/// So long a look at every process of the host serves the samples of several jobs.
+const LOOK_HOLDS: Duration = Duration::from_millis(20);
+
+/// The last look at every process of the host.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    ended: Option<Instant>,
+    all: Vec<(ProcessStat, Option<Mark>)>,
+}
+
+impl Look {
+    /// What it found, or what a new one does if it is too old.
+    fn recent(&mut self, proc: &Proc) -> Result<&[(ProcessStat, Option<Mark>)], ProcError> {
+        if self.ended.is_none_or(|at| at.elapsed() > LOOK_HOLDS) {
+            self.all = look_at_all(proc)?;
+            self.ended = Some(Instant::now());
+        }
+        Ok(&self.all)
+    }
+}
 
 /// The members of one job.
 #[derive(Debug)]
@@ -95,20 +117,48 @@ impl Family {
     /// only a look that changed nothing is to be believed.
     pub(super) fn scan_once(&mut self, proc: &Proc) -> Result<bool, ProcError> {
         let before = self.identities();
+        self.find_among(proc, &look_at_all(proc)?, &BTreeMap::new());
+        Ok(self.identities() != before)
+    }
+
+    /// The members that have not ended, ascending, by a look at the host that several jobs share: what such a job costs
+    /// does not grow with the processes of the host times the jobs. One that was born since is found by the next look.
+    pub(super) fn sampled(&mut self, proc: &Proc, look: &mut Look) -> Result<Vec<u32>, ProcError> {
+        // What members used is of now, and one that was taken in after that look is none that is gone.
+        let mut known = BTreeMap::new();
+        for &pid in self.known.keys() {
+            known.insert(pid, proc.stat(pid)?);
+        }
+        self.find_among(proc, look.recent(proc)?, &known);
+        Ok(self.living().map(|stat| stat.pid).collect())
+    }
+
+    /// Takes over which of these are members, and what they used. What is read `later` counts more; `None`: gone.
+    fn find_among(
+        &mut self,
+        proc: &Proc,
+        all: &[(ProcessStat, Option<Mark>)],
+        later: &BTreeMap<u32, Option<ProcessStat>>,
+    ) {
         let mut everybody = BTreeMap::new();
         let mut marked = BTreeSet::new();
-        for (stat, mark) in look_at_all(proc)? {
-            if mark.is_some_and(|mark| mark.is(self.job, &self.instance))
+        for (stat, mark) in all {
+            if mark.as_ref().is_some_and(|mark| mark.is(self.job, &self.instance))
                 && self.user.is_none_or(|user| is_of(proc, stat.pid, user))
             {
                 marked.insert(stat.pid);
             }
-            everybody.insert(stat.pid, stat);
+            everybody.insert(stat.pid, *stat);
+        }
+        for (pid, stat) in later {
+            match stat {
+                Some(stat) => everybody.insert(*pid, *stat),
+                None => everybody.remove(pid),
+            };
         }
         let mut members = self.descendants_among(&everybody);
         members.extend(marked);
         self.settle(&everybody, &members);
-        Ok(self.identities() != before)
     }
 
     fn identities(&self) -> Vec<(u32, u64)> {

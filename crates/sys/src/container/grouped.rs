@@ -36,8 +36,9 @@ impl Container {
         self.groups.iter().chain(self.tree())
     }
 
-    /// Whether the job has no group yet in the unified hierarchy that there is.
-    pub(super) fn is_missing_in_tree(&self) -> bool {
+    /// Whether the job has no group yet in the unified hierarchy that there is. A job whose processes stay where another
+    /// manager put them never has one, and misses none.
+    pub fn is_missing_in_tree(&self) -> bool {
         self.shared.roles.tree.is_some() && self.tree.get().is_none()
     }
 

@@ -12,6 +12,7 @@ use pinfold_topo::CpuSet;
 use rustix::io::Errno;
 
 use super::ContainerError;
+use super::family::Look;
 use super::spare::Spare;
 use super::taken::Taken;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
@@ -61,6 +62,8 @@ pub(super) struct Shared {
     pub(super) partitions: Mutex<BTreeMap<u64, CpuSet>>,
     /// Jobs whose processes ran before.
     pub(super) taken: Mutex<BTreeMap<u64, Taken>>,
+    /// The last look at every process of the host, for jobs without groups.
+    pub(super) look: Mutex<Look>,
 }
 
 impl Level {
@@ -115,7 +118,8 @@ impl Shared {
         let spares = Mutex::new(Vec::new());
         let (partitions, taken) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
         let instance = instance.to_owned();
-        let shared = Self { plan, instance, levels, roles, proc, spares, partitions, taken };
+        let look = Mutex::new(Look::default());
+        let shared = Self { plan, instance, levels, roles, proc, spares, partitions, taken, look };
         if shared.plan.via(AbilityName::Pin) == Via::V2 {
             shared.find_partitions()?;
         }

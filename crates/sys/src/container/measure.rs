@@ -157,7 +157,7 @@ impl Container {
         let proc = &self.shared.proc;
         let (mut measure, pids) = match self.family() {
             Some(mut family) => {
-                let pids = family.scan_all(proc)?;
+                let pids = family.sampled(proc, &mut self.shared.look())?;
                 (family.measured(proc, &pids)?, pids)
             }
             None => {

@@ -8,7 +8,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::family::Family;
+use super::family::{Family, Look};
 use super::levels::Shared;
 use super::measure::{Measure, memory_of_processes};
 use super::{Container, ContainerError, Containers};
@@ -68,6 +68,12 @@ impl Shared {
     fn taken(&self) -> MutexGuard<'_, std::collections::BTreeMap<u64, Taken>> {
         // A panic while the lock was held leaves the map whole.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last look at every process of the host.
+    pub(super) fn look(&self) -> MutexGuard<'_, Look> {
+        // A panic while the lock was held leaves an older look, or none.
+        self.look.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_taken(&self, job: u64) -> bool {

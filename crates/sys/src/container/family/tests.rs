@@ -91,6 +91,24 @@ fn a_namesake_is_no_descendant() {
     assert_eq!(family.descendants_among(&everybody), BTreeSet::from([10, 11, 12]));
 }
 
+/// A look that several jobs share may be older than a member: that one is not gone, and what it used counts once.
+#[test]
+fn a_member_that_is_younger_than_the_shared_look_stays() {
+    let proc = Proc::open("/proc".as_ref()).expect("/proc");
+    let mut family = Family::new(1, "main");
+    let own = proc.stat(std::process::id()).expect("it is read").expect("it lives");
+    assert!(family.take_in(&proc, own.pid, own.start_ticks).expect("it is read"));
+    let mut older = Look { ended: Some(Instant::now() + Duration::from_secs(3600)), all: vec![] };
+    let pids = family.sampled(&proc, &mut older).expect("it is read");
+    assert!(pids.contains(&own.pid), "{pids:?}");
+    assert_eq!((family.gone_user_ticks, family.gone_system_ticks), (0, 0));
+    // Its children are found by a look that has them.
+    let child = process(u32::MAX, own.pid, 3, 0);
+    older.all = vec![(child, None)];
+    let pids = family.sampled(&proc, &mut older).expect("it is read");
+    assert_eq!(pids, [own.pid, child.pid]);
+}
+
 #[test]
 fn a_mark_needs_both_names_whole() {
     let mark = |text: &str| parse_mark(text.replace('|', "\0").as_bytes());
