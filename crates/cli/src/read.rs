@@ -13,17 +13,25 @@ use crate::hub::Elsewhere;
 impl Cli {
     /// Reads the command line of this process.
     ///
-    /// The whole tree of commands takes most of a millisecond to build, and every `pinfold run` and `submit` would wait
-    /// for it. So those are read by their own options alone; whatever is odd about one, or asks for help, is read again
-    /// with all.
+    /// The whole tree of commands takes two milliseconds to build, and every `pinfold run` and `submit`, and each look of
+    /// a script that waits, would take that long. So those are read by their own options alone; whatever is odd about
+    /// one, or asks for help, is read again with all.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let words: Vec<OsString> = std::env::args_os().collect();
-        let alone = match words.get(1).and_then(|word| word.to_str()) {
-            Some("run") => Self::read_alone(&words[1..], |run| Command::Run(Box::new(run))),
-            Some("submit") => Self::read_alone(&words[1..], Command::Submit),
+        Self::read_quickly(&words).map_or_else(|| Self::read_all(&words), Ok)
+    }
+
+    fn read_quickly(words: &[OsString]) -> Option<Self> {
+        let at = command_at(words)?;
+        let own: Vec<&OsString> =
+            words[at..=at].iter().chain(&words[1..at]).chain(&words[at + 1..]).collect();
+        match words[at].to_str()? {
+            "run" => Self::read_alone(&own, |run| Command::Run(Box::new(run))),
+            "submit" => Self::read_alone(&own, Command::Submit),
+            "status" => Self::read_alone(&own, Command::Status),
+            "wait" => Self::read_alone(&own, Command::Wait),
             _ => None,
-        };
-        alone.map_or_else(|| Self::read_all(&words), Ok)
+        }
     }
 
     fn read_all(words: &[OsString]) -> Result<Self, clap::Error> {
@@ -37,7 +45,7 @@ impl Cli {
     }
 
     /// Reads the words of one command, its name before them.
-    fn read_alone<Own: Args>(words: &[OsString], command: impl FnOnce(Own) -> Command) -> Option<Self> {
+    fn read_alone<Own: Args>(words: &[&OsString], command: impl FnOnce(Own) -> Command) -> Option<Self> {
         let bare = clap::Command::new("pinfold").disable_help_flag(true);
         let matches = Own::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;
         let reach = Reach::from_arg_matches(&matches).ok()?;
@@ -48,6 +56,20 @@ impl Cli {
     }
 }
 
+/// Where the command's name is: after options that say how the daemon is reached. `None`: other options come first.
+fn command_at(words: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match words.get(at)?.to_str()? {
+            "--no-autostart" => at += 1,
+            "--socket" => at += 2,
+            word if word.starts_with("--socket=") => at += 1,
+            word if word.starts_with('-') => return None,
+            _ => return Some(at),
+        }
+    }
+}
+
 impl Command {
     /// Notes which options of a job were typed, where that makes a difference.
     fn note_typed(&mut self, matches: &ArgMatches) {
@@ -55,6 +77,54 @@ impl Command {
             Self::Run(args) => args.options.note_typed(matches),
             Self::Make(args) => args.run.options.note_typed(matches),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    /// A command line that is read quickly is read as by the whole tree.
+    #[test]
+    fn the_quick_way_reads_the_same() {
+        for line in [
+            "pinfold run true",
+            "pinfold --no-autostart run -- true --no-autostart",
+            "pinfold --socket /a/b run --priority 3 -- --socket",
+            "pinfold --socket=/a/b --no-autostart submit --name x true",
+            "pinfold run --socket /a/b --no-autostart sh -c true",
+            "pinfold --no-autostart status --json",
+            "pinfold status 17 --all",
+            "pinfold wait 17 18",
+        ] {
+            let quick = Cli::read_quickly(&words(line)).unwrap_or_else(|| panic!("{line}: not quick"));
+            let whole = Cli::read_all(&words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(format!("{quick:?}"), format!("{whole:?}"), "{line}");
+        }
+    }
+
+    /// What is wrong, or asks for help, or means another host, is left to the whole tree.
+    #[test]
+    fn what_is_odd_is_left_to_the_whole_tree() {
+        for line in [
+            "pinfold",
+            "pinfold --socket",
+            "pinfold --socket /a/b",
+            "pinfold --help",
+            "pinfold run --help",
+            "pinfold run --priorty 3 true",
+            "pinfold run",
+            "pinfold --host a status",
+            "pinfold status --host a",
+            "pinfold --socket /a --socket /b run true",
+            "pinfold statsu",
+        ] {
+            assert!(Cli::read_quickly(&words(line)).is_none(), "{line}");
         }
     }
 }

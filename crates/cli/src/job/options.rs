@@ -22,7 +22,7 @@ use crate::tasks::options::TaskOptions;
 pub(crate) struct JobOptions {
     /// Which of these were typed, by the names of their fields; others may stand in the environment.
     #[arg(skip)]
-    pub typed: Vec<String>,
+    pub typed: std::collections::BTreeSet<String>,
     /// A name for the job [default: the command's]
     #[arg(long, env = "PINFOLD_NAME", hide_env_values = true, value_name = "NAME")]
     pub name: Option<String>,
@@ -156,12 +156,14 @@ impl JobOptions {
     /// Notes which were typed.
     pub(crate) fn note_typed(&mut self, matches: &ArgMatches) {
         let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        self.typed = matches.ids().map(Id::as_str).filter(|id| is_typed(id)).map(str::to_owned).collect();
+        // Groups of options are among these, too: the one of the options by which the daemon is reached.
+        let typed = matches.ids().map(Id::as_str).filter(|id| is_typed(id) && *id != "Reach");
+        self.typed = typed.map(str::to_owned).collect();
     }
 
     /// Whether the option of this field was typed.
     pub(crate) fn is_typed(&self, field: &str) -> bool {
-        self.typed.iter().any(|typed| typed == field)
+        self.typed.contains(field)
     }
 }
 
