@@ -194,11 +194,13 @@ impl Bench<'_> {
         failures.extend(disagreement(&launcher, jobs, &watch));
         let endings: Vec<Ending> = watch.ended().values().cloned().collect();
         let since = |ending: &Ending| seconds(ending.at_us.saturating_sub(watch.started_us()));
-        let cpu_s = endings.iter().map(|ending| seconds(ending.cpu_us)).sum::<f64>();
+        let cpu_s = endings.iter().map(|ending| seconds(ending.cpu_us)).sum::<f64>().max(0.0);
+        // One that never ended took the whole run at least.
+        let never_s = makespan_s * jobs.len().saturating_sub(endings.len()) as f64;
         Ok(Run {
             way: way.to_string(),
             makespan_s,
-            turnaround_s: endings.iter().map(since).sum::<f64>() / jobs.len().max(1) as f64,
+            turnaround_s: (endings.iter().map(since).sum::<f64>() + never_s) / jobs.len().max(1) as f64,
             cpu_s,
             memory_peak_bytes: watch.samples().iter().map(|sample| sample.memory_bytes).max().unwrap_or(0),
             foreign_cores: ((busy_s - cpu_s) / makespan_s.max(1e-9)).max(0.0),
