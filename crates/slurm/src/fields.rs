@@ -477,6 +477,8 @@ fn of_step(job: &Job, step: &crate::home::Step, field: &str, around: &Around) ->
         "totalcpu" => cpu_time(step.cpu_s),
         "maxrss" | "averss" => size(step.rss_peak_bytes, around),
         "exitcode" => format!("{}:{}", step.exit_code, step.signal),
+        // Slurm's is of the whole job. Snakemake asks for a step's after a failure.
+        "reason" if step.exit_code != 0 || step.signal != 0 => "NonZeroExitCode".to_owned(),
         "state" if step.exit_code == 0 && step.signal == 0 => State::Completed.long().to_owned(),
         "state" if step.signal != 0 => State::Cancelled.long().to_owned(),
         "state" => State::Failed.long().to_owned(),

@@ -1,6 +1,6 @@
 //! `sacct`: what jobs used, also long after.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use pinfold_client::Failure;
@@ -41,6 +41,8 @@ struct Asked {
     /// The separator; and whether it ends lines.
     parsable: Option<(String, bool)>,
     jobs: Option<Vec<Named>>,
+    /// Jobs of which no more than these steps were named.
+    steps: BTreeMap<u64, BTreeSet<String>>,
     names: Option<Vec<String>>,
     partitions: Option<Vec<String>>,
     accounts: Option<Vec<String>>,
@@ -142,7 +144,7 @@ pub(crate) fn sacct(arguments: &[OsString]) -> Result<u8, Trouble> {
     let failed =
         |failure: Failure| Trouble::new(format!("Problem talking to the database: {}", words(&failure)));
     let mut cluster = Cluster::connect().map_err(failed)?;
-    let jobs = chosen(&mut cluster, &asked).map_err(failed)?;
+    let jobs = chosen(&mut cluster, &mut asked).map_err(failed)?;
     let mut jobs: Vec<Job> = jobs.into_iter().filter(|job| asked.wants(job)).collect();
     if !asked.each_member {
         jobs = in_rows(jobs);
@@ -151,10 +153,11 @@ pub(crate) fn sacct(arguments: &[OsString]) -> Result<u8, Trouble> {
     Ok(0)
 }
 
-fn chosen(cluster: &mut Cluster, asked: &Asked) -> Result<Vec<Job>, Failure> {
+fn chosen(cluster: &mut Cluster, asked: &mut Asked) -> Result<Vec<Job>, Failure> {
     if let Some(names) = &asked.jobs {
-        let numbers = select::members(cluster, names)?;
-        let numbers: BTreeSet<u64> = numbers.into_iter().flatten().collect();
+        let members = select::members(cluster, names)?;
+        asked.steps = only_steps(names, &members);
+        let numbers: BTreeSet<u64> = members.into_iter().flatten().collect();
         return cluster.reports(Select::Jobs(numbers.into_iter().collect()));
     }
     let start = asked.start_s.unwrap_or(0.0);
@@ -175,6 +178,22 @@ fn chosen(cluster: &mut Cluster, asked: &Asked) -> Result<Vec<Job>, Failure> {
     jobs.extend(cluster.reports(Select::Jobs(left.into_iter().collect()))?);
     jobs.sort_by_key(|job| job.job);
     Ok(jobs)
+}
+
+/// The jobs that are named by steps alone, as `12.batch` or `12.0`, and those steps.
+fn only_steps(names: &[Named], members: &[Vec<u64>]) -> BTreeMap<u64, BTreeSet<String>> {
+    let mut steps: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    let mut whole = BTreeSet::new();
+    for (named, jobs) in names.iter().zip(members) {
+        for &job in jobs {
+            match &named.step {
+                Some(step) => drop(steps.entry(job).or_default().insert(step.clone())),
+                None => drop(whole.insert(job)),
+            }
+        }
+    }
+    steps.retain(|job, _| !whole.contains(job));
+    steps
 }
 
 /// The columns of a format, with the widths that they have by themselves.
@@ -223,6 +242,14 @@ fn written(asked: &Asked, columns: &[(Column, &'static str)], jobs: &[Job]) -> S
         if !asked.allocations && job.started_s.is_some() {
             rows.extend(job.label.batch.then_some(Row::Batch));
             rows.extend(job.steps.iter().map(Row::Step));
+        }
+        if let Some(steps) = asked.steps.get(&job.job) {
+            let is_named = |row: &Row<'_>| match row {
+                Row::Job => asked.allocations,
+                Row::Batch => steps.contains("batch"),
+                Row::Step(step) => steps.contains(&step.step.to_string()),
+            };
+            rows.retain(is_named);
         }
         for kind in rows {
             let mut at = fields.iter();

@@ -98,6 +98,12 @@ fn a_script_and_its_surroundings(kind: Kind) {
         rows,
         "1|two words|FAILED|3:0|long|acc\n1.batch|batch|FAILED|3:0||acc\n1.0|sh|COMPLETED|0:0||acc\n"
     );
+    // A step by its name is that step alone, and one that was never there is none.
+    let of = |names: &str| said(&host, &["sacct", "-P", "-n", "-j", names, "-o", "JobID,State"]);
+    assert_eq!(of("1.0"), "1.0|COMPLETED\n");
+    assert_eq!(of("1.batch,1.0"), "1.batch|FAILED\n1.0|COMPLETED\n");
+    assert_eq!(of("1.7"), "");
+    assert_eq!(of("1.0,1").lines().count(), 3);
     let text = said(&host, &["scontrol", "show", "job", "-o", "1"]);
     let words: Vec<&str> = text.split_whitespace().collect();
     assert!(words.iter().all(|word| word.contains('=')), "{text}");

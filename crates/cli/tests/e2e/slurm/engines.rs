@@ -79,9 +79,18 @@ fn snakemake() {
     assert_eq!((done.code, done.out.as_str()), (Some(1), ""), "{done:?}");
     assert_eq!(said(&host, &["sacctmgr", "-n", "-s", "list", "user", "root", "format=account%256"]), "");
     assert_eq!(said(&host, &["sshare", "-U", "--format", "Account%256", "--noheader"]), "");
+    // Why a step failed, of which it asks for the first ten: that job had none, and the next has one.
+    let why = |step: &str| {
+        let text = said(&host, &["sacct", "-j", step, "--format=Reason%30", "--noheader"]);
+        text.trim().to_owned()
+    };
+    assert_eq!(why("1.0"), "");
+    let done =
+        call(&host, &["sbatch", "--parsable", "--wait", "-o", "/dev/null", "--wrap=srun -n1 sh -c 'exit 3'"]);
+    let job = done.out.trim();
     assert_eq!(
-        said(&host, &["sacct", "-j", "1.0,1.1", "--format=Reason%30", "--noheader"]).trim(),
-        "NonZeroExitCode"
+        (why(&format!("{job}.0")).as_str(), why(&format!("{job}.1")).as_str()),
+        ("NonZeroExitCode", "")
     );
 }
 
