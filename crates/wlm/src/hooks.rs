@@ -152,23 +152,59 @@ mod tests {
     /// What the verifier of Grid Engine answers if Grid Engine tells it these lines of a job, and then of one that asks
     /// nothing.
     fn verified(lines: &str) -> String {
-        use std::io::Write as _;
+        use std::io::{BufRead as _, BufReader, Read as _, Write as _};
         use std::process::{Command, Stdio};
         let all = hooks(Manager::GridEngine, &place("/usr/bin/pinfold", None, false));
         let text = all.into_iter().find(|hook| hook.name == "pinfold-jsv.sh").unwrap().text;
-        let mut command = Command::new("sh");
+        let mut command = Command::new("bash");
         command.args(["-c", &text]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let next = "START\nPARAM N next\nBEGIN\nQUIT\n";
-        let told =
-            format!("START\nPARAM VERSION 1.0\nPARAM CMDARG0 a\nQUIT\n{lines}PARAM N job\nBEGIN\n{next}");
-        child.stdin.take().unwrap().write_all(told.as_bytes()).unwrap();
-        let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-        let said = said.strip_prefix("STARTED\n").unwrap_or_else(|| panic!("{said}"));
+        let mut to = child.stdin.take().unwrap();
+        let mut from = BufReader::new(child.stdout.take().unwrap());
+        // Grid Engine sends no more before it has the answer; a value, with all that is in it, is one write of its.
+        let mut ask = |told: &str, ends: &str| {
+            to.write_all(told.as_bytes()).unwrap();
+            let mut said = String::new();
+            loop {
+                let begin = said.len();
+                assert_ne!(from.read_line(&mut said).unwrap(), 0, "it ended: {lines}");
+                if said[begin..].starts_with(ends) {
+                    return said;
+                }
+            }
+        };
+        assert_eq!(ask("START\n", "STARTED"), "STARTED\n", "{lines}");
+        let job = format!("PARAM VERSION 1.0\nPARAM CMDARG0 a\nQUIT\n{lines}PARAM N job\nBEGIN\n");
+        let said = ask(&job, "RESULT");
         // Whatever was told, each job has one answer.
-        let said =
-            said.strip_suffix("STARTED\nRESULT STATE ACCEPT\n").unwrap_or_else(|| panic!("{lines}: {said}"));
+        assert_eq!(ask("START\n", "STARTED"), "STARTED\n", "{lines}");
+        assert_eq!(ask("PARAM N next\nBEGIN\n", "RESULT"), "RESULT STATE ACCEPT\n", "{lines}");
+        to.write_all(b"QUIT\n").unwrap();
+        drop(to);
+        let mut rest = String::new();
+        from.read_to_string(&mut rest).unwrap();
+        assert_eq!((rest.as_str(), child.wait().unwrap().success()), ("", true), "{lines}");
         said.trim_end().replace('\n', "; ")
+    }
+
+    /// Text behind a line break in another value is no line of the protocol.
+    #[test]
+    fn other_values_have_no_say() {
+        let asks = "PARAM ac pinfold_priority=3\n";
+        let good = "ENV ADD PINFOLD_ASK_PRIORITY 3; RESULT STATE CORRECT";
+        for text in [
+            "BEGIN",
+            "BEGIN\nSTART",
+            "BEGIN\nSTART\nPARAM ac x=1\nBEGIN\nSTART",
+            "BEGIN\nQUIT",
+            "START",
+            "QUIT",
+        ] {
+            let told = verified(&format!("{asks}PARAM A x\n{text}\nPARAM b y\n"));
+            assert!(told == good || told.starts_with("RESULT STATE REJECT"), "{text}: {told}");
+            let told = verified(&format!("PARAM ac x=1\n{text}\n"));
+            assert_eq!(told, "RESULT STATE ACCEPT", "{text}");
+        }
     }
 
     #[test]

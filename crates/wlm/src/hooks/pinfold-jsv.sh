@@ -1,10 +1,11 @@
-#!/bin/sh
+#!/bin/bash
 # Job submission verifier for Grid Engine (jsv(1)): what a job asks of pinfold with
 #   qsub -ac pinfold_priority=N,pinfold_class=primary|backfill,pinfold_mem=SIZE,pinfold_tmp=SIZE
 # is checked here and handed on to its starter. A job with another value is rejected, one that asks nothing is left as it is.
 #
 # Grid Engine sends values as they are: the text behind a line break in one arrives as a line of its own, like one of the
 # protocol. Such a line may not end this program, nor have it answer twice: the second answer would be taken for the next job's.
+# Grid Engine sends nothing between BEGIN and the answer, so a BEGIN with more behind it is text.
 set -f
 break='
 '
@@ -74,7 +75,7 @@ while IFS= read -r line; do
 	*)
 		# A job has a name, which is told behind -ac: no other line of the protocol can be next.
 		[ -z "$last" ] || asked=$asked$break$line
-		if [ "$line" = BEGIN ]; then
+		if [ "$line" = BEGIN ] && ! read -r -t 0; then
 			verify
 			telling=
 		fi

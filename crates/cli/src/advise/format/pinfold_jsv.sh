@@ -81,31 +81,46 @@ verify() {
     printf 'PARAM l_hard %s%s=%sM\n' "${others:+$others,}" "$RESOURCE" "$by_slot"
 }
 
-while IFS= read -r line; do
-    read -r word key value <<<"$line"
-    case $word in
-        START)
-            user='' name='' pe_min='' l_hard='' context=''
-            echo STARTED
-            ;;
-        PARAM)
-            # The rest of the line as it is, blanks and all.
-            value=${line#PARAM "$key" }
-            case $key in
-                USER) user=$value ;;
-                N) name=$value ;;
-                pe_min) pe_min=$value ;;
-                l_hard) l_hard=$value ;;
-                ac) context=$value ;;
-            esac
-            ;;
-        BEGIN)
-            if verify; then
-                echo 'RESULT STATE CORRECT'
-            else
-                echo 'RESULT STATE ACCEPT'
-            fi
-            ;;
-        QUIT) exit 0 ;;
+# Takes a parameter of a job. A second value of one that counts here is text behind a line break: Grid Engine tells each once.
+take() {
+    case $1 in
+        USER) user=$2 ;;
+        N) name=$2 ;;
+        pe_min) pe_min=$2 ;;
+        l_hard) l_hard=$2 ;;
+        ac) context=$2 ;;
+        *) return 0 ;;
     esac
+    [[ $told != *" $1 "* ]] || odd=1
+    told+="$1 "
+}
+
+# Grid Engine sends values as they are: the text behind a line break in one arrives as a line of its own, like one of the
+# protocol. Such a job is accepted as it is. It has one answer, or the second one would be taken for the next job's: Grid Engine
+# sends nothing between BEGIN and the answer, so a BEGIN with more behind it is text.
+telling=''
+while IFS= read -r line; do
+    if [[ -z $telling ]]; then
+        case $line in
+            START)
+                telling=1 odd='' told=' ' user='' name='' pe_min='' l_hard='' context=''
+                echo STARTED
+                ;;
+            QUIT) exit 0 ;;
+        esac
+        continue
+    fi
+    if [[ $line == BEGIN ]] && ! read -r -t 0; then
+        if [[ -z $odd ]] && verify; then
+            echo 'RESULT STATE CORRECT'
+        else
+            echo 'RESULT STATE ACCEPT'
+        fi
+        telling=''
+    elif [[ $line =~ ^PARAM\ ([A-Za-z0-9_]+)(\ (.*))?$ ]]; then
+        # The rest of the line as it is, blanks and all.
+        take "${BASH_REMATCH[1]}" "${BASH_REMATCH[3]-}"
+    else
+        odd=1
+    fi
 done

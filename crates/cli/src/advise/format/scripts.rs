@@ -1,6 +1,6 @@
 //! The scripts as their managers run them: by real interpreters, over the protocol of each.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -39,18 +39,57 @@ fn said(mut command: Command, words: &str, dir: &Path) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// What the verifier answers for a job, after `STARTED`.
-fn verified(consent: Consent, params: &[(&str, &str)]) -> Option<String> {
+/// What the verifier answers for a job that is told by `lines`, as Grid Engine asks it: nothing is sent before the answer. Then
+/// comes a job of another user's class, which must have the answer that is its own.
+fn answered(consent: Consent, lines: &str) -> Option<String> {
     let dir = place(&script(include_str!("pinfold_jsv.sh"), consent));
-    let mut words = "START\n".to_owned();
-    for (key, value) in params {
-        words.push_str(&format!("PARAM {key} {value}\n"));
-    }
-    words.push_str("BEGIN\nQUIT\n");
     let mut command = Command::new("bash");
-    command.arg("script");
-    let said = said(command, &words, dir.path())?;
-    Some(said.strip_prefix("STARTED\n").unwrap_or_else(|| panic!("{said}")).trim_end().replace('\n', "; "))
+    command.arg("script").current_dir(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.env("PINFOLD_TABLE", dir.path().join(TABLE));
+    command.env("PINFOLD_FAILED", dir.path().join("failed.tsv")).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            println!("skipped: {command:?}: {error}");
+            return None;
+        }
+    };
+    let mut to = child.stdin.take().unwrap();
+    let mut from = BufReader::new(child.stdout.take().unwrap());
+    let mut ask = |words: &str, ends: &str| {
+        // One write, as a value is one text of Grid Engine's.
+        to.write_all(words.as_bytes()).unwrap();
+        let mut all = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(from.read_line(&mut line).unwrap(), 0, "it ended after {all:?}: {words}");
+            let line = line.trim_end_matches('\n').to_owned();
+            let is_last = line.starts_with(ends);
+            all.push(line);
+            if is_last {
+                return all.join("; ");
+            }
+        }
+    };
+    assert_eq!(ask("START\n", "STARTED"), "STARTED", "{lines}");
+    let said = ask(&format!("{lines}BEGIN\n"), "RESULT");
+    assert_eq!(ask("START\n", "STARTED"), "STARTED", "{lines}");
+    let next = ask("PARAM USER ann\nPARAM N align\nBEGIN\n", "RESULT");
+    assert_eq!(next, "PARAM l_hard mem_free=3687M; RESULT STATE CORRECT", "{lines}");
+    to.write_all(b"QUIT\n").unwrap();
+    drop(to);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut from, &mut rest).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((rest.as_str(), output.status.success()), ("", true), "{lines}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{lines}");
+    assert!(!dir.path().join("owned").exists(), "a name was run: {lines}");
+    Some(said)
+}
+
+fn verified(consent: Consent, params: &[(&str, &str)]) -> Option<String> {
+    let lines: String = params.iter().map(|(key, value)| format!("PARAM {key} {value}\n")).collect();
+    answered(consent, &lines)
 }
 
 #[track_caller]
@@ -101,6 +140,45 @@ fn a_verifier_lowers_with_consent_and_not_after_a_failure() {
     let mut failed = of("align", "mem_free=16G");
     failed[0].1 = "ben";
     check_jsv(Consent::Lower, &failed, ACCEPT);
+}
+
+/// What stands behind a line break in a value arrives as a line of the protocol.
+#[test]
+fn a_verifier_takes_no_line_from_within_a_value() {
+    let job = |account: &str, order: bool| {
+        let (before, behind) = if order { (account, "") } else { ("", account) };
+        format!("PARAM VERSION 1.0\nPARAM USER ann\n{before}PARAM N align\n{behind}PARAM b y\n")
+    };
+    for text in [
+        "",
+        "words",
+        "QUIT",
+        "START",
+        "BEGIN",
+        "BEGIN\nQUIT",
+        "BEGIN\nSTART",
+        "BEGIN\nSTART\nPARAM USER ben\nPARAM N align",
+        "BEGIN\nSTART\nPARAM USER ben\nPARAM N align\nBEGIN\nSTART",
+        "PARAM USER ben",
+        "PARAM N kept",
+        "PARAM",
+        "PARAM $(touch owned) x",
+        "ENV ADD LD_PRELOAD x",
+        "RESULT STATE REJECT",
+        "PARAM l_hard mem_free=1M\nPARAM l_hard mem_free=2M",
+    ] {
+        for order in [true, false] {
+            let lines = job(&format!("PARAM A x\n{text}\n"), order);
+            if let Some(said) = answered(Consent::Fill, &lines) {
+                assert_eq!(said, ACCEPT, "{lines}");
+            }
+        }
+    }
+    let plain = "PARAM l_hard mem_free=3687M; RESULT STATE CORRECT";
+    if let Some(said) = answered(Consent::Fill, &job("PARAM A BEGIN\nPARAM CMDARG0 START\nPARAM wd \n", true))
+    {
+        assert_eq!(said, plain);
+    }
 }
 
 /// The plugin with a slurm of its own, called for one job; prints what the job asks for afterwards.
