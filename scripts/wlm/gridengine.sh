@@ -89,6 +89,10 @@ gridengine_asks() {
   holds "they got through" same "$(of "sge:$one" priority,class)" "3backfill"
   qdel "$one" >/dev/null
   holds "it ends" until_true grid_left "$one"
+  one=$(grid -l h_vmem=1G 'exit 0')
+  holds "a job with h_vmem ends" until_true used "$one" exit_status
+  holds "that memory is what it asks for" tells "$("$pinfold" report "sge:$one" --json)" '"claim_bytes":1073741824'
+  holds "its name is its own" tells "$("$pinfold" report "sge:$one" --json)" '"name":"job"'
   one=$(grid -jsv "$jsv" 'exit 0')
   holds "one without wishes runs as ever" until_true used "$one" exit_status
   for one in 'pinfold_mem=1;touch' 'pinfold_class=other' 'pinfold_priority=' 'pinfold_pus=3'; do

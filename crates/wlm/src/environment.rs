@@ -21,6 +21,8 @@ pub struct Dispatched {
     pub external: ExternalName,
     /// The processors (PUs) that it was given on this host, where that is told.
     pub pus: Option<u32>,
+    /// The name that its user gave it, or its manager by its program.
+    pub title: Option<String>,
 }
 
 /// The value of a variable.
@@ -36,7 +38,12 @@ struct Known {
     id: fn(Get<'_>) -> Option<String>,
     /// Variables that may hold the number of processors on this host; the first that is a number counts.
     pus: &'static [&'static str],
+    /// The variable that holds the name of the job.
+    title: &'static str,
 }
+
+/// The most characters of a job's name.
+const TITLE_MAX: usize = 64;
 
 /// Torque and Slurm's wrappers set variables of PBS's as well, so that the order counts.
 const KNOWN: [Known; 8] = [
@@ -49,12 +56,14 @@ const KNOWN: [Known; 8] = [
             Some(format!("{job}.{}", step.unwrap_or_else(|| "batch".to_owned())))
         },
         pus: &["SLURM_CPUS_ON_NODE"],
+        title: "SLURM_JOB_NAME",
     },
     Known {
         word: "sge",
         needs: &["JOB_ID", "SGE_TASK_ID"],
         id: |get| with_task(&get("JOB_ID")?, get("SGE_TASK_ID"), '.'),
         pus: &["NSLOTS"],
+        title: "JOB_NAME",
     },
     Known {
         word: "condor",
@@ -66,18 +75,21 @@ const KNOWN: [Known; 8] = [
             Some(format!("{}.{}", number(cluster)?, number(process)?))
         },
         pus: &["OMP_NUM_THREADS"],
+        title: "PINFOLD_CONDOR_NAME",
     },
     Known {
         word: "torque",
         needs: &["PBS_JOBID", "PBS_VERSION"],
         id: |get| Some(get("PBS_JOBID")?.split('.').next()?.to_owned()),
         pus: &["PBS_NUM_PPN", "PBS_NP"],
+        title: "PBS_JOBNAME",
     },
     Known {
         word: "pbs",
         needs: &["PBS_JOBID"],
         id: |get| Some(get("PBS_JOBID")?.split('.').next()?.to_owned()),
         pus: &["NCPUS", "OMP_NUM_THREADS"],
+        title: "PBS_JOBNAME",
     },
     Known {
         word: "lsf",
@@ -88,18 +100,21 @@ const KNOWN: [Known; 8] = [
             Some(index.map_or_else(|| job.clone(), |index| format!("{job}[{index}]")))
         },
         pus: &["LSB_DJOB_NUMPROC", "LSB_MAX_NUM_PROCESSORS"],
+        title: "LSB_JOBNAME",
     },
     Known {
         word: "loadleveler",
         needs: &["LOADL_STEP_ID"],
         id: |get| get("LOADL_STEP_ID"),
         pus: &["LOADL_TOTAL_TASKS", "OMP_NUM_THREADS"],
+        title: "LOADL_JOB_NAME",
     },
     Known {
         word: "networkcomputer",
         needs: &["VOV_JOBID"],
         id: |get| number(&get("VOV_JOBID")?),
         pus: &["VOV_JOBCORES"],
+        title: "",
     },
 ];
 
@@ -111,7 +126,13 @@ pub fn identify(get: Get<'_>) -> Option<Dispatched> {
     let known = KNOWN.iter().find(there)?;
     let external = format!("{}:{}", known.word, (known.id)(&set)?).parse().ok()?;
     let pus = known.pus.iter().find_map(|name| set(name)?.parse::<u32>().ok()).filter(|&pus| pus > 0);
-    Some(Dispatched { external, pus })
+    let title = set(known.title).map(|name| title(&name)).filter(|name| !name.is_empty());
+    Some(Dispatched { external, pus, title })
+}
+
+/// A job's name as its user wrote it, without what is no text.
+fn title(name: &str) -> String {
+    name.chars().filter(|letter| !letter.is_control()).take(TITLE_MAX).collect()
 }
 
 fn number(text: &str) -> Option<String> {
@@ -172,5 +193,23 @@ mod tests {
         check(&[("PBS_JOBID", "$(id)")], None);
         check(&[("LOADL_STEP_ID", "a b")], None);
         check(&[("JOB_ID", "17"), ("SGE_TASK_ID", "1"), ("NSLOTS", "many")], Some(("sge:17.1", None)));
+    }
+
+    #[test]
+    fn a_name_is_text_of_bounded_length() {
+        let of = |name: &str| {
+            let name = name.to_owned();
+            let get = |key: &str| match key {
+                "JOB_ID" | "SGE_TASK_ID" => Some("1".to_owned()),
+                "JOB_NAME" => Some(name.clone()),
+                _ => None,
+            };
+            identify(&get).expect("a job").title
+        };
+        assert_eq!(of("align 2"), Some("align 2".to_owned()));
+        assert_eq!(of("a\nb\u{1b}[2J"), Some("ab[2J".to_owned()));
+        assert_eq!(of("\n"), None);
+        assert_eq!(of(""), None);
+        assert_eq!(of(&"\u{fc}".repeat(300)).map(|name| name.chars().count()), Some(TITLE_MAX));
     }
 }

@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use pinfold_proto::quantity::parse_size;
 use pinfold_proto::wire::{Adoptee, Reply, Request};
 use pinfold_proto::{ExitCode, ExternalName, JobSpec};
 use pinfold_sys::discover;
 use pinfold_sys::procfs::Proc;
+use pinfold_topo::CpuSet;
 use pinfold_wlm::identify;
 
 use crate::job::{self, JobOptions};
@@ -42,11 +44,31 @@ pub(crate) struct EnterArgs {
     /// The processors (PUs) that the manager gave to the job here [default: by the environment]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "cores")]
     pus: Option<u32>,
+    /// The cores that the manager gave to the job here, as a list such as 0-3,8; they are counted, as the manager numbers
+    /// them in its own way
+    #[arg(long, value_name = "LIST", value_parser = listed, conflicts_with_all = ["cores", "pus"])]
+    allocated_cores: Option<Listed>,
+    /// The memory that the manager gave to the job here: what it asks for, unless --mem says so. All of the host's counts as
+    /// none
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    allocated_mem: Option<u64>,
     /// What becomes of the job while there is no daemon
     #[arg(long, value_enum, default_value = "run")]
     down: Down,
     #[command(flatten)]
     options: JobOptions,
+}
+
+/// So many cores of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Listed(u32);
+
+fn listed(text: &str) -> Result<Listed, String> {
+    let cores: CpuSet = text.parse().map_err(|error| format!("{error}"))?;
+    match u32::try_from(cores.len()) {
+        Ok(count @ 1..) => Ok(Listed(count)),
+        _ => Err("it names no core".to_owned()),
+    }
 }
 
 /// Why a job goes on without pinfold.
@@ -61,8 +83,9 @@ pub(super) fn enter(dial: &Dial, args: &EnterArgs) -> Result<(), Failure> {
             "no workload manager is known by this environment; say the job's name there with --external";
         return Err(Failure::new(ExitCode::Usage, text));
     };
-    let pus = args.pus.or(environment.and_then(|found| found.pus));
-    match entered(dial, args, &name, pus)? {
+    let pus = args.pus.or(environment.as_ref().and_then(|found| found.pus));
+    let title = args.options.name.clone().or(environment.and_then(|found| found.title));
+    match entered(dial, args, &name, spec(args, &name, title, pus))? {
         Ok(variables) => {
             let plain = |text: &String| !text.contains(['\n', '\0']);
             let lines = variables.iter().filter(|(name, value)| plain(name) && plain(value));
@@ -81,16 +104,24 @@ fn entered(
     dial: &Dial,
     args: &EnterArgs,
     name: &ExternalName,
-    pus: Option<u32>,
+    mut spec: JobSpec,
 ) -> Result<Result<Variables, Unmanaged>, Failure> {
-    let spec = Box::new(spec(args, name, pus));
-    let adopt = Request::Adopt { which: Adoptee::Process(args.pid), spec, in_place: true };
     let mut looks = 0;
     let (mut client, job) = loop {
+        let adopt = Request::Adopt {
+            which: Adoptee::Process(args.pid),
+            spec: Box::new(spec.clone()),
+            in_place: true,
+        };
         let asked = dial.connect().and_then(|mut client| Ok((client.ask(&adopt)?, client)));
         match asked {
             Ok((Reply::Adopted { job, .. }, client)) => break (client, job),
             Ok((other, _)) => return Err(unexpected(&other)),
+            // What a user asks for must not be a way past pinfold.
+            Err(failure) if failure.code != ExitCode::NoDaemon && asks(&spec) => {
+                say(&format!("{name}: {}: what it asks of pinfold counts as none", failure.message));
+                spec = without_wishes(spec);
+            }
             Err(failure) if args.down == Down::Run || failure.code == ExitCode::Usage => {
                 return Ok(Err(Unmanaged(failure.message)));
             }
@@ -151,18 +182,42 @@ fn lives(pid: u32) -> Result<(), Failure> {
     }
 }
 
-fn spec(args: &EnterArgs, name: &ExternalName, pus: Option<u32>) -> JobSpec {
+fn spec(args: &EnterArgs, name: &ExternalName, title: Option<String>, pus: Option<u32>) -> JobSpec {
     let asked = job::spec(&args.options, &[]);
-    let cores = args.options.cores.or_else(|| cores_of(pus?));
+    let listed = args.allocated_cores.and_then(|Listed(count)| Some(count.min(all_cores()?)));
+    let cores = args.options.cores.or(listed).or_else(|| cores_of(pus?));
     JobSpec {
-        name: args.options.name.clone().unwrap_or_default(),
+        name: title.unwrap_or_default(),
         directory: String::new(),
         command: Vec::new(),
         cores: cores.unwrap_or(1).max(1),
         external: Some(name.clone()),
         allocation: None,
+        claim_bytes: asked.claim_bytes.or_else(|| part_of_memory(args.allocated_mem?)),
         ..asked
     }
+}
+
+/// Whether anything is asked for that the daemon may refuse, and without which the job can be managed.
+fn asks(spec: &JobSpec) -> bool {
+    *spec != without_wishes(spec.clone())
+}
+
+/// The same job, which asks for no more than its turn on the cores that its manager gave it.
+fn without_wishes(spec: JobSpec) -> JobSpec {
+    let JobSpec { name, cores, external, .. } = spec;
+    JobSpec { name, cores, external, ..JobSpec::default() }
+}
+
+/// What a manager gave to a job, if that is a part of the host's memory: a job that asks for none may be given all of it.
+fn part_of_memory(bytes: u64) -> Option<u64> {
+    let info = Proc::open("/proc".as_ref()).ok()?.memory_info().ok()?;
+    (1..info.total_bytes).contains(&bytes).then_some(bytes)
+}
+
+/// The cores of the host; a manager may be told of more than there are.
+fn all_cores() -> Option<u32> {
+    Some(discover::host().ok()?.cores().max(1))
 }
 
 /// Whole cores for so many PUs, and no more than there are: a manager may be told of more than that.

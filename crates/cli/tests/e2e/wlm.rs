@@ -25,6 +25,10 @@ each_kind!(
     it_outlives_the_daemon,
     a_wrapper_of_htcondors,
     wishes_that_are_none,
+    wishes_that_the_host_refuses,
+    what_a_manager_allocated,
+    what_grid_engine_allows,
+    a_waiting_job_of_htcondors_is_removed,
     a_hook_of_pbs,
 );
 
@@ -269,12 +273,21 @@ fn it_outlives_the_daemon(kind: Kind) {
 fn a_wrapper_of_htcondors(kind: Kind) {
     let host = Host::new(kind);
     let dir = installed(&host, "htcondor");
-    std::fs::write(host.work("ad"), "Args = \"ClusterId = 3\"\nClusterId = 12\nProcId = 0\n").expect("an ad");
+    let ad = "Args = \"ClusterId = 3\"\nClusterId = 12\nProcId = 0\nCmd = \"/bin/align\"\n";
+    std::fs::write(host.work("ad"), ad).expect("an ad");
     let mut command = host.command(dir.join("pinfold-wrapper.sh"));
     command.args(["/bin/sh", "-c", "exit 4"]).env("_CONDOR_JOB_AD", host.work("ad")).stdin(Stdio::null());
     let done = host.spawn(command).wait();
     assert_eq!((done.code, done.err.as_str()), (Some(4), ""));
-    until(&host, "condor:12.0", "exited");
+    let report = host.report(until(&host, "condor:12.0", "exited"));
+    assert_eq!(report.name, "align");
+    let ad = format!("JobBatchName = \"a \\\"b\\\" c\"\n{}", ad.replace("12", "13"));
+    std::fs::write(host.work("ad"), ad).expect("an ad");
+    let mut command = host.command(dir.join("pinfold-wrapper.sh"));
+    command.args(["/bin/sh", "-c", "exit 4"]).env("_CONDOR_JOB_AD", host.work("ad")).stdin(Stdio::null());
+    assert_eq!(host.spawn(command).wait().code, Some(4));
+    let report = host.report(until(&host, "condor:13.0", "exited"));
+    assert_eq!(report.name, "a \"b\" c");
     let done = host.spawn(host.command(dir.join("pinfold-cron.sh"))).wait();
     assert!(done.out.contains("Open = True\n") && done.out.ends_with("-\n"), "{done:?}");
 }
@@ -301,6 +314,129 @@ fn wishes_that_are_none(kind: Kind) {
         until(&host, &format!("lsf:{number}"), "exited");
     }
     assert!(!host.work("owned").exists(), "it was run");
+}
+
+/// What the hook of Slurm asks for comes as options: what this host refuses counts as none, which is said.
+fn wishes_that_the_host_refuses(kind: Kind) {
+    let host = Host::with(kind, &["priority.max=8", "priority.default=4"]);
+    let enter = |name: &str, options: &[&str]| {
+        let process = sleeps(&host);
+        let pid = process.pid().to_string();
+        let asked = ["--no-autostart", "wlm", "enter", "--external", name, "--pid", &pid];
+        (process, host.start([&asked[..], options].concat()).wait())
+    };
+    for (number, options) in [
+        (1, &["--priority", "9"][..]),
+        (2, &["--mem", "900TiB"]),
+        (3, &["--tmp", "900TiB", "--priority", "2"]),
+        (4, &["--allocated-mem", "1MiB", "--priority", "16"]),
+    ] {
+        let name = format!("slurm:{number}.batch");
+        let (process, done) = enter(&name, options);
+        let says =
+            done.err.contains("what it asks of pinfold counts as none") && !done.err.contains("unmanaged");
+        assert!(done.code == Some(0) && says, "{options:?}: {done:?}");
+        let job = host.report(until(&host, &name, "running"));
+        assert_eq!((job.priority, job.claim_bytes), (4, None), "{options:?}");
+        process.signal(rustix::process::Signal::KILL);
+        until(&host, &name, "exited");
+    }
+    let (process, done) = enter("slurm:5.batch", &["--priority", "99"]);
+    assert!(done.code == Some(2) && done.err.contains("1..=16"), "{done:?}");
+    drop(process);
+}
+
+/// Cores and memory as Slurm's plugin passes them on.
+fn what_a_manager_allocated(kind: Kind) {
+    let host = Host::with(kind, &["host.cpus=0-1", "slots.factor=1"]);
+    let all = ["900TiB", "0"];
+    for (number, options, cores, claim) in [
+        (1, &["--allocated-cores", "0-1", "--allocated-mem", "64MiB"][..], 2, Some(64 << 20)),
+        (2, &["--allocated-cores", "7", "--allocated-mem", all[0]], 1, None),
+        (3, &["--allocated-mem", "64MiB", "--mem", "32MiB"], 1, Some(32 << 20)),
+        (4, &["--allocated-mem", all[1]], 1, None),
+    ] {
+        let (process, name) = (sleeps(&host), format!("slurm:{number}.batch"));
+        let pid = process.pid().to_string();
+        let asked = ["--no-autostart", "wlm", "enter", "--external", &name, "--pid", &pid];
+        let done = host.start([&asked[..], options].concat()).wait();
+        assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{options:?}");
+        let job = host.report(until(&host, &name, "running"));
+        assert_eq!((job.cores, job.claim_bytes), (cores, claim), "{options:?}");
+        process.signal(rustix::process::Signal::KILL);
+        until(&host, &name, "exited");
+    }
+    // A node may be declared with more cores than there are.
+    let process = sleeps(&host);
+    let pid = process.pid().to_string();
+    let asked = ["--no-autostart", "wlm", "enter", "--external", "slurm:5.batch", "--pid", &pid];
+    let done = host.start([&asked[..], &["--allocated-cores", "0-1023"]].concat()).wait();
+    assert!(done.code == Some(0), "{done:?}");
+    for wrong in ["", "x", "1-", "4-1"] {
+        let done = host.start([&asked[..], &["--allocated-cores", wrong]].concat()).wait();
+        assert!(done.code == Some(2) && done.err.contains("--allocated-cores"), "{wrong}: {done:?}");
+    }
+}
+
+/// The file of its shepherd says what Grid Engine allows to a job: of each slot, unless it is for all of the job.
+fn what_grid_engine_allows(kind: Kind) {
+    let host = Host::new(kind);
+    let mib = |mib: u64| Some(mib << 20);
+    for (number, (config, claim)) in (70..).zip([
+        ("h_vmem=64M\nhost_slots=2\n", mib(128)),
+        ("h_vmem=64M\nhost_slots=2\nh_vmem_is_consumable_job=1\n", mib(64)),
+        ("h_vmem=0.5G\nhost_slots=1\n", mib(512)),
+        ("h_vmem=1m\n", Some(1_000_000)),
+        ("h_vmem=1048576\nscript_file=x\nh_vmem=2M\n", mib(1)),
+        ("h_vmem=INFINITY\nhost_slots=2\n", None),
+        ("h_vmem=99999999999999G\n", None),
+        ("h_vmem=$(touch owned)\n", None),
+        ("h_vmem=64M --priority=16\n", None),
+        ("", None),
+    ]) {
+        std::fs::write(host.work("config"), config).expect("a shepherd's file");
+        let mut command = host.command(starter(&host));
+        command.args(["/bin/sh", "-c", "exit 4"]).stdin(Stdio::null());
+        command.envs([("JOB_ID", number.to_string().as_str()), ("SGE_TASK_ID", "undefined")]);
+        command.env("SGE_JOB_SPOOL_DIR", host.work("."));
+        let done = host.spawn(command).wait();
+        assert_eq!((done.code, done.err.as_str()), (Some(4), ""), "{config}");
+        let job = host.report(until(&host, &format!("sge:{number}"), "exited"));
+        assert_eq!(job.claim_bytes, claim, "{config}");
+    }
+    assert!(!host.work("owned").exists(), "it was run");
+}
+
+/// HTCondor's starter ends a job that is removed by SIGTERM to the process that it started, which is the wrapper, and by SIGKILL
+/// if that is not enough. The job that waits in it is gone from the queue in both cases, and so is what asked for it.
+fn a_waiting_job_of_htcondors_is_removed(kind: Kind) {
+    use rustix::process::Signal;
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let wrapper = installed(&host, "htcondor").join("pinfold-wrapper.sh");
+    let first = job(&host, 7, WAIT);
+    until(&host, "lsf:7", "running");
+    for (cluster, signal) in [(12, Signal::TERM), (13, Signal::KILL)] {
+        let ad = host.work(&format!("ad{cluster}"));
+        std::fs::write(&ad, format!("ClusterId = {cluster}\nProcId = 0\n")).expect("an ad");
+        let mut command = host.command(&wrapper);
+        command.args(["/bin/sh", "-c", "echo ran >removed"]).env("_CONDOR_JOB_AD", &ad).stdin(Stdio::null());
+        let waits = host.spawn(command);
+        let name = format!("condor:{cluster}.0");
+        let number = until(&host, &name, "queued");
+        waits.signal(signal);
+        let done = waits.wait();
+        assert!(done.code != Some(0), "{signal:?}: {done:?}");
+        until(&host, &name, "exited");
+        eventually("nothing of it is left", || match host.job(number).pids {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("{left:?}")),
+        });
+    }
+    let waiting = host.pinfold(["status", "--state", "queued", "--columns", "job"]);
+    assert_eq!(waiting.out.lines().count(), 1, "{waiting:?}");
+    host.make("go");
+    first.wait().ended_with(3);
+    assert!(!host.work("removed").exists(), "a removed job ran");
 }
 
 /// The documented interface of PBS's hooks, as far as the hook uses it: what it did is printed.

@@ -1,7 +1,7 @@
 # What its user asked of pinfold is in the environment; pinfold checks it. What it says is VARIABLE=VALUE, a line each. Names
 # begin with pinfold_, for the job's own variables stay as they are.
 pinfold_ask() {
-	pinfold_said=$(@ENTER@ --pid $$ "$@") || {
+	pinfold_said=$(@ENTER@ --pid $$ ${pinfold_allowed:+"--allocated-mem=$pinfold_allowed"} "$@") || {
 		pinfold_status=$?
 		[ "$pinfold_status" -eq 5 ] && exit "$pinfold_status"
 		return "$pinfold_status"
@@ -29,4 +29,4 @@ while IFS= read -r pinfold_line; do
 done <<VARIABLES
 $pinfold_said
 VARIABLES
-unset pinfold_said pinfold_line pinfold_status pinfold_class
+unset pinfold_said pinfold_line pinfold_status pinfold_class pinfold_allowed

@@ -23,17 +23,31 @@
 SPANK_PLUGIN(pinfold, 1);
 
 enum { WORD_MAX = 256, SAID_MAX = 8192, STRUCK_OFF = 5 };
+#define PRIORITY_MAX 16
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
 enum { PRIORITY, CLASS, MEMORY, TMP, OPTIONS };
 
 /* What srun and sbatch were told; empty: nothing. */
 static char given[OPTIONS][WORD_MAX];
 static const char *const switches[OPTIONS] = { "--priority", NULL, "--mem", "--tmp" };
 
-/* A number of a size or priority: nothing else gets through, on the host of srun or here. */
-static int is_word(const char *text)
+/* A number of a size: nothing else gets through, on the host of srun or here. */
+static int is_size(const char *text)
 {
 	static const char good[] = "0123456789.kKmMgGtTiIbB";
 	return text && *text && strlen(text) < 32 && strspn(text, good) == strlen(text);
+}
+
+/* 1 to PRIORITY_MAX, in digits. A host may have fewer (`priority.max`), which pinfold says there. */
+static int is_priority(const char *text)
+{
+	size_t length = text ? strlen(text) : 0;
+	int number;
+	if (length < 1 || length > 3 || strspn(text, "0123456789") != length)
+		return 0;
+	number = atoi(text);
+	return number >= 1 && number <= PRIORITY_MAX;
 }
 
 static int is_class(const char *text)
@@ -41,12 +55,17 @@ static int is_class(const char *text)
 	return text && (!strcmp(text, "primary") || !strcmp(text, "backfill"));
 }
 
+/* A user can leave out srun and sbatch, so that the host of the job checks again. There a wrong value counts as none, and the
+ * job is managed all the same. */
 static int take_option(int which, const char *text, int remote)
 {
-	int good = which == CLASS ? is_class(text) : is_word(text);
+	static const char *const expected[OPTIONS] = {
+		"--pinfold-priority takes a whole number from 1 to " TEXT(PRIORITY_MAX), "--pinfold-class takes primary or backfill",
+		"--pinfold-mem takes a size such as 2G", "--pinfold-tmp takes a size such as 2G"
+	};
+	int good = which == PRIORITY ? is_priority(text) : which == CLASS ? is_class(text) : is_size(text);
 	if (!good) {
-		if (!remote)
-			slurm_error("pinfold: a wrong value; --pinfold-class takes primary or backfill, the others a number or size");
+		slurm_error("pinfold: %s%s", expected[which], remote ? ": the value that the job has counts as none" : "");
 		return -1;
 	}
 	snprintf(given[which], sizeof given[which], "%s", text);
@@ -54,7 +73,7 @@ static int take_option(int which, const char *text, int remote)
 }
 
 static struct spank_option options[] = {
-	{ "pinfold-priority", "N", "pinfold: importance on the host, 1 to 16", 1, PRIORITY, take_option },
+	{ "pinfold-priority", "N", "pinfold: importance on the host, 1 to " TEXT(PRIORITY_MAX), 1, PRIORITY, take_option },
 	{ "pinfold-class", "CLASS", "pinfold: primary (a home core) or backfill (idle cycles)", 1, CLASS, take_option },
 	{ "pinfold-mem", "SIZE", "pinfold: memory that it is expected to need", 1, MEMORY, take_option },
 	{ "pinfold-tmp", "SIZE", "pinfold: a TMPDIR in memory, gone when the job is over", 1, TMP, take_option },
@@ -196,8 +215,9 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
 	struct told told = told_in(ac, av);
-	char name[WORD_MAX], pid[32], pus[32], title[WORD_MAX] = "--name=", *words[32];
+	char name[WORD_MAX], pid[32], pus[32], memory[32], title[WORD_MAX] = "--name=", *words[32], *cores = NULL;
 	uint32_t job = 0, step = 0;
+	uint64_t mib = 0;
 	int n;
 	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
 		return 0;
@@ -218,9 +238,19 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 	words[n++] = pid;
 	words[n++] = "--down";
 	words[n++] = told.down;
-	if (spank_getenv(sp, "SLURM_CPUS_ON_NODE", pus, sizeof pus) == ESPANK_SUCCESS && is_word(pus)) {
+	/* What the job has on this host, and not what this step has of it: all of its steps are one job there. The environment is
+	 * the user's to change, and counts where Slurm does not tell. */
+	if (spank_get_item(sp, S_JOB_ALLOC_CORES, &cores) == ESPANK_SUCCESS && cores && *cores) {
+		words[n++] = "--allocated-cores";
+		words[n++] = cores;
+	} else if (spank_getenv(sp, "SLURM_CPUS_ON_NODE", pus, sizeof pus) == ESPANK_SUCCESS && is_size(pus)) {
 		words[n++] = "--pus";
 		words[n++] = pus;
+	}
+	if (spank_get_item(sp, S_JOB_ALLOC_MEM, &mib) == ESPANK_SUCCESS && mib > 0) {
+		snprintf(memory, sizeof memory, "%lluMiB", (unsigned long long) mib);
+		words[n++] = "--allocated-mem";
+		words[n++] = memory;
 	}
 	if (spank_getenv(sp, "SLURM_JOB_NAME", title + strlen(title), (int) (sizeof title - strlen(title))) == ESPANK_SUCCESS)
 		words[n++] = title;
