@@ -18,8 +18,8 @@ condor_hooked() {
   pinfold admin wlm install htcondor >lines 2>install.log
   check "the hooks are written" 0 $?
   # The printed lines, as they are.
-  sed -n '/^[A-Z_]* = /p' lines >>"$CONDOR_CONFIG"
-  check "with lines for HTCondor" 6 "$(sed -n '/^[A-Z_]* = /p' lines | wc -l)"
+  sed -n '/(optional)/q; /^[A-Z_]* = /p' lines >>"$CONDOR_CONFIG"
+  check "with lines for HTCondor" 6 "$(sed -n '/(optional)/q; /^[A-Z_]* = /p' lines | wc -l)"
   systemctl restart lab-condor 2>/dev/null || {
     systemctl stop lab-condor
     systemd-run --quiet --unit lab-condor -p Delegate=yes -p KillMode=mixed -E CONDOR_CONFIG="$CONDOR_CONFIG" condor_master -f

@@ -3,13 +3,15 @@
 //! Reading order: [`history`] (the runs, from the daemon's store), [`classes`] (what their classes should ask for),
 //! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`]; [`replay`] tells
 //! what would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`;
-//! absent here: any write to the daemon.
+//! [`sizes`] is for workload managers.
+//! Absent here: any write to the daemon.
 
 mod classes;
 mod format;
 mod history;
 mod picture;
 mod replay;
+pub(crate) mod sizes;
 mod table;
 mod text;
 

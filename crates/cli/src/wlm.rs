@@ -1,7 +1,7 @@
 //! `pinfold wlm`: workload managers dispatch, pinfold manages the host.
 //!
 //! Reading order: [`detect`] (what is here), [`install`] (hooks and the lines of configuration), [`enter`] (what a hook asks
-//! before a job executes), [`capacity`] (what managers are told of the host), [`sync`] (the same for Slurm, again and
+//! before a job executes), [`capacity`] and [`learned`] (what managers are told of the host and of jobs), [`sync`] (the same for Slurm, again and
 //! again), [`over`] (a job's end), [`check`] (one job through). Absent here: what
 //! the hooks are ([`pinfold_wlm`]), and any dispatch.
 
@@ -10,6 +10,7 @@ mod check;
 mod detect;
 mod enter;
 mod install;
+mod learned;
 mod over;
 mod sync;
 
@@ -42,6 +43,8 @@ enum WlmVerb {
     Enter(Box<enter::EnterArgs>),
     /// For hooks: say how much more this host takes
     Capacity(capacity::CapacityArgs),
+    /// For hooks, with the rights of an operator: say how much memory classes of jobs need
+    Learned(learned::LearnedArgs),
     /// For hooks: a job is over for its manager, so that what is left of it here is ended
     Over(over::OverArgs),
     /// Keep Slurm told: how many jobs a core takes here, whether the host is drained, which jobs have been frozen for long
@@ -62,6 +65,7 @@ pub(crate) fn wlm(dial: &Dial, args: &WlmArgs) -> Result<ProcessExit, Failure> {
         WlmVerb::Check(args) => return check::check(dial, args),
         WlmVerb::Enter(args) => enter::enter(dial, args)?,
         WlmVerb::Capacity(args) => capacity::capacity(dial, args)?,
+        WlmVerb::Learned(args) => learned::learned(dial, args)?,
         WlmVerb::Over(args) => over::over(dial, args)?,
         WlmVerb::Sync(args) => sync::sync(dial, args)?,
     }

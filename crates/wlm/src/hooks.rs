@@ -46,6 +46,7 @@ pub fn hooks(manager: Manager, place: &Place) -> Vec<Hook> {
         Manager::Htcondor => vec![
             script("pinfold-wrapper.sh", include_str!("hooks/pinfold-wrapper.sh")),
             script("pinfold-cron.sh", include_str!("hooks/pinfold-cron.sh")),
+            script("pinfold-learned.sh", include_str!("hooks/pinfold-learned.sh")),
         ],
         Manager::Pbs => vec![text("pinfold_hook.py", include_str!("hooks/pinfold_hook.py"))],
         Manager::Generic => vec![starter()],

@@ -34,18 +34,7 @@ pub fn settings(manager: Manager, place: &Place, conf: &str) -> Vec<Setting> {
     match manager {
         Manager::Slurm => slurm(place, conf),
         Manager::GridEngine => grid_engine(dir),
-        Manager::Htcondor => vec![setting(
-            file("90-pinfold.conf"),
-            format!(
-                "USER_JOB_WRAPPER = {dir}/pinfold-wrapper.sh\n\
-                 STARTD_CRON_JOBLIST = $(STARTD_CRON_JOBLIST) PINFOLD\n\
-                 STARTD_CRON_PINFOLD_EXECUTABLE = {dir}/pinfold-cron.sh\n\
-                 STARTD_CRON_PINFOLD_PERIOD = 10s\n\
-                 STARTD_CRON_PINFOLD_PREFIX = Pinfold\n\
-                 START = ($(START)) && (PinfoldOpen =!= False)\n"
-            ),
-            "a job asks pinfold before it executes; slots are closed while the host can take no more (PinfoldOpen)",
-        )],
+        Manager::Htcondor => htcondor(dir, file("90-pinfold.conf")),
         Manager::Pbs => vec![setting(
             Where::Commands,
             format!(
@@ -91,6 +80,42 @@ fn slurm(place: &Place, conf: &str) -> Vec<Setting> {
         },
     ]
 }
+
+fn htcondor(dir: &str, file: Where) -> Vec<Setting> {
+    vec![
+        setting(
+            file.clone(),
+            format!(
+                "USER_JOB_WRAPPER = {dir}/pinfold-wrapper.sh\n\
+                 STARTD_CRON_JOBLIST = $(STARTD_CRON_JOBLIST) PINFOLD\n\
+                 STARTD_CRON_PINFOLD_EXECUTABLE = {dir}/pinfold-cron.sh\n\
+                 STARTD_CRON_PINFOLD_PERIOD = 10s\n\
+                 STARTD_CRON_PINFOLD_PREFIX = Pinfold\n\
+                 START = ($(START)) && (PinfoldOpen =!= False)\n"
+            ),
+            "a job asks pinfold before it executes; slots are closed while the host can take no more (PinfoldOpen)",
+        ),
+        Setting {
+            optional: true,
+            ..setting(
+                file,
+                format!(
+                    "STARTD_CRON_JOBLIST = $(STARTD_CRON_JOBLIST) PINFOLD_LEARNED\n\
+                     STARTD_CRON_PINFOLD_LEARNED_EXECUTABLE = {dir}/pinfold-learned.sh\n\
+                     STARTD_CRON_PINFOLD_LEARNED_PERIOD = 10m\n\
+                     STARTD_CRON_PINFOLD_LEARNED_PREFIX = PinfoldLearned\n\
+                     START = ($(START)) && {LEARNED_FITS}\n"
+                ),
+                "a slot takes a job of a class whose size is known only while that much memory is free; its user (condor) has to \
+                 be in `access.operators`, and all who can read the machine's attributes see users and names of jobs",
+            )
+        },
+    ]
+}
+
+/// Whether what jobs of its class need is free: names as `wlm learned` makes them, of the batch's name or else the program's.
+const LEARNED_FITS: &str = "((eval(strcat(\"PinfoldLearned_\", replaceAll(\"[^A-Za-z0-9]\", strcat(TARGET.Owner, \"_\", \
+     TARGET.JobBatchName ?: regexps(\"^(.*/)?([^/]*)$\", TARGET.Cmd, \"\\\\2\")), \"_\"))) > PinfoldMemoryFree) =!= True)";
 
 fn grid_engine(dir: &str) -> Vec<Setting> {
     vec![
@@ -161,5 +186,16 @@ mod tests {
         assert_eq!(slurm[0].to, Where::File("/etc/slurm/plugstack.conf".to_owned()));
         let line = "optional /opt/hooks/pinfold_spank.so pinfold=/usr/bin/pinfold socket=/run/pinfold.sock down=wait\n";
         assert_eq!(slurm[0].lines, line);
+    }
+
+    /// The manual has the expression of learned sizes as it is printed, and only those who ask for it get it.
+    #[test]
+    fn learned_sizes_are_a_choice() {
+        let words = |text: &str| text.split_whitespace().collect::<String>();
+        assert!(words(include_str!("../../../docs/workload-managers.md")).contains(&words(LEARNED_FITS)));
+        let all = htcondor("/hooks", Where::File("/etc/condor/config.d/90-pinfold.conf".to_owned()));
+        let learned: Vec<bool> = all.iter().map(|one| one.lines.contains("pinfold-learned.sh")).collect();
+        let optional: Vec<bool> = all.iter().map(|one| one.optional).collect();
+        assert_eq!((&learned[..], &optional[..]), (&[false, true][..], &[false, true][..]));
     }
 }

@@ -29,6 +29,7 @@ each_kind!(
     what_a_manager_allocated,
     what_grid_engine_allows,
     a_waiting_job_of_htcondors_is_removed,
+    sizes_that_htcondor_is_told,
     a_hook_of_pbs,
 );
 
@@ -437,6 +438,37 @@ fn a_waiting_job_of_htcondors_is_removed(kind: Kind) {
     host.make("go");
     first.wait().ended_with(3);
     assert!(!host.work("removed").exists(), "a removed job ran");
+}
+
+/// Sizes by class as the cron job of HTCondor's startd prints them.
+fn sizes_that_htcondor_is_told(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let script = installed(&host, "htcondor").join("pinfold-learned.sh");
+    let told = || host.spawn(host.command(&script)).wait();
+    let done = told();
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "Count = 0\n-\n"), "{done:?}");
+    for name in ["align", "a b\n]; x=\"$(id)\"", "A-b"] {
+        for _ in 0..3 {
+            let job = host.submit(&["--name", name, "--mem", "1GiB"], ":");
+            host.until(job, JobState::Exited);
+        }
+    }
+    let done = told();
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert!(lines[0].starts_with("Count = ") && lines.last() == Some(&"-"), "{done:?}");
+    for line in &lines[..lines.len() - 1] {
+        let (name, value) = line.split_once(" = ").unwrap_or_else(|| panic!("{done:?}"));
+        let safe = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        assert!(safe && value.bytes().all(|byte| byte.is_ascii_digit()), "{done:?}");
+    }
+    assert!(done.out.contains("_align = "), "{done:?}");
+    let few = host.pinfold(["wlm", "learned", "--most", "1"]);
+    assert!(
+        few.code == Some(0) && few.out.starts_with("Count = 1\n") && few.out.lines().count() == 2,
+        "{few:?}"
+    );
+    let json = host.pinfold(["wlm", "learned", "--json"]);
+    assert!(json.out.contains("\"class\":\"align\""), "{json:?}");
 }
 
 /// The documented interface of PBS's hooks, as far as the hook uses it: what it did is printed.
