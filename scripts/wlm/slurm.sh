@@ -93,6 +93,7 @@ slurm_options() {
   holds "a priority that there is not is refused by srun, with the range" \
     tells "$(srun -n1 --pinfold-priority=99 touch "$work/owned" 2>&1)" 'from 1 to 16'
   holds "and by sbatch" sh -c "! sbatch -n1 -o /dev/null --pinfold-priority=17 --wrap 'touch $work/owned' 2>/dev/null"
+  holds "and a size without a unit" sh -c "! srun -n1 --pinfold-mem=1 touch '$work/owned' 2>/dev/null"
   job=$(SLURM_CPUS_ON_NODE=1 sbatch --parsable -n2 --mem=150 -o /dev/null -J allocated --wrap 'exit 0')
   holds "a job with memory of Slurm's ends" until_true left "$job"
   holds "that memory is what it asks for" tells "$("$pinfold" report "slurm:$job" --json)" '"claim_bytes":157286400'

@@ -2,12 +2,12 @@
 # Starts a job of a workload manager's: it asks pinfold, waits until that lets it go, and then executes the job. If pinfold is
 # away the job runs unmanaged. The job is known by its environment (`pinfold wlm --help`).
 told() {
-	sed -n "s/^$1=//p" "${SGE_JOB_SPOOL_DIR:-/nonexistent}/config" 2>/dev/null
+	sed -n "/^$1=/{s///p;q;}" "${SGE_JOB_SPOOL_DIR:-/nonexistent}/config" 2>/dev/null
 }
 # What h_vmem allows to a job of Grid Engine here, in bytes, is the memory that it asks for: of each slot, unless the request is
 # for the job as a whole. K, M and G are binary, k, m and g decimal (sge_types(1)).
 allowed() {
-	told h_vmem | head -n 1 | awk -v slots="$(told host_slots)" -v whole="$(told h_vmem_is_consumable_job)" '
+	told h_vmem | awk -v slots="$(told host_slots)" -v whole="$(told h_vmem_is_consumable_job)" '
 		/^[0-9]+(\.[0-9]+)?[kKmMgG]?$/ {
 			power = index("kmg", tolower(substr($0, length($0))))
 			base = $0 ~ /[kmg]$/ ? 1000 : 1024

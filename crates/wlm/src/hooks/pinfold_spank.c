@@ -22,7 +22,7 @@
 
 SPANK_PLUGIN(pinfold, 1);
 
-enum { WORD_MAX = 256, SAID_MAX = 8192, STRUCK_OFF = 5 };
+enum { WORD_MAX = 256, SAID_MAX = 8192, WRONG_USAGE = 2, STRUCK_OFF = 5 };
 #define PRIORITY_MAX 16
 #define TEXT_OF(value) #value
 #define TEXT(value) TEXT_OF(value)
@@ -32,11 +32,33 @@ enum { PRIORITY, CLASS, MEMORY, TMP, OPTIONS };
 static char given[OPTIONS][WORD_MAX];
 static const char *const switches[OPTIONS] = { "--priority", NULL, "--mem", "--tmp" };
 
-/* A number of a size: nothing else gets through, on the host of srun or here. */
+/* A number with a unit, such as 2G, 1.5GiB or 512MB: nothing else gets through, on the host of srun or here. */
 static int is_size(const char *text)
 {
-	static const char good[] = "0123456789.kKmMgGtTiIbB";
-	return text && *text && strlen(text) < 32 && strspn(text, good) == strlen(text);
+	static const char digits[] = "0123456789";
+	size_t whole, part = 0;
+	if (!text || !(whole = strspn(text, digits)) || whole > 12)
+		return 0;
+	text += whole;
+	if (*text == '.') {
+		text++;
+		part = strspn(text, digits);
+		if (part < 1 || part > 6)
+			return 0;
+		text += part;
+	}
+	if (!part && (!strcmp(text, "B") || !strcmp(text, "b")))
+		return 1;
+	if (!*text || !strchr("kKmMgGtT", *text))
+		return 0;
+	text++;
+	return !*text || !strcmp(text, "B") || !strcmp(text, "b") || !strcmp(text, "iB") || !strcmp(text, "ib");
+}
+
+static int is_number(const char *text)
+{
+	size_t length = strlen(text);
+	return length >= 1 && length < 10 && strspn(text, "0123456789") == length;
 }
 
 /* 1 to PRIORITY_MAX, in digits. A host may have fewer (`priority.max`), which pinfold says there. */
@@ -117,7 +139,8 @@ static void set_variables(spank_t sp, int from)
 	}
 }
 
-/* Runs `pinfold wlm enter` for this process, and comes back if the task may go on, whether it is managed or not. */
+/* Runs `pinfold wlm enter` for this process, and comes back with its status if the task may go on, whether it is managed or
+ * not. */
 static int ask(spank_t sp, char **words)
 {
 	int ends[2], status = 0;
@@ -148,10 +171,7 @@ static int ask(spank_t sp, char **words)
 		raise(WTERMSIG(status));
 		_exit(128 + WTERMSIG(status));
 	}
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		slurm_error("pinfold: %s ended with status %d: the task runs unmanaged", words[0],
-			    WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-	return 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* What plugstack.conf says. */
@@ -218,7 +238,7 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 	char name[WORD_MAX], pid[32], pus[32], memory[32], title[WORD_MAX] = "--name=", *words[32], *cores = NULL;
 	uint32_t job = 0, step = 0;
 	uint64_t mib = 0;
-	int n;
+	int n, plain, status;
 	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
 		return 0;
 	if (step == SLURM_EXTERN_CONT)
@@ -238,12 +258,13 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 	words[n++] = pid;
 	words[n++] = "--down";
 	words[n++] = told.down;
+	plain = n;
 	/* What the job has on this host, and not what this step has of it: all of its steps are one job there. The environment is
 	 * the user's to change, and counts where Slurm does not tell. */
 	if (spank_get_item(sp, S_JOB_ALLOC_CORES, &cores) == ESPANK_SUCCESS && cores && *cores) {
 		words[n++] = "--allocated-cores";
 		words[n++] = cores;
-	} else if (spank_getenv(sp, "SLURM_CPUS_ON_NODE", pus, sizeof pus) == ESPANK_SUCCESS && is_size(pus)) {
+	} else if (spank_getenv(sp, "SLURM_CPUS_ON_NODE", pus, sizeof pus) == ESPANK_SUCCESS && is_number(pus)) {
 		words[n++] = "--pus";
 		words[n++] = pus;
 	}
@@ -265,5 +286,14 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 		}
 	}
 	words[n] = NULL;
-	return ask(sp, words);
+	status = ask(sp, words);
+	/* What pinfold does not take must not be a way past it. */
+	if (status == WRONG_USAGE && n > plain) {
+		slurm_error("pinfold: a wrong value: what the job asks of pinfold counts as none");
+		words[plain] = NULL;
+		status = ask(sp, words);
+	}
+	if (status != 0)
+		slurm_error("pinfold: %s ended with status %d: the task runs unmanaged", words[0], status);
+	return 0;
 }

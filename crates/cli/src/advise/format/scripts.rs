@@ -40,7 +40,7 @@ fn said(mut command: Command, words: &str, dir: &Path) -> Option<String> {
 }
 
 /// What the verifier answers for a job that is told by `lines`, as Grid Engine asks it: nothing is sent before the answer. Then
-/// comes a job of another user's class, which must have the answer that is its own.
+/// comes another job, which must have the answer that is its own.
 fn answered(consent: Consent, lines: &str) -> Option<String> {
     let dir = place(&script(include_str!("pinfold_jsv.sh"), consent));
     let mut command = Command::new("bash");
