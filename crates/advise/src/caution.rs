@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use crate::history::{Ask, Run, largest_input, largest_peak};
-use crate::types::{Order, Settings};
+use crate::types::{Drift, Order, Settings};
 
 /// Jobs that are looked back at.
 const LOOKED_BACK: usize = 20;
@@ -54,6 +54,11 @@ impl Caution {
     /// How many needed more than was advised, and of how many.
     pub(crate) fn record(&self) -> (u64, u64) {
         (self.missed, self.all)
+    }
+
+    /// How the last jobs did with their advice.
+    pub(crate) fn drift(&self) -> Drift {
+        Drift { missed: self.recent(), of: self.last.len(), drifts: self.drifts() }
     }
 
     /// Whether the class has drifted lately.
@@ -130,6 +135,7 @@ mod tests {
         let got = caution.widen(4.0, &Ask { input: None, request }, &runs, &Settings::of(order));
         assert!((got - want).abs() < 1e-9, "{got}, not {want}");
         assert_eq!(caution.drifts(), misses > 1);
+        assert_eq!(caution.drift(), Drift { missed: misses, of: LOOKED_BACK, drifts: misses > 1 });
     }
 
     #[test]

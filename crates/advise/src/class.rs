@@ -9,7 +9,7 @@ use crate::peaks::RUNS_KEPT;
 use crate::retry::whole;
 use crate::risk::wilson;
 use crate::select::{Candidate, Mixed, Scores, fit, say};
-use crate::types::{Advice, Features, GB, Settings};
+use crate::types::{Advice, Drift, Features, GB, Settings};
 
 /// From so many runs on, only some of those to come are scored.
 const SCORED_ALL: u64 = 2_000;
@@ -35,6 +35,11 @@ pub(crate) struct Class {
 impl Class {
     pub(crate) fn len(&self) -> usize {
         self.runs.len()
+    }
+
+    /// How its last runs did with their advice.
+    pub(crate) fn drift(&self) -> Drift {
+        self.caution.drift()
     }
 
     /// The turn of its latest run.

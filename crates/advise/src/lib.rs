@@ -37,7 +37,7 @@ pub use peaks::{Expected, Peak, Peaks};
 pub use prior::Prior;
 pub use retry::Retry;
 pub use risk::wilson;
-pub use types::{Advice, Features, Order, Row, Settings};
+pub use types::{Advice, Drift, Features, Order, Row, Settings};
 
 /// Classes that are remembered. When there are more, the one that ran longest ago is forgotten.
 const CLASSES_KEPT: usize = 4_096;
@@ -91,6 +91,12 @@ impl Learner {
     #[must_use]
     pub fn runs(&self, class: &str) -> usize {
         self.classes.get(class).map_or(0, Class::len)
+    }
+
+    /// Whether the needs of the class changed lately. Of an unknown class nothing is known.
+    #[must_use]
+    pub fn drift(&self, class: &str) -> Drift {
+        self.classes.get(class).map_or_else(Drift::default, Class::drift)
     }
 
     /// How to go on with a job of the class after a failure.
@@ -148,6 +154,29 @@ mod tests {
         assert!((2_000_000_000..2_000_000_100).contains(&advice.bytes), "{advice:?}");
         let another = Features { user: Some(8), ..new };
         assert!(learner.advise("new", &another).is_none());
+    }
+
+    #[test]
+    fn a_class_that_needs_more_than_before_drifts() {
+        let mut learner = Learner::new(Settings::of(Order::Time));
+        let mut dice = Dice(3);
+        let mut run = |learner: &mut Learner, least: f64| {
+            learner.observe(
+                "a",
+                &Row {
+                    features: Features::default(),
+                    ..row(1.0, retry::whole(least * (1.0 + 0.01 * dice.roll())))
+                },
+            );
+        };
+        (0..60).for_each(|_| run(&mut learner, 2e9));
+        let steady = learner.drift("a");
+        assert!(!steady.drifts && steady.of == 20, "{steady:?}");
+        let larger = [4e9, 8e9, 16e9, 32e9];
+        larger.iter().for_each(|least| run(&mut learner, *least));
+        let changed = learner.drift("a");
+        assert!(changed.drifts && changed.missed >= 2, "{changed:?}");
+        assert_eq!(learner.drift("b"), Drift::default());
     }
 
     #[test]

@@ -78,3 +78,15 @@ pub struct Advice {
     /// Which estimator weighs most and why it is trusted, as a sentence.
     pub why: String,
 }
+
+/// Whether the needs of a class changed lately: how many of its last runs needed more than what the runs before them had
+/// advised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drift {
+    /// So many did.
+    pub missed: usize,
+    /// Of so many.
+    pub of: usize,
+    /// Whether these are more than chance explains: advice then has more room.
+    pub drifts: bool,
+}

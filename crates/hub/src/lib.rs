@@ -7,6 +7,7 @@
 //! the answer to its own question.
 
 pub mod demo;
+pub mod drift;
 pub mod hub;
 pub mod learning;
 pub mod map;

@@ -5,6 +5,7 @@
 mod audit;
 mod classes;
 mod compare;
+mod drift;
 mod figures;
 mod filter;
 mod frame;
@@ -55,6 +56,9 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
         .route("/classes", get(classes::view))
         .route("/classes.csv", get(classes::table))
         .route("/classes.parquet", get(classes::table))
+        .route("/classes/weeks", get(drift::view))
+        .route("/classes/weeks.csv", get(drift::table))
+        .route("/classes/weeks.parquet", get(drift::table))
         .route("/users", get(usage::users))
         .route("/users.csv", get(usage::users_table))
         .route("/users.parquet", get(usage::users_table))

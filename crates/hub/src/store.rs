@@ -13,6 +13,7 @@ mod db;
 mod ingest;
 mod keep;
 mod learned;
+mod list;
 mod query;
 mod runs;
 mod schema;
@@ -20,6 +21,8 @@ mod sketch;
 mod summary;
 mod take;
 mod tokens;
+mod tops;
+mod weeks;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -33,6 +36,7 @@ pub use db::DbError;
 pub use ingest::{IngestError, Prepared};
 pub use keep::{Keep, Kept, month_of};
 pub use learned::{RUNS_MIN, Whose, class_of};
+pub use list::{READ_MAX, Way};
 pub use query::{
     Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery,
     Reported, TABLE_MAX,
@@ -42,6 +46,7 @@ pub use schema::VERSION as SCHEMA_VERSION;
 pub use sketch::ERROR_PART;
 pub use summary::{ClassRow, Group, Spread, Summary, UsageRow};
 pub use tokens::{AuditRow, Holder, Kind, LinkFor, Revoked, Session, TokenRow, is_name};
+pub use weeks::{ClassRun, LAST_WEEKS, Weeks};
 
 /// How long one question may take.
 pub const QUESTION_MAX: Duration = Duration::from_secs(5);

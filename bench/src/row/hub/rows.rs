@@ -75,7 +75,7 @@ pub(super) fn fill(database: &Database<'_>, rows: u64, shape: Shape) -> anyhow::
 }
 
 /// What is asked: its name, its kind, and its address with places for a host, a user, a class and a job.
-const ASKED: [(&str, &str); 20] = [
+const ASKED: [(&str, &str); 27] = [
     ("hosts", "/"),
     ("jobs", "/jobs"),
     ("jobs, 90 days", "/jobs?days=90"),
@@ -90,10 +90,17 @@ const ASKED: [(&str, &str); 20] = [
     ("jobs by memory unused", "/jobs?days=90&sort=unused_gibh"),
     ("jobs by memory peak, 30 days", "/jobs?sort=memory_peak_bytes"),
     ("a user's jobs by memory peak", "/jobs?days=90&user=USER&sort=memory_peak_bytes"),
+    ("a project's jobs by CPU time", "/jobs?days=90&project=PROJECT&sort=cpu_s"),
+    ("a host's failed jobs by wall time", "/jobs?days=90&host=HOST&end=failed&sort=wall_s"),
+    ("jobs by name", "/jobs?days=90&sort=name&dir=up"),
+    ("jobs by swap peak, which none has", "/jobs?days=90&sort=swap_peak_bytes"),
+    ("few jobs: above 3510 MiB", "/jobs?days=90&figures=memory_peak_bytes%3E3510MiB"),
     ("jobs above 3 GiB", "/jobs?days=90&figures=memory_peak_bytes%3E3GiB"),
     ("a job", "/jobs/JOB"),
     ("classes, a day", "/classes?days=1"),
     ("classes, 30 days", "/classes"),
+    ("classes, 90 days", "/classes?days=90"),
+    ("a class by week", "/classes/weeks?name=CLASS"),
     ("users, 30 days", "/users"),
     ("projects, 90 days", "/projects?days=90"),
 ];

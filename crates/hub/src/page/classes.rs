@@ -10,7 +10,7 @@ use pinfold_profile::report::{duration, plain};
 use super::figures::{percent, real, real_size};
 use super::filter::Filter;
 use super::table::{Form, Table};
-use super::{Asker, NoView, frame, jobs, person};
+use super::{Asker, NoView, drift, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{ClassRow, Session, Spread, Summary, now_us};
 
@@ -40,7 +40,8 @@ pub(super) async fn view(
             div.scroll tabindex="0" role="region" aria-label="Classes" {
                 table.list {
                     thead { tr {
-                        th scope="col" { "Name" } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" } th.right scope="col" { "Hosts" }
+                        th scope="col" { "Name" } th.right scope="col" { "Jobs" } th scope="col" { "Drift" } th.right scope="col" { "Failed" }
+                        th.right scope="col" { "Hosts" }
                         th.right scope="col" { "Wall time, median" } th.right scope="col" { "p90" }
                         th scope="col" { "Memory: median, p90, p99, peak; claim median" }
                         th.right scope="col" { "Cores used" } th.right scope="col" { "Suspended" } th.right scope="col" { "Unused GiB h" }
@@ -59,6 +60,7 @@ fn row(filter: &Filter, class: &ClassRow) -> Markup {
         tr {
             td.name { a href=(filter.of_name(&class.name).link("/jobs")) { (plain(&class.name)) } }
             td.right { (class.jobs) }
+            td { a href=(filter.of_class(&class.name, drift::DAYS).link("/classes/weeks")) aria-label=(format!("{} by week", plain(&class.name))) { "by week" } }
             td.right { @if class.failed > 0 { span.bad { (class.failed) } } @else { "0" } }
             td.right { (class.hosts) }
             td.right { (duration(class.wall_s.p50)) }

@@ -187,6 +187,18 @@ impl Filter {
     }
 }
 
+impl Filter {
+    /// The same of a host alone.
+    pub(super) fn of_host(&self, host: &str) -> Self {
+        Self { host: host.to_owned(), page: 0, ..self.clone() }
+    }
+
+    /// The class of this name over so many days; sums have no figures of single jobs.
+    pub(super) fn of_class(&self, name: &str, days: u32) -> Self {
+        Self { days, figures: String::new(), conditions: Vec::new(), ..self.of_name(name) }
+    }
+}
+
 /// A value as it stands in an address.
 pub(super) fn encoded(value: &str) -> String {
     let mut text = String::with_capacity(value.len());

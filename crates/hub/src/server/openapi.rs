@@ -41,6 +41,7 @@ enum Call {
     Workflows,
     Run,
     Weekly,
+    Class,
     Login,
     Metrics,
     Description,
@@ -78,7 +79,7 @@ const USER: Parameter = ("user", "string", false, "Whose jobs.");
 
 const PROJECT: Parameter = ("project", "string", false, "The project of the jobs.");
 
-const ENDPOINTS: [Endpoint; 16] = [
+const ENDPOINTS: [Endpoint; 17] = [
     Endpoint {
         sent: "application/gzip",
         ..endpoint(
@@ -215,6 +216,28 @@ const ENDPOINTS: [Endpoint; 16] = [
              failed.",
         )
     },
+    Endpoint {
+        parameters: &[
+            HOST,
+            USER,
+            PROJECT,
+            ("name", "string", true, "The name of the class's jobs; `*` stands for anything."),
+            (
+                "since_us",
+                "integer",
+                false,
+                "Over since then, in microseconds since the Unix epoch; a year unless it is said. Days count whole.",
+            ),
+        ],
+        ..endpoint(
+            Call::Class,
+            "get",
+            "/api/v1/class",
+            Whose::Viewer,
+            "A class by week, host and version, as far as its jobs may be seen: memory and wall time, and whether the last weeks \
+             differ from those before: `change` is `more` or `less` beyond what weeks differ by, `within`, or `too_few` of them.",
+        )
+    },
     endpoint(
         Call::Login,
         "post",
@@ -242,6 +265,7 @@ impl Call {
             Self::Workflows => get(sums::workflows),
             Self::Run => get(sums::run),
             Self::Weekly => get(sums::weekly),
+            Self::Class => get(sums::class),
             Self::Login => post(api::login),
             Self::Metrics => get(metrics::metrics),
             Self::Description => get(answer),

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::auth::Viewer;
 use super::problem::Problem;
+use crate::drift;
 use crate::hub::Hub;
-use crate::store::{JobQuery, RUNS_MAX, RunKey, RunRow, now_us};
+use crate::store::{DAY_US, JobQuery, RUNS_MAX, RunKey, RunRow, now_us};
 use crate::weekly::{self, Subject, Week};
 use crate::workflow::chain::Chain;
 use crate::workflow::steps::{self, Figure, Step};
@@ -131,4 +132,37 @@ pub async fn weekly(
     };
     let report = hub.ask(move |hub| weekly::report(&hub.store, &viewer.access, subject, week)).await??;
     Ok(Json(weekly::json(&report)))
+}
+
+/// Which class.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneClass {
+    host: Option<String>,
+    user: Option<String>,
+    project: Option<String>,
+    name: String,
+    since_us: Option<u64>,
+}
+
+/// A class by week.
+pub async fn class(
+    State(hub): State<Arc<Hub>>,
+    viewer: Viewer,
+    Query(asked): Query<OneClass>,
+) -> Result<Json<Value>, Problem> {
+    if asked.name.is_empty() {
+        return Err(Problem::wrong("name: that of a class is needed"));
+    }
+    let query = JobQuery {
+        access: viewer.access,
+        host: asked.host,
+        user: asked.user,
+        project: asked.project,
+        name: Some(asked.name),
+        since_us: Some(asked.since_us.unwrap_or_else(|| now_us().saturating_sub(365 * DAY_US))),
+        ..JobQuery::default()
+    };
+    let report = hub.ask(move |hub| drift::report(&hub.store, &query)).await??;
+    Ok(Json(drift::json(&report)))
 }

@@ -9,7 +9,7 @@ use super::db::{Connection, DbError, Row, Value, values};
 use super::runs::{self, RunFact};
 use super::sketch::Spreads;
 use super::take::insert;
-use super::{Store, StoreError};
+use super::{Store, StoreError, tops};
 
 /// A day, in microseconds.
 pub const DAY_US: u64 = 86_400_000_000;
@@ -266,14 +266,16 @@ pub(super) fn damaged() -> DbError {
 }
 
 impl Store {
-    /// Makes the sums by day anew, after jobs were changed or removed by hand. Until it is done hosts wait.
+    /// Makes the sums by day and the lists by figures anew, after jobs were changed or removed by hand. Until it is done hosts wait.
     ///
     /// # Errors
     /// When the database refuses: then the sums are as before.
     pub fn sum_anew(&self) -> Result<(), StoreError> {
         self.write("make the sums anew", |connection| {
-            connection.batch("DELETE FROM spreads; DELETE FROM days")?;
-            fill(connection)
+            connection
+                .batch("DELETE FROM spreads; DELETE FROM days; DELETE FROM tops; DELETE FROM top_days")?;
+            fill(connection)?;
+            tops::fill(connection)
         })
     }
 }

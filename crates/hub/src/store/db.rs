@@ -111,6 +111,8 @@ impl Dialect {
                 .replace("REAL", "DOUBLE PRECISION")
                 .replace("TEXT", "TEXT COLLATE \"C\"")
                 .replace("BLOB", "BYTEA")
+                // As lists sort those without a value.
+                .replace("jobs (project, ended_us)", "jobs (project NULLS FIRST, ended_us)")
                 .replace(" WITHOUT ROWID", ""),
         }
     }
@@ -120,6 +122,16 @@ impl Dialect {
         match self {
             Self::Sqlite => format!("+{column}"),
             Self::Postgres => column.to_owned(),
+        }
+    }
+
+    /// Which index of the table a question is to use; `None`: none, so that rows are found by their number. PostgreSQL knows
+    /// by its statistics.
+    pub(super) fn by_index(self, index: Option<&str>) -> String {
+        match (self, index) {
+            (Self::Sqlite, Some(index)) => format!("INDEXED BY {index}"),
+            (Self::Sqlite, None) => "NOT INDEXED".to_owned(),
+            (Self::Postgres, _) => String::new(),
         }
     }
 
@@ -144,9 +156,11 @@ impl Dialect {
         })
     }
 
-    /// How rows are sorted by a column: those without a value as the smallest.
+    /// How rows are sorted by a column: those without a value as the smallest. Of a column that always has one PostgreSQL
+    /// does not know that, and would not use its index.
     pub(super) fn order(self, column: &str, ascending: bool) -> String {
-        match (self, ascending, column == "jobs.ended_us") {
+        let always = matches!(column, "jobs.id" | "jobs.ended_us" | "jobs.name" | "jobs.\"user\"");
+        match (self, ascending, always) {
             (Self::Postgres, true, false) => format!("{column} ASC NULLS FIRST"),
             (Self::Postgres, false, false) => format!("{column} DESC NULLS LAST"),
             (_, true, _) => format!("{column} ASC"),

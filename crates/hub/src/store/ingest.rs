@@ -13,7 +13,8 @@ use super::db::{Value, values};
 use super::keep::month_of;
 use super::runs::RunFact;
 use super::take::Sent;
-use super::{Store, StoreError, whole};
+use super::tops::Figures;
+use super::{Store, StoreError, tops, whole};
 use crate::workflow::Run;
 
 /// The longest word of a job that becomes a column, in characters; the figures keep the whole.
@@ -68,8 +69,10 @@ pub(super) struct First {
     pub(super) row: Vec<Value>,
     /// Its figures, packed.
     pub(super) head: Vec<u8>,
-    /// What it adds to the sums.
+    /// What it adds to the sums,
     pub(super) fact: Fact,
+    /// and to the lists.
+    pub(super) figures: Figures,
 }
 
 impl Ready {
@@ -245,7 +248,9 @@ fn row(
         run.as_ref().map(|run| run.step.as_str()),
     ];
     let fact = fact(part, view, &derived, run, (host, month));
-    Ok(First { row: figures.into(), head: packed, fact })
+    let row: Vec<Value> = figures.into();
+    let figures = tops::figures(&row);
+    Ok(First { row, head: packed, fact, figures })
 }
 
 /// What a job adds to the sums.

@@ -1,8 +1,9 @@
 //! How long what is kept: series for months, figures for years. Whole months go, counted by the hub's own clock when
 //! they came in, so that no host's wrong clock keeps them for ever or has them removed at once.
 
+use super::days::DAY_US;
 use super::db::values;
-use super::{Store, StoreError};
+use super::{Store, StoreError, tops};
 
 /// How many months are kept beside the one that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +96,11 @@ impl Store {
         self.remove_before(first, "days")?;
         self.remove_before(first, "runs")?;
         kept.jobs = self.remove_before(first, "jobs")?;
+        // Nothing is kept that came in before; what ended earlier may have come in later.
+        let age_us = u64::from(keep.jobs_months) * 31 * DAY_US;
+        self.write("remove lists of old days", |connection| {
+            tops::remove_before(connection, now_us.saturating_sub(age_us) / DAY_US)
+        })?;
         Ok(kept)
     }
 

@@ -7,8 +7,8 @@ use pinfold_hubwire::bundle::{self, Head, Live};
 use pinfold_hubwire::series::Columns;
 use pinfold_proto::view::PointView;
 
-use super::columns::{COLUMNS, Column, Condition};
-use super::db::{Connection, DbError, Dialect, Row, Value, values};
+use super::columns::{Column, Condition};
+use super::db::{Connection, DbError, Dialect, Value, values};
 use super::keep::series_table;
 use super::{Access, Store, StoreError};
 
@@ -257,30 +257,6 @@ impl JobQuery {
         }
         (words.join(" AND "), values)
     }
-
-    /// The question for a page of jobs, and its values.
-    fn page(&self, dialect: Dialect, limit: u32) -> (String, Vec<Value>) {
-        let offset = self.offset.min(OFFSET_MAX);
-        let names: Vec<&str> = COLUMNS.iter().map(Column::sql).collect();
-        let sort = self.sort.map_or("jobs.ended_us", Column::sql);
-        let by_end = sort == "jobs.ended_us";
-        let picky = !self.conditions.is_empty() || self.project.is_some() || self.ending.is_some();
-        let picky = picky || !self.access.is_all();
-        let in_order = self.is_long() && (!by_end || picky);
-        let by = if in_order && by_end { dialect.unindexed(sort) } else { sort.to_owned() };
-        let (conditions, values) = self.conditions(dialect, in_order);
-        let (by, then) = (dialect.order(&by, self.ascending), dialect.order("jobs.id", self.ascending));
-        let order = format!("ORDER BY {by}, {then}");
-        // Which rows first, and then only of these all that is shown.
-        let text = format!(
-            "SELECT jobs.id, {} FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE jobs.id IN (SELECT jobs.id FROM jobs {} \
-             WHERE {conditions} {order} LIMIT {} OFFSET {offset}) {order}",
-            names.join(", "),
-            if sort == "hosts.name" { "JOIN hosts ON hosts.id = jobs.host" } else { "" },
-            limit + 1
-        );
-        (text, values)
-    }
 }
 
 impl ReportQuery {
@@ -311,21 +287,6 @@ impl ReportQuery {
 }
 
 impl Store {
-    /// A page of jobs.
-    ///
-    /// # Errors
-    /// When the database refuses, or it takes too long.
-    pub fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
-        let limit = query.limit.clamp(1, TABLE_MAX);
-        let mut jobs = self.read("list jobs", |connection| {
-            let (text, values) = query.page(connection.dialect(), limit);
-            connection.all(&text, &values, job_row)
-        })?;
-        let more = jobs.len() > limit as usize;
-        jobs.truncate(limit as usize);
-        Ok(JobPage { jobs, more })
-    }
-
     /// All of one job; `None`: it is not here, or not for this viewer.
     ///
     /// # Errors
@@ -425,18 +386,6 @@ impl Store {
             Ok(totals.unwrap_or_default())
         })
     }
-}
-
-fn job_row(row: &Row) -> Result<JobRow, DbError> {
-    let cell = |at: usize| {
-        Ok(match row.value(at + 1)? {
-            Value::None | Value::Blob(_) => Cell::None,
-            Value::Whole(number) => Cell::Whole(*number),
-            Value::Real(number) => Cell::Real(*number),
-            Value::Text(text) => Cell::Text(text.clone()),
-        })
-    };
-    Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<Result<_, DbError>>()? })
 }
 
 /// With its length, unpacked.

@@ -157,10 +157,27 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_ended ON runs (ended_us);
 ",
+    // Lists of jobs by any figure, of which nothing grows with the number of rows; and what lists by end lacked.
+    "
+CREATE TABLE top_days (day INTEGER PRIMARY KEY, lasts BLOB NOT NULL);
+CREATE TABLE tops (
+    list INTEGER NOT NULL,
+    day INTEGER NOT NULL REFERENCES top_days (day) ON DELETE CASCADE,
+    packed BLOB NOT NULL,
+    PRIMARY KEY (list, day)
+);
+CREATE INDEX tops_day ON tops (day);
+CREATE INDEX days_name ON days (name, day);
+CREATE INDEX jobs_project ON jobs (project, ended_us);
+CREATE INDEX jobs_failed ON jobs (ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
+",
 ];
 
 /// The step that made the tables of sums: those of jobs that were there before are made with it.
 const SUMS_SINCE: u32 = 4;
+
+/// The same for lists by figures.
+const TOPS_SINCE: u32 = 5;
 
 /// The version that this program writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are a few steps")]
@@ -194,6 +211,9 @@ pub(super) fn migrate(name: &str, connection: &mut dyn Connection) -> Result<(),
     }
     if (1..SUMS_SINCE).contains(&found) {
         super::days::fill(connection)?;
+    }
+    if (1..TOPS_SINCE).contains(&found) {
+        super::tops::fill(connection)?;
     }
     if found < VERSION {
         set_version(connection)?;

@@ -115,7 +115,7 @@ impl Total {
             });
             found.map_or(self.most, |(range, _)| middle(range).min(self.most)) * unit
         };
-        Some(Spread { p50: at(50), p90: at(90), p99: at(99), most: self.most * unit })
+        Some(Spread { p50: at(50), p90: at(90), p95: at(95), p99: at(99), most: self.most * unit })
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Spread {
     pub p50: f64,
     /// Nine of ten are.
     pub p90: f64,
+    /// 95 of 100 are.
+    pub p95: f64,
     /// 99 of 100 are.
     pub p99: f64,
     /// The most.
@@ -103,7 +105,7 @@ pub struct Summary<T> {
 
 /// A class as it is put together from sums.
 #[derive(Default)]
-struct Summed {
+pub(super) struct Summed {
     jobs: u64,
     failed: u64,
     cpu_s: f64,
@@ -114,8 +116,12 @@ struct Summed {
 }
 
 impl Summed {
-    /// One more row, as [`Store::classes`] reads it.
-    fn add(&mut self, row: &Row) -> Result<(), DbError> {
+    /// What a row is read from, behind what it is put together by.
+    pub(super) const COLUMNS: &'static str =
+        "jobs.failed, jobs.ran, jobs.cpu_s, jobs.core_s, jobs.unused_gibh, jobs.suspended_s, packed";
+
+    /// One more row.
+    pub(super) fn add(&mut self, row: &Row) -> Result<(), DbError> {
         let ran: u64 = row.get(2)?;
         self.jobs += ran;
         self.failed += if row.get::<i64>(1)? == 0 { 0 } else { ran };
@@ -126,7 +132,7 @@ impl Summed {
         self.spreads.add(row.get(7)?).ok_or_else(damaged)
     }
 
-    fn row(self, name: String) -> ClassRow {
+    pub(super) fn row(self, name: String) -> ClassRow {
         let claims = self.spreads.claim_bytes.spread(1.0);
         ClassRow {
             name,
@@ -146,7 +152,7 @@ impl Summed {
 
 impl JobQuery {
     /// The conditions on rows of sums, and the values in their places.
-    fn day_conditions(&self, dialect: Dialect, each_host: bool) -> (String, Vec<Value>) {
+    pub(super) fn day_conditions(&self, dialect: Dialect, each_host: bool) -> (String, Vec<Value>) {
         let mut values = Vec::new();
         let mut words = self.subjects(dialect, "jobs.name", &mut values);
         // The rows of all hosts together say the same in fewer rows, as long as nothing depends on the host.
@@ -230,7 +236,7 @@ fn spread(mut figures: Vec<f64>) -> Option<Spread> {
     figures.sort_by(f64::total_cmp);
     let last = figures.len().checked_sub(1)?;
     let at = |percent: usize| figures[(last * percent).div_ceil(100)];
-    Some(Spread { p50: at(50), p90: at(90), p99: at(99), most: at(100) })
+    Some(Spread { p50: at(50), p90: at(90), p95: at(95), p99: at(99), most: at(100) })
 }
 
 /// The most wasteful first.
@@ -252,8 +258,8 @@ impl Store {
         self.read("put classes together", |connection| {
             let (conditions, values) = query.day_conditions(connection.dialect(), false);
             let text = format!(
-                "SELECT jobs.name, jobs.failed, jobs.ran, jobs.cpu_s, jobs.core_s, jobs.unused_gibh, jobs.suspended_s, packed \
-                 FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0"
+                "SELECT jobs.name, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0",
+                Summed::COLUMNS
             );
             connection.each(&text, &values, &mut |row| {
                 let name: &str = row.get(0)?;

@@ -13,7 +13,7 @@ use super::days::Added;
 use super::db::{Connection, DbError, Value, values};
 use super::ingest::{COLUMNS, First, IngestError, Prepared, Ready, Told};
 use super::keep::series_table;
-use super::{Stopped, Store, StoreError, whole};
+use super::{Stopped, Store, StoreError, tops, whole};
 
 /// The most that one transaction writes: of hosts, and of parts.
 const SENT_AT_ONCE: usize = 128;
@@ -227,18 +227,20 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Receipt>,
             Ok(())
         },
     )?;
-    let (mut receipts, mut heads, mut added) = (Vec::new(), Vec::new(), Added::default());
+    let (mut receipts, mut heads) = (Vec::new(), Vec::new());
+    let (mut added, mut tops) = (Added::default(), tops::Added::default());
     let mut series: BTreeMap<u32, Vec<[Value; 3]>> = BTreeMap::new();
     for sent in batch {
         let mut receipt = NOTHING;
         if let Sent::Bundle(bundle) = sent {
             for part in &bundle.parts {
                 let row = match &part.first {
-                    Some(First { head, fact, .. }) => {
+                    Some(First { head, fact, figures, .. }) => {
                         let row = new.remove(&key(bundle, part));
                         heads.extend(row.map(|row| values![row, &head[..]]));
-                        if row.is_some() {
+                        if let Some(row) = row {
                             added.add(fact);
+                            tops.add(row, fact.ended_us, figures);
                         }
                         row
                     }
@@ -257,6 +259,7 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Receipt>,
         receipts.push(receipt);
     }
     added.write(connection)?;
+    tops.write(connection)?;
     let heads: Vec<&[Value]> = heads.iter().map(|row| &row[..]).collect();
     insert(connection, ("heads", "job, head", ""), &heads, |_| Ok(()))?;
     for (month, rows) in series {

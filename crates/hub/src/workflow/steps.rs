@@ -100,8 +100,12 @@ fn middle_of(jobs: &[&RunJob], figure: fn(&RunJob) -> f64) -> Option<f64> {
 }
 
 fn figure(now: &[&RunJob], earlier: &[Vec<&RunJob>], of: fn(&RunJob) -> f64) -> Figure {
-    let now = middle_of(now, of);
-    let mut medians: Vec<f64> = earlier.iter().filter_map(|jobs| middle_of(jobs, of)).collect();
+    beside(middle_of(now, of), earlier.iter().filter_map(|jobs| middle_of(jobs, of)).collect())
+}
+
+/// A median beside earlier ones: whether it is off by more than these differ by anyway.
+#[must_use]
+pub fn beside(now: Option<f64>, mut medians: Vec<f64>) -> Figure {
     let Some(middle) = median(&mut medians) else {
         return Figure { now, before: None, change: Change::TooFew };
     };

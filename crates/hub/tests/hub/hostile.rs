@@ -103,6 +103,7 @@ fn figures_out_of_all_ranges_are_shown_and_end_nothing() {
         ["/", "/jobs", "/jobs.csv", "/classes", "/classes.csv", "/users", "/users.csv", "/projects"]
             .map(|path| if path == "/" { path.to_owned() } else { format!("{path}?{DAYS}") })
             .into();
+    pages.push(format!("/classes/weeks?{DAYS}&name=*"));
     for job in 1..=5 {
         pages.extend(
             ["", "/chart.svg", "/chart.svg?narrow=true", "/series.csv"]

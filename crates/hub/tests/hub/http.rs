@@ -274,6 +274,9 @@ fn pages_are_for_those_who_are_signed_in() {
         "/jobs/1/chart.svg",
         "/classes",
         "/classes.csv",
+        "/classes/weeks",
+        "/classes/weeks?name=a",
+        "/classes/weeks.csv?name=a",
         "/users",
         "/users.csv",
         "/projects",
@@ -399,7 +402,10 @@ fn words_of_jobs_are_words_on_each_page() {
     pages.extend((1..=4).flat_map(|id| {
         [format!("/jobs/{id}"), format!("/jobs/{id}/chart.svg"), format!("/jobs/{id}/chart.svg?dark=true")]
     }));
-    pages.push(format!("/jobs?{days}&name=%3Cscript%3Ealert(1)%3C%2Fscript%3E"));
+    for path in ["/jobs", "/classes/weeks"] {
+        pages.push(format!("{path}?{days}&name=%3Cscript%3Ealert(1)%3C%2Fscript%3E"));
+        pages.push(format!("{path}?{days}&name=*"));
+    }
     for page in &pages {
         let body = site.served.get(page, one(&cookie)).body;
         assert!(

@@ -6,6 +6,7 @@
 )]
 
 mod common;
+mod drift;
 mod grafana;
 mod hostile;
 mod http;

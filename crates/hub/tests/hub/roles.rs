@@ -298,6 +298,7 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
             csv.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse::<usize>().unwrap()).sum();
         assert_eq!(jobs, want.len(), "{table}: {csv}");
     }
+    weeks(&page, &json, want.len());
     pages_of_hosts(&page, &want);
     sums(site, &json, &api, cookie, &want);
     for user in ["ann", "bea", "cyn"] {
@@ -311,6 +312,21 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
             let main = body.split("<main").nth(1).unwrap();
             assert_eq!(main.contains(&format!(">{user}<")), seen, "{view} and {user}: {body}");
         }
+    }
+}
+
+/// A class by week is of those jobs that its viewer may see, on the page, in its file and for programs.
+#[track_caller]
+fn weeks(page: &dyn Fn(&str) -> String, json: &dyn Fn(&str) -> Value, want: usize) {
+    let csv = page("/classes/weeks.csv?days=3650&name=*");
+    let jobs = csv.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse::<usize>().unwrap());
+    assert_eq!(jobs.sum::<usize>(), want, "{csv}");
+    let view = page("/classes/weeks?days=3650&name=*");
+    assert_eq!(view.contains("No such job"), want == 0, "{view}");
+    let told = json("/api/v1/class?name=*&since_us=0");
+    for list in ["weeks", "hosts"] {
+        let jobs = told[list].as_array().unwrap().iter().map(|row| row["jobs"].as_u64().unwrap());
+        assert_eq!(usize::try_from(jobs.sum::<u64>()).unwrap(), want, "{list}: {told}");
     }
 }
 

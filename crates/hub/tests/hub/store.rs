@@ -2,7 +2,7 @@
 
 use pinfold_hub::store::{
     Access, Cell, Copied, ERROR_PART, Ending, Grant, Group, JobQuery, JobRow, Keep, Kept, Kind, LinkFor,
-    Location, ReportQuery, Revoked, RunKey, SCHEMA_VERSION, Store, UsageRow, backup, columns, location,
+    Location, ReportQuery, Revoked, RunKey, SCHEMA_VERSION, Store, UsageRow, Way, backup, columns, location,
     restore, verify,
 };
 use pinfold_hub::workflow::steps::{self, Change};
@@ -49,7 +49,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 10] = [
+const CASES: [(&str, Case); 12] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -60,6 +60,8 @@ const CASES: [(&str, Case); 10] = [
     ("sums are those of the jobs, whoever asks", sums_are_those_of_the_jobs),
     ("sums of jobs from before are made once", sums_of_jobs_from_before_are_made_once),
     ("runs of workflows are one user's", runs_of_workflows_are_one_user_s),
+    ("a list is the same whichever way it is found", a_list_is_the_same_whichever_way),
+    ("lists know of no job that was removed", lists_know_of_no_job_that_was_removed),
 ];
 
 #[test]
@@ -427,7 +429,8 @@ fn an_earlier_database_gets_its_sums() {
     let earlier = rusqlite::Connection::open(&file).unwrap();
     earlier
         .execute_batch(
-            "DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; DROP INDEX jobs_run; ALTER TABLE jobs DROP COLUMN workflow; \
+            "DROP TABLE tops; DROP TABLE top_days; DROP INDEX jobs_project; DROP INDEX jobs_failed; DROP TABLE spreads; \
+             DROP TABLE days; DROP TABLE runs; DROP INDEX jobs_run; ALTER TABLE jobs DROP COLUMN workflow; \
              ALTER TABLE jobs DROP COLUMN run; ALTER TABLE jobs DROP COLUMN step; PRAGMA user_version = 3",
         )
         .unwrap();
@@ -435,6 +438,7 @@ fn an_earlier_database_gets_its_sums() {
     let store = Store::open_file(&file, None).unwrap();
     assert_eq!(store.totals().unwrap().0, 300);
     check_sums(&store);
+    check_lists(&store);
     // A bundle that comes again adds nothing.
     store.ingest(host, &bundle(mixed(300, 1)), 1_700_600_000_000_000).unwrap();
     check_sums(&store);
@@ -448,10 +452,13 @@ fn an_earlier_server_gets_its_sums() {
     let (store, host) = known(Store::open(&server.at(), None).unwrap());
     store.ingest(host, &bundle(mixed(300, 1)), 1_700_500_000_000_000).unwrap();
     drop(store);
-    let earlier = "DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; ALTER TABLE jobs DROP COLUMN workflow, DROP COLUMN run, \
+    let earlier = "DROP TABLE tops; DROP TABLE top_days; DROP INDEX jobs_project; DROP INDEX jobs_failed; DROP TABLE spreads; \
+                   DROP TABLE days; DROP TABLE runs; ALTER TABLE jobs DROP COLUMN workflow, DROP COLUMN run, \
                    DROP COLUMN step; UPDATE schema_version SET version = 3";
     server.client().batch_execute(earlier).unwrap();
-    check_sums(&Store::open(&server.at(), None).unwrap());
+    let store = Store::open(&server.at(), None).unwrap();
+    check_sums(&store);
+    check_lists(&store);
 }
 
 /// Jobs of a run of ann's, from this number on.
@@ -544,6 +551,121 @@ fn lists_are_sorted_filtered_and_paged(store: &Store, host: i64) {
     );
     assert_eq!(numbers(&JobQuery { name: Some("o?d*".into()), ..query.clone() }).0, Vec::<i64>::new());
     assert_eq!(numbers(&JobQuery { host: Some("beta".into()), ..query }).0, Vec::<i64>::new());
+}
+
+/// More jobs of two days than lists have room for; some figures are the same for most of them.
+fn many(count: u64, from: u64) -> Vec<ReportView> {
+    let job = |mut one: ReportView| {
+        let job = one.job;
+        let moved_s = f64::from(u32::try_from(job % 5 % 2 * 86_400 + job).unwrap());
+        one.ended_s = one.started_s.or(Some(1_700_000_000.0)).map(|started_s| started_s + moved_s);
+        one.memory_peak_bytes = (job * 7_919 % 2_003) << 12;
+        one.memory_mean_bytes = (job * 31 % 900) << 10;
+        one.swap_peak_bytes = if job.is_multiple_of(40) { job << 12 } else { 0 };
+        one.suspended_s = if job.is_multiple_of(300) { 2.0 } else { 0.0 };
+        one.priority = [10, 3, 10, 20][(job % 4) as usize];
+        one
+    };
+    mixed(count, from).into_iter().map(job).collect()
+}
+
+/// Asked in many ways, lists are the same whether all rows are sorted or as few as may be are read.
+#[track_caller]
+fn check_lists(store: &Store) -> Vec<(String, Way)> {
+    let all = JobQuery { access: Access::All, limit: 20, ..JobQuery::default() };
+    let grant = |user: &str, host: Option<&str>| Grant {
+        user: Some(user.into()),
+        host: host.map(Into::into),
+        ..Grant::default()
+    };
+    let conditions = |text: &str| columns::conditions(text).unwrap();
+    let queries = [
+        all.clone(),
+        JobQuery { offset: 30, ..all.clone() },
+        JobQuery { user: Some("bea".into()), ..all.clone() },
+        JobQuery { name: Some("it's*".into()), ending: Some(Ending::Failed), ..all.clone() },
+        JobQuery { name: Some("a".into()), host: Some("alpha".into()), ..all.clone() },
+        JobQuery { project: Some("lab".into()), ending: Some(Ending::Succeeded), ..all.clone() },
+        JobQuery { ending: Some(Ending::Failed), ..all.clone() },
+        JobQuery {
+            since_us: Some(1_700_040_000_000_000),
+            until_us: Some(1_700_090_000_000_000),
+            ..all.clone()
+        },
+        JobQuery { conditions: conditions("memory_peak_bytes>7.7MiB"), ..all.clone() },
+        JobQuery {
+            conditions: conditions("memory_peak_bytes>7.7MiB, claim_bytes<1TiB"),
+            offset: 3,
+            ..all.clone()
+        },
+        JobQuery { conditions: conditions("memory_peak_bytes>1TiB"), ..all.clone() },
+        JobQuery { conditions: conditions("memory_peak_bytes<100KiB"), ..all.clone() },
+        JobQuery { conditions: conditions("swap_peak_bytes>0, exit_code=0"), ..all.clone() },
+        JobQuery { access: Access::Some(vec![grant("ann", None)]), ..all.clone() },
+        JobQuery {
+            access: Access::Some(vec![grant("ann", Some("alpha")), grant("cyn", None)]),
+            ..all.clone()
+        },
+        JobQuery { access: Access::default(), ..all },
+    ];
+    let mut ways = Vec::new();
+    for (at, query) in queries.iter().enumerate() {
+        for column in &columns::COLUMNS {
+            for ascending in [false, true] {
+                let query = JobQuery { sort: Some(column), ascending, ..query.clone() };
+                let (want, _) = store.jobs_within(&query, u32::MAX).unwrap();
+                let (found, way) = store.jobs_within(&query, 0).unwrap();
+                let what = format!("{at} {} {ascending} {way:?}", column.key);
+                assert_eq!(found.more, want.more, "{what}");
+                assert_eq!(found.jobs, want.jobs, "{what}");
+                ways.push((format!("{at} {} {ascending}", column.key), way));
+            }
+        }
+    }
+    ways
+}
+
+fn a_list_is_the_same_whichever_way(store: &Store, host: i64) {
+    store.add_token(Kind::Host, "beta", &[2; 32], "test", 1).unwrap();
+    let beta = store.holder(&[2; 32]).unwrap().unwrap().host;
+    for from in (1..=1_800).step_by(300) {
+        let host = if from % 1_200 == 1 { beta } else { host };
+        store.ingest(host, &bundle(many(300, from)), 1_700_500_000_000_000).unwrap();
+        // What comes again is in no list twice.
+        store.ingest(host, &bundle(many(10, from)), 1_700_500_000_000_000).unwrap();
+    }
+    let ways = check_lists(store);
+    let is = |what: &str, want: Way| {
+        let (_, way) = ways.iter().find(|(asked, _)| asked == what).unwrap();
+        assert_eq!(*way, want, "{what}");
+    };
+    for key in columns::COLUMNS.iter().filter(|column| column.form != columns::Form::Text) {
+        for direction in [false, true] {
+            let want = if key.key == "ended" { Way::Ordered } else { Way::Tops };
+            is(&format!("0 {} {direction}", key.key), want);
+        }
+    }
+    is("0 user false", Way::Ordered);
+    is("0 host true", Way::Ordered);
+    is("2 memory_peak_bytes false", Way::Tops);
+    is("6 ended false", Way::Ordered);
+    is("8 memory_peak_bytes false", Way::Tops);
+    store.sum_anew().unwrap();
+    assert_eq!(check_lists(store), ways, "made anew they are the same");
+}
+
+fn lists_know_of_no_job_that_was_removed(store: &Store, host: i64) {
+    let now_us = 1_700_500_000_000_000;
+    store.ingest(host, &bundle(many(600, 1)), now_us).unwrap();
+    // Of the same days, but they came in later.
+    store.ingest(host, &bundle(many(600, 601)), now_us + 3 * MONTH_US).unwrap();
+    let keep = Keep { series_months: 1, jobs_months: 2 };
+    assert_eq!(store.remove_old(keep, now_us + 3 * MONTH_US).unwrap().jobs, 600);
+    check_lists(store);
+    assert_eq!(store.remove_old(keep, now_us + 9 * MONTH_US).unwrap().jobs, 600);
+    // Numbers of rows may be given again.
+    store.ingest(host, &bundle(many(700, 1_201)), now_us + 9 * MONTH_US).unwrap();
+    check_lists(store);
 }
 
 #[test]

@@ -16,9 +16,10 @@ const READ: &str = "import sys, json, pyarrow.parquet as p\n\
                     \x20   t = p.read_table(path)\n\
                     \x20   print(json.dumps([t.schema.names, [str(f.type) for f in t.schema], t.to_pylist()]))";
 
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "jobs",
     "classes",
+    "classes/weeks",
     "users",
     "projects",
     "audit",
@@ -99,6 +100,7 @@ fn query(table: &str) -> String {
     let week = || Week::of(bundle::microseconds(report(1, "x", 0).ended_s.unwrap()));
     match table {
         "audit" | "jobs/1/series" => String::new(),
+        "classes/weeks" => "days=3650&name=*".to_owned(),
         "compare" => "job=1&job=3".to_owned(),
         "workflows/steps" => "workflow=w&user=ann&run=r".to_owned(),
         "weekly" => format!("week={}", week()),

@@ -1,0 +1,454 @@
+//! Lists of jobs: which rows first, and then only of these all that is shown. Where few jobs are asked for, they are read by
+//! an index and sorted. Where many are, the first ones by their end, name, user, project or host come in the order of an
+//! index, and the first ones by a figure from top lists ([`super::tops`]). Only where neither reaches far enough are all
+//! rows read. Which of these it was changes no answer.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use super::columns::{COLUMNS, Column, Compare};
+use super::days::DAY_US;
+use super::db::{Connection, DbError, Dialect, Row, Value};
+use super::query::{Cell, Ending, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, TABLE_MAX};
+use super::tops::{self, Which};
+use super::{Access, Store, StoreError};
+
+/// So many jobs are read one by one: some 50 ms.
+pub const READ_MAX: u32 = 30_000;
+
+/// So many rows are looked at in the order of their end, before other ways are tried.
+const WALKED_MAX: u32 = 30_000;
+
+/// Rows that are looked for at a time, by their numbers.
+const LOOKED_FOR: [usize; 2] = [256, 1_024];
+
+/// How a list was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// All jobs that are asked for were read and sorted: they are few.
+    Few,
+    /// In the order of an index.
+    Ordered,
+    /// From top lists.
+    Tops,
+    /// All rows of the time were read.
+    All,
+}
+
+impl Store {
+    /// A page of jobs.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
+        Ok(self.jobs_within(query, READ_MAX)?.0)
+    }
+
+    /// The same where up to so many jobs are read one by one, and how it was found.
+    ///
+    /// # Errors
+    /// As [`Self::jobs`].
+    pub fn jobs_within(&self, query: &JobQuery, read_max: u32) -> Result<(JobPage, Way), StoreError> {
+        let limit = query.limit.clamp(1, TABLE_MAX);
+        self.read("list jobs", |connection| {
+            // One more shows whether there are more.
+            let asked = Asked { query, limit: limit + 1, offset: query.offset.min(OFFSET_MAX), read_max };
+            let (mut ids, way) = asked.ids(connection)?;
+            let more = ids.len() > limit as usize;
+            ids.truncate(limit as usize);
+            Ok((JobPage { jobs: rows(connection, &ids)?, more }, way))
+        })
+    }
+}
+
+/// A list as it is asked for.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    query: &'a JobQuery,
+    limit: u32,
+    offset: u32,
+    read_max: u32,
+}
+
+/// Jobs of one user, project, name or host, or that ended in some time; and the index in which they stand by their end.
+struct Subject {
+    index: &'static str,
+    /// With one place, for the value.
+    words: &'static str,
+    value: Option<Value>,
+}
+
+const OF_USER: (&str, &str) = ("jobs_user", "jobs.\"user\" = ?1");
+const OF_NAME: (&str, &str) = ("jobs_name", "jobs.name = ?1");
+const OF_PROJECT: (&str, &str) = ("jobs_project", "jobs.project = ?1");
+const OF_HOST: (&str, &str) = ("jobs_host", "jobs.host = (SELECT id FROM hosts WHERE name = ?1)");
+
+fn subjects<const N: usize>(of: [((&'static str, &'static str), Option<&String>); N]) -> Vec<Subject> {
+    let subject = |((index, words), value): ((&'static str, &'static str), Option<&String>)| {
+        Some(Subject { index, words, value: Some(value?.into()) })
+    };
+    of.into_iter().filter_map(subject).collect()
+}
+
+impl JobQuery {
+    /// What all jobs have in common that are asked for, as far as there is an index of it.
+    fn indexed(&self) -> Vec<Subject> {
+        let name = self.name.as_ref().filter(|name| !name.contains('*'));
+        let mut all = subjects([
+            (OF_USER, self.user.as_ref()),
+            (OF_NAME, name),
+            (OF_PROJECT, self.project.as_ref()),
+            (OF_HOST, self.host.as_ref()),
+        ]);
+        if let Access::Some(grants) = &self.access
+            && let [grant] = &grants[..]
+        {
+            all.extend(subjects([
+                (OF_USER, grant.user.as_ref()),
+                (OF_PROJECT, grant.project.as_ref()),
+                (OF_HOST, grant.host.as_ref()),
+            ]));
+        }
+        all
+    }
+
+    /// Whether a job may be left out that is of this subject and of the time.
+    fn is_picky(&self, subject: Option<&Subject>) -> bool {
+        let of_it = self.indexed().len() - usize::from(subject.is_some());
+        let patterned = self.name.as_ref().is_some_and(|name| name.contains('*'));
+        let granted = match &self.access {
+            Access::All => false,
+            Access::Some(grants) => grants.len() != 1,
+        };
+        of_it > 0 || patterned || granted || !self.conditions.is_empty() || self.ending.is_some()
+    }
+}
+
+impl Asked<'_> {
+    fn ids(self, connection: &mut dyn Connection) -> Result<(Vec<i64>, Way), DbError> {
+        if !self.query.ids.is_empty() {
+            return Ok((self.sorted(connection, Source::Numbers)?, Way::Few));
+        }
+        if let Some(index) = self.few(connection)? {
+            return Ok((self.sorted(connection, Source::Index(index))?, Way::Few));
+        }
+        let found = match self.query.sort.map_or("jobs.ended_us", Column::sql) {
+            "jobs.ended_us" => self.by_end(connection)?,
+            "hosts.name" => self.by_host(connection)?,
+            "jobs.name" => Some((self.sorted(connection, Source::Index("jobs_name"))?, Way::Ordered)),
+            "jobs.\"user\"" => Some((self.sorted(connection, Source::Index("jobs_user"))?, Way::Ordered)),
+            "jobs.project" => Some((self.sorted(connection, Source::Index("jobs_project"))?, Way::Ordered)),
+            _ => self.by_figure(connection)?,
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        if let Some(found) = self.by_conditions(connection)? {
+            return Ok(found);
+        }
+        Ok((self.sorted(connection, Source::Table)?, Way::All))
+    }
+
+    /// The moments between which jobs ended, as words with values behind those that are there.
+    fn time(self, values: &mut Vec<Value>) -> String {
+        let mut words = String::new();
+        for (sign, us) in [(">=", self.query.since_us), ("<", self.query.until_us)] {
+            if let Some(us) = us {
+                values.push(us.into());
+                words.push_str(&format!(" AND jobs.ended_us {sign} ?{}", values.len()));
+            }
+        }
+        words
+    }
+
+    /// An index by which few jobs are found.
+    fn few(self, connection: &mut dyn Connection) -> Result<Option<&'static str>, DbError> {
+        let mut subjects = self.query.indexed();
+        if self.query.ending == Some(Ending::Failed) {
+            subjects.push(Subject { index: "jobs_failed", words: FAILED, value: None });
+        }
+        subjects.push(Subject { index: "jobs_ended", words: "1 = 1", value: None });
+        for subject in subjects {
+            let mut values: Vec<Value> = subject.value.into_iter().collect();
+            let time = self.time(&mut values);
+            let by = connection.dialect().by_index(Some(subject.index));
+            let count = format!(
+                "SELECT count(*) FROM (SELECT 1 FROM jobs {by} WHERE {}{time} LIMIT {}) AS few",
+                subject.words,
+                u64::from(self.read_max) + 1
+            );
+            let count: Option<i64> = connection.first(&count, &values, |row| row.get(0))?;
+            if count.is_some_and(|count| count <= i64::from(self.read_max)) {
+                return Ok(Some(subject.index));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How they are sorted: words by the end within one, figures by when they came in.
+    fn order(self, dialect: Dialect) -> String {
+        let sort = self.query.sort.map_or("jobs.ended_us", Column::sql);
+        let by = |column: &str| dialect.order(column, self.query.ascending);
+        match sort {
+            "jobs.name" | "jobs.\"user\"" | "jobs.project" | "hosts.name" => {
+                format!("ORDER BY {}, {}, {}", by(sort), by("jobs.ended_us"), by("jobs.id"))
+            }
+            _ => format!("ORDER BY {}, {}", by(sort), by("jobs.id")),
+        }
+    }
+
+    /// What is asked for, in order, from all rows that may be of it.
+    fn sorted(self, connection: &mut dyn Connection, source: Source) -> Result<Vec<i64>, DbError> {
+        let dialect = connection.dialect();
+        let (conditions, values) = self.query.conditions(dialect, matches!(source, Source::Table));
+        let by = match source {
+            Source::Index(index) => dialect.by_index(Some(index)),
+            Source::Numbers => dialect.by_index(None),
+            Source::Table => String::new(),
+        };
+        let hosts = match self.query.sort.map(Column::sql) {
+            Some("hosts.name") => "JOIN hosts ON hosts.id = jobs.host",
+            _ => "",
+        };
+        let text = format!(
+            "SELECT jobs.id FROM jobs {by} {hosts} WHERE {conditions} {} LIMIT {} OFFSET {}",
+            self.order(dialect),
+            self.limit,
+            self.offset
+        );
+        connection.all(&text, &values, |row| row.get(0))
+    }
+
+    fn page(self, mut ids: Vec<i64>) -> Vec<i64> {
+        ids.drain(..ids.len().min(self.offset as usize));
+        ids.truncate(self.limit as usize);
+        ids
+    }
+
+    /// How many from the first on.
+    const fn wanted(self) -> usize {
+        self.offset as usize + self.limit as usize
+    }
+
+    /// Many jobs by their end; `None`: other ways may be shorter.
+    fn by_end(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
+        let subject = self.query.indexed().into_iter().next();
+        let index = match (&subject, self.query.ending) {
+            (Some(subject), _) => subject.index,
+            (None, Some(Ending::Failed)) => "jobs_failed",
+            (None, _) => "jobs_ended",
+        };
+        // PostgreSQL has statistics, and would read all of the first rows before it sends one.
+        let postgres = connection.dialect() == Dialect::Postgres;
+        if postgres && let Some(found) = self.by_conditions(connection)? {
+            return Ok(Some(found));
+        }
+        if postgres || index == "jobs_failed" || !self.query.is_picky(subject.as_ref()) {
+            return Ok(Some((self.sorted(connection, Source::Index(index))?, Way::Ordered)));
+        }
+        let (conditions, mut values) = self.query.conditions(connection.dialect(), true);
+        let mut of_subject = "1 = 1".to_owned();
+        if let Some(subject) = subject {
+            values.extend(subject.value);
+            of_subject = subject.words.replace("?1", &format!("?{}", values.len()));
+        }
+        let time = self.time(&mut values);
+        let text = format!(
+            "SELECT jobs.id, CASE WHEN {conditions} THEN 1 ELSE 0 END FROM jobs {} WHERE {of_subject}{time} {} \
+             LIMIT {WALKED_MAX}",
+            connection.dialect().by_index(Some(index)),
+            self.order(connection.dialect())
+        );
+        let mut ids = Vec::new();
+        connection.each(&text, &values, &mut |row| {
+            if row.get::<i64>(1)? != 0 {
+                ids.push(row.get(0)?);
+            }
+            Ok(if ids.len() < self.wanted() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok((ids.len() >= self.wanted()).then(|| (self.page(ids), Way::Ordered)))
+    }
+
+    /// By the names of hosts, a host after the other.
+    fn by_host(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
+        if self.query.host.is_some() {
+            let query = JobQuery { sort: None, ..self.query.clone() };
+            return Asked { query: &query, ..self }.by_end(connection);
+        }
+        let find = if self.query.ascending { "ASC" } else { "DESC" };
+        let find = format!("SELECT name FROM hosts ORDER BY name {find}");
+        let hosts: Vec<String> = connection.all(&find, &[], |row| row.get(0))?;
+        let mut ids = Vec::new();
+        for host in hosts {
+            if ids.len() >= self.wanted() {
+                break;
+            }
+            let query = JobQuery { host: Some(host), sort: None, ..self.query.clone() };
+            #[expect(clippy::cast_possible_truncation, reason = "pages are bounded")]
+            let limit = (self.wanted() - ids.len()) as u32;
+            let of_it = Asked { query: &query, limit, offset: 0, ..self };
+            ids.extend(of_it.sorted(connection, Source::Index("jobs_host"))?);
+        }
+        Ok(Some((self.page(ids), Way::Ordered)))
+    }
+
+    /// The days in which they ended.
+    fn days(self) -> (i64, i64) {
+        let day = |us: u64| i64::try_from(us / DAY_US).unwrap_or(i64::MAX);
+        let last = self.query.until_us.map_or(i64::MAX, |until_us| day(until_us.saturating_sub(1)));
+        (day(self.query.since_us.unwrap_or(0)), last)
+    }
+
+    /// Many jobs by a figure; `None`: top lists do not reach far enough.
+    fn by_figure(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
+        let which = self.query.sort.and_then(|column| Which::of(column, self.query.ascending));
+        let Some(which) = which.filter(|_| self.limit <= PAGE_MAX + 1) else { return Ok(None) };
+        let reached = tops::read(connection, which, self.days())?;
+        let (mut ids, mut rest) = (Vec::new(), &reached.entries[..]);
+        for size in LOOKED_FOR.into_iter().chain(std::iter::repeat(LOOKED_FOR[1])) {
+            if rest.is_empty() || ids.len() >= self.wanted() {
+                break;
+            }
+            let (now, later) = rest.split_at(rest.len().min(size));
+            self.keep(connection, which, (now, size), &mut ids)?;
+            rest = later;
+        }
+        if ids.len() < self.wanted() {
+            if reached.reach.is_some() {
+                return Ok(None);
+            }
+            if !self.query.ascending {
+                ids.extend(self.unlisted(connection, which, self.wanted() - ids.len())?);
+            }
+        }
+        Ok(Some((self.page(ids), Way::Tops)))
+    }
+
+    /// Of jobs in a list those that are asked for, and are as the list says.
+    fn keep(
+        self,
+        connection: &mut dyn Connection,
+        which: Which,
+        (entries, size): (&[tops::Entry], usize),
+        ids: &mut Vec<i64>,
+    ) -> Result<(), DbError> {
+        let dialect = connection.dialect();
+        let (conditions, mut values) = self.query.conditions(dialect, true);
+        let first = values.len() + 1;
+        let places: Vec<String> = (first..first + size).map(|place| format!("?{place}")).collect();
+        values.extend(entries.iter().map(|entry| Value::Whole(entry.job)));
+        // No row has this number.
+        values.resize(values.len() + size - entries.len(), Value::Whole(0));
+        let text = format!(
+            "SELECT jobs.id, jobs.{} FROM jobs {} WHERE {conditions} AND jobs.id IN ({})",
+            which.column(),
+            dialect.by_index(None),
+            places.join(", ")
+        );
+        let found = connection
+            .all(&text, &values, |row| Ok((row.get(0)?, which.listed(tops::number(row.value(1)?)))))?;
+        let found: HashMap<i64, Option<f64>> = found.into_iter().collect();
+        // Another job may have the number of one that was removed.
+        let is = |entry: &&tops::Entry| found.get(&entry.job) == Some(&Some(entry.value));
+        ids.extend(entries.iter().filter(is).map(|entry| entry.job));
+        Ok(())
+    }
+
+    /// Those that stand behind all of the lists.
+    fn unlisted(
+        self,
+        connection: &mut dyn Connection,
+        which: Which,
+        limit: usize,
+    ) -> Result<Vec<i64>, DbError> {
+        let dialect = connection.dialect();
+        let (conditions, values) = self.query.conditions(dialect, true);
+        let text = format!(
+            "SELECT jobs.id FROM jobs {} WHERE {conditions} AND {} ORDER BY jobs.id DESC LIMIT {limit}",
+            dialect.by_index(None),
+            which.unlisted()
+        );
+        connection.all(&text, &values, |row| row.get(0))
+    }
+
+    /// Jobs of which a condition holds that holds of few; `None`: top lists do not tell of such a one.
+    fn by_conditions(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
+        let Some(candidates) = self.of_conditions(connection)? else { return Ok(None) };
+        let query = JobQuery { ids: candidates, ..self.query.clone() };
+        let of_them = Asked { query: &query, ..self };
+        Ok(Some((of_them.sorted(connection, Source::Numbers)?, Way::Tops)))
+    }
+
+    /// All jobs of which a condition may hold, if few have so large or so small a value.
+    fn of_conditions(self, connection: &mut dyn Connection) -> Result<Option<Vec<i64>>, DbError> {
+        for condition in &self.query.conditions {
+            let ascending = match condition.compare {
+                Compare::Above => false,
+                Compare::Below => true,
+                Compare::Equal => continue,
+            };
+            let Some(which) = Which::of(condition.column, ascending) else { continue };
+            let holds =
+                |value: f64| if ascending { value < condition.value } else { value > condition.value };
+            // Of 0 and of none a list of the largest says nothing.
+            if !ascending && condition.value < 0.0 {
+                continue;
+            }
+            let reached = tops::read(connection, which, self.days())?;
+            if reached.reach.is_some_and(|reach| holds(reach.value)) {
+                continue;
+            }
+            let ids = reached.entries.iter().filter(|entry| holds(entry.value) && entry.value.is_finite());
+            let ids: Vec<i64> = ids.map(|entry| entry.job).collect();
+            if ids.len() <= self.read_max as usize {
+                // One that no job has, if there are none: no numbers mean all jobs.
+                return Ok(Some(if ids.is_empty() { vec![0] } else { ids }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A job that failed, in the words of the index.
+const FAILED: &str = "(jobs.exit_code IS NULL OR jobs.exit_code <> 0)";
+
+/// From where rows are read.
+enum Source {
+    /// By this index.
+    Index(&'static str),
+    /// By their numbers.
+    Numbers,
+    /// All of the table, in its order.
+    Table,
+}
+
+/// All that is shown of these jobs, in this order.
+fn rows(connection: &mut dyn Connection, ids: &[i64]) -> Result<Vec<JobRow>, DbError> {
+    let names: Vec<&str> = COLUMNS.iter().map(Column::sql).collect();
+    let mut found: HashMap<i64, JobRow> = HashMap::new();
+    let size = if ids.len() <= LOOKED_FOR[0] { LOOKED_FOR[0] } else { LOOKED_FOR[1] };
+    let places: Vec<String> = (1..=size).map(|place| format!("?{place}")).collect();
+    let text = format!(
+        "SELECT jobs.id, {} FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE jobs.id IN ({})",
+        names.join(", "),
+        places.join(", ")
+    );
+    for some in ids.chunks(size) {
+        let mut values: Vec<Value> = some.iter().map(|id| Value::Whole(*id)).collect();
+        values.resize(size, Value::Whole(0));
+        found.extend(connection.all(&text, &values, job_row)?.into_iter().map(|row| (row.id, row)));
+    }
+    Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
+}
+
+fn job_row(row: &Row) -> Result<JobRow, DbError> {
+    let cell = |at: usize| {
+        Ok(match row.value(at + 1)? {
+            Value::None | Value::Blob(_) => Cell::None,
+            Value::Whole(number) => Cell::Whole(*number),
+            Value::Real(number) => Cell::Real(*number),
+            Value::Text(text) => Cell::Text(text.clone()),
+        })
+    };
+    Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<Result<_, DbError>>()? })
+}

@@ -1,0 +1,382 @@
+//! Top lists: of each day and figure the jobs with the largest values, and those with the smallest. They are kept as jobs
+//! come in, in the same transaction. A list of jobs sorted by a figure is read from them as far as they reach, whatever the
+//! number of rows ([`super::list`]). Of a job that was removed they may still tell: whoever reads them looks for its row.
+//! Absent here: questions.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+use super::columns::Column;
+use super::days::DAY_US;
+use super::db::{Connection, DbError, Row, Value, values};
+use super::ingest;
+use super::take::insert;
+
+/// Jobs of a list: enough for 201 rows of every 200th job of a day of 100,000.
+const KEPT: usize = 512;
+
+/// Figures of which there are lists, by their columns. Their places are in the database: new ones come last.
+const FIGURES: [&str; 23] = [
+    "job",
+    "priority",
+    "submitted_us",
+    "started_us",
+    "received_us",
+    "exit_code",
+    "signal",
+    "queued_s",
+    "wall_s",
+    "suspended_s",
+    "cpu_s",
+    "cores",
+    "cores_used",
+    "memory_peak_bytes",
+    "memory_mean_bytes",
+    "claim_bytes",
+    "limit_bytes",
+    "swap_peak_bytes",
+    "io_read_bytes",
+    "io_write_bytes",
+    "unused_gibh",
+    "idle_core_h",
+    "samples",
+];
+
+/// Of these most jobs have none, or 0, and none has less: a list of the largest has only what is above 0. Otherwise each
+/// new job would be a new first one.
+const OFTEN_ZERO: [&str; 11] = [
+    "queued_s",
+    "suspended_s",
+    "cpu_s",
+    "memory_peak_bytes",
+    "memory_mean_bytes",
+    "swap_peak_bytes",
+    "io_read_bytes",
+    "io_write_bytes",
+    "unused_gibh",
+    "idle_core_h",
+    "samples",
+];
+
+/// Two of each figure.
+const LISTS: usize = FIGURES.len() * 2;
+
+/// Bytes of a packed entry.
+const PACKED: usize = 16;
+
+/// Jobs that are read at a time when lists are made of jobs that are there already.
+const READ_AT_ONCE: u32 = 50_000;
+
+/// The figures of a job, in the order of the lists.
+pub(super) type Figures = [Option<f64>; FIGURES.len()];
+
+/// Which list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Which {
+    figure: usize,
+    ascending: bool,
+}
+
+impl Which {
+    /// The list by this column; `None`: there is none.
+    pub(super) fn of(column: &Column, ascending: bool) -> Option<Self> {
+        let name = column.sql().strip_prefix("jobs.")?;
+        let figure = FIGURES.iter().position(|figure| *figure == name)?;
+        Some(Self { figure, ascending })
+    }
+
+    pub(super) const fn number(self) -> usize {
+        self.figure * 2 + self.ascending as usize
+    }
+
+    /// Whether 0 is not in the list.
+    fn without_zero(self) -> bool {
+        !self.ascending && OFTEN_ZERO.contains(&FIGURES[self.figure])
+    }
+
+    /// What the list has of a job with this value. No value is the smallest.
+    pub(super) fn listed(self, value: Option<f64>) -> Option<f64> {
+        let value = value.filter(|value| !value.is_nan()).map(|value| value + 0.0);
+        if self.ascending {
+            return Some(value.unwrap_or(f64::NEG_INFINITY));
+        }
+        value.filter(|value| !self.without_zero() || *value > 0.0)
+    }
+
+    /// Jobs that are not in the list of the largest, however short it is; they are the last ones, in the order in which
+    /// they came in.
+    pub(super) fn unlisted(self) -> String {
+        let column = FIGURES[self.figure];
+        if self.without_zero() { format!("jobs.{column} = 0") } else { format!("jobs.{column} IS NULL") }
+    }
+
+    /// Its column.
+    pub(super) fn column(self) -> &'static str {
+        FIGURES[self.figure]
+    }
+
+    /// Which of two comes first.
+    pub(super) fn order(self, one: &Entry, other: &Entry) -> Ordering {
+        let order = one.value.total_cmp(&other.value).then(one.job.cmp(&other.job));
+        if self.ascending { order } else { order.reverse() }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        (0..FIGURES.len()).flat_map(|figure| [false, true].map(|ascending| Self { figure, ascending }))
+    }
+}
+
+/// A job in a list.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Entry {
+    pub(super) value: f64,
+    pub(super) job: i64,
+}
+
+impl Entry {
+    fn pack(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.value.to_le_bytes());
+        out.extend_from_slice(&self.job.to_le_bytes());
+    }
+
+    fn read(from: &[u8; PACKED]) -> Self {
+        let [mut value, mut job] = [[0; 8]; 2];
+        value.copy_from_slice(&from[..8]);
+        job.copy_from_slice(&from[8..]);
+        Self { value: f64::from_le_bytes(value), job: i64::from_le_bytes(job) }
+    }
+}
+
+fn packed(entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(entries.len() * PACKED);
+    entries.iter().for_each(|entry| entry.pack(&mut out));
+    out
+}
+
+fn unpack(from: &[u8]) -> Result<Vec<Entry>, DbError> {
+    let (entries, []) = from.as_chunks::<PACKED>() else {
+        return Err(DbError::Unread("a list of jobs, in the table `tops`".into()));
+    };
+    Ok(entries.iter().map(Entry::read).collect())
+}
+
+/// Lists of some days put together.
+#[derive(Debug, Default)]
+pub(super) struct Reached {
+    /// Jobs, the first of all of them first.
+    pub(super) entries: Vec<Entry>,
+    /// Up to this one no job is missing; `None`: none is missing at all.
+    pub(super) reach: Option<Entry>,
+}
+
+/// Reads a list of these days.
+pub(super) fn read(
+    connection: &mut dyn Connection,
+    which: Which,
+    (first, last): (i64, i64),
+) -> Result<Reached, DbError> {
+    let find = "SELECT packed FROM tops WHERE list = ?1 AND day >= ?2 AND day <= ?3";
+    let mut reached = Reached::default();
+    connection.each(find, &values![which.number(), first, last], &mut |row| {
+        let entries = unpack(row.get(0)?)?;
+        // Another job of the day may be right behind the last one of a full list.
+        if let Some(last) = entries.last().filter(|_| entries.len() >= KEPT)
+            && reached.reach.is_none_or(|reach| which.order(last, &reach).is_lt())
+        {
+            reached.reach = Some(*last);
+        }
+        reached.entries.extend(entries);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if let Some(reach) = reached.reach {
+        reached.entries.retain(|entry| which.order(entry, &reach).is_le());
+    }
+    reached.entries.sort_unstable_by(|one, other| which.order(one, other));
+    Ok(reached)
+}
+
+/// What new jobs add.
+#[derive(Debug, Default)]
+pub(super) struct Added(BTreeMap<i64, Vec<Vec<Entry>>>);
+
+impl Added {
+    pub(super) fn add(&mut self, job: i64, ended_us: u64, figures: &Figures) {
+        let day = i64::try_from(ended_us / DAY_US).unwrap_or(i64::MAX);
+        let lists = self.0.entry(day).or_insert_with(|| vec![Vec::new(); LISTS]);
+        for which in Which::all() {
+            let Some(value) = which.listed(figures[which.figure]) else { continue };
+            let list = &mut lists[which.number()];
+            list.push(Entry { value, job });
+            if list.len() >= 4 * KEPT {
+                cut(which, list);
+            }
+        }
+    }
+
+    /// Adds it to what is there.
+    pub(super) fn write(self, connection: &mut dyn Connection) -> Result<(), DbError> {
+        self.0.into_iter().try_for_each(|(day, lists)| write_day(connection, day, lists))
+    }
+}
+
+/// Sorts a list, and leaves off what does not belong to it.
+fn cut(which: Which, list: &mut Vec<Entry>) {
+    list.sort_unstable_by(|one, other| which.order(one, other));
+    list.dedup();
+    list.truncate(KEPT);
+}
+
+fn write_day(connection: &mut dyn Connection, day: i64, mut lists: Vec<Vec<Entry>>) -> Result<(), DbError> {
+    // The row of the day is locked with this: two hubs write its lists one after the other.
+    let lock = "INSERT INTO top_days (day, lasts) VALUES (?1, ?2) ON CONFLICT (day) DO UPDATE SET lasts = top_days.lasts \
+                RETURNING lasts";
+    let lasts = connection.first(lock, &values![day, Vec::new()], |row| unpack(row.get(0)?))?;
+    let mut lasts = lasts.unwrap_or_default();
+    lasts.resize(LISTS, NO_LAST);
+    // Late in a day few jobs are among the first of it: most lists need not be read.
+    for which in Which::all() {
+        let last = &lasts[which.number()];
+        if last.job != NO_LAST.job {
+            lists[which.number()].retain(|entry| which.order(entry, last).is_lt());
+        }
+    }
+    if lists.iter().all(Vec::is_empty) {
+        return Ok(());
+    }
+    let find = "SELECT list, packed FROM tops WHERE day = ?1";
+    connection.each(find, &values![day], &mut |row| {
+        if let Some(list) = lists.get_mut(row.get::<u32>(0)? as usize).filter(|list| !list.is_empty()) {
+            list.extend(unpack(row.get(1)?)?);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let mut rows: Vec<[Value; 3]> = Vec::new();
+    for which in Which::all() {
+        let list = &mut lists[which.number()];
+        if list.is_empty() {
+            continue;
+        }
+        cut(which, list);
+        lasts[which.number()] = list.last().copied().filter(|_| list.len() >= KEPT).unwrap_or(NO_LAST);
+        rows.push(values![day, which.number(), packed(list)]);
+    }
+    let rows: Vec<&[Value]> = rows.iter().map(|row| &row[..]).collect();
+    let end = "ON CONFLICT (list, day) DO UPDATE SET packed = excluded.packed";
+    insert(connection, ("tops", "day, list, packed", end), &rows, |_| Ok(()))?;
+    connection
+        .execute("UPDATE top_days SET lasts = ?2 WHERE day = ?1", &values![day, packed(&lasts)])
+        .map(drop)
+}
+
+/// Of a list that is not full. No row has this number.
+const NO_LAST: Entry = Entry { value: 0.0, job: 0 };
+
+/// Where the figures are in a row that is written.
+static PLACES: LazyLock<Vec<Option<usize>>> = LazyLock::new(|| {
+    let columns: Vec<&str> = ingest::COLUMNS.split(", ").collect();
+    FIGURES.iter().map(|figure| columns.iter().position(|column| column == figure)).collect()
+});
+
+/// The figures of a row of [`ingest::COLUMNS`].
+pub(super) fn figures(row: &[Value]) -> Figures {
+    let mut figures = [None; FIGURES.len()];
+    for (figure, place) in figures.iter_mut().zip(PLACES.iter()) {
+        *figure = place.and_then(|place| number(row.get(place)?));
+    }
+    figures
+}
+
+/// A value as lists have it.
+#[expect(clippy::cast_precision_loss, reason = "figures are bounded where they come in")]
+pub(super) const fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Whole(number) => Some(*number as f64),
+        Value::Real(number) => Some(*number),
+        Value::None | Value::Text(_) | Value::Blob(_) => None,
+    }
+}
+
+/// Makes the lists of the jobs that are there.
+pub(super) fn fill(connection: &mut dyn Connection) -> Result<(), DbError> {
+    let text = format!(
+        "SELECT id, ended_us, {} FROM jobs WHERE id > ?1 ORDER BY id LIMIT {READ_AT_ONCE}",
+        FIGURES.join(", ")
+    );
+    let mut last = i64::MIN;
+    loop {
+        let (mut added, before) = (Added::default(), last);
+        connection.each(&text, &values![last], &mut |row| {
+            last = row.get(0)?;
+            added.add(last, row.get(1)?, &read_figures(row)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if last == before {
+            return Ok(());
+        }
+        added.write(connection)?;
+    }
+}
+
+fn read_figures(row: &Row) -> Result<Figures, DbError> {
+    let mut figures = [None; FIGURES.len()];
+    for (at, figure) in figures.iter_mut().enumerate() {
+        *figure = number(row.value(at + 2)?);
+    }
+    Ok(figures)
+}
+
+/// Removes lists of days before this one of which no job is there any more.
+pub(super) fn remove_before(connection: &mut dyn Connection, day: u64) -> Result<(), DbError> {
+    // Locked first: a job that comes in meanwhile is seen by the next question, or waits for it.
+    connection.execute("UPDATE top_days SET lasts = lasts WHERE day < ?1", &values![day])?;
+    let remove = format!(
+        "DELETE FROM top_days WHERE day < ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.ended_us >= top_days.day * {DAY_US} \
+         AND jobs.ended_us < (top_days.day + 1) * {DAY_US})"
+    );
+    connection.execute(&remove, &values![day]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::columns::{COLUMNS, Form, find};
+
+    #[test]
+    fn each_figure_but_the_end_has_its_lists() {
+        for column in &COLUMNS {
+            let has = column.form != Form::Text && column.key != "ended";
+            assert_eq!(Which::of(column, true).is_some(), has, "{}", column.key);
+        }
+        assert!(PLACES.iter().all(Option::is_some), "each is a column of a row that is written");
+        let numbers: Vec<usize> = Which::all().map(Which::number).collect();
+        assert_eq!(numbers, (0..LISTS).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_usual_is_in_no_list_of_the_largest() {
+        let list = |key: &str, ascending| Which::of(find(key).unwrap(), ascending).unwrap();
+        let check = |key: &str, value, largest, smallest| {
+            assert_eq!(
+                (list(key, false).listed(value), list(key, true).listed(value)),
+                (largest, Some(smallest))
+            );
+        };
+        check("swap_peak_bytes", Some(0.0), None, 0.0);
+        check("swap_peak_bytes", Some(5.0), Some(5.0), 5.0);
+        check("claim_bytes", None, None, f64::NEG_INFINITY);
+        check("exit_code", Some(0.0), Some(0.0), 0.0);
+        check("priority", Some(-3.0), Some(-3.0), -3.0);
+        assert_eq!(list("swap_peak_bytes", false).unlisted(), "jobs.swap_peak_bytes = 0");
+        assert_eq!(list("claim_bytes", false).unlisted(), "jobs.claim_bytes IS NULL");
+    }
+
+    #[test]
+    fn entries_are_read_as_they_were_packed() {
+        let entries = [Entry { value: f64::NEG_INFINITY, job: i64::MAX }, Entry { value: 1.5, job: 1 }];
+        let bytes = packed(&entries);
+        assert_eq!(unpack(&bytes).unwrap(), entries);
+        assert!(unpack(&bytes[1..]).is_err());
+    }
+}
