@@ -38,7 +38,7 @@ pub(crate) enum Kind {
 }
 
 /// A fit, to be asked about jobs to come.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Model {
     Constant(f64),
     Request,

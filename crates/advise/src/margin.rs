@@ -71,15 +71,16 @@ impl Scale {
 
 impl Fitted {
     /// A margin for `fit` over the runs that it was fitted to. `None`: they do not tell what the spread goes by.
-    pub(crate) fn new(fit: Fit, spread: Spread, runs: &[Run], settings: &Settings) -> Option<Self> {
+    pub(crate) fn new(fit: &Fit, spread: Spread, runs: &[Run], settings: &Settings) -> Option<Self> {
         let usual = median_peak(runs);
         let least = usual * LEAST_SHARE;
-        let scale = scale(&fit, spread, runs, usual)?;
+        let scale = scale(fit, spread, runs, usual)?;
         let units = (0..runs.len()).map(|at| scale.at(&runs[at].ask, fit.left_out[at], Some(at)));
-        let errors = Errors { left_out: &fit.left_out, units: units.collect::<Option<_>>()?, runs };
+        let (units, largest) = (units.collect::<Option<_>>()?, largest_peak(runs));
+        let errors = Errors { left_out: &fit.left_out, units, runs, largest };
         let (margin, risk) =
             if spread == Spread::Normal { errors.normal(settings)? } else { errors.cheapest(settings) };
-        Some(Self { model: fit.model, scale, margin, least, risk })
+        Some(Self { model: fit.model.clone(), scale, margin, least, risk })
     }
 
     /// The allocation for a job, in GB. `None`: it does not tell what the fit goes by.
@@ -107,6 +108,8 @@ struct Errors<'a> {
     left_out: &'a [f64],
     units: Vec<f64>,
     runs: &'a [Run],
+    /// The largest peak.
+    largest: f64,
 }
 
 /// Sums over some runs that make their cost linear in the margin.
@@ -177,7 +180,7 @@ impl Errors<'_> {
         let run = &self.runs[at];
         let again = match run.ask.request.filter(|_| settings.order == Order::Time) {
             Some(request) => request,
-            None => largest_peak(self.runs) * 1.05,
+            None => self.largest * 1.05,
         };
         let beyond = (again - run.peak).max(0.0);
         Sum {
@@ -189,12 +192,11 @@ impl Errors<'_> {
     /// What a failure of the next run costs: as much as one of all these on average.
     fn next_failure(&self, settings: &Settings) -> Sum {
         let n = self.runs.len() as f64;
-        let largest = largest_peak(self.runs);
         let mut sum = Sum { fixed: settings.failure_gbh, by_margin: 0.0 };
         for (at, run) in self.runs.iter().enumerate() {
             let beyond = match run.ask.request.filter(|_| settings.order == Order::Time) {
                 Some(request) => (request - run.peak).max(0.0),
-                None => largest * 0.1,
+                None => self.largest * 0.1,
             };
             sum.fixed += (self.left_out[at].max(0.0) + beyond) * run.hours / n;
             sum.by_margin += self.units[at] * run.hours / n;
@@ -244,7 +246,7 @@ mod tests {
 
     fn flat(peaks: &[f64], spread: Spread, risk: f64) -> (f64, f64) {
         let runs = runs(&peaks.iter().map(|&peak| (1.0, peak)).collect::<Vec<_>>());
-        let fitted = Fitted::new(Kind::Flat.fit(&runs).unwrap(), spread, &runs, &settings(risk)).unwrap();
+        let fitted = Fitted::new(&Kind::Flat.fit(&runs).unwrap(), spread, &runs, &settings(risk)).unwrap();
         (fitted.at(&Ask { input: None, request: None }).unwrap(), fitted.risk)
     }
 
@@ -274,6 +276,6 @@ mod tests {
     fn normal_errors_need_five_runs() {
         let runs = runs(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0)]);
         let fit = Kind::Flat.fit(&runs).unwrap();
-        assert!(Fitted::new(fit, Spread::Normal, &runs, &settings(0.1)).is_none());
+        assert!(Fitted::new(&fit, Spread::Normal, &runs, &settings(0.1)).is_none());
     }
 }

@@ -53,8 +53,10 @@ pub(crate) struct Mixed {
 pub(crate) fn fit(runs: &[Run], settings: &Settings) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for (kind, spreads) in CANDIDATES {
+        // A fit costs more than its margins: all of a kind share it.
+        let fit = kind.fit(runs);
         for &spread in spreads {
-            let fitted = kind.fit(runs).and_then(|fit| Fitted::new(fit, spread, runs, settings));
+            let fitted = fit.as_ref().and_then(|fit| Fitted::new(fit, spread, runs, settings));
             candidates.push(Candidate { kind, fitted });
         }
     }

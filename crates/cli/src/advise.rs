@@ -1,14 +1,15 @@
 //! `pinfold advise`: what classes of jobs need of memory, cores and time, with a stated risk.
 //!
 //! Reading order: [`history`] (the runs, from the daemon's store), [`classes`] (what their classes should ask for),
-//! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`]; [`replay`] tells
-//! what would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`;
-//! [`sizes`] is for workload managers.
-//! Absent here: any write to the daemon.
+//! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`], [`months`] (what was
+//! requested, used and could have been saved, by month); [`replay`] tells what would have been advised for the jobs of a
+//! [`table`]. How memory is estimated is decided in the crate `advise`; [`sizes`] is for workload managers. Absent here:
+//! any write to the daemon.
 
 mod classes;
 mod format;
 mod history;
+mod months;
 mod picture;
 mod replay;
 pub(crate) mod sizes;
@@ -37,6 +38,7 @@ use format::{Consent, Format};
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples: pinfold advise --name align; \
+pinfold advise --all --by month; \
 pinfold advise --all --format slurm --apply fill --to /etc/slurm"
 )]
 pub(crate) struct AdviseArgs {
@@ -89,9 +91,18 @@ struct OfClasses {
     /// Draw one class over time, with what it asks for and what is advised: FILE.svg or FILE.png
     #[arg(short, long, value_name = "FILE", requires = "name", conflicts_with_all = ["format", "json"])]
     output: Option<PathBuf>,
+    /// What was requested, used and could have been saved, for each class and period
+    #[arg(long, value_enum, value_name = "PERIOD", conflicts_with_all = ["input", "format", "output"])]
+    by: Option<Period>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Period {
+    /// Months, UTC
+    Month,
 }
 
 /// Options of `advise replay`.
@@ -157,8 +168,16 @@ pub(crate) fn advise_elsewhere(reports: &[ReportView], args: &AdviseArgs) -> Res
 
 fn tell(runs: &[history::Run], args: &OfClasses) -> Result<(), Failure> {
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
-    let views = classes::classes(runs, args.risk, args.input)
-        .map_err(|error| Failure::new(ExitCode::Failed, format!("failed to replay the history: {error}")))?;
+    let failed = |error| Failure::new(ExitCode::Failed, format!("failed to replay the history: {error}"));
+    if let Some(Period::Month) = args.by {
+        let sheet = months::sheet(runs, args.risk).map_err(failed)?;
+        return if args.json {
+            print_json(&sheet)
+        } else {
+            print_text(|out| text::write_months(&sheet, width(), out))
+        };
+    }
+    let views = classes::classes(runs, args.risk, args.input).map_err(failed)?;
     if let (Some(file), Some(kind)) = (&args.output, kind) {
         return picture::write(file, kind, runs, &views);
     }

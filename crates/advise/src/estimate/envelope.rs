@@ -7,7 +7,7 @@ use crate::history::{Run, Sorted};
 const RUNS_MIN: usize = 6;
 
 /// Inputs in ascending order, with the largest peak up to each.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Envelope {
     steps: Vec<(f64, f64)>,
 }

@@ -13,7 +13,7 @@ const RUNS_MIN: usize = 6;
 const SIDE: usize = 32;
 
 /// Runs over their inputs, and the width within which they count most.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Local {
     sorted: Sorted,
     width: f64,

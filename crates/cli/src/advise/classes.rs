@@ -86,13 +86,8 @@ pub(super) fn classes(
     risk: Option<f64>,
     input_bytes: Option<u64>,
 ) -> Result<Vec<ClassView>, String> {
-    let mut groups: BTreeMap<(&str, &str, u32), Vec<&Run>> = BTreeMap::new();
-    for run in runs {
-        groups.entry(run.key()).or_default().push(run);
-    }
-    let views =
-        groups.into_values().map(|runs| class(&runs, risk, input_bytes)).collect::<Result<Vec<_>, _>>();
-    let mut views = views?;
+    let views = by_class(runs).into_values().map(|runs| class(&runs, risk, input_bytes));
+    let mut views = views.collect::<Result<Vec<_>, _>>()?;
     let requested_gbh: f64 = views.iter().map(|view| view.requested_gbh).sum();
     for view in &mut views {
         view.saved_share = (requested_gbh > 0.0).then(|| view.saved_gbh / requested_gbh);
@@ -102,10 +97,23 @@ pub(super) fn classes(
     Ok(views)
 }
 
+/// The runs of each class, in their order.
+pub(super) fn by_class(runs: &[Run]) -> BTreeMap<(&str, &str, u32), Vec<&Run>> {
+    let mut classes: BTreeMap<(&str, &str, u32), Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        classes.entry(run.key()).or_default().push(run);
+    }
+    classes
+}
+
+/// Those that advice goes by: they ended well, and what they held is known.
+pub(super) fn ended_well<'a>(runs: &[&'a Run]) -> Vec<&'a Run> {
+    runs.iter().copied().filter(|run| run.outcome == Outcome::Done && run.peak_bytes > 0).collect()
+}
+
 /// One class, of at least one run.
 fn class(runs: &[&Run], risk: Option<f64>, input_bytes: Option<u64>) -> Result<ClassView, String> {
-    let done: Vec<&Run> =
-        runs.iter().copied().filter(|run| run.outcome == Outcome::Done && run.peak_bytes > 0).collect();
+    let done = ended_well(runs);
     let Some(last) = runs.last() else { return Err("a class without runs".to_owned()) };
     let peaks: Vec<f64> = done.iter().map(|run| run.peak_bytes as f64).collect();
     let walls: Vec<f64> = done.iter().map(|run| run.wall_s).collect();
@@ -113,7 +121,7 @@ fn class(runs: &[&Run], risk: Option<f64>, input_bytes: Option<u64>) -> Result<C
     let enough = done.len() >= RUNS_MIN;
     let cores_advised = cores(&done).unwrap_or(last.cores);
     let hours: f64 = walls.iter().sum::<f64>() / 3600.0;
-    let saved = saved(&done, risk)?;
+    let asked = asked(&done, risk)?;
     let mut view = ClassView {
         class: last.class.clone(),
         user: last.user.clone(),
@@ -128,9 +136,9 @@ fn class(runs: &[&Run], risk: Option<f64>, input_bytes: Option<u64>) -> Result<C
         advised_bytes: None,
         risk: None,
         risk_interval: None,
-        saved_gbh: saved.gbh,
+        saved_gbh: asked.iter().map(|asked| asked.saved_gbh).sum(),
         saved_share: None,
-        requested_gbh: saved.requested_gbh,
+        requested_gbh: asked.iter().map(|asked| asked.requested_gbh).sum(),
         wall_p50_s: nearest(&walls, 0.5),
         wall_advised_s: bound(&walls, risk.unwrap_or(WALL_RISK).min(WALL_RISK)).filter(|_| enough),
         cores_advised,
@@ -180,39 +188,37 @@ fn memory(
     Some(advice.why)
 }
 
-/// What requests held, and how much less advice would have.
-struct Saved {
-    gbh: f64,
-    requested_gbh: f64,
+/// A run that asked for memory: what that came to, in GB x hours.
+pub(super) struct Asked<'a> {
+    pub(super) run: &'a Run,
+    pub(super) requested_gbh: f64,
+    /// Its peak for as long as it ran.
+    pub(super) used_gbh: f64,
+    /// What it would have held less, had it asked for what was advised when it was submitted.
+    pub(super) saved_gbh: f64,
 }
 
-/// Replays the runs that asked for memory, each with what was known when it was submitted.
-fn saved(done: &[&Run], risk: Option<f64>) -> Result<Saved, String> {
-    let asked: Vec<&Run> = done.iter().copied().filter(|run| run.request_bytes.is_some()).collect();
-    let job = |(line, run): (usize, &&Run)| Job {
-        line,
-        class: 0,
-        times: Some((run.submitted_s, run.ended_s)),
-        train: false,
-        row: row(run),
-    };
-    let jobs: Vec<Job> = asked.iter().enumerate().map(job).collect();
-    let mut saved = Saved { gbh: 0.0, requested_gbh: 0.0 };
-    for job in &jobs {
-        let request = job.row.features.request_bytes.unwrap_or(0);
+/// Replays the runs of one class that asked for memory, each with what was known when it was submitted.
+pub(super) fn asked<'a>(done: &[&'a Run], risk: Option<f64>) -> Result<Vec<Asked<'a>>, String> {
+    let (mut jobs, mut asked) = (Vec::new(), Vec::new());
+    for &run in done {
+        let Some(request) = run.request_bytes else { continue };
+        let (row, times) = (row(run), Some((run.submitted_s, run.ended_s)));
         // As a failed job is submitted again without advice: with twice as much.
         let attempts = std::iter::successors(Some(request.max(1)), |&last| {
-            (last < job.row.peak_bytes).then(|| last.saturating_mul(2))
+            (last < run.peak_bytes).then(|| last.saturating_mul(2))
         });
-        saved.gbh += replay::waste_gbh(&job.row, &attempts.collect::<Vec<_>>());
-        saved.requested_gbh += request as f64 / 1e9 * job.row.wall_s / 3600.0;
+        let saved_gbh = replay::waste_gbh(&row, &attempts.collect::<Vec<_>>());
+        let gbh = |bytes: u64| bytes as f64 / 1e9 * run.wall_s / 3600.0;
+        asked.push(Asked { run, requested_gbh: gbh(request), used_gbh: gbh(run.peak_bytes), saved_gbh });
+        jobs.push(Job { line: jobs.len(), class: 0, times, train: false, row });
     }
     let table = Table { jobs, classes: vec![String::new()] };
     replay::replay(&table, risk, 0, |scored| {
-        saved.gbh -= replay::waste_gbh(&table.jobs[scored.row].row, &scored.attempts_bytes);
+        asked[scored.row].saved_gbh -= replay::waste_gbh(&table.jobs[scored.row].row, &scored.attempts_bytes);
         Ok(())
     })?;
-    Ok(saved)
+    Ok(asked)
 }
 
 fn row(run: &Run) -> Row {

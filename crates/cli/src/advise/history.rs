@@ -41,6 +41,7 @@ pub(super) struct Run {
     /// Cores that it asked for.
     pub(super) cores: u32,
     pub(super) submitted_s: f64,
+    pub(super) started_s: f64,
     pub(super) ended_s: f64,
     /// Memory that it asked for: its claim, or its limit if it made none.
     pub(super) request_bytes: Option<u64>,
@@ -62,8 +63,7 @@ const AT_LIMIT: f64 = 0.95;
 impl Run {
     /// The run that a report tells of; `None`: it did not run, or it is not over.
     fn of(report: &ReportView) -> Option<Self> {
-        let (wall_s, ended_s) = (report.wall_s?, report.ended_s?);
-        report.started_s?;
+        let (wall_s, started_s, ended_s) = (report.wall_s?, report.started_s?, report.ended_s?);
         if report.state != JobState::Exited {
             return None;
         }
@@ -81,6 +81,7 @@ impl Run {
             class: report.name.clone(),
             cores: report.cores.max(1),
             submitted_s: report.submitted_s,
+            started_s,
             ended_s,
             request_bytes: report.claim_bytes.or(report.limit_bytes).filter(|&bytes| bytes > 0),
             input_bytes: report.input_bytes,
@@ -115,7 +116,9 @@ pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Fa
         runs.extend(runs_of(std::slice::from_ref(&report), args));
         Ok(())
     })?;
-    sampled(client, &mut runs)?;
+    if args.by.is_none() {
+        sampled(client, &mut runs)?;
+    }
     Ok(runs)
 }
 

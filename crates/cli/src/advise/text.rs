@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use pinfold_profile::report::{Align, Cell, Column, Table, duration, plain, size};
 
 use super::classes::{ClassView, Verdict, whole};
+use super::months::Sheet;
 use super::replay::RUNS_MIN;
 
 const fn column(head: &'static str, align: Align, leave_out: u8) -> Column {
@@ -67,6 +68,57 @@ pub(super) fn write(views: &[ClassView], width: usize, out: &mut dyn Write) -> i
         let user = if several { format!("{}: ", plain(&view.user)) } else { String::new() };
         writeln!(out, "{user}{}: {}", plain(&view.class), view.why)
     })
+}
+
+const MONTH_COLUMNS: [Column; 12] = [
+    column("MONTH", Align::Left, 0),
+    column("JOBS", Align::Right, 0),
+    column("REQUESTED GBh", Align::Right, 0),
+    column("USED GBh", Align::Right, 0),
+    column("of request", Align::Right, 3),
+    column("SAVING GBh", Align::Right, 0),
+    column("of request", Align::Right, 4),
+    column("FAILED", Align::Right, 2),
+    column("AT LIMIT", Align::Right, 0),
+    column("CORES", Align::Right, 5),
+    column("USER", Align::Left, 1),
+    column("CLASS", Align::Left, 0),
+];
+
+/// Writes what was requested, used and could have been saved, a line for each class and month, and the sums below.
+///
+/// # Errors
+/// Those of `out`.
+pub(super) fn write_months(sheet: &Sheet, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let Some(first) = sheet.months.first() else { return writeln!(out, "no job that is over") };
+    let several = sheet.months.iter().any(|row| row.user != first.user);
+    let mut table = Table::new(&MONTH_COLUMNS);
+    for row in &sheet.months {
+        let asked = row.requested_gbh > 0.0;
+        let gbh = |gbh: f64| if asked { format!("{gbh:.2}") } else { "-".to_owned() };
+        let of_request = |gbh: f64| if asked { percent(gbh / row.requested_gbh) } else { String::new() };
+        let cells = [
+            row.month.clone(),
+            row.jobs.to_string(),
+            gbh(row.requested_gbh),
+            gbh(row.used_gbh),
+            of_request(row.used_gbh),
+            gbh(row.saved_gbh),
+            of_request(row.saved_gbh),
+            row.failed.to_string(),
+            row.failed_at_limit.to_string(),
+            row.cores.to_string(),
+            if several { row.user.clone() } else { String::new() },
+            row.class.clone(),
+        ];
+        table.push(cells.map(|text| Cell::new(&text)).into());
+    }
+    table.write(width, false, out)?;
+    writeln!(
+        out,
+        "\nall: {:.2} GBh requested, {:.2} used; advice would have saved {:.2}",
+        sheet.requested_gbh, sheet.used_gbh, sheet.saved_gbh
+    )
 }
 
 fn percent(share: f64) -> String {

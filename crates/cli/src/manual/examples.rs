@@ -124,7 +124,10 @@ pub(super) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("map", &[("pinfold map -o map.svg", "Which core belongs to what, as a picture.")]),
     (
         "advise",
-        &[("pinfold advise --format slurm", "What each class of jobs should ask for, ready to paste.")],
+        &[
+            ("pinfold advise --format slurm", "What each class of jobs should ask for, ready to paste."),
+            ("pinfold advise --by month", "What each class requested, used and could have saved, by month."),
+        ],
     ),
     (
         "squeeze",

@@ -64,11 +64,50 @@ fn a_class_that_asks_for_too_much(kind: Kind) {
     assert_eq!(own.code, Some(0), "one's own: {own:?}");
     let pasted = host.pinfold(["advise", "--format", "slurm"]);
     assert!(pasted.out.contains("\n#SBATCH --mem=") && pasted.err.contains("1 of 2 classes"), "{pasted:?}");
+    by_month(&host, view);
     applied(&host);
     let drawn = host.pinfold(["advise", "--name", "hold", "-o", "hold.svg"]);
     assert_eq!(drawn.code, Some(0), "{drawn:?}");
     let picture = host.wrote("hold.svg");
     assert!(picture.starts_with("<svg") && picture.contains("asked for") && picture.contains("advised"));
+}
+
+/// The months of the class add up to the class, as advice tells of it in `class`.
+fn by_month(host: &Host, class: &Value) {
+    let done = host.pinfold(["advise", "--by", "month", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let sheet: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!((&sheet["version"], &sheet["by"]), (&1.into(), &"month".into()), "{sheet}");
+    let months = sheet["months"].as_array().expect("a list");
+    // Jobs that ran at the end of a month are in two.
+    let sum = |class: &str, key: &str| {
+        let rows = months.iter().filter(|row| row["class"] == class);
+        rows.map(|row| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"))).sum::<f64>()
+    };
+    let count = |class: &str, key: &str| {
+        let rows = months.iter().filter(|row| row["class"] == class);
+        rows.map(|row| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row}"))).sum::<u64>()
+    };
+    assert_eq!([count("hold", "jobs"), count("hold", "failed"), count("other", "failed")], [4, 0, 1]);
+    for key in ["requested_gbh", "saved_gbh"] {
+        let want = class[key].as_f64().expect("a number");
+        assert!((sum("hold", key) - want).abs() <= 1e-9 * want.abs(), "{key}: {sheet}");
+    }
+    let used = sum("hold", "used_gbh");
+    assert!(used > 0.0 && used < sum("hold", "requested_gbh") / 4.0, "{sheet}");
+    let told = host.pinfold(["advise", "--by", "month", "--name", "hold"]);
+    let month = months[0]["month"].as_str().expect("a month");
+    assert!(told.out.contains(month) && told.out.contains("\nall: "), "{told:?}");
+    for wrong in [
+        &["--by", "week"][..],
+        &["--by", "month", "--format", "slurm"],
+        &["--by", "month", "--input", "1GB"],
+        &["--by", "month", "--name", "hold", "-o", "hold.svg"],
+        &["--by", "month", "--since", "never"],
+    ] {
+        let done = host.pinfold([&["advise"], wrong].concat());
+        assert_eq!(done.code, Some(2), "{wrong:?}: {done:?}");
+    }
 }
 
 fn the_size_of_inputs_is_known(kind: Kind) {
@@ -119,6 +158,8 @@ fn a_class_of_too_few_runs(kind: Kind) {
     let host = host(kind);
     let nothing = host.pinfold(["advise"]);
     assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), "no job that is over\n"));
+    let nothing = host.pinfold(["advise", "--by", "month"]);
+    assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), "no job that is over\n"));
     run_jobs(&host, 1);
     let views = classes(&host, &[]);
     assert!(views[0]["advised_bytes"].is_null() && views[0]["risk"].is_null(), "{views:?}");
@@ -142,6 +183,7 @@ fn of_other_users() {
         &["advise", "--all"][..],
         &["advise", "--all", "--json", "--name", "theirs"],
         &["advise", "--user", "root"],
+        &["advise", "--all", "--by", "month"],
         &["advise", "--all", "--format", "slurm", "--apply", "fill", "--to", "/tmp/never"],
     ] {
         let done = as_nobody(&host, arguments);
