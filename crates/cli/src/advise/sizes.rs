@@ -21,6 +21,7 @@ pub(crate) struct Size {
 /// The sizes that the jobs since then tell, those first whose last run is the latest.
 pub(crate) fn sizes(dial: &Dial, since: &str) -> Result<Vec<Size>, Failure> {
     let asked = OfClasses {
+        by: None,
         name: None,
         project: None,
         user: None,
