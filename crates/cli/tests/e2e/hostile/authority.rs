@@ -103,7 +103,7 @@ fn rows_about(running: u64, held: u64) -> Vec<(Request, Came)> {
             Verb::Cancel { signal: 0 },
             Verb::Cancel { signal: 9 },
             Verb::Priority(1),
-            Verb::Class(pinfold_proto::JobClass::Backfill),
+            Verb::Class(Some(pinfold_proto::JobClass::Backfill)),
             Verb::CpuLimit(Some(1)),
             Verb::Memory(1 << 40),
             Verb::Timeout(Some(1)),
