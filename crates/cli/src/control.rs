@@ -46,7 +46,7 @@ pub(crate) struct CancelArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "primary", "backfill", "mem", "timeout", "timeout_signal", "cpu_limit", "begin", "comment"])))]
+#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "primary", "backfill", "any_class", "mem", "timeout", "timeout_signal", "cpu_limit", "begin", "comment"])))]
 pub(crate) struct SetArgs {
     /// The job
     #[arg(value_name = "JOB")]
@@ -61,6 +61,9 @@ pub(crate) struct SetArgs {
     /// Have it run only in idle cycles
     #[arg(long)]
     pub backfill: bool,
+    /// Have it run as one that was submitted with neither: on cores of its own if some are free, else in idle cycles
+    #[arg(long, conflicts_with_all = ["primary", "backfill"])]
+    pub any_class: bool,
     /// Memory it is expected to need
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
@@ -88,8 +91,9 @@ impl SetArgs {
         [
             self.comment.clone().map(Verb::Comment),
             self.priority.map(Verb::Priority),
-            self.primary.then_some(Verb::Class(JobClass::Primary)),
-            self.backfill.then_some(Verb::Class(JobClass::Backfill)),
+            self.primary.then_some(Verb::Class(Some(JobClass::Primary))),
+            self.backfill.then_some(Verb::Class(Some(JobClass::Backfill))),
+            self.any_class.then_some(Verb::Class(None)),
             self.mem.map(Verb::Memory),
             self.timeout.map(limit).map(Verb::Timeout),
             self.cpu_limit.map(limit).map(Verb::CpuLimit),

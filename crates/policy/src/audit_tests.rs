@@ -205,8 +205,13 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Command::Requeue),
         Just(Command::Cancel { signal: 15 }),
         (0u8..20).prop_map(Command::SetPriority),
-        prop_oneof![Just(Class::Primary), Just(Class::Backfill), Just(Class::Exclusive)]
-            .prop_map(Command::SetClass),
+        prop_oneof![
+            Just(None),
+            Just(Some(Class::Primary)),
+            Just(Some(Class::Backfill)),
+            Just(Some(Class::Exclusive))
+        ]
+        .prop_map(Command::SetClass),
     ]
 }
 

@@ -25,7 +25,7 @@ use pinfold_proto::{JobState, Resource};
 pub use card::{write_report, write_why};
 pub use files::{file_view, write_files};
 pub use host::{host_points, write_host};
-pub use list::{write_batch, write_lines, write_status, write_status_at};
+pub use list::{write_batch, write_host_lines, write_lines, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use resources::{resource_lines, resources_in_use};
 pub use summary::{By, notes, summary, write_summary};

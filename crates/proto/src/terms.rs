@@ -83,18 +83,38 @@ impl AfterEnd {
     }
 }
 
-/// A job, an array or members of one that must be over before a job may start: `12`, `ok:12`, `failed:12_[0-3]`.
+/// A job, an array or members of one that must be over before a job may start: `12`, `ok:12`, `failed:12_[0-3]`; or
+/// several that count as one, as the members of an array do: `failed:12+14`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct After {
     /// How it must end.
     pub end: AfterEnd,
     /// Which.
     pub job: JobName,
+    /// More that count as one with it.
+    pub with: Vec<JobName>,
+}
+
+impl After {
+    /// All that it names.
+    pub fn jobs(&self) -> impl Iterator<Item = &JobName> {
+        std::iter::once(&self.job).chain(&self.with)
+    }
+
+    /// What it names, in words for people: `12`, `12 and 14`, `12 and 40 more`.
+    #[must_use]
+    pub fn named(&self) -> String {
+        match self.with.as_slice() {
+            [] => self.job.to_string(),
+            [second] => format!("{} and {second}", self.job),
+            more => format!("{} and {} more", self.job, more.len()),
+        }
+    }
 }
 
 impl From<JobName> for After {
     fn from(job: JobName) -> Self {
-        Self { end: AfterEnd::Any, job }
+        Self { end: AfterEnd::Any, job, with: Vec::new() }
     }
 }
 
@@ -107,9 +127,10 @@ impl From<u64> for After {
 impl fmt::Display for After {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.end {
-            AfterEnd::Any => write!(f, "{}", self.job),
-            end => write!(f, "{}:{}", end.as_str(), self.job),
+            AfterEnd::Any => write!(f, "{}", self.job)?,
+            end => write!(f, "{}:{}", end.as_str(), self.job)?,
         }
+        self.with.iter().try_for_each(|job| write!(f, "+{job}"))
     }
 }
 
@@ -119,8 +140,10 @@ impl FromStr for After {
     fn from_str(text: &str) -> Result<Self, ArrayError> {
         // A list of indexes may have a colon as well: 12_[0-8:2].
         let worded = text.split_once(':').and_then(|(word, job)| Some((AfterEnd::of(word)?, job)));
-        let (end, job) = worded.unwrap_or((AfterEnd::Any, text));
-        Ok(Self { end, job: job.parse()? })
+        let (end, jobs) = worded.unwrap_or((AfterEnd::Any, text));
+        let mut jobs = jobs.split('+').map(str::parse);
+        let job = jobs.next().unwrap_or_else(|| text.parse())?;
+        Ok(Self { end, job, with: jobs.collect::<Result<_, _>>()? })
     }
 }
 
@@ -128,7 +151,7 @@ impl FromStr for After {
 impl Serialize for After {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.end {
-            AfterEnd::Any => self.job.serialize(serializer),
+            AfterEnd::Any if self.with.is_empty() => self.job.serialize(serializer),
             _ => serializer.collect_str(self),
         }
     }
@@ -204,7 +227,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, end: AfterEnd, job: &str, json: &str) {
         let after: After = text.parse().expect(text);
-        assert_eq!((after.end, after.job.to_string().as_str()), (end, job), "{text}");
+        let named: Vec<String> = after.jobs().map(ToString::to_string).collect();
+        assert_eq!((after.end, named.join(" and ").as_str()), (end, job), "{text}");
         let written = serde_json::to_string(&after).expect("a name always has a JSON form");
         assert_eq!(written, json, "{text}");
         assert_eq!(serde_json::from_str::<After>(&written).expect(json), after);
@@ -218,6 +242,8 @@ mod tests {
         check("ok:12", AfterEnd::Ok, "12", "\"ok:12\"");
         check("12_[0-8:2]", AfterEnd::Any, "12_[0-8:2]", "\"12_[0-8:2]\"");
         check("ok:12_[0-8:2]", AfterEnd::Ok, "12_[0-8:2]", "\"ok:12_[0-8:2]\"");
+        check("failed:12+14_3+15", AfterEnd::Failed, "12 and 14_3 and 15", "\"failed:12+14_3+15\"");
+        check("any:12+14", AfterEnd::Any, "12 and 14", "\"12+14\"");
         check("failed:12_[0-3,7]", AfterEnd::Failed, "12_[0-3,7]", "\"failed:12_[0-3,7]\"");
         for bad in ["", ":", "ok:", "ok", "okay:12", "12:ok", "ok:any:12", "ok:-1", " ok:12"] {
             assert!(bad.parse::<After>().is_err(), "{bad}");

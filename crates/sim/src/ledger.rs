@@ -229,9 +229,9 @@ impl Ledger {
             }
             (Command::SetPriority(priority), _) => entry.request.priority = priority.clamp(1, 16),
             (Command::SetClass(class), _)
-                if ![entry.request.class, Some(class)].contains(&Some(Class::Exclusive)) =>
+                if ![entry.request.class, class].contains(&Some(Class::Exclusive)) =>
             {
-                entry.request.class = Some(class);
+                entry.request.class = class;
             }
             _ => {}
         }

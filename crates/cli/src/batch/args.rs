@@ -74,8 +74,9 @@ pub(crate) struct BatchArgs {
     /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.
     /// With ::: or -a a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
     /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::. Each argument of one
-    /// ::: goes with each of the others; those of :::+ go with those of the list before it, one by one. :::: takes files
-    #[arg(required = true, value_name = "FILE|-|COMMAND ::: ARG")]
+    /// ::: goes with each of the others; those of :::+ go with those of the list before it, one by one. :::: takes
+    /// files. Without COMMAND the arguments are the commands
+    #[arg(required_unless_present = "arg_file", value_name = "FILE|-|COMMAND ::: ARG")]
     pub words: Vec<OsString>,
 }
 

@@ -1,7 +1,8 @@
 //! A command that is run once for each argument: the words of GNU parallel.
 //!
-//! Arguments are data: each is quoted for the shell where it is put in. Absent here: GNU parallel's rarer replacement
-//! strings, and programs in Perl.
+//! Arguments are data: each is quoted for the shell where it is put in. Without a command they are commands.
+//!
+//! Absent here: GNU parallel's rarer replacement strings, and programs in Perl.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -23,13 +24,19 @@ pub(super) fn commands(
     columns: Option<&Columns>,
 ) -> Result<Vec<(OsString, Vec<u8>)>, Failure> {
     let mut text = template.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ');
-    if text.trim_ascii().is_empty() {
+    let are_commands = template.is_empty() && columns.is_none();
+    if !are_commands && text.trim_ascii().is_empty() {
         return Err(Failure::new(ExitCode::Usage, "no command before the arguments (`gzip {} ::: a b`)"));
     }
     let choice = Choice::of(inputs);
     let count = choice.count().filter(|&count| count <= COMMANDS_MAX).ok_or_else(|| {
         Failure::new(ExitCode::Usage, format!("the arguments make more than {COMMANDS_MAX} commands"))
     })?;
+    if are_commands {
+        // As GNU parallel has it: without a command the arguments are commands, and are not quoted.
+        let made = (0..count).map(|number| choice.arguments(inputs, number).join(&b' '));
+        return Ok(made.map(|line| (OsString::from_vec(line.clone()), line)).collect());
+    }
     if parts(&text).iter().all(|part| matches!(part, Part::Text(_))) {
         text.extend_from_slice(b" {}");
     }
@@ -242,12 +249,26 @@ mod tests {
     }
 
     #[test]
+    fn without_a_command_the_arguments_are_commands() {
+        let check = |words: &[&str], want: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let (command, inputs) = split(&words, &[]).expect("lists");
+            let got = commands(&command, &inputs, None).expect("commands");
+            let got: Vec<&str> = got.iter().filter_map(|(text, _)| text.to_str()).collect();
+            assert_eq!(got, want, "{words:?}");
+        };
+        check(&[":::", "echo $HOME; exit 3", "x {}"], &["echo $HOME; exit 3", "x {}"]);
+        check(&[":::", "gzip", "xz", ":::", "a b"], &["gzip a b", "xz a b"]);
+    }
+
+    #[test]
     fn what_cannot_be() {
         let fails = |words: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
             let (command, inputs) = split(&words, &[]).expect("lists");
             commands(&command, &inputs, None).expect_err("refused").message
         };
+        assert!(fails(&["", ":::", "a"]).contains("no command"));
         assert!(fails(&["x {3}", ":::", "a"]).contains("{3}"));
         assert!(fails(&[" ", ":::", "a"]).contains("no command"));
         let many = vec!["a"; 4_000];

@@ -147,6 +147,11 @@ pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Resu
         let text = "the hub keeps no lists of processes, threads and files; its page has tables as CSV";
         return Err(Failure::new(ExitCode::Usage, text));
     }
+    if args.all {
+        let text = "--all: the hub tells without it of all jobs that you may see: a reader of every user's, a user of \
+                    their own; leave it out";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
     let mut client = hub(dial)?;
     let Which { jobs, since, .. } = &args.which;
     let last = args.which.last_of();
@@ -262,6 +267,11 @@ fn show(found: Vec<HostReport>, args: &ReportArgs) -> Result<(), Failure> {
     if !args.filter.columns.is_empty() {
         let table = args.filter.table(&found)?;
         return print_text(|out| out.write_all(table.as_bytes()));
+    }
+    if args.shows_lines() && !(args.json || args.full || args.series) {
+        let lines: Vec<(&str, &ReportView)> =
+            found.iter().map(|found| (found.host.as_str(), &found.report)).collect();
+        return print_text(|out| report::write_host_lines(&lines, width(), out));
     }
     for found in &found {
         if args.json {

@@ -1,47 +1,52 @@
 //! After which jobs a job starts, as `--after` has it: `12`, `ok:12,failed:align`, `any:12_[0-3]`.
 
-use pinfold_proto::{After, AfterEnd, ExitCode};
+use pinfold_proto::array::{ArrayError, JobName};
+use pinfold_proto::{After, AfterEnd};
 
 use crate::names::{self, JobRef};
 use pinfold_client::Client;
 use pinfold_client::Failure;
 
-/// What `--after` says.
+/// What `--after` says: how each must end, and which; those of one piece count as one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct AfterArgs(Vec<(AfterEnd, JobRef)>);
+pub(crate) struct AfterArgs(Vec<(AfterEnd, Vec<JobRef>)>);
 
 impl AfterArgs {
     /// Whether a job is named otherwise than by its number: then the daemon has to be asked.
     pub(crate) fn has_names(&self) -> bool {
-        self.0.iter().any(|(_, job)| !matches!(job, JobRef::Number(_)))
+        self.0.iter().flat_map(|(_, jobs)| jobs).any(|job| !matches!(job, JobRef::Number(_)))
     }
 
     /// Those that are named by numbers.
     pub(crate) fn numbers(&self) -> Vec<After> {
-        let number = |(end, job): &(AfterEnd, JobRef)| match job {
-            JobRef::Number(job) => Some(After { end: *end, job: job.clone() }),
+        let number = |job: &JobRef| match job {
+            JobRef::Number(job) => Some(job.clone()),
             JobRef::Named(_) | JobRef::External(_) => None,
         };
-        self.0.iter().filter_map(number).collect()
+        let of = |(end, jobs): &(AfterEnd, Vec<JobRef>)| as_one(*end, jobs.iter().filter_map(number));
+        self.0.iter().flat_map(of).collect()
     }
 
     /// All of them, by numbers.
     pub(crate) fn resolved(&self, client: &mut Client) -> Result<Vec<After>, Failure> {
-        let jobs: Vec<JobRef> = self.0.iter().map(|(_, job)| job.clone()).collect();
-        let meant = names::all(client, &jobs)?;
-        let all = self.0.iter().zip(meant).map(|((end, job), jobs)| {
-            // That one of several fails is no condition that the daemon knows.
-            if *end == AfterEnd::Failed && jobs.len() > 1 {
-                let text = format!(
-                    "--after failed:{job}: {} jobs of yours have this name; name one by its number",
-                    jobs.len()
-                );
-                return Err(Failure::new(ExitCode::Usage, text));
-            }
-            Ok(jobs.into_iter().map(|job| After { end: *end, job }))
-        });
-        Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        let jobs: Vec<JobRef> = self.0.iter().flat_map(|(_, jobs)| jobs).cloned().collect();
+        let mut meant = names::all(client, &jobs)?.into_iter();
+        let of = |(end, jobs): &(AfterEnd, Vec<JobRef>)| {
+            as_one(*end, meant.by_ref().take(jobs.len()).flatten().collect::<Vec<JobName>>())
+        };
+        Ok(self.0.iter().flat_map(of).collect())
     }
+}
+
+/// The conditions of jobs that count as one. They have failed if one of them has; the rest is the same for each by
+/// itself.
+fn as_one(end: AfterEnd, jobs: impl IntoIterator<Item = JobName>) -> Vec<After> {
+    let mut all: Vec<After> = jobs.into_iter().map(|job| After { end, job, with: Vec::new() }).collect();
+    if end == AfterEnd::Failed && !all.is_empty() {
+        let with = all.drain(1..).map(|after| after.job).collect();
+        all[0].with = with;
+    }
+    all
 }
 
 /// Reads the option.
@@ -49,17 +54,22 @@ pub(crate) fn after(text: &str) -> Result<AfterArgs, String> {
     names::between_commas(text).iter().map(|piece| one(piece)).collect::<Result<_, _>>().map(AfterArgs)
 }
 
-fn one(text: &str) -> Result<(AfterEnd, JobRef), String> {
+fn one(text: &str) -> Result<(AfterEnd, Vec<JobRef>), String> {
     // A list of indexes may have a colon as well: 12_[0-8:2].
     let worded = text.split_once(':').filter(|(word, _)| !word.contains('['));
-    let (end, job) = match worded {
+    let (end, jobs) = match worded {
         None => (AfterEnd::Any, text),
         Some((word, job)) => {
             let wanted = || format!("`{word}:` says nothing of a job's end; ok:, failed: and any: do");
             (AfterEnd::of(word).ok_or_else(wanted)?, job)
         }
     };
-    Ok((end, job.parse().map_err(|error: pinfold_proto::array::ArrayError| error.to_string())?))
+    // A name may have a plus sign in it: then it is one name.
+    if let Ok(numbers) = jobs.split('+').map(str::parse::<JobName>).collect::<Result<Vec<_>, _>>() {
+        return Ok((end, numbers.into_iter().map(JobRef::Number).collect()));
+    }
+    let job = jobs.parse().map_err(|error: ArrayError| error.to_string())?;
+    Ok((end, vec![job]))
 }
 
 #[cfg(test)]
@@ -80,8 +90,10 @@ mod tests {
             Ok((numbers(&["ok:7", "12_3", "failed:12_[0,2-3]"]), false))
         );
         assert_eq!(read("12_[0-8:2]"), Ok((numbers(&["12_[0-8:2]"]), false)));
+        assert_eq!(read("failed:7+12_3,ok:8+9"), Ok((numbers(&["failed:7+12_3", "ok:8", "ok:9"]), false)));
+        assert_eq!(read("failed:g++,9"), Ok((numbers(&["9"]), true)));
         assert_eq!(read("ok:align,9"), Ok((numbers(&["9"]), true)));
-        for bad in ["", "7,", "ok:", "okay:7", "ok:7_", "12_[0,7", ",7", "ok:any:7x,"] {
+        for bad in ["", "7,", "ok:", "okay:7", "ok:7_", "12_[0,7", ",7", "ok:any:7x,", "failed:7+", "7+x"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -43,7 +43,7 @@ pub(crate) fn keep(socket: &Path, job: u64, array: bool, out: &Path, err: &Path)
 }
 
 /// Where the job wrote to. `named`: the number that was asked for, which is the array's for a member.
-pub(super) fn find(socket: &Path, named: u64, job: u64, index: Option<u32>) -> Option<[PathBuf; 2]> {
+pub(crate) fn find(socket: &Path, named: u64, job: u64, index: Option<u32>) -> Option<[PathBuf; 2]> {
     let text = std::fs::read_to_string(place()?).ok()?;
     found(&text, &absolute(socket), named, job, index)
 }

@@ -1,6 +1,7 @@
 //! `pinfold report`: what jobs used.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -13,6 +14,7 @@ use pinfold_proto::{ExitCode, JobState};
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
 use super::{ToSheet, Written};
+use crate::log::record;
 use crate::names::JobRef;
 use crate::print::{print_json, print_text, width};
 use pinfold_client::{Client, Dial, Failure};
@@ -87,7 +89,7 @@ pub(crate) struct ReportArgs {
 
 impl ReportArgs {
     /// Whether jobs are picked or shown a line each: many, and nothing listed beside them.
-    fn shows_lines(&self) -> bool {
+    pub(crate) fn shows_lines(&self) -> bool {
         let single = self.which.jobs.len() == 1;
         self.picks() || !(self.json || self.full || single || self.has_lists())
     }
@@ -134,7 +136,7 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
         pieces: true,
     };
     loop {
-        let over = report_once(&mut client, &request, args, sheet)?;
+        let over = report_once(&mut client, &request, args, sheet, dial.socket())?;
         match args.every {
             Some(interval) if !over => std::thread::sleep(interval.max(Duration::from_millis(100))),
             _ => return Ok(()),
@@ -165,6 +167,7 @@ fn report_once(
     request: &Request,
     args: &ReportArgs,
     sheet: ToSheet,
+    socket: &Path,
 ) -> Result<bool, Failure> {
     let mut over = true;
     let is_over = |report: &ReportView| report.state == JobState::Exited;
@@ -194,7 +197,7 @@ fn report_once(
         if args.json {
             reports.iter().try_for_each(print_json)?;
         } else if args.full || args.has_lists() {
-            reports.iter().try_for_each(|report| print_text(|out| write_one(report, out)))?;
+            reports.into_iter().try_for_each(|report| print_text(|out| write_one(report, socket, out)))?;
         } else if args.filter.columns.is_empty() {
             print_text(|out| report::write_lines(&reports, width(), out))?;
         } else {
@@ -205,7 +208,7 @@ fn report_once(
     }
     each(client, request, |report| {
         over &= is_over(&report);
-        if args.json { print_json(&report) } else { print_text(|out| write_one(&report, out)) }
+        if args.json { print_json(&report) } else { print_text(|out| write_one(report, socket, out)) }
     })?;
     Ok(over)
 }
@@ -224,10 +227,19 @@ fn summary(reports: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failur
     if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
 }
 
-/// A job as text, with what was asked for beside its figures.
-fn write_one(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
-    report::write_report(view, out)?;
-    report::write_processes(view, width(), out)?;
-    report::write_files(view, width(), out)?;
-    report::write_threads(view, width(), out)
+/// A job as text, with what was asked for beside its figures, and where its output went, which this user's commands
+/// know alone.
+fn write_one(mut view: ReportView, socket: &Path, out: &mut dyn Write) -> io::Result<()> {
+    let files = record::find(socket, view.array_id.unwrap_or(view.job), view.job, view.array_index);
+    view.notes.extend(files.map(|[out, err]| {
+        if out == err {
+            format!("its output is in {}", out.display())
+        } else {
+            format!("its output is in {}, its errors in {}", out.display(), err.display())
+        }
+    }));
+    report::write_report(&view, out)?;
+    report::write_processes(&view, width(), out)?;
+    report::write_files(&view, width(), out)?;
+    report::write_threads(&view, width(), out)
 }

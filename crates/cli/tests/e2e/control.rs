@@ -218,8 +218,26 @@ fn a_running_job_changes_its_class(kind: Kind) {
     control(&host, &["set", &first.to_string(), "--priority", "12"], 0);
     is(first, JobClass::Primary);
     is(second, JobClass::Backfill);
+    // Back to what a job asks for that says nothing: a core of its own only where one is free.
+    control(&host, &["set", &first.to_string(), "--priority", "10", "--backfill"], 0);
+    is(first, JobClass::Backfill);
+    is(second, JobClass::Primary);
+    let why = || host.succeeds(["why", &first.to_string()]).out;
+    assert!(why().contains("it asked to be a backfiller"), "{}", why());
+    control(&host, &["set", &first.to_string(), "--any-class"], 0);
+    assert!(why().contains("no home core is free"), "{}", why());
+    assert_eq!(host.job(first).class, JobClass::Backfill);
+    control(&host, &["cancel", &second.to_string()], 0);
+    is(first, JobClass::Primary);
+    let waits = host.submit(&["--hold", "--backfill"], "true");
+    assert_eq!(host.job(waits).class, JobClass::Backfill);
+    control(&host, &["set", &waits.to_string(), "--any-class"], 0);
+    assert_eq!(host.job(waits).class, JobClass::Primary);
+    control(&host, &["cancel", &waits.to_string()], 0);
     let third = host.submit(&["--exclusive"], "true");
     control(&host, &["set", &third.to_string(), "--backfill"], 5);
+    control(&host, &["set", &third.to_string(), "--any-class"], 5);
+    control(&host, &["set", &first.to_string(), "--any-class", "--primary"], 2);
     control(&host, &["set", &first.to_string(), "--backfill", "--primary"], 2);
     host.make("go");
     host.until(third, JobState::Exited);

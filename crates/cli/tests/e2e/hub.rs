@@ -120,6 +120,7 @@ fn jobs_are_told_once(kind: Kind) {
     let points = |report: &ReportView| report.series.as_ref().map_or(0, Vec::len);
     assert!(here.iter().zip(&told).all(|(here, told)| points(here) == points(told)), "{told:?}");
 
+    reports_are_lines(&host, &told);
     let status = good(&pinfold(&host, "--all-hosts status --json"));
     let status: StatusView = serde_json::from_str(&status).expect("a status");
     assert_eq!(status.host, "alpha");
@@ -158,6 +159,18 @@ fn jobs_are_told_once(kind: Kind) {
     });
 }
 
+/// A line a job, each with its host; all figures for a single one.
+fn reports_are_lines(host: &Host, told: &[ReportView]) {
+    let lines = good(&pinfold(host, "--all-hosts report"));
+    assert!(lines.starts_with("HOST") && lines.lines().count() == told.len() + 1, "{lines}");
+    assert!(lines.lines().skip(1).all(|line| line.starts_with("alpha ")), "{lines}");
+    assert!(good(&pinfold(host, "--host alpha report --name nothing")).contains("no jobs"));
+    let one = good(&pinfold(host, &format!("--all-hosts report {}", told[0].job)));
+    assert!(one.starts_with("host alpha\n"), "{one}");
+    let full = good(&pinfold(host, "--all-hosts report --full"));
+    assert_eq!(full.matches("host alpha\n").count(), told.len(), "{full}");
+}
+
 /// Which core belongs to what, told by the hub and by the host itself; this job runs.
 fn maps_are_as_on_the_host(host: &Host, running: u64) {
     let map = good(&pinfold(host, "--host alpha map"));
@@ -193,6 +206,7 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("hub leave", ExitCode::Failed, "has joined no hub");
     check("--host alpha status", ExitCode::Usage, "hub reader URL");
     check("--host alpha cancel 1", ExitCode::Usage, "status, report, why, map, top");
+    check("--all-hosts report --all", ExitCode::Usage, "leave it out");
     check("--all-hosts top", ExitCode::Usage, "top is of one host");
     check("--host alpha map --from synthetic:1", ExitCode::Usage, "without jobs");
     check("--all-hosts map -o map.svg", ExitCode::Usage, "a picture is of one host");

@@ -168,7 +168,6 @@ fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
     let [any, ok] =
         ["step", "ok:step"].map(|after| host.submit(&["--name", "join", "--after", after], "echo >>joined"));
     has(&said(&host, &["why", &any.to_string()], 0), "job 1");
-    has(&said(&host, &["run", "--after", "failed:step", "--", "true"], 2), "2 jobs of yours have this name");
     // What may have been meant: by its spelling, or else what there is.
     has(&said(&host, &["run", "--after", "stepp", "--", "true"], 1), "is `step` meant?");
     has(
@@ -176,12 +175,26 @@ fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
         "yours that are not over: 4 join, 3 join, 2 step",
     );
     has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "not over: 4 join, 3 join, 2 step, 1 step");
-    assert!(!host.path("joined").exists());
+    let (first, second) = (lines[0], lines[1]);
+    let [mend, both, each] = [
+        "failed:step".to_owned(),
+        format!("failed:{first}+{second}"),
+        format!("failed:{first},failed:{second}"),
+    ]
+    .map(|after| host.submit(&["--name", "mend", "--after", &after], "echo >>mended"));
+    has(&said(&host, &["why", &mend.to_string()], 0), "jobs 1 and 2 to be over, and one of them to fail");
+    has(&said(&host, &["run", "--after", "failed:1+x", "--", "true"], 2), "1+x");
+    has(&said(&host, &["run", "--after", "failed:1+99", "--", "true"], 2), "no such job");
+    assert!(!host.path("joined").exists() && !host.path("mended").exists());
     host.make("go");
     for job in lines {
         host.until(job, JobState::Exited);
     }
     assert_eq!(host.until(any, JobState::Exited).exit_code, Some(0));
+    for job in [mend, both] {
+        assert_eq!(host.until(job, JobState::Exited).exit_code, Some(0));
+    }
+    assert_eq!(host.until(each, JobState::Exited).end, Some(End::Dependency));
     assert_eq!(host.until(ok, JobState::Exited).end, Some(End::Dependency));
     has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "you have none that is not over");
     // Of those that are over the last.

@@ -26,9 +26,9 @@
 //!
 //! Absent here: what a user may make the daemon hold (`quota`), and which user waits for a turn (`server`).
 
-use pinfold_proto::AfterEnd;
 use pinfold_proto::array::{JobName, MEMBERS_MAX};
 use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::{After, AfterEnd};
 
 /// What the requests of root, or of the daemon's own user, may cost in a turn of the loop. The rest is heard in later
 /// turns.
@@ -74,8 +74,10 @@ pub(crate) fn of(request: &Request, bytes: usize, load: Load) -> u32 {
     let own = match request {
         Request::Hello { .. } => 8,
         Request::Submit { spec, .. } => {
-            let named = spec.after.iter().map(|after| after.job.count()).fold(0, usize::saturating_add);
-            let conditions = spec.after.iter().filter(|after| after.end != AfterEnd::Any).count();
+            let named =
+                spec.after.iter().flat_map(After::jobs).map(JobName::count).fold(0, usize::saturating_add);
+            let conditions =
+                spec.after.iter().filter(|after| after.end != AfterEnd::Any).flat_map(After::jobs).count();
             // All of them together are about no more jobs than one array has.
             let members = if conditions > 0 { MEMBERS_MAX / 32 } else { 0 };
             load.jobs / 4096 + named / 16 + conditions.saturating_add(members)
@@ -212,7 +214,7 @@ mod tests {
             all: true,
             pieces,
         };
-        let after = vec![pinfold_proto::After { end: AfterEnd::Ok, job: 1.into() }; 4096];
+        let after = vec![After { end: AfterEnd::Ok, ..After::from(1) }; 4096];
         let submit =
             Request::Submit { ticket: 1, spec: Box::new(JobSpec { after, ..JobSpec::default() }), pid: None };
         let worst = [

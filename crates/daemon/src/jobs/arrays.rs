@@ -87,7 +87,7 @@ impl JobTable {
     /// The jobs whose end a job which is to start after these names must wait for, however they end; each once.
     pub(crate) fn predecessors(&self, names: &[After]) -> Vec<JobId> {
         let mut all = BTreeSet::new();
-        let unconditional = names.iter().filter(|after| after.end == AfterEnd::Any).map(|after| &after.job);
+        let unconditional = names.iter().filter(|after| after.end == AfterEnd::Any).flat_map(After::jobs);
         for (number, Named { whole, indexes }) in by_number(unconditional) {
             if whole && self.has_members(number) {
                 all.extend(self.members(number).map(|(job, _)| job));
@@ -106,7 +106,7 @@ impl JobTable {
         names: &'a [After],
     ) -> Result<Option<&'a JobName>, Refusal> {
         let (mut looked_at, mut unknown) = (0, BTreeMap::new());
-        for (number, Named { whole, mut indexes }) in by_number(names.iter().map(|after| &after.job)) {
+        for (number, Named { whole, mut indexes }) in by_number(names.iter().flat_map(After::jobs)) {
             let job = JobId(number);
             let known = !whole || self.contains_key(&job) || journal.stored_row(job).is_some();
             indexes.retain(|&index| self.members_with(number, index).next().is_none());
@@ -130,13 +130,19 @@ impl JobTable {
             (Some((whole, _)), None) => *whole,
             (Some((_, missing)), Some(indexes)) => missing.iter().any(|&index| indexes.contains(index)),
         };
-        Ok(names.iter().map(|after| &after.job).find(is_unknown))
+        Ok(names.iter().flat_map(After::jobs).find(is_unknown))
     }
 
     /// How the jobs of a condition stand, and how many they are.
     pub(crate) fn condition(&self, journal: &mut Journal, after: &After) -> (Condition, usize) {
         let mut condition = Condition { after: after.clone(), left: BTreeSet::new(), failed: None };
-        let (number, indexes) = (after.job.job, &after.job.indexes);
+        let count = after.jobs().map(|name| self.stand(journal, name, &mut condition)).sum();
+        (condition, count)
+    }
+
+    /// Adds to a condition how the jobs of this name stand; gives how many they are.
+    fn stand(&self, journal: &mut Journal, name: &JobName, condition: &mut Condition) -> usize {
+        let (number, indexes) = (name.job, &name.indexes);
         let first = self.get(&JobId(number)).map(|live| live.row.clone());
         let first = first.or_else(|| journal.stored_row(JobId(number)));
         let of_array = |row: &JobRow| row.spec.array.is_some_and(|place| place.array == Some(number));
@@ -145,9 +151,9 @@ impl JobTable {
             if self.contains_key(&JobId(number)) {
                 condition.left.insert(JobId(number));
             } else if !first.as_ref().is_some_and(ended_well) {
-                condition.failed = Some(JobId(number));
+                condition.failed.get_or_insert(JobId(number));
             }
-            return (condition, 1);
+            return 1;
         }
         let wanted = |index: u32| indexes.as_ref().is_none_or(|indexes| indexes.contains(index));
         let stored = journal.store().members_over(number).unwrap_or_default();
@@ -160,12 +166,13 @@ impl JobTable {
             let place = row.spec.array.filter(|place| place.array == Some(number) && wanted(place.index));
             over.extend(place.map(|_| (JobId(row.job), ended_well(row))));
         }
-        condition.left =
+        let left: BTreeSet<JobId> =
             self.members(number).filter(|&(_, index)| wanted(index)).map(|(job, _)| job).collect();
-        over.retain(|job, _| !condition.left.contains(job));
-        condition.failed = over.iter().find(|(_, well)| !**well).map(|(job, _)| *job);
-        let count = condition.left.len() + over.len();
-        (condition, count)
+        over.retain(|job, _| !left.contains(job));
+        condition.failed = condition.failed.or(over.iter().find(|(_, well)| !**well).map(|(job, _)| *job));
+        let count = left.len() + over.len();
+        condition.left.extend(left);
+        count
     }
 
     /// All members of an array that are known, by index.

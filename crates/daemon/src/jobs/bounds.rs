@@ -1,8 +1,9 @@
 //! How much a job may be asked for with: `pinfold` cuts what is only for the record, others may not.
 
+use pinfold_proto::array::JobName;
 use pinfold_proto::resource::check_resources;
 use pinfold_proto::wire::ErrorCode;
-use pinfold_proto::{AfterEnd, JobSpec, Resource, Terms};
+use pinfold_proto::{After, AfterEnd, JobSpec, Resource, Terms};
 
 use crate::core::Refusal;
 use crate::jobs::arrays;
@@ -66,8 +67,9 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         .map(|(name, value)| name.len() + value.len())
         .sum();
     // What the names stand for, which is listed only after this.
-    let after = spec.after.iter().map(|after| after.job.count()).sum();
-    let conditions = spec.after.iter().filter(|after| after.end != AfterEnd::Any).count();
+    let after = spec.after.iter().flat_map(After::jobs).map(JobName::count).sum();
+    let conditions =
+        spec.after.iter().filter(|after| after.end != AfterEnd::Any).flat_map(After::jobs).count();
     let bounds = [
         ("name", spec.name.len(), NAME_MAX_BYTES),
         ("project", spec.project.as_ref().map_or(0, String::len), NAME_MAX_BYTES),

@@ -34,18 +34,21 @@ impl Condition {
     /// Whether it holds; `None`: that is not known yet. An error says why it never will.
     fn holds(&self) -> Result<Option<()>, String> {
         let over = self.left.is_empty();
-        let (After { end, job: name }, all_over) = (&self.after, over.then_some(()));
+        let (After { end, job: name, with }, all_over) = (&self.after, over.then_some(()));
         match (end, self.failed) {
             (AfterEnd::Any, _) | (AfterEnd::Ok, None) => Ok(all_over),
             (AfterEnd::Ok, Some(failed)) => {
-                let which = if failed.0 == name.job && name.indexes.is_none() {
-                    format!("job {failed}")
-                } else {
-                    format!("job {failed} of {name}")
-                };
-                Err(format!("it was to start once job {name} had ended well, and {which} did not"))
+                let named = self.after.named();
+                let is_named = self.after.jobs().any(|name| failed.0 == name.job && name.indexes.is_none());
+                let which =
+                    if is_named { format!("job {failed}") } else { format!("job {failed} of {named}") };
+                Err(format!("it was to start once job {named} had ended well, and {which} did not"))
             }
             (AfterEnd::Failed, Some(_)) => Ok(all_over),
+            (AfterEnd::Failed, None) if over && !with.is_empty() => Err(format!(
+                "it was to start once one of the jobs {} had failed, and they ended well",
+                self.after.named()
+            )),
             (AfterEnd::Failed, None) if over => {
                 Err(format!("it was to start once job {name} had failed, and that ended well"))
             }
@@ -54,10 +57,14 @@ impl Condition {
     }
 
     fn words(&self) -> String {
+        let named = self.after.named();
         match self.after.end {
-            AfterEnd::Any => format!("for job {}", self.after.job),
-            AfterEnd::Ok => format!("for job {} to end well", self.after.job),
-            AfterEnd::Failed => format!("for job {} to fail", self.after.job),
+            AfterEnd::Any => format!("for job {named}"),
+            AfterEnd::Ok => format!("for job {named} to end well"),
+            AfterEnd::Failed if !self.after.with.is_empty() => {
+                format!("for jobs {named} to be over, and one of them to fail")
+            }
+            AfterEnd::Failed => format!("for job {named} to fail"),
         }
     }
 }
@@ -286,6 +293,24 @@ mod tests {
         assert!(gates.close(JobId(12), None, vec![condition("ok:5", &[6], Some(5))], 0).is_err());
         assert!(gates.close(JobId(12), None, vec![condition("failed:5", &[], None)], 0).is_err());
         assert_eq!(gates.close(JobId(12), None, vec![condition("failed:5", &[], Some(5))], 0), Ok(false));
+    }
+
+    #[test]
+    fn several_jobs_count_as_one() {
+        let mut gates = Gates::default();
+        let both = || vec![condition("failed:5+6", &[5, 6], None)];
+        assert_eq!(gates.close(JobId(10), None, both(), 0), Ok(true));
+        let said = gates.words(JobId(10), |at| format!("t{at}")).expect("it is closed");
+        assert_eq!(said.0, "it waits for jobs 5 and 6 to be over, and one of them to fail");
+        assert_eq!(gates.over(JobId(5), false), [], "the other runs on");
+        assert_eq!(gates.over(JobId(6), true), [opens(10)]);
+        assert_eq!(gates.close(JobId(11), None, both(), 0), Ok(true));
+        assert_eq!(gates.over(JobId(6), true), []);
+        let never = "it was to start once one of the jobs 5 and 6 had failed, and they ended well".to_owned();
+        assert_eq!(gates.over(JobId(5), true), [(JobId(11), Verdict::Never(never))]);
+        let either = |failed| vec![condition("ok:5+6+7", &[], Some(failed))];
+        let never = "it was to start once job 5 and 2 more had ended well, and job 7 did not".to_owned();
+        assert_eq!(gates.close(JobId(12), None, either(7), 0), Err(never));
     }
 
     #[test]

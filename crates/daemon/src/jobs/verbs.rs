@@ -66,9 +66,9 @@ pub(crate) fn note(info: &JobInfo, verb: &Verb) -> Result<Option<String>, Refusa
 /// # Errors
 ///
 /// Refused for a job whose cores are no primaries' or backfillers'; with the way out.
-pub(crate) fn may_have_class(row: &JobRow, class: JobClass) -> Result<(), Refusal> {
+pub(crate) fn may_have_class(row: &JobRow, class: Option<JobClass>) -> Result<(), Refusal> {
     let job = row.job;
-    if class == JobClass::Exclusive {
+    if class == Some(JobClass::Exclusive) {
         let text = format!("job {job} cannot become exclusive; submit it again with --exclusive");
         return Err((ErrorCode::Usage, text));
     }

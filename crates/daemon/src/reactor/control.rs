@@ -1,6 +1,7 @@
 //! What is done to jobs on request: suspend, resume, hold, release, cancel, and what they ask for.
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
+use pinfold_proto::JobClass;
 use pinfold_proto::wire::{ErrorCode, Verb};
 use pinfold_sys::peer::Peer;
 
@@ -52,12 +53,12 @@ impl Daemon {
             Verb::Class(class) => {
                 let live = self.jobs.table.get_mut(&job).expect("looked up above");
                 verbs::may_have_class(&live.row, class)?;
-                live.row.spec.class = Some(class);
+                live.row.spec.class = class;
                 if !live.has_started() {
-                    live.row.class = class;
+                    live.row.class = class.unwrap_or(JobClass::Primary);
                 }
                 self.outbox.journal.touch(job);
-                Command::SetClass(record::to_policy(class))
+                Command::SetClass(class.map(record::to_policy))
             }
             Verb::Memory(bytes) => {
                 let live = self.jobs.table.get_mut(&job).expect("looked up above");
@@ -177,7 +178,8 @@ fn verb_detail(verb: &Verb) -> String {
     match verb {
         Verb::Cancel { signal } if *signal != 0 => format!(", signal {signal}"),
         Verb::Priority(priority) => format!(", priority {priority}"),
-        Verb::Class(class) => format!(", class {}", format!("{class:?}").to_lowercase()),
+        Verb::Class(None) => ", either class".to_owned(),
+        Verb::Class(Some(class)) => format!(", class {}", class.word()),
         Verb::Memory(bytes) => format!(", memory {}", pinfold_proto::quantity::show_size(*bytes)),
         Verb::Timeout(None) => ", no timeout".to_owned(),
         Verb::Timeout(Some(us)) => format!(", timeout {}", bounds::seconds(*us)),

@@ -21,12 +21,15 @@ impl Daemon {
     pub(super) fn conditions(&mut self, user: Peer, spec: &JobSpec) -> Result<Vec<Condition>, Refusal> {
         let (mut all, mut count) = (Vec::new(), 0);
         for after in spec.after.iter().filter(|after| after.end != AfterEnd::Any) {
-            let row = self.row_of(JobId(after.job.job));
-            if !row.is_some_and(|row| rights::may_touch(&self.ctx.configured.config, user, &row)) {
-                let (text, job) = (after.to_string(), &after.job);
-                return Err(denied(&format!(
-                    "--after {text}: job {job} belongs to another user; only that it ends can be waited for (any:{job})"
-                )));
+            for job in after.jobs() {
+                let row = self.row_of(JobId(job.job));
+                if !row.is_some_and(|row| rights::may_touch(&self.ctx.configured.config, user, &row)) {
+                    let end = after.end.as_str();
+                    return Err(denied(&format!(
+                        "--after {end}:{job}: job {job} belongs to another user; only that it ends can be waited for \
+                         (any:{job})"
+                    )));
+                }
             }
             let (condition, jobs) = self.jobs.table.condition(&mut self.outbox.journal, after);
             count += jobs;

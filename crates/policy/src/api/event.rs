@@ -289,8 +289,9 @@ pub enum Command {
     Requeue,
     /// Change its importance, also while it runs.
     SetPriority(u8),
-    /// Change the class that it asks for, also while it runs: a primary or a backfiller. Nothing to an exclusive job.
-    SetClass(Class),
+    /// Change the class that it asks for, also while it runs: a primary, a backfiller, or whichever is free first.
+    /// Nothing to an exclusive job.
+    SetClass(Option<Class>),
     /// Change what it is expected to need, in bytes, also while it runs.
     SetMemory(u64),
 }

@@ -82,9 +82,9 @@ fn set_priority(rooms: &mut Rooms, id: JobId, priority: u8) {
     reprioritize::priority_changed(rooms, id);
 }
 
-fn set_class(rooms: &mut Rooms, id: JobId, class: Class) {
+fn set_class(rooms: &mut Rooms, id: JobId, class: Option<Class>) {
     let asked = rooms.jobs.get(&id).and_then(|job| job.request.class);
-    if asked == Some(class) || [asked, Some(class)].contains(&Some(Class::Exclusive)) {
+    if asked == class || [asked, class].contains(&Some(Class::Exclusive)) {
         return;
     }
     line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);

@@ -113,9 +113,8 @@ impl Script {
             "need" => command(Command::SetMemory(mib(words[2]))),
             "cancel" => command(Command::Cancel { signal: 15 }),
             "class" => command(Command::SetClass(match words[2] {
-                "primary" => Class::Primary,
-                "backfill" => Class::Backfill,
-                _ => Class::Exclusive,
+                "any" => None,
+                word => Some(class(word)),
             })),
             "priority" => command(Command::SetPriority(words[2].parse().unwrap())),
             "idle" => {

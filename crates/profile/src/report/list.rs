@@ -226,25 +226,52 @@ pub fn write_lines(reports: &[ReportView], width: usize, out: &mut dyn Write) ->
         return writeln!(out, "no jobs");
     }
     let mut table = Table::new(&REPORT);
-    for report in reports {
-        let end = match (report.signal, report.exit_code) {
-            (Some(signal), _) => format!("signal {signal}"),
-            (None, Some(code)) => format!("exit {code}"),
-            (None, None) => report.state.word().to_owned(),
-        };
-        table.push(vec![
-            Cell::new(&report.job.to_string()),
-            Cell::new(&plain(&report.user)),
-            Cell::new(&end),
-            Cell::new(&duration(report.queued_s)),
-            Cell::new(&report.wall_s.map_or_else(String::new, duration)),
-            Cell::new(&duration(report.cpu_user_s + report.cpu_system_s)),
-            Cell::new(&size(report.memory_peak_bytes)),
-            Cell::new(&plain(&report.name)),
-            Cell::new(&plain(&report.command.join(" "))),
-        ]);
+    reports.iter().for_each(|report| table.push(report_row(report)));
+    table.write(width, false, out)
+}
+
+/// As [`write_lines`], of jobs of several hosts, each with the name of its host.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_host_lines(
+    reports: &[(&str, &ReportView)],
+    width: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if reports.is_empty() {
+        return writeln!(out, "no jobs");
+    }
+    let mut columns = vec![column("HOST", Align::Left, 0)];
+    columns.extend(REPORT);
+    let mut table = Table::new(&columns);
+    for (host, report) in reports {
+        let mut row = vec![Cell::new(host)];
+        row.extend(report_row(report));
+        table.push(row);
     }
     table.write(width, false, out)
+}
+
+fn report_row(report: &ReportView) -> Vec<Cell> {
+    let end = match (report.end, report.signal, report.exit_code) {
+        // It says more than the signal that it got then.
+        (Some(end), ..) => end.as_str().to_owned(),
+        (None, Some(signal), _) => format!("signal {signal}"),
+        (None, None, Some(code)) => format!("exit {code}"),
+        (None, None, None) => report.state.word().to_owned(),
+    };
+    vec![
+        Cell::new(&report.job.to_string()),
+        Cell::new(&plain(&report.user)),
+        Cell::new(&end),
+        Cell::new(&duration(report.queued_s)),
+        Cell::new(&report.wall_s.map_or_else(String::new, duration)),
+        Cell::new(&duration(report.cpu_user_s + report.cpu_system_s)),
+        Cell::new(&size(report.memory_peak_bytes)),
+        Cell::new(&plain(&report.name)),
+        Cell::new(&plain(&report.command.join(" "))),
+    ]
 }
 
 const REPORT: [Column; 9] = [

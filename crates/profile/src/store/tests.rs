@@ -223,7 +223,7 @@ prop_compose! {
             checkpoint: checkpoint.map(|(command, limit_us)| Checkpoint { command, limit_us }),
             requeue,
             no_network,
-            after: after.iter().map(|(job, end)| After { job: (*job).into(), end: [AfterEnd::Any, AfterEnd::Ok, AfterEnd::Failed][usize::from(*end)] }).collect(),
+            after: after.iter().map(|(job, end)| After { job: (*job).into(), with: Vec::new(), end: [AfterEnd::Any, AfterEnd::Ok, AfterEnd::Failed][usize::from(*end)] }).collect(),
             terms: terms.map_or_else(Terms::default, |(timeout_us, begin_us, signal, comment)| Terms {
                 resources: comment.iter().map(|text| Resource { numbers: vec![0, 7], ..Resource::asked(text, 2) }).collect(),
                 runs_again: requeue, timeout_us, cpu_limit_us: begin_us, begin_us, comment, timeout_signal: signal.map(|(signal, before_us)| TimeoutSignal { signal, before_us }),

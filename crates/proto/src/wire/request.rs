@@ -352,8 +352,8 @@ pub enum Verb {
     Priority(u8),
     /// Change what it is expected to need, in bytes.
     Memory(u64),
-    /// Change the class that it asks for: a primary or a backfiller.
-    Class(JobClass),
+    /// Change the class that it asks for: a primary or a backfiller; `None`: whichever is free first.
+    Class(Option<JobClass>),
     /// Change how long it may run, in microseconds without frozen time; `None`: as long as it likes.
     Timeout(Option<u64>),
     /// Change which signal it gets before that; `None`: none.

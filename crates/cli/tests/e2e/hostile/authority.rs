@@ -103,7 +103,7 @@ fn rows_about(running: u64, held: u64) -> Vec<(Request, Came)> {
             Verb::Cancel { signal: 0 },
             Verb::Cancel { signal: 9 },
             Verb::Priority(1),
-            Verb::Class(pinfold_proto::JobClass::Backfill),
+            Verb::Class(Some(pinfold_proto::JobClass::Backfill)),
             Verb::CpuLimit(Some(1)),
             Verb::Memory(1 << 40),
             Verb::Timeout(Some(1)),
@@ -186,7 +186,12 @@ fn nothing_of_another_users(kind: Kind) {
 fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     let theirs = victims_job(&host, &["--name", "secret"], WAIT);
-    let after = |end: AfterEnd, job: u64| vec![After { end, job: job.into() }];
+    let after = |end: AfterEnd, job: u64| vec![After { end, ..After::from(job) }];
+    // Their job stands for one's own, too: as the second of those that count as one.
+    let as_one = |first: u64, with: usize| {
+        let after = After { end: AfterEnd::Failed, with: vec![theirs.into(); with], ..After::from(first) };
+        JobSpec { after: vec![after], ..spec() }
+    };
     let asks = |spec: JobSpec| Request::Submit { ticket: 1, spec: Box::new(spec), pid: None };
     let with = |terms: Terms| asks(JobSpec { terms, ..spec() });
     let (denied, usage) = (Came::Error(ErrorCode::Permission), Came::Error(ErrorCode::Usage));
@@ -196,9 +201,12 @@ fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
         (asks(JobSpec { after: after(AfterEnd::Ok, theirs), ..spec() }), denied),
         (asks(JobSpec { after: after(AfterEnd::Failed, theirs), ..spec() }), denied),
         (asks(JobSpec { after: after(AfterEnd::Any, theirs), ..spec() }), Came::Done),
+        (asks(as_one(theirs + 1, 1)), denied),
+        (asks(as_one(theirs + 1, 1024)), usage),
+        (asks(as_one(u64::MAX, 1)), usage),
         (asks(JobSpec { after: after(AfterEnd::Ok, u64::MAX), ..spec() }), usage),
         (
-            asks(JobSpec { after: vec![After { end: AfterEnd::Ok, job: theirs.into() }; 1025], ..spec() }),
+            asks(JobSpec { after: vec![After { end: AfterEnd::Ok, ..After::from(theirs) }; 1025], ..spec() }),
             usage,
         ),
         (timed(Some(0), None), usage),
@@ -213,7 +221,8 @@ fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
     ];
     let wrong = play(&host, ATTACKER, &rows);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let many = asks(JobSpec { after: vec![After { end: AfterEnd::Ok, job: theirs.into() }; 1025], ..spec() });
+    let many =
+        asks(JobSpec { after: vec![After { end: AfterEnd::Ok, ..After::from(theirs) }; 1025], ..spec() });
     match speak_as(&host, ATTACKER, |mut wire| ask(&mut wire, &many)).first() {
         Some(Reply::Refused { reason, .. }) => assert!(reason.contains("1024 is the most"), "{reason}"),
         other => panic!("a refusal, not {other:?}"),

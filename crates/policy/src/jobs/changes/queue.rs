@@ -101,10 +101,10 @@ impl JobTable {
         }
     }
 
-    /// Its user asks for another class.
-    pub(crate) fn set_class(&mut self, id: JobId, class: Class) {
+    /// Its user asks for another class, or for whichever is free first.
+    pub(crate) fn set_class(&mut self, id: JobId, class: Option<Class>) {
         if let Some(job) = self.get_mut(&id) {
-            job.request.class = Some(class);
+            job.request.class = class;
         }
     }
 
