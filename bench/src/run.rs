@@ -193,14 +193,11 @@ impl Bench<'_> {
             all.filter_map(|(job, staged)| wrong(job, staged.checksum())).collect();
         failures.extend(disagreement(&launcher, jobs, &watch));
         let endings: Vec<Ending> = watch.ended().values().cloned().collect();
-        let since = |ending: &Ending| seconds(ending.at_us.saturating_sub(watch.started_us()));
         let cpu_s = endings.iter().map(|ending| seconds(ending.cpu_us)).sum::<f64>().max(0.0);
-        // One that never ended took the whole run at least.
-        let never_s = makespan_s * jobs.len().saturating_sub(endings.len()) as f64;
         Ok(Run {
             way: way.to_string(),
             makespan_s,
-            turnaround_s: (endings.iter().map(since).sum::<f64>() + never_s) / jobs.len().max(1) as f64,
+            turnaround_s: turnaround_s(&endings, watch.started_us(), jobs.len(), makespan_s),
             cpu_s,
             memory_peak_bytes: watch.samples().iter().map(|sample| sample.memory_bytes).max().unwrap_or(0),
             foreign_cores: ((busy_s - cpu_s) / makespan_s.max(1e-9)).max(0.0),
@@ -404,6 +401,13 @@ fn describe(ending: &Ending) -> String {
         (None, Some(signal)) => format!("`{}` was ended by signal {signal}", ending.name),
         (None, None) => format!("`{}` ended without a status", ending.name),
     }
+}
+
+/// The mean time from the start of the run to the end of each job. One that never ended took the whole run at least.
+fn turnaround_s(endings: &[Ending], started_us: u64, jobs: usize, makespan_s: f64) -> f64 {
+    let since = |ending: &Ending| seconds(ending.at_us.saturating_sub(started_us));
+    let never_s = makespan_s * jobs.saturating_sub(endings.len()) as f64;
+    (endings.iter().map(since).sum::<f64>() + never_s) / jobs.max(1) as f64
 }
 
 #[cfg(test)]
