@@ -52,10 +52,10 @@ hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and 
 	@cargo build --release --package pinfold-cli --package pinfold-daemon
 	@scripts/hostile.sh $(target)/release
 
-engines: ## Workflow engines from the Python registry, end to end on pinfold's Slurm commands (about 10 minutes)
+engines: ## Workflow engines from the Python registry, end to end on pinfold's Slurm commands (about 10 minutes); PRESSURE=1: while memory is short
 	@scripts/setup.sh --build
 	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
-	@scripts/engines.sh $(target)/release
+	@scripts/engines.sh $(if $(PRESSURE),--pressure) $(target)/release
 
 wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, freeze, are cancelled, are accounted (about 5 minutes)
 	@scripts/setup.sh --wlm

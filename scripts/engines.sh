@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
-# Workflow engines from the registries of Python and of Maven, end to end on pinfold's Slurm commands: engines.sh PROGRAMS
-# [ENGINE...]. They are installed into a virtual environment in ENGINES_VENV (default: target/engines-venv), which is kept
-# for the next time. An engine that cannot be had is skipped, with the reason; the exit status says whether any that ran failed.
+# Workflow engines from the registries of Python and of Maven, end to end on pinfold's Slurm commands: engines.sh
+# [--pressure] PROGRAMS [ENGINE...]. With --pressure jobs of a higher priority take memory and cores again and again, so that
+# the engines' jobs are frozen and paged out: each engine has to end as well as without, and at least one of its jobs has to
+# have been frozen. That takes root, and swap: a swap file of 1 GiB if the host has none. Engines are installed into a virtual
+# environment in ENGINES_VENV (default: target/engines-venv), which is kept for the next time. An engine that cannot be had is
+# skipped, with the reason; the exit status says whether any that ran failed.
 set -uo pipefail
+pressure=
+[ "${1-}" != --pressure ] || { pressure=350 && shift; }
 programs=$(realpath "$1")
 shift
 cd "$(dirname "$0")/.."
@@ -32,12 +37,29 @@ maven=$HOME
 export PINFOLD_PROGRAMS=none
 export PINFOLD=$programs/pinfold PINFOLD_SOCKET=$work/socket PINFOLD_STATE_DIR=$work/state PINFOLD_SLURM_DIR=$work/slurm HOME=$work/home
 mkdir -p "$HOME"
-"$programs/pinfoldd" --socket "$PINFOLD_SOCKET" --state-dir "$PINFOLD_STATE_DIR" --set slots.factor=4 2>"$work/daemon.log" &
+swap=
+settings=(--set slots.factor=4)
+if [ -n "$pressure" ]; then
+  # Two such jobs take both cores, and leave too little memory for a third.
+  settings=(--set slots.factor=1 --set cpu.preemption=hard --set host.cpus=0-1 --set host.memory="$((2 * pressure + 50))MiB")
+  if [ "$(id -u)" != 0 ]; then
+    echo "engines: skipped: --pressure takes root, whose jobs' memory can be paged out"
+    exit 0
+  fi
+  if [ "$(wc -l </proc/swaps)" = 1 ]; then
+    # Not below /tmp, which may be memory.
+    swap=$(mktemp --tmpdir="$(realpath "$venv")")
+    dd if=/dev/zero of="$swap" bs=1M count=1024 status=none && chmod 600 "$swap" && mkswap "$swap" >/dev/null && swapon "$swap" ||
+      { rm -f "$swap"; echo "engines: skipped: no swap file can be had"; exit 0; }
+  fi
+fi
+"$programs/pinfoldd" --socket "$PINFOLD_SOCKET" --state-dir "$PINFOLD_STATE_DIR" "${settings[@]}" 2>"$work/daemon.log" &
 daemon=$!
 # Ends what this script started: its daemon and the jobs in it.
 end() {
   "$programs/pinfold" slurm -- scancel --me >/dev/null 2>&1
   kill "$daemon" 2>/dev/null && wait "$daemon"
+  [ -z "$swap" ] || { swapoff "$swap"; rm -f "$swap"; }
   rm -rf "$work"
 }
 trap end EXIT
@@ -65,6 +87,12 @@ P
   [ -s "$ENGINES_NEXTFLOW/classpath" ]
 }
 
+# Jobs since then, other than those that press, that were frozen.
+frozen() {
+  "$programs/pinfold" report --json --all --since "@$1" |
+    python3 -c 'import json, sys; print(sum(job["name"] != "pressure" and job["suspended_s"] > 0 for job in map(json.loads, sys.stdin)))'
+}
+
 failed=0
 for engine in "$@"; do
   if [ -z "${packages[$engine]-}" ]; then
@@ -78,13 +106,27 @@ for engine in "$@"; do
   fi
   mkdir -p "$work/$engine"
   started=$SECONDS
+  begun=$(date +%s)
+  beside=
+  if [ -n "$pressure" ]; then
+    bash "$here/pressure.sh" "$pressure" >>"$work/pressure.log" 2>&1 & beside=$!
+    bash "$here/pressure.sh" "$pressure" >>"$work/pressure.log" 2>&1 & beside+=" $!"
+  fi
   if (cd "$work/$engine" && PATH=$venv/bin:$PATH timeout 300 "$programs/pinfold" slurm -- bash "$here/$engine.sh" "$here") >"$work/$engine.log" 2>&1
   then
-    echo "$engine: passed in $((SECONDS - started)) s"
+    said="passed in $((SECONDS - started)) s"
+    [ -z "$pressure" ] || {
+      froze=$(frozen "$begun")
+      said+=", $froze of its jobs were frozen"
+      [ "$froze" -gt 0 ] || { said="FAILED: none of its jobs was frozen"; failed=1; }
+    }
+    echo "$engine: $said"
   else
     echo "$engine: FAILED after $((SECONDS - started)) s"
     tail -n 40 "$work/$engine.log"
     failed=1
   fi
+  # shellcheck disable=SC2086 # two numbers
+  [ -z "$beside" ] || { kill $beside; wait $beside; }
 done
 exit "$failed"

@@ -10,4 +10,4 @@ run
 [ "$(sort -u ids | wc -l)" = 3 ]
 ! run bad
 # Jobs of this user's from elsewhere may be there as well.
-[ "$(sacct -X -n -P -o State | tail -n 1)" = FAILED ]
+[ "$(sacct -X -n -P -o State,JobName | grep -v "|pressure$" | tail -n 1 | cut -d "|" -f 1)" = FAILED ]
