@@ -1,5 +1,5 @@
 //! What a manager is told as things change on a host: how many jobs a core takes, whether the host is drained, and which jobs
-//! have been frozen for long.
+//! have been frozen for long, or wait.
 //!
 //! Absent: asking and telling (the caller runs the manager's commands), and the clock.
 
@@ -79,6 +79,39 @@ pub fn drain(node: &str, shown: &str, draining: bool) -> Option<Vec<String>> {
     };
     let update = ["scontrol".to_owned(), "update".to_owned(), format!("NodeName={node}")];
     Some(update.into_iter().chain(values).collect())
+}
+
+/// What Slurm's administrators' comment begins with for a job whose limit was raised here.
+const RAISED: &str = "pinfold: waited ";
+
+/// How `squeue` shows what [`longer`] takes: a job a line. No word of the job's user is among it, which could be anything.
+pub const LIMITS: [&str; 4] = ["squeue", "-h", "-O", "JobID:20,State:20,TimeLimit:20,admin_comment:100"];
+
+/// The command by which a job that Slurm has started gets the minutes back that it waits here, `most_min` in all; `None`: it
+/// has them, or has no limit. `shown` is all of [`LIMITS`]. What a job was given stands in its AdminComment, so that another
+/// run of this gives nothing twice; a job of which an administrator says something else there is left alone.
+#[must_use]
+pub fn longer(job: &str, shown: &str, waited_min: u64, most_min: u64) -> Option<Vec<String>> {
+    let mut lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>());
+    let words = lines.find(|words| words.first() == Some(&job))?;
+    let [_, "RUNNING", limit, ref comment @ ..] = words[..] else { return None };
+    if !limit.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let comment = comment.join(" ");
+    let given_min = match comment.as_str() {
+        "" | "(null)" | "N/A" => 0,
+        text => text.strip_prefix(RAISED)?.split(' ').next()?.parse::<u64>().ok()?,
+    };
+    let due_min = waited_min.min(most_min);
+    let more_min = due_min.checked_sub(given_min).filter(|more| *more > 0)?;
+    Some(vec![
+        "scontrol".to_owned(),
+        "update".to_owned(),
+        format!("JobId={job}"),
+        format!("TimeLimit=+{more_min}"),
+        format!("AdminComment={RAISED}{due_min} minutes"),
+    ])
 }
 
 /// Which jobs are frozen, since when, and of which of them Slurm was told.
@@ -186,6 +219,43 @@ mod tests {
         ] {
             let told = drain("n", &shown, draining).map(|words| words.join(" "));
             assert_eq!(told.as_deref(), want, "{draining} {shown}");
+        }
+    }
+
+    #[test]
+    fn a_job_gets_the_minutes_back_that_it_waited_once() {
+        let line = |state: &str, limit: &str, comment: &str| {
+            format!(
+                "70 RUNNING 1:00\n7                   {state}             {limit}    {comment}     \n8 RUNNING 1:00\n"
+            )
+        };
+        let ours = |minutes: u64| format!("{RAISED}{minutes} minutes");
+        for (shown, waited, want) in [
+            (line("RUNNING", "10:00", ""), 5, Some((5, 5))),
+            (line("RUNNING", "1-00:00:00", "(null)"), 5, Some((5, 5))),
+            (line("RUNNING", "10:00", "N/A"), 5, Some((5, 5))),
+            (line("RUNNING", "10:00", ""), 0, None),
+            (line("RUNNING", "15:00", &ours(5)), 5, None),
+            (line("RUNNING", "15:00", &ours(5)), 8, Some((3, 8))),
+            (line("RUNNING", "15:00", &ours(5)), 3, None),
+            // No more than its site gives.
+            (line("RUNNING", "10:00", ""), 100, Some((60, 60))),
+            (line("RUNNING", "1:10:00", &ours(60)), 200, None),
+            (line("RUNNING", "UNLIMITED", ""), 5, None),
+            (line("RUNNING", "INVALID", ""), 5, None),
+            (line("PENDING", "10:00", ""), 5, None),
+            (line("COMPLETING", "10:00", ""), 5, None),
+            (line("RUNNING", "10:00", "see ticket 9"), 5, None),
+            (line("RUNNING", "10:00", "pinfold: waited long"), 5, None),
+            (String::new(), 5, None),
+        ] {
+            let told = longer("7", &shown, waited, 60).map(|words| words.join(" "));
+            let want = want.map(|(more, all): (u64, u64)| {
+                format!(
+                    "scontrol update JobId=7 TimeLimit=+{more} AdminComment=pinfold: waited {all} minutes"
+                )
+            });
+            assert_eq!(told, want, "{waited} {shown}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! `pinfold wlm sync`: Slurm is kept told of what it cannot see: how many jobs a core takes here, whether the host is drained, and
-//! which jobs have been frozen for long. An operator's command, as it changes partitions, nodes and jobs; nothing runs it by
+//! which jobs have been frozen for long, or waited. An operator's command, as it changes partitions, nodes and jobs; nothing runs it by
 //! itself.
 
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use pinfold_proto::quantity::parse_duration;
@@ -46,6 +46,10 @@ pub(crate) struct SyncArgs {
     /// What becomes of such a job
     #[arg(long, value_enum, value_name = "WHAT", default_value = "comment", requires = "frozen_after")]
     then: Then,
+    /// Give jobs the time back that they wait here, in minutes, by a longer limit in Slurm; so much each at most. Their
+    /// AdminComment says how much
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    waited_back: Option<Duration>,
     /// Look again after so long, until a signal ends it [default: once]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     every: Option<Duration>,
@@ -62,8 +66,10 @@ pub(super) fn sync(dial: &Dial, args: &SyncArgs) -> Result<(), Failure> {
         let text = format!("{} is told by its hooks: only slurm has to be kept told", args.manager);
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    if args.partition.is_empty() && args.node.is_none() && args.frozen_after.is_none() {
-        let text = "say what Slurm is told: --partition NAME, --node NAME, --frozen-after DURATION";
+    let asked = [args.node.is_some(), args.frozen_after.is_some(), args.waited_back.is_some()];
+    if args.partition.is_empty() && !asked.contains(&true) {
+        let text = "say what Slurm is told: --partition NAME, --node NAME, --frozen-after DURATION, \
+                    --waited-back DURATION";
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let mut watched = Watched::knowing(told_before());
@@ -74,6 +80,9 @@ pub(super) fn sync(dial: &Dial, args: &SyncArgs) -> Result<(), Failure> {
             args.node.iter().try_for_each(|name| drain(name, view.draining))?;
             if let Some(after) = args.frozen_after {
                 tell(&mut watched, begun.elapsed(), after, args.then, &view);
+            }
+            if let Some(most) = args.waited_back {
+                give_back(most, &view);
             }
             Ok(())
         });
@@ -145,6 +154,30 @@ fn tell(watched: &mut Watched, now: Duration, after: Duration, then: Then, view:
             // It may be over by now; what Slurm says is its operator's to read.
             run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
         }
+    }
+}
+
+/// Gives jobs the minutes back that they waited here, or have waited by now.
+fn give_back(most: Duration, view: &StatusView) {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
+    for job in view.jobs.iter().filter(|job| job.ended_s.is_none()) {
+        let Some(number) = job.external.as_deref().and_then(sync::slurm_job) else { continue };
+        let seconds = job.started_s.unwrap_or(now_s) - job.submitted_s;
+        let minutes = Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs() / 60;
+        let known = waited.entry(number).or_default();
+        *known = minutes.max(*known);
+    }
+    waited.retain(|_, minutes| *minutes > 0);
+    if waited.is_empty() {
+        return;
+    }
+    let shown = Here.answer(&sync::LIMITS).unwrap_or_default();
+    for (job, minutes) in waited {
+        let Some(words) = sync::longer(job, &shown, minutes, most.as_secs() / 60) else { continue };
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // It may be over by now; what Slurm says is its operator's to read.
+        run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
     }
 }
 
