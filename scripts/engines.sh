@@ -7,7 +7,7 @@
 # skipped, with the reason; the exit status says whether any that ran failed.
 set -uo pipefail
 pressure=
-[ "${1-}" != --pressure ] || { pressure=350 && shift; }
+[ "${1-}" != --pressure ] || { pressure=600 && shift; }
 programs=$(realpath "$1")
 shift
 cd "$(dirname "$0")/.."
@@ -55,8 +55,16 @@ if [ -n "$pressure" ]; then
 fi
 "$programs/pinfoldd" --socket "$PINFOLD_SOCKET" --state-dir "$PINFOLD_STATE_DIR" "${settings[@]}" 2>"$work/daemon.log" &
 daemon=$!
+beside=
+# Ends the jobs that press.
+relieve() {
+  # shellcheck disable=SC2086 # two numbers
+  [ -z "$beside" ] || { kill $beside && wait $beside; } 2>/dev/null
+  beside=
+}
 # Ends what this script started: its daemon and the jobs in it.
 end() {
+  relieve
   "$programs/pinfold" slurm -- scancel --me >/dev/null 2>&1
   kill "$daemon" 2>/dev/null && wait "$daemon"
   [ -z "$swap" ] || { swapoff "$swap"; rm -f "$swap"; }
@@ -93,6 +101,8 @@ frozen() {
     python3 -c 'import json, sys; print(sum(job["name"] != "pressure" and job["suspended_s"] > 0 for job in map(json.loads, sys.stdin)))'
 }
 
+patience=300
+[ -z "$pressure" ] || patience=1200
 failed=0
 for engine in "$@"; do
   if [ -z "${packages[$engine]-}" ]; then
@@ -107,12 +117,11 @@ for engine in "$@"; do
   mkdir -p "$work/$engine"
   started=$SECONDS
   begun=$(date +%s)
-  beside=
   if [ -n "$pressure" ]; then
     bash "$here/pressure.sh" "$pressure" >>"$work/pressure.log" 2>&1 & beside=$!
     bash "$here/pressure.sh" "$pressure" >>"$work/pressure.log" 2>&1 & beside+=" $!"
   fi
-  if (cd "$work/$engine" && PATH=$venv/bin:$PATH timeout 300 "$programs/pinfold" slurm -- bash "$here/$engine.sh" "$here") >"$work/$engine.log" 2>&1
+  if (cd "$work/$engine" && PATH=$venv/bin:$PATH timeout "$patience" "$programs/pinfold" slurm -- bash "$here/$engine.sh" "$here") >"$work/$engine.log" 2>&1
   then
     said="passed in $((SECONDS - started)) s"
     [ -z "$pressure" ] || {
@@ -126,7 +135,6 @@ for engine in "$@"; do
     tail -n 40 "$work/$engine.log"
     failed=1
   fi
-  # shellcheck disable=SC2086 # two numbers
-  [ -z "$beside" ] || { kill $beside; wait $beside; }
+  relieve
 done
 exit "$failed"
