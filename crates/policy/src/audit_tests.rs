@@ -318,7 +318,7 @@ fn starts_have_their_resources(policy: &Policy, decisions: &[Decision]) {
     }
 }
 
-/// Who has started, and who of them stands still.
+/// Which jobs have started, and which of them are suspended.
 fn audit_lives(policy: &Policy) {
     let rooms = policy.rooms();
     let lives: BTreeSet<JobId> =
@@ -328,7 +328,7 @@ fn audit_lives(policy: &Policy) {
     if let Some(token) = rooms.memory.token() {
         assert!(
             !rooms.memory.frozen().contains(&token) || !oracle::is_governed(rooms),
-            "the token holder {token} stands still"
+            "the token holder {token} is suspended"
         );
     }
 }

@@ -241,7 +241,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// An exclusive job runs alone, but for those who may not be frozen or are about to die.
+    /// An exclusive job runs alone, but for those that may not be frozen or are about to die.
     fn alone(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let running = |one: &&Seen<'_>| one.holds_slot();
         let Some(exclusive) = seen.iter().filter(running).find(|one| one.class() == Some(Class::Exclusive))
@@ -260,7 +260,7 @@ impl Scene<'_> {
         }
     }
 
-    /// No more slots are used than there are, but by those who may not be frozen.
+    /// No more slots are used than there are, but by those that may not be frozen.
     fn slots(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let holders: Vec<&Seen<'_>> = seen.iter().filter(|one| one.holds_slot()).collect();
         if holders.iter().any(|one| one.class() == Some(Class::Exclusive)) {

@@ -15,7 +15,7 @@ use crate::violation::Violation;
 
 /// How long a job that got a signal may go on without a slot.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// How long a job may stand still for a primary's sake.
+/// How long a job may be suspended for a primary's sake.
 const HELD_BACK_MAX: Duration = Duration::from_secs(600);
 /// The least time between a failure and the next try.
 const RETRY: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub struct Entry {
     pub frozen: bool,
     /// Until when it is left alone because of a signal.
     pub grace: Option<Instant>,
-    /// Until when it may stand still for a primary's sake.
+    /// Until when it may be suspended for a primary's sake.
     pub held_back: Option<(Instant, JobId)>,
     /// It was thawed for a signal, without a slot.
     pub slotless: bool,
@@ -110,7 +110,7 @@ impl Entry {
         }
     }
 
-    /// Whether it may stand still for a primary's sake.
+    /// Whether it may be suspended for a primary's sake.
     #[must_use]
     pub fn is_held_back(&self, now: Instant) -> bool {
         self.held_back.is_some_and(|(until, _)| now < until)
@@ -348,7 +348,7 @@ impl Ledger {
         self.no_longer_primary(job);
     }
 
-    /// Nobody stands still any more for the sake of this one.
+    /// No job is suspended any more for the sake of this one.
     fn no_longer_primary(&mut self, job: JobId) {
         for entry in self.jobs.values_mut() {
             entry.held_back = entry.held_back.filter(|(_, with)| *with != job);

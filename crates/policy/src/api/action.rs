@@ -64,7 +64,7 @@ pub enum Action {
     /// End all its processes at once. When none is left ([`crate::Event::Requeued`]) it waits again, to run from its
     /// beginning.
     Requeue,
-    /// Let it write down what it has done; it goes on meanwhile, without a slot if it stood still. Answered by
+    /// Let it write down what it has done; it goes on meanwhile, without a slot if it was suspended. Answered by
     /// [`crate::Event::Checkpointed`].
     Checkpoint,
     /// Strike a waiting job off; it never ran.

@@ -91,7 +91,7 @@ pub struct JobInfo {
     pub started: Option<Instant>,
     /// Whether a user or operator suspended it, which holds once it has started, and has not resumed it.
     pub suspended: bool,
-    /// It stands still, and most of what it holds is in swap.
+    /// It is suspended, and most of what it holds is in swap.
     pub parked: bool,
     /// What it has in swap.
     pub swapped_bytes: u64,

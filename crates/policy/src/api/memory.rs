@@ -29,8 +29,8 @@ impl Default for MemorySettings {
 pub struct Claim {
     /// As likely as not it needs no more than this in RAM; what admission counts with.
     pub usual_bytes: u64,
-    /// As likely as not it holds no more than this, with what it gets on without; what safety takes a newcomer for. Between
-    /// the others.
+    /// As likely as not it holds no more than this, with what it gets on without; what safety takes a newcomer for.
+    /// Between the others.
     pub held_bytes: u64,
     /// It hardly ever holds more; what safety counts with. At least [`Self::held_bytes`].
     pub most_bytes: u64,
@@ -38,9 +38,9 @@ pub struct Claim {
     pub runs: u32,
 }
 
-/// After so many runs of a class that ended, what they needed counts in place of a larger request of a job's own. Of n runs
-/// like it the next one needs more than the largest with probability 1 / (n + 1): after five that is one in six. After one
-/// run, which counted before, it was every other one.
+/// After so many runs of a class that ended, what they needed counts in place of a larger request of a job's own. Of n
+/// runs like it the next one needs more than the largest with probability 1 / (n + 1): after five that is one in six.
+/// After one run, which counted before, it was every other one.
 pub const EVIDENCE_RUNS: u32 = 5;
 
 impl Claim {
@@ -98,7 +98,7 @@ pub struct MemorySample {
     pub swap_free_bytes: u64,
     /// What the swap device takes in a second, as measured; 0: not known.
     pub swap_bytes_per_s: u64,
-    /// The part of the time since the last sample in which every job stood still for want of memory, in thousandths.
+    /// The part of the time since the last sample in which every job was stalled for want of memory, in thousandths.
     pub stalled_milli: u16,
     /// What each job that lives holds.
     pub jobs: Vec<JobMemory>,
@@ -115,7 +115,8 @@ pub struct JobMemory {
     pub swapped_bytes: u64,
     /// Page cache that is the job's own, where that is known; it is in neither of the others.
     pub cache_bytes: u64,
-    /// The part of the time since the last reading in which any of it waited for memory, in thousandths; `None`: not told.
+    /// The part of the time since the last reading in which any of it waited for memory, in thousandths; `None`: not
+    /// told.
     pub waited_milli: Option<u16>,
 }
 

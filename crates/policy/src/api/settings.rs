@@ -53,7 +53,7 @@ pub struct Settings {
     pub preemption: Preemption,
     /// Whether jobs wait for slots at all; off: every job starts at once and is only measured.
     pub schedule: bool,
-    /// Whether nothing new starts: the host is to become free. What runs goes on, what stands still returns.
+    /// Whether nothing new starts: the host is to become free. What runs goes on, what is suspended returns.
     pub drain: bool,
     /// What the directories in memory of all jobs that were started may come to, in bytes.
     pub tmp_total_bytes: u64,

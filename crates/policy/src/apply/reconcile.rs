@@ -10,7 +10,7 @@ use crate::cores::host::Host;
 use crate::jobs::{Applied, JobTable, Wanted};
 
 /// Asks for all that is wanted now. Only at the end of a step, so that what was changed there and back
-/// within the step is not asked for at all. First of all those who give way, the starts last.
+/// within the step is not asked for at all. First of all those that give way, the starts last.
 pub(crate) fn reconcile_all(pending: &mut Pending, jobs: &mut JobTable, host: &Host, settings: &Settings) {
     let mut marked = std::mem::take(&mut pending.marked);
     marked.sort_by_key(|&(job, _)| match jobs.live(job) {

@@ -23,7 +23,7 @@ pub(crate) fn comes_before_best_effort(host: &Host, jobs: &JobTable, job: JobId)
 
 /// Homes for a backfiller.
 pub(crate) fn homes_for(host: &Host, jobs: &JobTable, id: JobId) -> Option<Vec<usize>> {
-    // One that stands still returns to where it was, if it can.
+    // One that is suspended returns to where it was, if it can.
     let was = jobs.live(id).filter(|live| live.key.is_none()).and_then(|live| live.applied.cpus.as_ref());
     let own = match was {
         Some(cpus) => host.grid.touched_by(cpus),

@@ -14,7 +14,7 @@ pub(crate) struct RunningSet {
     all: BTreeSet<Lowest>,
     primaries: BTreeSet<Lowest>,
     backfillers: BTreeSet<(Instant, JobId)>,
-    /// By the home cores they need, so that those who need more than there are need not be walked over.
+    /// By the home cores they need, so that those that need more than there are need not be walked over.
     promotable: BTreeMap<usize, BTreeSet<(Instant, JobId)>>,
     /// Those that do not take any home.
     wishing: BTreeSet<(Instant, JobId)>,

@@ -67,7 +67,7 @@ pub(crate) fn explain_lack(
         ),
         Deficit::Growth { wanted, free } => (
             format!(
-                "it is expected to need {} of memory, and those who run are about to grow into all but {}",
+                "it is expected to need {} of memory, and those that run are about to grow into all but {}",
                 mib(wanted),
                 mib(free)
             ),

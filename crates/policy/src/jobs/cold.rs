@@ -1,12 +1,12 @@
 //! What a running job has in swap and does not refault, job by job.
 //!
-//! A program may hold far more than it uses: what it read at its start, what it leaks. Which pages it will touch cannot be
-//! seen from outside; but the kernel moves those first that were not used for longest, and tells for what part of the time
-//! the job waited for memory. So when memory will be short within some seconds, a little is moved out of running jobs (the
-//! *reclaim probe*). A job that runs as before is *cold-tolerant*: what it has in swap is *cold* and does not count as
-//! needed. A job that begins to wait is *refaulting*: all it holds counts again, and it and its class are left alone for a
-//! while, twice as long after each time (the feedback of Weiner et al., TMO: Transparent Memory Offloading in Datacenters,
-//! ASPLOS 2022, on the host's own shortage instead of all the time).
+//! A program may hold far more than it uses: what it read at its start, what it leaks. Which pages it will touch cannot
+//! be seen from outside; but the kernel moves those first that were not used for longest, and tells for what part of
+//! the time the job waited for memory. So when memory will be short within some seconds, a little is moved out of
+//! running jobs (the *reclaim probe*). A job that runs as before is *cold-tolerant*: what it has in swap is *cold* and
+//! does not count as needed. A job that begins to wait is *refaulting*: all it holds counts again, and it and its class
+//! are left alone for a while, twice as long after each time (the feedback of Weiner et al., TMO: Transparent Memory
+//! Offloading in Datacenters, ASPLOS 2022, on the host's own shortage instead of all the time).
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ impl Cold {
         self.part
     }
 
-    /// It stands still or comes back from swap, and has so much there: what it got on without before stays cold.
+    /// It is suspended or comes back from swap, and has so much there: what it got on without before stays cold.
     pub(crate) fn rests(&mut self, swapped: u64) {
         let bytes = self.bytes.min(swapped);
         self.forget();

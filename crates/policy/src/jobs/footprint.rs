@@ -60,9 +60,9 @@ pub(crate) struct Footprint {
     pub(crate) rests_until: Instant,
     /// How often it was frozen for memory.
     pub(crate) freezes: u32,
-    /// It stands still because a project wants memory that its pool borrowed.
+    /// It is suspended because a project wants memory that its pool borrowed.
     pub(crate) taken_back: bool,
-    /// It was told to stand still, and grew from the last reading but one to the last.
+    /// It was to be suspended, and grew from the last reading but one to the last.
     pub(crate) settling: bool,
     /// It started before what all were expected to need fitted.
     pub(crate) early: bool,
@@ -87,7 +87,7 @@ impl Footprint {
         self.swapped.saturating_sub(self.cold.bytes())
     }
 
-    /// Takes a reading in; `runs`: it neither stands still nor comes back from swap.
+    /// Takes a reading in; `runs`: it is neither suspended nor comes back from swap.
     pub(crate) fn read(&mut self, now: Instant, memory: &JobMemory, runs: bool) {
         (self.resident, self.swapped) = (memory.resident_bytes, memory.swapped_bytes);
         self.cache = memory.cache_bytes;
@@ -118,12 +118,12 @@ impl Footprint {
         *self = Self { peak: self.peak, need_peak: self.need_peak, ..Self::default() };
     }
 
-    /// Whether it grew before it stood still, and two readings have not said yet whether it does again.
+    /// Whether it grew before it was suspended, and two readings have not said yet whether it does again.
     pub(crate) fn grows_unseen(&self) -> bool {
         self.growth_before > 0 && self.recent.len() < 2
     }
 
-    /// It stands still or comes back: what it grew by before says nothing.
+    /// It is suspended or comes back: what it grew by before says nothing.
     pub(crate) fn forget_growth(&mut self) {
         self.growth_before = self.growth_before.max(self.growth);
         (self.growth, self.growth_now) = (0, 0);

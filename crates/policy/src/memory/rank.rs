@@ -1,5 +1,5 @@
-//! The order of jobs for memory: which one is frozen next, which one returns next, which one goes before the token holder.
-//! Read only.
+//! The order of jobs for memory: which one is frozen next, which one returns next, which one goes before the token
+//! holder. Read only.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(crate) fn first_unfreezable(rooms: &Rooms) -> Option<JobId> {
     rooms.jobs.running().filter(stays).min_by_key(|job| job.rank_key()).map(Job::id)
 }
 
-/// One that stood still for so long that it goes before the token holder now; if all others, the holder among them,
+/// One that was suspended for so long that it goes before the token holder now; if all others, the holder among them,
 /// can be moved out of its way. What the holder had in swap is not brought back for nothing: it runs for as long first
 /// as anybody does who returned.
 pub(crate) fn out_of_patience(rooms: &Rooms, token: JobId) -> Option<JobId> {
@@ -88,12 +88,12 @@ pub(crate) fn out_of_patience(rooms: &Rooms, token: JobId) -> Option<JobId> {
     all.into_iter().find(|job| oracle::is_safe_first(rooms, job, usable)).map(Job::id)
 }
 
-/// The priority of a job that stands still for want of memory, with what it gained by that.
+/// The priority of a job that is suspended for want of memory, with what it gained by that.
 fn priority_gained(rooms: &Rooms, job: &Job) -> u64 {
     u64::from(job.request.priority) + rooms.now.since(job.since).as_secs() / PATIENCE.as_secs()
 }
 
-/// How long a job that stands still for want of memory has to wait before it goes before one of this priority.
+/// How long a job that is suspended for want of memory has to wait before it goes before one of this priority.
 pub(crate) fn patience_left(rooms: &Rooms, job: &Job, holder: u8) -> Duration {
     let above = u32::from(holder).saturating_sub(u32::from(job.request.priority)) + 1;
     (PATIENCE * above).saturating_sub(rooms.now.since(job.since))

@@ -20,16 +20,16 @@ use crate::memory::throttled::Throttles;
 /// Twice as long froze jobs on a 2 GiB host that would just have fitted (docs/memory.md).
 pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 
-/// All jobs stood still for this part of the time: the host thrashes, whatever the figures say.
+/// All jobs were stalled for this part of the time: the host thrashes, whatever the figures say.
 pub(crate) const THRASH_MILLI: u16 = 500;
 
-/// Where the kernel does not say who stalls, a shortage with next to nothing free for so long is taken for that.
+/// Where the kernel does not say which job stalls, a shortage with next to nothing free for so long is taken for that.
 pub const FULL_FOR: Duration = Duration::from_secs(10);
 
 /// Kinds of jobs that are known at most, so that nobody can fill memory with them.
 pub(crate) const KINDS_MAX: usize = 10_000;
 
-/// One that stands still for want of memory gains a priority each time that this has gone by, and with it the right to
+/// One that is suspended for want of memory gains a priority each time that this has gone by, and with it the right to
 /// hold the token: else it would stand for ever behind a job that does not end, or that waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -77,7 +77,7 @@ pub(crate) struct Memory {
     pub(super) cool: Kinds<u16>,
     /// Kinds of which one missed what had gone out: none of them is probed before this, and how often that was so.
     pub(super) warm: Kinds<(Instant, u32)>,
-    /// Kinds of which one that started early had to stand still: none of them does before this, and how often that was
+    /// Kinds of which one that started early had to be suspended: none of them does before this, and how often that was
     /// so.
     pub(super) early: Kinds<(Instant, u32)>,
     /// Whether one that started early may run.

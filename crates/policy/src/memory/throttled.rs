@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::{Instant, JobId};
 
-/// A job is slowed for so long at most, and then goes on or stands still.
+/// A job is slowed for so long at most, and then goes on or is suspended.
 pub const SLOW_FOR: Duration = Duration::from_secs(10);
 
 /// What the kernel was told about whose memory to take.

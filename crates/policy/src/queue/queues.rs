@@ -13,7 +13,7 @@ pub(crate) struct Queues {
     /// Of the reservations, in their order.
     reserved: Vec<Queue>,
     pub(super) arrays: Arrays,
-    /// The countable resources that those who stand in them ask for.
+    /// The countable resources that those that stand in them ask for.
     #[serde(default)]
     pub(super) wanted: WantedLists,
 }

@@ -86,7 +86,7 @@ fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
     true
 }
 
-/// Gives free slots to those who are next.
+/// Gives free slots to those that are next.
 pub(crate) fn fill(rooms: &mut Rooms) {
     while rooms.cores.exclusive().is_none() {
         let Some((rank, head)) = head::head(rooms) else { return };
@@ -109,7 +109,7 @@ pub(crate) fn fill(rooms: &mut Rooms) {
             && let Some(plan) = plan::plan(rooms, head, true)
         {
             start::admit(rooms, head, plan);
-            // Those who gave way may have left more homes than the newcomer needs.
+            // Those that gave way may have left more homes than the newcomer needs.
             promote::promote(rooms);
             continue;
         }

@@ -31,8 +31,8 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
         token::resume_frozen(rooms);
         reservations::fill_reservations(rooms);
         fill::fill(rooms);
-        // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that, or
-        // somebody have stood still for his sake.
+        // One that started as a backfiller may have a right to a home. One that gave its home up may have left more
+        // than that, or a job may have been suspended for its sake.
         for _ in 0..ROUNDS_MAX {
             let (ended, kept) = (end_suspensions(rooms), reclaim::reclaim_guaranteed(rooms));
             if !ended && !kept {

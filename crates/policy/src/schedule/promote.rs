@@ -7,7 +7,7 @@ use crate::cores::{assign, pick};
 use crate::jobs::{JobTable, Live};
 use crate::rooms::Rooms;
 
-/// Gives free homes to backfillers, the oldest that fits first; before all those who do with few homes only.
+/// Gives free homes to backfillers, the oldest that fits first; before all those that do with few homes only.
 pub(crate) fn promote(rooms: &mut Rooms) {
     let promoted = promote_all(&mut rooms.cores, &mut rooms.jobs, &rooms.settings);
     // One that lost its home by the same event, or should have had one, is not promoted but moved.

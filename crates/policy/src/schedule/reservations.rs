@@ -13,7 +13,7 @@ use crate::queue::{head, line};
 use crate::rooms::Rooms;
 use crate::schedule::{start, token, transition};
 
-/// Starts those who are next in each set, as far as its cores go.
+/// Starts those that are next in each set, as far as its cores go.
 pub(crate) fn fill_reservations(rooms: &mut Rooms) {
     for at in 0..rooms.cores.reservations().len() {
         let settled = settle_in(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, at);

@@ -16,7 +16,7 @@ use crate::schedule::{gives_way, token, transition};
 pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
     let priority = rooms.jobs[&id].request.priority;
     let slots = rooms.jobs[&id].slots();
-    // By those who run now, as it was looked at.
+    // By those that run now, as it was looked at.
     let early = if plan.class == Class::Exclusive { None } else { note_overcommit(rooms, id) };
     for &job in &plan.freeze {
         transition::suspend_and_release(

@@ -91,7 +91,7 @@ pub(crate) fn room_left(rooms: &Rooms, pool: u16) -> usize {
     rooms.shares.share(pool).saturating_sub(uses(rooms).of(Count::Homes, pool))
 }
 
-/// Why a job does not get homes that are its pool's own: those who have them, and may not be frozen.
+/// Why a job does not get homes that are its pool's own: those that have them, and may not be frozen.
 pub(crate) fn in_the_way(rooms: &Rooms, job: &Job, shape: Demand) -> Vec<JobId> {
     let homes = matches!(shape.class, None | Some(Class::Primary));
     let own = job.pools.cores;

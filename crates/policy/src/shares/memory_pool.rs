@@ -16,7 +16,7 @@ pub(crate) struct Borrowed {
 }
 
 impl Job {
-    /// Whether it is of a pool that holds more than is its own, or stands still so that this one does not come to.
+    /// Whether it is of a pool that holds more than is its own, or is suspended so that this one does not come to.
     pub(crate) fn has_borrowed(&self, borrowed: &[Borrowed]) -> bool {
         let pool = borrowed.get(usize::from(self.pools.memory));
         pool.is_some_and(|pool| pool.holds || (pool.expected && self.held.taken_back))
@@ -35,7 +35,7 @@ pub(crate) fn memory_borrowers(rooms: &Rooms) -> Vec<Borrowed> {
     }
     let mut used = vec![(0u64, 0u64); rooms.shares.memory.len()];
     for job in rooms.jobs.lives() {
-        // Who stands still for want of memory goes on as soon as there is what it needs, and not before.
+        // A job that is suspended for want of memory goes on as soon as there is what it needs, and not before.
         let needs = job.live().is_some() && job.suspend_reason().is_none_or(SuspendReason::is_memory);
         let (held, expected) = &mut used[usize::from(job.pools.memory)];
         let holds = job.held.total();
@@ -101,8 +101,8 @@ pub(crate) fn memory_is_its_own(rooms: &Rooms, job: &Job, wanted: u64) -> bool {
         && memory_counted(rooms)[pool].saturating_add(wanted) <= memory_shares(rooms)[pool]
 }
 
-/// The foremost of those frozen for memory that one which waits must not keep from returning: all of them, but those who
-/// had borrowed what is its own, and, if it is known what the newcomer needs, those who would come to.
+/// The foremost of those frozen for memory that one which waits must not keep from returning: all of them, but those
+/// that had borrowed what is its own, and, if it is known what the newcomer needs, those that would come to.
 pub(crate) fn first_kept_waiting_by<'a>(rooms: &'a Rooms, job: &Job, wanted: u64) -> Option<&'a Job> {
     let borrowed = memory_borrowers(rooms);
     let (takes_back, known) = (memory_is_its_own(rooms, job, wanted), forecast::is_known(rooms, job));

@@ -30,7 +30,7 @@ pub(crate) fn reclaim_guaranteed(rooms: &mut Rooms) -> bool {
         return false;
     }
     // What one takes back may leave another, who was looked at before, without what is its own. Nobody else is given
-    // anything in between: those who come first would take it again.
+    // anything in between: those that come first would take it again.
     let mut kept = false;
     for _ in 0..ROUNDS_MAX {
         if !reclaim_guaranteed_once(rooms) {
@@ -95,7 +95,7 @@ fn entitled(rooms: &Rooms, pool: u16, tried: &BTreeSet<JobId>) -> Option<(JobId,
     next.map(|(_, next)| (next, Some(head))).filter(|(next, _)| !tried.contains(next))
 }
 
-/// Gives a job home cores that are its pool's own, from those who borrowed them if need be; says whether it could.
+/// Gives a job home cores that are its pool's own, from those that borrowed them if need be; says whether it could.
 fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
     let waits = rooms.jobs.live(id).is_none_or(|live| live.key.is_none());
     if waits && oracle::lacks_memory(rooms, id).is_some() {
@@ -210,7 +210,7 @@ fn collect(rooms: &mut Rooms, id: JobId, slots: usize) -> Option<Taken> {
     Some(Taken { from, homes })
 }
 
-/// Who gives something back next: of those whose pool has borrowed, rather one whose pool keeps what is its own;
+/// Which job gives something back next: of those whose pool has borrowed, rather one whose pool keeps what is its own;
 /// the lowest priority, among equals the newest.
 fn payer(rooms: &Rooms, count: Count, by: JobId) -> Option<JobId> {
     let (uses, own) = (core_pool::uses(rooms), core_pool::pool(rooms, by));

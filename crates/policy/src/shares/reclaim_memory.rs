@@ -27,13 +27,13 @@ pub(crate) fn lacks_its_memory(rooms: &Rooms, pool: u16) -> Option<(JobId, u64, 
     }
     let lacking = match oracle::lacks_memory(rooms, id) {
         Some(Deficit::Room { wanted, free }) => wanted - free,
-        // It starts now, before those who gave it back return.
+        // It starts now, before those that gave it back return.
         _ => 0,
     };
     memory_pool::memory_is_its_own(rooms, job, wanted).then_some((id, wanted, lacking))
 }
 
-/// Freezes those who borrowed memory that a pool wants for its next job; they are paged out then.
+/// Freezes those that borrowed memory that a pool wants for its next job; they are paged out then.
 pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
     rooms.memory.clear_claims();
     if !rooms.shares.split_memory() || !oracle::is_governed(rooms) {
@@ -44,7 +44,7 @@ pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
         let Some((by, wanted, lacking)) = lacks_its_memory(rooms, pool) else { continue };
         rooms.memory.claim(by, wanted);
         let project = rooms.shares.memory[usize::from(pool)].0.clone();
-        // What stands still already is on its way.
+        // What is suspended already is on its way.
         let standing = rooms.jobs.suspended_resident();
         let mut swap = rooms.memory.swap_free();
         let mut left = lacking.saturating_sub(standing.min(swap));
@@ -60,8 +60,8 @@ pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
     }
 }
 
-/// The youngest of those whose pool has, or is expected to come to, more than is its own, and who give some back when
-/// they stand still: how much of it swap takes, and how much that is with what it is only expected to come to hold.
+/// The youngest of those whose pool has, or is expected to come to, more than is its own, and that give some back when
+/// they are suspended: how much of it swap takes, and how much that is with what it is only expected to come to hold.
 fn memory_payer(rooms: &Rooms, pool: u16, swap: u64) -> Option<(JobId, u64, u64)> {
     let borrowed = memory_pool::memory_borrowers(rooms);
     let movable = |job: &Job| job.held.resident.min(swap);

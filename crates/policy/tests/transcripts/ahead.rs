@@ -1,4 +1,4 @@
-//! What the jobs that run are about to hold, and who stands still for that in time.
+//! What the jobs that run are about to hold, and which is suspended for that in time.
 
 use crate::script::check;
 
@@ -24,7 +24,7 @@ fn who_is_known_is_believed_to_stop_where_its_kind_does() {
     );
 }
 
-/// Two would fit, but what the third holds is not in swap by then. Nobody stands still twice for that.
+/// Two would fit, but what the third holds is not in swap by then. No job is suspended twice for that.
 #[test]
 fn who_grows_faster_than_others_can_be_moved_stands_still_before_ram_is_full() {
     check(
@@ -115,8 +115,8 @@ fn who_was_not_looked_at_since_it_started_is_as_large_as_usual() {
     );
 }
 
-/// Job 1, of which nothing is known, grows into the room that job 2 would need: 2 would be the first to stand still, and 3
-/// after it.
+/// Job 1, of which nothing is known, grows into the room that job 2 would need: 2 would be the first to be suspended,
+/// and 3 after it.
 #[test]
 fn nothing_starts_that_would_have_to_stand_still_at_once() {
     check(
@@ -131,7 +131,7 @@ fn nothing_starts_that_would_have_to_stand_still_at_once() {
         > +1 memory free=400 swap=4000 1:600
         > submit 2 k1
         > why 2
-        it is expected to need 150 MiB of memory, and those who run are about to grow into all but 0 MiB [priority 10, cores asked for 1, slots used 1 of 4, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 150 MiB, memory at most 160 MiB, memory for jobs 1000 MiB, memory free 400 MiB] change: they stop growing, or job 1 must end or need less
+        it is expected to need 150 MiB of memory, and those that run are about to grow into all but 0 MiB [priority 10, cores asked for 1, slots used 1 of 4, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 150 MiB, memory at most 160 MiB, memory for jobs 1000 MiB, memory free 400 MiB] change: they stop growing, or job 1 must end or need less
         > submit 3 k1
         > +1 memory free=400 swap=4000 1:600
         2 start primary 1 p10: a home core was free (2 of 4 slots used)

@@ -118,7 +118,7 @@ fn nobody_takes_its_place() {
     );
 }
 
-/// The primary is over before that: nobody stands still for it any more.
+/// The primary is over before that: no job is suspended for it any more.
 #[test]
 fn for_as_long_as_it_is_there() {
     check(

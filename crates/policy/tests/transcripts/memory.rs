@@ -738,7 +738,7 @@ fn nobody_is_slowed_whose_pages_have_nowhere_to_go() {
     );
 }
 
-/// A freeze can take its time, and what is to stand still grows until then.
+/// A freeze can take its time, and a job that is to be suspended grows until then.
 #[test]
 fn nothing_starts_while_one_that_is_to_stand_still_grows() {
     check(

@@ -348,7 +348,7 @@ fn one_of_the_same_project_that_stands_still_goes_first() {
     );
 }
 
-/// What stands still for it is in its way, as the others are expected to come to hold more than they do.
+/// What is suspended for it is in its way, as the others are expected to come to hold more than they do.
 #[test]
 fn what_was_lent_is_paged_out_for_who_is_held_against_expected_needs() {
     check(

@@ -98,7 +98,7 @@ fn there_may_be_less_than_before() {
     );
 }
 
-/// Once it has waited too long, nobody after it gets what it waits for; those who want none go on.
+/// Once it has waited too long, nobody after it gets what it waits for; those that want none go on.
 #[test]
 fn what_a_job_waited_too_long_for_is_kept() {
     check(

@@ -12,7 +12,7 @@ struct Shares<'a> {
     own: Vec<usize>,
     homes: Vec<usize>,
     slots: Vec<usize>,
-    /// Slots of those who may not be frozen now,
+    /// Slots of those that may not be frozen now,
     exempt: Vec<usize>,
     /// and of those that may never be.
     never: Vec<usize>,

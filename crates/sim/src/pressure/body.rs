@@ -25,7 +25,7 @@ pub struct Body {
     pub swapped: u64,
     /// Whether it computes in the idle class.
     pub backfills: bool,
-    /// Whether it stands still.
+    /// Whether it is suspended.
     pub frozen: bool,
     /// When a freeze that is under way takes effect.
     pub freezes_at: Option<u64>,

@@ -14,8 +14,8 @@ use crate::pressure::world::TICK_US;
 use crate::shrink::shrink as cut_down;
 use crate::violation::Violation;
 
-/// The daemon dies so often at most. Each time all go on that stood still, and what the token holder had got back from a
-/// slow device goes out again: where that takes longer than a daemon lives, nobody would ever come to an end.
+/// The daemon dies so often at most. Each time all go on that were suspended, and what the token holder had got back
+/// from a slow device goes out again: where that takes longer than a daemon lives, nobody would ever come to an end.
 const CRASHES_MAX: u64 = 100;
 /// What the makespan may be above the serial bound, in any case,
 const SLACK_US: u64 = 20_000_000;

@@ -1,6 +1,6 @@
 //! What jobs hold in memory over their own progress, and how they touch it.
 //!
-//! Absent: the host, the kernel, time: a job that stands still holds what it held.
+//! Absent: the host, the kernel, time: a job that is suspended holds what it held.
 
 use crate::dice::Dice;
 use crate::pressure::body::ALLOC_TICK;

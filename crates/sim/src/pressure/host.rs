@@ -81,11 +81,11 @@ pub(crate) struct Host {
     pub(crate) policy: Option<Policy>,
     /// What a token holder had been paged out when it got the token.
     pub(crate) token_paged: Option<(JobId, u64)>,
-    /// Since when each job stands still in the world although it should run, or runs although it should not.
+    /// Since when each job is suspended in the world although it should run, or runs although it should not.
     pub(crate) astray: BTreeMap<JobId, u64>,
     /// Who waits for memory that is its project's own.
     pub(crate) owed: Owed,
-    /// The daemon died while somebody stood still whom swap does not take: all run then, and nobody counted with that.
+    /// The daemon died while a job was suspended that swap does not take: all run then, which no job counted with.
     pub(crate) exposed: bool,
     /// For how long users had jobs suspended, and what moving those out and back takes, in microseconds.
     pub(crate) suspended_us: u64,

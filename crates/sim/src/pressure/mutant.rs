@@ -43,7 +43,7 @@ pub enum Mutant {
     SlowInVain,
     /// Who is slowed is given a bound that it does not come to.
     BoundTooWide,
-    /// Who is slowed stands still at once.
+    /// A job that is slowed is suspended at once.
     FreezeSlowed,
     /// Who was protected stays so when it does not go first any more.
     KeepProtected,

@@ -1,9 +1,9 @@
-//! Memory that is a project's own: it is lent only as far as swap could take it, and a job of the project that would stay
-//! within it starts within the time that swap takes for what others had borrowed.
+//! Memory that is a project's own: it is lent only as far as swap could take it, and a job of the project that would
+//! stay within it starts within the time that swap takes for what others had borrowed.
 //!
-//! Counted from the books alone. Nothing is promised for the time in which somebody holds memory who may not be frozen for
-//! it (the token holder, jobs that may never be), in which swap could not take what was borrowed, or in which a job of the
-//! project itself stands still and returns first.
+//! Counted from the books alone. Nothing is promised for the time in which somebody holds memory who may not be frozen
+//! for it (the token holder, jobs that may never be), in which swap could not take what was borrowed, or in which a job
+//! of the project itself is suspended and returns first.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,8 @@ impl Books {
         mine.map(|entry| if stands(entry) { entry.held.0 } else { self.counts_for(entry) }).sum()
     }
 
-    /// What other projects than a newcomer's do not use of their own, and swap could not take from those who borrow it.
+    /// What other projects than a newcomer's do not use of their own, and swap could not take from those that borrow
+    /// it.
     pub(super) fn kept_beside(&self, newcomer: &Entry) -> u64 {
         let shares = self.shares();
         let own = Self::pool(&shares, newcomer);
@@ -80,8 +81,8 @@ impl Books {
         unused.saturating_sub(self.swap_free)
     }
 
-    /// Whether `frozen` borrowed memory, or was frozen so that its pool would not, and `newcomer` is of another project,
-    /// within whose own it stays; by what stood still before this step, for starts are told last.
+    /// Whether `frozen` borrowed memory, or was frozen so that its pool would not, and `newcomer` is of another
+    /// project, within whose own it stays; by what was suspended before this step, for starts are told last.
     pub(super) fn gave_back(&self, frozen: &Entry, newcomer: &Entry, wanted: u64, now: Instant) -> bool {
         let shares = self.shares();
         let (theirs, ours) = (Self::pool(&shares, frozen), Self::pool(&shares, newcomer));
@@ -95,8 +96,8 @@ impl Books {
         (used > own || frozen.taken_back) && counted + wanted <= shares[pool]
     }
 
-    /// The next job of each project, where it waits for nothing but memory that is the project's own, and those who have
-    /// that can give it back; with what they hold in RAM.
+    /// The next job of each project, where it waits for nothing but memory that is the project's own, and those that
+    /// have that can give it back; with what they hold in RAM.
     fn owed(&self, policy: &Policy) -> BTreeMap<JobId, u64> {
         let shares = self.shares();
         let mut owed = BTreeMap::new();

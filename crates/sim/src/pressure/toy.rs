@@ -66,9 +66,9 @@ pub struct Row {
 /// How jobs are chosen.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
-    /// As many as fit by what is reserved for each; who exceeds it makes the youngest stand still.
+    /// As many as fit by what is reserved for each; one that exceeds it has the youngest suspended.
     Reserve,
-    /// GNU parallel's `--memsuspend`: all start, and the youngest stand still while little is free.
+    /// GNU parallel's `--memsuspend`: all start, and the youngest are suspended while little is free.
     MemSuspend,
 }
 
@@ -171,7 +171,7 @@ fn makespan(jobs: &[Toy], order: &[usize], reserved: &[u64], rule: Rule, cores: 
         }
         match rule {
             Rule::Reserve => {
-                // Who stands still goes before who waits.
+                // A suspended job goes before one that waits.
                 while let Some(index) = begun.iter().position(|b| b.stands) {
                     let running = begun.iter().filter(|b| !b.stands);
                     let (count, taken) = running.fold((0, 0), |(n, sum), b| (n + 1, sum + counts(b)));

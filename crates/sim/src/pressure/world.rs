@@ -61,13 +61,13 @@ struct Order {
 pub struct World {
     /// As it was made.
     pub hardware: Hardware,
-    /// Jobs that run or stand still.
+    /// Jobs that run or are suspended.
     pub bodies: BTreeMap<JobId, Body>,
     /// Jobs that came to their end, with the most that each held, and nobody was told.
     pub ended: BTreeMap<JobId, u64>,
     /// Jobs that the kernel killed.
     pub lost: BTreeSet<JobId>,
-    /// The time in which every job that does not stand still waited for memory, in microseconds.
+    /// The time in which every job that is not suspended waited for memory, in microseconds.
     pub stalled_us: u64,
     /// How often a slowed job was held at its bound for a second.
     pub felt: u64,

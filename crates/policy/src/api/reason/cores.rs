@@ -38,7 +38,7 @@ pub enum CoreReason {
         by: JobId,
         /// The domain that job has now.
         level: Level,
-        /// What those who made room and changed NUMA nodes hold, in bytes.
+        /// What those that made room and changed NUMA nodes hold, in bytes.
         memory_bytes: u64,
     },
     /// The PUs it was bound to are gone or no longer allowed.

@@ -42,9 +42,9 @@ pub enum MemoryReason {
     GoesFirst,
     /// It does not hold the token any more.
     GoesFirstNoMore,
-    /// Memory could be had in no other way: everyone else stands still, and swap takes nothing more.
+    /// Memory could be had in no other way: every other job is suspended, and swap takes nothing more.
     NoOtherWay {
-        /// What those who go on lack, in bytes.
+        /// What those that go on lack, in bytes.
         lacking: u64,
         /// How often it was put back in the queue, this time included.
         times: u32,
@@ -53,7 +53,7 @@ pub enum MemoryReason {
     },
     /// Memory will soon be had in no other way, and it can write down what it has done.
     NoRoomSoon {
-        /// What those who go on will lack, in bytes,
+        /// What those that go on will lack, in bytes,
         lacking: u64,
         /// within so long.
         within: Duration,

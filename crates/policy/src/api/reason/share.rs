@@ -18,14 +18,14 @@ pub enum ShareReason {
         /// Home cores that are theirs when they want them.
         cores: usize,
     },
-    /// What it had was lent to it, and those who have a right to it want it back.
+    /// What it had was lent to it, and those that have a right to it want it back.
     Reclaimed {
         /// The project that takes it; `None`: those of no project.
         project: Option<String>,
         /// The job that gets it.
         by: JobId,
     },
-    /// The memory that it holds was lent to it, and those who have a right to it want it back.
+    /// The memory that it holds was lent to it, and those that have a right to it want it back.
     MemoryReclaimed {
         /// The project that takes it; `None`: those of no project.
         project: Option<String>,

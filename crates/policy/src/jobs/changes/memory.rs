@@ -3,7 +3,8 @@
 use crate::api::{Instant, JobId, JobMemory};
 use crate::jobs::table::JobTable;
 
-/// A job that is told to stand still and grows by so much from one reading to the next does not stand still yet.
+/// A freeze that takes its time: a job that was to be suspended and grows by so much from one reading to the next still
+/// runs.
 const SETTLED_BYTES: u64 = 1 << 20;
 
 impl JobTable {
@@ -99,8 +100,8 @@ impl JobTable {
         live.checkpoints.failures += 1;
     }
 
-    /// What it writes is not waited for any more, and whether it is frozen not known: it stays. `None`: it wrote nothing;
-    /// else as for [`Self::cancel_requeue`].
+    /// What it writes is not waited for any more, and whether it is frozen not known: it stays. `None`: it wrote
+    /// nothing; else as for [`Self::cancel_requeue`].
     pub(crate) fn stop_checkpoint(&mut self, id: JobId) -> Option<bool> {
         let live = self.live_mut(id).filter(|live| live.phase.writes_until().is_some())?;
         live.applied.frozen = None;
@@ -127,8 +128,8 @@ impl JobTable {
         ends
     }
 
-    /// It is not ended after all, and stays. `None`: it was not to be; else whether its user suspended it meanwhile, and
-    /// it is not frozen.
+    /// It is not ended after all, and stays. `None`: it was not to be; else whether its user suspended it meanwhile,
+    /// and it is not frozen.
     pub(crate) fn cancel_requeue(&mut self, id: JobId) -> Option<bool> {
         self.live_mut(id)?.phase.stay()
     }

@@ -11,10 +11,11 @@ pub use pinfold_advise::{Peak, Prior};
 use crate::api::{Claim, EVIDENCE_RUNS, JobId, Kind};
 use crate::jobs::Remembered;
 
-/// Kinds that are remembered; of a user half of them at most, and the one that ran longest ago is forgotten for a new one.
+/// Kinds that are remembered; of a user half of them at most, and the one that ran longest ago is forgotten for a new
+/// one.
 const KINDS_KEPT: usize = 4096;
 
-/// So many of the last runs of a kind are known by their numbers, for those who ask which counted.
+/// So many of the last runs of a kind are known by their numbers, for those that ask which counted.
 const RUNS_NAMED: usize = 5;
 
 /// The peaks of ended jobs, kind by kind.
@@ -52,8 +53,8 @@ impl Claims {
     }
 }
 
-/// What a job is expected to need of whose kind no run is known here, on a host where none can hold more than `most_bytes`.
-/// That is never evidence: no less counts than was asked for.
+/// What a job is expected to need of whose kind no run is known here, on a host where none can hold more than
+/// `most_bytes`. That is never evidence: no less counts than was asked for.
 #[must_use]
 pub fn of_elsewhere(prior: Prior, most_bytes: u64) -> Claim {
     claim(prior.expected(most_bytes, EVIDENCE_RUNS as usize - 1))

@@ -68,8 +68,8 @@ pub(crate) fn is_young(rooms: &Rooms, job: &Job) -> bool {
     rooms.now.since(since) < YOUNG
 }
 
-/// What one that returns grows by until it could stand still again, if it grows as it did before, within the most that
-/// its kind needs: whoever had to stand still again at once need not return.
+/// What one that returns grows by until it could be suspended again, if it grows as it did before, within the most that
+/// its kind needs: one that had to be suspended again at once need not return.
 pub(crate) fn grows_again(rooms: &Rooms, job: &Job) -> u64 {
     let claim = if estimate::is_known(rooms, job) { estimate::claim_of(rooms, job) } else { None };
     let most = claim.map_or(u64::MAX, |claim| claim.most_bytes);

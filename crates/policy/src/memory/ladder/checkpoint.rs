@@ -17,7 +17,7 @@ use crate::memory::room::Memory;
 use crate::memory::{forecast, oracle, rank};
 use crate::rooms::Rooms;
 
-/// What those who run may come to hold within this time, as things go, must not fit.
+/// What those that run may come to hold within this time, as things go, must not fit.
 const AHEAD: Duration = Duration::from_secs(5);
 /// or as far ahead as writing may take, but no further than this, for growth does not go on as it was for ever.
 const AHEAD_MAX: Duration = Duration::from_secs(30);
@@ -33,8 +33,8 @@ pub(crate) fn may_be_due(rooms: &Rooms, usable: u64) -> bool {
     oracle::shortage_within(rooms, usable, AHEAD_MAX) > 0
 }
 
-/// The youngest job that can writes down what it has done, if those who run may soon need more than there is, nobody
-/// who runs can be frozen for them, and swap does not take what those hold who stand still.
+/// The youngest job that can writes down what it has done, if those that run may soon need more than there is, no job
+/// that runs can be frozen for them, and swap does not take what suspended jobs hold.
 pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let lives = || rooms.jobs.lives();
     let one_ends = lives().filter_map(Job::live).any(|live| live.phase.is_leaving());
@@ -49,7 +49,7 @@ pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let may = |job: &&Job| {
         let ready = job.live().is_some_and(|live| {
             let rested = rooms.now >= live.checkpoints.rests_until;
-            // Whom its user alone may let stand still is not let go on, for it could not be stopped again.
+            // A job that its user alone may suspend is not let go on, for it could not be stopped again.
             let stoppable = live.phase.suspend_reason().is_none() || !job.request.no_suspend;
             // One that could not be stopped is stopped first, and one that could not be told to go on is told.
             let told = [Attempt::Freeze, Attempt::Thaw].iter().all(|kind| !live.failed.contains_key(kind));
@@ -69,8 +69,8 @@ pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     Some(Step::Checkpoint { job: youngest.id(), reason })
 }
 
-/// Whether all that those who run may ever come to lack, as they are known, is less than what a job may grow by while
-/// it writes: then it stands still, for if it could not write, it would have made the shortage that it was to end.
+/// Whether all that those that run may ever come to lack, as they are known, is less than what a job may grow by while
+/// it writes: then it is suspended, for if it could not write, it would have made the shortage that it was to end.
 fn costs_more_than_lacks(rooms: &Rooms, writer: &Job, usable: u64) -> bool {
     let Some(grows) = forecast::left_to_grow(rooms, writer) else { return false };
     let left: Option<u64> = rooms.jobs.running().map(|job| forecast::left_to_grow(rooms, job)).sum();

@@ -75,7 +75,7 @@ pub(crate) fn begin(memory: &mut Memory, now: Instant) {
     memory.probed = Some(now);
 }
 
-/// More is moved out of those who run and get on without a part, the last first, as far as the next to start lacks
+/// More is moved out of those that run and get on without a part, the last first, as far as the next to start lacks
 /// memory: what they have in swap is not in its way.
 pub(crate) fn due_for_next(rooms: &Rooms) -> Option<Step> {
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
@@ -95,7 +95,7 @@ pub(crate) fn due_for_next(rooms: &Rooms) -> Option<Step> {
     (bytes >= WORTH_BYTES).then_some(Step::PageOut { job, bytes, reason })
 }
 
-/// Whether those who run will fill what is usable soon, if they grow on as they do, wherever they may be expected to
+/// Whether those that run will fill what is usable soon, if they grow on as they do, wherever they may be expected to
 /// stop.
 fn fills_soon(rooms: &Rooms, usable: u64) -> bool {
     let wants =

@@ -84,7 +84,7 @@ pub(crate) fn stop_overrun(rooms: &Rooms, usable: u64) -> Option<Step> {
 }
 
 /// Whether next to nothing was free for long, with nothing done against it that could have helped, where the kernel
-/// does not say who stalls.
+/// does not say which job stalls.
 fn seems_to_thrash(rooms: &Rooms) -> bool {
     let long = |since: Instant| rooms.now.since(since) >= FULL_FOR;
     !rooms.memory.tells_stalls

@@ -11,8 +11,8 @@ use crate::memory::ladder::step::Step;
 use crate::memory::{oracle, rank};
 use crate::rooms::Rooms;
 
-/// The youngest job that allows it is ended, if those who run would soon need more than there is, nobody who runs can
-/// be frozen for them, and swap does not take what those hold who stand still.
+/// The youngest job that allows it is ended, if those that run would soon need more than there is, no job that runs can
+/// be frozen for them, and swap does not take what suspended jobs hold.
 pub(crate) fn due(rooms: &Rooms, usable: u64) -> Vec<Step> {
     let lives = || rooms.jobs.lives();
     let one_ends = lives().any(Job::is_ending);

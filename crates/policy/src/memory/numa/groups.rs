@@ -54,7 +54,7 @@ pub(crate) struct NodeGroups {
     /// What each job has on each node, in bytes.
     pub(super) held: BTreeMap<JobId, BTreeMap<u32, u64>>,
     pub(super) chunks: Vec<NodeGroup>,
-    /// The nodes that jobs were last told to use, of those who were told any.
+    /// The nodes that jobs were last told to use, of those that were told any.
     pub(super) told: BTreeMap<JobId, Nodes>,
     /// Jobs of which nobody knows what the kernel has: found again, or what was asked failed.
     pub(super) unsure: BTreeSet<JobId>,

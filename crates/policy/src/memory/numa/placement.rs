@@ -130,7 +130,7 @@ fn room(rooms: &Rooms, chunks: &[&NodeGroup]) -> u64 {
     rooms.nodes.usable(&nodes_in(chunks), &jobs).saturating_sub(taken(rooms, &jobs))
 }
 
-/// Whether these have room for so much more, also when those who are bound to none have taken what they may need.
+/// Whether these have room for so much more, also when those that are bound to none have taken what they may need.
 pub(super) fn has_room(rooms: &Rooms, chunks: &[&NodeGroup], claim: u64, wild: &Wild) -> bool {
     room(rooms, chunks) >= claim.saturating_add(taken_by(rooms, wild, &nodes_in(chunks)))
 }
@@ -200,7 +200,7 @@ pub(crate) fn nodes_beside(rooms: &Rooms, job: &Job) -> Option<Nodes> {
 }
 
 /// The jobs of a chunk that are on the one part alone, and those on the other alone; `None`: some are on both, or
-/// stand still and come back to either.
+/// be suspended and come back to either.
 pub(super) fn divided(
     rooms: &Rooms,
     chunk: &NodeGroup,

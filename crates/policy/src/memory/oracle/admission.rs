@@ -30,7 +30,7 @@ pub(crate) enum Deficit {
     },
     /// Memory runs short now.
     Short,
-    /// It would keep one that stands still from returning.
+    /// It would keep one that is suspended from returning.
     Frozen {
         /// The first that returns.
         first: JobId,
@@ -68,7 +68,7 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
         return None;
     }
     if job.live().is_some() {
-        // Who stood still for another cause returns as one that did for memory does; those were looked at already.
+        // A job that was suspended for another cause returns as one that was for memory does; those were looked at already.
         let let_go = job.suspend_reason().is_none_or(SuspendReason::is_memory);
         let lacks = if let_go { fit::finds_swap_busy(rooms, job) } else { !fit::may_resume(rooms, job) };
         return lacks.then_some(Deficit::Short);
@@ -92,7 +92,7 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
     if is_short(rooms) {
         return Some(Deficit::Short);
     }
-    // It would be the first to stand still, and the next would start in its place; unless it goes before others that
+    // It would be the first to be suspended, and the next would start in its place; unless it goes before others that
     // borrowed what is its project's own.
     let own = |job| memory_pool::memory_is_its_own(rooms, job, wanted);
     if !early && capacity::shortage(rooms, usable.saturating_sub(wanted)) > 0 && !own(job) {
@@ -100,7 +100,7 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
         let grown = rooms.jobs.sum_of_running(|job| forecast::about_to_take(rooms, job));
         return Some(Deficit::Growth { wanted, free: free.saturating_sub(grown.saturating_sub(taken)) });
     }
-    // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
+    // A job of which nothing is known waits until no job is suspended; the others only if they would keep one
     // that does from returning.
     let known = forecast::is_known(rooms, job);
     if let Some(first) = memory_pool::first_kept_waiting_by(rooms, job, wanted) {
@@ -121,7 +121,7 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
 }
 
 /// Whether nothing new is to start for now: memory is short, or was about to be when somebody was slowed or asked for a
-/// checkpoint; or one that was told to stand still grows on, as a freeze can take its time, or was not looked at since.
+/// checkpoint; or one that was to be suspended grows on, as a freeze can take its time, or was not looked at since.
 fn is_short(rooms: &Rooms) -> bool {
     // Who was held against one that takes its own back was looked at for that.
     let unread = |job: &Job| !job.held.taken_back && rooms.memory.read.is_none_or(|at| job.since >= at);
@@ -143,7 +143,7 @@ fn memory_room(rooms: &Rooms) -> u64 {
         .saturating_sub(overcommit::promised_beside(rooms, None))
 }
 
-/// What of that is not to be had as those who run are expected to come to hold.
+/// What of that is not to be had as those that run are expected to come to hold.
 pub(crate) fn claims_lack(rooms: &Rooms) -> u64 {
     let waits = |id: &JobId| rooms.jobs.get(id).is_some_and(|job| job.live().is_none());
     let lacking = |id: JobId| match lacks_memory(rooms, id) {

@@ -17,11 +17,11 @@ const SWAP_RATE_ASSUMED: u64 = 50 << 20;
 /// The part of the swap device's rate that paging out may use, in thousandths.
 const PAGE_OUT_MILLI: u64 = 800;
 
-/// What cannot be undone is done only for what those who run are about to hold within this time, as they grow at this
+/// What cannot be undone is done only for what those that run are about to hold within this time, as they grow at this
 /// moment: a second is for what can be undone.
 const IMMINENT: Duration = Duration::from_millis(500);
 
-/// By how much those who run will soon exceed what is usable, if they go on as they do.
+/// By how much those that run will soon exceed what is usable, if they go on as they do.
 pub(crate) fn shortage(rooms: &Rooms, usable: u64) -> u64 {
     shortage_within(rooms, usable, HORIZON)
 }
@@ -46,14 +46,14 @@ pub(crate) fn shortage_if_they_grow_by(rooms: &Rooms, bytes: u64, usable: u64) -
 
 fn shortage_of(rooms: &Rooms, usable: u64, horizon: Duration, wants: impl Fn(&Job) -> u64) -> u64 {
     let wanted = rooms.jobs.sum_of_running(wants);
-    // What stands still counts as far as it cannot be moved to swap.
+    // What is suspended counts as far as it cannot be moved to swap.
     let standing = rooms.jobs.suspended_resident();
     let stuck = standing.saturating_sub(rooms.memory.swap_free);
     wanted.saturating_add(stuck).saturating_sub(usable.saturating_add(movable(rooms, horizon)))
 }
 
-/// By how much RAM will run over within the horizon, since what stands still cannot be paged out as fast as those who
-/// run grow: they would wait for the kernel in the middle of their steps, and nobody in there stands still at once.
+/// By how much RAM will run over within the horizon, since what is suspended cannot be paged out as fast as those that
+/// run grow: they would wait for the kernel in the middle of their steps, and no job there can be frozen at once.
 pub(crate) fn overrun(rooms: &Rooms, usable: u64) -> u64 {
     let soon = rooms.jobs.sum_of_running(|job| forecast::soon(rooms, job));
     let standing = rooms.jobs.suspended_resident();
@@ -73,7 +73,7 @@ pub(crate) fn may_give(rooms: &Rooms, job: &Job) -> bool {
     !comes && Some(job.id()) != rooms.memory.token && rooms.jobs.may_freeze(job.id())
 }
 
-/// What can be moved out of those who run and do without it within this time, beside what stands still.
+/// What can be moved out of those that run and do without it within this time, beside what is suspended.
 pub(crate) fn movable(rooms: &Rooms, time: Duration) -> u64 {
     if !rooms.settings.memory.prediction {
         return 0;
@@ -103,7 +103,7 @@ pub(crate) fn page_out_rate(memory: &Memory) -> u64 {
     (swap_rate(memory) / 1000).saturating_mul(PAGE_OUT_MILLI).max(1)
 }
 
-/// What those who run are about to lack before anybody could do anything about it himself.
+/// What those that run are about to lack before anybody could do anything about it himself.
 pub(crate) fn lacking_at_once(rooms: &Rooms, usable: u64) -> u64 {
     let needed = rooms
         .jobs

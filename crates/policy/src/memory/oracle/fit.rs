@@ -11,7 +11,7 @@ use crate::shares::memory_pool;
 /// A job returns from swap only to a host that stalls less than this; nobody returns to one that thrashes.
 const CALM_MILLI: u16 = 100;
 
-/// What must be free for a job that stands still so that it can go on: all that it holds, and what it will grow by.
+/// What must be free for a job that is suspended so that it can go on: all that it holds, and what it will grow by.
 pub(crate) fn need_to_resume(rooms: &Rooms, job: &Job) -> u64 {
     let known = rooms.settings.memory.prediction && forecast::claim_of(rooms, job).is_some();
     let growth = if known { 0 } else { grown(job.held.growth_before, HORIZON * 2) };
@@ -55,13 +55,13 @@ fn readmitted_before(rooms: &Rooms, first: &Job) -> (u64, u64) {
     })
 }
 
-/// What one that stands still comes to hold beyond what it does, once it returns, swap included: also what it may get on
-/// without has to be somewhere.
+/// What one that is suspended comes to hold beyond what it does, once it returns, swap included: also what it may get
+/// on without has to be somewhere.
 fn grows_on_resume(rooms: &Rooms, job: &Job) -> u64 {
     need_to_resume(rooms, job).max(forecast::comes_to_hold(rooms, job)).saturating_sub(job.held.total())
 }
 
-/// Whether one that stands still may go on: the host is calm, it rested, no more come back from swap than may, what it
+/// Whether one that is suspended may go on: the host is calm, it rested, no more come back from swap than may, what it
 /// needs fits beside the others, and with all that it will hold all can still end.
 pub(crate) fn may_resume(rooms: &Rooms, first: &Job) -> bool {
     let from_swap = first.held.missing() >= WORTH_BYTES;
@@ -76,7 +76,7 @@ pub(crate) fn may_resume(rooms: &Rooms, first: &Job) -> bool {
     let margin = usable / 20;
     let taken: u64 =
         rooms.jobs.sum_of_running(|job| job.held.needs().saturating_add(forecast::ahead(rooms, job)));
-    // The others that stand still can be paged out, as far as swap takes them.
+    // The others that are suspended can be paged out, as far as swap takes them.
     let pinned = rooms.jobs.suspended().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
     let pinned = pinned.fold(0, u64::saturating_add).saturating_sub(rooms.memory.swap_free);
     // Those who were let go before it, in this step as well, and have no slot yet.

@@ -18,7 +18,7 @@ use crate::memory::forecast;
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
-/// What those who run grow by within this time must fit beside one that starts early.
+/// What those that run grow by within this time must fit beside one that starts early.
 const AHEAD: Duration = Duration::from_secs(4);
 
 /// Of a younger job nobody knows how fast it grows.
@@ -45,14 +45,14 @@ pub(crate) fn room_for(rooms: &Rooms, job: &Job, usable: u64) -> (u64, u64) {
     (forecast::counts_for(rooms, job), usable.saturating_sub(taken).saturating_sub(kept))
 }
 
-/// What a waiting job has no part in though nobody who runs counts for it: what stands still holds, and what is
+/// What a waiting job has no part in though no job that runs counts for it: what is suspended holds, and what is
 /// promised to others.
 fn stands_and_promised(rooms: &Rooms, job: &Job) -> u64 {
     let standing = rooms.jobs.suspended_resident();
     standing.saturating_add(promised_beside(rooms, sets::reservation_of(&rooms.cores, job)))
 }
 
-/// Whether a waiting job may start though those who run may come to need the memory that it does.
+/// Whether a waiting job may start though those that run may come to need the memory that it does.
 pub(crate) fn may_overcommit(rooms: &Rooms, job: &Job, wanted: u64, usable: u64) -> bool {
     let Some(kind) = job.request.kind.filter(|_| forecast::is_known(rooms, job)) else { return false };
     let rests = rooms.memory.early.get(kind.key()).is_some_and(|&(until, _)| rooms.now < until);

@@ -1,10 +1,10 @@
 //! Whether all jobs can still come to their ends one after the other: the banker's question (Dijkstra 1965), asked of
 //! those that will hold the token, in the order in which they will.
 //!
-//! The token holder may come to need the most that its class ever does. The others are frozen then at the worst, and what
-//! they hold must find room: in swap, or in the RAM that the holder leaves. When it ends, its memory is free, and the same
-//! is asked of the next. Asked of the present holder only, two large jobs may start behind a small one, and once one of
-//! them holds the token the other is in its way, with nowhere to go. Read only.
+//! The token holder may come to need the most that its class ever does. The others are frozen then at the worst, and
+//! what they hold must find room: in swap, or in the RAM that the holder leaves. When it ends, its memory is free, and
+//! the same is asked of the next. Asked of the present holder only, two large jobs may start behind a small one, and
+//! once one of them holds the token the other is in its way, with nowhere to go. Read only.
 
 use std::time::Duration;
 
@@ -25,11 +25,12 @@ struct Stake {
     grows: u64,
 }
 
-/// Where a job stands in the succession: the token holder, those who may hold it next, those who have to get a slot
-/// before, and those who stand still until a user says otherwise; among these as they keep their memory.
+/// Where a job stands in the succession: the token holder, those that may hold it next, those that have to get a slot
+/// before, and those that are suspended until a user says otherwise; among these as they keep their memory.
 type Turn = (u8, (std::cmp::Reverse<u8>, Instant, JobId));
 
-/// Whether even all together find room, however much one of them may need; this is so on most hosts, and needs no order.
+/// Whether even all together find room, however much one of them may need; this is so on most hosts, and needs no
+/// order.
 fn suffices_for_all_at_once(stakes: &[(Turn, Stake)], swap: u64, usable: u64) -> bool {
     let all = stakes.iter().map(|(_, stake)| stake.held.saturating_add(stake.grows));
     let most = stakes.iter().filter_map(|(_, stake)| stake.most).max().unwrap_or(0);
@@ -41,8 +42,8 @@ fn in_order(mut stakes: Vec<(Turn, Stake)>) -> Vec<Stake> {
     stakes.into_iter().map(|(_, stake)| stake).collect()
 }
 
-/// Whether each, once it is its turn, has room for the most that it may need: what those behind it hold is in swap or in
-/// the RAM that it leaves.
+/// Whether each, once it is its turn, has room for the most that it may need: what those behind it hold is in swap or
+/// in the RAM that it leaves.
 fn is_safe(order: &[Stake], swap: u64, usable: u64) -> bool {
     let mut behind = 0u64;
     order.iter().rev().all(|stake| {
@@ -67,7 +68,7 @@ fn beyond(order: &[Stake], swap: u64, usable: u64) -> u64 {
     beyond
 }
 
-/// Whether with `job` so many bytes larger, one that waits or one that stands still, somebody could not be given all
+/// Whether with `job` so many bytes larger, one that waits or one that is suspended, somebody could not be given all
 /// that it may need by moving those behind it out of its way: the token holder, or whoever holds the token later.
 pub(crate) fn is_unsafe(rooms: &Rooms, job: &Job, more: u64, usable: u64) -> bool {
     if rooms.memory.token.is_none() {
@@ -77,7 +78,7 @@ pub(crate) fn is_unsafe(rooms: &Rooms, job: &Job, more: u64, usable: u64) -> boo
         let claim = forecast::claim_of(rooms, job).map_or(0, |claim| claim.most_bytes);
         Some(claim.max(job.held.total()))
     };
-    // What those who run grow by until they could stand still is as good as held.
+    // What those that run grow by until they could be suspended is as good as held.
     let mut stakes = self::stakes(rooms, rooms.memory.token, |job| grows_within(rooms, job, HORIZON), most);
     for ((_, (.., id)), stake) in &mut stakes {
         // Who was not looked at since it started is taken for as large as it usually comes to be; and so is who was
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(beyond(&order, 0, 1000), 30);
     }
 
-    /// Plays it out: each holds the token in its turn and needs the most that it may, while the others stand still.
+    /// Plays it out: each holds the token in its turn and needs the most that it may, while the others are suspended.
     fn all_come_to_their_ends(order: &[Stake], swap: u64, usable: u64) -> bool {
         (0..order.len()).all(|turn| {
             let Some(most) = order[turn].most else { return true };

@@ -68,7 +68,7 @@ impl Books {
         if wanted == 0 { None } else { self.against_succession(job, self.comes_to_hold(entry), now, usable) }
     }
 
-    /// What speaks against a start beside those who have not come to need yet what they may: it fits beside what all hold
+    /// What speaks against a start beside those that have not come to need yet what they may: it fits beside what all hold
     /// so far, swap takes it whole, and it can be moved there.
     pub(super) fn against_early(&self, job: JobId, now: Instant) -> Option<String> {
         let (usable, entry) = (self.usable?, self.jobs.get(&job)?);

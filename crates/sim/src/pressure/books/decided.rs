@@ -49,7 +49,7 @@ impl Books {
                 {
                     return Err(Violation::new("no job is suspended that a bound holds", found));
                 }
-                // One that got the token while it stood still does so until it has its slots, and a failed try is made again.
+                // One that got the token while it was suspended does so until it has its slots, and a failed try is made again.
                 let stands = entry.frozen && matches!(reason, Reason::Again(AgainReason::Retry { .. }));
                 if !asked && !for_slots && !stands && self.token == Some(*job) {
                     // Unless the token passes to another in this step, which is told at its end.

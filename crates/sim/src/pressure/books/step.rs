@@ -7,15 +7,15 @@ use pinfold_policy::{FULL_FOR, FrozenBy, Instant, JobId, Kind, PATIENCE, Policy,
 use super::{Books, Entry, GREW_WITHIN, WORTH_BYTES};
 use crate::violation::Violation;
 
-/// A job that waits for more than this part of the time, in thousandths, needs its cold bytes: twice what is too much in
-/// the mean.
+/// A job that waits for more than this part of the time, in thousandths, needs its cold bytes: twice what is too much
+/// in the mean.
 const WAITED_MILLI: u16 = 200;
 /// However little a job got on with, the next of its kind is expected to need this part, in thousandths.
 const PART_MIN_MILLI: u64 = 125;
 
 impl Books {
-    /// At the end of each step: the bounds that were set, and the token, which stays with whoever has it and falls to the
-    /// foremost of those that there are.
+    /// At the end of each step: the bounds that were set, and the token, which stays with whoever has it and falls to
+    /// the foremost of those that there are.
     pub fn check_step(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         self.check_bounds()?;
         let token = policy.memory_token();
@@ -25,7 +25,7 @@ impl Books {
             let stands = entry.by_user || entry.for_slots || by_user || for_slots;
             entry.started.is_some() && !stands && !entry.ends
         };
-        // Who stood still for long enough goes before the holder.
+        // A job that was suspended for long enough goes before the holder.
         let patient = |new: JobId, was: JobId| {
             let (Some(new), Some(was)) = (self.jobs.get(&new), self.jobs.get(&was)) else { return false };
             let above = u32::from(was.request.priority).saturating_sub(u32::from(new.request.priority)) + 1;
@@ -61,20 +61,20 @@ impl Books {
         self.token = token;
         let info = token.and_then(|job| policy.job(job));
         if let Some(info) = info.filter(|info| info.state == (State::Frozen { by: FrozenBy::Policy })) {
-            // Others may have got its slots while it stood still; it is the next then.
+            // Others may have got its slots while it was suspended; it is the next then.
             let (used, slots) = policy.slots();
             if used + info.cores as usize <= slots {
                 return Err(Violation::new(
                     "the token holder runs",
-                    format!("job {} stands still", info.job),
+                    format!("job {} is suspended", info.job),
                 ));
             }
         }
         self.check_returns(now)
     }
 
-    /// The bound of a job is one that it can come to while there is memory. Looked at when all of a step was told, for who
-    /// stands still from then on is told after it.
+    /// The bound of a job is one that it can come to while there is memory. Looked at when all of a step was told, for
+    /// who is suspended from then on is told after it.
     fn check_bounds(&mut self) -> Result<(), Violation> {
         let bounds = std::mem::take(&mut self.bounds);
         let Some(usable) = self.usable else { return Ok(()) };
@@ -90,8 +90,8 @@ impl Books {
         }
     }
 
-    /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is the
-    /// highest rank of those that may never be.
+    /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is
+    /// the highest rank of those that may never be.
     fn goes_on_anyway(&self, new: JobId, was: JobId, now: Instant) -> bool {
         let seems = || self.full.is_some_and(|since| now.since(since) >= FULL_FOR);
         let stalls = self.stalled.map_or_else(seems, |at| now.since(at) <= GREW_WITHIN);
@@ -109,7 +109,8 @@ impl Books {
             && foremost.is_some_and(|(job, _)| *job == new)
     }
 
-    /// Takes in what each is said to get on without; nobody is said to do so who waits for it, or does not have it in swap.
+    /// Takes in what each is said to get on without; nobody is said to do so who waits for it, or does not have it in
+    /// swap.
     pub(crate) fn note_cold(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         for (&job, entry) in &mut self.jobs {
             entry.cold = policy.job(job).map_or(0, |info| info.cold_bytes);
