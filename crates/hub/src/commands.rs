@@ -171,7 +171,7 @@ pub(crate) fn restore(args: &CopyArgs) -> Result<(), Failure> {
 /// `pinfold-hub resum`.
 pub(crate) fn resum(args: &Database) -> Result<(), Failure> {
     open(&args.database)?.sum_anew()?;
-    say("the sums over days are made anew");
+    say("the sums over days and the top lists are made anew");
     Ok(())
 }
 

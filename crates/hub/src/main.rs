@@ -40,7 +40,7 @@ enum Command {
     Restore(CopyArgs),
     /// Print what a week was like for a user or a project as the text of a mail: waste, failures, what to ask for
     Weekly(WeeklyArgs),
-    /// Make the sums over days anew from the jobs, after some were changed or removed by hand
+    /// Make the sums over days and the top lists anew from the jobs, after some were changed or removed by hand
     Resum(Database),
     /// Look through the whole database for damage
     Check(Database),

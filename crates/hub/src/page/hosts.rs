@@ -18,7 +18,7 @@ use crate::store::{Access, now_us};
 const JOBS_SHOWN: usize = 8;
 
 /// How often the view is loaded again where that is asked for, in seconds. A page that reloads by itself would take the
-/// place in it away from those who have it read to them.
+/// place in it away from users of screen readers.
 pub(super) const REFRESH_S: u32 = 5;
 
 /// How the view is wanted.

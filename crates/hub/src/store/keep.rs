@@ -98,9 +98,8 @@ impl Store {
         kept.jobs = self.remove_before(first, "jobs")?;
         // Nothing is kept that came in before; what ended earlier may have come in later.
         let age_us = u64::from(keep.jobs_months) * 31 * DAY_US;
-        self.write("remove lists of old days", |connection| {
-            tops::remove_before(connection, now_us.saturating_sub(age_us) / DAY_US)
-        })?;
+        let days = (now_us.saturating_sub(age_us) / DAY_US, now_us / DAY_US + 1);
+        self.write("remove lists of days without jobs", |connection| tops::remove_outside(connection, days))?;
         Ok(kept)
     }
 

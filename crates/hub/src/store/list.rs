@@ -246,6 +246,17 @@ impl Asked<'_> {
         if postgres || index == "jobs_failed" || !self.query.is_picky(subject.as_ref()) {
             return Ok(Some((self.sorted(connection, Source::Index(index))?, Way::Ordered)));
         }
+        let ids = self.walked(connection, index, subject)?;
+        Ok((ids.len() >= self.wanted()).then(|| (self.page(ids), Way::Ordered)))
+    }
+
+    /// What is asked for among the first rows of an index, in its order: so many rows are looked at.
+    fn walked(
+        self,
+        connection: &mut dyn Connection,
+        index: &'static str,
+        subject: Option<Subject>,
+    ) -> Result<Vec<i64>, DbError> {
         let (conditions, mut values) = self.query.conditions(connection.dialect(), true);
         let mut of_subject = "1 = 1".to_owned();
         if let Some(subject) = subject {
@@ -266,7 +277,7 @@ impl Asked<'_> {
             }
             Ok(if ids.len() < self.wanted() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
-        Ok((ids.len() >= self.wanted()).then(|| (self.page(ids), Way::Ordered)))
+        Ok(ids)
     }
 
     /// By the names of hosts, a host after the other.
@@ -407,6 +418,22 @@ impl Asked<'_> {
         }
         Ok(None)
     }
+}
+
+/// The numbers of the last jobs that are asked for, at most so many: of all if there are few, and else among the last
+/// [`WALKED_MAX`] of what they have in common. So it takes a bounded time whatever is asked for.
+pub(super) fn latest(
+    connection: &mut dyn Connection,
+    query: &JobQuery,
+    limit: u32,
+) -> Result<Vec<i64>, DbError> {
+    let asked = Asked { query, limit, offset: 0, read_max: READ_MAX };
+    if let Some(index) = asked.few(connection)? {
+        return asked.sorted(connection, Source::Index(index));
+    }
+    let subject = query.indexed().into_iter().next();
+    let index = subject.as_ref().map_or("jobs_ended", |subject| subject.index);
+    asked.walked(connection, index, subject)
 }
 
 /// A job that failed, in the words of the index.

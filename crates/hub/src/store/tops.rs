@@ -17,47 +17,47 @@ use super::take::insert;
 /// Jobs of a list: enough for 201 rows of every 200th job of a day of 100,000.
 const KEPT: usize = 512;
 
-/// Figures of which there are lists, by their columns. Their places are in the database: new ones come last.
-const FIGURES: [&str; 23] = [
-    "job",
-    "priority",
-    "submitted_us",
-    "started_us",
-    "received_us",
-    "exit_code",
-    "signal",
-    "queued_s",
-    "wall_s",
-    "suspended_s",
-    "cpu_s",
-    "cores",
-    "cores_used",
-    "memory_peak_bytes",
-    "memory_mean_bytes",
-    "claim_bytes",
-    "limit_bytes",
-    "swap_peak_bytes",
-    "io_read_bytes",
-    "io_write_bytes",
-    "unused_gibh",
-    "idle_core_h",
-    "samples",
-];
+/// A figure of which there are lists.
+struct Figure {
+    column: &'static str,
+    /// Most jobs have none, or 0, and none has less. A list of the largest has only what is above 0 then, or each new job
+    /// would be a new first one.
+    often_zero: bool,
+}
 
-/// Of these most jobs have none, or 0, and none has less: a list of the largest has only what is above 0. Otherwise each
-/// new job would be a new first one.
-const OFTEN_ZERO: [&str; 11] = [
-    "queued_s",
-    "suspended_s",
-    "cpu_s",
-    "memory_peak_bytes",
-    "memory_mean_bytes",
-    "swap_peak_bytes",
-    "io_read_bytes",
-    "io_write_bytes",
-    "unused_gibh",
-    "idle_core_h",
-    "samples",
+const fn figure(column: &'static str) -> Figure {
+    Figure { column, often_zero: false }
+}
+
+const fn often_zero(column: &'static str) -> Figure {
+    Figure { column, often_zero: true }
+}
+
+/// Their places are in the database: new ones come last.
+const FIGURES: [Figure; 23] = [
+    figure("job"),
+    figure("priority"),
+    figure("submitted_us"),
+    figure("started_us"),
+    figure("received_us"),
+    figure("exit_code"),
+    figure("signal"),
+    often_zero("queued_s"),
+    figure("wall_s"),
+    often_zero("suspended_s"),
+    often_zero("cpu_s"),
+    figure("cores"),
+    figure("cores_used"),
+    often_zero("memory_peak_bytes"),
+    often_zero("memory_mean_bytes"),
+    figure("claim_bytes"),
+    figure("limit_bytes"),
+    often_zero("swap_peak_bytes"),
+    often_zero("io_read_bytes"),
+    often_zero("io_write_bytes"),
+    often_zero("unused_gibh"),
+    often_zero("idle_core_h"),
+    often_zero("samples"),
 ];
 
 /// Two of each figure.
@@ -83,7 +83,7 @@ impl Which {
     /// The list by this column; `None`: there is none.
     pub(super) fn of(column: &Column, ascending: bool) -> Option<Self> {
         let name = column.sql().strip_prefix("jobs.")?;
-        let figure = FIGURES.iter().position(|figure| *figure == name)?;
+        let figure = FIGURES.iter().position(|figure| figure.column == name)?;
         Some(Self { figure, ascending })
     }
 
@@ -93,7 +93,7 @@ impl Which {
 
     /// Whether 0 is not in the list.
     fn without_zero(self) -> bool {
-        !self.ascending && OFTEN_ZERO.contains(&FIGURES[self.figure])
+        !self.ascending && FIGURES[self.figure].often_zero
     }
 
     /// What the list has of a job with this value. No value is the smallest.
@@ -108,13 +108,13 @@ impl Which {
     /// Jobs that are not in the list of the largest, however short it is; they are the last ones, in the order in which
     /// they came in.
     pub(super) fn unlisted(self) -> String {
-        let column = FIGURES[self.figure];
+        let column = self.column();
         if self.without_zero() { format!("jobs.{column} = 0") } else { format!("jobs.{column} IS NULL") }
     }
 
     /// Its column.
     pub(super) fn column(self) -> &'static str {
-        FIGURES[self.figure]
+        FIGURES[self.figure].column
     }
 
     /// Which of two comes first.
@@ -194,6 +194,8 @@ pub(super) fn read(
         reached.entries.retain(|entry| which.order(entry, &reach).is_le());
     }
     reached.entries.sort_unstable_by(|one, other| which.order(one, other));
+    // A job may have the number of one that was removed, and that list may tell of it still.
+    reached.entries.dedup();
     Ok(reached)
 }
 
@@ -276,7 +278,7 @@ const NO_LAST: Entry = Entry { value: 0.0, job: 0 };
 /// Where the figures are in a row that is written.
 static PLACES: LazyLock<Vec<Option<usize>>> = LazyLock::new(|| {
     let columns: Vec<&str> = ingest::COLUMNS.split(", ").collect();
-    FIGURES.iter().map(|figure| columns.iter().position(|column| column == figure)).collect()
+    FIGURES.iter().map(|figure| columns.iter().position(|column| *column == figure.column)).collect()
 });
 
 /// The figures of a row of [`ingest::COLUMNS`].
@@ -302,7 +304,7 @@ pub(super) const fn number(value: &Value) -> Option<f64> {
 pub(super) fn fill(connection: &mut dyn Connection) -> Result<(), DbError> {
     let text = format!(
         "SELECT id, ended_us, {} FROM jobs WHERE id > ?1 ORDER BY id LIMIT {READ_AT_ONCE}",
-        FIGURES.join(", ")
+        FIGURES.map(|figure| figure.column).join(", ")
     );
     let mut last = i64::MIN;
     loop {
@@ -327,15 +329,20 @@ fn read_figures(row: &Row) -> Result<Figures, DbError> {
     Ok(figures)
 }
 
-/// Removes lists of days before this one of which no job is there any more.
-pub(super) fn remove_before(connection: &mut dyn Connection, day: u64) -> Result<(), DbError> {
+/// Removes lists of which no job is there any more: those of days before `first`, and those after `last`, which hosts with
+/// a wrong clock told of.
+pub(super) fn remove_outside(
+    connection: &mut dyn Connection,
+    (first, last): (u64, u64),
+) -> Result<(), DbError> {
     // Locked first: a job that comes in meanwhile is seen by the next question, or waits for it.
-    connection.execute("UPDATE top_days SET lasts = lasts WHERE day < ?1", &values![day])?;
+    connection
+        .execute("UPDATE top_days SET lasts = lasts WHERE day < ?1 OR day > ?2", &values![first, last])?;
     let remove = format!(
-        "DELETE FROM top_days WHERE day < ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.ended_us >= top_days.day * {DAY_US} \
+        "DELETE FROM top_days WHERE (day < ?1 OR day > ?2) AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.ended_us >= top_days.day * {DAY_US} \
          AND jobs.ended_us < (top_days.day + 1) * {DAY_US})"
     );
-    connection.execute(&remove, &values![day]).map(drop)
+    connection.execute(&remove, &values![first, last]).map(drop)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 
 use super::days::DAY_US;
 use super::db::{Connection, DbError, Row};
-use super::query::JobQuery;
+use super::list;
+use super::query::{Ending, JobQuery};
 use super::summary::{ClassRow, Summed};
 use super::{Store, StoreError};
 
@@ -61,7 +62,9 @@ impl Store {
             }
             let last = found.weeks.len().saturating_sub(LAST_WEEKS);
             if let Some((since_us, _)) = found.weeks.get(last) {
-                let of_them = JobQuery { since_us: Some(*since_us), ..query.clone() };
+                // The first of these weeks may have begun before what is asked for.
+                let since_us = query.since_us.map_or(*since_us, |asked| asked.max(*since_us));
+                let of_them = JobQuery { since_us: Some(since_us), ..query.clone() };
                 let mut together = by(connection, &of_them, of_days, |_| Ok(0))?;
                 found.last = together.remove(&0).map(|summed| summed.row(String::new()));
             }
@@ -106,25 +109,27 @@ fn by<K: Ord>(
     Ok(found)
 }
 
-/// The last jobs that ended well, the oldest first.
+/// The last jobs that ended well, the oldest first, whatever end is asked for.
 fn runs(connection: &mut dyn Connection, query: &JobQuery) -> Result<Vec<ClassRun>, DbError> {
-    let (conditions, values) = query.conditions(connection.dialect(), false);
+    let well = JobQuery { ending: Some(Ending::Succeeded), sort: None, ascending: false, ..query.clone() };
+    let ids = list::latest(connection, &well, RUNS_MAX)?;
+    // One that no job has, if there are none: no numbers mean all jobs.
+    let ids = if ids.is_empty() { vec![0] } else { ids };
+    let (conditions, values) = JobQuery { ids, ..well }.conditions(connection.dialect(), true);
     let text = format!(
         "SELECT memory_peak_bytes, claim_bytes, coalesce(wall_s, 0.0), (SELECT max(runs.version) FROM runs WHERE \
          runs.workflow = jobs.workflow AND runs.\"user\" = jobs.\"user\" AND runs.run = jobs.run AND runs.host = jobs.host) \
-         FROM jobs WHERE {conditions} AND jobs.exit_code = 0 AND jobs.started_us IS NOT NULL \
-         ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT {RUNS_MAX}"
+         FROM jobs {} WHERE {conditions} AND jobs.started_us IS NOT NULL ORDER BY jobs.ended_us, jobs.id",
+        connection.dialect().by_index(None)
     );
-    let mut runs = connection.all(&text, &values, |row| {
+    connection.all(&text, &values, |row| {
         Ok(ClassRun {
             peak_bytes: row.get(0)?,
             claim_bytes: row.get(1)?,
             wall_s: row.get(2)?,
             version: row.get(3)?,
         })
-    })?;
-    runs.reverse();
-    Ok(runs)
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 use std::slice::from_ref as one;
 
 use pinfold_hub::drift::{self, Report};
-use pinfold_hub::store::{Access, JobQuery, Kind, Store};
+use pinfold_hub::store::{Access, Ending, JobQuery, Kind, Store};
 use pinfold_hub::weekly::Week;
 use pinfold_hub::workflow::steps::Change;
 use pinfold_hubwire::bundle;
@@ -70,6 +70,27 @@ fn last_weeks_are_judged_by_those_before() {
     let told = check(&steady[..4], Change::TooFew, Change::TooFew);
     assert!(told.words()[0].contains("It needs 3 earlier weeks"), "{:?}", told.words());
     assert_eq!(told.weeks[0].0, Week::read("2026-W01").unwrap());
+}
+
+#[test]
+fn only_what_is_asked_for_counts() {
+    let (_dir, store, _) = with_weeks(&[(100, 60.0); 8]);
+    let host = store.holder(&[1; 32]).unwrap().unwrap().host;
+    let mut late = week(6, 100, 60.0, None).remove(0);
+    late.job = 9_999;
+    late.ended_s = Some(FIRST_S + 6.5 * WEEK_S);
+    store.ingest(host, &bundle_of(vec![late]), 1).unwrap();
+    let day_us = 86_400_000_000;
+    let monday_us = Week::read("2026-W07").unwrap().range_us().0;
+    let query = JobQuery { access: Access::All, name: Some("align".into()), ..JobQuery::default() };
+    let weeks = store.class_weeks(&JobQuery { since_us: Some(monday_us + day_us), ..query.clone() }).unwrap();
+    let jobs: Vec<u64> = weeks.weeks.iter().map(|(_, row)| row.jobs).collect();
+    assert_eq!((jobs, weeks.last.unwrap().jobs, weeks.runs.len()), (vec![1, 10], 11, 11));
+    // Advice rests on jobs that ended well, whichever end is asked for.
+    let weeks = store.class_weeks(&JobQuery { ending: Some(Ending::Failed), ..query.clone() }).unwrap();
+    assert_eq!((weeks.weeks.len(), weeks.runs.len()), (0, 81));
+    let of = |user: &str| store.class_weeks(&JobQuery { user: Some(user.into()), ..query.clone() }).unwrap();
+    assert_eq!((of("nobody-here").runs.len(), of("nobody-here").weeks.len()), (0, 0));
 }
 
 #[test]

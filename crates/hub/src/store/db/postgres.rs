@@ -77,6 +77,8 @@ struct Pool {
 
 struct Open {
     client: Client,
+    /// No question is asked after this.
+    until: Option<Instant>,
     statements: HashMap<String, Statement>,
 }
 
@@ -131,12 +133,17 @@ impl Postgres {
         Ok(self.read(|connection| connection.first(measure, &[], |row| row.get(0)))?.unwrap_or(0))
     }
 
-    /// Reads, all as of one moment, each question for a bounded time.
+    /// Reads, all as of one moment. Each question takes a bounded time, and the last one begins within as long.
     pub(in super::super) fn read<T>(
         &self,
         ask: impl FnOnce(&mut dyn Connection) -> Result<T, DbError>,
     ) -> Result<T, DbError> {
-        self.within(&self.readers, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ask)
+        self.within(&self.readers, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", |open| {
+            open.until = Some(Instant::now() + QUESTION_MAX);
+            let answer = ask(open);
+            open.until = None;
+            answer
+        })
     }
 
     /// The first row that answers one question, without a transaction around it: once to the server and back.
@@ -176,7 +183,7 @@ impl Postgres {
         if for_hosts && self.is_full()? {
             return Err(DbError::Full.into());
         }
-        self.within(&self.writers, &format!("BEGIN; {LASTING}"), change)
+        self.within(&self.writers, &format!("BEGIN; {LASTING}"), |open| change(open))
     }
 
     /// Whether hosts have filled what they may: all but a sixteenth.
@@ -198,7 +205,7 @@ impl Postgres {
         &self,
         pool: &Pool,
         begin: &str,
-        work: impl FnOnce(&mut dyn Connection) -> Result<T, E>,
+        work: impl FnOnce(&mut Open) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut place = pool.place();
         // Out of its place while it works: after a panic it is closed, not used again in the middle of a transaction.
@@ -236,12 +243,15 @@ impl Postgres {
         };
         // A change has as long as it takes.
         client.batch_execute(&format!("SET statement_timeout = {}", QUESTION_MAX.as_millis()))?;
-        Ok(Open { client, statements: HashMap::new() })
+        Ok(Open { client, until: None, statements: HashMap::new() })
     }
 }
 
 impl Open {
     fn statement(&mut self, text: &str) -> Result<Statement, DbError> {
+        if self.until.is_some_and(|until| Instant::now() > until) {
+            return Err(DbError::TooLong);
+        }
         if let Some(statement) = self.statements.get(text) {
             return Ok(statement.clone());
         }
