@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::{Ground, RowArgs, perform};
 use crate::machine::load;
 use crate::record::Record;
-use crate::stats::percentile;
+use crate::stats::{median, percentile};
 use crate::table::markdown;
 
 use baselines::{RULES, Score};
@@ -77,7 +77,8 @@ pub(crate) fn run(args: &E9Args) -> anyhow::Result<()> {
         tell_shuffled(&shuffled, &mut replay, record)?;
         let panels = tell_timed(&timed, &mut replay, record)?;
         cost::tell(&timed, record)?;
-        let [median_s, most_s] = [0.5, 1.0].map(|share| percentile(&taken_s, share).unwrap_or(0.0));
+        let median_s = median(&taken_s).map_or(0.0, |median| median.value);
+        let most_s = percentile(&taken_s, 1.0).unwrap_or(0.0);
         record.add(
             "replay",
             &json!({ "set": largest.1, "jobs": largest.0, "taken_s": taken_s, "load": load() }),

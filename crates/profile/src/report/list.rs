@@ -246,7 +246,7 @@ pub fn write_host_lines(
     columns.extend(REPORT);
     let mut table = Table::new(&columns);
     for (host, report) in reports {
-        let mut row = vec![Cell::new(host)];
+        let mut row = vec![Cell::new(&plain(host))];
         row.extend(report_row(report));
         table.push(row);
     }

@@ -117,29 +117,43 @@ impl Family {
     /// only a look that changed nothing is to be believed.
     pub(super) fn scan_once(&mut self, proc: &Proc) -> Result<bool, ProcError> {
         let before = self.identities();
-        self.find_among(proc, &look_at_all(proc)?, &BTreeMap::new());
+        let (everybody, members) = self.among(proc, &look_at_all(proc)?, BTreeMap::new());
+        self.settle(&everybody, &members);
         Ok(self.identities() != before)
     }
 
     /// The members that have not ended, ascending, by a look at the host that several jobs share: what such a job costs
     /// does not grow with the processes of the host times the jobs. One that was born since is found by the next look.
     pub(super) fn sampled(&mut self, proc: &Proc, look: &mut Look) -> Result<Vec<u32>, ProcError> {
-        // What members used is of now, and one that was taken in after that look is none that is gone.
+        // One that was taken in after that look is none that is gone.
         let mut known = BTreeMap::new();
         for &pid in self.known.keys() {
             known.insert(pid, proc.stat(pid)?);
         }
-        self.find_among(proc, look.recent(proc)?, &known);
+        let (mut everybody, mut members) = self.among(proc, look.recent(proc)?, known);
+        // What a new member used is read after what its parent inherited: if it ended in between, the next sample has it
+        // from there. The other way round it would count twice.
+        let new: Vec<u32> = members.iter().copied().filter(|pid| !self.known.contains_key(pid)).collect();
+        for pid in new {
+            let same = |now: &ProcessStat| {
+                everybody.get(&pid).is_some_and(|seen| seen.start_ticks == now.start_ticks)
+            };
+            match proc.stat(pid)?.filter(same) {
+                Some(now) => drop(everybody.insert(pid, now)),
+                None => drop(members.remove(&pid)),
+            }
+        }
+        self.settle(&everybody, &members);
         Ok(self.living().map(|stat| stat.pid).collect())
     }
 
-    /// Takes over which of these are members, and what they used. What is read `later` counts more; `None`: gone.
-    fn find_among(
-        &mut self,
+    /// These processes by number, and which of them are members. What was read `later` counts more; `None`: gone.
+    fn among(
+        &self,
         proc: &Proc,
         all: &[(ProcessStat, Option<Mark>)],
-        later: &BTreeMap<u32, Option<ProcessStat>>,
-    ) {
+        later: BTreeMap<u32, Option<ProcessStat>>,
+    ) -> (BTreeMap<u32, ProcessStat>, BTreeSet<u32>) {
         let mut everybody = BTreeMap::new();
         let mut marked = BTreeSet::new();
         for (stat, mark) in all {
@@ -152,13 +166,13 @@ impl Family {
         }
         for (pid, stat) in later {
             match stat {
-                Some(stat) => everybody.insert(*pid, *stat),
-                None => everybody.remove(pid),
+                Some(stat) => everybody.insert(pid, stat),
+                None => everybody.remove(&pid),
             };
         }
         let mut members = self.descendants_among(&everybody);
         members.extend(marked);
-        self.settle(&everybody, &members);
+        (everybody, members)
     }
 
     fn identities(&self) -> Vec<(u32, u64)> {

@@ -102,11 +102,15 @@ fn a_member_that_is_younger_than_the_shared_look_stays() {
     let pids = family.sampled(&proc, &mut older).expect("it is read");
     assert!(pids.contains(&own.pid), "{pids:?}");
     assert_eq!((family.gone_user_ticks, family.gone_system_ticks), (0, 0));
-    // Its children are found by a look that has them.
-    let child = process(u32::MAX, own.pid, 3, 0);
-    older.all = vec![(child, None)];
-    let pids = family.sampled(&proc, &mut older).expect("it is read");
-    assert_eq!(pids, [own.pid, child.pid]);
+    // A child that the look has and that ended since is none: its parent may have inherited what it used.
+    let gone = process(u32::MAX, own.pid, 3, 0);
+    let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().expect("it starts");
+    let child = proc.stat(sleeper.id()).expect("it is read").expect("it lives");
+    older.all = vec![(gone, None), (child, None)];
+    let pids = family.sampled(&proc, &mut older);
+    sleeper.kill().and_then(|()| sleeper.wait()).expect("it is ended");
+    let pids = pids.expect("it is read");
+    assert!(pids.contains(&child.pid) && !pids.contains(&gone.pid), "{pids:?}");
 }
 
 #[test]
