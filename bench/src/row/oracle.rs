@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -49,6 +50,9 @@ pub(crate) struct OracleArgs {
     /// Which mixes are drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// No mix is begun after so many minutes; the record says how many were left out.
+    #[arg(long)]
+    minutes: Option<u64>,
 }
 
 fn size(text: &str) -> anyhow::Result<f64> {
@@ -109,7 +113,13 @@ pub(crate) fn run(args: &OracleArgs) -> anyhow::Result<()> {
         let pool: Vec<Job> = pool.into_iter().filter(|job| solo.contains_key(&job.class)).collect();
         let factors = &FACTORS[..usize::try_from(args.settings).unwrap_or(FACTORS.len())];
         let mut cells = Vec::new();
+        let end = args.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
         for number in 0..args.mixes {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                let left = args.mixes - number;
+                record.say(&format!("Mixes left out for want of time: {left} of {}.", args.mixes));
+                break;
+            }
             let (name, jobs) = mixes::draw(&pool, args.seed, number);
             if jobs.is_empty() {
                 continue;
