@@ -47,7 +47,8 @@ enum WlmVerb {
     Learned(learned::LearnedArgs),
     /// For hooks: a job is over for its manager, so that what is left of it here is ended
     Over(over::OverArgs),
-    /// Keep Slurm told: how many jobs a core takes here, whether the host is drained, which jobs have been frozen for long
+    /// Keep Slurm told: how many jobs a core takes here, whether the host is drained, which jobs have been frozen for long,
+    /// and how long they waited
     Sync(sync::SyncArgs),
 }
 

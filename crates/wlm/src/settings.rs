@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(slurm[0].lines, line);
     }
 
-    /// The manual has the expression of learned sizes as it is printed, and only those who ask for it get it.
+    /// The manual has the expression of learned sizes as it is printed, and only hooks that ask for it get it.
     #[test]
     fn learned_sizes_are_a_choice() {
         let words = |text: &str| text.split_whitespace().collect::<String>();

@@ -84,17 +84,36 @@ pub fn drain(node: &str, shown: &str, draining: bool) -> Option<Vec<String>> {
 /// What Slurm's administrators' comment begins with for a job whose limit was raised here.
 const RAISED: &str = "pinfold: waited ";
 
-/// How `squeue` shows what [`longer`] takes: a job a line. No word of the job's user is among it, which could be anything.
-pub const LIMITS: [&str; 4] = ["squeue", "-h", "-O", "JobID:20,State:20,TimeLimit:20,admin_comment:100"];
+/// The most jobs of one [`listed`].
+pub const LISTED_MAX: usize = 500;
+
+/// The command by which Slurm lists these jobs, a line each, for [`is_of`] and [`longer`]. No word of a job's user is among
+/// it, which could be anything.
+#[must_use]
+pub fn listed(jobs: &[&str]) -> Vec<String> {
+    let format = "JobID:20,UserName:64,State:20,TimeLimit:20,admin_comment:100";
+    ["squeue", "-h", "-j", &jobs.join(","), "-O", format].map(str::to_owned).to_vec()
+}
+
+/// The words of a job's line.
+fn line<'a>(job: &str, shown: &'a str) -> Option<Vec<&'a str>> {
+    let mut lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>());
+    lines.find(|words| words.first() == Some(&job))
+}
+
+/// Whether a job is this user's in Slurm, too: on a host anybody can call a job of their own by the number of another.
+#[must_use]
+pub fn is_of(job: &str, user: &str, shown: &str) -> bool {
+    line(job, shown).is_some_and(|words| words.get(1) == Some(&user))
+}
 
 /// The command by which a job that Slurm has started gets the minutes back that it waits here, `most_min` in all; `None`: it
-/// has them, or has no limit. `shown` is all of [`LIMITS`]. What a job was given stands in its AdminComment, so that another
+/// has them, or has no limit. `shown` is what [`listed`] says. What a job was given stands in its AdminComment, so that another
 /// run of this gives nothing twice; a job of which an administrator says something else there is left alone.
 #[must_use]
 pub fn longer(job: &str, shown: &str, waited_min: u64, most_min: u64) -> Option<Vec<String>> {
-    let mut lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>());
-    let words = lines.find(|words| words.first() == Some(&job))?;
-    let [_, "RUNNING", limit, ref comment @ ..] = words[..] else { return None };
+    let words = line(job, shown)?;
+    let [_, _, "RUNNING", limit, ref comment @ ..] = words[..] else { return None };
     if !limit.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -226,7 +245,7 @@ mod tests {
     fn a_job_gets_the_minutes_back_that_it_waited_once() {
         let line = |state: &str, limit: &str, comment: &str| {
             format!(
-                "70 RUNNING 1:00\n7                   {state}             {limit}    {comment}     \n8 RUNNING 1:00\n"
+                "70 ann RUNNING 1:00\n7           ann     {state}        {limit}    {comment}     \n8 ann RUNNING 1:00\n"
             )
         };
         let ours = |minutes: u64| format!("{RAISED}{minutes} minutes");
@@ -250,6 +269,8 @@ mod tests {
             (String::new(), 5, None),
         ] {
             let told = longer("7", &shown, waited, 60).map(|words| words.join(" "));
+            assert!(!is_of("7", "ben", &shown) && !is_of("70", "ann ", &shown), "{shown}");
+            assert_eq!(is_of("7", "ann", &shown), !shown.is_empty());
             let want = want.map(|(more, all): (u64, u64)| {
                 format!(
                     "scontrol update JobId=7 TimeLimit=+{more} AdminComment=pinfold: waited {all} minutes"

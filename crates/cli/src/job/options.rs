@@ -1,5 +1,6 @@
 //! The options that say something of a job.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
@@ -22,7 +23,7 @@ use crate::tasks::options::TaskOptions;
 pub(crate) struct JobOptions {
     /// Which of these were typed, by the names of their fields; others may stand in the environment.
     #[arg(skip)]
-    pub typed: std::collections::BTreeSet<String>,
+    pub typed: BTreeSet<String>,
     /// A name for the job [default: the command's]
     #[arg(long, env = "PINFOLD_NAME", hide_env_values = true, value_name = "NAME")]
     pub name: Option<String>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use pinfold_proto::quantity::parse_duration;
-use pinfold_proto::view::StatusView;
+use pinfold_proto::view::{JobView, StatusView};
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
 use pinfold_wlm::Manager;
@@ -48,11 +48,17 @@ pub(crate) struct SyncArgs {
     then: Then,
     /// Give jobs the time back that they wait here, in minutes, by a longer limit in Slurm; so much each at most. Their
     /// AdminComment says how much
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = minutes)]
     waited_back: Option<Duration>,
     /// Look again after so long, until a signal ends it [default: once]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     every: Option<Duration>,
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text).map_err(|error| error.to_string())?;
+    let short = || "Slurm counts limits in minutes: say 1m or more".to_owned();
+    (duration >= Duration::from_secs(60)).then_some(duration).ok_or_else(short)
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -142,11 +148,14 @@ fn tell(watched: &mut Watched, now: Duration, after: Duration, then: Then, view:
         Then::Suspend => Policy::Suspend,
         Then::Requeue => Policy::Requeue,
     };
-    let frozen: BTreeSet<String> = view
-        .jobs
-        .iter()
-        .filter(|job| job.state == JobState::Frozen)
-        .filter_map(|job| sync::slurm_job(job.external.as_deref()?).map(str::to_owned))
+    let frozen: BTreeMap<&str, &JobView> =
+        named(view).filter(|(_, job)| job.state == JobState::Frozen).collect();
+    // If Slurm does not answer, nobody knows whose jobs these are.
+    let Some(shown) = listed(frozen.keys().copied()) else { return };
+    let frozen: BTreeSet<String> = frozen
+        .into_iter()
+        .filter(|(number, job)| sync::is_of(number, &job.user, &shown))
+        .map(|(number, _)| number.to_owned())
         .collect();
     for news in watched.step(now.as_secs_f64(), &frozen, after.as_secs_f64()) {
         for words in sync::commands(&news, policy, &view.host) {
@@ -160,25 +169,39 @@ fn tell(watched: &mut Watched, now: Duration, after: Duration, then: Then, view:
 /// Gives jobs the minutes back that they waited here, or have waited by now.
 fn give_back(most: Duration, view: &StatusView) {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
-    for job in view.jobs.iter().filter(|job| job.ended_s.is_none()) {
-        let Some(number) = job.external.as_deref().and_then(sync::slurm_job) else { continue };
+    let mut waited: BTreeMap<&str, (u64, &JobView)> = BTreeMap::new();
+    for (number, job) in named(view).filter(|(_, job)| job.ended_s.is_none()) {
         let seconds = job.started_s.unwrap_or(now_s) - job.submitted_s;
         let minutes = Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs() / 60;
-        let known = waited.entry(number).or_default();
-        *known = minutes.max(*known);
+        let known = waited.entry(number).or_insert((minutes, job));
+        known.0 = minutes.max(known.0);
     }
-    waited.retain(|_, minutes| *minutes > 0);
-    if waited.is_empty() {
-        return;
-    }
-    let shown = Here.answer(&sync::LIMITS).unwrap_or_default();
-    for (job, minutes) in waited {
-        let Some(words) = sync::longer(job, &shown, minutes, most.as_secs() / 60) else { continue };
+    waited.retain(|_, (minutes, _)| *minutes > 0);
+    let Some(shown) = listed(waited.keys().copied()) else { return };
+    for (number, (minutes, job)) in waited {
+        if !sync::is_of(number, &job.user, &shown) {
+            continue;
+        }
+        let Some(words) = sync::longer(number, &shown, minutes, most.as_secs() / 60) else { continue };
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         // It may be over by now; what Slurm says is its operator's to read.
         run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
     }
+}
+
+/// Jobs that are called by a number of Slurm's, which their users may have made up.
+fn named(view: &StatusView) -> impl Iterator<Item = (&str, &JobView)> {
+    view.jobs.iter().filter_map(|job| Some((sync::slurm_job(job.external.as_deref()?)?, job)))
+}
+
+/// What Slurm says of these jobs; `None`: it does not answer.
+fn listed<'a>(jobs: impl Iterator<Item = &'a str>) -> Option<String> {
+    let jobs: Vec<&str> = jobs.collect();
+    let ask = |some: &[&str]| {
+        let words = sync::listed(some);
+        Here.answer(&words.iter().map(String::as_str).collect::<Vec<&str>>())
+    };
+    jobs.chunks(sync::LISTED_MAX).map(ask).collect()
 }
 
 /// Jobs of which an earlier run told Slurm: their comment says so.

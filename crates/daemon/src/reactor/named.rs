@@ -17,10 +17,10 @@ const LOOKED_AT: u64 = 10_000;
 /// How many jobs of one name are named in words.
 const SHOWN: usize = 5;
 
-/// Among so many of the latest jobs is looked for what a user may have meant.
+/// Names are suggested from so many of the latest jobs.
 const MEANT_AMONG: usize = 500;
 
-/// So many characters of a name are told.
+/// A message has so many characters of a name at most.
 const NAME_SHOWN: usize = 40;
 
 /// So many jobs are meant by all names of a request together: as many as a job may start after.
@@ -128,7 +128,7 @@ impl Daemon {
     }
 }
 
-/// A name as a message has it.
+/// A name as it stands in a message.
 fn short(name: &str) -> String {
     let name = plain(name);
     match name.char_indices().nth(NAME_SHOWN) {

@@ -126,10 +126,13 @@ pub(crate) fn lock_for_guard(state: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes who has the lock, for people and for a daemon that waits. A full disk stops nobody here.
+/// Writes which process has the lock, for people and for a daemon that waits. A full disk is no error here.
 fn sign(file: &mut File, owner: &str) {
-    let _ =
-        file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| writeln!(file, "{owner}"));
+    let owner = format!("{owner}\n");
+    let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(owner.as_bytes()));
+    // Cut after that, so that there is always an owner to read.
+    let length = u64::try_from(owner.len()).unwrap_or(u64::MAX);
+    let _ = written.and_then(|()| file.set_len(length));
 }
 
 fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
@@ -140,17 +143,24 @@ fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
     while file.try_lock().is_err() {
         let mut owner = String::new();
         let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut owner));
-        let owner = owner.trim();
+        // Behind the first line may be what is left of a longer owner.
+        let owner = owner.lines().next().unwrap_or_default().trim();
+        let guard = owner.strip_prefix(GUARD).map(str::trim);
         // A daemon that was killed while it forked its guard leaves the lock with the guard for a moment; and a guard has
         // it while it thaws jobs.
-        let dead =
-            owner.starts_with(GUARD) || (!owner.is_empty() && !Path::new("/proc").join(owner).exists());
+        let dead = guard.is_some() || (!owner.is_empty() && !Path::new("/proc").join(owner).exists());
         if !dead || Instant::now() >= deadline {
-            bail!(
-                "another pinfoldd (process {owner}) {} {}; stop it, or name another by --state-dir",
-                pinfold_sys::paths::OCCUPIED,
-                state.display()
-            );
+            let state = state.display();
+            match guard {
+                Some(guard) => bail!(
+                    "the guard of a daemon that was killed (process {guard}) has {state} still: let it go on (SIGCONT), or \
+                     end it and run `pinfold admin rescue`"
+                ),
+                None => bail!(
+                    "another pinfoldd (process {owner}) {} {state}; stop it, or name another by --state-dir",
+                    pinfold_sys::paths::OCCUPIED
+                ),
+            }
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -197,7 +207,7 @@ mod tests {
         drop(lock(dir.path(), Duration::ZERO).expect("nobody has it"));
         let guard = lock_for_guard(dir.path()).expect("its daemon is dead");
         let error = lock(dir.path(), Duration::ZERO).expect_err("the guard has it");
-        assert!(error.to_string().contains("(process guard "), "{error}");
+        assert!(error.to_string().contains("the guard of a daemon that was killed (process "), "{error}");
         let path = dir.path().to_owned();
         let daemon = std::thread::spawn(move || lock(&path, Duration::from_secs(600)));
         drop(guard);
