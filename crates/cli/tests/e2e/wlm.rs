@@ -23,6 +23,7 @@ each_kind!(
     each_environment_gives_a_name,
     without_a_daemon_it_runs,
     it_outlives_the_daemon,
+    it_outlives_its_first_process_and_the_daemon,
     a_wrapper_of_htcondors,
     wishes_that_are_none,
     wishes_that_the_host_refuses,
@@ -269,6 +270,33 @@ fn it_outlives_the_daemon(kind: Kind) {
     host.make("go");
     first.wait().ended_with(3);
     until(&host, "lsf:9", "exited");
+}
+
+/// Its first process and the daemon are killed while it is suspended: what is left of it is thawed by the guard, and is the
+/// job's for the next daemon.
+fn it_outlives_its_first_process_and_the_daemon(kind: Kind) {
+    let mut host = Host::new(kind);
+    let first =
+        job(&host, 7, "(until [ -e go ]; do sleep 0.05; done; : >ran) & echo $! >child; exec sleep 1000");
+    until(&host, "lsf:7", "running");
+    let child = eventually("its child says its number", || host.wrote("child").trim().parse::<u32>());
+    host.succeeds(["suspend", "lsf:7"]);
+    until(&host, "lsf:7", "frozen");
+    crate::host::send(first.pid(), rustix::process::Signal::KILL);
+    assert_eq!(first.wait().code, None);
+    until(&host, "lsf:7", "frozen");
+    let stopped = || status_field(child, "State").is_some_and(|state| state.starts_with('T'));
+    eventually("it is stopped", || if stopped() { Ok(()) } else { Err("it runs") });
+    host.crash();
+    eventually("the guard lets it go on", || if stopped() { Err("it is stopped") } else { Ok(()) });
+    host.start_daemon();
+    until(&host, "lsf:7", "frozen");
+    eventually("it is stopped again", || if stopped() { Ok(()) } else { Err("it runs") });
+    host.make("go");
+    assert!(!host.work("ran").exists(), "it is suspended");
+    host.succeeds(["resume", "lsf:7"]);
+    host.until_made("ran");
+    until(&host, "lsf:7", "exited");
 }
 
 fn a_wrapper_of_htcondors(kind: Kind) {

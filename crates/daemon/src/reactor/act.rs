@@ -96,6 +96,9 @@ impl Daemon {
 
     /// Does to a job what was decided; `None`: there is nothing to be done it to.
     pub(super) fn act(&mut self, job: JobId, action: &Action) -> Option<Result<(), ContainerError>> {
+        if matches!(action, Action::Freeze) {
+            self.note_members(job);
+        }
         let live = self.jobs.table.get_mut(&job)?;
         let on_processes = matches!(action, Action::Freeze | Action::Thaw | Action::Signal { .. });
         if on_processes && live.container.is_some() && live.row.main.is_none() && live.keeper.is_some() {

@@ -27,7 +27,7 @@ use crate::jobs::{JobRecord, bounds, described, endings};
 use crate::reactor::Daemon;
 
 /// So many processes can be taken in at once. Each costs a look at it and a write in each hierarchy.
-const PROCESSES_MAX: usize = 1024;
+pub(super) const PROCESSES_MAX: usize = 1024;
 /// How often is looked for processes that were forked while others were moved.
 const ROUNDS_MAX: usize = 64;
 

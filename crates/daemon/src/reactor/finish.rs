@@ -85,6 +85,10 @@ impl Daemon {
         match populated {
             // What it submitted does not wait for it, nor it for that.
             Some(Ok(true)) if self.is_requeued(job) || !self.has_keepers_alone(job) => {
+                let main = self.jobs.table.get(&job).and_then(|live| live.row.main);
+                if !main.is_some_and(|main| is_alive(&self.ctx.proc, main)) {
+                    self.note_members(job);
+                }
                 self.jobs.lingering.watch(job, self.ctx.clock.now_us());
             }
             Some(Ok(true)) => self.finish(job),
@@ -108,7 +112,8 @@ impl Daemon {
         let Some(live) = self.jobs.table.get(&job) else { return false };
         let others = self.jobs.table.values().filter(|live| live.id() != job);
         let kept: BTreeSet<u32> = others.filter_map(|live| Some(live.row.keeper?.pid)).collect();
-        // Without groups, which processes are left takes a look at the whole host; while the first one lives, none is needed.
+        // Without groups, which processes are left takes a look at the whole host. While the first one lives, none is
+        // needed.
         let works = |main: ProcessId| !kept.contains(&main.pid) && is_alive(&self.ctx.proc, main);
         if kept.is_empty() || live.row.main.is_some_and(works) {
             return false;

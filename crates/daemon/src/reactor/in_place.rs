@@ -7,7 +7,7 @@ use pinfold_policy::JobId;
 use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Adopted, Allocation, InPlace, JobSpec};
-use pinfold_sys::container::Entered;
+use pinfold_sys::container::{Container, Entered};
 use pinfold_sys::managers;
 use pinfold_sys::peer::Peer;
 use pinfold_sys::procfs::ProcessStat;
@@ -16,7 +16,7 @@ use crate::clients::rights;
 use crate::core::{ConnectionId, Effect, Refusal, denied, in_full};
 use crate::jobs::external;
 use crate::reactor::Daemon;
-use crate::reactor::adopted::taken;
+use crate::reactor::adopted::{PROCESSES_MAX, taken};
 
 /// Variables that are for the processes of jobs that pinfold starts: by the first two a job is found again, and what a
 /// manager's job submits to that manager inherits its environment.
@@ -106,6 +106,34 @@ impl Daemon {
         self.outbox
             .push(Effect::Reply(id, Box::new(Reply::Adopted { job: job.0, processes: found.len() as u64 })));
         Ok(true)
+    }
+
+    /// Notes which processes a job has that was taken in and is in no group of its own. One whose parent ended has neither
+    /// a group nor a mark: by its number alone the guard and the next daemon find it. So it is to be done before such a job
+    /// is frozen, or one would stay frozen after both its first process and the daemon were killed.
+    pub(super) fn note_members(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        let Some(mut adopted) = live.row.spec.adopted.clone().filter(|adopted| self.knows_each(adopted))
+        else {
+            return;
+        };
+        let Some(Ok(pids)) = live.container.as_deref().map(Container::pids) else { return };
+        let start = |pid| Some((pid, self.ctx.proc.stat(pid).ok().flatten()?.start_ticks));
+        let members: Vec<(u32, u64)> = pids.into_iter().filter_map(start).collect();
+        if members.iter().all(|member| adopted.processes.contains(member)) {
+            return;
+        }
+        // The one that was named first stays the first.
+        adopted.processes.retain(|process| members.contains(process));
+        let new: Vec<_> = members.into_iter().filter(|member| !adopted.processes.contains(member)).collect();
+        adopted.processes.extend(new);
+        adopted.processes.truncate(PROCESSES_MAX);
+        self.ctx.containers.takes_in(job.0, taken(&adopted));
+        self.host.guard.takes_in(job.0, &adopted.processes, adopted.in_place.is_some());
+        if let Some(live) = self.jobs.table.get_mut(&job) {
+            live.row.spec.adopted = Some(adopted);
+        }
+        self.outbox.journal.touch(job);
     }
 
     /// A client that waits for the start of a job is told of it, at once if it has started or is over.
