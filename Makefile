@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo hub-demo hub-browser test crash lab bench hostile engines wlm deb rpm dist wheel python-test docs lint clean
+.PHONY: help demo hub-demo hub-browser test again crash lab bench hostile engines wlm deb rpm dist wheel python-test docs lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -28,6 +28,10 @@ hub-browser: ## The hub's page in headless Chromium: each view and role, three s
 test: ## The whole suite: format, lints, simulated episodes, all tests
 	@scripts/setup.sh --test
 	@scripts/test.sh
+
+again: ## The whole suite ten times (RUNS) from clean clones: beside busy processes, one test at a time, in an order of chance (hours)
+	@scripts/setup.sh --test
+	@scripts/again.sh
 
 crash: ## The daemon ends at every point of its life, one after the other, in each mode (long)
 	@scripts/setup.sh --test
