@@ -103,7 +103,7 @@ slurm_options() {
   holds "nothing came of it" test ! -e "$work/owned"
 }
 
-comment() { [ "$(squeue -h -t all -j "$1" -o %k | sed 's/^(null)$//')" = "$2" ]; }
+comment() { [ "$(squeue -h -t all -j "$1" -O admin_comment:200 | sed 's/^(null)//; s/ *$//')" = "$2" ]; }
 shares() { scontrol show partition "$1" | grep -q "OverSubscribe=$2"; }
 slurm_is() { [ "$(queue "$1")" = "$2" ]; }
 # What Slurm is told: by an operator's command, and what its epilog does.
@@ -127,10 +127,10 @@ slurm_told() {
   sync=${started[0]}
   holds "it is suspended" "$pinfold" suspend "slurm:$one"
   holds "Slurm suspends it, too" until_true slurm_is "$one" SUSPENDED
-  holds "its comment says why" until_true comment "$one" "pinfold: frozen on $(hostname)"
+  holds "its AdminComment says why" until_true comment "$one" "pinfold: frozen on $(hostname)"
   holds "it is resumed" "$pinfold" resume "slurm:$one"
   holds "Slurm resumes it, too" until_true slurm_is "$one" RUNNING
-  holds "the comment is gone" until_true comment "$one" ''
+  holds "that is gone" until_true comment "$one" ''
   end "$sync"
   background "$work/sync.log" "$pinfold" wlm sync slurm --frozen-after 1s --every 1s --then requeue
   sync=${started[0]}

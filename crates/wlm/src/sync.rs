@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What becomes in Slurm of a job that is frozen for long, as its site chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Its comment says so.
+    /// Its AdminComment says so.
     Comment,
     /// Slurm suspends it, too, and gives its cores to the next job.
     Suspend,
@@ -25,8 +25,10 @@ pub enum News {
     Resumed(String),
 }
 
-/// What a comment begins with that was made here.
-pub const COMMENT: &str = "pinfold: frozen";
+/// What a note begins with that says where a job is frozen.
+const FROZEN: &str = "pinfold: frozen on ";
+/// What one begins with that says how much longer a job's limit was made.
+const RAISED: &str = "pinfold: waited ";
 
 /// The number in Slurm of a job with that name; `None`: it is none of Slurm's.
 #[must_use]
@@ -81,18 +83,19 @@ pub fn drain(node: &str, shown: &str, draining: bool) -> Option<Vec<String>> {
     Some(update.into_iter().chain(values).collect())
 }
 
-/// What Slurm's administrators' comment begins with for a job whose limit was raised here.
-const RAISED: &str = "pinfold: waited ";
-
 /// The most jobs of one [`listed`].
 pub const LISTED_MAX: usize = 500;
 
-/// The command by which Slurm lists these jobs, a line each, for [`is_of`] and [`longer`]. No word of a job's user is among
-/// it, which could be anything.
+/// The command by which Slurm lists these jobs, or all, a line each, for [`is_of`], [`longer`], [`commands`] and [`told`].
+/// No word of a job's user is among it, which could be anything.
 #[must_use]
 pub fn listed(jobs: &[&str]) -> Vec<String> {
-    let format = "JobID:20,UserName:64,State:20,TimeLimit:20,admin_comment:100";
-    ["squeue", "-h", "-j", &jobs.join(","), "-O", format].map(str::to_owned).to_vec()
+    let format = "JobID:20,UserName:64,State:20,TimeLimit:20,admin_comment:4096";
+    let mut words = ["squeue", "-h", "-O", format].map(str::to_owned).to_vec();
+    if !jobs.is_empty() {
+        words.extend(["-j".to_owned(), jobs.join(",")]);
+    }
+    words
 }
 
 /// The words of a job's line.
@@ -101,26 +104,50 @@ fn line<'a>(job: &str, shown: &'a str) -> Option<Vec<&'a str>> {
     lines.find(|words| words.first() == Some(&job))
 }
 
+/// What Slurm's AdminComment says of a job, which only administrators set: notes, ours among others.
+fn notes(line: &[&str]) -> Vec<String> {
+    let text = line.get(4..).unwrap_or_default().join(" ");
+    text.split("; ").filter(|note| !["", "(null)", "N/A"].contains(note)).map(str::to_owned).collect()
+}
+
+/// An AdminComment with these notes, and this one in place of those that begin as it does.
+fn noted(mut notes: Vec<String>, begin: &str, note: Option<String>) -> String {
+    notes.retain(|note| !note.starts_with(begin));
+    notes.extend(note);
+    format!("AdminComment={}", notes.join("; "))
+}
+
 /// Whether a job is this user's in Slurm, too: on a host anybody can call a job of their own by the number of another.
 #[must_use]
 pub fn is_of(job: &str, user: &str, shown: &str) -> bool {
     line(job, shown).is_some_and(|words| words.get(1) == Some(&user))
 }
 
+/// The jobs of which Slurm was told that they are frozen on this host.
+#[must_use]
+pub fn told(shown: &str, host: &str) -> Vec<String> {
+    let note = format!("{FROZEN}{host}");
+    let lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>());
+    lines
+        .filter(|line| notes(line).contains(&note))
+        .filter_map(|line| line.first().map(|job| (*job).to_owned()))
+        .collect()
+}
+
 /// The command by which a job that Slurm has started gets the minutes back that it waits here, `most_min` in all; `None`: it
 /// has them, or has no limit. `shown` is what [`listed`] says. What a job was given stands in its AdminComment, so that another
-/// run of this gives nothing twice; a job of which an administrator says something else there is left alone.
+/// run of this gives nothing twice.
 #[must_use]
 pub fn longer(job: &str, shown: &str, waited_min: u64, most_min: u64) -> Option<Vec<String>> {
     let words = line(job, shown)?;
-    let [_, _, "RUNNING", limit, ref comment @ ..] = words[..] else { return None };
+    let &[_, _, "RUNNING", limit, ..] = &words[..] else { return None };
     if !limit.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let comment = comment.join(" ");
-    let given_min = match comment.as_str() {
-        "" | "(null)" | "N/A" => 0,
-        text => text.strip_prefix(RAISED)?.split(' ').next()?.parse::<u64>().ok()?,
+    let notes = notes(&words);
+    let given_min = match notes.iter().find_map(|note| note.strip_prefix(RAISED)) {
+        None => 0,
+        Some(text) => text.split(' ').next()?.parse::<u64>().ok()?,
     };
     let due_min = waited_min.min(most_min);
     let more_min = due_min.checked_sub(given_min).filter(|more| *more > 0)?;
@@ -129,7 +156,7 @@ pub fn longer(job: &str, shown: &str, waited_min: u64, most_min: u64) -> Option<
         "update".to_owned(),
         format!("JobId={job}"),
         format!("TimeLimit=+{more_min}"),
-        format!("AdminComment={RAISED}{due_min} minutes"),
+        noted(notes, RAISED, Some(format!("{RAISED}{due_min} minutes"))),
     ])
 }
 
@@ -145,6 +172,11 @@ impl Watched {
     #[must_use]
     pub fn knowing(told: impl IntoIterator<Item = String>) -> Self {
         Self { since_s: BTreeMap::new(), told: told.into_iter().collect() }
+    }
+
+    /// The jobs of which Slurm was told that they are frozen.
+    pub fn told(&self) -> impl Iterator<Item = &str> {
+        self.told.iter().map(String::as_str)
     }
 
     /// Takes in which jobs are frozen at `now_s`; gives what Slurm is to be told of those that have been so for `after_s` or
@@ -166,16 +198,17 @@ impl Watched {
     }
 }
 
-/// The commands by which Slurm is told, each as its words.
+/// The commands by which Slurm is told, each as its words. `shown` is what [`listed`] says of the job, which may be over.
 #[must_use]
-pub fn commands(news: &News, policy: Policy, host: &str) -> Vec<Vec<String>> {
+pub fn commands(news: &News, policy: Policy, host: &str, shown: &str) -> Vec<Vec<String>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let comment = |job: &str, text: String| {
-        words(&["scontrol", "update", &format!("JobId={job}"), &format!("Comment={text}")])
-    };
+    let (News::Frozen(job) | News::Resumed(job)) = news;
+    let Some(line) = line(job, shown) else { return Vec::new() };
+    let update =
+        |note| words(&["scontrol", "update", &format!("JobId={job}"), &noted(notes(&line), FROZEN, note)]);
     match news {
         News::Frozen(job) => {
-            let told = comment(job, format!("{COMMENT} on {host}"));
+            let told = update(Some(format!("{FROZEN}{host}")));
             let verb = match policy {
                 Policy::Comment => return vec![told],
                 Policy::Suspend => "suspend",
@@ -183,13 +216,10 @@ pub fn commands(news: &News, policy: Policy, host: &str) -> Vec<Vec<String>> {
             };
             vec![told, words(&["scontrol", verb, job])]
         }
-        News::Resumed(job) => {
-            let cleared = comment(job, String::new());
-            match policy {
-                Policy::Suspend => vec![words(&["scontrol", "resume", job]), cleared],
-                Policy::Comment | Policy::Requeue => vec![cleared],
-            }
-        }
+        News::Resumed(job) => match policy {
+            Policy::Suspend => vec![words(&["scontrol", "resume", job]), update(None)],
+            Policy::Comment | Policy::Requeue => vec![update(None)],
+        },
     }
 }
 
@@ -264,7 +294,6 @@ mod tests {
             (line("RUNNING", "INVALID", ""), 5, None),
             (line("PENDING", "10:00", ""), 5, None),
             (line("COMPLETING", "10:00", ""), 5, None),
-            (line("RUNNING", "10:00", "see ticket 9"), 5, None),
             (line("RUNNING", "10:00", "pinfold: waited long"), 5, None),
             (String::new(), 5, None),
         ] {
@@ -278,6 +307,27 @@ mod tests {
             });
             assert_eq!(told, want, "{waited} {shown}");
         }
+    }
+
+    #[test]
+    fn what_others_say_of_a_job_stays() {
+        let shown = "7 ann RUNNING 10:00 see ticket 9; pinfold: waited 2 minutes; pinfold: frozen on node7\n";
+        let last = |words: Vec<String>| words.last().cloned().unwrap_or_default();
+        assert_eq!(
+            longer("7", shown, 5, 60).map(last).as_deref(),
+            Some("AdminComment=see ticket 9; pinfold: frozen on node7; pinfold: waited 5 minutes")
+        );
+        assert_eq!(
+            commands(&News::Resumed("7".to_owned()), Policy::Comment, "node7", shown)
+                .concat()
+                .last()
+                .unwrap(),
+            "AdminComment=see ticket 9; pinfold: waited 2 minutes"
+        );
+        // Only of this host, and only by an administrator's word.
+        assert_eq!(told(shown, "node7"), ["7"]);
+        assert_eq!(told(shown, "node"), [""; 0]);
+        assert_eq!(told("7 ann RUNNING 10:00 (null)\n", "node7"), [""; 0]);
     }
 
     #[test]
@@ -295,15 +345,18 @@ mod tests {
 
     #[test]
     fn what_is_told_is_the_sites_choice() {
+        let shown = "7 ann RUNNING 10:00 (null)\n";
         let told = |news: News, policy| {
-            commands(&news, policy, "node7").iter().map(|words| words.join(" ")).collect::<Vec<_>>()
+            let commands = commands(&news, policy, "node7", shown);
+            commands.iter().map(|words| words.join(" ")).collect::<Vec<_>>()
         };
         let frozen = || News::Frozen("7".to_owned());
-        let comment = "scontrol update JobId=7 Comment=pinfold: frozen on node7";
+        let comment = "scontrol update JobId=7 AdminComment=pinfold: frozen on node7";
         assert_eq!(told(frozen(), Policy::Comment), [comment]);
         assert_eq!(told(frozen(), Policy::Suspend), [comment, "scontrol suspend 7"]);
         assert_eq!(told(frozen(), Policy::Requeue), [comment, "scontrol requeue 7"]);
-        let resumed = ["scontrol resume 7", "scontrol update JobId=7 Comment="];
+        assert_eq!(told(News::Frozen("8".to_owned()), Policy::Requeue), [""; 0], "it is over");
+        let resumed = ["scontrol resume 7", "scontrol update JobId=7 AdminComment="];
         assert_eq!(told(News::Resumed("7".to_owned()), Policy::Suspend), resumed);
     }
 }

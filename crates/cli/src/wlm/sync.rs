@@ -21,7 +21,7 @@ use pinfold_client::{Dial, Failure, unexpected};
 /// What becomes in Slurm of a job that is frozen for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Then {
-    /// Its comment says so
+    /// Its AdminComment says so
     Comment,
     /// Slurm suspends it, too, and sends another job in its place; it is resumed when it runs again here
     Suspend,
@@ -78,7 +78,7 @@ pub(super) fn sync(dial: &Dial, args: &SyncArgs) -> Result<(), Failure> {
                     --waited-back DURATION";
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let mut watched = Watched::knowing(told_before());
+    let mut watched = None;
     let begun = Instant::now();
     loop {
         let outcome = status(dial).and_then(|view| {
@@ -142,7 +142,7 @@ fn shown(what: &str, name: &str) -> Result<String, Failure> {
 }
 
 /// Tells Slurm of jobs that are frozen for long, and of those that are no longer.
-fn tell(watched: &mut Watched, now: Duration, after: Duration, then: Then, view: &StatusView) {
+fn tell(watched: &mut Option<Watched>, now: Duration, after: Duration, then: Then, view: &StatusView) {
     let policy = match then {
         Then::Comment => Policy::Comment,
         Then::Suspend => Policy::Suspend,
@@ -150,15 +150,20 @@ fn tell(watched: &mut Watched, now: Duration, after: Duration, then: Then, view:
     };
     let frozen: BTreeMap<&str, &JobView> =
         named(view).filter(|(_, job)| job.state == JobState::Frozen).collect();
-    // If Slurm does not answer, nobody knows whose jobs these are.
-    let Some(shown) = listed(frozen.keys().copied()) else { return };
+    // If Slurm does not answer, nobody knows whose jobs these are, and of which it was told before.
+    if watched.is_none() {
+        *watched = ask(&[]).map(|shown| Watched::knowing(sync::told(&shown, &view.host)));
+    }
+    let Some(watched) = watched else { return };
+    let looked_at: BTreeSet<&str> = frozen.keys().copied().chain(watched.told()).collect();
+    let Some(shown) = listed(looked_at.into_iter()) else { return };
     let frozen: BTreeSet<String> = frozen
         .into_iter()
         .filter(|(number, job)| sync::is_of(number, &job.user, &shown))
         .map(|(number, _)| number.to_owned())
         .collect();
     for news in watched.step(now.as_secs_f64(), &frozen, after.as_secs_f64()) {
-        for words in sync::commands(&news, policy, &view.host) {
+        for words in sync::commands(&news, policy, &view.host, &shown) {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             // It may be over by now; what Slurm says is its operator's to read.
             run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
@@ -197,18 +202,13 @@ fn named(view: &StatusView) -> impl Iterator<Item = (&str, &JobView)> {
 /// What Slurm says of these jobs; `None`: it does not answer.
 fn listed<'a>(jobs: impl Iterator<Item = &'a str>) -> Option<String> {
     let jobs: Vec<&str> = jobs.collect();
-    let ask = |some: &[&str]| {
-        let words = sync::listed(some);
-        Here.answer(&words.iter().map(String::as_str).collect::<Vec<&str>>())
-    };
     jobs.chunks(sync::LISTED_MAX).map(ask).collect()
 }
 
-/// Jobs of which an earlier run told Slurm: their comment says so.
-fn told_before() -> Vec<String> {
-    let shown = Here.answer(&["squeue", "-h", "-o", "%A|%k"]).unwrap_or_default();
-    let told = shown.lines().filter_map(|line| line.split_once('|'));
-    told.filter(|(_, comment)| comment.starts_with(sync::COMMENT)).map(|(job, _)| job.to_owned()).collect()
+/// What Slurm says of these jobs, or of all if none is named.
+fn ask(jobs: &[&str]) -> Option<String> {
+    let words = sync::listed(jobs);
+    Here.answer(&words.iter().map(String::as_str).collect::<Vec<&str>>())
 }
 
 fn run(words: &[&str]) -> Result<(), Failure> {
