@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::common::{MadeUp, machine, report, token};
+use crate::store::{check_lists, check_sums};
 use pinfold_hub::secret;
 use pinfold_hub::store::{Access, Kind, ReportQuery, Store, now_us};
 use pinfold_hubwire::bundle::{self, Receipt};
@@ -106,7 +107,7 @@ impl Uplink for Unreliable<'_> {
     }
 }
 
-/// Pushes `jobs` jobs over as many kills as it takes, and looks whether each is there once.
+/// Pushes `jobs` jobs over as many kills as it takes, and looks whether each is there once, and counts once in sums and lists.
 fn episode(seed: u64, jobs: u64) -> (u32, u32) {
     let mut dice = Pcg64Mcg::seed_from_u64(seed);
     let dir = in_memory();
@@ -166,6 +167,11 @@ fn episode(seed: u64, jobs: u64) -> (u32, u32) {
         })
         .collect();
     assert_eq!(found, want, "seed {seed}");
+    check_sums(&store);
+    // Many questions: some episodes are enough.
+    if seed.is_multiple_of(8) {
+        check_lists(&store);
+    }
     (killed, hub_killed)
 }
 

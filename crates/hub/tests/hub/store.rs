@@ -328,7 +328,7 @@ fn sums_are_those_of_the_jobs(store: &Store, host: i64) {
 
 /// Asked in many ways, sums say what the jobs themselves do.
 #[track_caller]
-fn check_sums(store: &Store) {
+pub(crate) fn check_sums(store: &Store) {
     let grant = |user: Option<&str>, project: Option<&str>, host: Option<&str>| Grant {
         user: user.map(str::to_owned),
         project: project.map(str::to_owned),
@@ -571,7 +571,7 @@ fn many(count: u64, from: u64) -> Vec<ReportView> {
 
 /// Asked in many ways, lists are the same whether all rows are sorted or as few as may be are read.
 #[track_caller]
-fn check_lists(store: &Store) -> Vec<(String, Way)> {
+pub(crate) fn check_lists(store: &Store) -> Vec<(String, Way)> {
     let all = JobQuery { access: Access::All, limit: 20, ..JobQuery::default() };
     let grant = |user: &str, host: Option<&str>| Grant {
         user: Some(user.into()),
