@@ -44,6 +44,8 @@ pub(crate) struct Ending {
     pub(crate) cpu_us: u64,
     /// Largest resident set of any one of its processes, bytes.
     pub(crate) rss_peak_bytes: u64,
+    /// What the job and its reaped descendants read from and wrote to disks, bytes.
+    pub(crate) io_bytes: u64,
     /// Exit code, if it exited.
     pub(crate) exit_code: Option<i32>,
     /// Signal, if one ended it.
@@ -75,6 +77,9 @@ pub(crate) struct ExecArgs {
     /// Shell script to run.
     script: PathBuf,
 }
+
+/// The kernel counts what is read from and written to disks in blocks of this size.
+const BLOCK_BYTES: u64 = 512;
 
 /// Microseconds of the monotonic clock, which is one for all processes of the machine.
 pub(crate) fn now_us() -> u64 {
@@ -114,6 +119,7 @@ pub(crate) fn exec(args: &ExecArgs) -> anyhow::Result<u8> {
             wall_us: at_us - started_us,
             cpu_us: micros(usage.user_time()) + micros(usage.system_time()),
             rss_peak_bytes: u64::try_from(usage.max_rss()).unwrap_or(0) * 1024,
+            io_bytes: u64::try_from(usage.block_reads() + usage.block_writes()).unwrap_or(0) * BLOCK_BYTES,
             exit_code: status.code(),
             signal: status.signal(),
         }),

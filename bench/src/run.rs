@@ -23,6 +23,8 @@ use crate::workload::{Job, stage};
 
 /// Between two samples. Twice a second is 10 and more samples a job at a cost of about 1/300 of a core.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
+/// A job alone may be short, and costs little to look at.
+const ALONE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What every run of one invocation shares.
 #[derive(Debug)]
@@ -66,8 +68,22 @@ pub(crate) struct Solo {
     pub(crate) all_cpu_s: Vec<f64>,
     /// All wall times, seconds.
     pub(crate) all_wall_s: Vec<f64>,
+    /// Most memory held at a sample of any, bytes.
+    pub(crate) memory_peak_bytes: u64,
+    /// The part of the run after which nine tenths of that were held, in the run that held most.
+    pub(crate) memory_ramp: f64,
+    /// What was read from and written to disks, bytes.
+    pub(crate) io_bytes: u64,
     /// Checksum of the outputs, where these are compared.
     pub(crate) checksum: Option<u64>,
+}
+
+/// A run of one job alone.
+struct Alone {
+    ending: Ending,
+    memory_peak_bytes: u64,
+    memory_ramp: f64,
+    checksum: Option<u64>,
 }
 
 /// The least time in which the work can be done.
@@ -161,6 +177,7 @@ impl Bench<'_> {
         let orderly = ready.orderly();
         let observed = self.observe(
             &mut watch,
+            SAMPLE_INTERVAL,
             jobs.len(),
             progress,
             || ready.run(&batch),
@@ -246,6 +263,7 @@ impl Bench<'_> {
     fn observe<T: Send>(
         &self,
         watch: &mut Watch,
+        interval: Duration,
         jobs: usize,
         progress: Progress<'_>,
         work: impl FnOnce() -> anyhow::Result<T> + Send,
@@ -260,7 +278,7 @@ impl Bench<'_> {
             });
             let mut given_up = false;
             loop {
-                let answer = receive.recv_timeout(SAMPLE_INTERVAL);
+                let answer = receive.recv_timeout(interval);
                 let elapsed_s = watch.elapsed_s();
                 watch.tick()?;
                 progress(watch, jobs);
@@ -299,7 +317,8 @@ impl Bench<'_> {
                 if failed.contains_key(&job.class) {
                     continue;
                 }
-                let (ending, checksum) = self.alone(job, pin, progress)?;
+                let Alone { ending, memory_peak_bytes, memory_ramp, checksum } =
+                    self.alone(job, pin, progress)?;
                 if !ending.succeeded() || (checksum.is_none() && !job.outputs.is_empty()) {
                     failed.insert(job.class.clone(), describe(&ending));
                     continue;
@@ -310,6 +329,9 @@ impl Bench<'_> {
                     wall_s,
                     all_cpu_s: Vec::new(),
                     all_wall_s: Vec::new(),
+                    memory_peak_bytes,
+                    memory_ramp,
+                    io_bytes: ending.io_bytes,
                     checksum,
                 });
                 if solo.checksum != checksum {
@@ -317,6 +339,10 @@ impl Bench<'_> {
                 }
                 solo.cpu_s = solo.cpu_s.min(cpu_s);
                 solo.wall_s = solo.wall_s.min(wall_s);
+                if memory_peak_bytes > solo.memory_peak_bytes {
+                    (solo.memory_peak_bytes, solo.memory_ramp) = (memory_peak_bytes, memory_ramp);
+                }
+                solo.io_bytes = solo.io_bytes.max(ending.io_bytes);
                 solo.all_cpu_s.push(cpu_s);
                 solo.all_wall_s.push(wall_s);
             }
@@ -325,7 +351,7 @@ impl Bench<'_> {
         Ok((classes, failed))
     }
 
-    fn alone(&self, job: &Job, pin: usize, progress: Progress<'_>) -> anyhow::Result<(Ending, Option<u64>)> {
+    fn alone(&self, job: &Job, pin: usize, progress: Progress<'_>) -> anyhow::Result<Alone> {
         let directory = tempfile::Builder::new().prefix("solo-").tempdir_in(self.scratch)?;
         let journal = directory.path().join("journal");
         let staged = stage(job, directory.path(), &journal, Some(pin))?;
@@ -335,11 +361,16 @@ impl Bench<'_> {
             command.args(["-c", &staged.line]).stdin(std::process::Stdio::null());
             command.status().context("failed to run sh")
         };
-        self.observe(&mut watch, 1, progress, work, |first| end(&[], first))
+        self.observe(&mut watch, ALONE_INTERVAL, 1, progress, work, |first| end(&[], first))
             .with_context(|| format!("failed to run `{}` alone", job.name))?;
         let ending = watch.ended().get(&job.name).cloned();
         let ending = ending.with_context(|| format!("`{}` alone left no record", job.name))?;
-        Ok((ending, staged.checksum()))
+        let held = |sample: &Sample| sample.memory_bytes;
+        let memory_peak_bytes = watch.samples().iter().map(held).max().unwrap_or(0);
+        let grown = watch.samples().iter().find(|sample| held(sample) >= memory_peak_bytes / 10 * 9);
+        let grown_s = grown.map_or(0.0, |sample| sample.time_s);
+        let memory_ramp = (grown_s / seconds(ending.wall_us).max(1e-9)).clamp(0.001, 1.0);
+        Ok(Alone { ending, memory_peak_bytes, memory_ramp, checksum: staged.checksum() })
     }
 }
 
@@ -416,7 +447,16 @@ mod tests {
     use serde_json::json;
 
     fn ending(name: &str, exit_code: Option<i32>, signal: Option<i32>) -> Ending {
-        Ending { name: name.into(), at_us: 9, wall_us: 1, cpu_us: 1, rss_peak_bytes: 1, exit_code, signal }
+        Ending {
+            name: name.into(),
+            at_us: 9,
+            wall_us: 1,
+            cpu_us: 1,
+            rss_peak_bytes: 1,
+            io_bytes: 0,
+            exit_code,
+            signal,
+        }
     }
 
     fn job(name: &str, class: &str) -> Job {
@@ -424,7 +464,16 @@ mod tests {
     }
 
     fn solo(cpu_s: f64, wall_s: f64) -> Solo {
-        Solo { cpu_s, wall_s, all_cpu_s: vec![cpu_s], all_wall_s: vec![wall_s], checksum: Some(5) }
+        Solo {
+            cpu_s,
+            wall_s,
+            all_cpu_s: vec![cpu_s],
+            all_wall_s: vec![wall_s],
+            memory_peak_bytes: 0,
+            memory_ramp: 1.0,
+            io_bytes: 0,
+            checksum: Some(5),
+        }
     }
 
     /// A watch that has read `endings` from a journal.

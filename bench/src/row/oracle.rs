@@ -2,7 +2,7 @@
 //! their classes took alone and from a calibration of the same minutes.
 //!
 //! The simulator is asked as anybody asks it, by `pinfold sim --jobs`; nothing that was measured in a mix reaches it.
-//! Absent: jobs that outgrow memory, and ranks of MPI.
+//! Mixes that outgrow memory run within a budget, with a swap file; they need root. Absent: ranks of MPI.
 
 mod mixes;
 mod tell;
@@ -17,14 +17,17 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::mixes::Mix;
 use super::e5::calibrate;
 use super::{Ground, RowArgs, perform};
 use crate::compare::show;
 use crate::daemon::Binaries;
+use crate::pressed::Pressed;
 use crate::programs::mix;
-use crate::run::{Bench, Solo};
+use crate::run::{Bench, Run, Solo};
 use crate::stats::median;
-use crate::way::Way;
+use crate::watch::Watch;
+use crate::way::{Knows, Way};
 use crate::workload::{Job, quote};
 
 /// The settings: slots for each core.
@@ -47,6 +50,12 @@ pub(crate) struct OracleArgs {
     /// How long the calibration takes, in seconds.
     #[arg(long, default_value_t = 60)]
     calibrate_seconds: u32,
+    /// What jobs of the mixes that outgrow memory may hold together, MiB.
+    #[arg(long, default_value_t = 1000)]
+    budget_mib: u64,
+    /// Swap for them, MiB.
+    #[arg(long, default_value_t = 3000)]
+    swap_mib: u64,
     /// Which mixes are drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -92,6 +101,13 @@ pub(crate) fn run(args: &OracleArgs) -> anyhow::Result<()> {
     perform("oracle", &args.row, |ground, record| {
         let Some(binaries) = &ground.binaries else { bail!("pinfold and pinfoldd are not built") };
         let bench = ground.bench(1_800.0);
+        let pressed = match Pressed::make(bench.scratch, args.budget_mib, args.swap_mib) {
+            Ok(pressed) => Some(pressed),
+            Err(error) => {
+                record.say(&format!("Without mixes that outgrow memory: {error:#}."));
+                None
+            }
+        };
         let calibration = bench.scratch.join("calibration.json");
         let measured = measure(binaries, bench.scratch, &calibration, args.calibrate_seconds)?;
         record.add("calibration", &measured)?;
@@ -102,7 +118,8 @@ pub(crate) fn run(args: &OracleArgs) -> anyhow::Result<()> {
         }
         let load = std::env::current_exe()?.with_file_name("pinfold-load");
         let speed = calibrate(&load, ground.solo_pu()?)?;
-        let pool = mixes::pool(&programs.jobs, &quote(&load), speed);
+        let budget_mib = pressed.is_some().then_some(args.budget_mib);
+        let pool = mixes::pool(&programs.jobs, &quote(&load), speed, budget_mib);
         let (solo, failed) = bench.solo(&pool, args.row.solo(), ground.solo_pu()?, &mut |watch, jobs| {
             show("alone", watch, jobs);
         })?;
@@ -120,12 +137,13 @@ pub(crate) fn run(args: &OracleArgs) -> anyhow::Result<()> {
                 record.say(&format!("Mixes left out for want of time: {left} of {}.", args.mixes));
                 break;
             }
-            let (name, jobs) = mixes::draw(&pool, args.seed, number);
-            if jobs.is_empty() {
+            let mix = mixes::draw(&pool, args.seed, number);
+            if mix.jobs.is_empty() {
                 continue;
             }
-            let predicted = predict(binaries, bench.scratch, &calibration, &jobs, &solo, factors)?;
-            let told = measure_mix(args, ground, &bench, &name, &jobs, &solo, factors, &predicted)?;
+            let asked =
+                Asked { args, binaries, bench: &bench, calibration: &calibration, solo: &solo, factors };
+            let told = asked.measure(ground, &mix, &asked.predict(&mix)?)?;
             for cell in &told {
                 record.add("cell", cell)?;
             }
@@ -135,42 +153,91 @@ pub(crate) fn run(args: &OracleArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Runs a mix under all settings, repetition by repetition.
-#[expect(clippy::too_many_arguments, reason = "the cell's parts, all borrowed")]
-fn measure_mix(
-    args: &OracleArgs,
-    ground: &Ground,
-    bench: &Bench<'_>,
-    name: &str,
-    jobs: &[Job],
-    solo: &BTreeMap<String, Solo>,
-    factors: &[f64],
-    predicted: &[f64],
-) -> anyhow::Result<Vec<Cell>> {
-    let cell = |(&factor, &predicted_s): (&f64, &f64)| Cell {
-        mix: name.to_owned(),
-        factor,
-        jobs: jobs.len(),
-        measured_s: Vec::new(),
-        predicted_s,
-        foreign_cores: 0.0,
-    };
-    let mut cells: Vec<Cell> = factors.iter().zip(predicted).map(cell).collect();
-    for _ in 0..args.row.repetitions() {
-        for cell in &mut cells {
-            if ground.interrupted() {
-                bail!("interrupted");
-            }
-            let way = Way::Pinfold { factor: cell.factor };
-            let run = bench.run(way, jobs, solo, &mut |watch, jobs| show(name, watch, jobs))?;
-            if let Some(why) = run.failures.first() {
-                bail!("{name} under `{way}`: {why}");
-            }
-            cell.measured_s.push(run.makespan_s);
-            cell.foreign_cores = cell.foreign_cores.max(run.foreign_cores);
+/// What mixes are run and predicted with.
+struct Asked<'a> {
+    args: &'a OracleArgs,
+    binaries: &'a Binaries,
+    bench: &'a Bench<'a>,
+    calibration: &'a Path,
+    solo: &'a BTreeMap<String, Solo>,
+    factors: &'a [f64],
+}
+
+impl Asked<'_> {
+    /// Runs a mix under all settings, repetition by repetition.
+    fn measure(&self, ground: &Ground, mix: &Mix, predicted: &[f64]) -> anyhow::Result<Vec<Cell>> {
+        let cell = |(&factor, &predicted_s): (&f64, &f64)| Cell {
+            mix: mix.name.clone(),
+            factor,
+            jobs: mix.jobs.len(),
+            measured_s: Vec::new(),
+            predicted_s,
+            foreign_cores: 0.0,
+        };
+        let mut cells: Vec<Cell> = self.factors.iter().zip(predicted).map(cell).collect();
+        if mix.pressed {
+            // The daemon gets to know what each job needs, as the simulator does.
+            self.bench.forget()?;
+            self.run(mix, 1.0)?;
         }
+        for _ in 0..self.args.row.repetitions() {
+            for cell in &mut cells {
+                if ground.interrupted() {
+                    bail!("interrupted");
+                }
+                let run = self.run(mix, cell.factor)?;
+                cell.measured_s.push(run.makespan_s);
+                cell.foreign_cores = cell.foreign_cores.max(run.foreign_cores);
+            }
+        }
+        Ok(cells)
     }
-    Ok(cells)
+
+    fn run(&self, mix: &Mix, factor: f64) -> anyhow::Result<Run> {
+        let budget_mib = self.args.budget_mib;
+        let way = if mix.pressed {
+            Way::PinfoldWithin { factor, budget_mib, knows: Knows::Before }
+        } else {
+            Way::Pinfold { factor }
+        };
+        let progress = &mut |watch: &Watch, jobs| show(&mix.name, watch, jobs);
+        let run = self.bench.run(way, &mix.jobs, self.solo, progress)?;
+        if let Some(why) = run.failures.first() {
+            bail!("{} under `{way}`: {why}", mix.name);
+        }
+        Ok(run)
+    }
+
+    /// The makespan of a mix under each setting as the simulator sees it, in seconds.
+    fn predict(&self, mix: &Mix) -> anyhow::Result<Vec<f64>> {
+        let mut text = String::new();
+        for job in &mix.jobs {
+            let Some(alone) = self.solo.get(&job.class) else { bail!("`{}` was not run alone", job.class) };
+            let peak = mix.pressed.then_some(alone.memory_peak_bytes);
+            let line = json!({
+                "wall_s": alone.wall_s,
+                "cpu_s": alone.cpu_s.min(alone.wall_s),
+                "name": job.class,
+                "memory_peak_bytes": peak,
+                "memory_ramp": alone.memory_ramp,
+                "io_bytes": alone.io_bytes,
+            });
+            writeln!(text, "{line}")?;
+        }
+        let file = self.bench.scratch.join("mix.jsonl");
+        std::fs::write(&file, text).context("failed to write a list of jobs")?;
+        let values: Vec<String> = self.factors.iter().map(f64::to_string).collect();
+        let mut command = Command::new(&self.binaries.pinfold);
+        command.args(["sim", "--json", "--jobs"]).arg(&file).arg("--calibration").arg(self.calibration);
+        if mix.pressed {
+            let mib = |mib: u64| format!("{mib}MiB");
+            command.args(["--memory", &mib(self.args.budget_mib), "--swap", &mib(self.args.swap_mib)]);
+        }
+        let view = json_of(command.args(["--compare", &format!("slots.factor={}", values.join(","))]))?;
+        let runs = view["runs"].as_array().context("`pinfold sim` tells of no runs")?;
+        let makespans: Option<Vec<f64>> = runs.iter().map(|run| run["makespan_s"].as_f64()).collect();
+        makespans.filter(|all| all.len() == self.factors.len()).context("`pinfold sim` tells of other runs")
+    }
 }
 
 /// Calibrates this host into `file`; gives what was measured.
@@ -181,33 +248,6 @@ fn measure(binaries: &Binaries, scratch: &Path, file: &Path, seconds: u32) -> an
     let value = json_of(command.arg(scratch).env("PINFOLD_STATE_DIR", &state))?;
     std::fs::rename(state.join("calibration.json"), file).context("failed to keep the calibration")?;
     Ok(value)
-}
-
-/// The makespan under each setting as the simulator sees it, in seconds.
-fn predict(
-    binaries: &Binaries,
-    scratch: &Path,
-    calibration: &Path,
-    jobs: &[Job],
-    solo: &BTreeMap<String, Solo>,
-    factors: &[f64],
-) -> anyhow::Result<Vec<f64>> {
-    let mut text = String::new();
-    for job in jobs {
-        let Some(alone) = solo.get(&job.class) else { bail!("`{}` was not run alone", job.class) };
-        let line =
-            json!({ "wall_s": alone.wall_s, "cpu_s": alone.cpu_s.min(alone.wall_s), "name": job.class });
-        writeln!(text, "{line}")?;
-    }
-    let file = scratch.join("mix.jsonl");
-    std::fs::write(&file, text).context("failed to write a list of jobs")?;
-    let values: Vec<String> = factors.iter().map(f64::to_string).collect();
-    let mut command = Command::new(&binaries.pinfold);
-    command.args(["sim", "--json", "--jobs"]).arg(&file).arg("--calibration").arg(calibration);
-    let view = json_of(command.args(["--compare", &format!("slots.factor={}", values.join(","))]))?;
-    let runs = view["runs"].as_array().context("`pinfold sim` tells of no runs")?;
-    let makespans: Option<Vec<f64>> = runs.iter().map(|run| run["makespan_s"].as_f64()).collect();
-    makespans.filter(|all| all.len() == factors.len()).context("`pinfold sim` tells of other runs")
 }
 
 /// What a command prints as JSON.

@@ -4,6 +4,11 @@ use crate::fleet::Fleet;
 use crate::swf::Record;
 use crate::{Micros, SECOND};
 
+/// A job grows to its peak over this part of its run, in thousandths, where nothing more is known.
+///
+/// Source: the toy model of the memory governor (`pinfold_sim::pressure::toy`), a third.
+pub const RAMP_MILLI: u16 = 333;
+
 /// A job of a simulated cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
@@ -23,6 +28,8 @@ pub struct Job {
     pub memory: u64,
     /// Memory that it comes to hold, in bytes for each processor; 0: nothing is known.
     pub memory_peak: u64,
+    /// The part of its run, in thousandths, over which it grows to that: 1 to 1000.
+    pub ramp_milli: u16,
     /// What it reads from and writes to disks in a second of its run, in bytes for each processor; 0: nothing is known.
     pub io_rate: u64,
     /// Its user's number in the list.
@@ -43,6 +50,7 @@ impl Default for Job {
             busy_milli: 1000,
             memory: 0,
             memory_peak: 0,
+            ramp_milli: RAMP_MILLI,
             io_rate: 0,
             user: 0,
             program: 0,
@@ -206,6 +214,7 @@ impl Filter {
             busy_milli: u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000),
             memory: bytes(record.memory_requested_kib).or(peak).unwrap_or(0),
             memory_peak: peak.unwrap_or(0),
+            ramp_milli: RAMP_MILLI,
             io_rate: 0,
             user: record.user.unwrap_or(u64::MAX),
             program: record.program.unwrap_or(0),

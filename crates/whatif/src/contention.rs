@@ -1,10 +1,12 @@
 //! What jobs of one host cost each other beside time on cores and memory: they share caches and memory bandwidth, and
 //! one disk.
 //!
-//! Both are straight lines through what a calibration measured. Cores: the speed of a job falls evenly with the part of
-//! the other cores that compute, from its full speed down to the speed at which it computes while all do. Disk: as long
-//! as jobs want less than the disk gives, none waits; beyond that each gets the same part of what it wants. Absent:
-//! which job needs how much of a cache, latency, reading ahead.
+//! All are lines through what a calibration measured. Cores: the speed of a job falls evenly with the part of the other
+//! cores that compute, from its full speed down to the speed at which it computes while all do. Disk, in bytes: as long as
+//! jobs want less than the disk gives, none waits; beyond that each gets the same part of what it wants. Disk, in requests:
+//! one that waits for its requests one after the other takes one of the disk's places; as long as there are enough, none
+//! waits longer than by itself; beyond that all wait longer, so that the places suffice. Absent: which job needs how much of
+//! a cache, reading ahead.
 
 use pinfold_cluster::{Micros, SECOND};
 
@@ -16,7 +18,23 @@ pub struct Contention {
     pub full_milli: u16,
     /// What the disk gives all jobs together in a second, in bytes, at least 1; `None`: it is not modelled.
     pub disk_rate: Option<u64>,
+    /// How the disk serves jobs that wait for each of their requests; `None`: it is not modelled.
+    pub requests: Option<Requests>,
 }
+
+/// See [`Contention::requests`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requests {
+    /// Requests of [`REQUEST_BYTES`] that one job gets in a second, at least 1.
+    pub one: u64,
+    /// So many jobs get together as much as each by itself, in thousandths: at least 1000.
+    pub places_milli: u64,
+}
+
+/// A small request to a disk, in bytes: a page.
+pub const REQUEST_BYTES: u64 = 4096;
+/// No wait gets longer by more than this factor, in thousandths.
+const LONGER_MAX: u64 = 1_000_000;
 
 /// What one job does on a host now.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +61,11 @@ impl Contention {
             let beside = ((all - job.rate_milli) * 1000).checked_div(others).unwrap_or(0);
             job.speed_milli = job.speed_milli * self.speed_milli(job.busy_milli, beside) / 1000;
         }
+        self.wait_for_bytes(jobs);
+        self.wait_for_requests(jobs);
+    }
+
+    fn wait_for_bytes(&self, jobs: &mut [Doing]) {
         let Some(disk_rate) = self.disk_rate else { return };
         let wanted = |job: &Doing| u128::from(job.io_rate) * u128::from(job.speed_milli) / 1000;
         let all: u128 = jobs.iter().map(wanted).sum();
@@ -52,6 +75,31 @@ impl Contention {
         for job in jobs.iter_mut().filter(|job| job.io_rate > 0 && job.speed_milli > 0) {
             let slower = u128::from(job.speed_milli) * u128::from(disk_rate) / all;
             job.speed_milli = u64::try_from(slower).unwrap_or(job.speed_milli).max(1);
+        }
+    }
+
+    fn wait_for_requests(&self, jobs: &mut [Doing]) {
+        let Some(Requests { one, places_milli }) = self.requests else { return };
+        // The part of its time in which a job would wait for its requests by itself, in thousandths.
+        let waits = |job: &Doing| {
+            let requests = u128::from(job.io_rate / REQUEST_BYTES) * 1000 / u128::from(one.max(1));
+            u64::try_from(requests).unwrap_or(1000).min(1000 - u64::from(job.busy_milli.min(1000)))
+        };
+        let paces: Vec<(u64, u64)> = jobs.iter().map(|job| (waits(job), job.speed_milli)).collect();
+        // What all take of the disk's places if each wait is so much longer.
+        let taken = |longer: u64| -> u64 {
+            paces.iter().map(|&(waits, speed)| waits * speed / (1000 - waits + waits * longer / 1000)).sum()
+        };
+        if taken(1000) <= places_milli {
+            return;
+        }
+        let (mut enough, mut short) = (LONGER_MAX, 1000);
+        while short + 1 < enough {
+            let middle = short.midpoint(enough);
+            if taken(middle) > places_milli { short = middle } else { enough = middle }
+        }
+        for (job, &(waits, _)) in jobs.iter_mut().zip(&paces).filter(|(job, _)| job.speed_milli > 0) {
+            job.speed_milli = (job.speed_milli * 1000 / (1000 - waits + waits * enough / 1000)).max(1);
         }
     }
 
@@ -159,7 +207,7 @@ mod tests {
 
     #[test]
     fn cores_that_compute_slow_each_other_down() {
-        let contention = Contention { full_milli: 800, disk_rate: None };
+        let contention = Contention { full_milli: 800, disk_rate: None, requests: None };
         check(contention, 2, &[COMPUTES], &[1000]);
         check(contention, 2, &[COMPUTES; 2], &[800; 2]);
         // A third of the other cores computes: a third of the loss.
@@ -174,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_shared_by_what_each_wants() {
-        let contention = Contention { full_milli: 1000, disk_rate: Some(100) };
+        let contention = Contention { full_milli: 1000, disk_rate: Some(100), requests: None };
         let io = |io_rate| Doing { io_rate, ..COMPUTES };
         check(contention, 4, &[io(60), io(40), io(0)], &[1000; 3]);
         check(contention, 4, &[io(150), io(50), io(0)], &[500, 500, 1000]);
@@ -182,8 +230,24 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_has_places_for_those_that_wait() {
+        let requests = Some(Requests { one: 100, places_milli: 1500 });
+        let contention = Contention { full_milli: 1000, disk_rate: None, requests };
+        let io =
+            |requests: u64, busy_milli| Doing { io_rate: requests * REQUEST_BYTES, busy_milli, ..COMPUTES };
+        let waits = io(100, 1);
+        check(contention, 8, &[waits, io(0, 1), io(0, 1), io(0, 1)], &[1000; 4]);
+        // Three wait all the time, and there are places for one and a half.
+        check(contention, 8, &[waits, waits, waits, io(0, 500)], &[501, 501, 501, 1000]);
+        // Two that wait half of their time leave one place to a third.
+        check(contention, 8, &[io(50, 500), io(50, 500), io(50, 1)], &[1000; 3]);
+        // By its bytes it would wait longer than it waits at all.
+        check(contention, 8, &[io(u64::MAX / REQUEST_BYTES, 1000); 4], &[1000; 4]);
+    }
+
+    #[test]
     fn what_runs_cost_each_other_is_taken_out() {
-        let contention = Contention { full_milli: 800, disk_rate: None };
+        let contention = Contention { full_milli: 800, disk_rate: None, requests: None };
         let run = |start_s: u64, end_s: u64, cpu_s: u64| Run {
             start_us: start_s * SECOND,
             end_us: end_s * SECOND,

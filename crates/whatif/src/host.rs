@@ -22,9 +22,12 @@ use crate::memory::{Body, Hardware, Memory};
 const ORIGIN_US: u64 = 1_000_000_000_000;
 /// So often the cores are looked at, a second apart, after jobs came to run elsewhere or otherwise.
 const LOOKS: u8 = 3;
-/// Memory is read this often at most, and this often while jobs are suspended or grow,
-const READING: Micros = SECOND;
-/// up to so often where RAM is far from full.
+/// Memory is read this often at most while it is scarce and otherwise, as the daemon does,
+const READING_TIGHT: Micros = SECOND / 10;
+const READING_MIN: Micros = SECOND;
+/// this often at least while jobs are suspended,
+const READING_SUSPENDED: Micros = 10 * SECOND;
+/// and this often where RAM is far from full.
 const READING_MAX: Micros = 60 * SECOND;
 /// More work than any job has: when it is done is told from outside.
 const ENDLESS: u64 = u64::MAX / 2;
@@ -230,8 +233,9 @@ impl Host {
             return;
         }
         let full_us = memory.free().saturating_mul(SECOND).checked_div(growth).unwrap_or(u64::MAX);
-        let most = if stands || memory.is_busy() { 10 * READING } else { READING_MAX };
-        let in_us = (full_us / 8).clamp(READING, most);
+        let most = if stands || memory.is_busy() { READING_SUSPENDED } else { READING_MAX };
+        let least = if under.policy.memory_is_tight() { READING_TIGHT } else { READING_MIN };
+        let in_us = (full_us / 8).clamp(least, most);
         let at_us = now_us + in_us;
         under.reading_us = Some(under.reading_us.filter(|&at| at > now_us).map_or(at_us, |at| at.min(at_us)));
     }

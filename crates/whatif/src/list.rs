@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_cluster::fleet::Fleet;
 use pinfold_cluster::graph::{Cycle, Graph};
-use pinfold_cluster::job::{Dropped, Job, LONGEST_S};
+use pinfold_cluster::job::{Dropped, Job, LONGEST_S, RAMP_MILLI};
 use pinfold_cluster::{Micros, SECOND};
 use serde::Deserialize;
 
@@ -32,6 +32,9 @@ pub struct Entry {
     /// The most memory that it comes to hold, in bytes.
     #[serde(default)]
     pub memory_peak_bytes: Option<u64>,
+    /// The part of its run over which it grows to that, above 0 to 1; unsaid: a third.
+    #[serde(default)]
+    pub memory_ramp: Option<f64>,
     /// The memory that it asks for, in bytes; unsaid: the most that it comes to hold.
     #[serde(default)]
     pub memory_request_bytes: Option<u64>,
@@ -68,6 +71,14 @@ pub enum ListError {
         /// The key.
         key: &'static str,
         /// Its value.
+        value: f64,
+    },
+    /// It grows over a part of its run that cannot be.
+    #[error("job {job}: memory_ramp is {value}, and a part of the run above 0, up to 1, is wanted")]
+    Part {
+        /// The job.
+        job: u64,
+        /// The value.
         value: f64,
     },
     /// Two jobs have one number.
@@ -229,6 +240,13 @@ impl Entry {
             }
             None => 1000,
         };
+        let ramp = self.memory_ramp.map_or(f64::from(RAMP_MILLI), |part| part * 1000.0);
+        if !(ramp > 0.0 && ramp <= 1000.0) {
+            let (job, value) = (self.number(), self.memory_ramp.unwrap_or_default());
+            return Err(ListError::Part { job, value });
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
+        let ramp_milli = (ramp.round() as u16).max(1);
         let each = |bytes: u64| bytes.div_ceil(u64::from(processors.max(1)));
         let peak = self.memory_peak_bytes.unwrap_or(0);
         Ok(Job {
@@ -240,6 +258,7 @@ impl Entry {
             busy_milli: u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000),
             memory: each(self.memory_request_bytes.unwrap_or(peak)),
             memory_peak: each(peak),
+            ramp_milli,
             io_rate: each(in_a_second(self.io_bytes.unwrap_or(0), run_us)),
             user: users.of(&self.user),
             program: if self.name.is_empty() { 0 } else { programs.of(&self.name) },
@@ -332,6 +351,8 @@ mod tests {
         wrong(r#"{"wall_s":1,"core":2}"#, "unknown field `core`");
         wrong(r#"{"wall_s":-1}"#, "job 1: wall_s is -1");
         wrong("{\"job\":3,\"wall_s\":1}\n{\"job\":3,\"wall_s\":1}", "there are two jobs 3");
+        wrong(r#"{"wall_s":1,"memory_ramp":0}"#, "job 1: memory_ramp is 0");
+        wrong(r#"{"wall_s":1,"memory_ramp":1.5}"#, "above 0, up to 1");
         wrong(r#"{"wall_s":1,"after":[9]}"#, "job 1 waits for job 9, which is not in the list");
         wrong(
             "{\"wall_s\":1,\"after\":[2],\"name\":\"a\"}\n{\"wall_s\":1,\"after\":[1]}",
@@ -341,7 +362,7 @@ mod tests {
 
     #[test]
     fn what_a_line_says() {
-        let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_request_bytes":8192,"io_bytes":400,"user":"u","name":"n"}"#;
+        let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_ramp":0.5,"memory_request_bytes":8192,"io_bytes":400,"user":"u","name":"n"}"#;
         let jobs = arranged(line).unwrap().jobs;
         let want = Job {
             number: 7,
@@ -352,6 +373,7 @@ mod tests {
             busy_milli: 500,
             memory: 2048,
             memory_peak: 1024,
+            ramp_milli: 500,
             io_rate: 10,
             user: 1,
             program: 1,

@@ -1,6 +1,6 @@
 //! The memory of a host: what jobs hold over their progress, swap, and what it costs when memory does not suffice.
 //!
-//! A job grows evenly to its peak over the first [`RAMP_MILLI`] thousandths of its work and keeps that. What a frozen job
+//! A job grows evenly to its peak over a first part of its work and keeps that. What a frozen job
 //! holds is moved to swap when the policy asks for it, at the device's rate, and is read back as a whole before the job
 //! goes on. When running jobs hold more than there is, the kernel takes pages of frozen ones first; beyond that all
 //! running jobs miss a part of what they touch and wait for the device. When swap is full as well, the largest job is
@@ -10,12 +10,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use pinfold_cluster::job::Job;
 use pinfold_cluster::{Micros, SECOND};
 
-/// Over this part of its work a job grows to its peak, in thousandths.
-///
-/// Source: the toy model of the memory governor (`pinfold_sim::pressure::toy`), a third.
-pub(crate) const RAMP_MILLI: u64 = 333;
 /// What a running job touches of its memory in a second, in bytes.
 const TOUCHED: u64 = 1 << 30;
 
@@ -53,9 +50,14 @@ impl Body {
     }
 }
 
-/// What a job of this peak holds after this part of its work, in thousandths.
-pub(crate) fn held_at(peak: u64, done_us: u128, work_us: Micros) -> u64 {
-    let ramp = u128::from(work_us) * u128::from(RAMP_MILLI) / 1000;
+/// Over so much of its work a job grows, in microseconds.
+pub(crate) fn ramp_us(job: &Job) -> u128 {
+    u128::from(job.run_us) * u128::from(job.ramp_milli) / 1000
+}
+
+/// What a job of this peak holds after so much of its work.
+pub(crate) fn held_at(peak: u64, done_us: u128, job: &Job) -> u64 {
+    let ramp = ramp_us(job);
     if done_us >= ramp { peak } else { u64::try_from(u128::from(peak) * done_us / ramp).unwrap_or(peak) }
 }
 

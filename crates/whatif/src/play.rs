@@ -19,8 +19,8 @@ use pinfold_topo::{CpuSet, PuOs, Topology};
 use crate::contention::Contention;
 use crate::host::Host;
 pub use crate::host::Toll;
+use crate::memory;
 pub use crate::memory::Hardware;
-use crate::memory::{self, RAMP_MILLI};
 use crate::settings;
 
 /// What the hosts are, beside their number.
@@ -357,7 +357,7 @@ impl Run<'_> {
             if let Some(active) = self.active.get_mut(&index) {
                 active.settle(now_us);
                 let done_us = active.done_us(&self.jobs[index]);
-                body.held = body.held.max(memory::held_at(body.peak, done_us, self.jobs[index].run_us));
+                body.held = body.held.max(memory::held_at(body.peak, done_us, &self.jobs[index]));
             }
         }
         memory.settle(now_us);
@@ -423,7 +423,7 @@ impl Run<'_> {
         let mut first: Option<Micros> = None;
         for (&index, body) in &mut memory.bodies {
             let job = &self.jobs[index];
-            let ramp_us = u128::from(job.run_us) * u128::from(RAMP_MILLI) / 1000;
+            let ramp_us = memory::ramp_us(job);
             body.growth = 0;
             let Some(active) = self.active.get(&index) else { continue };
             let done_us = active.done_us(job);

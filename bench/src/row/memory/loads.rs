@@ -118,14 +118,25 @@ fn reader(mib: u64) -> String {
 }
 
 /// A process that grows to `mib` and takes `turns` steps of a random walk through it.
-fn walker(load: &str, mib: u64, mib_per_s: u64, turns: u64) -> String {
+pub(in crate::row) fn walker(load: &str, mib: u64, mib_per_s: u64, turns: u64) -> String {
     format!("{load} --grow-mib {mib} --grow-mib-per-s {mib_per_s} --bursts 1 --turns {turns}\n")
 }
 
 /// So many processes that grow in step to `mib` together and walk them; if one is killed the others are ended, and all
 /// of it has failed.
 pub(in crate::row) fn family(load: &str, processes: u64, mib: u64) -> String {
-    let one = walker(load, mib / processes, 300 / processes, 1_000_000);
+    slow_family(load, processes, mib, 300, 1_000_000)
+}
+
+/// A family that grows by so much in a second, and walks so many turns each.
+pub(in crate::row) fn slow_family(
+    load: &str,
+    processes: u64,
+    mib: u64,
+    mib_per_s: u64,
+    turns: u64,
+) -> String {
+    let one = walker(load, mib / processes, mib_per_s / processes, turns);
     let members: Vec<String> = (1..=processes).map(|number| number.to_string()).collect();
     format!(
         "all=\nfor n in {}; do {} & all=\"$all $!\"; done\nfor n in $all; do wait $n || {{ kill $all; wait; exit 1; }}; done\n",

@@ -20,7 +20,10 @@ use pinfold_client::Failure;
 /// Rounds; an odd number.
 const ROUNDS: u32 = 3;
 /// Steps of a round.
-const STEPS: u32 = 8;
+const STEPS: u32 = 12;
+/// How many jobs of a core may wait for the disk at once, and at most on a host.
+const WRITERS_A_CORE: usize = 4;
+const WRITERS_MAX: usize = 64;
 /// From this part of a core on other programs are worth a word.
 const DISTURBED: f64 = 0.1;
 
@@ -52,6 +55,8 @@ enum Kind {
     Compute,
     /// A walk through more memory than caches hold.
     Memory,
+    /// Jumps through as much, each to where the one before says.
+    Jumps,
 }
 
 /// What is measured of a host.
@@ -62,6 +67,8 @@ trait Host {
     fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure>;
     /// Bytes that so many files take together in a second, until they are on disk, written for about so long.
     fn write(&mut self, files: usize, time: Duration) -> Result<u64, Failure>;
+    /// Pages that so many writers bring to disk together in a second, each one after the other, for about so long.
+    fn requests(&mut self, writers: usize, time: Duration) -> Result<u64, Failure>;
     /// Bytes a second to swap and back; `None`: there is none.
     fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure>;
     /// Cores that other programs kept busy since the start.
@@ -96,26 +103,30 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
 fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> Result<Calibration, Failure> {
     let cores = host.cores();
     let step = time / (ROUNDS * STEPS);
-    let (mut compute, mut memory) = (Vec::new(), Vec::new());
+    let (mut compute, mut memory, mut jumps) = (Vec::new(), Vec::new(), Vec::new());
     let (mut one, mut all) = (Vec::new(), Vec::new());
+    let (mut requests, mut all_requests) = (Vec::new(), Vec::new());
     let (mut out, mut back) = (Vec::new(), Vec::new());
     let mut disk = true;
     for _ in 0..ROUNDS {
-        for (kind, parts) in [(Kind::Compute, &mut compute), (Kind::Memory, &mut memory)] {
+        let kinds = [(Kind::Compute, &mut compute), (Kind::Memory, &mut memory), (Kind::Jumps, &mut jumps)];
+        for (kind, parts) in kinds {
             let alone = host.work(kind, 1, step)?;
             let beside = host.work(kind, cores, step)?;
             parts.push(if alone > 0.0 { (beside / alone).clamp(0.001, 1.0) } else { 1.0 });
         }
         if disk {
-            let both = host.write(1, step).and_then(|first| Ok((first, host.write(cores, step)?)));
-            match both {
-                Ok((first, second)) => {
+            match disk_of(host, cores, step) {
+                Ok([first, second, first_requests, second_requests]) => {
                     one.push(first);
                     all.push(second);
+                    requests.push(first_requests);
+                    all_requests.push(second_requests);
                 }
                 Err(failure) => {
                     word(&format!("the disk is not measured: {failure}"));
-                    (disk, one, all) = (false, Vec::new(), Vec::new());
+                    disk = false;
+                    [&mut one, &mut all, &mut requests, &mut all_requests].into_iter().for_each(Vec::clear);
                 }
             }
         }
@@ -140,13 +151,27 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
         cores: u32::try_from(cores).map_err(|_| Failure::new(ExitCode::Failed, "too many cores"))?,
         compute_full: middle(compute).unwrap_or(1.0),
         memory_full: middle(memory).unwrap_or(1.0),
+        jumps_full: middle(jumps),
         disk_bytes_per_s: middle(one),
         disk_all_bytes_per_s: middle(all),
+        disk_requests_per_s: middle(requests),
+        disk_all_requests_per_s: middle(all_requests),
         disk: None,
         swap_out_bytes_per_s: middle(out),
         swap_in_bytes_per_s: middle(back),
         others_cores,
     })
+}
+
+/// What a disk does: bytes of one file and of one a core, pages of one writer and of several.
+fn disk_of(host: &mut impl Host, cores: usize, step: Duration) -> Result<[u64; 4], Failure> {
+    let several = (WRITERS_A_CORE * cores).min(WRITERS_MAX);
+    Ok([
+        host.write(1, step)?,
+        host.write(cores, step)?,
+        host.requests(1, step)?,
+        host.requests(several, step)?,
+    ])
 }
 
 /// The median of an odd number; of an even one the higher of the two.
@@ -159,10 +184,17 @@ fn tell(found: &Calibration, out: &mut dyn std::io::Write) -> std::io::Result<()
     let rate = |rate: Option<u64>| rate.map_or_else(|| "not measured".to_owned(), |rate| size(rate) + "/s");
     writeln!(out, "speed while all {} cores are busy, as a part of the speed of one alone", found.cores)?;
     writeln!(out, "  arithmetic           {:.1} %", found.compute_full * 100.0)?;
-    writeln!(out, "  memory               {:.1} %", found.memory_full * 100.0)?;
+    writeln!(out, "  a walk of memory     {:.1} %", found.memory_full * 100.0)?;
+    if let Some(jumps) = found.jumps_full {
+        writeln!(out, "  jumps through it     {:.1} %", jumps * 100.0)?;
+    }
     writeln!(out, "disk{}", found.disk.as_ref().map_or_else(String::new, |dir| format!(", {dir}")))?;
     writeln!(out, "  one file             {}", rate(found.disk_bytes_per_s))?;
     writeln!(out, "  a file a core        {}", rate(found.disk_all_bytes_per_s))?;
+    let requests =
+        |found: Option<u64>| found.map_or_else(|| "not measured".to_owned(), |all| format!("{all}/s"));
+    writeln!(out, "  pages of one writer  {}", requests(found.disk_requests_per_s))?;
+    writeln!(out, "  of several           {}", requests(found.disk_all_requests_per_s))?;
     writeln!(out, "swap")?;
     writeln!(out, "  out                  {}", rate(found.swap_out_bytes_per_s))?;
     writeln!(out, "  back                 {}", rate(found.swap_in_bytes_per_s))?;
@@ -171,14 +203,16 @@ fn tell(found: &Calibration, out: &mut dyn std::io::Write) -> std::io::Result<()
 
 #[cfg(test)]
 mod tests {
+    use pinfold_whatif::contention::Requests;
+
     use super::*;
 
     /// A host with these properties.
     #[derive(Default)]
     struct Fake {
         cores: usize,
-        /// Speeds of the two kinds on all cores, one round after the other.
-        full: [Vec<f64>; 2],
+        /// Speeds of each kind on all cores, one round after the other.
+        full: [Vec<f64>; 3],
         disk_full: bool,
         swap: Option<(u64, u64)>,
         others: f64,
@@ -193,7 +227,7 @@ mod tests {
 
         fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure> {
             self.time += time;
-            let of = &self.full[usize::from(kind == Kind::Memory)];
+            let of = &self.full[kind as usize];
             Ok(if cores == 1 { 1e6 } else { 1e6 * of[self.rounds % of.len()] })
         }
 
@@ -203,6 +237,11 @@ mod tests {
                 return Err(Failure::new(ExitCode::Failed, "no space left on device"));
             }
             Ok(if files == 1 { 100 } else { 150 })
+        }
+
+        fn requests(&mut self, writers: usize, time: Duration) -> Result<u64, Failure> {
+            self.time += time;
+            Ok(if writers == 1 { 1000 } else { 100 * writers as u64 })
         }
 
         fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure> {
@@ -224,7 +263,7 @@ mod tests {
     fn quiet() -> Fake {
         Fake {
             cores: 4,
-            full: [vec![1.02, 0.9, 0.96], vec![0.5, 0.7, 0.6]],
+            full: [vec![1.02, 0.9, 0.96], vec![0.5, 0.7, 0.6], vec![0.9, 0.8, 0.7]],
             swap: Some((10, 20)),
             ..Fake::default()
         }
@@ -239,7 +278,11 @@ mod tests {
         assert!(words.is_empty(), "{words:?}");
         assert!(host.time <= Duration::from_secs(60), "{:?}", host.time);
         let contention = found.contention();
-        assert_eq!((contention.full_milli, contention.disk_rate), (759, Some(150)));
+        assert_eq!((contention.full_milli, contention.disk_rate), (876, Some(150)));
+        assert_eq!(contention.requests, Some(Requests { one: 1000, places_milli: 1600 }));
+        // What an earlier version measured has a walk alone.
+        let earlier = Calibration { jumps_full: None, disk_requests_per_s: None, ..found };
+        assert_eq!((earlier.contention().full_milli, earlier.contention().requests), (759, None));
     }
 
     #[test]
@@ -250,7 +293,7 @@ mod tests {
         let words = words.join("\n");
         assert!(words.contains("the disk is not measured: no space left on device"), "{words}");
         assert!(words.contains("no swap") && words.contains("1.3 cores busy"), "{words}");
-        assert_eq!(found.contention().disk_rate, None);
+        assert_eq!((found.contention().disk_rate, found.contention().requests), (None, None));
     }
 
     #[test]

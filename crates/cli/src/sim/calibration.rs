@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use pinfold_profile::report::{date_utc, size};
 use pinfold_proto::ExitCode;
 use pinfold_sys::{paths, peer};
-use pinfold_whatif::contention::Contention;
+use pinfold_whatif::contention::{Contention, Requests};
 use serde::{Deserialize, Serialize};
 
 use super::SimArgs;
@@ -38,10 +38,20 @@ pub(super) struct Calibration {
     pub compute_full: f64,
     /// The speed of a walk through memory while all cores walk.
     pub memory_full: f64,
+    /// The speed of jumps through memory, each to where the one before says, while all cores jump; absent: an earlier
+    /// version measured.
+    #[serde(default)]
+    pub jumps_full: Option<f64>,
     /// What one file is written with, in bytes a second; `None`: nothing could be written.
     pub disk_bytes_per_s: Option<u64>,
     /// The same of a file a core at once, together.
     pub disk_all_bytes_per_s: Option<u64>,
+    /// Pages that one writer brings to disk in a second, one after the other; absent: not measured.
+    #[serde(default)]
+    pub disk_requests_per_s: Option<u64>,
+    /// The same of several at once, together.
+    #[serde(default)]
+    pub disk_all_requests_per_s: Option<u64>,
     /// Where the files were.
     pub disk: Option<String>,
     /// What is moved to swap in a second, in bytes; `None`: there is no swap to measure.
@@ -58,16 +68,22 @@ impl Calibration {
         VERSION
     }
 
-    /// What jobs cost each other. How much memory they walk through is not known: the mean of both kinds stands for all.
+    /// What jobs cost each other. How much memory they use, and how, is not known: the mean of arithmetic and of jumps
+    /// stands for all. A walk, for which the bandwidth of memory counts alone, is the worst case, and few programs are it.
     pub(super) fn contention(&self) -> Contention {
-        let full = (self.compute_full * self.memory_full).sqrt();
+        let full = (self.compute_full * self.jumps_full.unwrap_or(self.memory_full)).sqrt();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "between 1 and 1000, clamped here"
         )]
         let full_milli = (full * 1000.0).round().clamp(1.0, 1000.0) as u16;
-        Contention { full_milli, disk_rate: self.disk_all_bytes_per_s.map(|rate| rate.max(1)) }
+        let requests = self.disk_requests_per_s.zip(self.disk_all_requests_per_s);
+        let requests = requests.map(|(one, all)| Requests {
+            one: one.max(1),
+            places_milli: all.saturating_mul(1000).checked_div(one).unwrap_or(1000).clamp(1000, 1_000_000),
+        });
+        Contention { full_milli, disk_rate: self.disk_all_bytes_per_s.map(|rate| rate.max(1)), requests }
     }
 
     /// One line for people.
@@ -88,7 +104,11 @@ impl Calibration {
 
     fn is_sane(&self) -> bool {
         let part = |part: f64| part > 0.0 && part <= 1.0;
-        part(self.compute_full) && part(self.memory_full) && self.cores > 0 && self.measured_s.is_finite()
+        part(self.compute_full)
+            && part(self.memory_full)
+            && self.jumps_full.is_none_or(part)
+            && self.cores > 0
+            && self.measured_s.is_finite()
     }
 
     /// Reads a file; the error names it and what is wrong.

@@ -272,6 +272,7 @@ fn entry(report: &ReportView) -> Option<(Entry, Run)> {
         cores: Some(report.cores.max(1)),
         cpu_s: Some(report.cpu_user_s + report.cpu_system_s),
         memory_peak_bytes: Some(report.memory_peak_bytes),
+        memory_ramp: None,
         memory_request_bytes: report.claim_bytes,
         user: report.user.clone(),
         name: report.name.clone(),

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,9 @@ const ROUND: u64 = 1 << 16;
 /// What is written at once, and up to how much in all.
 const BLOCK: usize = 4 << 20;
 const WRITTEN_MAX: u64 = 256 << 20;
+/// What one of many small requests writes, and how many pages a file of them has: 16 MiB.
+const PAGE: usize = 4096;
+const PAGES: u64 = 4096;
 /// What is moved to swap at most, and at least.
 const SWAPPED_MAX: u64 = 256 << 20;
 const SWAPPED_MIN: u64 = 16 << 20;
@@ -69,6 +73,16 @@ impl Real {
         self.proc.host_cpu().map(ticks).unwrap_or(0) as f64 / 100.0
     }
 
+    /// A file whose pages are on disk.
+    fn file_of_pages(&self) -> std::io::Result<File> {
+        let mut file = tempfile::tempfile_in(&self.directory)?;
+        for _ in 0..PAGES {
+            file.write_all(&[1; PAGE])?;
+        }
+        file.sync_all()?;
+        Ok(file)
+    }
+
     fn swapped(&self) -> u64 {
         let status = self.proc.status(std::process::id());
         status.ok().flatten().map_or(0, |status| status.swap_bytes)
@@ -92,7 +106,7 @@ impl Host for Real {
                 // Where binding is not allowed, the kernel spreads busy threads itself.
                 let _ = affinity::set(0, pus);
             }
-            let mut memory = vec![1_u64; if kind == Kind::Memory { WALK_WORDS } else { 0 }];
+            let mut memory = vec![1_u64; if kind == Kind::Compute { 0 } else { WALK_WORDS }];
             ready.wait();
             let (begun, cpu_us) = (Instant::now(), own::thread_cpu_us());
             let (mut rounds, mut sum) = (0_u64, 1_u64);
@@ -101,6 +115,7 @@ impl Host for Real {
                 sum = sum.wrapping_add(match kind {
                     Kind::Compute => compute(sum),
                     Kind::Memory => walk(&mut memory),
+                    Kind::Jumps => jumps(&mut memory, sum),
                 });
                 rounds += 1;
             }
@@ -139,6 +154,34 @@ impl Host for Real {
             Failure::doing(format!("failed to write to {}", self.directory.display()), &error)
         })?;
         Ok(in_a_second(all, begun.elapsed()))
+    }
+
+    fn requests(&mut self, writers: usize, time: Duration) -> Result<u64, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::doing(format!("failed to write to {}", self.directory.display()), &error)
+        };
+        let made: std::io::Result<Vec<File>> = (0..writers).map(|_| self.file_of_pages()).collect();
+        let files = made.map_err(failed)?;
+        let begun = Instant::now();
+        let one = |file: &File, seed: u64| -> std::io::Result<u64> {
+            let (mut number, mut pages) = (seed | 1, 0);
+            let page = noise(PAGE, seed);
+            while pages == 0 || begun.elapsed() < time {
+                number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
+                file.write_all_at(&page[..PAGE], number % PAGES * PAGE as u64)?;
+                // The file is as long as before: its data alone have to get there.
+                file.sync_data()?;
+                pages += 1;
+            }
+            Ok(pages)
+        };
+        let all: std::io::Result<u64> = thread::scope(|scope| {
+            let threads: Vec<_> =
+                (1..).zip(&files).map(|(seed, file)| scope.spawn(move || one(file, seed))).collect();
+            let gone = |_| std::io::Error::other("a writing thread failed");
+            threads.into_iter().map(|thread| thread.join().map_err(gone).flatten()).sum()
+        });
+        Ok(in_a_second(all.map_err(failed)?, begun.elapsed()))
     }
 
     fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure> {
@@ -210,6 +253,18 @@ fn walk(memory: &mut [u64]) -> u64 {
         sum ^= *word;
     }
     sum
+}
+
+/// Jumps through it: where each leads is known when the one before has arrived.
+fn jumps(memory: &mut [u64], seed: u64) -> u64 {
+    let mut at = seed;
+    for _ in 0..ROUND {
+        at = at.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let word = &mut memory[usize::try_from(at % WALK_WORDS as u64).unwrap_or(0)];
+        *word = word.wrapping_add(1);
+        at = at.wrapping_add(*word);
+    }
+    at
 }
 
 /// Bytes that nothing packs any smaller.
