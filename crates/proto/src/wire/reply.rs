@@ -138,7 +138,8 @@ pub enum Reply {
     Members(Vec<Members>),
     /// To `Named`: for each name the job that is meant; an array by its number.
     Named(Vec<u64>),
-    /// To `AllNamed`: for each name the jobs that are meant, at least one; arrays by their numbers.
+    /// To `AllNamed`: for each name the jobs that are meant, at least one; arrays by their numbers. Of other jobs that are
+    /// over there are as many as say how they ended together.
     AllNamed(Vec<Vec<u64>>),
     /// To `Why`.
     Why(WhyView),
