@@ -187,6 +187,9 @@ pub enum Reply {
     SetMade {
         /// The set's name; `None`: not so many cores are idle.
         name: Option<String>,
+        /// Why there can never be so many, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        never: Option<String>,
     },
     /// To `Sets`.
     Sets(SetsView),
