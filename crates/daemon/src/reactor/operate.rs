@@ -65,8 +65,9 @@ impl Daemon {
         rights::operators_only(&self.ctx, user, "the configuration")?;
         let path = self.ctx.options.config_file();
         if write && path.is_none() {
-            let hint =
-                "pinfoldd was started without a configuration file; `pinfold config save FILE` writes one";
+            // A user without a home.
+            let hint = "this pinfoldd reads no configuration file; `pinfold config save FILE` writes one, and \
+                        `pinfoldd --config FILE` reads it at the next start";
             return Err((ErrorCode::Failed, hint.to_owned()));
         }
         let name = match (&text, &path) {
