@@ -197,7 +197,10 @@ fn report_once(
         let looked_at = reports.len();
         let reports = args.filter.apply(reports)?;
         if let Some(words) = args.filter.none_of(looked_at).filter(|_| reports.is_empty()) {
-            say(&words);
+            let unsaid =
+                args.which.jobs.is_empty() && args.which.last.is_none() && args.which.since.is_none();
+            let further = if unsaid { "; --last N and --since WHEN look further back" } else { "" };
+            say(&format!("{words}{further}"));
         }
         over = reports.iter().all(is_over);
         if args.json {
