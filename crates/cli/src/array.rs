@@ -41,7 +41,7 @@ pub(crate) fn prepare(
         array: 0,
         indexes: spec.indexes.clone(),
         jobs: vec![],
-        open: output::create,
+        open: output::create_for_job,
     }));
     plan.program(ticket(0)).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     plan.outputs = outputs(&members);

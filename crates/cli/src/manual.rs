@@ -105,8 +105,9 @@ fn configuration() -> io::Result<Vec<u8>> {
     })?;
     section(&mut page, "DESCRIPTION", |roff| {
         roff.text([roman(
-            "TOML. Root's daemon reads /etc/pinfold/pinfold.toml, a user's private daemon the file in ~/.config (below \
-             $XDG_CONFIG_HOME if that is set); --config names another. Each key is also given once as pinfoldd --set \
+            "TOML. Root's daemon reads /etc/pinfold/pinfold.toml, a user's daemon the file in ~/.config (below \
+             $XDG_CONFIG_HOME if that is set); with --socket or --state-dir a daemon reads pinfold.toml in its state \
+             directory, if root's file is not there; --config names another. Each key is also given once as pinfoldd --set \
              KEY=VALUE, or changed while jobs run by pinfold config set KEY=VALUE, which pinfold config save writes into \
              the file. Sizes take KiB MiB GiB TiB, durations ms s m h d, sets of PUs kernel lists such as 0-3,8.",
         )]);

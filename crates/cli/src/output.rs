@@ -26,21 +26,36 @@ pub(crate) enum Named {
     ByRule,
 }
 
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct How {
+    /// What is there is kept.
+    keep: bool,
+    /// All that is written goes behind what is there by then.
+    behind: bool,
+}
+
 /// Makes the file, or empties the one that is there.
 pub(crate) fn create(path: &Path, named: Named) -> io::Result<File> {
-    open(path, named, false)
+    open(path, named, How { keep: false, behind: false })
+}
+
+/// Makes the file, or empties the one that is there, for a job to write to. Another that empties it while the job runs, as
+/// programs that rotate logs do, leaves no gap in it.
+pub(crate) fn create_for_job(path: &Path, named: Named) -> io::Result<File> {
+    open(path, named, How { keep: false, behind: true })
 }
 
 /// Makes the file, or opens the one that is there, to write behind what is in it.
 pub(crate) fn append(path: &Path, named: Named) -> io::Result<File> {
-    open(path, named, true)
+    open(path, named, How { keep: true, behind: true })
 }
 
-fn open(path: &Path, named: Named, behind: bool) -> io::Result<File> {
+fn open(path: &Path, named: Named, how: How) -> io::Result<File> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         // A link at the end of the path is not followed.
-        match writing(behind).create_new(true).open(&path) {
+        match writing(how).create_new(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
         }
@@ -49,7 +64,7 @@ fn open(path: &Path, named: Named, behind: bool) -> io::Result<File> {
             found => found?,
         };
         if !there.metadata()?.is_symlink() {
-            return reopen(&there, &path, named, behind);
+            return reopen(&there, &path, named, how);
         }
         if path.starts_with("/proc/") {
             // An open file of this process's own, which has no other name as a rule: /dev/stdout leads here.
@@ -61,9 +76,9 @@ fn open(path: &Path, named: Named, behind: bool) -> io::Result<File> {
 }
 
 /// To be written, behind what is there or from the start.
-fn writing(behind: bool) -> OpenOptions {
+fn writing(how: How) -> OpenOptions {
     let mut options = OpenOptions::new();
-    if behind {
+    if how.behind {
         options.append(true)
     } else {
         options.write(true)
@@ -91,8 +106,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Resul
     Ok(())
 }
 
-/// Opens a file that is there and was looked at, and empties it unless it is to be written behind.
-fn reopen(there: &File, path: &Path, named: Named, behind: bool) -> io::Result<File> {
+/// Opens a file that is there and was looked at, and empties it unless what is there is kept.
+fn reopen(there: &File, path: &Path, named: Named, how: How) -> io::Result<File> {
     let found = there.metadata()?;
     let own = found.uid() == peer::own_uid();
     let is_readable_by_its_owner = found.is_file() || found.file_type().is_fifo();
@@ -109,8 +124,8 @@ fn reopen(there: &File, path: &Path, named: Named, behind: bool) -> io::Result<F
     }
     // The very one that was looked at.
     let file = format!("/proc/self/fd/{}", there.as_raw_fd());
-    let file = writing(behind).open(file)?;
-    if found.is_file() && !behind {
+    let file = writing(how).open(file)?;
+    if found.is_file() && !how.keep {
         file.set_len(0)?;
     }
     Ok(file)
@@ -194,6 +209,21 @@ mod tests {
         std::fs::hard_link(&file, dir.path().join("second")).unwrap();
         assert!(said(&file, Named::ByRule).unwrap_err().contains("yours alone"), "it has another name");
         said(&file, Named::ByUser).unwrap();
+    }
+
+    #[test]
+    fn a_job_writes_behind_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        std::fs::write(&path, "of an earlier job").unwrap();
+        let mut file = create_for_job(&path, Named::ByRule).unwrap();
+        file.write_all(b"one\n").unwrap();
+        // As `logrotate` does with `copytruncate`.
+        std::fs::write(&path, "").unwrap();
+        file.write_all(b"two\n").unwrap();
+        append(&path, Named::ByRule).unwrap().write_all(b"three\n").unwrap();
+        file.write_all(b"four\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\nthree\nfour\n");
     }
 
     #[test]

@@ -63,6 +63,12 @@ pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
+/// Whether the terminal has a font of some hundred signs, without those that bars of eighths are drawn with: a console of
+/// the kernel's.
+pub(crate) fn has_few_signs() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name.to_string_lossy().starts_with("linux"))
+}
+
 /// Columns and lines of the terminal as they are.
 pub(crate) fn screen() -> (usize, usize) {
     size().map_or((80, 24), |(columns, rows)| (columns, rows.max(1)))

@@ -11,7 +11,7 @@ use pinfold_proto::view::{JobView, SetAsideView, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
 use pinfold_proto::{ExitCode, JobState};
 
-use crate::print::{print_json, print_text};
+use crate::print::{print_json, print_text, say};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
@@ -32,7 +32,8 @@ pub(crate) struct SetAsideArgs {
     /// Cores that no job is on now: prints the name of the set, or nothing when there are not so many
     #[arg(long, conflicts_with_all = ["cpus", "remove"])]
     pub idle: bool,
-    /// With --idle, wait until there are so many idle cores, for so long at most [default: as long as it takes]
+    /// With --idle, wait until there are so many idle cores, for so long at most [default: as long as it takes]; refused at
+    /// once where there can never be so many
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, value_parser = parse_duration,
           requires = "idle")]
     pub wait: Option<Option<Duration>>,
@@ -78,8 +79,12 @@ pub(crate) fn set_aside(dial: &Dial, args: &SetAsideArgs) -> Result<(), Failure>
     }
     match client.ask(&Request::SetAside(asked))? {
         // Only who does not know the name wants to hear it.
-        Reply::SetMade { name: Some(name) } if args.idle => print_text(|out| writeln!(out, "{name}")),
-        Reply::SetMade { .. } => Ok(()),
+        Reply::SetMade { name: Some(name), .. } if args.idle => print_text(|out| writeln!(out, "{name}")),
+        Reply::SetMade { never, .. } => {
+            // A script wants a name or nothing; a person wants to know.
+            never.iter().for_each(|why| say(why));
+            Ok(())
+        }
         other => Err(unexpected(&other)),
     }
 }
@@ -93,8 +98,9 @@ fn wait_for_idle(client: &mut Client, asked: &SetAside, limit: Option<Duration>)
     let (began, mut pauses) = (Instant::now(), Backoff::new(ASK_FIRST, ASK_LAST));
     loop {
         match client.ask(&Request::SetAside(asked.clone()))? {
-            Reply::SetMade { name: Some(name) } => return print_text(|out| writeln!(out, "{name}")),
-            Reply::SetMade { name: None } => {}
+            Reply::SetMade { name: Some(name), .. } => return print_text(|out| writeln!(out, "{name}")),
+            Reply::SetMade { never: Some(why), .. } => return Err(Failure::new(ExitCode::Refused, why)),
+            Reply::SetMade { .. } => {}
             other => return Err(unexpected(&other)),
         }
         let pause = pauses.pause();

@@ -44,7 +44,7 @@ pub(crate) struct SubmitArgs {
     /// array's, %a for the index
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write its standard error here [default: pinfold-JOB.err]
+    /// Write its standard error here [default: pinfold-JOB.err]; the file of -o takes both, in order
     #[arg(short, long, value_name = "FILE")]
     pub error: Option<PathBuf>,
     /// Print one JSON object instead of the bare number
@@ -160,7 +160,7 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
     if let Some(start) = successor::own_start() {
         keeper.leave_start(job, start);
     }
-    match names.of_job(job, 0, job).open(output::create) {
+    match names.of_job(job, 0, job).open(output::create_for_job) {
         Ok(opened) => {
             *files.borrow_mut() = Some(opened);
             record::keep(&socket, job, false, &names.out.0, &names.err.0);

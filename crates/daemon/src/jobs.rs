@@ -10,6 +10,7 @@ pub(crate) mod external;
 pub(crate) mod finished;
 pub(crate) mod gates;
 pub(crate) mod lingering;
+pub(crate) mod namesakes;
 pub(crate) mod record;
 pub(crate) mod starting;
 pub(crate) mod table;

@@ -74,6 +74,8 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         cpu_limit_s: row.spec.terms.cpu_limit_us.map(seconds),
         begin_s: row.spec.terms.begin_us.map(seconds),
         comment: row.spec.terms.comment.clone(),
+        output: None,
+        error_output: None,
         resources: resources(row),
         queued_s: seconds(waited_until_us.saturating_sub(row.submitted_us)),
         wall_s: row.started_us.map(|started_us| seconds(until_us.saturating_sub(started_us))),
@@ -164,6 +166,8 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         cpu_limit_s: row.spec.terms.cpu_limit_us.map(seconds),
         begin_s: row.spec.terms.begin_us.map(seconds),
         comment: row.spec.terms.comment.clone(),
+        output: None,
+        error_output: None,
         resources: resources(row),
     }
 }

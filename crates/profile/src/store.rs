@@ -20,6 +20,7 @@ mod fair;
 mod fields;
 mod host;
 mod jobs;
+mod names;
 pub mod offline;
 mod open;
 mod prune;
@@ -39,6 +40,7 @@ use rusqlite::{CachedStatement, Connection, Row, ToSql};
 pub use compact::Place;
 pub use error::StoreError;
 use error::refuses_the_row;
+pub use names::Namesake;
 pub use recovery::Recovery;
 
 use fields::Binder;

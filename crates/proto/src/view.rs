@@ -150,6 +150,12 @@ pub struct JobView {
     /// What its user remarks about it.
     #[serde(default)]
     pub comment: Option<String>,
+    /// Where its standard output goes, as its user's commands know it: of jobs of `submit`, for some thousands of the last.
+    #[serde(default)]
+    pub output: Option<String>,
+    /// Where its standard error goes; the same where both go into one file.
+    #[serde(default)]
+    pub error_output: Option<String>,
     /// The countable resources that it asked for, with the numbers of the devices that it has or had.
     #[serde(default)]
     pub resources: Vec<Resource>,

@@ -96,7 +96,7 @@ impl Sink {
             Self::Through(true) => Ok([io::stderr().as_fd().try_clone_to_owned().ok(), None]),
             Self::Files(_) => {
                 let open = |path: &PathBuf| {
-                    output::create(path, Named::ByRule)
+                    output::create_for_job(path, Named::ByRule)
                         .map_err(|error| ResolveError::Output(format!("{}: {error}", path.display())))
                 };
                 let [out, err] = self.paths(ticket, lines).unwrap_or_default();

@@ -97,9 +97,9 @@ pub(crate) struct JobOptions {
     /// A network of its own, with loopback and nothing else; `/tmp` and other files stay as they are
     #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_NO_NETWORK", hide_env_values = true, value_parser = Switch)]
     pub no_network: bool,
-    /// Start it only when these jobs, by number or name (all that have it, as one), are over: however they end (any:),
-    /// with exit code 0 (ok:), or otherwise (failed:; of several, at least one). If that can never be, it ends without
-    /// having run
+    /// Start it only when these jobs, by number or name (as one: the last array, batch or jobs that have it, and those
+    /// that were not over when these were submitted), are over: however they end (any:), all with exit code 0 (ok:), or
+    /// otherwise (failed:; of several, at least one). If that can never be, it ends without having run
     #[arg(
         help_heading = "When it runs",
         long,

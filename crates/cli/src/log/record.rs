@@ -2,15 +2,21 @@
 //! `outputs.jsonl`, in the user's state directory. The file is kept small: of two clients that shorten it at the same
 //! moment, one may lose the other's line.
 
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use pinfold_proto::view::{JobView, ReportView};
 use serde::{Deserialize, Serialize};
 
 use crate::submit::files;
+
+/// A line is written once its job was accepted, with the client's clock, which need not be the daemon's to the second.
+const CLOCKS_DIFFER_S: f64 = 2.0;
 
 /// Above this the older half of the file goes.
 const SIZE_MAX: u64 = 1 << 20;
@@ -24,13 +30,17 @@ struct Line {
     /// Names with what stands for numbers in them, absolute.
     out: PathBuf,
     err: PathBuf,
+    /// When it was written, in Unix seconds; none in lines of an older pinfold.
+    #[serde(default)]
+    at_s: Option<f64>,
 }
 
 /// Writes down where a job, or an array, writes to. One that cannot be written down is not found later; nothing else
 /// depends on it.
 pub(crate) fn keep(socket: &Path, job: u64, array: bool, out: &Path, err: &Path) {
     let (Ok(out), Ok(err)) = (std::path::absolute(out), std::path::absolute(err)) else { return };
-    let line = Line { socket: absolute(socket), job, array, out, err };
+    let at_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().map(|now| now.as_secs_f64());
+    let line = Line { socket: absolute(socket), job, array, out, err, at_s };
     let (Some(file), Ok(mut text)) = (place(), serde_json::to_string(&line)) else { return };
     text.push('\n');
     let directory = file.parent().unwrap_or(Path::new("/"));
@@ -42,19 +52,75 @@ pub(crate) fn keep(socket: &Path, job: u64, array: bool, out: &Path, err: &Path)
     let _ = opened.and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
-/// Where the job wrote to. `named`: the number that was asked for, which is the array's for a member.
-pub(crate) fn find(socket: &Path, named: u64, job: u64, index: Option<u32>) -> Option<[PathBuf; 2]> {
-    let text = std::fs::read_to_string(place()?).ok()?;
-    found(&text, &absolute(socket), named, job, index)
+/// Which job's output is meant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Meant {
+    /// The number of its array, or its own.
+    pub named: u64,
+    /// Its own number.
+    pub job: u64,
+    /// Its index in the array.
+    pub index: Option<u32>,
+    /// When it was submitted, in Unix seconds.
+    pub submitted_s: f64,
 }
 
-fn found(text: &str, socket: &Path, named: u64, job: u64, index: Option<u32>) -> Option<[PathBuf; 2]> {
-    let lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Line>(line).ok());
-    // The last word counts: a store that was lost begins again with low numbers.
-    let line = lines
-        .into_iter()
-        .find(|line| line.socket == socket && line.job == named && line.array == index.is_some())?;
-    Some([line.out, line.err].map(|name| files::expand(name.as_os_str(), named, index.unwrap_or(0), job)))
+impl Meant {
+    /// A job of `status`.
+    pub(crate) fn of_job(view: &JobView) -> Self {
+        let named = view.array_id.unwrap_or(view.job);
+        Self { named, job: view.job, index: view.array_index, submitted_s: view.submitted_s }
+    }
+
+    /// A job of `report`.
+    fn of_report(view: &ReportView) -> Self {
+        let named = view.array_id.unwrap_or(view.job);
+        Self { named, job: view.job, index: view.array_index, submitted_s: view.submitted_s }
+    }
+}
+
+/// What was written down of the jobs of one daemon; by number, and whether that is an array's.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs(BTreeMap<(u64, bool), Line>);
+
+impl Outputs {
+    /// Reads all of it, once for any number of jobs.
+    pub(crate) fn of(socket: &Path) -> Self {
+        let text = place().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        Self::read(&text, &absolute(socket))
+    }
+
+    fn read(text: &str, socket: &Path) -> Self {
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        // The last word counts: a store that was lost begins again with low numbers.
+        Self(lines.filter(|line| line.socket == socket).map(|line| ((line.job, line.array), line)).collect())
+    }
+
+    /// Where standard output and error of a job go. A line that is older than the job is of another store's.
+    pub(crate) fn find(&self, meant: Meant) -> Option<[PathBuf; 2]> {
+        let Meant { named, job, index, submitted_s } = meant;
+        let line = self.0.get(&(named, index.is_some()))?;
+        if line.at_s.is_some_and(|at_s| at_s + CLOCKS_DIFFER_S < submitted_s) {
+            return None;
+        }
+        let expand = |name: &PathBuf| files::expand(name.as_os_str(), named, index.unwrap_or(0), job);
+        Some([expand(&line.out), expand(&line.err)])
+    }
+
+    /// Tells a job of `status` where its output goes.
+    pub(crate) fn tell_job(&self, view: &mut JobView) {
+        [view.output, view.error_output] = self.words(Meant::of_job(view));
+    }
+
+    /// Tells a job of `report` where its output went.
+    pub(crate) fn tell_report(&self, view: &mut ReportView) {
+        [view.output, view.error_output] = self.words(Meant::of_report(view));
+    }
+
+    fn words(&self, meant: Meant) -> [Option<String>; 2] {
+        let files = self.find(meant);
+        files.map_or([None, None], |files| files.map(|file| Some(file.to_string_lossy().into_owned())))
+    }
 }
 
 fn shorten(file: &Path) {
@@ -85,20 +151,30 @@ mod tests {
 
     #[test]
     fn the_last_word_counts() {
-        let line = |job: u64, array: bool, out: &str| {
-            let line = Line { socket: "/s".into(), job, array, out: out.into(), err: "/e".into() };
+        let line = |job: u64, array: bool, out: &str, at_s: Option<f64>| {
+            let line = Line { socket: "/s".into(), job, array, out: out.into(), err: "/e".into(), at_s };
             serde_json::to_string(&line).unwrap()
         };
-        let text =
-            [line(1, false, "/old"), line(1, false, "/x-%j"), line(2, true, "/%A_%a-%j"), "{torn".into()];
+        let text = [
+            line(1, false, "/old", None),
+            line(1, false, "/x-%j", Some(100.0)),
+            line(2, true, "/%A_%a-%j", Some(100.0)),
+            line(3, false, "/before", None).replace(",\"at_s\":null", ""),
+            "{torn".into(),
+        ];
         let text = text.join("\n");
-        let out = |socket: &str, named, job, index| {
-            found(&text, Path::new(socket), named, job, index).map(|[out, _]| out)
+        let out = |socket: &str, named, job, index, submitted_s| {
+            let meant = Meant { named, job, index, submitted_s };
+            Outputs::read(&text, Path::new(socket)).find(meant).map(|[out, _]| out)
         };
-        assert_eq!(out("/s", 1, 1, None), Some("/x-1".into()));
-        assert_eq!(out("/s", 2, 5, Some(3)), Some("/2_3-5".into()));
-        assert_eq!(out("/s", 2, 2, None), None);
-        assert_eq!(out("/other", 1, 1, None), None);
+        assert_eq!(out("/s", 1, 1, None, 99.0), Some("/x-1".into()));
+        assert_eq!(out("/s", 2, 5, Some(3), 99.0), Some("/2_3-5".into()));
+        assert_eq!(out("/s", 2, 2, None, 99.0), None);
+        assert_eq!(out("/other", 1, 1, None, 99.0), None);
+        assert_eq!(out("/s", 3, 3, None, 500.0), Some("/before".into()));
+        // Of a job that was submitted after the line was written, nothing is known.
+        assert_eq!(out("/s", 1, 1, None, 500.0), None);
+        assert_eq!(out("/s", 1, 1, None, 101.0), Some("/x-1".into()));
     }
 
     #[test]

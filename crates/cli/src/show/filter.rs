@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use clap::Args;
 use pinfold_profile::report::plain;
-use pinfold_proto::ExitCode;
+use pinfold_proto::{ExitCode, alike};
+use pinfold_sys::peer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -56,6 +57,11 @@ impl Filter {
         Ok(kept.into_iter().map(|(_, job)| job).collect())
     }
 
+    /// Whether keys are named, and their values needed for that.
+    pub(crate) fn names_keys(&self) -> bool {
+        self.sort.is_some() || !self.columns.is_empty()
+    }
+
     /// Whether the keys that are named are keys of such jobs, be there any or not.
     fn check<T: Serialize + DeserializeOwned>(&self, first: Option<&T>) -> Result<(), Failure> {
         let mut fields: Vec<&str> = fields::of::<T>().to_vec();
@@ -69,6 +75,26 @@ impl Filter {
         let columns = self.columns.iter().map(|key| ("--columns", key.as_str()));
         let mut unknown = sort.chain(columns).filter(|(_, key)| !fields.contains(key));
         unknown.next().map_or(Ok(()), |(option, key)| Err(no_key(option, key, &fields)))
+    }
+
+    /// What to say where so many jobs were looked at and none is shown; `None`: nothing kept any back.
+    pub(crate) fn none_of(&self, looked_at: usize) -> Option<String> {
+        let unknown = self.user.as_ref().filter(|user| peer::user_named(user).is_none());
+        if let Some(user) = unknown {
+            return Some(format!("--user {user}: this host knows no user by that name"));
+        }
+        let texts = [("--user", &self.user), ("--name", &self.name), ("--project", &self.project)];
+        let mut said: Vec<String> =
+            texts.iter().filter_map(|(option, text)| Some(format!("{option} {}", text.as_ref()?))).collect();
+        said.extend((!self.state.is_empty()).then(|| format!("--state {}", self.state.join(","))));
+        said.extend(self.limit.filter(|&limit| limit == 0).map(|_| "--limit 0".to_owned()));
+        let said = said.join(" ");
+        match looked_at {
+            _ if said.is_empty() => None,
+            0 => None,
+            1 => Some(format!("the only job does not fit {said}")),
+            _ => Some(format!("none of {looked_at} jobs fits {said}")),
+        }
     }
 
     fn keeps(&self, keys: &Map<String, Value>) -> bool {
@@ -111,10 +137,11 @@ fn value<'a>(keys: &'a Map<String, Value>, key: &str) -> &'a Value {
 }
 
 fn no_key(option: &str, key: &str, fields: &[&str]) -> Failure {
-    Failure::new(
-        ExitCode::Usage,
-        format!("{option}: there is no key `{key}`; there are {}", fields.join(", ")),
-    )
+    let like = alike::most(key, fields.iter().copied());
+    let meant = like.map(|like| format!("is `{like}` meant? "));
+    let text =
+        format!("there is no key `{key}`; {}there are {}", meant.unwrap_or_default(), fields.join(", "));
+    Failure::new(ExitCode::Usage, format!("{option}: {text}"))
 }
 
 fn shown(value: &Value) -> String {
@@ -211,6 +238,28 @@ mod tests {
             Filter { columns: vec!["job".into(), "name".into(), "wall_s".into()], ..Filter::default() };
         let want = "JOB  NAME    WALL_S\n1    sort    3.0\n2    sort-2  -\n3    make    10.5\n";
         assert_eq!(filter.table(&jobs()).expect("known keys"), want);
+    }
+
+    #[test]
+    fn it_is_said_why_none_is_shown() {
+        let filter = |user: Option<&str>, name: Option<&str>| Filter {
+            user: user.map(str::to_owned),
+            name: name.map(str::to_owned),
+            state: vec!["queued".into(), "held".into()],
+            ..Filter::default()
+        };
+        assert_eq!(Filter::default().none_of(7), None);
+        assert_eq!(filter(None, None).none_of(0), None);
+        assert_eq!(
+            filter(None, Some("x*")).none_of(1).unwrap(),
+            "the only job does not fit --name x* --state queued,held"
+        );
+        assert_eq!(
+            filter(Some("root"), None).none_of(7).unwrap(),
+            "none of 7 jobs fits --user root --state queued,held"
+        );
+        let unknown = filter(Some("no-such-user"), None).none_of(0);
+        assert_eq!(unknown.unwrap(), "--user no-such-user: this host knows no user by that name");
     }
 
     #[test]

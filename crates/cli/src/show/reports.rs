@@ -1,7 +1,6 @@
 //! `pinfold report`: what jobs used.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -14,9 +13,9 @@ use pinfold_proto::{ExitCode, JobState};
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
 use super::{ToSheet, Written};
-use crate::log::record;
+use crate::log::record::Outputs;
 use crate::names::JobRef;
-use crate::print::{print_json, print_text, width};
+use crate::print::{print_json, print_text, say, width};
 use pinfold_client::{Client, Dial, Failure};
 
 /// So many jobs are shown where nothing is said of which.
@@ -136,7 +135,8 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
         pieces: true,
     };
     loop {
-        let over = report_once(&mut client, &request, args, sheet, dial.socket())?;
+        let outputs = Outputs::of(dial.socket());
+        let over = report_once(&mut client, &request, args, sheet, &outputs)?;
         match args.every {
             Some(interval) if !over => std::thread::sleep(interval.max(Duration::from_millis(100))),
             _ => return Ok(()),
@@ -167,7 +167,7 @@ fn report_once(
     request: &Request,
     args: &ReportArgs,
     sheet: ToSheet,
-    socket: &Path,
+    outputs: &Outputs,
 ) -> Result<bool, Failure> {
     let mut over = true;
     let is_over = |report: &ReportView| report.state == JobState::Exited;
@@ -192,12 +192,21 @@ fn report_once(
         return Ok(over);
     }
     if args.shows_lines() {
-        let reports = args.filter.apply(ask(client, request)?)?;
+        let mut reports = ask(client, request)?;
+        reports.iter_mut().for_each(|report| outputs.tell_report(report));
+        let looked_at = reports.len();
+        let reports = args.filter.apply(reports)?;
+        if let Some(words) = args.filter.none_of(looked_at).filter(|_| reports.is_empty()) {
+            let unsaid =
+                args.which.jobs.is_empty() && args.which.last.is_none() && args.which.since.is_none();
+            let further = if unsaid { "; --last N and --since WHEN look further back" } else { "" };
+            say(&format!("{words}{further}"));
+        }
         over = reports.iter().all(is_over);
         if args.json {
             reports.iter().try_for_each(print_json)?;
         } else if args.full || args.has_lists() {
-            reports.into_iter().try_for_each(|report| print_text(|out| write_one(report, socket, out)))?;
+            reports.into_iter().try_for_each(|report| print_text(|out| write_one(report, out)))?;
         } else if args.filter.columns.is_empty() {
             print_text(|out| report::write_lines(&reports, width(), out))?;
         } else {
@@ -206,9 +215,10 @@ fn report_once(
         }
         return Ok(over);
     }
-    each(client, request, |report| {
+    each(client, request, |mut report| {
         over &= is_over(&report);
-        if args.json { print_json(&report) } else { print_text(|out| write_one(report, socket, out)) }
+        outputs.tell_report(&mut report);
+        if args.json { print_json(&report) } else { print_text(|out| write_one(report, out)) }
     })?;
     Ok(over)
 }
@@ -227,17 +237,14 @@ fn summary(reports: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failur
     if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
 }
 
-/// A job as text, with what was asked for beside its figures, and where its output went, which this user's commands
-/// know alone.
-fn write_one(mut view: ReportView, socket: &Path, out: &mut dyn Write) -> io::Result<()> {
-    let files = record::find(socket, view.array_id.unwrap_or(view.job), view.job, view.array_index);
-    view.notes.extend(files.map(|[out, err]| {
-        if out == err {
-            format!("its output is in {}", out.display())
-        } else {
-            format!("its output is in {}, its errors in {}", out.display(), err.display())
-        }
-    }));
+/// A job as text, with what was asked for beside its figures, and where its output went.
+fn write_one(mut view: ReportView, out: &mut dyn Write) -> io::Result<()> {
+    let note = match (&view.output, &view.error_output) {
+        (Some(output), Some(errors)) if output == errors => Some(format!("its output is in {output}")),
+        (Some(output), Some(errors)) => Some(format!("its output is in {output}, its errors in {errors}")),
+        _ => None,
+    };
+    view.notes.extend(note);
     report::write_report(&view, out)?;
     report::write_processes(&view, width(), out)?;
     report::write_files(&view, width(), out)?;

@@ -9,8 +9,9 @@ use pinfold_proto::{ExitCode, JobState};
 
 use super::filter::Filter;
 use super::recorded;
+use crate::log::record::Outputs;
 use crate::names::{self, JobRef};
-use crate::print::{colours, moment, print_json, print_text, width};
+use crate::print::{colours, moment, print_json, print_text, say, width};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
@@ -60,7 +61,15 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     view.jobs.retain(|job| over || job.state != JobState::Exited);
     let since_s = since_us.map_or(0.0, pinfold_proto::view::seconds);
     view.jobs.retain(|job| job.submitted_s >= since_s);
+    if args.json || filter.names_keys() {
+        let outputs = Outputs::of(dial.socket());
+        view.jobs.iter_mut().for_each(|job| outputs.tell_job(job));
+    }
+    let looked_at = view.jobs.len();
     view.jobs = filter.apply(std::mem::take(&mut view.jobs))?;
+    if let Some(words) = filter.none_of(looked_at).filter(|_| view.jobs.is_empty()) {
+        say(&words);
+    }
     say_why(&mut client, &mut view.jobs, WHY_MAX)?;
     if args.json {
         return print_json(&view);

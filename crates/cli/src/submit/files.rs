@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::ExitCode;
@@ -78,9 +79,10 @@ impl Names {
             })
         };
         let out = one(&self.out)?;
-        // One file named for both is opened once, or each stream would overwrite the other's lines.
-        if self.out.0 != self.err.0 {
-            return Ok(Files { out, err: one(&self.err)? });
+        // One file named for both is opened once, for both have one place in it then.
+        let err = if self.out.0 == self.err.0 { None } else { Some(one(&self.err)?) };
+        if let Some(err) = err.filter(|err| !is_same(&out, err)) {
+            return Ok(Files { out, err });
         }
         let shared = out.try_clone();
         let err = shared.map_err(|error| Failure::doing("failed to share the output file", &error))?;
@@ -108,6 +110,12 @@ impl Names {
             err: pattern("--error", &args.error, "err")?,
         })
     }
+}
+
+/// Whether two names lead to one regular file.
+fn is_same(one: &File, other: &File) -> bool {
+    let of = |file: &File| file.metadata().ok().filter(|found| found.is_file());
+    of(one).zip(of(other)).is_some_and(|(one, other)| (one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 /// Whether such a name is another for each member.

@@ -10,6 +10,7 @@ use pinfold_sys::discover;
 use pinfold_sys::procfs::{HostCpu, Proc};
 use pinfold_topo::CpuSet;
 
+use crate::print::has_few_signs;
 use pinfold_client::Failure;
 
 /// More looks than these no terminal shows.
@@ -63,6 +64,7 @@ impl Cores {
         Load {
             cores: self.known.iter().flatten().filter_map(part).collect(),
             past: self.past.iter().copied().collect(),
+            plain: has_few_signs(),
         }
     }
 

@@ -49,12 +49,10 @@ fn a_drained_host_starts_nothing_new(kind: Kind) {
 }
 
 fn changes_are_saved_and_remembered(kind: Kind) {
-    let host = Host::new(kind);
+    let mut host = Host::new(kind);
     std::fs::write(host.work("own.toml"), "# mine\n[slots]\nfactor = 1.5 # few\n").expect("a file");
     kind.give(&host.work("own.toml"));
     done(&host, &["config", "set", "slots.factor=3", "host.memory=64GiB"]);
-    let none = host.pinfold(["config", "save"]);
-    assert!(none.code == Some(1) && none.err.contains("config save FILE"), "{none:?}");
     done(&host, &["config", "save", "own.toml"]);
     // Where it is on by itself the tests turn it off, so that they do not wait for each other.
     let text = host.wrote("own.toml").replace("other_load = false\n", "");
@@ -94,7 +92,24 @@ fn changes_are_saved_and_remembered(kind: Kind) {
     assert!(history.contains("slots.factor: 1.5 -> 3"), "{history}");
     assert!(history.contains("host.memory: unset -> "), "{history}");
     assert_eq!(history.matches("slots.factor").count(), 1, "what was so already is no change: {history}");
+    saved_for_the_next_start(&mut host);
     assert!(!history.contains("access") && !history.contains("projects"), "{history}");
+}
+
+/// A daemon that was started by hand reads what it wrote when it is started so once more.
+fn saved_for_the_next_start(host: &mut Host) {
+    if std::path::Path::new("/etc/pinfold/pinfold.toml").exists() {
+        return println!("skipped: root's daemons read the file that is there");
+    }
+    done(host, &["config", "set", "priority.default=7"]);
+    let file = host.state().join("pinfold.toml");
+    let saved = host.pinfold(["config", "save"]);
+    assert!(saved.code == Some(0) && saved.err.contains(&file.display().to_string()), "{saved:?}");
+    host.stop();
+    host.start_daemon();
+    assert_eq!(done(host, &["config", "get", "priority.default"]).trim(), "7");
+    let origins = done(host, &["config", "get", "--json"]);
+    assert!(origins.contains("\"origin\":\"file\""), "{origins}");
 }
 
 fn a_forged_audit_shows(kind: Kind) {

@@ -128,6 +128,14 @@ fn idle_cores_for_a_script(kind: Kind) {
     let host = Host::new(kind);
     let Some([first, second]) = two_cores(&host) else { return };
     assert_eq!(done(&host, &["set-aside", "--idle", "--cores", "9999"]), "");
+    // Nothing is waited for that can never be.
+    let all = host.status(&[]).slots.cores;
+    for (cores, wait) in [(9999, "--wait"), (all, "--wait"), (all, "--wait=1h")] {
+        let never = host.pinfold(["set-aside", "--idle", "--cores", &cores.to_string(), wait]);
+        assert!(never.code == Some(5) && never.out.is_empty(), "{never:?}");
+        let words = format!("--cores {cores}: at most {} of this host's {all} cores", all - 1);
+        assert!(never.err.contains(&words), "{never:?}");
+    }
     // One core is always left for others.
     assert_eq!(done(&host, &["set-aside", "--idle", "--cores", "2"]).trim(), "");
     let job = host.submit(&[], &tell("job"));

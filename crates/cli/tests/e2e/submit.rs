@@ -4,12 +4,14 @@ use pinfold_proto::JobState;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::wait::{PATIENCE, within};
 
 each_kind!(
     output_files,
     output_files_that_cannot_be_made,
     what_a_job_wrote,
     waiting_for_jobs,
+    a_file_that_is_followed,
     the_shell_that_submitted_may_go,
     a_child_that_lives_on,
 );
@@ -32,8 +34,16 @@ fn output_files(kind: Kind) {
     assert_eq!((host.wrote("own.out").as_str(), host.wrote("own.err").as_str()), ("out\n", "err\n"));
     submit(&["-o", "both", "-e", "both"]);
     assert_eq!(host.wrote("both"), "out\nerr\n");
+    // By whatever names.
+    submit(&["-o", "both", "-e", "./both"]);
+    assert_eq!(host.wrote("both"), "out\nerr\n");
+    let job = submit(&["-o", "alone"]);
+    assert_eq!(
+        (host.wrote("alone"), host.wrote(&format!("pinfold-{job}.err"))),
+        ("out\n".into(), "err\n".into())
+    );
     let done = host.pinfold(["submit", "--json", "-o", "/dev/null", "-e", "/dev/null", "true"]);
-    assert_eq!(done.out, "{\"version\":1,\"job\":4}\n");
+    assert_eq!(done.out, "{\"version\":1,\"job\":6}\n");
 }
 
 fn what_a_job_wrote(kind: Kind) {
@@ -53,9 +63,46 @@ fn what_a_job_wrote(kind: Kind) {
     host.succeeds(["wait", &array]);
     assert_eq!(host.pinfold(["log", &format!("{array}_5")]).out, "5\n");
     assert_eq!(host.pinfold(["log", &array]).out, format!("==> {array}_3 <==\n3\n==> {array}_5 <==\n5\n"));
+    // A member by its own number, and one that has not started, whose file is not there yet.
+    let [first, own] = [0, 1].map(|at| {
+        host.pinfold(["status", &array, "--columns", "job"])
+            .out
+            .lines()
+            .nth(1 + at)
+            .expect("a line")
+            .trim()
+            .to_owned()
+    });
+    assert_eq!((first.as_str(), host.pinfold(["log", &own]).out.as_str()), (array.as_str(), "5\n"));
+    let later = submit(&["--array", "7,8", "--hold"], "echo $PINFOLD_ARRAY_INDEX");
+    let none = host.pinfold(["log", &later]);
+    assert!(none.code == Some(0) && none.err.contains("has not started yet"), "{none:?}");
+    assert_eq!(none.out, format!("==> {later}_7 <==\n==> {later}_8 <==\n"));
+    let followed = host.start(["log", "-f", &format!("{later}_8")]);
+    host.succeeds(["release", &later]);
+    let followed = followed.wait();
+    assert_eq!((followed.code, followed.out.as_str()), (Some(0), "8\n"), "{followed:?}");
     let json = host.pinfold(["log", "--json", &job]).out;
     let path = host.work(&format!("out-{job}.txt"));
     assert!(json.contains(&format!("\"{}\"", path.display())), "{json}");
+    // So it is in every JSON of a job, of an array's member as well; null where nobody knows.
+    let keys = |output: Option<&str>, errors: Option<&str>| {
+        let key = |name: Option<&str>| {
+            name.map_or("null".to_owned(), |name| format!("\"{}\"", host.work(name).display()))
+        };
+        format!("\"output\":{},\"error_output\":{}", key(output), key(errors))
+    };
+    let tells = |job: &str, wanted: &str| {
+        for command in [["status", job, "--json"], ["report", job, "--json"]] {
+            let told = host.pinfold(command).out;
+            assert!(told.contains(wanted), "{command:?}: {told}, not {wanted}");
+        }
+    };
+    tells(&job, &keys(Some(&format!("out-{job}.txt")), Some(&format!("%{job}"))));
+    let [out, err] = ["out", "err"].map(|ending| format!("pinfold-{array}_5.{ending}"));
+    tells(&format!("{array}_5"), &keys(Some(&out), Some(&err)));
+    let table = host.pinfold(["report", &job, "--columns", "job,output"]).out;
+    assert!(table.contains(&format!("out-{job}.txt")), "{table}");
     let fails = |arguments: &[&str], code: i32, words: &str| {
         let done = host.pinfold(arguments);
         assert!(done.code == Some(code) && done.err.contains(words), "{arguments:?}: {done:?}");
@@ -63,10 +110,37 @@ fn what_a_job_wrote(kind: Kind) {
     fails(&["submit", "-o", "x-%a", "--", "true"], 2, "%j");
     fails(&["log", "4711"], 1, "4711");
     fails(&["log", "-f", &array], 2, "2 members");
-    host.succeeds(["run", "--", "true"]);
-    fails(&["log", "4"], 1, "not known where the output of job 4 went");
+    let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo $PINFOLD_JOB_ID"]);
+    let run = done.out.trim();
+    tells(run, &keys(None, None));
+    fails(&["log", run], 1, &format!("not known where the output of job {run} went"));
     let device = submit(&["-o", "/dev/null"], "true");
     fails(&["log", &device], 1, "/dev/null");
+}
+
+/// To its job's end, though the file is emptied and the daemon is replaced meanwhile.
+fn a_file_that_is_followed(kind: Kind) {
+    let mut host = Host::new(kind);
+    let wait = |name: &str| format!("until [ -e {name} ]; do sleep 0.05; done");
+    let script =
+        format!("echo a long first line; {}; : >out; echo two; {}; echo three", wait("one"), wait("two"));
+    let done = host.succeeds(["submit", "-o", "out", "--", "/bin/sh", "-c", &script]);
+    let job: u64 = done.out.trim().parse().expect("the bare number");
+    host.until(job, JobState::Running);
+    let followed = host.start(["log", "-f", &job.to_string()]);
+    let has_read = |words: &str| {
+        let found = within(PATIENCE, || followed.said("out").contains(words).then_some(()));
+        assert!(found.is_some(), "{words} is not read: {}", followed.said("out"));
+    };
+    has_read("first line");
+    host.make("one");
+    has_read("two");
+    host.crash();
+    host.start_daemon();
+    host.make("two");
+    let done = followed.wait();
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "a long first line\ntwo\nthree\n"), "{done:?}");
+    assert_eq!(host.wrote("out"), "two\nthree\n");
 }
 
 fn output_files_that_cannot_be_made(kind: Kind) {

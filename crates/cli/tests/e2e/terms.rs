@@ -16,6 +16,7 @@ each_kind!(
     started_after_how_others_ended,
     never_started_after_a_failure,
     jobs_of_one_name_are_waited_for_together,
+    what_is_over_counts_as_one,
     begun_at_its_time,
     terms_survive_the_daemon,
     batches_have_timeouts,
@@ -197,7 +198,39 @@ fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
     assert_eq!(host.until(each, JobState::Exited).end, Some(End::Dependency));
     assert_eq!(host.until(ok, JobState::Exited).end, Some(End::Dependency));
     has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "you have none that is not over");
-    // Of those that are over the last.
+    said(&host, &["run", "--after", "failed:step", "--", "true"], 0);
+}
+
+/// Jobs of one name that are all over: a failure counts wherever it was, until the jobs are repeated.
+fn what_is_over_counts_as_one(kind: Kind) {
+    let mut host = Host::new(kind);
+    fs::write(host.work("lines"), "true\nfalse\ntrue\n").expect("a file");
+    let batch = |host: &Host, file: &str, status: i32| {
+        let done = host.pinfold(["batch", "--name", "align", "-j", "1", "--in-order", file]);
+        assert_eq!(done.code, Some(status), "{done:?}");
+    };
+    batch(&host, "lines", 1);
+    let ok = ["run", "--after", "ok:align", "--", "true"];
+    has(&said(&host, &ok, 5), "job 2 did not");
+    for end in ["failed", "any"] {
+        said(&host, &["run", "--after", &format!("{end}:align"), "--", "true"], 0);
+    }
+    // So it is for the next daemon.
+    host.stop();
+    host.start_daemon();
+    has(&said(&host, &ok, 5), "job 2 did not");
+    // A batch that repeats it, and one of which a line was tried again.
+    fs::write(host.work("lines"), "test -e tried || { touch tried; false; }\ntrue\n").expect("a file");
+    let done = host.pinfold(["batch", "--name", "align", "--retries", "2", "lines"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    said(&host, &ok, 0);
+    has(&said(&host, &["run", "--after", "failed:align", "--", "true"], 5), "ended well");
+    // Jobs that are submitted in a loop.
+    for script in ["true", "exit 3", "true"] {
+        let job = host.submit(&["--name", "step"], script);
+        host.until(job, JobState::Exited);
+    }
+    has(&said(&host, &["run", "--after", "ok:step", "--", "true"], 5), "did not");
     said(&host, &["run", "--after", "failed:step", "--", "true"], 0);
 }
 

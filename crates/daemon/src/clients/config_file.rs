@@ -83,8 +83,9 @@ pub(crate) fn replace(path: &PathBuf, text: &str) -> std::io::Result<()> {
     beside.push(".new");
     let beside = PathBuf::from(beside);
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
-        // A user's own file, for the first time.
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        // For the first time: a user's own is nobody else's.
+        let mode = if path.starts_with("/etc") { 0o755 } else { 0o700 };
+        std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory)?;
     }
     let mut file = std::fs::File::create(&beside)?;
     if let Ok(old) = std::fs::metadata(path) {

@@ -36,7 +36,8 @@ The socket and the state of root's daemon.
 Those of a user's private daemon, which the first command starts.
 .TP
 \fI/etc/pinfold/pinfold.toml\fR, \fI~/.config/pinfold/pinfold.toml\fR
-The configuration of each.
+The configuration of each. A daemon with \fB\-\-socket\fR or \fB\-\-state\-dir\fR reads \fIpinfold.toml\fR in its
+state directory, unless root's file is there.
 .SH EXAMPLES
 .TP
 \fBsystemctl enable \-\-now pinfoldd\fR

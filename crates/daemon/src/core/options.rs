@@ -12,12 +12,15 @@ use pinfold_sys::mode::Mode;
 use pinfold_sys::paths::{self, Places};
 use pinfold_sys::peer;
 
+/// Root's configuration file.
+const USUAL: &str = "/etc/pinfold/pinfold.toml";
+
 /// The daemon of pinfold: decides which job runs now, on which cores, in which class.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "pinfoldd", version, max_term_width = 100)]
 pub(crate) struct Options {
-    /// Configuration file [default: /etc/pinfold/pinfold.toml for root, if it is there; for a private daemon
-    /// ~/.config/pinfold/pinfold.toml]
+    /// Configuration file [default: /etc/pinfold/pinfold.toml for root, if it is there; for a user
+    /// ~/.config/pinfold/pinfold.toml; with --socket or --state-dir, pinfold.toml in the state directory]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -99,17 +102,27 @@ impl Options {
         Places { socket, state }
     }
 
-    /// The configuration file: the one named; or for root the usual one if it is there; or for a private daemon its
-    /// user's own, which need not be there.
+    /// The configuration file that this daemon reads, and that `pinfold config save` makes where it is not there: the one
+    /// named; or for root the usual one if it is there; or for a private daemon its user's own; or the one of its places.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {
-        let usual = PathBuf::from("/etc/pinfold/pinfold.toml");
-        let there = || (peer::own_uid() == 0 && usual.exists()).then(|| usual.clone());
-        self.config.clone().or_else(there).or_else(|| self.user_config())
+        let there = || (peer::own_uid() == 0).then(|| PathBuf::from(USUAL)).filter(|usual| usual.exists());
+        self.config.clone().or_else(there).or_else(|| match self.private {
+            true => paths::user_config(|name| std::env::var_os(name)),
+            false => self.config_of_places(),
+        })
     }
 
-    /// The user's own file, which `pinfold config save` makes.
-    fn user_config(&self) -> Option<PathBuf> {
-        self.private.then(|| paths::user_config(|name| std::env::var_os(name))).flatten()
+    /// Of a daemon that somebody starts by hand: at the usual places its user's own, else one beside its state, for what
+    /// is tried on one daemon is not for the others of that user.
+    fn config_of_places(&self) -> Option<PathBuf> {
+        let variable = |name: &str| std::env::var_os(name);
+        let unnamed = |name: &str| if name.starts_with("PINFOLD_") { None } else { variable(name) };
+        let (places, uid) = (self.places(), peer::own_uid());
+        match (places == paths::defaults(uid, unnamed), uid) {
+            (true, 0) => Some(PathBuf::from(USUAL)),
+            (true, _) => paths::user_config(variable),
+            (false, _) => Some(places.state.join("pinfold.toml")),
+        }
     }
 
     /// The text of the configuration file; `None`: there is none.
@@ -117,12 +130,8 @@ impl Options {
         let Some(file) = self.config_file() else { return Ok(None) };
         match std::fs::read_to_string(&file) {
             Ok(text) => Ok(Some((file, text))),
-            Err(error)
-                if error.kind() == std::io::ErrorKind::NotFound
-                    && self.user_config().as_ref() == Some(&file) =>
-            {
-                Ok(None)
-            }
+            // One that nobody named need not be there.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.config.is_none() => Ok(None),
             Err(error) => Err(error).with_context(|| format!("failed to read {}", file.display())),
         }
     }
@@ -141,5 +150,22 @@ impl Options {
         configured.config = config;
         configured.origins.extend(set.into_iter().map(|key| (key, "flag")));
         Ok(configured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_at_places_of_its_own_has_a_file_of_its_own() {
+        let file =
+            |arguments: &[&str]| Options::parse_from([&["pinfoldd"], arguments].concat()).config_file();
+        assert_eq!(file(&["--config", "/c", "--state-dir", "/s"]), Some("/c".into()));
+        if peer::own_uid() == 0 && std::path::Path::new(USUAL).exists() {
+            return println!("skipped: root's file is there");
+        }
+        assert_eq!(file(&["--state-dir", "/s"]), Some("/s/pinfold.toml".into()));
+        assert_eq!(file(&["--socket", "/r/own.sock"]), Some("/r/own.state/pinfold.toml".into()));
     }
 }

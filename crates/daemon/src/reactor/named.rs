@@ -2,17 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pinfold_profile::store::Namesake;
 use pinfold_proto::alike;
 use pinfold_proto::text::plain;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::peer::Peer;
 
 use crate::core::{Refusal, store_failed};
+use crate::jobs::namesakes::{self, Namesakes};
 use crate::jobs::record::JobRecord;
 use crate::reactor::Daemon;
 
-/// Among so many of the last jobs a name is looked for, where no job that is not over has it.
+/// Among so many of the last jobs a name is looked for.
 const LOOKED_AT: u64 = 10_000;
+
+/// Among so many more the lines of a long batch are looked for.
+const LOOKED_AT_FURTHER: u64 = 90_000;
 
 /// How many jobs of one name are named in words.
 const SHOWN: usize = 5;
@@ -44,22 +49,67 @@ impl Daemon {
         names.iter().zip(found?).map(last).collect()
     }
 
-    /// All jobs and arrays of this user's that each name means: those that are not over, or else the last that was.
+    /// All jobs and arrays of this user's that each name means, as `jobs::namesakes` says: those that are not over, and
+    /// of those that are as many as say how they ended together.
     pub(super) fn all_named(&mut self, user: Peer, names: &[String]) -> Result<Vec<Vec<u64>>, Refusal> {
-        let found = self.not_over(user, names);
-        let count: usize = names.iter().map(|name| found[name.as_str()].len()).sum();
+        let in_memory = self.in_memory(user, names);
+        let (mut all, mut further) = (Vec::new(), LOOKED_AT_FURTHER);
+        for name in names {
+            let known = in_memory.get(name.as_str()).cloned().unwrap_or_default();
+            let namesakes = self.namesakes(user, name, known, &mut further)?;
+            if namesakes.is_empty() {
+                return Err(self.unknown(user, name));
+            }
+            all.push(namesakes::meant(&namesakes).into_iter().collect::<Vec<u64>>());
+        }
+        let count: usize = all.iter().map(Vec::len).sum();
         if count > MEANT_MAX {
             let text =
                 format!("{count} jobs of yours have these names, and {MEANT_MAX} are the most; name fewer");
             return Err((ErrorCode::Usage, text));
         }
-        let found: Vec<Vec<u64>> =
-            names.iter().map(|name| found[name.as_str()].iter().copied().collect()).collect();
-        let last = |(name, jobs): (&String, Vec<u64>)| match jobs.is_empty() {
-            true => self.last_named(user, name).map(|job| vec![job]),
-            false => Ok(jobs),
-        };
-        names.iter().zip(found).map(last).collect()
+        Ok(all)
+    }
+
+    /// The jobs of this user's by these names that the store need not be asked for.
+    fn in_memory<'a>(&self, user: Peer, names: &'a [String]) -> BTreeMap<&'a str, Namesakes> {
+        let mut found: BTreeMap<&str, Namesakes> =
+            names.iter().map(|name| (name.as_str(), Namesakes::new())).collect();
+        let over = self.outbox.journal.all_unwritten().map(|row| (row, row.ended_us));
+        let live = self.jobs.table.values().map(|live| (&live.row, None));
+        for (row, ended_us) in over.chain(live).filter(|(row, _)| row.uid == user.uid) {
+            if let Some(jobs) = found.get_mut(row.spec.name.as_str()) {
+                jobs.insert(row.job, Namesake { ended_us, ..namesakes::namesake(row) });
+            }
+        }
+        found
+    }
+
+    /// All jobs of this user's by this name, `known` ones included, among the last of the host. Of a batch that began
+    /// before those, more; `further` says how many jobs are looked at for that.
+    fn namesakes(
+        &mut self,
+        user: Peer,
+        name: &str,
+        known: Namesakes,
+        further: &mut u64,
+    ) -> Result<Namesakes, Refusal> {
+        let store = self.outbox.journal.store();
+        let (mut all, mut end) = (Namesakes::new(), store.upcoming_job());
+        loop {
+            let first = end.saturating_sub(LOOKED_AT);
+            let found = store.namesakes(user.uid, name, first, end).map_err(|error| store_failed(&error))?;
+            let is_batch = found.first().and_then(namesakes::batch);
+            all.extend(found.into_iter().map(|job| (job.job, job)));
+            let last = all.values().next_back().and_then(namesakes::batch);
+            if first == 0 || *further < LOOKED_AT || is_batch.is_none() || is_batch != last {
+                break;
+            }
+            (end, *further) = (first, *further - LOOKED_AT);
+        }
+        // What the store does not have yet is newer than what it has.
+        all.extend(known);
+        Ok(all)
     }
 
     fn not_over<'a>(&self, user: Peer, names: &'a [String]) -> ByName<'a> {
@@ -80,11 +130,14 @@ impl Daemon {
         let last = unwritten.map(|row| row.spec.array.and_then(|place| place.array).unwrap_or(row.job)).max();
         let stored = self.outbox.journal.store().last_named(user.uid, name, LOOKED_AT);
         let stored = stored.map_err(|error| store_failed(&error))?;
-        last.max(stored).ok_or_else(|| {
-            let meant = self.like(user, name).map(|like| format!("; is `{}` meant?", plain(like)));
-            let meant = meant.unwrap_or_else(|| self.own_jobs(user));
-            (ErrorCode::Failed, format!("there is no job `{}` of yours{meant}", short(name)))
-        })
+        last.max(stored).ok_or_else(|| self.unknown(user, name))
+    }
+
+    /// The words where a user has no job by this name.
+    fn unknown(&self, user: Peer, name: &str) -> Refusal {
+        let meant = self.like(user, name).map(|like| format!("; is `{}` meant?", plain(like)));
+        let meant = meant.unwrap_or_else(|| self.own_jobs(user));
+        (ErrorCode::Failed, format!("there is no job `{}` of yours{meant}", short(name)))
     }
 
     /// The name of a job of this user's that is written most alike.

@@ -16,10 +16,11 @@ use crate::reactor::Daemon;
 impl Daemon {
     /// `pinfold set-aside`.
     pub(super) fn set_aside(&mut self, user: Peer, asked: SetAside) -> Result<Reply, Refusal> {
+        let never = self.host.sets.never_idle(&self.ctx, user, &asked);
         let Some(mut set) =
             self.host.sets.wanted(&self.ctx, &self.jobs.table, &self.meters.jobs_nodes, user, asked)?
         else {
-            return Ok(Reply::SetMade { name: None });
+            return Ok(Reply::SetMade { name: None, never });
         };
         if set.kind == SetKind::Idle && set.users.is_empty() {
             set.users.push(self.clients.names.name(user.uid));
@@ -29,7 +30,7 @@ impl Daemon {
         // Kept before the scheduler knows of it.
         self.host.sets.make(set)?;
         self.outbox.then(Next::SetsChanged);
-        Ok(Reply::SetMade { name: Some(name) })
+        Ok(Reply::SetMade { name: Some(name), never: None })
     }
 
     /// `pinfold set-aside NAME --remove`.
@@ -64,8 +65,9 @@ impl Daemon {
         rights::operators_only(&self.ctx, user, "the configuration")?;
         let path = self.ctx.options.config_file();
         if write && path.is_none() {
-            let hint =
-                "pinfoldd was started without a configuration file; `pinfold config save FILE` writes one";
+            // A user without a home.
+            let hint = "this pinfoldd reads no configuration file; `pinfold config save FILE` writes one, and \
+                        `pinfoldd --config FILE` reads it at the next start";
             return Err((ErrorCode::Failed, hint.to_owned()));
         }
         let name = match (&text, &path) {

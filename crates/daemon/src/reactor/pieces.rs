@@ -12,7 +12,6 @@ use crate::clients::pieces::{Answer, Series};
 use crate::core::event::{Asked, Wanted};
 use crate::core::{ConnectionId, Effect, Refusal, store_failed};
 use crate::reactor::Daemon;
-use crate::reactor::reports::OVER_SHOWN;
 
 /// Jobs of a piece: some 200 KiB, a few milliseconds.
 const JOBS_A_PIECE: usize = 100;
@@ -64,7 +63,7 @@ impl Daemon {
         let whose = self.whose(user, asked.all)?;
         let jobs = match &asked.select {
             Select::Jobs(jobs) => Ok(jobs.clone()),
-            Select::Last(count) => snapshot.last_numbers(&whose, (*count).min(OVER_SHOWN)),
+            Select::Last(count) => snapshot.last_numbers(&whose, (*count).min(JOBS_MAX)),
             Select::Since(since_us) => snapshot.numbers_since(&whose, *since_us, JOBS_MAX),
         };
         let jobs: VecDeque<u64> = jobs.map_err(|error| store_failed(&error))?.into();

@@ -71,6 +71,8 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         signal: None,
         end: None,
         reason: None,
+        output: None,
+        error_output: None,
         timeout_s: None,
         cpu_limit_s: None,
         begin_s: None,

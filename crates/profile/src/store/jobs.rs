@@ -1,4 +1,4 @@
-//! Which jobs the store knows: by number, by user, by name, by time.
+//! Which jobs the store knows: by number, by user, by time.
 
 use pinfold_proto::row::{JobRow, SampleRow};
 use rusqlite::{Row, ToSql};
@@ -47,21 +47,6 @@ impl Store {
             let job: i64 = row.get(1)?;
             Ok((row.get(0)?, u64::try_from(job).unwrap_or(0), row.get(2)?))
         })
-    }
-
-    /// The last job of a user with this name, or the array that it is of, among the last `count` jobs of the host.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn last_named(&self, uid: u32, name: &str, count: u64) -> Result<Option<u64>, StoreError> {
-        let sql = "SELECT coalesce(array_id, job) FROM jobs WHERE job >= ?1 AND uid = ?2 AND name = ?3 \
-                   ORDER BY job DESC LIMIT 1";
-        let first = whole(self.upcoming_job().saturating_sub(count));
-        let found = self.read("read a job by its name", sql, &[&first, &uid, &name], |row| {
-            let job: i64 = row.get(0)?;
-            Ok(u64::try_from(job).unwrap_or(0))
-        })?;
-        Ok(found.first().copied())
     }
 
     /// The jobs whose name in a workload manager is this one or a part of it, the latest first, at most `count`.

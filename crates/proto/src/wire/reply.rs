@@ -138,7 +138,8 @@ pub enum Reply {
     Members(Vec<Members>),
     /// To `Named`: for each name the job that is meant; an array by its number.
     Named(Vec<u64>),
-    /// To `AllNamed`: for each name the jobs that are meant, at least one; arrays by their numbers.
+    /// To `AllNamed`: for each name the jobs that are meant, at least one; arrays by their numbers. Of other jobs that are
+    /// over there are as many as say how they ended together.
     AllNamed(Vec<Vec<u64>>),
     /// To `Why`.
     Why(WhyView),
@@ -186,6 +187,9 @@ pub enum Reply {
     SetMade {
         /// The set's name; `None`: not so many cores are idle.
         name: Option<String>,
+        /// Why there can never be so many, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        never: Option<String>,
     },
     /// To `Sets`.
     Sets(SetsView),

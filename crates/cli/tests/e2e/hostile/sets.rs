@@ -38,7 +38,7 @@ fn ask(host: &Host, user: u32, asked: SetAside) -> Reply {
 
 fn made(reply: Reply) -> String {
     match reply {
-        Reply::SetMade { name: Some(name) } => name,
+        Reply::SetMade { name: Some(name), .. } => name,
         other => panic!("a set, not {other:?}"),
     }
 }
@@ -85,7 +85,7 @@ fn a_user_reserves_nothing_but_idle_cores(kind: Kind) {
     // Cores that jobs are on are not idle.
     let cores = host.status(&[]).slots.cores;
     let busy: Vec<u64> = (0..cores).map(|_| victims_job(&host, &[], WAIT)).collect();
-    assert_eq!(ask(&host, ATTACKER, idle(1, minutes)), Reply::SetMade { name: None });
+    assert_eq!(ask(&host, ATTACKER, idle(1, minutes)), Reply::SetMade { name: None, never: None });
     let before: Vec<_> = busy.iter().map(|&job| host.job(job).cpus).collect();
     host.crash();
     host.start_daemon();
@@ -119,7 +119,10 @@ fn idle_cores_are_given_back_though_a_held_job_names_them(kind: Kind) {
         if cores < 4 {
             wire.send(&Request::SetAside(idle(1, 1)));
             let more = wire.hear();
-            assert!(matches!(more, Some(Reply::SetMade { name: None } | Reply::Error { .. })), "{more:?}");
+            assert!(
+                matches!(more, Some(Reply::SetMade { name: None, .. } | Reply::Error { .. })),
+                "{more:?}"
+            );
         }
         wire
     });
@@ -167,7 +170,7 @@ fn nobody_reserves_what_others_wait_for(kind: Kind) {
     assert_eq!(wide.code, Some(0), "{wide:?}");
     let wide: u64 = wide.out.trim().parse().expect("a number");
     for _ in 0..3 {
-        assert_eq!(ask(&host, ATTACKER, idle(1, 600_000_000)), Reply::SetMade { name: None });
+        assert_eq!(ask(&host, ATTACKER, idle(1, 600_000_000)), Reply::SetMade { name: None, never: None });
     }
     assert_eq!(sets(&host), [], "PU {first} and the others are for who waits");
     host.make("go");

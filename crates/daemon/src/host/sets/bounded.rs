@@ -87,6 +87,14 @@ fn share(cores: usize, active: usize) -> usize {
     (cores / active.max(1)).max(1)
 }
 
+/// The most of so many cores that a set of idle ones has, and why.
+fn most_idle(cores: usize, operator: bool) -> (usize, &'static str) {
+    match operator {
+        true => (cores.saturating_sub(1), "one is left for jobs outside of it"),
+        false => (share(cores, 2).min(cores.saturating_sub(1)), "a user's share is half of them"),
+    }
+}
+
 /// Checks what a user asks for; `Ok` for operators.
 pub(super) fn check(config: &Config, user: Peer, asked: &SetAside) -> Result<(), Refusal> {
     if rights::is_operator(config, user) {
@@ -153,6 +161,20 @@ impl Sets {
             return refuse(format!("you made {MADE_MAX} sets within a minute; use one that you have"));
         }
         Ok(true)
+    }
+
+    /// Why this host never has so many idle cores for a set of this user's, whatever its jobs do; `None`: it may have.
+    pub(crate) fn never_idle(&self, ctx: &Ctx, user: Peer, asked: &SetAside) -> Option<String> {
+        let wanted = asked.cores.filter(|_| asked.name.is_none())? as usize;
+        // All that are there: sets go, and so do the daemons of other users.
+        let usable = ctx.topology.usable();
+        let within =
+            ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
+        let cores = ctx.topology.cores_within(&within).len();
+        let (most, why) = most_idle(cores, rights::is_operator(&ctx.configured.config, user));
+        (wanted > most).then(|| {
+            format!("--cores {wanted}: at most {most} of this host's {cores} cores can be idle ones in a set; {why}")
+        })
     }
 
     /// Whether a user may have so many cores for an isolated job now. One such job each user may always have; what is
@@ -300,6 +322,13 @@ mod tests {
             want,
             "{hold_s} {used:?} {now_s}"
         );
+    }
+
+    #[test]
+    fn some_cores_are_never_idle_ones_in_a_set() {
+        for (cores, operator, user) in [(1, 0, 0), (2, 1, 1), (3, 2, 1), (8, 7, 4), (64, 63, 32)] {
+            assert_eq!((most_idle(cores, true).0, most_idle(cores, false).0), (operator, user), "{cores}");
+        }
     }
 
     #[test]

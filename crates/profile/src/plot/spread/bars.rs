@@ -23,7 +23,7 @@ pub(super) struct Bars {
     /// What values are divided by to have the unit.
     divisor: f64,
     /// The least value of a logarithmic axis, in the unit; what is less, as 0 is, counts as it. `None`: linear.
-    least: Option<f64>,
+    pub(super) least: Option<f64>,
     /// The place at which bars begin, and how wide they are.
     pub(super) from: f64,
     pub(super) step: f64,
@@ -52,7 +52,9 @@ impl Bars {
         let margin = if are_near { MARGIN } else { 0 };
         bars.step =
             scale::nice(((last - floor) / wanted).max(last.abs() * if are_near { NEAR / 2.0 } else { 1e-3 }));
-        bars.from = ((floor / bars.step).floor() - precise(margin)).max(0.0) * bars.step;
+        let from = ((floor / bars.step).floor() - precise(margin)) * bars.step;
+        // No value is below 0; the logarithms of those below 1 are.
+        bars.from = if least.is_some() { from } else { from.max(0.0) };
         let bar = |value: f64| {
             let at = ((bars.place(value / divisor) - bars.from) / bars.step).floor();
             usize::try_from(rounded(at)).unwrap_or(0)

@@ -31,6 +31,19 @@ fn every_job_is_in_one_bar() {
     }
 }
 
+/// All below 1, as the run times of short jobs in seconds.
+#[test]
+fn a_long_tail_below_1_has_more_bars_than_one() {
+    let mut values: Vec<f64> = (0..90).map(|at| 0.005 + 0.0001 * f64::from(at)).collect();
+    values.push(0.9);
+    let (_, bars) = bars(&values, "s".into());
+    assert!(bars.least.is_some(), "it is logarithmic");
+    let taken = bars.counts.iter().filter(|count| **count > 0).count();
+    assert!(taken > 3, "{:?} from {} by {}", bars.counts, bars.from, bars.step);
+    let begins = bars.begins();
+    assert!(begins[0].starts_with("0.00"), "{begins:?}");
+}
+
 #[test]
 fn values_that_are_nearly_the_same_stand_in_the_middle() {
     for values in [vec![5.0], vec![0.160_21], vec![1000.0, 1000.001], vec![34.50, 34.52, 34.51]] {

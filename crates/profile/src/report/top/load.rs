@@ -12,6 +12,8 @@ pub struct Load {
     pub cores: Vec<(String, f64)>,
     /// The host at the last looks, the newest at the end.
     pub past: Vec<Past>,
+    /// Only signs that a terminal without a font of its own has, as the console of Linux.
+    pub plain: bool,
 }
 
 /// The host at one look.
@@ -32,9 +34,13 @@ const METER: usize = "[########] 100 %  ".len();
 /// Heights that one sign can show.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// The same of ASCII: the more of its place a sign covers, the higher.
+const PLAIN: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
+
 /// Adds the meters and the history to a head; the caller leaves them out where there is no room.
 pub(super) fn push(head: &mut Head, load: &Load, width: usize) {
-    for line in meters(&load.cores, width) {
+    let heights = if load.plain { &PLAIN } else { &HEIGHTS };
+    for line in meters(&load.cores, width, heights) {
         head.push(Line::Meters, line);
     }
     let graph = |name: &str, part: fn(&Past) -> f64| {
@@ -42,7 +48,7 @@ pub(super) fn push(head: &mut Head, load: &Load, width: usize) {
         let (before, after) = (format!("{name:<7}"), format!(" {:>3} %", percent(last)));
         let room = width.saturating_sub(columns(&before) + columns(&after)).min(120);
         let from = load.past.len().saturating_sub(room);
-        let signs: String = load.past[from..].iter().map(|past| height(part(past))).collect();
+        let signs: String = load.past[from..].iter().map(|past| height(part(past), heights)).collect();
         format!("{before}{signs}{after}")
     };
     if load.past.len() > 1 && width > 20 {
@@ -51,7 +57,7 @@ pub(super) fn push(head: &mut Head, load: &Load, width: usize) {
     }
 }
 
-fn meters(cores: &[(String, f64)], width: usize) -> Vec<String> {
+fn meters(cores: &[(String, f64)], width: usize, heights: &[char; 8]) -> Vec<String> {
     let label = cores.iter().map(|(cpus, _)| columns(cpus)).max().unwrap_or(0);
     let across = (width / (label + 1 + METER)).max(1);
     if cores.len().div_ceil(across) <= METER_LINES {
@@ -62,7 +68,7 @@ fn meters(cores: &[(String, f64)], width: usize) -> Vec<String> {
         return cores.chunks(across).map(|row| cut(&line(row), width)).collect();
     }
     // A sign for each core, in the order of their PUs.
-    let signs: Vec<char> = cores.iter().map(|(_, part)| height(*part)).collect();
+    let signs: Vec<char> = cores.iter().map(|(_, part)| height(*part, heights)).collect();
     let room = width.saturating_sub(7).max(1);
     let line = |(at, row): (usize, &[char])| {
         let name = if at == 0 { "each" } else { "" };
@@ -75,9 +81,9 @@ fn percent(part: f64) -> u64 {
     rounded(part.clamp(0.0, 1.0) * 100.0)
 }
 
-fn height(part: f64) -> char {
-    let at = rounded(part.clamp(0.0, 1.0) * precise(HEIGHTS.len() as u64 - 1));
-    HEIGHTS[usize::try_from(at).unwrap_or(0).min(HEIGHTS.len() - 1)]
+fn height(part: f64, heights: &[char; 8]) -> char {
+    let at = rounded(part.clamp(0.0, 1.0) * precise(heights.len() as u64 - 1));
+    heights[usize::try_from(at).unwrap_or(0).min(heights.len() - 1)]
 }
 
 #[cfg(test)]
@@ -89,18 +95,20 @@ mod tests {
         Load {
             cores: (0..cores).map(|core| (core.to_string(), precise(core) / precise(cores))).collect(),
             past: (0..looks).map(past).collect(),
+            plain: false,
         }
     }
 
     #[test]
     fn few_cores_have_bars_and_many_a_sign_each() {
-        assert_eq!(meters(&load(2, 0).cores, 80), ["0 [........]   0 %  1 [####....]  50 %"]);
-        let many = meters(&load(512, 0).cores, 80);
+        assert_eq!(meters(&load(2, 0).cores, 80, &HEIGHTS), ["0 [........]   0 %  1 [####....]  50 %"]);
+        let many = meters(&load(512, 0).cores, 80, &HEIGHTS);
         assert!(many.len() <= METER_LINES && many[0].starts_with("each   ▁"), "{many:#?}");
-        assert!(meters(&[], 80).is_empty());
+        assert!(meters(&[], 80, &HEIGHTS).is_empty());
+        assert!(meters(&load(512, 0).cores, 80, &PLAIN).iter().all(|line| line.is_ascii()));
         for width in [1, 20, 21, 80, 200] {
             for cores in [1, 3, 64, 5000] {
-                let lines = meters(&load(cores, 0).cores, width);
+                let lines = meters(&load(cores, 0).cores, width, &HEIGHTS);
                 assert!(lines.len() <= METER_LINES, "{lines:#?}");
                 assert!(lines.iter().all(|line| columns(line) <= width), "{width}: {lines:#?}");
             }
@@ -109,7 +117,10 @@ mod tests {
 
     #[test]
     fn signs_are_as_high_as_the_part_that_they_stand_for() {
-        let signs: String = [-1.0, 0.0, 0.5, 1.0, 7.0, f64::NAN].map(height).iter().collect();
+        let signs: String =
+            [-1.0, 0.0, 0.5, 1.0, 7.0, f64::NAN].map(|part| height(part, &HEIGHTS)).iter().collect();
         assert_eq!(signs, "▁▁▅██▁");
+        let signs: String = [0.0, 0.5, 1.0].map(|part| height(part, &PLAIN)).iter().collect();
+        assert_eq!(signs, ".+#");
     }
 }

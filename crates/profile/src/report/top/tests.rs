@@ -295,6 +295,7 @@ fn meters_and_history_are_there_where_rows_leave_room() {
     let load = Load {
         cores: (0..8).map(|core: u32| (core.to_string(), 0.5)).collect(),
         past: [0.0, 0.5, 1.0].map(past).into(),
+        plain: false,
     };
     let text = |jobs, width, height| {
         let screen = Screen { width, height, load: load.clone(), ..Screen::default() };

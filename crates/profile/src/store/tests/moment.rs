@@ -119,3 +119,38 @@ fn a_moment_cannot_be_written() {
     assert!(matches!(then.snapshot(), Err(StoreError::InTransaction { .. })));
     assert!(then.connection.execute("DELETE FROM jobs", []).is_err());
 }
+
+#[test]
+fn jobs_by_their_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    for job in 1..=6u64 {
+        let mut row = exited(job);
+        row.spec.name = if job == 2 { "other" } else { "align" }.to_owned();
+        row.uid = if job == 3 { 7 } else { 1000 };
+        match job {
+            4 => row.spec.line = Some(9),
+            5 => row.spec.array = Some(JobArray { array: Some(5), index: 3, at_most: None }),
+            6 => (row.ended_us, row.ending) = (None, None),
+            _ => row.ending = Some(Ending { exit_code: Some(3), ..Ending::default() }),
+        }
+        store.insert_job(&row).unwrap();
+    }
+    let found = store.namesakes(1000, "align", 0, 100).unwrap();
+    let numbers: Vec<(u64, bool)> = found.iter().map(|one| (one.job, one.well)).collect();
+    assert_eq!(numbers, [(1, false), (4, true), (5, true), (6, false)]);
+    let keeper = Some(ProcessId { pid: 77, start_ticks: 12_345 });
+    let line = Namesake {
+        job: 4,
+        array: None,
+        line: Some(9),
+        keeper,
+        submitted_us: 1_000_004,
+        ended_us: Some(1_000_504),
+        well: true,
+    };
+    assert_eq!(found[1], line);
+    assert_eq!((found[2].array, found[3].ended_us), (Some(5), None));
+    let part = store.namesakes(1000, "align", 4, 6).unwrap();
+    assert_eq!(part, found[1..3]);
+}
