@@ -17,7 +17,7 @@ use crate::reactor::Daemon;
 const LOOKED_AT: u64 = 10_000;
 
 /// Among so many more the lines of a long batch are looked for.
-const LOOKED_AT_FURTHER: u64 = 90_000;
+const LOOKED_AT_FURTHER: u64 = 30_000;
 
 /// How many jobs of one name are named in words.
 const SHOWN: usize = 5;
