@@ -8,6 +8,7 @@ pub(crate) mod ctx;
 pub(crate) mod durable;
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod log;
 pub(crate) mod manual;
 pub(crate) mod notify;
 pub(crate) mod options;

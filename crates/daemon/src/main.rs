@@ -25,15 +25,15 @@ use pinfold_sys::own;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
 
 use crate::clients::doctor;
-use crate::core::manual;
 use crate::core::options::{Configured, Options};
+use crate::core::{log, manual};
 use crate::host::guard::{Guard, Scene};
 use crate::reactor::Daemon;
 use crate::store::state_dir::StateDir;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    start_log(&options);
+    log::start(options.log_json);
     if let Some(dir) = &options.manual {
         return match manual::write(dir) {
             Ok(()) => ExitCode::SUCCESS,
@@ -126,15 +126,4 @@ fn tell_starter(options: &Options, text: &str) {
 fn detach() {
     own::leave_session();
     let _ = std::env::set_current_dir("/");
-}
-
-fn start_log(options: &Options) {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if options.log_json {
-        builder.json().init();
-    } else {
-        builder.with_target(false).init();
-    }
 }

@@ -19,6 +19,8 @@ use pinfold_hub::{demo, learning};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 
 use crate::{DemoArgs, Failure, ServeArgs, print, say};
 
@@ -149,8 +151,12 @@ fn address(listen: &str) -> Result<SocketAddr, Failure> {
 }
 
 fn log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| "warn".into());
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
+    let told = std::env::var("PINFOLD_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = told.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
 }
 
 /// A hub that is listening.

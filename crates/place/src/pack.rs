@@ -11,6 +11,8 @@ mod repack;
 mod site;
 mod spread;
 
+use std::collections::BTreeMap;
+
 use pinfold_topo::{CpuSet, Topology};
 
 pub use repack::{MOVES_MAX, Mover, Repack};
@@ -137,10 +139,13 @@ impl Site {
         if let [(_, only)] = alike.as_slice() {
             return Some(*only);
         }
-        let around = |number: usize| -> Vec<usize> {
+        // Of a machine that is empty all domains are alike, and around each is the same: counted once.
+        let mut counts = BTreeMap::new();
+        let mut around = |number: usize| -> Vec<usize> {
             let count = |(level, domain): (usize, usize)| {
                 let cores = &self.levels[level].1[domain].cores;
-                cores.iter().filter(|&&core| free(core)).count()
+                let count = || cores.iter().filter(|&&core| free(core)).count();
+                *counts.entry((level, domain)).or_insert_with(count)
             };
             self.around(0, number).map(count).collect()
         };

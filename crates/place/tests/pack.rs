@@ -324,3 +324,19 @@ fn a_few_by_hand() {
     check("0,2,4,6,8-23", 2, Some(("1,3", Level::L3)));
     check("0,4-23", 1, Some(("2-3", Level::L3)));
 }
+
+/// On a machine of which nothing is taken all domains are alike: each core is asked for a few times, not once for each
+/// domain.
+#[test]
+fn one_core_of_a_large_machine_is_found_by_few_looks() {
+    let site = Site::new(
+        &pinfold_topo::synthetic::facts_of("pack:512 l3:1 core:4 pu:1").unwrap().assemble().unwrap(),
+    );
+    let looks = std::cell::Cell::new(0);
+    let found = site.place_one(|_| {
+        looks.set(looks.get() + 1);
+        true
+    });
+    assert_eq!(found, Some(0));
+    assert!(looks.get() <= 4 * site.len(), "{} looks at {} cores", looks.get(), site.len());
+}

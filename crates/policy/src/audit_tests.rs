@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use crate::cores::{pick, sets};
 use crate::jobs::{Job, Live, Phase, SuspendReason};
+use crate::memory::numa::survey;
 use crate::memory::oracle;
 use crate::rooms::Rooms;
 use crate::{
@@ -405,6 +406,7 @@ fn audit(policy: &Policy) {
     }
     audit_resources(policy);
     audit_chunks(policy);
+    survey::tests::audit(rooms);
     audit_lives(policy);
     audit_arrays(policy);
     assert!(

@@ -423,7 +423,9 @@ impl Census {
         };
         let member =
             Member { tree, row, ended: ProcessUsage::default(), ended_threads: 0, heard: false, missed: 0 };
-        self.members.entry(pid).or_default().push_back(Some(member));
+        // Room for one: as a rule there is no other of that number, and a member takes some 400 bytes.
+        let generations = self.members.entry(pid).or_insert_with(|| VecDeque::with_capacity(1));
+        generations.push_back(Some(member));
     }
 
     /// Gives an unclaimed tree to a job.

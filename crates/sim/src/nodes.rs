@@ -13,7 +13,7 @@ use pinfold_policy::{
     Action, Event, Instant, JobId, JobMemory, Machine, MemorySample, MemorySettings, NodeMemory, Policy,
     Request, Settings,
 };
-use pinfold_topo::{CpuSet, Topology};
+use pinfold_topo::{CpuSet, PuOs};
 
 use crate::Violation;
 use crate::dice::Dice;
@@ -55,7 +55,8 @@ struct Body {
 /// The host and the jobs that are asked for.
 #[derive(Debug)]
 pub struct Host {
-    topology: Topology,
+    /// The node of each PU.
+    node_of: BTreeMap<PuOs, u32>,
     policy: Policy,
     capacity: u64,
     foreign: BTreeMap<u32, u64>,
@@ -88,7 +89,7 @@ impl Host {
         policy.step(Instant(0), Event::Machine(Machine::of(&topology, &topology.usable())));
         let foreign = (0..nodes).map(|node| (node, 0)).collect();
         Self {
-            topology,
+            node_of: topology.pus().iter().map(|pu| (pu.os, pu.numa)).collect(),
             policy,
             capacity: node_mib,
             foreign,
@@ -205,7 +206,7 @@ impl Host {
     }
 
     fn nodes_of(&self, cpus: &CpuSet) -> BTreeSet<u32> {
-        self.topology.pus().iter().filter(|pu| cpus.contains(pu.os)).map(|pu| pu.numa).collect()
+        cpus.iter().filter_map(|pu| self.node_of.get(&pu)).copied().collect()
     }
 
     fn near(&mut self, job: JobId, nodes: BTreeSet<u32>) -> Result<(), Violation> {

@@ -80,7 +80,10 @@ impl CpuSet {
     /// The PUs in ascending order of their OS index.
     pub fn iter(&self) -> impl Iterator<Item = PuOs> + '_ {
         (0u32..).zip(&self.words).flat_map(|(i, &word)| {
-            (0..64u32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| PuOs(i * 64 + bit))
+            // Only the bits that are set are looked at: the sets of single cores of large machines are nearly empty.
+            let next = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
+            std::iter::successors(Some(word).filter(|&word| word != 0), next)
+                .map(move |rest| PuOs(i * 64 + rest.trailing_zeros()))
         })
     }
 
@@ -119,13 +122,14 @@ impl CpuSet {
     /// Whether every PU of this set is in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.difference(other).is_empty()
+        let beyond = |(i, &word): (usize, &u64)| word & !other.words.get(i).copied().unwrap_or(0) != 0;
+        !self.words.iter().enumerate().any(beyond)
     }
 
     /// Whether the two sets share no PU.
     #[must_use]
     pub fn is_disjoint(&self, other: &Self) -> bool {
-        self.intersection(other).is_empty()
+        self.words.iter().zip(&other.words).all(|(one, other)| one & other == 0)
     }
 
     fn combine(&self, other: &Self, op: impl Fn(u64, u64) -> u64) -> Self {

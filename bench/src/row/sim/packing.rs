@@ -1,6 +1,8 @@
 //! How many jobs that need awkward parts of a NUMA node's memory lie on nodes at once: by pinfold's policy, in the simulated
 //! host whose memory lies on nodes, and by other rules that bind what they place.
 
+use std::time::Instant;
+
 use anyhow::Context as _;
 use pinfold_place::chunk::nodes_for;
 use pinfold_sim::nodes::Host;
@@ -15,8 +17,6 @@ const NODE_MIB: u64 = 10_000;
 const RESERVE_MILLI: u64 = 20;
 /// What jobs need, in hundredths of a node: all alike, or drawn from several.
 const MIXES: [&[u64]; 6] = [&[33], &[45], &[51], &[60], &[66], &[20, 33, 45, 51, 60]];
-/// The policy itself is asked on machines of up to so many nodes; its rule, on all.
-const POLICY_NODES: u32 = 64;
 /// The machines: NUMA nodes, and cores of each.
 const MACHINES: [(u32, u32); 2] = [(16, 16), (1024, 4)];
 
@@ -41,20 +41,22 @@ pub(super) fn tell(args: &SimArgs, record: &mut Record) -> anyhow::Result<()> {
     for (nodes, cores) in MACHINES.into_iter().filter(|&(nodes, _)| nodes <= args.nodes) {
         record.say(&format!(
             "Jobs bound at once on {nodes} NUMA nodes of {cores} cores, by what they need of a node's memory (2 % of each \
-             are the kernel's); the limit is memory that could be cut at will:\n"
+             are the kernel's); the limit is memory that could be cut at will; ms a job: what pinfold's policy and the \
+             simulated host take, two readings of all nodes among it:\n"
         ));
         let mut table = Vec::new();
         for mix in MIXES {
             let needs = needs(mix, nodes);
             let limit = at_will(&needs, nodes);
             let by_rule = by_rule(&needs, nodes);
-            // The policy looks at all jobs and nodes for each start: on a thousand nodes that takes very long.
-            let by_policy = if nodes <= POLICY_NODES { Some(by_policy(&needs, nodes, cores)?) } else { None };
+            let begun = Instant::now();
+            let by_policy = by_policy(&needs, nodes, cores)?;
+            let ms = begun.elapsed().as_secs_f64() * 1e3 / needs.len() as f64;
             let named = mix.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-            let told = by_policy.map_or("-".to_owned(), |count| share(count, limit));
-            let mut row = vec![format!("{named} %"), told, share(by_rule, limit)];
+            let told = share(by_policy, limit);
+            let mut row = vec![format!("{named} %"), format!("{ms:.2}"), told, share(by_rule, limit)];
             let mut raw = serde_json::json!({ "nodes": nodes, "percents": mix, "limit": limit, "pinfold": by_policy,
-                                              "rule": by_rule });
+                                              "pinfold_ms_a_job": ms, "rule": by_rule });
             for rule in RULES {
                 let placed = placed(&needs, nodes, rule);
                 raw[rule.name] = placed.into();
@@ -64,7 +66,7 @@ pub(super) fn tell(args: &SimArgs, record: &mut Record) -> anyhow::Result<()> {
             record.add("packing", &raw)?;
             table.push(row);
         }
-        let head = ["a job needs", "pinfold", "its rule"]
+        let head = ["a job needs", "ms a job", "pinfold", "its rule"]
             .into_iter()
             .chain(RULES.map(|rule| rule.name))
             .chain(["limit"]);

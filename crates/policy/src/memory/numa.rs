@@ -2,4 +2,6 @@
 
 pub(crate) mod bind;
 pub(crate) mod groups;
+mod join;
 pub(crate) mod placement;
+pub(crate) mod survey;

@@ -34,7 +34,9 @@ pub(crate) fn settle(rooms: &mut Rooms) {
 }
 
 fn join(rooms: &mut Rooms, jobs: Vec<JobId>) {
-    for job in jobs {
+    let bound = rooms.nodes.bound();
+    // Most are bound already; and no job is let go here.
+    for job in jobs.into_iter().filter(|job| bound.binary_search(job).is_err()) {
         if let Some(groups) = bind::groups_for(rooms, job) {
             rooms.nodes.join(&groups, job);
         }

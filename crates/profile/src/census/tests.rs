@@ -363,3 +363,15 @@ fn waits_of_processes_whose_end_nobody_told_are_not_known() {
     let rows = census.finish(7, S);
     assert_eq!((rows[0].counted, rows[0].used.waited_us, rows[0].source), (true, 50, ProcessSource::Sample));
 }
+
+/// A farm of processes takes no more memory than its processes do.
+#[test]
+fn there_is_room_for_one_process_of_a_number() {
+    let mut census = census();
+    for pid in 100..1100 {
+        census.born(pid, KEEPER, S);
+    }
+    assert!(census.members.values().all(|generations| generations.capacity() == 1));
+    census.born(100, KEEPER, S);
+    assert_eq!(census.members[&100].len(), 2, "and more where more are told of");
+}

@@ -88,7 +88,8 @@ pub struct Sums {
 /// See the module's page.
 #[derive(Debug, Default)]
 pub struct Members {
-    kept: BTreeMap<u32, Kept>,
+    /// Boxed, for the nodes of a tree that grows at its end are half empty.
+    kept: BTreeMap<u32, Box<Kept>>,
     /// Those that were read in the last round and had changed.
     changed: Vec<Member>,
     cpu_us: Option<u64>,
@@ -146,7 +147,10 @@ impl Members {
     /// Reads these processes, which are all there are now, ascending. `cpu_us`: the processor time that all of
     /// them used so far, where that is known: when it has not grown, none of them has run, and none is read.
     pub fn read(&mut self, proc: &Proc, pids: &[u32], cpu_us: Option<u64>) {
+        // All of a job change when they are met, few later: the room for all is not kept.
+        let before = self.changed.len();
         self.changed.clear();
+        self.changed.shrink_to(2 * before);
         self.kept.retain(|pid, _| pids.binary_search(pid).is_ok());
         let nobody_ran = cpu_us.is_some() && self.cpu_us == cpu_us;
         self.cpu_us = cpu_us;
@@ -214,7 +218,7 @@ impl Members {
         let Ok(Some(last)) = proc.stat(pid) else { return false };
         let stat = KeptFile::open(proc, pid, "stat");
         let kept = Kept { stat, io: None, last, last_io: None, own_io: None, readings: 0, still: 0, skip: 0 };
-        self.kept.insert(pid, kept);
+        self.kept.insert(pid, Box::new(kept));
         true
     }
 }
@@ -408,6 +412,7 @@ mod tests {
             members.read(&proc, &pids, None);
         }
         assert_eq!(members.kept.len(), pids.len());
+        assert_eq!(members.changed.capacity(), 0, "nothing is kept for those that do nothing");
         assert!(members.kept.values().all(|kept| kept.readings == 1), "{members:?}");
         // The first after 2, 4 and 8 rounds, then each tenth.
         assert!(members.kept.values().all(|kept| (20..30).contains(&kept.still)), "{members:?}");

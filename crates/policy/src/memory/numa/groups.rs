@@ -85,6 +85,11 @@ impl NodeGroups {
         self.nodes.len() > 1 && self.nodes.values().all(|node| node.capacity > 0 && node.available.is_some())
     }
 
+    /// The node of a PU; `None`: nobody knows it.
+    pub(super) fn node_beside(&self, pu: Option<PuOs>) -> Option<u32> {
+        pu.and_then(|pu| self.node_of.get(&pu)).copied()
+    }
+
     pub(super) fn nodes_of(&self, cpus: &CpuSet) -> Nodes {
         cpus.iter().filter_map(|pu| self.node_of.get(&pu)).copied().collect()
     }
@@ -92,11 +97,6 @@ impl NodeGroups {
     pub(super) fn held_on(&self, job: JobId, nodes: &Nodes) -> u64 {
         let held = self.held.get(&job).into_iter().flatten();
         held.filter(|(node, _)| nodes.contains(node)).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
-    }
-
-    pub(super) fn held_beyond(&self, job: JobId, nodes: &Nodes) -> u64 {
-        let held = self.held.get(&job).into_iter().flatten();
-        held.filter(|(node, _)| !nodes.contains(node)).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
     /// So little that it may lie beyond the nodes of a job, in bytes.
@@ -107,20 +107,33 @@ impl NodeGroups {
 
     /// What nodes have for these jobs, in bytes: what is available and what the jobs have there already.
     pub(super) fn usable(&self, nodes: &Nodes, jobs: &BTreeSet<JobId>) -> u64 {
-        let free = nodes
-            .iter()
-            .filter_map(|node| self.nodes.get(node))
-            .map(|node| node.available.unwrap_or(0).saturating_sub(node.capacity / 1000 * RESERVE_MILLI));
+        let free = nodes.iter().map(|&node| self.free_on(node));
         let held = jobs.iter().map(|&job| self.held_on(job, nodes));
         free.chain(held).fold(0, u64::saturating_add)
     }
 
-    /// The chunks, and each node that is in none as one without jobs.
-    pub(super) fn all(&self) -> Vec<NodeGroup> {
-        let taken: Nodes = self.chunks.iter().flat_map(|chunk| &chunk.nodes).copied().collect();
-        let free = self.nodes.keys().filter(|node| !taken.contains(node));
-        let alone = free.map(|&node| NodeGroup { nodes: Nodes::from([node]), jobs: BTreeSet::new() });
-        self.chunks.iter().cloned().chain(alone).collect()
+    /// What a node can still give to jobs, in bytes.
+    pub(super) fn free_on(&self, node: u32) -> u64 {
+        #[cfg(test)]
+        super::survey::tests::look();
+        let free =
+            |node: &Node| node.available.unwrap_or(0).saturating_sub(node.capacity / 1000 * RESERVE_MILLI);
+        self.nodes.get(&node).map_or(0, free)
+    }
+
+    /// The jobs that are bound to nodes, ascending.
+    pub(crate) fn bound(&self) -> Vec<JobId> {
+        let mut bound: Vec<JobId> = self.chunks.iter().flat_map(|chunk| &chunk.jobs).copied().collect();
+        bound.sort_unstable();
+        bound
+    }
+
+    /// To look up the groups of many jobs: each job that is bound and its group, ascending.
+    pub(super) fn by_job(&self) -> Vec<(JobId, &NodeGroup)> {
+        let mut bound: Vec<(JobId, &NodeGroup)> =
+            self.chunks.iter().flat_map(|chunk| chunk.jobs.iter().map(move |&job| (job, chunk))).collect();
+        bound.sort_unstable_by_key(|(job, _)| *job);
+        bound
     }
 
     pub(super) fn chunk_of(&self, job: JobId) -> Option<&NodeGroup> {
@@ -177,8 +190,4 @@ impl NodeGroups {
         self.told.remove(&job);
         self.unsure.insert(job);
     }
-}
-
-pub(super) fn nodes_in(chunks: &[&NodeGroup]) -> Nodes {
-    chunks.iter().flat_map(|chunk| &chunk.nodes).copied().collect()
 }
