@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use crate::history::{Ask, Run, largest_input, largest_peak};
+use crate::history::{Ask, Over, Run, largest_peak};
 use crate::types::{Drift, Order, Settings};
 
 /// Jobs that are looked back at.
@@ -67,12 +67,20 @@ impl Caution {
     }
 
     /// The allocation with all caution, in GB.
-    pub(crate) fn widen(&self, allocation: f64, ask: &Ask, runs: &[Run], settings: &Settings) -> f64 {
+    pub(crate) fn widen(
+        &self,
+        allocation: f64,
+        ask: &Ask,
+        (runs, number): (&[Run], Over),
+        settings: &Settings,
+    ) -> f64 {
         let beyond = self.recent().saturating_sub(1);
         let mut factor = 1.0 + DRIFT_STEP * beyond as f64;
         let mut allocation = allocation;
         if settings.order == Order::Time {
-            allocation *= beyond_inputs(ask, runs);
+            let beyond = beyond_inputs(ask, runs, Over::Input);
+            allocation *=
+                if number == Over::Input { beyond } else { beyond.max(beyond_inputs(ask, runs, number)) };
             if runs.len() <= FEW {
                 allocation = allocation.max(largest_peak(runs));
             }
@@ -97,12 +105,13 @@ impl Caution {
 /// through the logarithms of peaks and inputs, over the half of the runs with the larger inputs, has a slope with a standard
 /// error (least squares). For the way from the largest input to this one, four of these are added where the slope is 1, and
 /// in proportion less where it is less: where peaks do not grow, inputs do not matter, however large they are.
-fn beyond_inputs(ask: &Ask, runs: &[Run]) -> f64 {
-    let largest = largest_input(runs);
-    let Some(input) = ask.input.filter(|input| largest > 0.0 && *input > largest * LARGER) else {
+fn beyond_inputs(ask: &Ask, runs: &[Run], over: Over) -> f64 {
+    let (ask, largest) = (over.ask(ask), over.largest(runs));
+    if !ask.input.is_some_and(|input| largest > 0.0 && input > largest * LARGER) {
         return 1.0;
-    };
-    let point = |run: &Run| Some((run.ask.ln_input()?, run.peak.ln()));
+    }
+    let Some(ln_input) = ask.ln_input else { return 1.0 };
+    let point = |run: &Run| Some((over.ask(&run.ask).ln_input?, run.peak.ln()));
     let mut points: Vec<(f64, f64)> = runs.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let kept = points.len().div_ceil(2).max(SLOPE_RUNS).min(points.len());
@@ -119,7 +128,8 @@ fn beyond_inputs(ask: &Ask, runs: &[Run]) -> f64 {
         points.iter().map(|point| (point.1 - mean_y - slope * (point.0 - mean_x)).powi(2)).sum();
     let error = (missed / (n - 2.0) / spread).sqrt();
     let errors = SLOPE_ERRORS * slope.clamp(0.0, 1.0);
-    (errors * error * (input / largest.max(1.0)).ln()).min(SLOPE_MOST).exp()
+    let farthest = points.last().map_or(ln_input, |point| point.0);
+    (errors * error * (ln_input - farthest)).min(SLOPE_MOST).exp()
 }
 
 #[cfg(test)]
@@ -130,9 +140,9 @@ mod tests {
     fn check(misses: usize, request: Option<f64>, order: Order, want: f64) {
         let mut caution = Caution::default();
         (0..LOOKED_BACK).for_each(|at| caution.note(at < misses));
-        let known = Ask { input: None, request: Some(10.0) };
+        let known = Ask::new(None, Some(10.0));
         let runs = vec![Run { ask: known, peak: 1.0, hours: 1.0 }; 16];
-        let got = caution.widen(4.0, &Ask { input: None, request }, &runs, &Settings::of(order));
+        let got = caution.widen(4.0, &Ask::new(None, request), (&runs, Over::Input), &Settings::of(order));
         assert!((got - want).abs() < 1e-9, "{got}, not {want}");
         assert_eq!(caution.drifts(), misses > 1);
         assert_eq!(caution.drift(), Drift { missed: misses, of: LOOKED_BACK, drifts: misses > 1 });
@@ -151,12 +161,12 @@ mod tests {
     }
 
     fn run(input: f64, peak: f64) -> Run {
-        Run { ask: Ask { input: Some(input), request: None }, peak, hours: 1.0 }
+        Run { ask: Ask::new(Some(input), None), peak, hours: 1.0 }
     }
 
     #[track_caller]
     fn check_beyond(runs: &[Run], input: f64, least: f64, most: f64) {
-        let got = beyond_inputs(&Ask { input: Some(input), request: None }, runs);
+        let got = beyond_inputs(&Ask::new(Some(input), None), runs, Over::Input);
         assert!((least..=most).contains(&got), "{got}, not from {least} to {most}");
     }
 
@@ -184,10 +194,10 @@ mod tests {
         let few = vec![run(1.0, 9.0); FEW];
         let ask = few[0].ask;
         let settings = Settings::of(Order::Time);
-        assert!(Caution::default().widen(1.0, &ask, &few, &settings) >= 9.0);
+        assert!(Caution::default().widen(1.0, &ask, (&few, Over::Input), &settings) >= 9.0);
         let more = vec![run(1.0, 9.0); FEW + 1];
-        assert!(Caution::default().widen(1.0, &ask, &more, &settings) < 2.0);
+        assert!(Caution::default().widen(1.0, &ask, (&more, Over::Input), &settings) < 2.0);
         let shuffled = Settings::of(Order::Exchangeable);
-        assert!(Caution::default().widen(1.0, &ask, &few, &shuffled) < 2.0);
+        assert!(Caution::default().widen(1.0, &ask, (&few, Over::Input), &shuffled) < 2.0);
     }
 }

@@ -4,11 +4,11 @@
 //! history costs no more than a short one.
 
 use crate::caution::Caution;
-use crate::history::{Ask, Run, largest_peak};
+use crate::history::{Ask, Over, Run, largest_peak};
 use crate::peaks::RUNS_KEPT;
 use crate::retry::whole;
 use crate::risk::wilson;
-use crate::select::{Candidate, Mixed, Scores, fit, say};
+use crate::select::{Candidate, Mixed, Scores, fit, over_number, say};
 use crate::types::{Advice, Drift, Features, GB, Settings};
 
 /// From so many runs on, only some of those to come are scored.
@@ -57,7 +57,7 @@ impl Class {
             self.refresh(settings);
             let said = say(&self.candidates, &self.runs, &run.ask);
             if let Some(mixed) = self.scores.mix(&self.candidates, &said) {
-                let advised = self.caution.widen(mixed.allocation, &run.ask, &self.runs, settings);
+                let advised = self.widen(&mixed, &run.ask, settings);
                 self.caution.note(run.peak > advised);
             }
             self.scores.add(&said, &run, largest_peak(&self.runs), settings);
@@ -76,7 +76,8 @@ impl Class {
         let ask = Ask::of(features);
         let only = self.runs.first()?;
         if self.runs.len() < 2 {
-            let twice = Mixed { allocation: only.peak * 2.0, risk: 0.5, kind: crate::estimate::Kind::Flat };
+            let kind = crate::estimate::Kind::Flat;
+            let twice = Mixed { allocation: only.peak * 2.0, risk: 0.5, kind, over: Over::Input };
             return Some(self.advice(&twice, &ask, settings));
         }
         self.refresh(settings);
@@ -86,12 +87,12 @@ impl Class {
     }
 
     fn advice(&self, mixed: &Mixed, ask: &Ask, settings: &Settings) -> Advice {
-        let allocation = self.caution.widen(mixed.allocation, ask, &self.runs, settings);
+        let allocation = self.widen(mixed, ask, settings);
         let (missed, all) = self.caution.record();
         let drift = if self.caution.drifts() { "; it drifts, so there is more room" } else { "" };
         let why = format!(
             "mostly by {}, over {} runs; {missed} of {all} earlier jobs needed more than advised{drift}",
-            mixed.kind.name(),
+            mixed.kind.name(mixed.over),
             self.runs.len(),
         );
         Advice {
@@ -101,6 +102,12 @@ impl Class {
             runs: self.runs.len(),
             why,
         }
+    }
+
+    /// What is advised of what the candidates say together, in GB.
+    fn widen(&self, mixed: &Mixed, ask: &Ask, settings: &Settings) -> f64 {
+        let number = over_number(&self.candidates);
+        self.caution.widen(mixed.allocation, ask, (&self.runs, number), settings)
     }
 
     fn refresh(&mut self, settings: &Settings) {

@@ -12,7 +12,9 @@ mod near;
 mod recent;
 mod request;
 
-use crate::history::{Ask, Run, Sorted};
+use std::sync::Arc;
+
+use crate::history::{Ask, Lot, Over, Sorted};
 
 /// The kinds of estimators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 /// A fit, to be asked about jobs to come.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Model {
     Constant(f64),
     Request,
@@ -51,38 +53,52 @@ pub(crate) enum Model {
 /// A fit with what it says of each of the runs when that is left out, in GB, in their order.
 #[derive(Debug)]
 pub(crate) struct Fit {
-    pub(crate) model: Model,
+    /// Its margins share it.
+    pub(crate) model: Arc<Model>,
     pub(crate) left_out: Vec<f64>,
+}
+
+impl Fit {
+    fn new(model: Model, left_out: Vec<f64>) -> Self {
+        Self { model: Arc::new(model), left_out }
+    }
 }
 
 impl Kind {
     /// Fits to runs, at least one. `None`: too few of them, or they do not tell what this kind goes by.
-    pub(crate) fn fit(self, runs: &[Run]) -> Option<Fit> {
+    pub(crate) fn fit(self, lot: &Lot<'_>) -> Option<Fit> {
         match self {
-            Self::Flat => Some(flat::fit(runs)),
-            Self::Recent(count) => recent::fit(runs, count),
-            Self::Request => request::fit(runs),
-            Self::Line => line::fit(runs, line::Scale::Linear),
-            Self::Power => line::fit(runs, line::Scale::LogLog),
-            Self::LineOfLog => line::fit(runs, line::Scale::LogInput),
-            Self::Near(count) => near::fit(runs, count),
-            Self::Local => local::fit(runs),
-            Self::Envelope => envelope::fit(runs),
+            Self::Flat => Some(flat::fit(lot)),
+            Self::Recent(count) => recent::fit(lot.runs, count),
+            Self::Request => request::fit(lot.runs),
+            Self::Line => line::fit(lot.runs, line::Scale::Linear),
+            Self::Power => line::fit(lot.runs, line::Scale::LogLog),
+            Self::LineOfLog => line::fit(lot.runs, line::Scale::LogInput),
+            Self::Near(count) => near::fit(lot, count),
+            Self::Local => local::fit(lot),
+            Self::Envelope => envelope::fit(lot),
         }
     }
 
     /// The words for people.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(self, over: Over) -> &'static str {
+        let input = over == Over::Input;
         match self {
             Self::Flat => "the peaks of all earlier runs",
             Self::Recent(_) => "the latest runs",
             Self::Request => "the share of the request that runs used",
-            Self::Line => "a line over the input size",
-            Self::Power => "a power of the input size",
-            Self::LineOfLog => "a line over the logarithm of the input size",
-            Self::Near(_) => "runs with similar inputs",
-            Self::Local => "local lines over the input size",
-            Self::Envelope => "the largest run with no larger input",
+            Self::Line if input => "a line over the input size",
+            Self::Power if input => "a power of the input size",
+            Self::LineOfLog if input => "a line over the logarithm of the input size",
+            Self::Near(_) if input => "runs with similar inputs",
+            Self::Local if input => "local lines over the input size",
+            Self::Envelope if input => "the largest run with no larger input",
+            Self::Line => "a line over a number of the command",
+            Self::Power => "a power of a number of the command",
+            Self::LineOfLog => "a line over the logarithm of a number of the command",
+            Self::Near(_) => "runs with a similar number in the command",
+            Self::Local => "local lines over a number of the command",
+            Self::Envelope => "the largest run with no larger number in the command",
         }
     }
 }
@@ -94,9 +110,9 @@ impl Model {
             Self::Constant(peak) => Some(*peak),
             Self::Request => ask.request,
             Self::Line(line) => line.at(ask),
-            Self::Near(sorted, count) => sorted.nearest_mean(ask.ln_input()?, *count, None),
-            Self::Local(local) => Some(local.at(ask.ln_input()?, None)),
-            Self::Envelope(envelope) => Some(envelope.at(ask.ln_input()?)),
+            Self::Near(sorted, count) => sorted.nearest_mean(ask.ln_input?, *count),
+            Self::Local(local) => Some(local.at(ask.ln_input?)),
+            Self::Envelope(envelope) => Some(envelope.at(ask.ln_input?)),
         }
     }
 }
@@ -104,21 +120,23 @@ impl Model {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::history::Run;
 
     /// Runs of an hour with these inputs in bytes and peaks in GB.
     pub(crate) fn runs(of: &[(f64, f64)]) -> Vec<Run> {
-        let run = |&(input, peak): &(f64, f64)| Run {
-            ask: Ask { input: Some(input), request: Some(100.0) },
-            peak,
-            hours: 1.0,
-        };
+        let run =
+            |&(input, peak): &(f64, f64)| Run { ask: Ask::new(Some(input), Some(100.0)), peak, hours: 1.0 };
         of.iter().map(run).collect()
     }
 
+    fn fit(kind: Kind, of: &[(f64, f64)]) -> Option<Fit> {
+        kind.fit(&Lot::new(&runs(of)))
+    }
+
     fn at(kind: Kind, of: &[(f64, f64)], input: f64) -> Option<f64> {
-        let fit = kind.fit(&runs(of))?;
+        let fit = fit(kind, of)?;
         assert_eq!(fit.left_out.len(), of.len());
-        fit.model.at(&Ask { input: Some(input), request: Some(100.0) })
+        fit.model.at(&Ask::new(Some(input), Some(100.0)))
     }
 
     #[track_caller]
@@ -146,14 +164,14 @@ pub(crate) mod tests {
 
     #[test]
     fn too_little_or_equal_inputs_make_no_line() {
-        assert!(Kind::Line.fit(&runs(&[(1.0, 1.0), (2.0, 2.0)])).is_none());
-        assert!(Kind::Line.fit(&runs(&[(5.0, 1.0); 9])).is_none());
-        assert!(Kind::Local.fit(&runs(&[(5.0, 1.0); 9])).is_none());
-        assert!(Kind::Near(7).fit(&runs(&[(5.0, 1.0); 9])).is_none());
+        assert!(fit(Kind::Line, &[(1.0, 1.0), (2.0, 2.0)]).is_none());
+        assert!(fit(Kind::Line, &[(5.0, 1.0); 9]).is_none());
+        assert!(fit(Kind::Local, &[(5.0, 1.0); 9]).is_none());
+        assert!(fit(Kind::Near(7), &[(5.0, 1.0); 9]).is_none());
         let mut unknown = runs(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]);
-        unknown[3].ask = Ask { input: None, request: None };
+        unknown[3].ask = Ask::new(None, None);
         for kind in [Kind::Line, Kind::Power, Kind::Local, Kind::Near(3), Kind::Envelope, Kind::Request] {
-            assert!(kind.fit(&unknown).is_none(), "{kind:?}");
+            assert!(kind.fit(&Lot::new(&unknown)).is_none(), "{kind:?}");
         }
     }
 
@@ -162,7 +180,7 @@ pub(crate) mod tests {
         let mut points: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n), 2.0)).collect();
         points[9].1 = 200.0;
         for kind in [Kind::Line, Kind::Near(3), Kind::Local] {
-            let fit = kind.fit(&runs(&points)).unwrap();
+            let fit = fit(kind, &points).unwrap();
             assert!(
                 fit.left_out[9] < 10.0,
                 "{kind:?} says {} of a run that it has not seen",

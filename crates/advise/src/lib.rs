@@ -1,12 +1,13 @@
 //! What a class of jobs needs of memory, with a stated risk, learned from the runs that ended.
 //!
 //! A [`Learner`] is told each run ([`Learner::observe`]) and asked before the next ([`Learner::advise`]). Per class it
-//! keeps the last runs ([`mod@history`]), fits several estimators to them ([`estimate`]), gives each a margin by the
-//! errors it made on runs that it was not fitted to ([`margin`]), and mixes them by what each of them would have cost
-//! so far ([`select`]). What is uncertain beyond that (few runs, requests and errors unlike the earlier ones) is in
-//! [`caution`]; what to allocate after a failure in [`retry`]; intervals of observed rates in [`risk`]; a bound for
-//! values that nothing more is known of in [`mod@bound`]. The scheduler's estimates, from peaks alone, are [`Peaks`];
-//! of a class that ran elsewhere alone, [`Prior`]; what a whole history would have asked for, [`applied`].
+//! keeps the last runs ([`mod@history`]), fits several estimators to them ([`estimate`]), over the size of the inputs
+//! and over the number that peaks follow best ([`numbers`]), gives each a margin by the errors it made on runs that it
+//! was not fitted to ([`margin`]), and mixes them by what each of them would have cost so far ([`select`]). What is
+//! uncertain beyond that (few runs, requests and errors unlike the earlier ones) is in [`caution`]; what to allocate
+//! after a failure in [`retry`]; intervals of observed rates in [`risk`]; a bound for values that nothing more is known
+//! of in [`mod@bound`]. The scheduler's estimates, from peaks alone, are [`Peaks`]; of a class that ran elsewhere
+//! alone, [`Prior`]; what a whole history would have asked for, [`applied`].
 //!
 //! Cost is memory x time: what an allocation holds beyond the peak, and all that a failed attempt held. Deterministic:
 //! the same rows in the same order give the same advice, bit for bit; the seed only chooses which runs of a long
@@ -19,6 +20,7 @@ mod class;
 mod estimate;
 mod history;
 mod margin;
+mod numbers;
 mod peaks;
 mod prior;
 mod retry;
@@ -37,7 +39,7 @@ pub use peaks::{Expected, Peak, Peaks};
 pub use prior::Prior;
 pub use retry::Retry;
 pub use risk::wilson;
-pub use types::{Advice, Drift, Features, Order, Row, Settings};
+pub use types::{Advice, Drift, Features, NUMBERS, Order, Row, Settings};
 
 /// Classes that are remembered. When there are more, the one that ran longest ago is forgotten.
 const CLASSES_KEPT: usize = 4_096;
@@ -114,8 +116,12 @@ mod tests {
     use super::*;
 
     fn row(input: f64, peak_bytes: u64) -> Row {
-        let features =
-            Features { input_bytes: Some(input), request_bytes: Some(64_000_000_000), user: Some(7) };
+        let features = Features {
+            input_bytes: Some(input),
+            request_bytes: Some(64_000_000_000),
+            user: Some(7),
+            ..Features::default()
+        };
         Row { features, peak_bytes, wall_s: 60.0 }
     }
 

@@ -9,8 +9,10 @@
 //! least expected cost is taken: memory x time beyond the peaks, and for each failure what the attempt held, what the
 //! next one holds too much, and the price of a failure. With normal errors that is the newsvendor's choice.
 
+use std::sync::Arc;
+
 use crate::estimate::{Fit, Model};
-use crate::history::{Ask, Run, Sorted, largest_peak, median_peak};
+use crate::history::{Ask, Lot, Run, Sorted};
 use crate::types::{Order, Settings};
 
 /// How errors spread.
@@ -38,7 +40,7 @@ const LEAST_SHARE: f64 = 0.01;
 /// An estimator with its margin.
 #[derive(Debug)]
 pub(crate) struct Fitted {
-    model: Model,
+    model: Arc<Model>,
     scale: Scale,
     /// In units of the spread.
     margin: f64,
@@ -46,6 +48,8 @@ pub(crate) struct Fitted {
     least: f64,
     /// The expected probability of a peak beyond.
     pub(crate) risk: f64,
+    /// What a run is expected to cost, by the errors of the runs left out, in GB x hours.
+    pub(crate) cost: f64,
 }
 
 #[derive(Debug)]
@@ -57,50 +61,65 @@ enum Scale {
 }
 
 impl Scale {
-    /// The unit of the error for a job with this estimate; `left_out` as in [`Sorted::nearest_mean`].
-    fn at(&self, ask: &Ask, estimate: f64, left_out: Option<usize>) -> Option<f64> {
+    /// The unit of the error for a job with this estimate.
+    fn at(&self, ask: &Ask, estimate: f64) -> Option<f64> {
         match self {
             Self::Even(unit) => Some(*unit),
             Self::Proportional(least) => Some(estimate.max(*least)),
             Self::Nearby(errors, count, more) => {
-                Some(errors.nearest_mean(ask.ln_input()?, *count, left_out).unwrap_or(0.0) + more)
+                Some(errors.nearest_mean(ask.ln_input?, *count).unwrap_or(0.0) + more)
             }
         }
+    }
+
+    /// The unit of the error of each run, that run left out.
+    fn left_out(&self, fit: &Fit, lot: &Lot<'_>) -> Option<Vec<f64>> {
+        Some(match self {
+            Self::Even(unit) => vec![*unit; lot.runs.len()],
+            Self::Proportional(least) => fit.left_out.iter().map(|estimate| estimate.max(*least)).collect(),
+            Self::Nearby(errors, count, more) => {
+                lot.nearest_means(errors, *count)?.iter().map(|mean| mean + more).collect()
+            }
+        })
     }
 }
 
 impl Fitted {
     /// A margin for `fit` over the runs that it was fitted to. `None`: they do not tell what the spread goes by.
-    pub(crate) fn new(fit: &Fit, spread: Spread, runs: &[Run], settings: &Settings) -> Option<Self> {
-        let usual = median_peak(runs);
-        let least = usual * LEAST_SHARE;
-        let scale = scale(fit, spread, runs, usual)?;
-        let units = (0..runs.len()).map(|at| scale.at(&runs[at].ask, fit.left_out[at], Some(at)));
-        let (units, largest) = (units.collect::<Option<_>>()?, largest_peak(runs));
-        let errors = Errors { left_out: &fit.left_out, units, runs, largest };
+    pub(crate) fn new(fit: &Fit, spread: Spread, lot: &Lot<'_>, settings: &Settings) -> Option<Self> {
+        let least = lot.usual * LEAST_SHARE;
+        let scale = scale(fit, spread, lot)?;
+        let units = scale.left_out(fit, lot)?;
+        let errors = Errors { left_out: &fit.left_out, units, runs: lot.runs, largest: lot.largest };
         let (margin, risk) =
             if spread == Spread::Normal { errors.normal(settings)? } else { errors.cheapest(settings) };
-        Some(Self { model: fit.model.clone(), scale, margin, least, risk })
+        let cost = errors.cost((margin, risk), settings);
+        Some(Self { cost, model: Arc::clone(&fit.model), scale, margin, least, risk })
     }
 
     /// The allocation for a job, in GB. `None`: it does not tell what the fit goes by.
     pub(crate) fn at(&self, ask: &Ask) -> Option<f64> {
         let estimate = self.model.at(ask)?;
-        let allocation = estimate + self.margin * self.scale.at(ask, estimate, None)?;
+        let allocation = estimate + self.margin * self.scale.at(ask, estimate)?;
         allocation.is_finite().then(|| allocation.max(self.least))
     }
 }
 
-fn scale(fit: &Fit, spread: Spread, runs: &[Run], usual: f64) -> Option<Scale> {
+fn scale(fit: &Fit, spread: Spread, lot: &Lot<'_>) -> Option<Scale> {
     Some(match spread {
-        Spread::Even | Spread::Normal => Scale::Even(usual),
-        Spread::Proportional => Scale::Proportional(usual * LEAST_SHARE),
+        Spread::Even | Spread::Normal => Scale::Even(lot.usual),
+        Spread::Proportional => Scale::Proportional(lot.usual * LEAST_SHARE),
         Spread::Nearby => {
-            let errors = Sorted::by_input(runs, |at, run| (run.peak - fit.left_out[at]).abs())?;
-            let mean = errors.points().iter().map(|point| point.1).sum::<f64>() / runs.len() as f64;
-            Scale::Nearby(errors, runs.len().isqrt().max(1), 0.3 * mean + 1e-3 * usual)
+            let errors = lot.by_input(|at, run| (run.peak - fit.left_out[at]).abs())?;
+            let mean = errors.points().iter().map(|point| point.1).sum::<f64>() / lot.runs.len() as f64;
+            Scale::Nearby(errors, lot.many(), 0.3 * mean + 1e-3 * lot.usual)
         }
     })
+}
+
+/// How many of `n` errors tell how the tail falls off: the square root, rounded up.
+fn tail_count(n: usize) -> usize {
+    (n.isqrt() + usize::from(n.isqrt().pow(2) < n)).clamp(1, n)
 }
 
 /// What a fit says of the runs it did not see, and in which units its errors are measured.
@@ -123,15 +142,15 @@ impl Errors<'_> {
     /// The cheapest margin, and its risk.
     fn cheapest(&self, settings: &Settings) -> (f64, f64) {
         let n = self.runs.len();
-        let mut errors: Vec<(f64, usize)> =
-            (0..n).map(|at| ((self.runs[at].peak - self.left_out[at]) / self.units[at], at)).collect();
-        errors.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let tail = self.tail(&errors);
         // How many of the n + 1 runs may lie above.
         let allowed = (settings.risk * (n as f64 + 1.0)).max((settings.risk * FEW).min(1.0));
+        let over_most = (1..=n).take_while(|&over| over as f64 <= allowed).count();
+        let of_tail = tail_count(n);
+        let errors = self.largest_last(over_most.max(of_tail + 1));
+        let tail = self.tail(&errors, of_tail);
         let next = self.next_failure(settings);
         let mut above = vec![Sum::default(); n + 1];
-        for place in (0..n).rev() {
+        for place in (n - over_most..n).rev() {
             let failed = self.failure(errors[place].1, settings);
             let sum = above[place + 1];
             above[place] =
@@ -144,11 +163,14 @@ impl Errors<'_> {
             let (margin, at) = errors[place];
             let weight = self.units[at] * self.runs[at].hours;
             held = Sum { fixed: held.fixed - weight * margin, by_margin: held.by_margin + weight };
-            let over = (n - 1 - place) as f64 + 1.0;
+            if place < n - over_most {
+                continue;
+            }
+            let over = (n - place) as f64;
             let failed = above[place + 1];
             let fixed = held.fixed + failed.fixed + next.fixed;
             let cost = fixed + (held.by_margin + failed.by_margin + next.by_margin) * margin;
-            if over <= allowed && cost < best.0 {
+            if cost < best.0 {
                 best = (cost, margin, over);
             }
         }
@@ -163,10 +185,40 @@ impl Errors<'_> {
         (best.1, best.2 / (n as f64 + 1.0))
     }
 
-    /// How fast the tail falls off: the mean of the largest errors beyond the next smaller one.
-    fn tail(&self, errors: &[(f64, usize)]) -> f64 {
+    /// All errors in their units, each with its run, the `count` largest of them last and in ascending order.
+    fn largest_last(&self, count: usize) -> Vec<(f64, usize)> {
+        let n = self.runs.len();
+        let error = |at: usize| ((self.runs[at].peak - self.left_out[at]) / self.units[at], at);
+        let mut errors: Vec<(f64, usize)> = (0..n).map(error).collect();
+        let ascending = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        let sorted = n.saturating_sub(count);
+        if sorted > 0 {
+            errors.select_nth_unstable_by(sorted, ascending);
+        }
+        errors[sorted..].sort_unstable_by(ascending);
+        errors
+    }
+
+    /// What a run costs with this margin and risk, the next one included.
+    fn cost(&self, (margin, risk): (f64, f64), settings: &Settings) -> f64 {
+        let n = self.runs.len() as f64 + 1.0;
+        let one = |(at, run): (usize, &Run)| {
+            let allocation = self.left_out[at] + margin * self.units[at];
+            if allocation >= run.peak {
+                return (allocation - run.peak) * run.hours;
+            }
+            let failed = self.failure(at, settings);
+            failed.fixed + failed.by_margin * margin
+        };
+        let next = self.next_failure(settings);
+        let over = (risk * n).min(1.0);
+        (self.runs.iter().enumerate().map(one).sum::<f64>() + over * (next.fixed + next.by_margin * margin))
+            / n
+    }
+
+    /// How fast the tail falls off: the mean of the `count` largest errors beyond the next smaller one.
+    fn tail(&self, errors: &[(f64, usize)], count: usize) -> f64 {
         let n = errors.len();
-        let count = (n.isqrt() + usize::from(n.isqrt().pow(2) < n)).clamp(1, n);
         let foot = errors[(n - count).saturating_sub(1)].0;
         let beyond: f64 = errors[n - count..].iter().map(|error| error.0 - foot).sum();
         let estimate = self.left_out.iter().map(|peak| peak.abs()).sum::<f64>();
@@ -246,8 +298,9 @@ mod tests {
 
     fn flat(peaks: &[f64], spread: Spread, risk: f64) -> (f64, f64) {
         let runs = runs(&peaks.iter().map(|&peak| (1.0, peak)).collect::<Vec<_>>());
-        let fitted = Fitted::new(&Kind::Flat.fit(&runs).unwrap(), spread, &runs, &settings(risk)).unwrap();
-        (fitted.at(&Ask { input: None, request: None }).unwrap(), fitted.risk)
+        let lot = Lot::new(&runs);
+        let fitted = Fitted::new(&Kind::Flat.fit(&lot).unwrap(), spread, &lot, &settings(risk)).unwrap();
+        (fitted.at(&Ask::new(None, None)).unwrap(), fitted.risk)
     }
 
     #[test]
@@ -275,7 +328,8 @@ mod tests {
     #[test]
     fn normal_errors_need_five_runs() {
         let runs = runs(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0)]);
-        let fit = Kind::Flat.fit(&runs).unwrap();
-        assert!(Fitted::new(&fit, Spread::Normal, &runs, &settings(0.1)).is_none());
+        let lot = Lot::new(&runs);
+        let fit = Kind::Flat.fit(&lot).unwrap();
+        assert!(Fitted::new(&fit, Spread::Normal, &lot, &settings(0.1)).is_none());
     }
 }

@@ -6,6 +6,11 @@
 
 use crate::types::{GB, Order};
 
+/// How much larger than the largest peak a second attempt is at most,
+const BEYOND_LARGEST: f64 = 1.05;
+/// unless the first was about as large: it is larger than that by this factor at least.
+const BEYOND_FIRST: f64 = 1.1;
+
 /// The rule for one job.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
@@ -27,16 +32,18 @@ impl Retry {
         let double = last * 2.0;
         let next = match self.request_bytes {
             Some(request) if failed > 1 || last >= request => double.max(request),
-            Some(request) => self.beyond_largest(last).min(request),
+            Some(request) => beyond_largest(last, self.largest_bytes).min(request),
             None if failed > 1 || self.largest_bytes <= 0.0 => double,
-            None => self.beyond_largest(last),
+            None => beyond_largest(last, self.largest_bytes),
         };
         whole(next).max(last_bytes.saturating_add(1))
     }
+}
 
-    fn beyond_largest(&self, last: f64) -> f64 {
-        (last * 2.0).min((self.largest_bytes * 1.2).max(last * 1.25))
-    }
+/// The attempt after the first, whose size was `first`: a little more than the largest peak, since most that fail need
+/// no more than that.
+fn beyond_largest(first: f64, largest: f64) -> f64 {
+    (first * 2.0).min((largest * BEYOND_LARGEST).max(first * BEYOND_FIRST))
 }
 
 /// Bytes, rounded up; what does not fit is the largest number there is.
@@ -58,11 +65,12 @@ mod tests {
     fn attempts_grow_until_they_suffice() {
         let gb = |gb: u64| gb * 1_000_000_000;
         check(0.0, None, Order::Exchangeable, gb(4), 1, gb(8));
-        check(5.0, None, Order::Exchangeable, gb(4), 1, gb(6));
+        check(5.0, None, Order::Exchangeable, gb(4), 1, 5_250_000_000);
+        check(5.0, None, Order::Exchangeable, gb(5), 1, 5_500_000_000);
         check(5.0, None, Order::Exchangeable, gb(6), 2, gb(12));
         check(90.0, None, Order::Exchangeable, gb(4), 1, gb(8));
-        check(5.0, Some(gb(64)), Order::Exchangeable, gb(4), 1, gb(6));
-        check(5.0, Some(gb(64)), Order::Time, gb(4), 1, gb(6));
+        check(5.0, Some(gb(64)), Order::Exchangeable, gb(4), 1, 5_250_000_000);
+        check(5.0, Some(gb(64)), Order::Time, gb(4), 1, 5_250_000_000);
         check(5.0, Some(gb(64)), Order::Time, gb(6), 2, gb(64));
         check(5.0, Some(gb(64)), Order::Time, gb(64), 3, gb(128));
         check(0.0, None, Order::Time, 0, 1, 1);

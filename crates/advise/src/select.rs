@@ -1,13 +1,17 @@
-//! Which estimators are trusted: by what each would have cost so far.
+//! Which estimators are trusted: by what each would have cost so far, and by what its fit costs now.
 //!
 //! Every run is first predicted and then learnt from (prequential; A. P. Dawid, Statistical theory: the prequential
-//! approach, JRSS A 147, 1984). Allocations are averaged with weights (least cost / cost)^7: the best few share the
-//! say, the noise of choosing one is gone, and an estimator that fails loses it (prediction with expert advice; Cesa-Bianchi and
+//! approach, JRSS A 147, 1984). What that cost is true of the past, but of few runs it tells little: they were
+//! predicted from fewer still, and one failure decides. So the cost that a fit expects by its left-out errors counts
+//! too (cross-validation; M. Stone, JRSS B 36, 1974), the less the more runs were scored: it is of all runs, and says
+//! nothing of drift. Allocations are averaged with weights (least cost / cost)^7: the best few share the say, the noise
+//! of choosing one is gone, and an estimator that fails loses it (prediction with expert advice; Cesa-Bianchi and
 //! Lugosi, Prediction, Learning, and Games, 2006).
 
 use crate::estimate::Kind;
-use crate::history::{Ask, Run, largest_input, largest_peak};
+use crate::history::{Ask, Lot, Over, Run, largest_peak};
 use crate::margin::{Fitted, Spread};
+use crate::numbers;
 use crate::types::{Order, Settings};
 
 /// The estimators and their margins; the first is always there and is the yardstick of the others.
@@ -17,18 +21,32 @@ const CANDIDATES: [(Kind, &[Spread]); 12] = [
     (Kind::Recent(20), &[Spread::Proportional]),
     (Kind::Request, &[Spread::Proportional]),
     (Kind::Line, &[Spread::Even, Spread::Proportional, Spread::Nearby, Spread::Normal]),
-    (Kind::Power, &[Spread::Proportional, Spread::Nearby]),
-    (Kind::LineOfLog, &[Spread::Even, Spread::Proportional]),
-    (Kind::Near(3), &[Spread::Even, Spread::Proportional, Spread::Nearby]),
+    (Kind::Power, &[Spread::Proportional, Spread::Nearby, Spread::Normal]),
+    (Kind::LineOfLog, &[Spread::Even, Spread::Proportional, Spread::Normal]),
+    (Kind::Near(3), &[Spread::Even, Spread::Proportional, Spread::Nearby, Spread::Normal]),
     (Kind::Near(7), &[Spread::Even, Spread::Proportional, Spread::Normal]),
-    (Kind::Local, &[Spread::Even, Spread::Proportional, Spread::Nearby]),
+    (Kind::Local, &[Spread::Even, Spread::Proportional, Spread::Nearby, Spread::Normal]),
     (Kind::Envelope, &[Spread::Proportional]),
     // A class without inputs needs one more voice: peaks that grow or fall together.
     (Kind::Flat, &[Spread::Proportional]),
 ];
 
+/// Those over the number that peaks follow ([`numbers`]), in place of the input.
+const OVER_NUMBER: [(Kind, &[Spread]); 6] = [
+    (Kind::Line, &[Spread::Even, Spread::Proportional]),
+    (Kind::Power, &[Spread::Proportional]),
+    (Kind::LineOfLog, &[Spread::Proportional]),
+    (Kind::Near(3), &[Spread::Proportional]),
+    (Kind::Local, &[Spread::Proportional, Spread::Nearby]),
+    (Kind::Envelope, &[Spread::Proportional]),
+];
+
 /// How much more the better are trusted.
 const POWER: f64 = 7.0;
+/// How much of the say the costs by left-out errors have to begin with,
+const LEFT_OUT: f64 = 0.8;
+/// and the number of scored runs from which on it is half as much.
+const LEFT_OUT_RUNS: f64 = 30.0;
 /// No estimate is believed beyond so many times the largest peak, unless the input is larger by more.
 const BEYOND_LARGEST: f64 = 3.0;
 
@@ -36,6 +54,7 @@ const BEYOND_LARGEST: f64 = 3.0;
 #[derive(Debug)]
 pub(crate) struct Candidate {
     kind: Kind,
+    over: Over,
     fitted: Option<Fitted>,
 }
 
@@ -45,56 +64,87 @@ pub(crate) struct Mixed {
     /// In GB.
     pub(crate) allocation: f64,
     pub(crate) risk: f64,
-    /// The one that weighs most.
+    /// The one that weighs most, and what it goes by.
     pub(crate) kind: Kind,
+    pub(crate) over: Over,
 }
 
 /// Fits all candidates.
 pub(crate) fn fit(runs: &[Run], settings: &Settings) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    for (kind, spreads) in CANDIDATES {
-        // A fit costs more than its margins: all of a kind share it.
-        let fit = kind.fit(runs);
-        for &spread in spreads {
-            let fitted = fit.as_ref().and_then(|fit| Fitted::new(fit, spread, runs, settings));
-            candidates.push(Candidate { kind, fitted });
+    let mut add = |kinds: &[(Kind, &[Spread])], over: Over, lot: Option<&Lot<'_>>| {
+        for &(kind, spreads) in kinds {
+            // A fit costs more than its margins: all of a kind share it.
+            let fit = lot.and_then(|lot| kind.fit(lot));
+            for &spread in spreads {
+                let fitted =
+                    lot.zip(fit.as_ref()).and_then(|(lot, fit)| Fitted::new(fit, spread, lot, settings));
+                candidates.push(Candidate { kind, over, fitted });
+            }
         }
-    }
+    };
+    add(&CANDIDATES, Over::Input, Some(&Lot::new(runs)));
+    let Some(over) = numbers::followed(runs).map(Over::Number) else {
+        // They have their places all the same: what was paid for each is counted by place.
+        add(&OVER_NUMBER, Over::Input, None);
+        return candidates;
+    };
+    let runs: Vec<Run> = runs.iter().map(|run| Run { ask: over.ask(&run.ask), ..*run }).collect();
+    add(&OVER_NUMBER, over, Some(&Lot::new(&runs)));
     candidates
+}
+
+/// The number that peaks follow; of jobs without one, the size of the inputs.
+pub(crate) fn over_number(candidates: &[Candidate]) -> Over {
+    candidates.last().map_or(Over::Input, |candidate| candidate.over)
 }
 
 /// The allocation of each candidate for a job, in GB, and its risk.
 pub(crate) fn say(candidates: &[Candidate], runs: &[Run], ask: &Ask) -> Vec<Option<(f64, f64)>> {
-    let largest_input = largest_input(runs);
-    let farther =
-        ask.input.filter(|_| largest_input > 0.0).map_or(1.0, |input| (input / largest_input).max(1.0));
-    let most = largest_peak(runs) * BEYOND_LARGEST * farther;
+    let largest_peak = largest_peak(runs);
+    let asked = |over: Over| {
+        let (ask, largest) = (over.ask(ask), over.largest(runs));
+        let farther = ask.input.filter(|_| largest > 0.0).map_or(1.0, |input| (input / largest).max(1.0));
+        (ask, largest_peak * BEYOND_LARGEST * farther)
+    };
+    let (by_input, by_number) = (asked(Over::Input), asked(over_number(candidates)));
     let one = |candidate: &Candidate| {
+        let (ask, most) = if candidate.over == Over::Input { &by_input } else { &by_number };
         let fitted = candidate.fitted.as_ref()?;
-        Some((fitted.at(ask)?.min(most), fitted.risk))
+        Some((fitted.at(ask)?.min(*most), fitted.risk))
     };
     candidates.iter().map(one).collect()
 }
 
-/// What was paid for each candidate so far, in GB x hours.
+/// What was paid for each candidate so far, in GB x hours, and for how many runs.
 #[derive(Debug, Default)]
-pub(crate) struct Scores(Vec<f64>);
+pub(crate) struct Scores {
+    paid: Vec<f64>,
+    runs: f64,
+}
 
 impl Scores {
     /// Adds what each would have cost for a run. One that said nothing pays what the first does.
     pub(crate) fn add(&mut self, said: &[Option<(f64, f64)>], run: &Run, largest: f64, settings: &Settings) {
-        self.0.resize(said.len(), 0.0);
+        self.paid.resize(said.len(), 0.0);
+        self.runs += 1.0;
         let price =
             |said: &Option<(f64, f64)>| said.map(|(allocation, _)| cost(allocation, run, largest, settings));
         let usual = said.first().and_then(price).unwrap_or(0.0);
-        for (score, said) in self.0.iter_mut().zip(said) {
+        for (score, said) in self.paid.iter_mut().zip(said) {
             *score += price(said).unwrap_or(usual);
         }
     }
 
     /// All candidates' allocations, averaged. `None`: nobody says anything.
     pub(crate) fn mix(&self, candidates: &[Candidate], said: &[Option<(f64, f64)>]) -> Option<Mixed> {
-        let score = |at: usize| self.0.get(at).copied().unwrap_or(0.0);
+        let part = LEFT_OUT * LEFT_OUT_RUNS / (LEFT_OUT_RUNS + self.runs);
+        // A run, in the mean.
+        let score = |at: usize| {
+            let paid = self.paid.get(at).copied().unwrap_or(0.0) / self.runs.max(1.0);
+            let expected = candidates[at].fitted.as_ref().map_or(0.0, |fitted| fitted.cost);
+            (1.0 - part) * paid + part * expected
+        };
         let present = || (0..said.len()).filter_map(|at| said[at].map(|said| (at, said)));
         let best = present().map(|(at, _)| at).min_by(|&a, &b| score(a).total_cmp(&score(b)))?;
         let least = score(best).max(1e-12);
@@ -106,6 +156,7 @@ impl Scores {
             allocation: mean(|said| said.0),
             risk: mean(|said| said.1),
             kind: candidates.get(best)?.kind,
+            over: candidates.get(best)?.over,
         })
     }
 }
@@ -120,6 +171,7 @@ fn cost(allocation: f64, run: &Run, largest: f64, settings: &Settings) -> f64 {
     let mut paid = first * run.hours + settings.failure_gbh;
     let mut next = match request {
         Some(request) => request.max(first * 2.0),
+        // More than what the second attempt is usually given: an estimator that fails is not to look cheap.
         None => (first * 2.0).min((largest * 1.2).max(first * 1.25)),
     };
     if request.is_none() {

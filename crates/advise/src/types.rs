@@ -35,12 +35,15 @@ impl Settings {
     #[must_use]
     pub fn of(order: Order) -> Self {
         let failure_gbh = match order {
-            Order::Time => 6.0,
-            Order::Exchangeable => 1.0,
+            Order::Time => 10.0,
+            Order::Exchangeable => 1.1,
         };
         Self { risk: Self::RISK, failure_gbh, order, seed: 0 }
     }
 }
+
+/// How many numbers of a job count, besides the size of its inputs.
+pub const NUMBERS: usize = 4;
 
 /// What is known of a job before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -51,6 +54,9 @@ pub struct Features {
     pub request_bytes: Option<u64>,
     /// A number for its user: what one user asks for and needs says nothing of another's.
     pub user: Option<u32>,
+    /// Numbers that may tell what it needs, as arguments of its command; each place means the same in all jobs of a
+    /// class.
+    pub numbers: [Option<f64>; NUMBERS],
 }
 
 /// A run that ended.

@@ -2,14 +2,15 @@
 //!
 //! Reading order: [`history`] (the runs, from the daemon's store), [`classes`] (what their classes should ask for),
 //! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`], [`months`] (what was
-//! requested, used and could have been saved, by month); [`replay`] tells what would have been advised for the jobs of a
-//! [`table`]. How memory is estimated is decided in the crate `advise`; [`sizes`] is for workload managers. Absent here:
-//! any write to the daemon.
+//! requested, used and could have been saved, by month); [`numbers`] are those that commands name; [`replay`] tells
+//! what would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`;
+//! [`sizes`] is for workload managers. Absent here: any write to the daemon.
 
 mod classes;
 mod format;
 mod history;
 mod months;
+mod numbers;
 mod picture;
 mod replay;
 pub(crate) mod sizes;
@@ -79,6 +80,9 @@ struct OfClasses {
     /// For a job whose input files have this size together; else for the class as a whole
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "format")]
     input: Option<u64>,
+    /// For a job with this command, as far as numbers in it tell what is needed (--name sim --command "sim --size 40")
+    #[arg(long, value_name = "LINE", requires = "name", conflicts_with = "format")]
+    command: Option<String>,
     /// In the words of a workload manager or a workflow engine, to paste or to apply
     #[arg(long, value_enum, value_name = "SYSTEM", conflicts_with = "json")]
     format: Option<Format>,
@@ -92,7 +96,7 @@ struct OfClasses {
     #[arg(short, long, value_name = "FILE", requires = "name", conflicts_with_all = ["format", "json"])]
     output: Option<PathBuf>,
     /// What was requested, used and could have been saved, for each class and period
-    #[arg(long, value_enum, value_name = "PERIOD", conflicts_with_all = ["input", "format", "output"])]
+    #[arg(long, value_enum, value_name = "PERIOD", conflicts_with_all = ["input", "command", "format", "output"])]
     by: Option<Period>,
     /// Print one JSON object
     #[arg(long)]
@@ -108,14 +112,18 @@ enum Period {
 /// Options of `advise replay`.
 #[derive(Debug, clap::Args)]
 struct ReplayArgs {
-    /// The table, with the header class,submit_s,end_s,train,input_bytes,request_bytes,peak_bytes,wall_s; only class,
-    /// peak_bytes and wall_s are needed; - for standard input
+    /// The table, with the header class,submit_s,end_s,train,input_bytes,request_bytes,peak_bytes,wall_s,numbers; only
+    /// class, peak_bytes and wall_s are needed; - for standard input
     #[arg(value_name = "FILE.csv|-")]
     file: PathBuf,
     /// The largest share of jobs that may need more than advised, between 0 and 1 [default: 0.1]; the cost of
     /// failures keeps it lower
     #[arg(long, value_name = "F", value_parser = share)]
     risk: Option<f64>,
+    /// What a failed attempt costs besides the memory that it held, in GB x hours [default: 10, in a table without
+    /// times 1.1]
+    #[arg(long, value_name = "GBH", value_parser = price)]
+    price: Option<f64>,
     /// Chooses which runs of a long history are scored
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -129,6 +137,14 @@ fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
         _ => Err("a number between 0 and 1 is expected, as in 0.05".to_owned()),
+    }
+}
+
+/// A price in GB x hours: nothing or more.
+fn price(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(price) if price >= 0.0 && price.is_finite() => Ok(price),
+        _ => Err("a number of GB x hours is expected, as in 10".to_owned()),
     }
 }
 
@@ -177,7 +193,10 @@ fn tell(runs: &[history::Run], args: &OfClasses) -> Result<(), Failure> {
             print_text(|out| text::write_months(&sheet, width(), out))
         };
     }
-    let views = classes::classes(runs, args.risk, args.input).map_err(failed)?;
+    let command: Vec<String> =
+        args.command.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let next = classes::Next { input_bytes: args.input, numbers: &numbers::of(&command) };
+    let views = classes::classes(runs, args.risk, next).map_err(failed)?;
     if let (Some(file), Some(kind)) = (&args.output, kind) {
         return picture::write(file, kind, runs, &views);
     }
@@ -243,13 +262,17 @@ fn replay_table(args: &ReplayArgs) -> Result<(), Failure> {
     let wrong = |error: String| Failure::new(ExitCode::Failed, format!("{name}: {error}"));
     let table = table::Table::read(&text).map_err(wrong)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let summary = replay::replay(&table, args.risk, args.seed, |scored| {
-        if !args.json {
-            return Ok(());
-        }
-        let line = serde_json::to_string(scored).map_err(|error| error.to_string())?;
-        writeln!(out, "{line}").map_err(|error| format!("failed to print: {error}"))
-    });
+    let summary = replay::replay(
+        &table,
+        replay::Asked { risk: args.risk, price_gbh: args.price, seed: args.seed },
+        |scored| {
+            if !args.json {
+                return Ok(());
+            }
+            let line = serde_json::to_string(scored).map_err(|error| error.to_string())?;
+            writeln!(out, "{line}").map_err(|error| format!("failed to print: {error}"))
+        },
+    );
     let summary = summary.map_err(wrong)?;
     let told = if args.json {
         serde_json::to_string(&summary).map_err(|error| wrong(error.to_string()))?

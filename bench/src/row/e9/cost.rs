@@ -21,7 +21,7 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
     let Some(runs) = largest_class(sets) else { return Ok(()) };
     let row = |job: &Job| {
         let request_bytes = job.request.map(whole);
-        let features = Features { input_bytes: job.input, request_bytes, user: None };
+        let features = Features { input_bytes: job.input, request_bytes, ..Features::default() };
         Row { features, peak_bytes: whole(job.peak), wall_s: job.hours * 3600.0 }
     };
     let rows: Vec<Row> = runs.iter().map(|job| row(job)).collect();

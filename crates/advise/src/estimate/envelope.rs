@@ -1,13 +1,13 @@
 //! The largest peak among runs with no larger input: for needs that grow with the input in no simple way.
 
 use super::{Fit, Model};
-use crate::history::{Run, Sorted};
+use crate::history::Lot;
 
 /// Least runs.
 const RUNS_MIN: usize = 6;
 
 /// Inputs in ascending order, with the largest peak up to each.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Envelope {
     steps: Vec<(f64, f64)>,
 }
@@ -19,13 +19,13 @@ impl Envelope {
     }
 }
 
-pub(super) fn fit(runs: &[Run]) -> Option<Fit> {
-    if runs.len() < RUNS_MIN {
+pub(super) fn fit(lot: &Lot<'_>) -> Option<Fit> {
+    if lot.runs.len() < RUNS_MIN {
         return None;
     }
-    let sorted = Sorted::by_input(runs, |_, run| run.peak)?;
+    let sorted = lot.by_input(|_, run| run.peak)?;
     let points = sorted.points();
-    let mut left_out = vec![0.0; runs.len()];
+    let mut left_out = vec![0.0; lot.runs.len()];
     let mut steps = Vec::with_capacity(points.len());
     let mut largest = 0.0;
     for (place, &(input, peak, at)) in points.iter().enumerate() {
@@ -34,5 +34,5 @@ pub(super) fn fit(runs: &[Run]) -> Option<Fit> {
         largest = f64::max(largest, peak);
         steps.push((input, largest));
     }
-    Some(Fit { model: Model::Envelope(Envelope { steps }), left_out })
+    Some(Fit::new(Model::Envelope(Envelope { steps }), left_out))
 }

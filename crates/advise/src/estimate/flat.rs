@@ -4,9 +4,8 @@
 //! and Shafer, Algorithmic Learning in a Random World, 2005), and with a small risk the largest peak times a margin.
 
 use super::{Fit, Model};
-use crate::history::{Run, median_peak};
+use crate::history::Lot;
 
-pub(super) fn fit(runs: &[Run]) -> Fit {
-    let median = median_peak(runs);
-    Fit { model: Model::Constant(median), left_out: vec![median; runs.len()] }
+pub(super) fn fit(lot: &Lot<'_>) -> Fit {
+    Fit::new(Model::Constant(lot.usual), vec![lot.usual; lot.runs.len()])
 }

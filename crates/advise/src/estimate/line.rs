@@ -35,7 +35,7 @@ impl Line {
 
 impl Scale {
     fn input(self, ask: &Ask) -> Option<f64> {
-        if self == Self::Linear { ask.input } else { ask.ln_input() }
+        if self == Self::Linear { ask.input } else { ask.ln_input }
     }
 
     fn peak(self, peak: f64) -> f64 {
@@ -69,5 +69,5 @@ pub(super) fn fit(runs: &[Run], scale: Scale) -> Option<Fit> {
         scale.back(y - error / (1.0 - leverage).max(1e-3))
     };
     let left_out = points.iter().map(left_out).collect();
-    Some(Fit { model: Model::Line(Line { scale, offset, slope }), left_out })
+    Some(Fit::new(Model::Line(Line { scale, offset, slope }), left_out))
 }

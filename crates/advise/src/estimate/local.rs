@@ -5,7 +5,7 @@
 //! width shrinks with n^(-1/5). Only the 64 runs around a size count, which bounds the work.
 
 use super::{Fit, Model};
-use crate::history::{Run, Sorted};
+use crate::history::{Lot, Sorted};
 
 /// Least runs.
 const RUNS_MIN: usize = 6;
@@ -13,23 +13,34 @@ const RUNS_MIN: usize = 6;
 const SIDE: usize = 32;
 
 /// Runs over their inputs, and the width within which they count most.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Local {
     sorted: Sorted,
     width: f64,
 }
 
 impl Local {
-    /// The estimate at the logarithm of an input size, without one of the runs if it says so.
-    pub(super) fn at(&self, ln_input: f64, left_out: Option<usize>) -> f64 {
+    /// The estimate at the logarithm of an input size.
+    pub(super) fn at(&self, ln_input: f64) -> f64 {
+        self.without(ln_input, usize::MAX)
+    }
+
+    /// The estimate without the point at one place.
+    fn without(&self, ln_input: f64, left_out: usize) -> f64 {
         let middle = self.sorted.below(ln_input);
         let points = self.sorted.points();
-        let around = &points[middle.saturating_sub(SIDE)..(middle + SIDE).min(points.len())];
+        let (low, high) = (middle.saturating_sub(SIDE), (middle + SIDE).min(points.len()));
+        let (before, after) = match left_out {
+            place if (low..high).contains(&place) => (&points[low..place], &points[place + 1..high]),
+            _ => (&points[low..high], &points[high..high]),
+        };
         // Sums of weights times powers of the distance, and times the peak; a little to divide by to begin with.
         let (mut w0, mut w1, mut w2, mut y0, mut y1) = (1e-9, 0.0, 1e-6, 0.0, 0.0);
-        for &(input, peak, _) in around.iter().filter(|point| Some(point.2) != left_out) {
-            let u = (input - ln_input) / self.width;
-            let weight = 1.0 / (1.0 + u * u).powi(2);
+        let near = 1.0 / self.width;
+        for &(input, peak, _) in before.iter().chain(after) {
+            let u = (input - ln_input) * near;
+            let root = 1.0 + u * u;
+            let weight = 1.0 / (root * root);
             w0 += weight;
             w1 += weight * u;
             w2 += weight * u * u;
@@ -41,12 +52,12 @@ impl Local {
     }
 }
 
-pub(super) fn fit(runs: &[Run]) -> Option<Fit> {
-    if runs.len() < RUNS_MIN {
+pub(super) fn fit(lot: &Lot<'_>) -> Option<Fit> {
+    if lot.runs.len() < RUNS_MIN {
         return None;
     }
-    let sorted = Sorted::by_input(runs, |_, run| run.peak)?;
-    let n = runs.len() as f64;
+    let sorted = lot.by_input(|_, run| run.peak)?;
+    let n = lot.runs.len() as f64;
     let inputs = || sorted.points().iter().map(|point| point.0);
     let mean = inputs().sum::<f64>() / n;
     let deviation = (inputs().map(|input| (input - mean).powi(2)).sum::<f64>() / n).sqrt();
@@ -54,7 +65,9 @@ pub(super) fn fit(runs: &[Run]) -> Option<Fit> {
         return None;
     }
     let local = Local { sorted, width: deviation * n.powf(-0.2) };
-    let left_out = |(at, run): (usize, &Run)| Some(local.at(run.ask.ln_input()?, Some(at)));
-    let left_out = runs.iter().enumerate().map(left_out).collect::<Option<Vec<_>>>()?;
-    Some(Fit { model: Model::Local(local), left_out })
+    let mut left_out = vec![0.0; lot.runs.len()];
+    for (place, &(input, _, at)) in local.sorted.points().iter().enumerate() {
+        left_out[at] = local.without(input, place);
+    }
+    Some(Fit::new(Model::Local(local), left_out))
 }

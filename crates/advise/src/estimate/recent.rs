@@ -10,5 +10,5 @@ pub(super) fn fit(runs: &[Run], count: usize) -> Option<Fit> {
     let before = |end: usize| largest_peak(&runs[end.saturating_sub(count)..end]);
     // Nothing comes before the first: it is taken to be known, and adds no error.
     let left_out = (0..runs.len()).map(|at| if at == 0 { runs[0].peak } else { before(at) }).collect();
-    Some(Fit { model: Model::Constant(before(runs.len())), left_out })
+    Some(Fit::new(Model::Constant(before(runs.len())), left_out))
 }

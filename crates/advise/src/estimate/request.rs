@@ -5,5 +5,5 @@ use crate::history::Run;
 
 pub(super) fn fit(runs: &[Run]) -> Option<Fit> {
     let left_out = runs.iter().map(|run| run.ask.request).collect::<Option<Vec<_>>>()?;
-    Some(Fit { model: Model::Request, left_out })
+    Some(Fit::new(Model::Request, left_out))
 }

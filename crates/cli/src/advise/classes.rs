@@ -10,6 +10,7 @@ use pinfold_advise::{Features, Learner, Order, Row, Settings, bound};
 use serde::Serialize;
 
 use super::history::{Outcome, Run};
+use super::numbers::{Number, Places};
 use super::replay::{self, RUNS_MIN};
 use super::table::{Job, Table};
 
@@ -79,14 +80,19 @@ pub(super) struct ClassView {
     pub(super) why: String,
 }
 
+/// The job that advice is for, as far as it is known.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Next<'a> {
+    /// The size of its inputs.
+    pub(super) input_bytes: Option<u64>,
+    /// The numbers that its command names.
+    pub(super) numbers: &'a [Number],
+}
+
 /// What the classes of `runs` should ask for, those first that would save the most. The runs stand in the order in which
-/// they were submitted. `risk`: see [`Settings`]. `input_bytes`: what is advised is for a job with inputs of this size.
-pub(super) fn classes(
-    runs: &[Run],
-    risk: Option<f64>,
-    input_bytes: Option<u64>,
-) -> Result<Vec<ClassView>, String> {
-    let views = by_class(runs).into_values().map(|runs| class(&runs, risk, input_bytes));
+/// they were submitted. `risk`: see [`Settings`].
+pub(super) fn classes(runs: &[Run], risk: Option<f64>, next: Next<'_>) -> Result<Vec<ClassView>, String> {
+    let views = by_class(runs).into_values().map(|runs| class(&runs, risk, next));
     let mut views = views.collect::<Result<Vec<_>, _>>()?;
     let requested_gbh: f64 = views.iter().map(|view| view.requested_gbh).sum();
     for view in &mut views {
@@ -112,7 +118,7 @@ pub(super) fn ended_well<'a>(runs: &[&'a Run]) -> Vec<&'a Run> {
 }
 
 /// One class, of at least one run.
-fn class(runs: &[&Run], risk: Option<f64>, input_bytes: Option<u64>) -> Result<ClassView, String> {
+fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, String> {
     let done = ended_well(runs);
     let Some(last) = runs.last() else { return Err("a class without runs".to_owned()) };
     let peaks: Vec<f64> = done.iter().map(|run| run.peak_bytes as f64).collect();
@@ -147,7 +153,7 @@ fn class(runs: &[&Run], risk: Option<f64>, input_bytes: Option<u64>) -> Result<C
         verdict: Verdict::Unknown,
         why: String::new(),
     };
-    let learned = if enough { memory(&done, runs, (risk, input_bytes), &mut view) } else { None };
+    let learned = if enough { memory(&done, runs, (risk, next), &mut view) } else { None };
     view.why = super::text::why(&view, learned.as_deref());
     Ok(view)
 }
@@ -156,16 +162,18 @@ fn class(runs: &[&Run], risk: Option<f64>, input_bytes: Option<u64>) -> Result<C
 fn memory(
     done: &[&Run],
     runs: &[&Run],
-    (risk, input_bytes): (Option<f64>, Option<u64>),
+    (risk, next): (Option<f64>, Next<'_>),
     view: &mut ClassView,
 ) -> Option<String> {
     let settings = Settings::of(Order::Time);
     let mut learner = Learner::new(Settings { risk: risk.unwrap_or(settings.risk), ..settings });
     let mut by_end = done.to_vec();
     by_end.sort_by(|a, b| a.ended_s.total_cmp(&b.ended_s).then(a.job.cmp(&b.job)));
-    by_end.iter().for_each(|run| learner.observe("", &row(run)));
-    let input_bytes = input_bytes.map(|bytes| bytes as f64);
-    let features = |request_bytes| Features { request_bytes, input_bytes, user: None };
+    let places = places(done);
+    by_end.iter().for_each(|run| learner.observe("", &row(run, &places)));
+    let input_bytes = next.input_bytes.map(|bytes| bytes as f64);
+    let numbers = places.values(next.numbers);
+    let features = |request_bytes| Features { request_bytes, input_bytes, user: None, numbers };
     let mut advice = learner.advise("", &features(view.requested_bytes))?;
     let failed_at = runs.iter().filter(|run| run.outcome == Outcome::Short).map(|run| run.peak_bytes).max();
     let floor = failed_at.map_or(0, |bytes| whole(bytes as f64 * BEYOND_FAILED));
@@ -200,10 +208,11 @@ pub(super) struct Asked<'a> {
 
 /// Replays the runs of one class that asked for memory, each with what was known when it was submitted.
 pub(super) fn asked<'a>(done: &[&'a Run], risk: Option<f64>) -> Result<Vec<Asked<'a>>, String> {
+    let places = places(done);
     let (mut jobs, mut asked) = (Vec::new(), Vec::new());
     for &run in done {
         let Some(request) = run.request_bytes else { continue };
-        let (row, times) = (row(run), Some((run.submitted_s, run.ended_s)));
+        let (row, times) = (row(run, &places), Some((run.submitted_s, run.ended_s)));
         // As a failed job is submitted again without advice: with twice as much.
         let attempts = std::iter::successors(Some(request.max(1)), |&last| {
             (last < run.peak_bytes).then(|| last.saturating_mul(2))
@@ -214,16 +223,21 @@ pub(super) fn asked<'a>(done: &[&'a Run], risk: Option<f64>) -> Result<Vec<Asked
         jobs.push(Job { line: jobs.len(), class: 0, times, train: false, row });
     }
     let table = Table { jobs, classes: vec![String::new()] };
-    replay::replay(&table, risk, 0, |scored| {
+    replay::replay(&table, replay::Asked { risk, ..replay::Asked::default() }, |scored| {
         asked[scored.row].saved_gbh -= replay::waste_gbh(&table.jobs[scored.row].row, &scored.attempts_bytes);
         Ok(())
     })?;
     Ok(asked)
 }
 
-fn row(run: &Run) -> Row {
+fn places(done: &[&Run]) -> Places {
+    Places::of(done.iter().map(|run| run.numbers.as_slice()))
+}
+
+fn row(run: &Run, places: &Places) -> Row {
     let input_bytes = run.input_bytes.map(|bytes| bytes as f64);
-    let features = Features { request_bytes: run.request_bytes, input_bytes, user: None };
+    let numbers = places.values(&run.numbers);
+    let features = Features { request_bytes: run.request_bytes, input_bytes, user: None, numbers };
     Row { features, peak_bytes: run.peak_bytes, wall_s: run.wall_s }
 }
 

@@ -16,6 +16,7 @@ fn run(n: u32, peak_bytes: u64) -> Run {
         ended_s: f64::from(n) * 10_000.0 + 3_600.0,
         request_bytes: Some(16 * GIB),
         input_bytes: None,
+        numbers: Vec::new(),
         peak_bytes,
         wall_s: 3_600.0,
         cores_mean: 0.9,
@@ -25,7 +26,7 @@ fn run(n: u32, peak_bytes: u64) -> Run {
 }
 
 fn one(runs: &[Run]) -> ClassView {
-    let mut views = classes(runs, None, None).unwrap();
+    let mut views = classes(runs, None, Next::default()).unwrap();
     assert_eq!(views.len(), 1, "{views:?}");
     views.remove(0)
 }
@@ -57,7 +58,11 @@ fn a_request_that_is_far_too_large() {
 fn what_is_needed_follows_the_inputs() {
     let grows = |n: u32| Run { input_bytes: Some(u64::from(n + 1) << 27), ..run(n, u64::from(n + 1) << 28) };
     let runs: Vec<Run> = (0..40).map(grows).collect();
-    let advised = |input: Option<u64>| classes(&runs, None, input).unwrap()[0].advised_bytes.unwrap();
+    let advised = |input: Option<u64>| {
+        classes(&runs, None, Next { input_bytes: input, ..Next::default() }).unwrap()[0]
+            .advised_bytes
+            .unwrap()
+    };
     let (small, large, unsaid) = (advised(Some(GIB)), advised(Some(4 * GIB)), advised(None));
     assert!((2 * GIB..3 * GIB).contains(&small), "{small}");
     assert!((8 * GIB..9 * GIB).contains(&large), "{large}");
@@ -66,6 +71,32 @@ fn what_is_needed_follows_the_inputs() {
     let mut partly = runs.clone();
     partly[7].input_bytes = None;
     assert_eq!(one(&partly).input_p50_bytes, None);
+}
+
+#[test]
+fn what_is_needed_follows_a_number_of_the_command() {
+    let command = |size: u64, seed: u64| {
+        let words = format!("sim --seed {seed} --size {size} --threads 4");
+        super::super::numbers::of(&words.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    };
+    let size = |n: u32| u64::from(n * 7 % 40 + 1);
+    let grows =
+        |n: u32| Run { numbers: command(size(n), u64::from(n * 7_919 % 101)), ..run(n, size(n) << 28) };
+    let runs: Vec<Run> = (0..40).map(grows).collect();
+    let of =
+        |numbers: &[Number]| classes(&runs, None, Next { input_bytes: None, numbers }).unwrap()[0].clone();
+    let (small, large, unsaid) = (of(&command(8, 1)), of(&command(32, 2)), of(&[]));
+    assert!((2 * GIB..3 * GIB).contains(&small.advised_bytes.unwrap()), "{small:?}");
+    assert!((8 * GIB..9 * GIB).contains(&large.advised_bytes.unwrap()), "{large:?}");
+    assert!(unsaid.advised_bytes > large.advised_bytes, "{unsaid:?}");
+    assert!(large.why.contains("number"), "{}", large.why);
+    let blind: Vec<Run> = runs.iter().map(|run| Run { numbers: Vec::new(), ..run.clone() }).collect();
+    assert!(
+        one(&runs).saved_gbh > one(&blind).saved_gbh * 1.1,
+        "{} {}",
+        one(&runs).saved_gbh,
+        one(&blind).saved_gbh
+    );
 }
 
 #[test]
@@ -82,7 +113,7 @@ fn what_history_cannot_say_is_said() {
     assert!(view.why.starts_with("no run of it has ended well"), "{}", view.why);
     let unmeasured: Vec<Run> = (0..9).map(|n| run(n, 0)).collect();
     assert_eq!(one(&unmeasured).advised_bytes, None);
-    assert!(classes(&[], None, None).unwrap().is_empty());
+    assert!(classes(&[], None, Next::default()).unwrap().is_empty());
 }
 
 #[test]
@@ -130,7 +161,7 @@ fn classes_are_a_users_and_of_one_number_of_cores() {
     let mut runs: Vec<Run> = (0..8).map(|n| run(n, GIB)).collect();
     runs.extend((8..16).map(|n| Run { user: "ben".to_owned(), ..run(n, 9 * GIB) }));
     runs.extend((16..24).map(|n| Run { cores: 8, ..run(n, 2 * GIB) }));
-    let views = classes(&runs, None, None).unwrap();
+    let views = classes(&runs, None, Next::default()).unwrap();
     let seen: Vec<_> = views.iter().map(|view| (view.user.as_str(), view.cores)).collect();
     assert_eq!(seen, [("ann", 1), ("ann", 8), ("ben", 1)], "most saved first");
     assert!(views[0].advised_bytes < Some(3 * GIB), "what another user needs says nothing: {views:?}");
@@ -160,7 +191,7 @@ proptest! {
                 ..run(n, peak)
             }
         }).collect();
-        for view in classes(&runs, None, None).unwrap() {
+        for view in classes(&runs, None, Next::default()).unwrap() {
             prop_assert!(view.saved_gbh.is_finite() && view.saved_core_h.is_finite());
             prop_assert!(view.risk.is_none_or(|risk| (0.0..=0.5).contains(&risk)));
             prop_assert!(view.cores_advised >= 1 && view.cores_advised <= view.cores);

@@ -1,7 +1,7 @@
 //! The runs that advice is learned from: jobs of the daemon's store, with what was asked for and what was used.
 //!
-//! Of other users' jobs the daemon tells operators alone. Absent: command lines, which nothing here needs, and any
-//! figure (see [`super::classes`]).
+//! Of other users' jobs the daemon tells operators alone. Absent: any figure (see [`super::classes`]), and what
+//! commands say besides their numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,7 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
 use super::OfClasses;
+use super::numbers::{self, Number};
 use crate::print;
 use crate::show;
 use pinfold_client::Client;
@@ -47,6 +48,8 @@ pub(super) struct Run {
     pub(super) request_bytes: Option<u64>,
     /// The size of the files that its command named.
     pub(super) input_bytes: Option<u64>,
+    /// The numbers that its command named.
+    pub(super) numbers: Vec<Number>,
     pub(super) peak_bytes: u64,
     /// From start to end, without the time that it was frozen.
     pub(super) wall_s: f64,
@@ -85,6 +88,7 @@ impl Run {
             ended_s,
             request_bytes: report.claim_bytes.or(report.limit_bytes).filter(|&bytes| bytes > 0),
             input_bytes: report.input_bytes,
+            numbers: numbers::of(&report.command),
             peak_bytes: report.memory_peak_bytes,
             wall_s,
             cores_mean: if wall_s > 0.0 { cpu_s / wall_s } else { 0.0 },

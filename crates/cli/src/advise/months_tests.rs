@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::classes::classes;
+use super::super::classes::{Next, classes};
 use super::*;
 
 const GIB: u64 = 1 << 30;
@@ -20,6 +20,7 @@ fn run(job: u64, started_s: f64, ended_s: f64) -> Run {
         ended_s,
         request_bytes: Some(16 * GIB),
         input_bytes: None,
+        numbers: Vec::new(),
         peak_bytes: 2 * GIB,
         wall_s: ended_s - started_s,
         cores_mean: 1.0,
@@ -125,7 +126,7 @@ proptest! {
             Run { peak_bytes: gib * GIB, request_bytes: asks.then_some(16 * GIB), ..asked }
         }).collect();
         runs.sort_by(|a, b| a.submitted_s.total_cmp(&b.submitted_s));
-        let class = classes(&runs, None, None).unwrap().remove(0);
+        let class = classes(&runs, None, Next::default()).unwrap().remove(0);
         let sheet = sheet(&runs, None).unwrap();
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(1.0);
         prop_assert!(close(sheet.requested_gbh, class.requested_gbh), "{sheet:?} {class:?}");

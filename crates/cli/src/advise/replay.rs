@@ -53,16 +53,31 @@ struct Told<'a> {
     horizon: u64,
 }
 
+/// How a table is replayed; what is not said is as usual.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// See [`Settings`].
+    pub(super) risk: Option<f64>,
+    /// What a failed attempt costs besides the memory that it held.
+    pub(super) price_gbh: Option<f64>,
+    /// Chooses which runs of a long history are scored.
+    pub(super) seed: u64,
+}
+
 /// Replays `table`. The error names the line.
 pub(super) fn replay(
     table: &Table,
-    risk: Option<f64>,
-    seed: u64,
+    asked: Asked,
     mut each: impl FnMut(&Scored) -> Result<(), String>,
 ) -> Result<Summary, String> {
     let timed = table.jobs.iter().any(|job| job.times.is_some());
     let settings = Settings::of(if timed { Order::Time } else { Order::Exchangeable });
-    let settings = Settings { risk: risk.unwrap_or(settings.risk), seed, ..settings };
+    let settings = Settings {
+        risk: asked.risk.unwrap_or(settings.risk),
+        failure_gbh: asked.price_gbh.unwrap_or(settings.failure_gbh),
+        seed: asked.seed,
+        ..settings
+    };
     let mut classes: Vec<Told<'_>> = table.classes.iter().map(|_| Told::new(settings)).collect();
     for job in table.jobs.iter().filter(|job| job.train) {
         classes[job.class].train.push(job);
@@ -199,7 +214,7 @@ mod tests {
     fn of(text: &str) -> (Vec<Vec<u64>>, Summary) {
         let mut all = Vec::new();
         let table = Table::read(&format!("{HEAD}\n{text}")).unwrap();
-        let summary = replay(&table, None, 0, |scored| {
+        let summary = replay(&table, Asked::default(), |scored| {
             all.push(scored.attempts_bytes.clone());
             Ok(())
         });
@@ -268,7 +283,7 @@ mod tests {
         assert!(attempts.iter().all(|attempts| attempts == &[8_000_000_000]), "nothing had ended");
         let wild: String = (0..4_000).map(|n| line((n * 7_919) % 4_001)).collect();
         let table = Table::read(&format!("{HEAD}\n{wild}")).unwrap();
-        let error = replay(&table, None, 0, |_| Ok(())).unwrap_err();
+        let error = replay(&table, Asked::default(), |_| Ok(())).unwrap_err();
         assert!(error.starts_with("line ") && error.contains("sort the table"), "{error}");
     }
 

@@ -29,6 +29,7 @@ pub(crate) fn sizes(dial: &Dial, since: &str) -> Result<Vec<Size>, Failure> {
         since: since.to_owned(),
         risk: None,
         input: None,
+        command: None,
         format: None,
         apply: Consent::Report,
         to: None,
@@ -37,7 +38,7 @@ pub(crate) fn sizes(dial: &Dial, since: &str) -> Result<Vec<Size>, Failure> {
     };
     let mut client = dial.connect()?;
     let runs = history::runs(&mut client, &asked)?;
-    let mut views = classes::classes(&runs, None, None)
+    let mut views = classes::classes(&runs, None, classes::Next::default())
         .map_err(|error| Failure::new(ExitCode::Failed, format!("failed to replay the history: {error}")))?;
     views.sort_by(|a, b| b.last_s.total_cmp(&a.last_s));
     let size = |view: classes::ClassView| {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_advise::{Features, Row};
+use pinfold_advise::{Features, NUMBERS, Row};
 
 /// Bytes from which on a number is a mistake: 2^60.
 const BYTES_MAX: f64 = (1u64 << 60) as f64;
@@ -30,8 +30,17 @@ pub(super) struct Table {
     pub(super) classes: Vec<String>,
 }
 
-const COLUMNS: [&str; 8] =
-    ["class", "submit_s", "end_s", "train", "input_bytes", "request_bytes", "peak_bytes", "wall_s"];
+const COLUMNS: [&str; 9] = [
+    "class",
+    "submit_s",
+    "end_s",
+    "train",
+    "input_bytes",
+    "request_bytes",
+    "peak_bytes",
+    "wall_s",
+    "numbers",
+];
 /// Those that must be there, and be filled in.
 const NEEDED: [&str; 3] = ["class", "peak_bytes", "wall_s"];
 
@@ -114,10 +123,33 @@ fn job<'a>(field: impl Fn(&str) -> &'a str) -> Result<(&'a str, Job), String> {
     };
     let request = number("request_bytes", 0.0)?.filter(|&request| request > 0.0);
     let request_bytes = request.map(|request| bytes("request_bytes", request)).transpose()?;
-    let features = Features { input_bytes: number("input_bytes", 0.0)?, request_bytes, user: None };
+    let features = Features {
+        input_bytes: number("input_bytes", 0.0)?,
+        request_bytes,
+        user: None,
+        numbers: numbers(field("numbers"))?,
+    };
     let peak_bytes = bytes("peak_bytes", needed("peak_bytes")?)?;
     let row = Row { features, peak_bytes, wall_s: needed("wall_s")? };
     Ok((name, Job { line: 0, class: 0, times, train, row }))
+}
+
+/// Numbers with blanks between them; a `-` stands for one that is not known.
+fn numbers(text: &str) -> Result<[Option<f64>; NUMBERS], String> {
+    let mut numbers = [None; NUMBERS];
+    for (at, word) in text.split_whitespace().enumerate() {
+        let number = numbers.get_mut(at).ok_or_else(|| format!("numbers has more than {NUMBERS}"))?;
+        *number = match word {
+            "-" => None,
+            word => Some(
+                word.parse::<f64>()
+                    .ok()
+                    .filter(|number| number.is_finite())
+                    .ok_or_else(|| format!("numbers has `{word}`, which is no finite number"))?,
+            ),
+        };
+    }
+    Ok(numbers)
 }
 
 /// Whole bytes, rounded up.
@@ -195,6 +227,11 @@ mod tests {
         line("a,0,1,2,1,1,1,1", "train is `2`");
         line(",0,1,0,1,1,1,1", "class is empty");
         line("a,0,1", "3 fields, and the header has 8");
+        let numbers = |text: &str| format!("class,peak_bytes,wall_s,numbers\na,1,1,{text}\n");
+        let told = Table::read(&numbers("1.5 - -3")).unwrap().jobs[0].row.features.numbers;
+        assert_eq!(told, [Some(1.5), None, Some(-3.0), None]);
+        wrong(&numbers("1 2 3 4 5"), "line 1: numbers has more than 4");
+        wrong(&numbers("1 x"), "line 1: numbers has `x`");
         line("\"a,0,1,0,1,1,1,1", "a quotation mark is not closed");
     }
 }
