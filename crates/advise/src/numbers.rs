@@ -44,7 +44,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     order.sort_unstable_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];
     let mut from = 0;
-    for equal in order.chunk_by(|&a, &b| values[a] == values[b]) {
+    for equal in order.chunk_by(|&a, &b| values[a].total_cmp(&values[b]).is_eq()) {
         let rank = from as f64 + (equal.len() as f64 - 1.0) / 2.0;
         equal.iter().for_each(|&at| ranks[at] = rank);
         from += equal.len();

@@ -76,7 +76,7 @@ impl Places {
         for number in commands.clone().flatten() {
             let place = filled.entry(&number.place).or_insert((0, number.value, false));
             place.0 += 1;
-            place.2 |= place.1 != number.value;
+            place.2 |= place.1.total_cmp(&number.value).is_ne();
         }
         let counts =
             |number: &&Number| filled.get(&*number.place).is_some_and(|place| place.0 == all && place.2);
