@@ -1,0 +1,142 @@
+//! Runs of one job alone: the lower bound of what any way can do, and what a class of jobs does by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use super::{Bench, Progress, describe, end};
+use crate::journal::Ending;
+use crate::watch::{Sample, Watch, seconds};
+use crate::workload::{Job, stage};
+
+/// A job alone may be short, and costs little to look at.
+const ALONE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a solo run says about one class of jobs.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Solo {
+    /// Least CPU time, seconds.
+    pub(crate) cpu_s: f64,
+    /// Least wall time, seconds.
+    pub(crate) wall_s: f64,
+    /// All CPU times, seconds.
+    pub(crate) all_cpu_s: Vec<f64>,
+    /// All wall times, seconds.
+    pub(crate) all_wall_s: Vec<f64>,
+    /// Most memory held at a sample of any, bytes.
+    pub(crate) memory_peak_bytes: u64,
+    /// The part of the run after which nine tenths of that were held, in the run that held most.
+    pub(crate) memory_ramp: f64,
+    /// What was read from and written to disks, bytes.
+    pub(crate) io_bytes: u64,
+    /// Checksum of the outputs, where these are compared.
+    pub(crate) checksum: Option<u64>,
+}
+
+/// A run of one job alone.
+struct Alone {
+    ending: Ending,
+    memory_peak_bytes: u64,
+    memory_ramp: f64,
+    checksum: Option<u64>,
+}
+
+/// The least time in which the work can be done.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Bound {
+    /// Sum of least CPU times over the cores, seconds.
+    pub(crate) cpu_s: f64,
+    /// The longest job alone, seconds.
+    pub(crate) longest_s: f64,
+}
+
+impl Bound {
+    /// `max(sum C / cores, max T)` for `jobs`, each as long as its class alone.
+    pub(crate) fn of(jobs: &[Job], solo: &BTreeMap<String, Solo>, cores: usize) -> Self {
+        let alone = |job: &Job| solo.get(&job.class).map_or((0.0, 0.0), |solo| (solo.cpu_s, solo.wall_s));
+        let cpu_s = jobs.iter().map(|job| alone(job).0).sum::<f64>() / cores as f64;
+        Self { cpu_s, longest_s: jobs.iter().map(|job| alone(job).1).fold(0.0, f64::max) }
+    }
+
+    /// The bound itself, seconds.
+    pub(crate) fn value_s(self) -> f64 {
+        self.cpu_s.max(self.longest_s)
+    }
+}
+
+impl Bench<'_> {
+    /// Runs one job of each class alone, `repetitions` times, pinned to PU `pin`. A class that fails alone is
+    /// given back with a sentence instead of figures.
+    pub(crate) fn solo(
+        &self,
+        jobs: &[Job],
+        repetitions: usize,
+        pin: usize,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<(BTreeMap<String, Solo>, BTreeMap<String, String>)> {
+        let mut classes: BTreeMap<String, Solo> = BTreeMap::new();
+        let mut failed = BTreeMap::new();
+        for _ in 0..repetitions {
+            let mut seen = BTreeSet::new();
+            for job in jobs.iter().filter(|job| seen.insert(job.class.clone())) {
+                if failed.contains_key(&job.class) {
+                    continue;
+                }
+                let Alone { ending, memory_peak_bytes, memory_ramp, checksum } =
+                    self.alone(job, pin, progress)?;
+                if !ending.succeeded() || (checksum.is_none() && !job.outputs.is_empty()) {
+                    failed.insert(job.class.clone(), describe(&ending));
+                    continue;
+                }
+                let (cpu_s, wall_s) = (seconds(ending.cpu_us), seconds(ending.wall_us));
+                let solo = classes.entry(job.class.clone()).or_insert_with(|| Solo {
+                    cpu_s,
+                    wall_s,
+                    all_cpu_s: Vec::new(),
+                    all_wall_s: Vec::new(),
+                    memory_peak_bytes,
+                    memory_ramp,
+                    io_bytes: ending.io_bytes,
+                    checksum,
+                });
+                if solo.checksum != checksum {
+                    bail!("`{}` alone does not give the same output twice", job.name);
+                }
+                solo.cpu_s = solo.cpu_s.min(cpu_s);
+                solo.wall_s = solo.wall_s.min(wall_s);
+                if memory_peak_bytes > solo.memory_peak_bytes {
+                    (solo.memory_peak_bytes, solo.memory_ramp) = (memory_peak_bytes, memory_ramp);
+                }
+                solo.io_bytes = solo.io_bytes.max(ending.io_bytes);
+                solo.all_cpu_s.push(cpu_s);
+                solo.all_wall_s.push(wall_s);
+            }
+        }
+        classes.retain(|class, _| !failed.contains_key(class));
+        Ok((classes, failed))
+    }
+
+    fn alone(&self, job: &Job, pin: usize, progress: Progress<'_>) -> anyhow::Result<Alone> {
+        let directory = tempfile::Builder::new().prefix("solo-").tempdir_in(self.scratch)?;
+        let journal = directory.path().join("journal");
+        let staged = stage(job, directory.path(), &journal, Some(pin))?;
+        let mut watch = Watch::start(&journal)?;
+        let work = || {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", &staged.line]).stdin(std::process::Stdio::null());
+            command.status().context("failed to run sh")
+        };
+        self.observe(&mut watch, ALONE_INTERVAL, 1, progress, work, |first| end(&[], first))
+            .with_context(|| format!("failed to run `{}` alone", job.name))?;
+        let ending = watch.ended().get(&job.name).cloned();
+        let ending = ending.with_context(|| format!("`{}` alone left no record", job.name))?;
+        let held = |sample: &Sample| sample.memory_bytes;
+        let memory_peak_bytes = watch.samples().iter().map(held).max().unwrap_or(0);
+        let grown = watch.samples().iter().find(|sample| held(sample) >= memory_peak_bytes / 10 * 9);
+        let grown_s = grown.map_or(0.0, |sample| sample.time_s);
+        let memory_ramp = (grown_s / seconds(ending.wall_us).max(1e-9)).clamp(0.001, 1.0);
+        Ok(Alone { ending, memory_peak_bytes, memory_ramp, checksum: staged.checksum() })
+    }
+}
