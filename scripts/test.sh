@@ -5,6 +5,12 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+# What nohup or a shell's background has ignored, all that the tests start would ignore as well.
+if [ -z "${PINFOLD_SIGNALS_RESET:-}" ] && env --default-signal=HUP true 2>/dev/null; then
+  export PINFOLD_SIGNALS_RESET=1
+  exec env --default-signal=HUP --default-signal=INT --default-signal=QUIT scripts/test.sh
+fi
+
 failed=()
 
 # Random cases are the same ones in each run of the suite, so that what fails here fails again. `cargo test` by itself

@@ -22,11 +22,12 @@ use super::e5::calibrate;
 use super::{Ground, RowArgs, perform};
 use crate::compare::show;
 use crate::daemon::Binaries;
+use crate::journal::Ending;
 use crate::pressed::Pressed;
 use crate::programs::mix;
 use crate::run::{Bench, Run, Solo};
 use crate::stats::median;
-use crate::watch::Watch;
+use crate::watch::{Watch, seconds};
 use crate::way::{Knows, Way};
 use crate::workload::{Job, quote};
 
@@ -82,6 +83,8 @@ struct Cell {
     predicted_s: f64,
     /// Cores that programs beside the bench used meanwhile, the most of all runs.
     foreign_cores: f64,
+    /// Each job of the last run: its name, how long it ran and computed, in seconds.
+    ran: Vec<(String, f64, f64)>,
 }
 
 impl Cell {
@@ -173,6 +176,7 @@ impl Asked<'_> {
             measured_s: Vec::new(),
             predicted_s,
             foreign_cores: 0.0,
+            ran: Vec::new(),
         };
         let mut cells: Vec<Cell> = self.factors.iter().zip(predicted).map(cell).collect();
         if mix.pressed {
@@ -187,6 +191,8 @@ impl Asked<'_> {
                 }
                 let run = self.run(mix, cell.factor)?;
                 cell.measured_s.push(run.makespan_s);
+                let ran = |one: &Ending| (one.name.clone(), seconds(one.wall_us), seconds(one.cpu_us));
+                cell.ran = run.endings.iter().map(ran).collect();
                 cell.foreign_cores = cell.foreign_cores.max(run.foreign_cores);
             }
         }

@@ -101,6 +101,7 @@ mod tests {
             measured_s: vec![measured_s],
             predicted_s,
             foreign_cores: 0.0,
+            ran: Vec::new(),
         }
     }
 
