@@ -6,9 +6,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 # What nohup or a shell's background has ignored, all that the tests start would ignore as well.
-if [ -z "${PINFOLD_SIGNALS_RESET:-}" ] && env --default-signal=HUP true 2>/dev/null; then
-  export PINFOLD_SIGNALS_RESET=1
-  exec env --default-signal=HUP --default-signal=INT --default-signal=QUIT scripts/test.sh
+if [ "${1:-}" != "with usual signals" ] && env --default-signal=HUP true 2>/dev/null; then
+  exec env --default-signal=HUP --default-signal=INT --default-signal=QUIT scripts/test.sh "with usual signals"
 fi
 
 failed=()
