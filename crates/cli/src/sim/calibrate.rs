@@ -21,8 +21,7 @@ use pinfold_client::Failure;
 const ROUNDS: u32 = 3;
 /// Steps of a round.
 const STEPS: u32 = 12;
-/// How many jobs of a core may wait for the disk at once, and at most on a host.
-const WRITERS_A_CORE: usize = 4;
+/// Writers at most that wait for the disk at once, one a core.
 const WRITERS_MAX: usize = 64;
 /// From this part of a core on other programs are worth a word.
 const DISTURBED: f64 = 0.1;
@@ -165,7 +164,7 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
 
 /// What a disk does: bytes of one file and of one a core, pages of one writer and of several.
 fn disk_of(host: &mut impl Host, cores: usize, step: Duration) -> Result<[u64; 4], Failure> {
-    let several = (WRITERS_A_CORE * cores).min(WRITERS_MAX);
+    let several = cores.min(WRITERS_MAX);
     Ok([
         host.write(1, step)?,
         host.write(cores, step)?,
@@ -241,7 +240,7 @@ mod tests {
 
         fn requests(&mut self, writers: usize, time: Duration) -> Result<u64, Failure> {
             self.time += time;
-            Ok(if writers == 1 { 1000 } else { 100 * writers as u64 })
+            Ok(if writers == 1 { 1000 } else { 400 * writers as u64 })
         }
 
         fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure> {
