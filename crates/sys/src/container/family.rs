@@ -20,6 +20,13 @@ const ROUNDS_MAX: usize = 64;
 /// So long a look at every process of the host serves the samples of several jobs.
 const LOOK_HOLDS: Duration = Duration::from_millis(20);
 
+/// A process without an environment is looked at again so often, each time after so long: it may be in the midst of
+/// `execve`, which takes some tenths of a millisecond from where the old one is gone to where the new one is there.
+const EXECVE_LOOKS: u32 = 3;
+const EXECVE_TAKES: Duration = Duration::from_micros(500);
+/// Unless it was started so long before the newest process of the host, in clock ticks: there are programs that have none.
+const YOUNG_TICKS: u64 = 6_000;
+
 /// The last look at every process of the host.
 #[derive(Debug, Default)]
 pub(super) struct Look {
@@ -368,13 +375,33 @@ fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcErro
     // The first process and kernel threads, whose parent is the second one, are nobody's job.
     const KERNEL_THREADS: u32 = 2;
     let own = std::process::id();
-    let mut found = Vec::new();
+    let (mut found, mut bare) = (Vec::new(), Vec::new());
     // The youngest first: they are the ones that may be gone in a moment.
     for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
         let Some(stat) = proc.stat(pid)? else { continue };
         let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
-        let mark = if may_be_marked { mark_of(proc, pid)? } else { None };
-        found.push((stat, mark));
+        let environ = if may_be_marked { proc.environ(pid)? } else { None };
+        // In the midst of `execve` a process has no environment.
+        if environ.as_ref().is_some_and(Vec::is_empty) {
+            bare.push(found.len());
+        }
+        found.push((stat, environ.and_then(|environ| parse_mark(&environ))));
+    }
+    let newest_ticks = found.iter().map(|(stat, _)| stat.start_ticks).max().unwrap_or(0);
+    bare.retain(|&at| found[at].0.start_ticks.saturating_add(YOUNG_TICKS) >= newest_ticks);
+    for _ in 0..EXECVE_LOOKS {
+        if bare.is_empty() {
+            break;
+        }
+        std::thread::sleep(EXECVE_TAKES);
+        let mut still = Vec::new();
+        for at in bare {
+            match proc.environ(found[at].0.pid)? {
+                Some(environ) if environ.is_empty() => still.push(at),
+                environ => found[at].1 = environ.and_then(|environ| parse_mark(&environ)),
+            }
+        }
+        bare = still;
     }
     Ok(found)
 }
