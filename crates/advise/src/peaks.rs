@@ -22,7 +22,7 @@ const P99_RISK: f64 = 0.01;
 pub struct Peak {
     /// All, swap included.
     pub held_bytes: u64,
-    /// What it did not get on without; no more than [`Self::held_bytes`].
+    /// What was not cold; no more than [`Self::held_bytes`].
     pub needed_bytes: u64,
 }
 

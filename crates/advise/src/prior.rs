@@ -21,7 +21,7 @@ impl Prior {
     pub fn expected(self, most_bytes: u64, runs_max: usize) -> Expected {
         let p50 = self.p50_held_bytes.min(most_bytes);
         Expected {
-            // What they got on without there is not known.
+            // What was cold there is not known.
             p50_needed_bytes: p50,
             p50_held_bytes: p50,
             p99_held_bytes: self.p99_held_bytes.min(most_bytes).max(p50),

@@ -36,7 +36,7 @@ pub enum Action {
     Freeze,
     /// Let them go on.
     Thaw,
-    /// Move so many bytes of a job to swap, at most: of one that is frozen, or that gets on without.
+    /// Move so many bytes of a job to swap, at most: of one that is frozen, or cold-tolerant.
     PageOut {
         /// How many bytes.
         bytes: u64,

@@ -97,9 +97,9 @@ pub struct JobInfo {
     pub swapped_bytes: u64,
     /// The most it held at once, swap included, as far as readings show it.
     pub memory_peak_bytes: u64,
-    /// The most of it that had to be in RAM: some jobs get on without a part of what they hold.
+    /// The most of it that had to be in RAM: a part of what some jobs hold is cold.
     pub memory_need_bytes: u64,
-    /// Of what it has in swap, what it gets on without now.
+    /// Of what it has in swap, what is cold now.
     pub cold_bytes: u64,
     /// How its cores lie, if it has lain so since it started and could lie otherwise.
     pub lay: Option<Lay>,

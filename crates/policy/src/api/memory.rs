@@ -29,7 +29,7 @@ impl Default for MemorySettings {
 pub struct Claim {
     /// As likely as not it needs no more than this in RAM; what admission counts with.
     pub usual_bytes: u64,
-    /// As likely as not it holds no more than this, with what it gets on without; what safety takes a newcomer for.
+    /// As likely as not it holds no more than this, cold memory included; what safety takes a new job for.
     /// Between the others.
     pub held_bytes: u64,
     /// It hardly ever holds more; what safety counts with. At least [`Self::held_bytes`].

@@ -37,7 +37,7 @@ const PART_MIN_MILLI: u16 = 125;
 /// What is known of one job.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Cold {
-    /// What it has in swap and gets on without, in bytes.
+    /// Its cold memory: what it has in swap and does not refault, in bytes.
     pub(crate) bytes: u64,
     /// For what part of the window it waited for memory, in thousandths.
     pub(crate) waited_milli: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Cold {
 }
 
 impl Cold {
-    /// What it has in swap and gets on without, in bytes.
+    /// Its cold memory: what it has in swap and does not refault, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -68,7 +68,7 @@ impl Cold {
         self.times
     }
 
-    /// Whether it gets on without a part of what it holds.
+    /// Whether it is cold-tolerant.
     pub(crate) fn is_cool(&self) -> bool {
         self.bytes >= WORTH_BYTES
     }
@@ -108,7 +108,7 @@ impl Cold {
         (self.bytes, self.calm, self.probed, self.part) = (0, None, None, None);
     }
 
-    /// It runs and holds so much: takes in what part of that it needs, if it gets on without some.
+    /// It runs and holds so much: takes in what part of that it needs, if some is cold.
     pub(crate) fn note_part(&mut self, total: u64) -> Option<u16> {
         if !self.is_cool() {
             return None;
@@ -119,7 +119,7 @@ impl Cold {
         self.part
     }
 
-    /// It is suspended or comes back from swap, and has so much there: what it got on without before stays cold.
+    /// It is suspended or comes back from swap, and has so much there: what was cold before stays cold.
     pub(crate) fn rests(&mut self, swapped: u64) {
         let bytes = self.bytes.min(swapped);
         self.forget();

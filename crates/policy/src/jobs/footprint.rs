@@ -42,9 +42,9 @@ pub(crate) struct Footprint {
     pub(crate) cache: u64,
     /// The most it held, swap included,
     pub(crate) peak: u64,
-    /// and the most of that which it did not get on without.
+    /// and the most of that which was not cold.
     pub(crate) need_peak: u64,
-    /// What it gets on without.
+    /// Its cold memory.
     pub(crate) cold: Cold,
     /// By how much it grows in a second; 0 when it does not.
     pub(crate) growth: u64,

@@ -1,4 +1,4 @@
-//! What a running job has in swap and gets on without.
+//! The cold memory of running jobs.
 
 use crate::script::check;
 

@@ -51,7 +51,7 @@ pub enum Mutant {
     IgnoreProjects,
     /// Nobody hears how long jobs wait for memory.
     IgnoreWaits,
-    /// Somebody who runs is paged out, whether he gets on without or not.
+    /// A running job is paged out, cold-tolerant or not.
     PageAnybodyOut,
 }
 

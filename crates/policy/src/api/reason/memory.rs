@@ -79,12 +79,12 @@ pub enum MemoryReason {
         /// What all may come to lack, in bytes.
         lacking: u64,
     },
-    /// The next to start lacks memory that this one gets on without.
+    /// The next to start lacks memory that is cold in this one.
     NextLacks {
         /// What it lacks, in bytes.
         lacking: u64,
     },
-    /// Memory will be short soon, and it may get on without some of its own.
+    /// Memory will be short soon, and some of its own may be cold.
     Probed {
         /// Within so long.
         within: Duration,

@@ -24,7 +24,7 @@ impl JobTable {
         Some(times_before)
     }
 
-    /// A running job: what part of what it holds it needs, if it gets on without some.
+    /// A running job: what part of what it holds it needs, if some is cold.
     pub(crate) fn note_part(&mut self, id: JobId) -> Option<u16> {
         let job = self.get_mut(&id)?;
         let total = job.held.total();

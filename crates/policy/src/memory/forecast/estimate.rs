@@ -30,14 +30,14 @@ pub(crate) fn need_of(rooms: &Rooms, job: &Job) -> u64 {
 /// what was asked for; at least what others of its kind hold right now. `None`: nobody knows.
 pub(crate) fn claim_of(rooms: &Rooms, job: &Job) -> Option<Claim> {
     let mut claim = claim_on_all(rooms, job)?;
-    // What its like got on without lately says more than what earlier ones held, and than what was asked for.
+    // What was cold in jobs of its class lately says more than what earlier ones held, and than what was asked for.
     claim.usual_bytes = claim.usual_bytes.min(part_needed(rooms, job.request.kind, claim.most_bytes));
     // Who holds more than was expected is expected to hold that.
     let usual_bytes = claim.usual_bytes.max(job.held.need_peak.min(claim.most_bytes));
     Some(Claim { usual_bytes, most_bytes: claim.most_bytes.max(job.held.peak), ..claim })
 }
 
-/// The same, with what it may get on without.
+/// The same, with what may be cold.
 fn claim_on_all(rooms: &Rooms, job: &Job) -> Option<Claim> {
     let kind = job.request.kind;
     let learned = learned_of(rooms, job);
@@ -58,7 +58,7 @@ pub(crate) fn floor_of(rooms: &Rooms, job: &Job) -> Option<u64> {
     learned_of(rooms, job).is_none_or(|claim| !claim.is_evidence()).then_some(asked)
 }
 
-/// What a job is expected to come to hold, RAM and swap together: what counts for it, and what it may get on without.
+/// What a job is expected to come to hold, RAM and swap together: what counts for it, and what may be cold.
 pub(crate) fn comes_to_hold(rooms: &Rooms, job: &Job) -> u64 {
     let claim = if rooms.settings.memory.prediction { claim_on_all(rooms, job) } else { None };
     counts_for(rooms, job).max(claim.map_or(0, |claim| claim.held_bytes))

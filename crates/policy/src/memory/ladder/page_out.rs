@@ -17,7 +17,7 @@ pub(crate) fn begin(memory: &mut Memory, now: Instant, bytes: u64) {
     memory.paging_until = Some(begins.after(time));
 }
 
-/// What is suspended is paged out, then what those that run get on without, as far as the room is needed soon: the last
+/// What is suspended is paged out, then more of cold-tolerant jobs, as far as the room is needed soon: the last
 /// in the order first, at a bounded rate, and never more than swap takes.
 pub(crate) fn due(rooms: &Rooms) -> Vec<Step> {
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
@@ -54,7 +54,7 @@ pub(crate) fn due(rooms: &Rooms) -> Vec<Step> {
         all.sort_by_key(|job| std::cmp::Reverse((job.has_borrowed(&borrowed), job.rank_key())));
         all.into_iter().map(|job| (job.id(), job.held.resident)).collect()
     };
-    // Then those that run and get on without.
+    // Then the cold-tolerant ones.
     let mut cool: Vec<&Job> = oracle::cold_tolerant(rooms).collect();
     cool.sort_by_key(|job| std::cmp::Reverse(job.rank_key()));
     standing.extend(cool.into_iter().map(|job| (job.id(), job.can_give())));

@@ -38,7 +38,7 @@ const HELD_MIN: u64 = 64 << 20;
 
 const _: () = assert!(AHEAD.as_secs() > HORIZON.as_secs(), "a probe comes before a freeze");
 
-/// A little is moved out of one that runs, if memory will be short, to see whether it gets on without.
+/// A little is moved out of a running job, if memory will be short, to see whether it refaults.
 pub(crate) fn due(rooms: &Rooms, usable: u64) -> Option<Step> {
     let rests = rooms.memory.probed.is_some_and(|at| rooms.now.since(at) < PAUSE);
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
@@ -75,7 +75,7 @@ pub(crate) fn begin(memory: &mut Memory, now: Instant) {
     memory.probed = Some(now);
 }
 
-/// More is moved out of those that run and get on without a part, the last first, as far as the next to start lacks
+/// More is moved out of cold-tolerant jobs, the last first, as far as the next to start lacks
 /// memory: what they have in swap is not in its way.
 pub(crate) fn due_for_next(rooms: &Rooms) -> Option<Step> {
     let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);

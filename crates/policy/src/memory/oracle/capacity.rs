@@ -63,7 +63,7 @@ pub(crate) fn overrun(rooms: &Rooms, usable: u64) -> u64 {
     rooms.jobs.resident().saturating_add(soon).saturating_sub(usable.saturating_add(moved))
 }
 
-/// Those who run, may give pages up, and get on without some.
+/// Running jobs that may give pages up and are cold-tolerant.
 pub(crate) fn cold_tolerant(rooms: &Rooms) -> impl Iterator<Item = &Job> {
     rooms.jobs.running().filter(|job| job.held.cold.is_cool() && may_give(rooms, job))
 }

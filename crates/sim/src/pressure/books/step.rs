@@ -109,13 +109,12 @@ impl Books {
             && foremost.is_some_and(|(job, _)| *job == new)
     }
 
-    /// Takes in what each is said to get on without; nobody is said to do so who waits for it, or does not have it in
-    /// swap.
+    /// Takes in what is said to be cold in each job: none of it is waited for, and all of it is in swap.
     pub(crate) fn note_cold(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         for (&job, entry) in &mut self.jobs {
             entry.cold = policy.job(job).map_or(0, |info| info.cold_bytes);
             let waits = entry.waited.iter().map(|&(_, waited)| waited).min();
-            // Who returns waits for what it does not get on without, twice as long as that takes alone at the most.
+            // A job that returns waits for what is not cold, twice as long as that takes alone at the most.
             let takes =
                 entry.thawed.zip(entry.returns_until).map_or(Duration::ZERO, |(at, until)| until.since(at));
             let returns = entry.thawed.is_some_and(|at| now.since(at) <= GREW_WITHIN + takes * 2);
