@@ -26,6 +26,8 @@ const EXECVE_LOOKS: u32 = 3;
 const EXECVE_TAKES: Duration = Duration::from_micros(500);
 /// Unless it was started so long before the newest process of the host, in clock ticks: there are programs that have none.
 const YOUNG_TICKS: u64 = 6_000;
+/// So many are looked at again, the youngest: whoever starts many of them prolongs no look by that.
+const BARE_MAX: usize = 64;
 
 /// The last look at every process of the host.
 #[derive(Debug, Default)]
@@ -389,6 +391,7 @@ fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcErro
     }
     let newest_ticks = found.iter().map(|(stat, _)| stat.start_ticks).max().unwrap_or(0);
     bare.retain(|&at| found[at].0.start_ticks.saturating_add(YOUNG_TICKS) >= newest_ticks);
+    bare.truncate(BARE_MAX);
     for _ in 0..EXECVE_LOOKS {
         if bare.is_empty() {
             break;

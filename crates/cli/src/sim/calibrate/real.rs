@@ -26,7 +26,7 @@ const ROUND: u64 = 1 << 16;
 /// What is written at once, and up to how much in all.
 const BLOCK: usize = 4 << 20;
 const WRITTEN_MAX: u64 = 256 << 20;
-/// What one of many small requests writes, and how many pages a file of them has: 16 MiB.
+/// What one of many small requests writes, and how many pages a file of them has at most: 16 MiB.
 const PAGE: usize = 4096;
 const PAGES: u64 = 4096;
 /// What is moved to swap at most, and at least.
@@ -73,10 +73,10 @@ impl Real {
         self.proc.host_cpu().map(ticks).unwrap_or(0) as f64 / 100.0
     }
 
-    /// A file whose pages are on disk.
-    fn file_of_pages(&self) -> std::io::Result<File> {
+    /// A file of so many pages that are on disk.
+    fn file_of(&self, pages: u64) -> std::io::Result<File> {
         let mut file = tempfile::tempfile_in(&self.directory)?;
-        for _ in 0..PAGES {
+        for _ in 0..pages {
             file.write_all(&[1; PAGE])?;
         }
         file.sync_all()?;
@@ -160,7 +160,8 @@ impl Host for Real {
         let failed = |error: std::io::Error| {
             Failure::doing(format!("failed to write to {}", self.directory.display()), &error)
         };
-        let made: std::io::Result<Vec<File>> = (0..writers).map(|_| self.file_of_pages()).collect();
+        let pages = PAGES.min(WRITTEN_MAX / writers.max(1) as u64 / PAGE as u64).max(1);
+        let made: std::io::Result<Vec<File>> = (0..writers).map(|_| self.file_of(pages)).collect();
         let files = made.map_err(failed)?;
         let begun = Instant::now();
         let one = |file: &File, seed: u64| -> std::io::Result<u64> {
@@ -168,7 +169,7 @@ impl Host for Real {
             let page = noise(PAGE, seed);
             while pages == 0 || begun.elapsed() < time {
                 number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
-                file.write_all_at(&page[..PAGE], number % PAGES * PAGE as u64)?;
+                file.write_all_at(&page[..PAGE], number % pages * PAGE as u64)?;
                 // The file is as long as before: its data alone have to get there.
                 file.sync_data()?;
                 pages += 1;
