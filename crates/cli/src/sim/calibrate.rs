@@ -193,7 +193,7 @@ fn tell(found: &Calibration, out: &mut dyn std::io::Write) -> std::io::Result<()
     let requests =
         |found: Option<u64>| found.map_or_else(|| "not measured".to_owned(), |all| format!("{all}/s"));
     writeln!(out, "  pages of one writer  {}", requests(found.disk_requests_per_s))?;
-    writeln!(out, "  of several           {}", requests(found.disk_all_requests_per_s))?;
+    writeln!(out, "  of a writer a core   {}", requests(found.disk_all_requests_per_s))?;
     writeln!(out, "swap")?;
     writeln!(out, "  out                  {}", rate(found.swap_out_bytes_per_s))?;
     writeln!(out, "  back                 {}", rate(found.swap_in_bytes_per_s))?;

@@ -165,16 +165,16 @@ impl Host for Real {
         let files = made.map_err(failed)?;
         let begun = Instant::now();
         let one = |file: &File, seed: u64| -> std::io::Result<u64> {
-            let (mut number, mut pages) = (seed | 1, 0);
+            let (mut number, mut written) = (seed | 1, 0);
             let page = noise(PAGE, seed);
-            while pages == 0 || begun.elapsed() < time {
+            while written == 0 || begun.elapsed() < time {
                 number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
                 file.write_all_at(&page[..PAGE], number % pages * PAGE as u64)?;
                 // The file is as long as before: its data alone have to get there.
                 file.sync_data()?;
-                pages += 1;
+                written += 1;
             }
-            Ok(pages)
+            Ok(written)
         };
         let all: std::io::Result<u64> = thread::scope(|scope| {
             let threads: Vec<_> =
