@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -51,11 +52,67 @@ def test_what_rules_ask_for(tmp_path: Path) -> None:
     assert "told\n" in log and "told as well\n" in log
 
 
+PLAIN = """
+import os
+MARK = "it's marked"
+rule all:
+  input: "sum", "nested"
+rule one:
+  output: "deep/{number}.txt"
+  log: "logs/{number}.log"
+  threads: 2
+  shell: "cat /proc/$PPID/cmdline > {log:q}; echo {wildcards.number} {threads} $OMP_NUM_THREADS {MARK:q} $TMPDIR {resources.tmpdir} > {output:q}"
+rule sum:
+  input: "deep/1.txt", "deep/2 b.txt"
+  output: "sum"
+  resources: shell_exec="sh"
+  shell: "cat {input:q} > {output}; false; echo $0 >> {output}"
+rule nested:
+  output: "nested"
+  run:
+    with open(output[0], "w") as out:
+      out.write(os.environ["PINFOLD_JOB_ID"])
+rule stops:
+  output: "kept"
+  shell: "echo half > {output}; false | true; echo whole >> {output}"
+"""
+
+
+def test_a_plain_shell_command_needs_no_snakemake(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(PLAIN)
+    # What an earlier run left in the way of an output goes before the job begins.
+    (tmp_path / "sum").mkdir()
+    running = snakemake(tmp_path, "--forcerun", "sum", "--cores", "2")
+    said = running.communicate(timeout=PATIENCE)[0]
+    assert running.returncode == 0, said
+    here = tempfile.gettempdir()
+    expected = [f"{number} 2 2 it's marked {here} {here}" for number in ("1", "2 b")]
+    assert (tmp_path / "sum").read_text().splitlines() == [*expected, "sh"]
+    # Its parent is the job's keeper, and no Snakemake.
+    assert "-m\0snakemake" not in (tmp_path / "logs/1.log").read_text()
+    assert (tmp_path / "nested").read_text().isdigit()
+
+
+def test_a_plain_shell_command_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(PLAIN)
+    running = snakemake(tmp_path, "--cores", "2", "stops")
+    said = running.communicate(timeout=PATIENCE)[0]
+    assert running.returncode == 1 and not (tmp_path / "kept").exists(), said
+
+
+def test_every_job_may_start_snakemake_once_more(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text("rule one:\n  output: 'out'\n  shell: 'cat /proc/$PPID/cmdline > {output}'\n")
+    running = snakemake(tmp_path, "--pinfold-nested")
+    said = running.communicate(timeout=PATIENCE)[0]
+    assert running.returncode == 0, said
+    assert "-m\0snakemake" in (tmp_path / "out").read_text()
+
+
 def test_a_rule_that_fails(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text("rule fails:\n  output: 'out'\n  shell: 'echo it went wrong; exit 3'\n")
     running = snakemake(tmp_path)
     said = running.communicate(timeout=PATIENCE)[0]
-    assert running.returncode == 1 and "of pinfold: its command ended with exit code 1" in said, said
+    assert running.returncode == 1 and "of pinfold: its command ended with exit code 3" in said, said
 
 
 def test_a_job_that_is_cancelled_from_outside(tmp_path: Path) -> None:

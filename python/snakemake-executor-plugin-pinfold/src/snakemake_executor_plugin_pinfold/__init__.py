@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,12 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-#: How often jobs are looked at, in seconds: one question for all of them.
-CHECK_EVERY = 1
+from .direct import shell_words
+
+#: How often jobs are looked at, in seconds: one question for all of them. With many jobs the answer takes longer, and the
+#: next question waits so many times as long.
+CHECK_EVERY = 0.25
+CHECK_PART = 20
 
 common_settings = CommonSettings(
     non_local_exec=True,
@@ -32,7 +37,7 @@ common_settings = CommonSettings(
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
-    """Settings for all jobs, each as `--pinfold-NAME`. Snakemake reads the types, and knows `Optional` alone."""
+    """Settings for all jobs, each as `--pinfold-NAME`. Snakemake reads the types: of values it knows `Optional` alone, of switches `bool`."""
 
     project: Optional[str] = field(default=None, metadata={"help": "The project that jobs belong to"})
     options: Optional[str] = field(
@@ -40,6 +45,10 @@ class ExecutorSettings(ExecutorSettingsBase):
     )
     logdir: Optional[Path] = field(
         default=None, metadata={"help": "Where logs of jobs are written; unless said .snakemake/pinfold"}
+    )
+    nested: bool = field(
+        default=False,
+        metadata={"help": "Start Snakemake once more for each job, also for plain shell commands, which do not need it"},
     )
 
 
@@ -73,15 +82,21 @@ class Executor(RemoteExecutor):
             self.common_options.append(f"--project={settings.project}")
         # Absolute: a rule may have a directory of its own.
         self.logs = Path(settings.logdir or ".snakemake/pinfold").absolute()
+        self.nested = bool(settings.nested)
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Hands a job over."""
         logs = self.logs / re.sub(r"[^\w.-]", "_", job.name)
         logs.mkdir(parents=True, exist_ok=True)
+        command = None if self.nested else shell_words(self.workflow, job)
+        if command is None:
+            command = ["/bin/sh", "-c", self.format_job_exec(job)]
+        else:
+            # What Snakemake would do within the job: directories are made, and what was left of an earlier run goes.
+            self.workflow.async_run(job.prepare())
         # Both streams in one file, in the order in which they were written.
-        script = f"exec 2>&1\n{self.format_job_exec(job)}"
-        files = ["-o", f"{logs}/%j.log", "-e", "/dev/null"]
-        words = [f"--name={job.name}", *request(job), *self.common_options, *files, "--", "/bin/sh", "-c", script]
+        files = ["-o", f"{logs}/%j.log", "-e", f"{logs}/%j.log"]
+        words = [f"--name={job.name}", *request(job), *self.common_options, *files, "--", *command]
         try:
             number = str(pinfold.ask("submit", *words)["job"])
         except pinfold.PinfoldError as error:
@@ -96,7 +111,9 @@ class Executor(RemoteExecutor):
         if not active_jobs:
             return
         async with self.status_rate_limiter:
+            asked = time.monotonic()
             views = self.look([job.external_jobid for job in active_jobs])
+            self.next_seconds_between_status_checks = max(CHECK_EVERY, CHECK_PART * (time.monotonic() - asked))
         for job in active_jobs:
             view = views.get(job.external_jobid)
             if view is None or view["state"] != "exited":
