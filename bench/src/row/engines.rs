@@ -31,13 +31,13 @@ pub(crate) struct EnginesArgs {
     #[arg(long, default_value_t = 200)]
     tasks: usize,
     /// What its tasks take alone, one after the other, seconds.
-    #[arg(long, default_value_t = 600.0)]
+    #[arg(long, default_value_t = 300.0)]
     work_s: f64,
     /// What all jobs together may hold in RAM, MiB.
     #[arg(long, default_value_t = 2048)]
     budget_mib: u64,
-    /// The largest task's part of that.
-    #[arg(long, default_value_t = 0.5)]
+    /// The largest task's part of that; above a half, two of them do not fit beside each other.
+    #[arg(long, default_value_t = 0.8)]
     largest: f64,
     /// Swap, MiB.
     #[arg(long, default_value_t = 2048)]
