@@ -40,6 +40,7 @@ mkdir -p "$HOME"
 swap=
 settings=(--set slots.factor=4)
 if [ -n "$pressure" ]; then
+  export PAUSE_S=10
   # Two such jobs take both cores, and leave too little memory for a third.
   settings=(--set slots.factor=1 --set cpu.preemption=hard --set host.cpus=0-1 --set host.memory="$((2 * pressure + 50))MiB")
   if [ "$(id -u)" != 0 ]; then
