@@ -80,7 +80,8 @@ class Executor(RemoteExecutor):
         logs.mkdir(parents=True, exist_ok=True)
         # Both streams in one file, in the order in which they were written.
         script = f"exec 2>&1\n{self.format_job_exec(job)}"
-        files = ["-o", f"{logs}/%j.log", "-e", "/dev/null"]
+        # A sign of percent in the path stands for itself.
+        files = ["-o", str(logs).replace("%", "%%") + "/%j.log", "-e", "/dev/null"]
         words = [f"--name={job.name}", *request(job), *self.common_options, *files, "--", "/bin/sh", "-c", script]
         try:
             number = str(pinfold.ask("submit", *words)["job"])
