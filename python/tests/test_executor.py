@@ -209,6 +209,15 @@ def test_a_hidden_directory_is_refused(executor: Executor) -> None:
         assert hidden.result(PATIENCE) == 1
 
 
+def test_a_directory_with_signs_that_stand_for_something(tmp_path: Path) -> None:
+    place = tmp_path / "90%acc %j 'two words'\nand a line"
+    place.mkdir()
+    with Executor(directory=place) as executor:
+        future = executor.submit(print, "said")
+        assert future.result(PATIENCE) is None
+        eventually(lambda: future.stdout() == "said\n")
+
+
 def test_shutdown(tmp_path: Path) -> None:
     executor = Executor(directory=tmp_path)
     left = executor.submit(square, 4)
@@ -259,6 +268,71 @@ def test_the_daemon_goes_away(executor: Executor, tmp_path: Path, monkeypatch: p
         (tmp_path / "go").write_text("all the same")
         assert future.result(PATIENCE) == "all the same"
     assert executor.submit(square, 6).result(PATIENCE) == 36
+
+
+def test_a_program_that_is_being_replaced(executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    future = executor.submit(until, tmp_path / "go")
+    eventually(future.running)
+    asked = threading.Semaphore(0)
+
+    def gone() -> str:
+        asked.release()
+        return str(tmp_path / "no program")
+
+    with monkeypatch.context() as away:
+        away.setattr("pinfold._program.program", gone)
+        for _ in range(2):
+            assert asked.acquire(timeout=PATIENCE)
+        with pytest.raises(pinfold.PinfoldError, match="cannot be started") as told:
+            pinfold.run(["status"])
+        assert told.value.code == 126
+    assert all(thread.is_alive() for thread in executor._core.threads)
+    (tmp_path / "go").write_text("all the same")
+    assert future.result(PATIENCE) == "all the same"
+
+
+def test_what_is_no_answer_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "pinfold"
+    program.write_text("#!/bin/sh\necho '{\"job\":'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PINFOLD_PROGRAM", str(program))
+    with pytest.raises(pinfold.PinfoldError, match="status --json"):
+        pinfold.ask("status")
+
+
+def test_a_call_is_cancelled_while_the_daemon_is_away(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    future = executor.submit(until, tmp_path / "never")
+    eventually(future.running)
+    calls = tmp_path / "calls"
+    program = tmp_path / "pinfold"
+    program.write_text(f"#!/bin/sh\necho $1 >>{calls}\nexit 4\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as away:
+        away.setenv("PINFOLD_PROGRAM", str(program))
+        assert future.cancel()
+        # Nobody waits for that: it is tried again and again.
+        eventually(lambda: calls.exists() and calls.read_text().split().count("cancel") >= 2)
+    assert future.usage().signal == signal.SIGTERM
+
+
+def test_cancelling_waits_for_no_program(executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    futures = [executor.submit(until, tmp_path / "never") for _ in range(3)]
+    eventually(lambda: all(future.running() for future in futures))
+    ends = threading.Event()
+    run = pinfold._program.run
+
+    def slow(arguments: list[str]) -> str:
+        if arguments[0] == "cancel":
+            assert ends.wait(PATIENCE)
+        return run(arguments)
+
+    with monkeypatch.context() as slowly:
+        slowly.setattr("pinfold._program.run", slow)
+        assert all(future.cancel() for future in futures)
+        ends.set()
+        eventually(lambda: all(future.usage().state == "exited" for future in futures))
 
 
 def test_states_of_jobs(executor: Executor) -> None:

@@ -211,10 +211,19 @@ fn directory() -> Result<OwnDir, Failure> {
     use std::os::unix::fs::MetadataExt as _;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let own = |dir: &PathBuf| std::fs::metadata(dir).is_ok_and(|found| found.uid() == peer::own_uid());
-    let place = runtime.filter(own).unwrap_or_else(std::env::temp_dir);
+    let place = place_of([runtime.filter(own), Some(std::env::temp_dir())]);
     OwnDir::make(&place, "pinfold-make-", &[TOKENS]).map_err(|error| {
         Failure::doing(format!("a directory for the jobserver in {}", place.display()), &error)
     })
+}
+
+/// The first of these whose path is one word of `MAKEFLAGS`, in which ninja knows no quotes; else `/tmp`.
+fn place_of(places: [Option<PathBuf>; 2]) -> PathBuf {
+    let is_word = |place: &PathBuf| {
+        let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=~".contains(c);
+        place.to_str().is_some_and(|text| text.chars().all(plain))
+    };
+    places.into_iter().flatten().find(is_word).unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
 fn count(cpus: &CpuSet) -> u32 {
@@ -229,6 +238,20 @@ fn is_hidden(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_path_of_the_tokens_is_one_word() {
+        let check = |runtime: Option<&str>, temporary: &str, want: &str| {
+            let place = place_of([runtime.map(PathBuf::from), Some(PathBuf::from(temporary))]);
+            assert_eq!(place, Path::new(want), "{runtime:?} {temporary}");
+        };
+        check(Some("/run/user/7"), "/tmp", "/run/user/7");
+        check(None, "/t\u{e9}mp", "/t\u{e9}mp");
+        check(Some("/run/my dir"), "/tmp/x", "/tmp/x");
+        for odd in ["/tmp/a b", "/tmp/a\tb", "/tmp/a\\b", "/tmp/$x", "/tmp/'x'", "/tmp/#x"] {
+            check(None, odd, "/tmp");
+        }
+    }
 
     #[test]
     fn a_build_gets_what_is_free() {

@@ -1,8 +1,10 @@
 //! `--dependency`: after which jobs one starts.
 
+use std::collections::BTreeSet;
+
 use crate::cluster::Cluster;
+use crate::jobs::Job;
 use crate::select::{members, names};
-use crate::state::State;
 use crate::trouble::{Trouble, words};
 
 /// One condition.
@@ -73,20 +75,24 @@ pub(crate) fn after(text: &str, name: &str, cluster: &mut Cluster) -> Result<Str
             Term::Singleton => {
                 let user = pinfold_sys::peer::user(pinfold_sys::peer::own_uid()).map(|user| user.name);
                 let jobs = cluster.jobs(false).map_err(|failure| failed(words(&failure)))?;
-                let same = |state: State| state < State::Completed;
-                let jobs = jobs
-                    .iter()
-                    .filter(|job| same(job.state) && job.name == name && Some(&job.user) == user.as_ref());
-                all.extend(jobs.map(|job| format!("any:{}", job.job)));
+                all.extend(same_name(&jobs, name, user.as_deref()).map(|job| format!("any:{job}")));
             }
         }
     }
     Ok(all.join(","))
 }
 
+/// The numbers of the jobs of this name and user that are not over; of members their array's, which may have thousands:
+/// they are one word of a command line.
+fn same_name(jobs: &[Job], name: &str, user: Option<&str>) -> impl Iterator<Item = u64> {
+    let same = |job: &&Job| !job.state.is_over() && job.name == name && Some(job.user.as_str()) == user;
+    jobs.iter().filter(same).map(Job::array).collect::<BTreeSet<u64>>().into_iter()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::home::Known;
 
     #[test]
     fn conditions() {
@@ -98,5 +104,26 @@ mod tests {
         for bad in ["afterany", "afterany:", "after:1", "aftercorr:1", "afterany:1?afterany:2", "x:1"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn members_of_an_array_are_one_predecessor() {
+        let job = |job: u64, array: &str, name: &str, state: &str| -> Job {
+            let text = format!(
+                r#"{{"job":{job},"name":"{name}","user":"u","state":"{state}","class":"primary","priority":10,"pids":[],
+                    "submitted_s":1.0,"exit_code":0{array}}}"#
+            );
+            Job::new(&serde_json::from_str(&text).expect("a view"), &Known::default())
+        };
+        let of = |index: u32| format!(r#","array_id":5,"array_index":{index}"#);
+        let jobs = [
+            job(3, "", "a", "exited"),
+            job(4, "", "a", "running"),
+            job(5, &of(0), "a", "running"),
+            job(6, &of(1), "a", "queued"),
+            job(7, "", "b", "queued"),
+        ];
+        assert_eq!(same_name(&jobs, "a", Some("u")).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(same_name(&jobs, "a", Some("v")).count(), 0);
     }
 }

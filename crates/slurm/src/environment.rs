@@ -33,7 +33,12 @@ struct Export {
 fn parse(text: &str) -> Export {
     let mut export = Export { all: false, names: Vec::new(), set: Vec::new() };
     for part in parts(text) {
+        // Quotes around all of it, or around the value; others belong to the value.
+        let part = if part.starts_with(['\'', '"']) { unquoted(&part) } else { part };
         match part.split_once('=') {
+            Some((name, value)) if value.starts_with(['\'', '"']) => {
+                export.set.push((name.to_owned(), unquoted(value)));
+            }
             Some((name, value)) => export.set.push((name.to_owned(), value.to_owned())),
             None if part.eq_ignore_ascii_case("ALL") => export.all = true,
             None if part.eq_ignore_ascii_case("NONE") || part.eq_ignore_ascii_case("NIL") => {}
@@ -43,18 +48,43 @@ fn parse(text: &str) -> Export {
     export
 }
 
-/// Parts between commas; those within quotes do not part them, and the quotes go.
+/// Where the quotes end that begin a text, behind the last of them; `None`: it begins with none, or they have no end.
+fn quoted(text: &str) -> Option<usize> {
+    let quote = text.chars().next().filter(|&c| c == '\'' || c == '"')?;
+    text[1..].find(quote).map(|at| at + 2)
+}
+
+/// Parts between commas; those within quotes do not part them.
 fn parts(text: &str) -> Vec<String> {
-    let (mut all, mut part, mut quote) = (Vec::new(), String::new(), None);
-    for c in text.chars().chain([',']) {
-        match (quote, c) {
-            (None, ',') => all.push(std::mem::take(&mut part)),
-            (None, '\'' | '"') => quote = Some(c),
-            (Some(open), c) if open == c => quote = None,
-            (_, c) => part.push(c),
+    let (mut all, mut part, mut rest) = (Vec::new(), String::new(), text);
+    while let Some(c) = rest.chars().next() {
+        let taken = quoted(rest).unwrap_or(c.len_utf8());
+        match c {
+            ',' => all.push(std::mem::take(&mut part)),
+            _ => part.push_str(&rest[..taken]),
+        }
+        rest = &rest[taken..];
+    }
+    all.push(part);
+    all.into_iter().filter(|part| !part.is_empty()).collect()
+}
+
+/// A text without its quotes, as a shell takes them off; one without an end is a character like others.
+fn unquoted(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(c) = rest.chars().next() {
+        match quoted(rest) {
+            Some(end) => {
+                out.push_str(&rest[1..end - 1]);
+                rest = &rest[end..];
+            }
+            None => {
+                out.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
         }
     }
-    all.into_iter().filter(|part| !part.is_empty()).collect()
+    out
 }
 
 /// Gives a command the environment that its job is to have.
@@ -138,6 +168,13 @@ pub(crate) fn of_job(
     if label.cpus_per_task_said {
         set("SLURM_CPUS_PER_TASK", label.cpus_per_task.to_string());
     }
+    if let Some(tasks) = label.ntasks_per_node {
+        // Lightning takes several tasks for a mistake without it.
+        set("SLURM_NTASKS_PER_NODE", tasks.to_string());
+    }
+    if !label.dependency.is_empty() {
+        set("SLURM_JOB_DEPENDENCY", label.dependency.clone());
+    }
     if let Some(bytes) = label.mem_bytes {
         match label.mem_per_cpu {
             true => set("SLURM_MEM_PER_CPU", ((bytes / u64::from(cpus)) >> 20).to_string()),
@@ -161,24 +198,42 @@ pub(crate) fn of_job(
         set("SLURM_JOB_UID", pinfold_sys::peer::own_uid().to_string());
     }
     if let Some((array, index)) = member {
-        set("SLURM_ARRAY_JOB_ID", array.to_string());
-        set("SLURM_ARRAY_TASK_ID", index.to_string());
-        let spec =
-            label.array.as_deref().and_then(|text| text.parse::<pinfold_proto::array::ArraySpec>().ok());
-        if let Some(spec) = spec {
-            let (first, last) = (spec.indexes.first().copied(), spec.indexes.last().copied());
-            let step = spec.indexes.get(1).zip(first).map_or(1, |(second, first)| second - first);
-            set("SLURM_ARRAY_TASK_MIN", first.unwrap_or(0).to_string());
-            set("SLURM_ARRAY_TASK_MAX", last.unwrap_or(0).to_string());
-            set("SLURM_ARRAY_TASK_STEP", step.to_string());
-            set("SLURM_ARRAY_TASK_COUNT", spec.indexes.len().to_string());
-        }
+        all.extend(of_member(label, array, index));
     }
     all
 }
 
+/// What a member of an array knows of it.
+fn of_member(label: &Label, array: u64, index: u32) -> impl Iterator<Item = (String, String)> {
+    let spec = label.array.as_deref().and_then(|text| text.parse::<pinfold_proto::array::ArraySpec>().ok());
+    let of_all = spec.into_iter().flat_map(|spec| {
+        let (first, last) = (spec.indexes.first().copied(), spec.indexes.last().copied());
+        let step = spec.indexes.get(1).zip(first).map_or(1, |(second, first)| second - first);
+        [
+            ("TASK_MIN", first.unwrap_or(0).to_string()),
+            ("TASK_MAX", last.unwrap_or(0).to_string()),
+            ("TASK_STEP", step.to_string()),
+            ("TASK_COUNT", spec.indexes.len().to_string()),
+        ]
+    });
+    [("JOB_ID", array.to_string()), ("TASK_ID", index.to_string())]
+        .into_iter()
+        .chain(of_all)
+        .map(|(name, value)| (format!("SLURM_ARRAY_{name}"), value))
+}
+
+/// What a job that has the host for itself knows of it, in place of what it asked for at least.
+pub(crate) fn of_whole_host(variables: &mut BTreeMap<String, String>, cores: usize) {
+    for name in ["SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE"] {
+        let asked = variables.get(name).and_then(|text| text.parse().ok()).unwrap_or(1);
+        variables.insert(name.to_owned(), cores.max(asked).to_string());
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -193,6 +248,21 @@ mod tests {
         check("NONE", false, &[], &[]);
         check("ALL,A=1,B='x,y'", true, &[], &[("A", "1"), ("B", "x,y")]);
         check("HOME,A=", false, &["HOME"], &[("A", "")]);
+        check("\"A=x,y\",'B=1'", false, &[], &[("A", "x,y"), ("B", "1")]);
+        // As Python's shlex.quote writes it.
+        check(r#"ALL,A='it'"'"'s, so'"#, true, &[], &[("A", "it's, so")]);
+        // Quotes within a value are part of it, and one that nothing ends hides nothing.
+        check(r#"ALL,A={"a":1},B=x"y,z"w"#, true, &[], &[("A", r#"{"a":1}"#), ("B", r#"x"y,z"w"#)]);
+        check("ALL,A=don't,B=2", true, &[], &[("A", "don't"), ("B", "2")]);
+        check("ALL,A='open,B=2", true, &[], &[("A", "'open"), ("B", "2")]);
+        check("A==\u{e9},B='\u{e9}'", false, &[], &[("A", "=\u{e9}"), ("B", "\u{e9}")]);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_exports_never_panic(text in "[A,='\"\u{e9} ]{0,16}") {
+            let _ = parse(&text);
+        }
     }
 
     #[test]
@@ -211,7 +281,33 @@ mod tests {
         check("SLURM_ARRAY_TASK_COUNT", "3");
         check("SLURM_CPUS_ON_NODE", "6");
         check("SLURM_RESTART_COUNT", "1");
-        assert_eq!(all.get("SLURM_CPUS_PER_TASK"), None, "it was not asked for");
+        for name in ["SLURM_CPUS_PER_TASK", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_DEPENDENCY"] {
+            assert_eq!(all.get(name), None, "{name} was not asked for");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_is_told() {
+        let label = Label {
+            ntasks: 4,
+            ntasks_per_node: Some(4),
+            dependency: "afterok:7".to_owned(),
+            ..Label::default()
+        };
+        let all = of_job(&label, 15, None, 0, "h1");
+        assert_eq!((all["SLURM_NTASKS"].as_str(), all["SLURM_NTASKS_PER_NODE"].as_str()), ("4", "4"));
+        assert_eq!(all["SLURM_JOB_DEPENDENCY"], "afterok:7");
+    }
+
+    #[test]
+    fn a_job_that_has_the_host_for_itself() {
+        let label = Label { ntasks: 2, cpus_per_task: 3, ..Label::default() };
+        for (cores, want) in [(16, "16"), (1, "6")] {
+            let mut all = of_job(&label, 15, None, 0, "h1");
+            of_whole_host(&mut all, cores);
+            assert_eq!(all["SLURM_CPUS_ON_NODE"], want);
+            assert_eq!((all["SLURM_JOB_CPUS_PER_NODE"].as_str(), all["SLURM_NTASKS"].as_str()), (want, "2"));
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) fn of_letter(letter: char) -> Option<&'static str> {
     Some(match letter {
         'a' => "account",
         'A' => "jobid",
+        'b' => "tres-per-node",
         'B' => "batchhost",
         'c' => "mincpus",
         'C' => "numcpus",
@@ -108,6 +109,7 @@ pub(crate) fn squeue_head(field: &str) -> String {
         "prioritylong" => "PRIORITY",
         "oversubscribe" => "OVER_SUBSCRIBE",
         "reqnodes" => "REQ_NODES",
+        "tres-per-node" => "TRES_PER_NODE",
         other => return other.to_ascii_uppercase(),
     }
     .to_owned()
@@ -225,15 +227,18 @@ pub(crate) fn squeue(job: &Job, field: &str, around: &Around) -> String {
             when(job.ended_s.or(expected), "N/A")
         }
         "reasonlist" => match job.state {
-            State::Pending => format!("({})", job.reason_word()),
+            State::Pending | State::Failed | State::Timeout | State::OutOfMemory => {
+                format!("({})", job.reason_word())
+            }
             _ if job.started_s.is_none() => format!("({})", job.reason_word()),
             _ => around.host.clone(),
         },
         "command" => or(&job.command_shown(), "(null)"),
         "dependency" => or(&job.label.dependency, "(null)"),
         "oversubscribe" => if job.label.exclusive { "NO" } else { "OK" }.to_owned(),
-        "feature" | "licenses" | "wckey" | "reservation" | "gres" | "exc_nodes" | "schednodes"
-        | "tres-per-node" | "network" => "(null)".to_owned(),
+        "tres-per-node" => "N/A".to_owned(),
+        "feature" | "licenses" | "wckey" | "reservation" | "gres" | "exc_nodes" | "excnodes"
+        | "schednodes" | "network" => "(null)".to_owned(),
         "reqnodes" => String::new(),
         "sockets" | "cores" | "threads" | "selectjobinfo" => "*".to_owned(),
         "s:c:t" | "sct" => "*:*:*".to_owned(),

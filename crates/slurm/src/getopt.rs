@@ -26,6 +26,8 @@ pub(crate) enum Meaning {
     Ignored,
     /// It asks for what is not there; in Slurm's words.
     Refused(&'static str),
+    /// It says how many it wants of what is not there: no more than none of them; in Slurm's words.
+    Lacking(&'static str),
 }
 
 /// One option of a command.
@@ -39,6 +41,20 @@ pub(crate) struct Opt {
     pub takes: Takes,
     /// What becomes of it.
     pub meaning: Meaning,
+    /// Other long names that Slurm takes for it.
+    pub also: &'static [&'static str],
+}
+
+impl Opt {
+    /// The same, with other long names.
+    pub(crate) const fn or(self, also: &'static [&'static str]) -> Self {
+        Self { also, ..self }
+    }
+
+    /// Its long names.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.long].into_iter().chain(self.also.iter().copied()).filter(|name| !name.is_empty())
+    }
 }
 
 /// An option that was given.
@@ -96,9 +112,12 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn taken(opt: &Opt, value: Option<String>) -> Result<Given, String> {
-    if let Meaning::Refused(why) = opt.meaning
-        && value.as_deref() != Some("none")
-    {
+    let refused = match opt.meaning {
+        Meaning::Refused(why) => Some(why).filter(|_| value.as_deref() != Some("none")),
+        Meaning::Lacking(why) => Some(why).filter(|_| !value.as_deref().is_some_and(asks_for_none)),
+        Meaning::Same | Meaning::Ignored => None,
+    };
+    if let Some(why) = refused {
         return Err(format!("{}: {why}", shown(opt)));
     }
     let name = match (opt.long, opt.short) {
@@ -106,6 +125,11 @@ fn taken(opt: &Opt, value: Option<String>) -> Result<Given, String> {
         (long, _) => long.to_owned(),
     };
     Ok(Given { name, value })
+}
+
+/// Whether a value asks for none of something: `none`, `0`, `gpu:0`.
+fn asks_for_none(value: &str) -> bool {
+    value == "none" || value.rsplit([':', '=']).next() == Some("0")
 }
 
 /// An option as people write it.
@@ -140,10 +164,11 @@ fn long_option<'a>(
 
 /// The option with this name, or with this beginning if it is the only one.
 fn named<'a>(table: &'a [Opt], name: &str) -> Result<&'a Opt, String> {
-    if let Some(exact) = table.iter().find(|opt| opt.long == name && !name.is_empty()) {
+    if let Some(exact) = table.iter().find(|opt| opt.names().any(|known| known == name)) {
         return Ok(exact);
     }
-    let mut begin = table.iter().filter(|opt| !name.is_empty() && opt.long.starts_with(name));
+    let begins = |opt: &&Opt| !name.is_empty() && opt.names().any(|known| known.starts_with(name));
+    let mut begin = table.iter().filter(begins);
     match (begin.next(), begin.next()) {
         (Some(one), None) => Ok(one),
         (Some(one), Some(two)) => {
@@ -221,14 +246,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const fn opt(long: &'static str, short: char, takes: Takes, meaning: Meaning) -> Opt {
+        Opt { long, short: Some(short), takes, meaning, also: &[] }
+    }
+
     const TABLE: &[Opt] = &[
-        Opt { long: "jobs", short: Some('j'), takes: Takes::Maybe, meaning: Meaning::Same },
-        Opt { long: "job-name", short: Some('J'), takes: Takes::Value, meaning: Meaning::Same },
-        Opt { long: "nodes", short: Some('N'), takes: Takes::Value, meaning: Meaning::Same },
-        Opt { long: "noheader", short: Some('h'), takes: Takes::Nothing, meaning: Meaning::Same },
-        Opt { long: "verbose", short: Some('v'), takes: Takes::Nothing, meaning: Meaning::Ignored },
-        Opt { long: "gpus", short: Some('G'), takes: Takes::Value, meaning: Meaning::Refused("no GPU") },
-        Opt { long: "", short: Some('I'), takes: Takes::Maybe, meaning: Meaning::Same },
+        opt("jobs", 'j', Takes::Maybe, Meaning::Same),
+        opt("job-name", 'J', Takes::Value, Meaning::Same),
+        opt("nodes", 'N', Takes::Value, Meaning::Same).or(&["nodelist", "hosts"]),
+        opt("noheader", 'h', Takes::Nothing, Meaning::Same),
+        opt("verbose", 'v', Takes::Nothing, Meaning::Ignored),
+        opt("gpus", 'G', Takes::Value, Meaning::Lacking("no GPU")),
+        opt("uid", 'U', Takes::Value, Meaning::Refused("not yours")),
+        opt("", 'I', Takes::Maybe, Meaning::Same),
     ];
 
     #[track_caller]
@@ -262,10 +292,14 @@ mod tests {
         );
         check("--jobs|x", Order::Free, "jobs=- + x");
         check("--nod|2|--noh", Order::Free, "nodes=2 noheader=- +");
+        // Names of one option are not ambiguous.
+        check("--nodelist=2|--node|3|--host=4", Order::Free, "nodes=2 nodes=3 nodes=4 +");
         check("-vvh|-j1", Order::Free, "verbose=- verbose=- noheader=- jobs=1 +");
         check("-vN|1|--|-h", Order::Free, "verbose=- nodes=1 + -h");
         check("-I|-I5", Order::Free, "I=- I=5 +");
         check("-|x", Order::Free, "+ - x");
+        // Who asks for none of what is not there gets that.
+        check("--gpus=0|-G|gpu:0|-Gnone", Order::Free, "gpus=0 gpus=gpu:0 gpus=none +");
     }
 
     #[test]
@@ -276,6 +310,8 @@ mod tests {
         check("--nodes", Order::Free, "option '--nodes' requires an argument");
         check("--noheader=1", Order::Free, "option '--noheader' doesn't allow an argument");
         check("-G|1", Order::Free, "--gpus: no GPU");
+        check("-G|10", Order::Free, "--gpus: no GPU");
+        check("--uid=0", Order::Free, "--uid: not yours");
         check("-1", Order::Free, "invalid option -- '1'");
         check("--=", Order::Free, "unrecognized option '--'");
     }

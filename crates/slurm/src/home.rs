@@ -53,6 +53,9 @@ pub(crate) struct Label {
     pub cpus_per_task: u32,
     /// Whether `--cpus-per-task` was said.
     pub cpus_per_task_said: bool,
+    /// What `--ntasks-per-node` said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ntasks_per_node: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_bytes: Option<u64>,
     /// Whether memory was asked for by CPU.

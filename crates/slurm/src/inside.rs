@@ -64,6 +64,11 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     if let Ok(cpus) = std::env::var("PINFOLD_CPUS") {
         variables.insert("SLURM_JOB_CPUS".to_owned(), cpus);
     }
+    if label.exclusive
+        && let Ok(topology) = pinfold_sys::discover::host()
+    {
+        environment::of_whole_host(&mut variables, topology.cores_within(&topology.usable()).len());
+    }
     let first =
         || arguments.get(1).map(PathBuf::from).ok_or_else(|| unusable("no command is named".to_owned()));
     let program = if label.batch { spool.join(SCRIPT_FILE) } else { first()? };

@@ -214,6 +214,11 @@ impl Job {
         if self.label.partition.is_empty() { PARTITION } else { &self.label.partition }
     }
 
+    /// Whether it runs on this host, or ran here; one that waits, be it once more, has no node.
+    pub(crate) fn has_node(&self) -> bool {
+        self.started_s.is_some() && self.state != State::Pending
+    }
+
     /// How long it has run, in seconds.
     pub(crate) fn elapsed_s(&self, now_s: f64) -> u64 {
         let end = self.ended_s.unwrap_or(now_s);

@@ -69,10 +69,12 @@ pub(crate) fn plan(
         ntasks: request.tasks(),
         cpus_per_task: request.cpus_per_task.unwrap_or(1),
         cpus_per_task_said: request.cpus_per_task.is_some(),
+        ntasks_per_node: request.ntasks_per_node,
         mem_bytes: request.memory_bytes().filter(|&bytes| bytes > 0),
         mem_per_cpu: matches!(request.mem, Some(Memory::Cpu(_))),
         dependency: request.dependency.clone(),
-        exclusive: request.exclusive,
+        // All of the host's memory is all of the host.
+        exclusive: request.exclusive || request.mem == Some(Memory::Node(0)),
         requeue: request.requeue == Some(true),
         no_requeue: request.requeue == Some(false),
         directory: directory.to_string_lossy().into_owned(),
@@ -103,12 +105,9 @@ fn options(request: &Request, label: &Label, after: &str) -> Result<Vec<OsString
         }
         words.push(format!("--mem={}KiB", bytes / 1024));
     }
-    for (asked, option) in [
-        (request.hold, "--hold"),
-        (label.requeue, "--requeue"),
-        // All of the host's memory is all of the host.
-        (request.exclusive || request.mem == Some(Memory::Node(0)), "--exclusive"),
-    ] {
+    for (asked, option) in
+        [(request.hold, "--hold"), (label.requeue, "--requeue"), (label.exclusive, "--exclusive")]
+    {
         words.extend(asked.then(|| option.to_owned()));
     }
     if let Some(limit) = label.limit_s {

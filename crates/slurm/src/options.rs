@@ -15,7 +15,7 @@ const HETJOB: &str = "heterogeneous jobs are not supported";
 const NOT_HERE: &str = "not supported on a single host of pinfold's";
 
 const fn opt(long: &'static str, short: char, takes: Takes, meaning: Meaning) -> Opt {
-    Opt { long, short: if short == ' ' { None } else { Some(short) }, takes, meaning }
+    Opt { long, short: if short == ' ' { None } else { Some(short) }, takes, meaning, also: &[] }
 }
 
 const fn same(long: &'static str, short: char, takes: Takes) -> Opt {
@@ -28,6 +28,10 @@ const fn ignored(long: &'static str, short: char, takes: Takes) -> Opt {
 
 const fn refused(long: &'static str, short: char, takes: Takes, why: &'static str) -> Opt {
     opt(long, short, takes, Meaning::Refused(why))
+}
+
+const fn lacking(long: &'static str, short: char, takes: Takes, why: &'static str) -> Opt {
+    opt(long, short, takes, Meaning::Lacking(why))
 }
 
 /// What all commands have in common.
@@ -49,7 +53,7 @@ const TABLE: &[Opt] = &[
     same("help", ' ', NO),
     same("long", 'l', NO),
     same("noheader", 'h', NO),
-    same("partition", 'p', VALUE),
+    same("partition", 'p', VALUE).or(&["partitions"]),
     same("states", 't', VALUE),
     ignored("expand-patterns", ' ', NO),
     ignored("federation", ' ', NO),
@@ -126,25 +130,25 @@ const JOB: &[Opt] = &[
     refused("constraint", 'C', VALUE, FEATURE),
     refused("container", ' ', VALUE, NOT_HERE),
     refused("container-id", ' ', VALUE, NOT_HERE),
-    refused("cpus-per-gpu", ' ', VALUE, GRES),
+    lacking("cpus-per-gpu", ' ', VALUE, GRES),
     refused("deadline", ' ', VALUE, NOT_HERE),
-    refused("gpu-bind", ' ', VALUE, GRES),
-    refused("gpu-freq", ' ', VALUE, GRES),
-    refused("gpus", 'G', VALUE, GRES),
-    refused("gpus-per-node", ' ', VALUE, GRES),
-    refused("gpus-per-socket", ' ', VALUE, GRES),
-    refused("gpus-per-task", ' ', VALUE, GRES),
-    refused("gres", ' ', VALUE, GRES),
-    refused("gres-flags", ' ', VALUE, GRES),
+    lacking("gpu-bind", ' ', VALUE, GRES),
+    lacking("gpu-freq", ' ', VALUE, GRES),
+    lacking("gpus", 'G', VALUE, GRES),
+    lacking("gpus-per-node", ' ', VALUE, GRES),
+    lacking("gpus-per-socket", ' ', VALUE, GRES),
+    lacking("gpus-per-task", ' ', VALUE, GRES),
+    lacking("gres", ' ', VALUE, GRES),
+    lacking("gres-flags", ' ', VALUE, GRES),
     refused("het-group", ' ', VALUE, HETJOB),
-    refused("licenses", 'L', VALUE, LICENSE),
-    refused("mem-per-gpu", ' ', VALUE, GRES),
+    lacking("licenses", 'L', VALUE, LICENSE),
+    lacking("mem-per-gpu", ' ', VALUE, GRES),
     refused("nodefile", 'F', VALUE, NOT_HERE),
-    refused("ntasks-per-gpu", ' ', VALUE, GRES),
+    lacking("ntasks-per-gpu", ' ', VALUE, GRES),
     refused("prefer", ' ', VALUE, FEATURE),
     refused("reservation", ' ', VALUE, RESERVATION),
-    refused("tres-bind", ' ', VALUE, GRES),
-    refused("tres-per-task", ' ', VALUE, GRES),
+    lacking("tres-bind", ' ', VALUE, GRES),
+    lacking("tres-per-task", ' ', VALUE, GRES),
     refused("uid", ' ', VALUE, "Access/permission denied"),
 ];
 
@@ -224,7 +228,7 @@ const ALLOC: &[Opt] = &[
 
 /// Those of squeue alone.
 const SQUEUE: &[Opt] = &[
-    same("account", 'A', VALUE),
+    same("account", 'A', VALUE).or(&["accounts"]),
     same("array", 'r', NO),
     same("array-unique", ' ', NO),
     same("jobs", 'j', MAYBE),
@@ -235,8 +239,8 @@ const SQUEUE: &[Opt] = &[
     same("sort", 'S', VALUE),
     same("start", ' ', NO),
     refused("steps", 's', MAYBE, "steps are shown by sacct"),
-    same("user", 'u', VALUE),
-    same("nodelist", 'w', VALUE),
+    same("user", 'u', VALUE).or(&["users"]),
+    same("nodelist", 'w', VALUE).or(&["nodes"]),
     refused("notme", ' ', NO, NOT_HERE),
     ignored("priority", 'P', NO),
     ignored("sibling", ' ', NO),
@@ -254,9 +258,9 @@ const SACCT: &[Opt] = &[
     same("brief", 'b', NO),
     same("delimiter", ' ', VALUE),
     same("endtime", 'E', VALUE),
-    same("format", 'o', VALUE),
+    same("format", 'o', VALUE).or(&["fields"]),
     same("help", 'h', NO),
-    same("helpformat", 'e', NO),
+    same("helpformat", 'e', NO).or(&["help-fields"]),
     same("jobs", 'j', VALUE),
     same("long", 'l', NO),
     same("me", ' ', NO),
@@ -277,8 +281,8 @@ const SACCT: &[Opt] = &[
     ignored("duplicates", 'D', NO),
     ignored("expand-patterns", ' ', NO),
     ignored("federation", ' ', NO),
-    ignored("nodelist", 'N', VALUE),
-    ignored("qos", 'q', VALUE),
+    same("nodelist", 'N', VALUE),
+    same("qos", 'q', VALUE),
     ignored("use-local-uid", ' ', NO),
     ignored("wckeys", 'W', VALUE),
     refused("batch-script", 'B', NO, NOT_HERE),
@@ -286,7 +290,7 @@ const SACCT: &[Opt] = &[
     refused("cpus-per-node", ' ', VALUE, NOT_HERE),
     refused("env-vars", ' ', NO, NOT_HERE),
     refused("flags", 'F', VALUE, NOT_HERE),
-    refused("group", 'g', VALUE, NOT_HERE),
+    refused("group", 'g', VALUE, NOT_HERE).or(&["gid"]),
     refused("ncpus", 'i', VALUE, NOT_HERE),
     refused("nnodes", 'I', VALUE, NOT_HERE),
     refused("reason", 'R', VALUE, NOT_HERE),
@@ -314,9 +318,10 @@ const SCANCEL: &[Opt] = &[
     ignored("admin-comment", ' ', VALUE),
     ignored("ctld", ' ', NO),
     ignored("hurry", 'H', NO),
-    ignored("interactive", 'i', NO),
-    ignored("sibling", ' ', VALUE),
-    ignored("wckey", ' ', VALUE),
+    same("interactive", 'i', NO),
+    // Without these choices more jobs would end than were meant.
+    refused("sibling", ' ', VALUE, NOT_HERE),
+    refused("wckey", ' ', VALUE, NOT_HERE),
     refused("cron", 'c', NO, NOT_HERE),
     refused("reservation", 'R', VALUE, RESERVATION),
 ];
@@ -424,7 +429,7 @@ mod tests {
         };
         row("same", &|opt| opt.meaning == Meaning::Same);
         row("ignored", &|opt| opt.meaning == Meaning::Ignored);
-        row("refused", &|opt| matches!(opt.meaning, Meaning::Refused(_)));
+        row("refused", &|opt| matches!(opt.meaning, Meaning::Refused(_) | Meaning::Lacking(_)));
         text
     }
 

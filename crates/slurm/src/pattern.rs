@@ -16,7 +16,7 @@ pub(crate) struct Meant<'a> {
     pub step: Option<u32>,
 }
 
-/// The name with what is meant: `%A %a %J %j %N %n %s %t %u %x`, digits before the letter for zeros before a number, `%%`
+/// The name with what is meant: `%A %a %b %J %j %N %n %s %t %u %x`, digits before the letter for zeros before a number, `%%`
 /// for `%`. A backslash before all of it takes the name as it is.
 pub(crate) fn expand(pattern: &str, meant: &Meant<'_>) -> String {
     if pattern.contains('\\') {
@@ -39,12 +39,14 @@ pub(crate) fn expand(pattern: &str, meant: &Meant<'_>) -> String {
             Some('A') => number(meant.array),
             // As in Slurm, of a job that is no member.
             Some('a') => meant.index.map_or_else(|| "4294967294".to_owned(), |index| number(index.into())),
+            Some('b') => number(u64::from(meant.index.unwrap_or(u32::MAX - 1) % 10)),
             Some('j') => number(meant.job),
             Some('J') => match meant.step {
                 Some(step) => format!("{}.{step}", meant.job),
                 None => number(meant.job),
             },
-            Some('N') => meant.host.to_owned(),
+            // As in Slurm, the short one.
+            Some('N') => meant.host.split('.').next().unwrap_or_default().to_owned(),
             Some('n') => number(0),
             Some('s') => meant.step.map_or_else(|| "batch".to_owned(), |step| number(step.into())),
             Some('t') => number(meant.task.into()),
@@ -90,7 +92,7 @@ mod tests {
             index: Some(3),
             user: "ann",
             name: "a/b c",
-            host: "h1",
+            host: "h1.site",
             task: 2,
             step: None,
         };
@@ -99,6 +101,7 @@ mod tests {
         check("%5j.%u.%N.log", "00015.ann.h1.log");
         check("%x-%n-%t-%J", "a_b c-0-2-15");
         check("100%%-%q-%", "100%-%q-%");
+        check("%b/%2b", "3/03");
         check("\\%j", "%j");
         check("%99999999999999999999j", "15");
         let step = Meant { step: Some(4), ..meant };

@@ -4,7 +4,7 @@
 
 use crate::getopt::Given;
 use crate::jobs::CLUSTER;
-use crate::units::{limit_s, memory_bytes, moment};
+use crate::units::{Toward, limit_s, memory_bytes, moment};
 use crate::warning::Warning;
 
 /// See the module's page.
@@ -74,7 +74,7 @@ impl Request {
             "account" => self.account = value(),
             "array" => self.array = Some(array(&value())?),
             "begin" => {
-                let at = moment(&value());
+                let at = moment(&value(), Toward::Next);
                 self.begin_s = Some(at.ok_or_else(|| format!("Invalid --begin specification: {}", value()))?);
             }
             "chdir" => self.directory = Some(value()),
@@ -202,6 +202,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("ERROR", "error"),
     ("EXPORT", "export"),
     ("JOB_NAME", "job-name"),
+    ("MEM_PER_CPU", "mem-per-cpu"),
+    ("MEM_PER_NODE", "mem"),
 ];
 
 const VALUELESS: &[&str] = &["exclusive", "requeue", "no-requeue", "wait"];
@@ -266,6 +268,8 @@ pub(crate) fn cluster(list: &str) -> Result<(), String> {
 }
 
 fn array(text: &str) -> Result<String, String> {
+    // Slurm takes `[0-3]%2`, as it shows one, for `0-3%2`.
+    let text = &text.replace(['[', ']'], "");
     let spec = text.parse::<pinfold_proto::array::ArraySpec>();
     spec.map_err(|error| format!("Batch job submission failed: Invalid job array specification: {error}"))?;
     Ok(text.to_owned())
@@ -308,6 +312,20 @@ mod tests {
         let request = parsl.expect("an ordinary call");
         assert_eq!((request.cores(), request.exclusive), (6, true));
         assert_eq!(asked("--time=0:90 --mem=5").expect("Toil's").limit(), Some(90));
+        let none = asked("--gpus-per-node=0 --gres=gpu:0 --array=[0-3]%2").expect("none is asked for");
+        assert_eq!(none.array.as_deref(), Some("0-3%2"));
+    }
+
+    #[test]
+    fn what_variables_ask_for() {
+        let mut request = Request::default();
+        let variables = [("SBATCH_MEM_PER_NODE", "2G"), ("SBATCH_TIMELIMIT", "5"), ("SBATCH_EXCLUSIVE", "1")];
+        let get = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|it| it.1.to_owned());
+        request.take_environment("SBATCH_", "h1", get).expect("values");
+        assert_eq!(
+            (request.mem, request.limit(), request.exclusive),
+            (Some(Memory::Node(2 << 30)), Some(300), true)
+        );
     }
 
     #[test]

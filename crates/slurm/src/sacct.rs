@@ -17,10 +17,10 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
-use crate::squeue::{around, list, states, users};
+use crate::squeue::{around, is_here, list, states, users};
 use crate::state::State;
 use crate::trouble::{Trouble, words};
-use crate::units::moment;
+use crate::units::{Toward, moment};
 
 const USUAL: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
 const BRIEF: &str = "JobID,State,ExitCode";
@@ -46,8 +46,10 @@ struct Asked {
     names: Option<Vec<String>>,
     partitions: Option<Vec<String>>,
     accounts: Option<Vec<String>>,
+    qos: Option<Vec<String>>,
     users: Option<Vec<String>>,
-    all_users: bool,
+    /// Whether this host is among those whose jobs are meant.
+    here: Option<bool>,
     states: Option<Vec<State>>,
     start_s: Option<f64>,
     end_s: Option<f64>,
@@ -65,11 +67,13 @@ impl Asked {
         for option in given {
             let value = option.value.clone().unwrap_or_default();
             let at = |name: &str| {
-                moment(&value).ok_or_else(|| format!("Invalid time specification ({name}): {value}"))
+                let at = moment(&value, Toward::Past);
+                at.ok_or_else(|| format!("Invalid time specification ({name}): {value}"))
             };
             match option.name.as_str() {
                 "allocations" => asked.allocations = true,
-                "allusers" => asked.all_users = true,
+                // Each user is told of the jobs that they may see, and root of all.
+                "allusers" => asked.users = None,
                 "array" => asked.each_member = true,
                 "accounts" => asked.accounts = Some(list(&value)),
                 "brief" => asked.format = Some(BRIEF.to_owned()),
@@ -86,10 +90,12 @@ impl Asked {
                 "me" => asked.users = Some(vec![own_name()]),
                 "name" => asked.names = Some(list(&value)),
                 "noconvert" => asked.plain = true,
+                "nodelist" => asked.here = Some(is_here(&value)),
                 "noheader" => asked.heads = false,
                 "parsable" => asked.parsable = Some((String::new(), true)),
                 "parsable2" => asked.parsable = Some((String::new(), false)),
                 "partition" => asked.partitions = Some(list(&value)),
+                "qos" => asked.qos = Some(list(&value)),
                 "starttime" => asked.start_s = Some(at("--starttime")?),
                 "state" => asked.states = states(&value)?,
                 "uid" | "user" => asked.users = Some(users(&value)),
@@ -112,9 +118,12 @@ impl Asked {
         };
         let since = self.start_s.is_none_or(|start| job.ended_s.is_none_or(|ended| ended >= start.floor()));
         let until = self.end_s.is_none_or(|end| job.submitted_s <= end.ceil() + 1.0);
+        let qos = if job.label.qos.is_empty() { "normal" } else { &job.label.qos };
         of(&self.names, &job.name)
             && of(&self.partitions, job.partition())
             && of(&self.accounts, &job.label.account)
+            && of(&self.qos, qos)
+            && self.here.is_none_or(|here| here && job.has_node())
             && of(&self.users, &job.user)
             && self.states.as_ref().is_none_or(|states| states.contains(&job.state))
             && since
@@ -139,7 +148,7 @@ pub(crate) fn sacct(arguments: &[OsString]) -> Result<u8, Trouble> {
     }
     let columns = columns(asked.format.as_deref().unwrap_or(USUAL))?;
     if asked.jobs.is_none() && asked.start_s.is_none() {
-        asked.start_s = moment("today");
+        asked.start_s = moment("today", Toward::Past);
     }
     let failed =
         |failure: Failure| Trouble::new(format!("Problem talking to the database: {}", words(&failure)));
@@ -199,7 +208,10 @@ fn only_steps(names: &[Named], members: &[Vec<u64>]) -> BTreeMap<u64, BTreeSet<S
 /// The columns of a format, with the widths that they have by themselves.
 fn columns(format: &str) -> Result<Vec<(Column, &'static str)>, Trouble> {
     let mut all = Vec::new();
-    for column in of_sacct(format)? {
+    let every = fields::SACCT.join(",");
+    let part = |part: &str| if part.eq_ignore_ascii_case("all") { every.clone() } else { part.to_owned() };
+    let format = format.split(',').map(str::trim).map(part).collect::<Vec<_>>().join(",");
+    for column in of_sacct(&format)? {
         let lower = column.field.to_ascii_lowercase();
         let exact = fields::SACCT.iter().find(|name| name.to_ascii_lowercase() == lower);
         let begins = || fields::SACCT.iter().find(|name| name.to_ascii_lowercase().starts_with(&lower));
@@ -302,4 +314,20 @@ fn helpformat() -> Result<u8, Trouble> {
     }
     text.push('\n');
     say::out(&text).map(|()| 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_by_name_beginning_and_all_of_them() {
+        let names = |format: &str| -> Vec<&str> {
+            columns(format).expect(format).into_iter().map(|(_, name)| name).collect()
+        };
+        assert_eq!(names("jobid,State%20,alloct"), ["JobID", "State", "AllocTRES"]);
+        assert_eq!(names("ALL"), fields::SACCT);
+        assert_eq!(names("State, all").len(), fields::SACCT.len() + 1);
+        assert!(columns("nonsense").is_err());
+    }
 }

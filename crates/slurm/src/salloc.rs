@@ -39,5 +39,5 @@ pub(crate) fn salloc(arguments: &[OsString]) -> Result<u8, Trouble> {
     let line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     let mut plan = launch::plan(&request, name, &after, format!("salloc {line}"))?;
     plan.label.granted = !request.quiet;
-    in_the_foreground(plan, &command, None)
+    in_the_foreground(plan, &command, None, &[])
 }

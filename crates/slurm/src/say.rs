@@ -67,7 +67,7 @@ pub(crate) fn help(command: &str, what: &str, table: &[Opt]) -> Result<u8, Troub
         let remark = match opt.meaning {
             Meaning::Same => String::new(),
             Meaning::Ignored => "taken, and changes nothing here".to_owned(),
-            Meaning::Refused(why) => format!("refused: {why}"),
+            Meaning::Refused(why) | Meaning::Lacking(why) => format!("refused: {why}"),
         };
         let line = format!("  {letter}{:<28} {remark}", format!("{}{value}", shown(opt)));
         text.push_str(line.trim_end());

@@ -12,11 +12,13 @@ use crate::cluster::Cluster;
 use crate::dependency;
 use crate::getopt::{Order, parse};
 use crate::home::Label;
+use crate::jobs::Job;
 use crate::launch::{self, command, plan};
 use crate::options;
 use crate::request::Request;
 use crate::say;
 use crate::script::Script;
+use crate::state::State;
 use crate::trouble::{CONTACT, Trouble, words};
 
 /// Hands a script over.
@@ -61,7 +63,11 @@ pub(crate) fn sbatch(arguments: &[OsString]) -> Result<u8, Trouble> {
     plan.label.batch = true;
     plan.label.command = if script.path.is_empty() { String::new() } else { script.path.clone() };
     if request.test_only {
-        say::error("sbatch", &format!("Job {} to start at {}", 0, crate::units::date(crate::units::now_s())));
+        let at = crate::units::date(crate::units::now_s());
+        say::info(
+            "sbatch",
+            &format!("Job 0 to start at {at} using {} processors on {host}", request.cores()),
+        );
         return Ok(0);
     }
     launch::spool(&mut plan.label, Some(&script))?;
@@ -171,11 +177,17 @@ fn report(job: u64, request: &Request) -> Result<(), Trouble> {
     }
 }
 
-/// Waits for the end; of an array, of all its members, whose highest status counts. 1 where a signal ended it.
+/// Waits for the end; of an array, of all its members, whose highest status counts. 1 where a signal ended it, and at least
+/// that where it did not complete.
 fn wait(cluster: &mut Cluster, job: u64) -> Result<u8, Trouble> {
     loop {
         match ended(cluster, job) {
-            Ok(reports) => return Ok(reports.iter().map(status).max().unwrap_or(1)),
+            Ok(reports) => {
+                // Read anew: it says who was cancelled meanwhile.
+                let known = cluster.home.read();
+                let jobs = reports.into_iter().map(|report| Job::of_report(report, &known));
+                return Ok(jobs.map(|job| status(&job)).max().unwrap_or(1));
+            }
             // The daemon is being replaced.
             Err(failure) if failure.code == ExitCode::NoDaemon => {
                 std::thread::sleep(std::time::Duration::from_millis(500));
@@ -200,8 +212,9 @@ fn ended(cluster: &mut Cluster, job: u64) -> Result<Vec<ReportView>, pinfold_cli
     }
 }
 
-fn status(report: &ReportView) -> u8 {
-    report.exit_code.map_or(1, |code| u8::try_from(code & 0xff).unwrap_or(1))
+fn status(job: &Job) -> u8 {
+    let code = job.exit_code.map_or(1, |code| u8::try_from(code & 0xff).unwrap_or(1));
+    if job.state == State::Completed { code } else { code.max(1) }
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
-//! `scancel`: ends jobs, or signals them.
+//! `scancel`: ends jobs or steps, or signals them.
 
 use std::ffi::OsString;
+use std::io::BufRead as _;
 
+use pinfold_client::Failure;
+use pinfold_proto::ExitCode;
 use pinfold_proto::wire::Verb;
 use pinfold_sys::peer::own_name;
 use pinfold_sys::procfs::Proc;
+use pinfold_sys::signals;
 
 use crate::batch_step::is_step;
 use crate::cluster::Cluster;
@@ -14,115 +18,196 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
-use crate::squeue::{list, states, users};
+use crate::squeue::{is_here, states, users};
 use crate::state::State;
 use crate::trouble::{INVALID_JOB, Trouble, words};
 use crate::units::now_s;
 
+/// Which jobs, and what becomes of them. A name, account, partition or QOS is one, whatever is in it: a job called `a,b` is
+/// neither `a` nor `b`.
 #[derive(Debug, Default)]
 struct Asked {
-    accounts: Option<Vec<String>>,
-    partitions: Option<Vec<String>>,
-    qos: Option<Vec<String>>,
-    names: Option<Vec<String>>,
+    account: Option<String>,
+    partition: Option<String>,
+    qos: Option<String>,
+    name: Option<String>,
     users: Option<Vec<String>>,
     states: Option<Vec<State>>,
+    /// Whether this host is among those whose jobs are meant.
+    here: Option<bool>,
     signal: Option<i32>,
     batch: bool,
     full: bool,
     quiet: bool,
     verbose: bool,
+    confirm: bool,
     help: Option<&'static str>,
 }
 
+/// Variables, and the options that they stand for; of switches `true` and `t` alone count.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("SCANCEL_ACCOUNT", "account"),
+    ("SCANCEL_BATCH", "batch"),
+    ("SCANCEL_FULL", "full"),
+    ("SCANCEL_INTERACTIVE", "interactive"),
+    ("SCANCEL_NAME", "name"),
+    ("SCANCEL_PARTITION", "partition"),
+    ("SCANCEL_QOS", "qos"),
+    ("SCANCEL_STATE", "state"),
+    ("SCANCEL_USER", "user"),
+    ("SCANCEL_VERBOSE", "verbose"),
+];
+
+const SWITCHES: &[&str] = &["batch", "full", "interactive", "verbose"];
+
 impl Asked {
-    fn of(given: &[Given]) -> Result<Self, Trouble> {
+    /// Options win over variables.
+    fn of(given: &[Given], variable: impl Fn(&str) -> Option<String>) -> Result<Self, Trouble> {
         let mut asked = Self::default();
-        for option in given {
-            let value = option.value.clone().unwrap_or_default();
-            match option.name.as_str() {
-                "account" => asked.accounts = Some(list(&value)),
-                "partition" => asked.partitions = Some(list(&value)),
-                "qos" => asked.qos = Some(list(&value)),
-                "name" | "jobname" => asked.names = Some(list(&value)),
-                "user" => asked.users = Some(users(&value)),
-                "me" => asked.users = Some(vec![own_name()]),
-                "state" => asked.states = states(&value)?,
-                "clusters" => only_cluster(&value)?,
-                "signal" => {
-                    let number = pinfold_sys::signals::number(&value);
-                    asked.signal = Some(number.ok_or_else(|| format!("Unknown job signal: {value}"))?);
-                }
-                "batch" => asked.batch = true,
-                "full" => asked.full = true,
-                "quiet" => asked.quiet = true,
-                "verbose" => asked.verbose = true,
-                "help" => asked.help = Some("help"),
-                "usage" => asked.help = Some("usage"),
-                "version" => asked.help = Some("version"),
-                _ => {}
+        for (name, option) in ENVIRONMENT {
+            let Some(value) = variable(name).filter(|value| !value.is_empty()) else { continue };
+            let is_off = || !["true", "t"].iter().any(|on| value.eq_ignore_ascii_case(on));
+            if !SWITCHES.contains(option) || !is_off() {
+                asked.take(option, &value)?;
             }
+        }
+        if let Some(wckey) = variable("SCANCEL_WCKEY").filter(|value| !value.is_empty()) {
+            return Err(Trouble::new(format!("SCANCEL_WCKEY={wckey}: jobs have no wckey here; unset it")));
+        }
+        for option in given {
+            asked.take(&option.name, option.value.as_deref().unwrap_or_default())?;
         }
         Ok(asked)
     }
 
+    fn take(&mut self, option: &str, value: &str) -> Result<(), Trouble> {
+        let text = || Some(value.to_owned());
+        match option {
+            "account" => self.account = text(),
+            "partition" => self.partition = text(),
+            "qos" => self.qos = text(),
+            "name" | "jobname" => self.name = text(),
+            "user" => self.users = Some(users(value)),
+            "me" => self.users = Some(vec![own_name()]),
+            "state" => self.states = states(value)?,
+            "nodelist" => self.here = Some(is_here(value)),
+            "clusters" => only_cluster(value)?,
+            "signal" => {
+                let number = signals::number(value);
+                self.signal = Some(number.ok_or_else(|| format!("Unknown job signal: {value}"))?);
+            }
+            "batch" => self.batch = true,
+            "full" => self.full = true,
+            "interactive" => self.confirm = true,
+            "quiet" => self.quiet = true,
+            "verbose" => self.verbose = true,
+            "help" => self.help = Some("help"),
+            "usage" => self.help = Some("usage"),
+            "version" => self.help = Some("version"),
+            _ => {}
+        }
+        Ok(())
+    }
+
     fn filters(&self) -> bool {
-        self.accounts.is_some()
-            || self.partitions.is_some()
+        self.account.is_some()
+            || self.partition.is_some()
             || self.qos.is_some()
-            || self.names.is_some()
+            || self.name.is_some()
             || self.users.is_some()
             || self.states.is_some()
+            || self.here.is_some()
     }
 
     fn wants(&self, job: &Job) -> bool {
-        let of = |list: &Option<Vec<String>>, value: &str| {
-            list.as_ref().is_none_or(|list| list.iter().any(|one| one == value))
-        };
-        of(&self.accounts, &job.label.account)
-            && of(&self.partitions, job.partition())
-            && of(&self.qos, &job.label.qos)
-            && of(&self.names, &job.name)
-            && of(&self.users, &job.user)
+        let is = |said: &Option<String>, value: &str| said.as_ref().is_none_or(|said| said == value);
+        let qos = if job.label.qos.is_empty() { "normal" } else { &job.label.qos };
+        is(&self.account, &job.label.account)
+            && is(&self.partition, job.partition())
+            && is(&self.qos, qos)
+            && is(&self.name, &job.name)
+            && self.users.as_ref().is_none_or(|users| users.contains(&job.user))
             && self.states.as_ref().is_none_or(|states| states.contains(&job.state))
+            // A job that waits uses no host yet.
+            && self.here.is_none_or(|here| here && job.has_node())
     }
 }
 
-/// Ends jobs, or signals them.
+/// What is ended or signalled of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All of it; a signal goes where options say.
+    Whole,
+    /// The script's shell.
+    Script,
+    /// A step, by its number.
+    Step(u32),
+}
+
+impl Part {
+    /// What stands behind a job's number.
+    fn of(named: &Named) -> Result<Self, Trouble> {
+        match named.step.as_deref() {
+            None => Ok(Self::Whole),
+            Some("batch") => Ok(Self::Script),
+            Some(step) => {
+                let number = step.parse().map_err(|_| format!("Invalid job id {}", named.text))?;
+                Ok(Self::Step(number))
+            }
+        }
+    }
+
+    fn shown(self, job: &Job) -> String {
+        match self {
+            Self::Whole => job.shown(),
+            Self::Script => format!("{}.batch", job.shown()),
+            Self::Step(step) => format!("{}.{step}", job.shown()),
+        }
+    }
+}
+
+/// Ends jobs or steps, or signals them.
 ///
 /// # Errors
 /// In scancel's words. What is over, or unknown, is none.
 pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
     let (given, operands) =
         parse(&options::scancel(), arguments, Order::Free).map_err(say::usage("scancel"))?;
-    let asked = Asked::of(&given)?;
+    let asked = Asked::of(&given, |name| std::env::var(name).ok())?;
     if let Some(what) = asked.help {
         return say::help("scancel", what, &options::scancel());
     }
     if operands.is_empty() && !asked.filters() {
         return Err(Trouble::new("No job identification provided"));
     }
-    let mut named: Vec<Named> = Vec::new();
+    let mut named: Vec<(Named, Part)> = Vec::new();
     for word in &operands {
         let text = word.to_string_lossy();
-        named.extend(select::names(&text).map_err(|_| format!("Invalid job id {text}"))?);
+        for name in select::names(&text).map_err(|_| format!("Invalid job id {text}"))? {
+            let part = Part::of(&name)?;
+            named.push((name, part));
+        }
     }
-    let failed = |failure: pinfold_client::Failure| Trouble::new(words(&failure));
+    let failed = |failure: Failure| Trouble::new(words(&failure));
     let mut cluster = Cluster::connect().map_err(failed)?;
     let jobs = match named.is_empty() {
         // Nobody ends what is not his own without saying so, root neither.
         true => {
             let own = own_name();
-            let jobs = cluster.jobs(false).map_err(failed)?;
-            jobs.into_iter().filter(|job| asked.users.is_some() || job.user == own).collect()
+            let jobs = cluster.jobs(false).map_err(failed)?.into_iter();
+            let jobs = jobs.filter(|job| asked.users.is_some() || job.user == own);
+            jobs.map(|job| (job, Part::Whole)).collect()
         }
         false => live(&mut cluster, &named, &asked)?,
     };
     let mut status = 0;
     // Those that wait are later ones: none of them is to start in the place of one that ends.
-    for job in jobs.into_iter().rev().filter(|job| asked.wants(job)) {
-        if let Err(failure) = end(&mut cluster, &job, &asked) {
-            if failure.code == pinfold_proto::ExitCode::NoDaemon {
+    for (job, part) in jobs.into_iter().rev().filter(|(job, _)| asked.wants(job)) {
+        if asked.confirm && !is_confirmed(&job, part)? {
+            continue;
+        }
+        if let Err(failure) = end(&mut cluster, &job, part, &asked) {
+            if failure.code == ExitCode::NoDaemon {
                 return Err(failed(failure));
             }
             if failure.message.contains("over already") {
@@ -130,24 +215,41 @@ pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
             }
             status = 1;
             if !asked.quiet {
-                say::error(
-                    "scancel",
-                    &format!("Kill job error on job id {}: {}", job.shown(), words(&failure)),
-                );
+                let shown = part.shown(&job);
+                say::error("scancel", &format!("Kill job error on job id {shown}: {}", words(&failure)));
             }
         }
     }
     Ok(status)
 }
 
+/// Whether the user says yes. The end of what is read is a no.
+fn is_confirmed(job: &Job, part: Part) -> Result<bool, Trouble> {
+    loop {
+        let (shown, name) = (part.shown(job), pinfold_proto::text::plain(&job.name));
+        say::out(&format!("Cancel job_id={shown} name={name} partition={} [y/n]? ", job.partition()))?;
+        let mut answer = String::new();
+        match std::io::stdin().lock().read_line(&mut answer) {
+            Ok(0) | Err(_) => return Ok(false),
+            Ok(_) => {}
+        }
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => return Ok(true),
+            "n" | "no" => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
 /// Those of the named ones that are not over.
-fn live(cluster: &mut Cluster, named: &[Named], asked: &Asked) -> Result<Vec<Job>, Trouble> {
-    let failed = |failure: pinfold_client::Failure| Trouble::new(words(&failure));
+fn live(cluster: &mut Cluster, named: &[(Named, Part)], asked: &Asked) -> Result<Vec<(Job, Part)>, Trouble> {
+    let failed = |failure: Failure| Trouble::new(words(&failure));
+    let names: Vec<Named> = named.iter().map(|(name, _)| name.clone()).collect();
     let mut jobs = Vec::new();
-    for (name, numbers) in named.iter().zip(select::members(cluster, named).map_err(failed)?) {
+    for ((name, part), numbers) in named.iter().zip(select::members(cluster, &names).map_err(failed)?) {
         let found = cluster.named(&numbers).map_err(failed)?;
         let before = jobs.len();
-        jobs.extend(found.into_iter().filter(|job| !job.state.is_over()));
+        jobs.extend(found.into_iter().filter(|job| !job.state.is_over()).map(|job| (job, *part)));
         if jobs.len() == before && asked.verbose {
             say::error("scancel", &format!("Kill job error on job id {}: {INVALID_JOB}", name.text));
         }
@@ -155,27 +257,69 @@ fn live(cluster: &mut Cluster, named: &[Named], asked: &Asked) -> Result<Vec<Job
     Ok(jobs)
 }
 
-fn end(cluster: &mut Cluster, job: &Job, asked: &Asked) -> Result<(), pinfold_client::Failure> {
+fn end(cluster: &mut Cluster, job: &Job, part: Part, asked: &Asked) -> Result<(), Failure> {
     if asked.verbose {
-        let what = match asked.signal {
-            Some(signal) => format!("Signal {signal} to job {}", job.shown()),
-            None => format!("Terminating job {}", job.shown()),
+        let shown = part.shown(job);
+        let what = match (asked.signal, part) {
+            (Some(signal), Part::Step(_)) => format!("Signal {signal} to step {shown}"),
+            (Some(signal), _) => format!("Signal {signal} to job {shown}"),
+            (None, Part::Step(_)) => format!("Terminating step {shown}"),
+            (None, _) => format!("Terminating job {shown}"),
         };
         say::info("scancel", &what);
     }
+    if let Part::Step(step) = part {
+        return end_step(job, step, asked.signal.unwrap_or(signals::SIGTERM));
+    }
     let signal = match asked.signal {
-        Some(signal) if signal != pinfold_sys::signals::SIGKILL && !asked.full => {
+        Some(signal) if part == Part::Script => {
+            to_parts(job, signal, true);
+            return Ok(());
+        }
+        Some(signal) if signal != signals::SIGKILL && !asked.full => {
             to_parts(job, signal, asked.batch);
             return Ok(());
         }
         Some(signal) => signal,
         None => 0,
     };
-    if signal == 0 || signal == pinfold_sys::signals::SIGKILL {
+    if signal == 0 || signal == signals::SIGKILL {
         // Before it is over, so that nobody sees it over and does not know why.
         let _ = cluster.home.cancelled(job.job, now_s());
     }
     cluster.control(job.job, Verb::Cancel { signal })
+}
+
+/// Signals the tasks of one step; the rest of the job goes on.
+fn end_step(job: &Job, step: u32, signal: i32) -> Result<(), Failure> {
+    let Ok(proc) = Proc::open(std::path::Path::new("/proc")) else { return Ok(()) };
+    match step_process(&proc, &job.pids, step) {
+        // Its own death would leave its tasks behind.
+        Some((_, tasks)) if signal == signals::SIGKILL => {
+            tasks.into_iter().for_each(|pid| signals::send(pid, signal));
+            Ok(())
+        }
+        Some((srun, _)) => {
+            signals::send(srun, signal);
+            Ok(())
+        }
+        None => {
+            Err(Failure::new(ExitCode::Failed, "Invalid job step specified: it is over or was never there"))
+        }
+    }
+}
+
+/// The `srun` of a step, and its children: they have the step's number in their environment.
+fn step_process(proc: &Proc, pids: &[u32], step: u32) -> Option<(u32, Vec<u32>)> {
+    let wanted = format!("SLURM_STEP_ID={step}");
+    let is_of = |pid: u32| {
+        let environ = proc.environ(pid).ok().flatten().unwrap_or_default();
+        environ.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    pids.iter().copied().filter(|&pid| is_step(proc, pid)).find_map(|pid| {
+        let children = proc.children(pid).ok().flatten().unwrap_or_default();
+        children.iter().any(|&child| is_of(child)).then_some((pid, children))
+    })
 }
 
 /// To the script's shell alone, or to the steps and not to the shell, as Slurm does.
@@ -185,7 +329,7 @@ fn to_parts(job: &Job, signal: i32, batch: bool) {
         true => shell(&proc, &job.pids).into_iter().collect(),
         false => job.pids.iter().copied().filter(|&pid| is_step(&proc, pid)).collect(),
     };
-    to.into_iter().for_each(|pid| pinfold_sys::signals::send(pid, signal));
+    to.into_iter().for_each(|pid| signals::send(pid, signal));
 }
 
 /// The process of the script: the first of the job, or where that is one of ours its child.

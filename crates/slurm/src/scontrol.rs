@@ -65,15 +65,36 @@ fn ping() -> Result<u8, Trouble> {
     }
 }
 
-/// The jobs that words name.
+/// A word as `KEY=VALUE`, the key in small letters.
+fn pair(word: &str) -> Option<(String, &str)> {
+    word.split_once('=').map(|(key, value)| (key.to_ascii_lowercase(), value))
+}
+
+/// The jobs that words name: their numbers, also behind `JobId=`, or behind `JobName=` the name of jobs of one's own.
 fn named(cluster: &mut Cluster, list: &str) -> Result<Vec<Job>, Trouble> {
-    let list = list.strip_prefix("JobId=").or_else(|| list.strip_prefix("jobid=")).unwrap_or(list);
+    let list = match pair(list) {
+        Some((key, name)) if key == "jobname" || key == "name" => return called(cluster, name),
+        Some((key, list)) if key == "jobid" || key == "job" => list,
+        _ => list,
+    };
     let failed = |failure: Failure| Trouble::bare(format!("slurm_load_jobs error: {}", words(&failure)));
     let names =
         select::names(list).map_err(|_| Trouble::bare(format!("slurm_load_jobs error: {INVALID_JOB}")))?;
     let numbers = select::members(cluster, &names).map_err(failed)?;
     let numbers: Vec<u64> = numbers.into_iter().flatten().collect();
     let jobs = cluster.named(&numbers).map_err(failed)?;
+    match jobs.is_empty() {
+        true => Err(Trouble::bare(format!("slurm_load_jobs error: {INVALID_JOB}"))),
+        false => Ok(jobs),
+    }
+}
+
+/// One's own jobs of this name that are not over.
+fn called(cluster: &mut Cluster, name: &str) -> Result<Vec<Job>, Trouble> {
+    let failed = |failure: Failure| Trouble::of_load("slurm_load_jobs", &failure);
+    let own = pinfold_sys::peer::own_name();
+    let mut jobs = cluster.jobs(false).map_err(failed)?;
+    jobs.retain(|job| job.name == name && job.user == own);
     match jobs.is_empty() {
         true => Err(Trouble::bare(format!("slurm_load_jobs error: {INVALID_JOB}"))),
         false => Ok(jobs),

@@ -45,7 +45,8 @@ fn name(text: &str) -> Result<Named, String> {
         Some((job, step)) => (job, Some(step.to_owned())),
         None => (text, None),
     };
-    let job: JobName = job.parse().map_err(|_| text.to_owned())?;
+    // As in Slurm, `12_*` is all of an array.
+    let job: JobName = job.strip_suffix("_*").unwrap_or(job).parse().map_err(|_| text.to_owned())?;
     Ok(Named { text: text.to_owned(), job, step })
 }
 
@@ -95,6 +96,7 @@ mod tests {
         check("3_[0-2,5],4_1.batch", Ok(&["3_[0-2,5]/-", "4_1/batch"]));
         check("", Ok(&[]));
         check("5.0,", Ok(&["5/0"]));
+        check("6_*,7_*.batch", Ok(&["6/-", "7/batch"]));
         check("x", Err("x"));
         check("1_[", Err("1_[,"));
         check("-1", Err("-1"));

@@ -36,6 +36,7 @@ struct Asked {
     long: bool,
     each_member: bool,
     jobs: Option<Vec<Named>>,
+    /// `None`: all.
     states: Option<Vec<State>>,
     users: Option<Vec<String>>,
     names: Option<Vec<String>>,
@@ -44,7 +45,8 @@ struct Asked {
     qos: Option<Vec<String>>,
     sort: String,
     cluster: bool,
-    elsewhere: bool,
+    /// Whether this host is among those whose jobs are meant.
+    here: Option<bool>,
     help: Option<&'static str>,
 }
 
@@ -125,14 +127,18 @@ pub(crate) fn users(text: &str) -> Vec<String> {
 
 impl Asked {
     fn of(given: &[Given], environment: impl Fn(&str) -> Option<String>) -> Result<Self, Trouble> {
-        let mut asked = Self { heads: true, states: Some(Vec::new()), ..Self::default() };
+        let mut asked = Self { heads: true, ..Self::default() };
         let (mut letters, mut names) = (environment("SQUEUE_FORMAT"), environment("SQUEUE_FORMAT2"));
-        if let Some(text) = environment("SQUEUE_STATES") {
-            asked.states = states(&text)?;
-        }
+        // Of no state at all where every state that was said is one in which no job is here.
+        let mut wanted = environment("SQUEUE_STATES").map(|text| states(&text)).transpose()?;
+        let listed = |name: &str| environment(name).map(|text| list(&text));
         asked.users = environment("SQUEUE_USERS").map(|text| users(&text));
-        asked.partitions = environment("SQUEUE_PARTITION").map(|text| list(&text));
-        asked.accounts = environment("SQUEUE_ACCOUNT").map(|text| list(&text));
+        asked.partitions = listed("SQUEUE_PARTITION");
+        asked.accounts = listed("SQUEUE_ACCOUNT");
+        asked.names = listed("SQUEUE_NAMES");
+        asked.qos = listed("SQUEUE_QOS");
+        asked.each_member =
+            ["SQUEUE_ARRAY", "SQUEUE_ARRAY_UNIQUE"].iter().any(|it| environment(it).is_some());
         asked.sort = environment("SQUEUE_SORT").unwrap_or_default();
         let (mut start, mut said) = (false, false);
         for option in given {
@@ -158,9 +164,9 @@ impl Asked {
                 "qos" => asked.qos = Some(list(&value)),
                 "sort" => asked.sort = value,
                 "start" => start = true,
-                "states" => asked.states = states(&value)?,
+                "states" => wanted = Some(states(&value)?),
                 "user" => asked.users = Some(users(&value)),
-                "nodelist" => asked.elsewhere = !is_here(&value),
+                "nodelist" => asked.here = Some(is_here(&value)),
                 "help" => asked.help = Some("help"),
                 "usage" => asked.help = Some("usage"),
                 "version" => asked.help = Some("version"),
@@ -174,10 +180,13 @@ impl Asked {
         } else {
             USUAL
         };
-        if start {
-            asked.states = Some(vec![State::Pending]);
-        }
-        let letters = letters.filter(|_| said || !asked.long);
+        asked.states = wanted.unwrap_or_else(|| {
+            let shown = |state: &State| if start { *state == State::Pending } else { !state.is_over() };
+            Some(State::ALL.into_iter().filter(shown).collect())
+        });
+        // What is said wins over the environment's formats.
+        let by_itself = said || !(asked.long || start);
+        let (letters, names) = (letters.filter(|_| by_itself), names.filter(|_| by_itself));
         match (letters, names) {
             (Some(letters), _) => asked.columns = of_letters(&letters, |c| fields::of_letter(c).is_some())?,
             (None, Some(names)) => (asked.columns, asked.named) = (of_names(&names)?, true),
@@ -195,14 +204,10 @@ impl Asked {
         let of = |list: &Option<Vec<String>>, value: &str| {
             list.as_ref().is_none_or(|list| list.iter().any(|one| one == value))
         };
-        let state = match self.states.as_deref() {
-            None => true,
-            Some([]) => !job.state.is_over(),
-            Some(states) => states.contains(&job.state),
-        };
         let qos = if job.label.qos.is_empty() { "normal" } else { &job.label.qos };
-        state
-            && !self.elsewhere
+        self.states.as_ref().is_none_or(|states| states.contains(&job.state))
+            // A job that waits has no node yet.
+            && self.here.is_none_or(|here| here && job.has_node())
             && of(&self.users, &job.user)
             && of(&self.names, &job.name)
             && of(&self.partitions, job.partition())
@@ -222,7 +227,7 @@ impl Asked {
 }
 
 /// Whether a list of nodes has this host.
-fn is_here(nodes: &str) -> bool {
+pub(crate) fn is_here(nodes: &str) -> bool {
     let host = pinfold_sys::peer::host_name();
     list(nodes).iter().any(|node| *node == host || node == "localhost")
 }
@@ -354,4 +359,59 @@ fn written(asked: &Asked, jobs: &[Job]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn asked(line: &str, environment: &[(&str, &str)]) -> Asked {
+        let words = crate::getopt::words_of(line.as_bytes());
+        let (given, _) = parse(&options::squeue(), &words, Order::Free).expect("options");
+        let get = |name: &str| environment.iter().find(|(known, _)| *known == name).map(|it| it.1.to_owned());
+        Asked::of(&given, get).expect(line)
+    }
+
+    #[test]
+    fn states_that_are_meant() {
+        use State::{Pending, Running, Suspended};
+        let usual = Some(vec![Pending, Running, Suspended]);
+        let check = |line: &str, environment: &[(&str, &str)], want: &Option<Vec<State>>| {
+            assert_eq!(asked(line, environment).states, *want, "{line}");
+        };
+        check("-h", &[], &usual);
+        check("-t all", &[], &None);
+        check("-t r,S", &[], &Some(vec![Running, Suspended]));
+        // In these no job is here, and none is shown.
+        check("-t CG", &[], &Some(Vec::new()));
+        check("--states=PREEMPTED,COMPLETING", &[], &Some(Vec::new()));
+        check("--start", &[], &Some(vec![Pending]));
+        check("--start -t R", &[], &Some(vec![Running]));
+        check("", &[("SQUEUE_STATES", "R")], &Some(vec![Running]));
+        check("-t PD", &[("SQUEUE_STATES", "R")], &Some(vec![Pending]));
+    }
+
+    #[test]
+    fn options_win_over_the_environments_formats() {
+        let fields = |line: &str, environment: &[(&str, &str)]| {
+            asked(line, environment).columns.iter().map(|it| it.field.clone()).collect::<String>()
+        };
+        let own = [("SQUEUE_FORMAT", "%A")];
+        assert_eq!(fields("", &own), "A");
+        assert_eq!(fields("-o %i%b", &own), "ib");
+        assert_eq!(fields("-l", &own), "iPjuTMlDR");
+        assert_eq!(fields("--start", &own), "iPjutSDYR");
+        assert_eq!(fields("-O JobID", &own), "JobID");
+    }
+
+    #[test]
+    fn lists_by_slurms_other_names_and_by_the_environment() {
+        let of = asked("--accounts=a --users root --partitions p,q --nodes localhost", &[]);
+        let one = |text: &str| Some(vec![text.to_owned()]);
+        assert_eq!((of.accounts, of.users, of.here), (one("a"), one("root"), Some(true)));
+        assert_eq!(of.partitions, Some(vec!["p".to_owned(), "q".to_owned()]));
+        let of = asked("", &[("SQUEUE_NAMES", "n"), ("SQUEUE_QOS", "q"), ("SQUEUE_ARRAY", "1")]);
+        assert_eq!((of.names, of.qos, of.each_member), (one("n"), one("q"), true));
+    }
 }

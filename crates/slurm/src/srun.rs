@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cluster::Cluster;
+use crate::commands;
 use crate::dependency;
 use crate::getopt::{Order, parse};
 use crate::home::Home;
@@ -20,6 +21,8 @@ mod step;
 
 /// The word before a command that is one of several tasks, which learns its number from pinfold.
 pub(crate) const TASK: &str = "--task";
+/// Set for a command that is in its `--chdir` already.
+const ENTERED: &str = "PINFOLD_SLURM_ENTERED";
 /// Set for such a task where its lines are labelled.
 const LABELLED: &str = "PINFOLD_SLURM_LABELLED";
 
@@ -65,14 +68,16 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
     let after = dependency::after(&request.dependency, &name, &mut cluster)?;
     let line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     let plan = launch::plan(&request, name, &after, format!("srun {line}"))?;
-    // Within the job it is called once more, and is a step there.
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let again: Vec<OsString> =
-        [own.into_os_string(), "srun".into()].into_iter().chain(arguments.iter().cloned()).collect();
-    in_the_foreground(plan, &again, request.export.as_deref())
+    // Within the job it is called once more, and is a step there; by this name, by which scancel knows steps.
+    let again: Vec<OsString> = [commands::directory()?.join("srun").into_os_string()]
+        .into_iter()
+        .chain(arguments.iter().cloned())
+        .collect();
+    // The job is in the directory that was named: it is not to be entered from itself.
+    in_the_foreground(plan, &again, request.export.as_deref(), &[(ENTERED, "1")])
 }
 
-/// Becomes `pinfold run` with this command.
+/// Becomes `pinfold run` with this command, and with these variables beside those that are exported.
 ///
 /// # Errors
 /// When that cannot be.
@@ -80,12 +85,13 @@ pub(crate) fn in_the_foreground(
     mut plan: Plan,
     words: &[OsString],
     export: Option<&str>,
+    variables: &[(&str, &str)],
 ) -> Result<u8, Trouble> {
     plan.label.command =
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     launch::spool(&mut plan.label, None)?;
     let mut command = launch::command("run", &plan, export)?;
-    let error = command.args(words).exec();
+    let error = command.args(words).envs(variables.iter().copied()).exec();
     Err(failed_to_execute(Path::new("pinfold"), &error))
 }
 

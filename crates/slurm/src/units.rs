@@ -135,35 +135,57 @@ pub(crate) fn now_s() -> f64 {
     Timestamp::now().as_duration().as_secs_f64()
 }
 
-/// A moment in Unix seconds, as `--begin` and sacct's `--starttime` name one, local.
-pub(crate) fn moment(text: &str) -> Option<f64> {
-    moment_from(text.trim(), &ZonedDateTime::now()).map(|at| at.timestamp().as_duration().as_secs_f64())
+/// What a time of day or a date without a year is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Toward {
+    /// The next one, as for a job's begin.
+    Next,
+    /// Today's, and this year's or last year's, as for a search.
+    Past,
 }
 
-fn moment_from(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
+/// A moment in Unix seconds, as `--begin` and sacct's `--starttime` name one, local.
+pub(crate) fn moment(text: &str, toward: Toward) -> Option<f64> {
+    moment_from(text.trim(), &ZonedDateTime::now(), toward)
+        .map(|at| at.timestamp().as_duration().as_secs_f64())
+}
+
+fn moment_from(text: &str, now: &ZonedDateTime, toward: Toward) -> Option<ZonedDateTime> {
     let lower = text.to_ascii_lowercase();
     if let Some(rest) = lower.strip_prefix("now") {
+        let rest = rest.trim();
         return if rest.is_empty() { Some(now.clone()) } else { now.checked_add(span(rest)?).ok() };
     }
-    let at = |hour: i8| Time::new(hour, 0, 0, 0).ok();
+    if let Some(seconds) = lower.strip_prefix("uts") {
+        let at = Timestamp::from_second(seconds.parse().ok()?).ok()?;
+        return Some(at.to_zoned_datetime(now.time_zone().clone()));
+    }
     let midnight = now.start_of_day().ok()?;
     match lower.as_str() {
-        "today" | "midnight" if lower == "today" => return Some(midnight),
-        "midnight" => return midnight.checked_add(Span::new().days(1)).ok(),
-        "tomorrow" => return now.checked_add(Span::new().days(1)).ok(),
-        "noon" => return next_at(now, at(12)?),
-        "fika" => return next_at(now, Time::new(15, 0, 0, 0).ok()?),
-        "teatime" => return next_at(now, at(16)?),
+        "today" => return Some(midnight),
+        "tomorrow" => return midnight.checked_add(Span::new().days(1)).ok(),
         _ => {}
     }
-    // `MM/DD/YY-HH:MM` as well as `YYYY-MM-DDTHH:MM`.
-    let parted = text.split_once(['T', 't']).or_else(|| text.split_once('-').filter(|_| text.contains('/')));
+    // `MM/DD/YY-HH:MM` and `MMDDYY-HH:MM` as well as `YYYY-MM-DDTHH:MM`.
+    let with_dash = || text.split_once('-').filter(|(_, time)| time.contains(':') && !time.contains('-'));
+    let parted = text.split_once(['T', 't']).filter(|_| text.contains(':')).or_else(with_dash);
     let (date, time) = parted.map_or((text, None), |(date, time)| (date, Some(time)));
-    match (day(date, now), time) {
-        (Some(date), None) => local(date.to_datetime(Time::midnight()), now),
-        (Some(date), Some(time)) => local(date.to_datetime(clock(time)?), now),
-        (None, None) => next_at(now, clock(text)?),
-        (None, Some(_)) => None,
+    match day(date, now) {
+        Some((date, said)) => {
+            let time = time.map_or(Some(Time::midnight()), clock)?;
+            let at = local(date.to_datetime(time), now)?;
+            if said {
+                return Some(at);
+            }
+            let years = match toward {
+                Toward::Past if at.month() > now.month() => -1,
+                Toward::Next if at <= *now => 1,
+                _ => 0,
+            };
+            at.checked_add(Span::new().years(years)).ok()
+        }
+        None if time.is_none() => at_clock(now, clock(text)?, toward),
+        None => None,
     }
 }
 
@@ -171,10 +193,14 @@ fn local(at: DateTime, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     at.to_zoned_datetime(now.time_zone().clone()).ok()
 }
 
-/// The next time that the clock says this.
-fn next_at(now: &ZonedDateTime, time: Time) -> Option<ZonedDateTime> {
+/// The next time that the clock says this; toward the past today's.
+fn at_clock(now: &ZonedDateTime, time: Time, toward: Toward) -> Option<ZonedDateTime> {
     let today = local(now.date().to_datetime(time), now)?;
-    if today > *now { Some(today) } else { today.checked_add(Span::new().days(1)).ok() }
+    if today > *now || toward == Toward::Past {
+        Some(today)
+    } else {
+        today.checked_add(Span::new().days(1)).ok()
+    }
 }
 
 /// `+1hour`, `-2days`, `+60`.
@@ -184,7 +210,7 @@ fn span(text: &str) -> Option<Span> {
         '-' => -1,
         _ => return None,
     };
-    let rest = &text[1..];
+    let rest = text[1..].trim_start();
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let count = rest[..digits].parse::<i64>().ok()?.checked_mul(sign)?;
     let unit = rest[digits..].trim();
@@ -210,12 +236,12 @@ fn span(text: &str) -> Option<Span> {
     .ok()
 }
 
-/// `YYYY-MM-DD`, `MM/DD[/YY]`, `MM.DD[.YY]`, `MMDD[YY]`.
-fn day(text: &str, now: &ZonedDateTime) -> Option<Date> {
+/// `YYYY-MM-DD`, `MM/DD[/YY]`, `MM.DD[.YY]`, `MMDD[YY]`, and whether the year was said.
+fn day(text: &str, now: &ZonedDateTime) -> Option<(Date, bool)> {
     if let Ok(date) = text.parse::<Date>()
         && text.contains('-')
     {
-        return Some(date);
+        return Some((date, true));
     }
     let parts: Vec<&str> = match text.len() {
         4 | 6 if text.bytes().all(|b| b.is_ascii_digit()) => {
@@ -226,15 +252,22 @@ fn day(text: &str, now: &ZonedDateTime) -> Option<Date> {
     };
     let number = |text: &str| text.parse::<i8>().ok().filter(|_| text.len() <= 2);
     match parts.as_slice() {
-        [month, day] => Date::new(now.year(), number(month)?, number(day)?).ok(),
-        [month, day, year] => Date::new(2000 + i16::from(number(year)?), number(month)?, number(day)?).ok(),
+        [month, day] => Some((Date::new(now.year(), number(month)?, number(day)?).ok()?, false)),
+        [month, day, year] => {
+            let year = 2000 + i16::from(number(year)?);
+            Some((Date::new(year, number(month)?, number(day)?).ok()?, true))
+        }
         _ => None,
     }
 }
 
-/// `HH:MM[:SS]` with `AM` or `PM` behind it where that is meant.
+/// `HH:MM[:SS]` with `AM` or `PM` behind it where that is meant; `noon` and the like.
 fn clock(text: &str) -> Option<Time> {
     let lower = text.to_ascii_lowercase();
+    let named = [("midnight", 0), ("elevenses", 11), ("noon", 12), ("fika", 15), ("teatime", 16)];
+    if let Some((_, hour)) = named.iter().find(|(name, _)| *name == lower) {
+        return Time::new(*hour, 0, 0, 0).ok();
+    }
     let (digits, afternoon) = match (lower.strip_suffix("am"), lower.strip_suffix("pm")) {
         (Some(rest), _) => (rest.trim_end(), Some(false)),
         (_, Some(rest)) => (rest.trim_end(), Some(true)),
@@ -296,7 +329,7 @@ mod tests {
         check("4g", Some(4 << 30));
         check("512K", Some(512 << 10));
         check("0", Some(0));
-        for bad in ["", "G", "4X", "-1", "1.5G", "99999999999999T", "9999999T", "8388608T"] {
+        for bad in ["", "G", "4X", "4GiB", "-1", "1.5G", "99999999999999T", "9999999T", "8388608T"] {
             check(bad, None);
         }
         let exact = |bytes: u64, want: &str| assert_eq!(exact_size(bytes), want);
@@ -323,24 +356,39 @@ mod tests {
     fn moments() {
         let now: Timestamp = "2026-11-24T12:00:00Z".parse().expect("a moment");
         let now = now.to_zoned_datetime(TimeZone::UTC);
-        let check = |text: &str, want: Option<&str>| {
-            let got = moment_from(text, &now).map(|at| at.strftime("%Y-%m-%dT%H:%M:%S").to_string());
-            assert_eq!(got.as_deref(), want, "{text:?}");
+        let both = |text: &str, next: Option<&str>, past: Option<&str>| {
+            for (toward, want) in [(Toward::Next, next), (Toward::Past, past)] {
+                let got = moment_from(text, &now, toward);
+                let got = got.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S").to_string());
+                assert_eq!(got.as_deref(), want, "{text:?} {toward:?}");
+            }
         };
+        let check = |text: &str, want: Option<&str>| both(text, want, want);
         check("now", Some("2026-11-24T12:00:00"));
         check("now-2days", Some("2026-11-22T12:00:00"));
         check("now+60", Some("2026-11-24T12:01:00"));
         check("now+1hour", Some("2026-11-24T13:00:00"));
         check("today", Some("2026-11-24T00:00:00"));
-        check("midnight", Some("2026-11-25T00:00:00"));
-        check("noon", Some("2026-11-25T12:00:00"));
+        check("tomorrow", Some("2026-11-25T00:00:00"));
+        check("now + 2 minutes", Some("2026-11-24T12:02:00"));
+        check("uts1795000000", Some("2026-11-18T11:06:40"));
+        // A time of day is the next one; of a search today's.
+        both("midnight", Some("2026-11-25T00:00:00"), Some("2026-11-24T00:00:00"));
+        both("noon", Some("2026-11-25T12:00:00"), Some("2026-11-24T12:00:00"));
+        both("elevenses", Some("2026-11-25T11:00:00"), Some("2026-11-24T11:00:00"));
+        both("08:30", Some("2026-11-25T08:30:00"), Some("2026-11-24T08:30:00"));
+        // A date is the next one; of a search this year's or last year's.
+        both("1/15", Some("2027-01-15T00:00:00"), Some("2026-01-15T00:00:00"));
+        both("1224", Some("2026-12-24T00:00:00"), Some("2025-12-24T00:00:00"));
+        both("11.24-11:00", Some("2027-11-24T11:00:00"), Some("2026-11-24T11:00:00"));
+        check("112026-10:11", Some("2026-11-20T10:11:00"));
         check("16:00", Some("2026-11-24T16:00:00"));
         check("04:30PM", Some("2026-11-24T16:30:00"));
         check("2026-11-20", Some("2026-11-20T00:00:00"));
         check("2026-11-20T10:11", Some("2026-11-20T10:11:00"));
         check("2026-11-20T10:11:12", Some("2026-11-20T10:11:12"));
         check("11/20/26-10:11", Some("2026-11-20T10:11:00"));
-        check("1120", Some("2026-11-20T00:00:00"));
+        both("1120", Some("2027-11-20T00:00:00"), Some("2026-11-20T00:00:00"));
         check("112026", Some("2026-11-20T00:00:00"));
         for bad in ["", "x", "2026-13-01", "25:00", "now+", "now+1x", "now*1", "2026-11-20T"] {
             check(bad, None);
@@ -350,7 +398,8 @@ mod tests {
     proptest! {
         #[test]
         fn hostile_text_never_panics(text in ".{0,24}") {
-            let _ = (limit_s(&text), memory_bytes(&text), moment(&text));
+            let _ = (limit_s(&text), memory_bytes(&text));
+            let _ = [Toward::Next, Toward::Past].map(|toward| moment(&text, toward));
         }
     }
 }

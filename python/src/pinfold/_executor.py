@@ -1,14 +1,16 @@
 """`Executor`: calls as jobs.
 
-Two threads serve it. The first hands calls over (`pinfold submit`), at most `max_workers` at a time. The second looks for
+Three threads serve it. The first hands calls over (`pinfold submit`), at most `max_workers` at a time. The second looks for
 results: files in the executor's directory, which cost no question to the daemon, and once a second the states of the jobs
-that have none (`pinfold status`). Both end with the executor.
+that have none (`pinfold status`). The third ends the jobs of cancelled calls (`pinfold cancel`), so that no caller waits for
+that, an event loop above all. They end with the executor.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import logging
 import os
 import pickle
@@ -46,6 +48,8 @@ _LOOK = (0.005, 0.1)
 _ASK = 1.0
 #: How much of what a failed job wrote is in its error.
 _TAIL = 2000
+#: How long it is tried to end a job while no daemon answers, and how often, in seconds.
+_END = (60.0, 0.5)
 #: How many calls are with the daemon at once, unless it is said: each has a keeper process.
 _AT_ONCE = 256
 
@@ -60,6 +64,8 @@ class _Core:
         self.waiting: deque[tuple[Future[Any], Resources, bytes]] = deque()
         self.handed_over: dict[int, Future[Any]] = {}
         self.submitting: Future[Any] | None = None
+        #: Jobs of cancelled calls, to be ended.
+        self.ending: list[int] = []
         self.closed = False
         self.made = 0
         #: How many calls ended in which state. Its lock is taken with no other inside.
@@ -67,7 +73,7 @@ class _Core:
         self.counting = threading.Lock()
         self.threads = [
             threading.Thread(target=serve, name=f"pinfold-{what}", daemon=True)
-            for what, serve in (("submit", self.hand_over), ("watch", self.watch))
+            for what, serve in (("submit", self.hand_over), ("watch", self.watch), ("end", self.end_jobs))
         ]
         for thread in self.threads:
             thread.start()
@@ -118,11 +124,11 @@ class _Core:
                 if job is not None:
                     future._job_id = job
                     future._job_state = "queued"
-                    if not future.cancelled():
+                    if future.cancelled():
+                        self.ending.append(job)
+                    else:
                         self.handed_over[job] = future
                 self.changed.notify_all()
-            if job is not None and future.cancelled():
-                end(job)
 
     def next_call(self) -> tuple[Future[Any], Resources, bytes] | None:
         with self.changed:
@@ -145,7 +151,9 @@ class _Core:
         place.mkdir(mode=0o700)
         (place / "path").write_bytes(pickle.dumps(sys.path))
         (place / "call").write_bytes(call)
-        files = ["-o", str(place / "out"), "-e", str(place / "err")]
+        # A sign of percent in the path stands for itself.
+        out, err = (str(place / name).replace("%", "%%") for name in ("out", "err"))
+        files = ["-o", out, "-e", err]
         worker = [sys.executable, "-m", "pinfold._worker", str(place)]
         answer = _program.ask("submit", *resources.with_(name=future._name).arguments(), *files, "--", *worker)
         return int(answer["job"])
@@ -229,16 +237,36 @@ class _Core:
             self.changed.notify_all()
         future._settle(value, error)
         for name in ("call", "path", "result"):
-            (future._directory / name).unlink(missing_ok=True)
+            # What cannot be removed now goes with the directory.
+            with contextlib.suppress(OSError):
+                (future._directory / name).unlink(missing_ok=True)
 
     def forget(self, future: Future[Any]) -> None:
         """A future was cancelled: so is its job. One that is just being handed over is ended after that."""
         with self.changed:
             job = future._job_id
-            known = job is not None and self.handed_over.pop(job, None) is not None
+            if job is not None and self.handed_over.pop(job, None) is not None:
+                self.ending.append(job)
             self.changed.notify_all()
-        if job is not None and known:
-            end(job)
+
+    # The thread that ends jobs.
+
+    def end_jobs(self) -> None:
+        while jobs := self.next_to_end():
+            deadline = time.monotonic() + _END[0]
+            while not end(jobs):
+                if time.monotonic() >= deadline:
+                    _LOG.warning("no daemon answers: jobs of cancelled calls run on: %s", jobs)
+                    break
+                time.sleep(_END[1])
+
+    def next_to_end(self) -> list[int]:
+        """The jobs to be ended next; none: there will be no more."""
+        with self.changed:
+            while not self.ending and not (self.closed and self.pending() == 0):
+                self.changed.wait()
+            jobs, self.ending = self.ending, []
+            return jobs
 
     def close(self, wait: bool, cancel_futures: bool) -> None:
         with self.changed:
@@ -257,12 +285,14 @@ class _Core:
             _CORES.discard(self)
 
 
-def end(job: int) -> None:
-    """Ends a job; one that is over already needs no end."""
+def end(jobs: list[int]) -> bool:
+    """Ends jobs; one that is over already needs no end. False: there was no daemon to tell."""
     try:
-        _program.run(["cancel", str(job)])
+        _program.run(["cancel", *map(str, jobs)])
     except PinfoldError as error:
-        _LOG.debug("cancel %d: %s", job, error)
+        _LOG.debug("cancel %s: %s", jobs, error)
+        return error.code not in (_program.NO_DAEMON, _program.NO_PROGRAM)
+    return True
 
 
 #: Those that are not shut down.

@@ -146,5 +146,5 @@ class Future(_Future[T]):
     def _said(self, stream: str) -> str:
         try:
             return (self._directory / stream).read_text(errors="replace")
-        except FileNotFoundError:
+        except OSError:
             return ""

@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import Any
 
 
+#: The exit code of the program where no daemon can be reached.
+NO_DAEMON = 4
+#: In place of an exit code: the program cannot be started. A shell's status for that.
+NO_PROGRAM = 126
+
+
 class PinfoldError(Exception):
     """What pinfold said when it could not do what it was asked."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
-        #: The exit code of the program: 2 wrong usage, 3 no permission, 4 no daemon, 5 refused or expired.
+        #: The exit code of the program: 2 wrong usage, 3 no permission, 4 no daemon, 5 refused or expired; 126, it cannot
+        #: be started.
         self.code = code
 
 
@@ -39,11 +46,16 @@ def run(arguments: Sequence[str]) -> str:
     """Standard output of `pinfold ARGUMENTS`.
 
     Raises:
-        PinfoldError: with what it said on standard error, when it fails.
+        PinfoldError: with what it said on standard error, when it fails; with the code `NO_PROGRAM`, when it cannot be
+            started, as while it is being replaced.
     """
-    done = subprocess.run(
-        [program(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False, encoding="utf-8", errors="replace"
-    )
+    words = [program(), *arguments]
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, check=False, encoding="utf-8", errors="replace"
+        )
+    except OSError as error:
+        raise PinfoldError(f"{words[0]} cannot be started: {error}", NO_PROGRAM) from error
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix("pinfold: ")
         raise PinfoldError(said or f"pinfold {arguments[0]}: exit code {done.returncode}", done.returncode)
@@ -52,7 +64,11 @@ def run(arguments: Sequence[str]) -> str:
 
 def ask(*arguments: str) -> dict[str, Any]:
     """The JSON object that `pinfold ARGUMENTS --json` prints."""
-    answer = json.loads(run([arguments[0], "--json", *arguments[1:]]))
+    said = run([arguments[0], "--json", *arguments[1:]])
+    try:
+        answer = json.loads(said)
+    except ValueError as error:
+        raise PinfoldError(f"pinfold {arguments[0]} --json: {error}") from error
     if not isinstance(answer, dict):
         raise PinfoldError(f"pinfold {arguments[0]} --json: an object is expected, not {type(answer).__name__}")
     return answer

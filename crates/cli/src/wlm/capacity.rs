@@ -1,8 +1,7 @@
 //! `pinfold wlm capacity`: how much more this host takes, in the words of a workload manager.
 
 use clap::{Args, ValueEnum};
-use pinfold_proto::JobState;
-use pinfold_proto::view::StatusView;
+use pinfold_proto::view::{SlotsView, StatusView};
 use pinfold_proto::wire::{Reply, Request};
 use serde_json::json;
 
@@ -42,14 +41,11 @@ struct Capacity {
 
 impl Capacity {
     fn of(view: &StatusView) -> Self {
-        let waits = |state: JobState| matches!(state, JobState::Queued | JobState::Held);
-        let waiting = view.jobs.iter().filter(|job| waits(job.state)).count() as u64;
-        let free = view.slots.total.saturating_sub(view.slots.used).saturating_sub(waiting);
         Self {
             host: view.host.clone(),
             slots_total: if view.draining { 0 } else { view.slots.total },
-            slots_free: if view.draining { 0 } else { free },
-            waiting,
+            slots_free: if view.draining { 0 } else { free(&view.slots) },
+            waiting: view.slots.waiting,
             memory_free_bytes: view.memory.budget_bytes.saturating_sub(view.memory.held_bytes),
             pressure: view.memory.pressure_full_avg10.unwrap_or(0.0),
             draining: view.draining,
@@ -75,9 +71,14 @@ impl Capacity {
     }
 }
 
+/// Slots for which no job is there. One that is held, begins later or waits for others takes none.
+fn free(slots: &SlotsView) -> u64 {
+    slots.total.saturating_sub(slots.used).saturating_sub(slots.waiting)
+}
+
 /// `pinfold wlm capacity`.
 pub(super) fn capacity(dial: &Dial, args: &CapacityArgs) -> Result<(), Failure> {
-    let view = match dial.connect()?.ask(&Request::Status { jobs: Vec::new(), all: true, at_us: None })? {
+    let view = match dial.connect()?.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
         Reply::Status(view) => view,
         other => return Err(unexpected(&other)),
     };
@@ -108,6 +109,14 @@ pub(super) fn capacity(dial: &Dial, args: &CapacityArgs) -> Result<(), Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_that_wait_for_a_slot_take_one() {
+        let slots = |used, waiting| SlotsView { cores: 4, factor: 1.5, total: 6, used, waiting };
+        for (used, waiting, want) in [(0, 0, 6), (4, 0, 2), (4, 1, 1), (4, 9, 0), (7, 0, 0)] {
+            assert_eq!(free(&slots(used, waiting)), want, "{used} {waiting}");
+        }
+    }
 
     #[test]
     fn managers_are_told_in_their_words() {

@@ -148,8 +148,7 @@ fn tell(watched: &mut Option<Watched>, now: Duration, after: Duration, then: The
         Then::Suspend => Policy::Suspend,
         Then::Requeue => Policy::Requeue,
     };
-    let frozen: BTreeMap<&str, &JobView> =
-        named(view).filter(|(_, job)| job.state == JobState::Frozen).collect();
+    let frozen: BTreeMap<&str, &JobView> = named(view).filter(|(_, job)| is_frozen(job.state)).collect();
     // If Slurm does not answer, nobody knows whose jobs these are, and of which it was told before.
     if watched.is_none() {
         *watched = ask(&[]).map(|shown| Watched::knowing(sync::told(&shown, &view.host)));
@@ -169,6 +168,11 @@ fn tell(watched: &mut Option<Watched>, now: Duration, after: Duration, then: The
             run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
         }
     }
+}
+
+/// Whether a job is frozen: what one holds is paged out while it is, as a rule.
+fn is_frozen(state: JobState) -> bool {
+    matches!(state, JobState::Frozen | JobState::Parked)
 }
 
 /// Gives jobs the minutes back that they waited here, or have waited by now.
@@ -214,4 +218,16 @@ fn ask(jobs: &[&str]) -> Option<String> {
 fn run(words: &[&str]) -> Result<(), Failure> {
     let failed = || Failure::new(ExitCode::Failed, format!("`{}` failed", words.join(" ")));
     Here.answer(words).map(drop).ok_or_else(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else Slurm would be told that a job goes on as soon as it is paged out.
+    #[test]
+    fn what_is_paged_out_is_frozen() {
+        let frozen: Vec<JobState> = JobState::ALL.into_iter().filter(|&state| is_frozen(state)).collect();
+        assert_eq!(frozen, [JobState::Frozen, JobState::Parked]);
+    }
 }

@@ -9,6 +9,7 @@ use crate::kind::{Kind, each_kind};
 use crate::process::Done;
 use crate::wait::eventually;
 
+mod choices;
 mod engines;
 mod hostile;
 

@@ -587,3 +587,18 @@ fn a_name_is_its_owners() {
     host.succeeds(["cancel", "slurm:7"]);
     victim.wait();
 }
+
+/// Jobs that are held, or begin later, take no slot from what a manager may send.
+#[test]
+fn jobs_that_cannot_start_leave_their_slots() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    let told = || {
+        let text = host.succeeds(["wlm", "capacity"]).out;
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    let before = told();
+    assert!(before.ends_with(" slots are free, 0 jobs wait"), "{before}");
+    host.submit(&["--hold"], "true");
+    host.submit(&["--begin", "+1h"], "true");
+    assert_eq!(told(), before);
+}

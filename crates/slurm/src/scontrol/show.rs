@@ -16,19 +16,39 @@ use super::{connect, named};
 
 /// Shows what the first word names.
 pub(super) fn show(operands: &[String], oneliner: bool) -> Result<u8, Trouble> {
-    let what = operands.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
-    let of = operands.get(1).map(String::as_str);
-    let text = match what.as_str() {
-        "job" | "jobs" => jobs(of, oneliner)?,
-        "config" | "conf" => config()?,
-        "partition" | "partitions" | "part" => partition(of, oneliner)?,
-        "node" | "nodes" => node(of, oneliner)?,
-        "hostname" | "hostnames" => hostnames(of)?,
-        "hostlist" | "hostlistsorted" => format!("{}\n", of.unwrap_or_default()),
-        "" => return Err(Trouble::new("too few arguments for keyword:show")),
-        other => return Err(Trouble::new(format!("invalid entity:{other} for keyword:show"))),
+    let Some(first) = operands.first() else {
+        return Err(Trouble::new("too few arguments for keyword:show"));
+    };
+    // `show job=12` is `show job 12`.
+    let (what, joined) = first.split_once('=').map_or((&first[..], None), |(what, of)| (what, Some(of)));
+    let of = joined.or(operands.get(1).map(String::as_str));
+    let text = match entity(&what.to_ascii_lowercase()) {
+        Some("jobs") => jobs(of, oneliner)?,
+        Some("config") => config()?,
+        Some("partitions") => partition(of, oneliner)?,
+        Some("nodes") => node(of, oneliner)?,
+        Some("hostnames") => hostnames(of)?,
+        Some(_) => format!("{}\n", of.unwrap_or_default()),
+        None => return Err(Trouble::new(format!("invalid entity:{what} for keyword:show"))),
     };
     say::out(&text).map(|()| 0)
+}
+
+/// What a word stands for: the first of these that it begins, as in Slurm.
+fn entity(word: &str) -> Option<&'static str> {
+    const ENTITIES: &[(&str, &str)] = &[
+        ("config", "config"),
+        ("hostlistsorted", "hostlist"),
+        ("hostnames", "hostnames"),
+        ("jobs", "jobs"),
+        ("jobid", "jobs"),
+        ("nodes", "nodes"),
+        ("nodename", "nodes"),
+        ("partitions", "partitions"),
+        ("partitionname", "partitions"),
+    ];
+    let begun = ENTITIES.iter().find(|(name, _)| !word.is_empty() && name.starts_with(word));
+    begun.map(|(_, entity)| *entity)
 }
 
 /// Lines of a record, or one.
@@ -333,6 +353,25 @@ fn expand(part: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entities_by_their_beginnings() {
+        for (word, want) in [
+            ("job", Some("jobs")),
+            ("jobs", Some("jobs")),
+            ("jobid", Some("jobs")),
+            ("conf", Some("config")),
+            ("part", Some("partitions")),
+            ("nod", Some("nodes")),
+            ("hostname", Some("hostnames")),
+            ("hostlist", Some("hostlist")),
+            ("", None),
+            ("jobx", None),
+            ("steps", None),
+        ] {
+            assert_eq!(entity(word), want, "{word}");
+        }
+    }
 
     #[test]
     fn lists_of_hosts() {

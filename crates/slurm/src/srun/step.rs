@@ -21,7 +21,7 @@ use crate::say;
 use crate::trouble::{Trouble, failed_to_execute};
 use crate::units::now_s;
 
-use super::{LABELLED, TASK, journal};
+use super::{ENTERED, LABELLED, TASK, journal};
 
 /// Signals that are the tasks' to take.
 const PASSED_ON: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD"];
@@ -50,6 +50,11 @@ fn sizes(of: &Of, request: &Request) -> Result<(u32, u32), Trouble> {
     Ok((tasks, each))
 }
 
+/// The directory that the tasks are to be in, if that is another than this process's.
+fn directory(request: &Request) -> Option<&str> {
+    request.directory.as_deref().filter(|_| std::env::var_os(ENTERED).is_none())
+}
+
 /// The step's number: the first that no other step of the job has.
 fn number(of: &Of) -> u32 {
     let is_free = |step: &u32| {
@@ -62,6 +67,9 @@ fn number(of: &Of) -> u32 {
 /// Runs a step to its end; ends with the highest status of its tasks.
 pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, Trouble> {
     let (tasks, each) = sizes(of, request)?;
+    if let Some(directory) = directory(request).filter(|it| !Path::new(it).is_dir()) {
+        return Err(Trouble::new(format!("Unable to chdir to {directory}: No such file or directory")));
+    }
     let step = number(of);
     let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
     let began = now_s();
@@ -207,6 +215,10 @@ impl Running {
 
     fn dress(&self, command: &mut Command, request: &Request, (tasks, each): (u32, u32), host: &str) {
         crate::environment::export_step(command, request.export.as_deref());
+        command.env_remove(ENTERED);
+        if let Some(directory) = directory(request) {
+            command.current_dir(directory);
+        }
         for name in ["SLURM_STEP_ID", "SLURM_STEPID"] {
             command.env(name, self.step.to_string());
         }
@@ -218,6 +230,9 @@ impl Running {
         command.env("SLURM_SRUN_COMM_HOST", host).env("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1");
         if request.cpus_per_task.is_some() {
             command.env("SLURM_CPUS_PER_TASK", each.to_string());
+        }
+        if let Some(tasks) = request.ntasks_per_node {
+            command.env("SLURM_NTASKS_PER_NODE", tasks.to_string());
         }
     }
 

@@ -95,7 +95,9 @@ class Executor(RemoteExecutor):
             # What Snakemake would do within the job: directories are made, and what was left of an earlier run goes.
             self.workflow.async_run(job.prepare())
         # Both streams in one file, in the order in which they were written.
-        files = ["-o", f"{logs}/%j.log", "-e", f"{logs}/%j.log"]
+        # A sign of percent in the path stands for itself.
+        log = str(logs).replace("%", "%%") + "/%j.log"
+        files = ["-o", log, "-e", log]
         words = [f"--name={job.name}", *request(job), *self.common_options, *files, "--", *command]
         try:
             number = str(pinfold.ask("submit", *words)["job"])
