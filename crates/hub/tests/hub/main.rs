@@ -6,6 +6,7 @@
 )]
 
 mod common;
+mod copies;
 mod drift;
 mod grafana;
 mod hostile;
