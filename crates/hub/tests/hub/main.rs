@@ -16,6 +16,7 @@ mod learned;
 mod openapi;
 mod program;
 mod proxied;
+mod pusher;
 mod roles;
 mod server;
 mod standby;
