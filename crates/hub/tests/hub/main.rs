@@ -23,3 +23,4 @@ mod standby;
 mod store;
 mod tables;
 mod tls;
+mod wide;
