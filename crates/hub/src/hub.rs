@@ -1,14 +1,14 @@
 //! The hub while it serves: the store, how hosts are now, and what was counted. Questions to the store run on threads
 //! of their own, a few at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::secret;
 use crate::server::proxied::{Proxied, Proxy};
@@ -54,9 +54,9 @@ pub struct Hub {
     /// When it was started.
     pub started_us: u64,
     now: Mutex<BTreeMap<i64, Now>>,
-    asked: Semaphore,
-    unpacked: Semaphore,
-    held: Semaphore,
+    asked: Arc<Semaphore>,
+    unpacked: Arc<Semaphore>,
+    held: Arc<Semaphore>,
 }
 
 /// How a host is.
@@ -91,6 +91,13 @@ impl HostNow {
         let mut status = self.live.as_ref()?.status.clone();
         status.host.clone_from(&self.name);
         status.jobs.retain(|job| access.allows(&self.name, &job.user, job.project.as_deref()));
+        let seen: BTreeSet<u64> = status.jobs.iter().map(|job| job.job).collect();
+        // Of a job that the status does not have its user is not known.
+        let mine = |job: &u64| access.is_all() || seen.contains(job);
+        for resource in &mut status.resources {
+            resource.jobs.retain(mine);
+            resource.devices.iter_mut().for_each(|device| device.job = device.job.filter(mine));
+        }
         Some(status)
     }
 }
@@ -145,9 +152,9 @@ impl Hub {
             counters: Counters::default(),
             started_us: now_us(),
             now: Mutex::default(),
-            asked: Semaphore::new(ASKED_AT_ONCE),
-            unpacked: Semaphore::new(UNPACKED_AT_ONCE),
-            held: Semaphore::new(HELD_AT_ONCE),
+            asked: Arc::new(Semaphore::new(ASKED_AT_ONCE)),
+            unpacked: Arc::new(Semaphore::new(UNPACKED_AT_ONCE)),
+            held: Arc::new(Semaphore::new(HELD_AT_ONCE)),
         }
     }
 
@@ -183,24 +190,34 @@ impl Hub {
         read: impl FnOnce(&Self) -> Result<P, E> + Send + 'static,
         write: impl FnOnce(&Self, P) -> Result<T, E> + Send + 'static,
     ) -> Result<Result<T, E>, StoreError> {
-        let _held = turn(&self.held).await?;
+        let held = turn(&self.held).await?;
+        let read = move |hub: &Self| read(hub).map(|ready| (ready, held));
         match self.in_turn(|hub| &hub.unpacked, read).await? {
             Err(error) => Ok(Err(error)),
-            Ok(ready) => {
+            Ok((ready, held)) => {
                 let hub = Arc::clone(self);
-                tokio::task::spawn_blocking(move || write(&hub, ready)).await.map_err(|_| busy())
+                let write = move || {
+                    let _held = held;
+                    write(&hub, ready)
+                };
+                tokio::task::spawn_blocking(write).await.map_err(|_| busy())
             }
         }
     }
 
     async fn in_turn<T: Send + 'static>(
         self: &Arc<Self>,
-        turns: impl Fn(&Self) -> &Semaphore,
+        turns: impl Fn(&Self) -> &Arc<Semaphore>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _turn = turn(turns(self)).await?;
+        let turn = turn(turns(self)).await?;
         let hub = Arc::clone(self);
-        tokio::task::spawn_blocking(move || work(&hub)).await.map_err(|_| busy())
+        // The turn is the work's own: a client that hangs up ends no work, and has no other begun beside it.
+        let work = move || {
+            let _turn = turn;
+            work(&hub)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| busy())
     }
 
     fn now(&self) -> MutexGuard<'_, BTreeMap<i64, Now>> {
@@ -219,9 +236,12 @@ impl Hub {
         due
     }
 
-    /// How far a host's clock is ahead of this one, in microseconds, as far as is known.
-    pub fn clock_ahead_us(&self, host: i64) -> i64 {
-        self.now().get(&host).map_or(0, ahead_us)
+    /// How far a host's clock is ahead of this one, in microseconds, as far as is known. `kept`: what the store says of it.
+    pub fn clock_ahead_us(&self, host: i64, kept: Option<i64>) -> i64 {
+        let heard = self.now().get(&host).map(ahead_us);
+        // Another hub may hear the host, and this one may be new.
+        let known = if self.store.is_shared() { kept.or(heard) } else { heard.or(kept) };
+        known.unwrap_or(0)
     }
 
     /// All hosts, by name, as they are.
@@ -240,8 +260,9 @@ fn busy() -> StoreError {
 }
 
 /// Waits for a turn, for a bounded time.
-async fn turn(turns: &Semaphore) -> Result<SemaphorePermit<'_>, StoreError> {
-    tokio::time::timeout(TURN_MAX, turns.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())
+async fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
+    let turn = Arc::clone(turns).acquire_owned();
+    tokio::time::timeout(TURN_MAX, turn).await.map_err(|_| busy())?.map_err(|_| busy())
 }
 
 fn ahead_us(heard: &Now) -> i64 {
@@ -278,5 +299,73 @@ fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64, shared: bool)
         clock_ahead_us: Some(ahead_us(heard)),
         live: Some(Arc::clone(&heard.live)),
         here,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    fn hub() -> (tempfile::TempDir, Arc<Hub>, tokio::runtime::Runtime) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        (dir, Arc::new(Hub::new(store, "http://hub.example", Trust::default())), runtime.unwrap())
+    }
+
+    /// Work that says that it began, and then takes until it is told to end.
+    fn work() -> (impl FnOnce() -> u8 + Send + 'static, Receiver<()>, Sender<()>) {
+        let ((begun, has_begun), (end, ends)) = (channel(), channel::<()>());
+        let work = move || {
+            begun.send(()).unwrap();
+            let _ = ends.recv();
+            7
+        };
+        (work, has_begun, end)
+    }
+
+    #[test]
+    fn work_counts_until_it_is_over_although_its_client_hung_up() {
+        let (_dir, hub, runtime) = hub();
+        let (work, has_begun, end) = work();
+        let of_task = Arc::clone(&hub);
+        let asks = runtime.spawn(async move { of_task.ask(move |_| work()).await });
+        has_begun.recv().unwrap();
+        asks.abort();
+        assert!(runtime.block_on(asks).unwrap_err().is_cancelled());
+        assert_eq!(hub.asked.available_permits(), ASKED_AT_ONCE - 1);
+        end.send(()).unwrap();
+        let all = u32::try_from(ASKED_AT_ONCE).unwrap();
+        assert!(runtime.block_on(hub.asked.acquire_many(all)).is_ok());
+    }
+
+    #[test]
+    fn what_a_host_sent_counts_until_it_is_written_although_the_host_hung_up() {
+        let (_dir, hub, runtime) = hub();
+        let (read, is_read, end_of_read) = work();
+        let of_task = Arc::clone(&hub);
+        let sends = runtime.spawn(async move {
+            of_task.take(move |_| Ok::<_, StoreError>(read()), |_, seven| Ok::<_, StoreError>(seven)).await
+        });
+        is_read.recv().unwrap();
+        sends.abort();
+        let _ = runtime.block_on(sends);
+        let left = (hub.unpacked.available_permits(), hub.held.available_permits());
+        assert_eq!(left, (UNPACKED_AT_ONCE - 1, HELD_AT_ONCE - 1));
+        end_of_read.send(()).unwrap();
+        let all = u32::try_from(HELD_AT_ONCE).unwrap();
+        assert!(runtime.block_on(hub.held.acquire_many(all)).is_ok());
+        let (write, is_written, end_of_write) = work();
+        let of_task = Arc::clone(&hub);
+        let sends = runtime.spawn(async move {
+            of_task.take(|_| Ok::<_, StoreError>(7), move |_, _| Ok::<_, StoreError>(write())).await
+        });
+        is_written.recv().unwrap();
+        sends.abort();
+        let _ = runtime.block_on(sends);
+        assert_eq!(hub.held.available_permits(), HELD_AT_ONCE - 1);
+        end_of_write.send(()).unwrap();
     }
 }

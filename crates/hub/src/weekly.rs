@@ -153,8 +153,7 @@ fn ask(class: &ClassRow) -> Option<Ask> {
 /// # Errors
 /// When the database refuses, or it takes too long.
 pub fn report(store: &Store, access: &Access, subject: Subject, week: Week) -> Result<Report, StoreError> {
-    let group = if matches!(subject, Subject::Project(_)) { Group::Project } else { Group::User };
-    let of = |week| store.usage(group, &query(access, &subject, week)).map(|rows| sum(&rows));
+    let of = |week| store.usage(Group::All, &query(access, &subject, week)).map(|rows| sum(&rows));
     let (now, before) = (of(week)?, of(week.before())?);
     let classes = store.classes(&query(access, &subject, week))?.rows;
     let mut failing: Vec<ClassRow> = classes.iter().filter(|class| class.failed > 0).cloned().collect();

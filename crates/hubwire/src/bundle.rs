@@ -41,6 +41,9 @@ pub const POINTS_A_PART: usize = 8_000;
 /// The most parts a job has: 24 million points.
 pub const PARTS_MAX: u32 = 3_000;
 
+/// Decisions about a job that are told: the first and the last ones.
+pub const ACTS_MAX: usize = 10_000;
+
 /// Ended jobs of one host. Each part is known by the daemon's instance, the job's number, the moment it was asked for and
 /// the part's number: a hub that has it already counts it as known and changes nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -216,11 +219,19 @@ pub enum DecodeError {
 /// # Errors
 /// When a number in it is not finite.
 pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    pack_measured(value).map(|(packed, _)| packed)
+}
+
+/// The same, and how long it is unpacked, in bytes.
+///
+/// # Errors
+/// When a number in it is not finite.
+pub fn pack_measured(value: &impl Serialize) -> Result<(Vec<u8>, u64), serde_json::Error> {
     // Whole: a compressor that gets a word at a time takes several times as long.
     let plain = serde_json::to_vec(value)?;
     let mut packed = GzEncoder::new(Vec::with_capacity(plain.len() / 8), Compression::new(4));
     packed.write_all(&plain).map_err(serde_json::Error::io)?;
-    packed.finish().map_err(serde_json::Error::io)
+    Ok((packed.finish().map_err(serde_json::Error::io)?, plain.len() as u64))
 }
 
 /// Unpacks a value of at most `max_bytes`. No more than that is unpacked of one that is longer.
@@ -350,12 +361,24 @@ fn bounded(points: &[PointView]) -> Columns {
     columns
 }
 
+/// Decisions, of which those in the middle are left out where they are too many for one message.
+fn first_and_last(mut acts: Vec<Act>) -> Vec<Act> {
+    let more = acts.len().saturating_sub(ACTS_MAX);
+    let middle = ACTS_MAX / 2;
+    if let (1.., Some(first)) = (more, acts.get(middle)) {
+        let reason = format!("{more} decisions are not told to the hub");
+        let left_out = Act { time_s: first.time_s, action: "left out".to_owned(), reason };
+        acts.splice(middle..middle + more, [left_out]);
+    }
+    acts
+}
+
 /// Divides a job that is over into parts. Figures are brought into their ranges.
 #[must_use]
 pub fn parts(mut report: ReportView, acts: Vec<Act>) -> Vec<Part> {
     let points = report.series.take().unwrap_or_default();
     let job = report.job;
-    let mut head = Head { report, acts };
+    let mut head = Head { report, acts: first_and_last(acts) };
     bounds::bound_head(&mut head);
     let submitted_us = microseconds(head.report.submitted_s);
     let mut chunks = points.chunks(POINTS_A_PART).take(PARTS_MAX as usize);

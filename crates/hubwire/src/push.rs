@@ -7,20 +7,22 @@
 //!
 //! Owner of state: the cursor, the spool, the wait after a failure. Absent here: sockets and HTTP.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 use pinfold_proto::JobState;
-use pinfold_proto::view::{JobView, MapView, StatusView};
+use pinfold_proto::view::{JobView, StatusView};
 use pinfold_topo::Topology;
 
 use crate::bounds;
-use crate::bundle::{self, Bundle, LIVE_JOBS_MAX, Live, Part, Receipt, SETS_MAX, SpoolFigures, WIRE_VERSION};
+use crate::bundle::{self, Bundle, Live, PACKED_MAX_BYTES, Part, Receipt, SpoolFigures, WIRE_VERSION};
 use crate::cursor::{Cursor, CursorError};
 use crate::disk::Disk;
+use crate::load::{Load, Partly};
 use crate::spool::{Spool, SpoolError};
+use crate::told;
 
 pub use crate::source::{Found, Look, Machine, Source, SourceError};
 
@@ -137,6 +139,13 @@ pub struct Pusher<D> {
     machine: Option<Machine>,
     /// How the cores lie as the hub was told, and when.
     told: Option<(Topology, Duration)>,
+    /// Of a job with more parts than there was room for: which of them are in the spool.
+    partly: Option<Partly>,
+    /// What the spool held when the next bundle had no room, in bytes: nothing is read for it until it holds less.
+    full_at: Option<u64>,
+    /// Rounds in which jobs were put into the spool, and the one in which the daemon failed to tell of an open job.
+    rounds: u64,
+    failed_in: BTreeMap<u64, u64>,
 }
 
 impl<D: Disk> Pusher<D> {
@@ -157,6 +166,10 @@ impl<D: Disk> Pusher<D> {
             waiting: 0,
             machine: None,
             told: None,
+            partly: None,
+            full_at: None,
+            rounds: 0,
+            failed_in: BTreeMap::new(),
         })
     }
 
@@ -173,10 +186,15 @@ impl<D: Disk> Pusher<D> {
         let origin = source.origin()?;
         if self.cursor.origin != origin {
             self.cursor = Cursor::begin(&origin);
+            self.partly = None;
         }
         let look = source.look(self.cursor.seen, &self.cursor.open)?;
         // A host of which no map can be told is told of without one.
         self.machine = source.machine().unwrap_or_default();
+        if let Some(highest) = look.highest.filter(|&highest| highest < self.cursor.seen) {
+            // An earlier copy of the store was put back: other jobs get the numbers from there on.
+            (self.cursor.seen, self.cursor.seen_submitted_us) = (highest, 0);
+        }
         let seen = self.note(source, &look);
         let mut status = look.status;
         status.jobs.retain(|job| job.state != JobState::Exited);
@@ -211,7 +229,15 @@ impl<D: Disk> Pusher<D> {
     ) -> Result<(), PushError> {
         let mut due: Vec<u64> = self.cursor.open.difference(living).copied().collect();
         self.waiting = due.len() as u64;
+        // Those that failed come last, so that they keep no other back.
+        self.failed_in.retain(|job, _| self.cursor.open.contains(job));
+        due.sort_by_key(|job| self.failed_in.get(job));
         due.truncate(FILLED_A_ROUND);
+        if self.full_at.is_some_and(|held_bytes| self.spool.held_bytes() >= held_bytes) {
+            return if due.is_empty() { Ok(()) } else { Err(self.full()) };
+        }
+        self.full_at = None;
+        self.rounds += 1;
         let mut load = Load::default();
         let mut failed = Vec::new();
         for job in due {
@@ -221,22 +247,24 @@ impl<D: Disk> Pusher<D> {
             }
             let told = match source.job(job) {
                 Ok(told) => told,
-                Err(error) if failed.len() < FAILED_A_ROUND => {
-                    failed.push(error);
-                    continue;
-                }
                 Err(error) => {
                     failed.push(error);
-                    break;
+                    self.failed_in.insert(job, self.rounds);
+                    if failed.len() > FAILED_A_ROUND {
+                        break;
+                    }
+                    continue;
                 }
             };
             match told {
                 // It came back to life between the two questions.
                 Some((report, _)) if report.state != JobState::Exited => continue,
                 Some((report, acts)) => {
-                    for part in bundle::parts(report, acts) {
+                    let parts = bundle::parts(report, acts);
+                    let done = self.partly.map_or(0, |partly| partly.done_of(&parts));
+                    for part in parts.into_iter().skip(done) {
                         if load.bytes > BUNDLE_BYTES {
-                            self.spool_parts(&mut load, now_us)?;
+                            self.close(&mut load, now_us)?;
                         }
                         load.add(part);
                     }
@@ -264,8 +292,17 @@ impl<D: Disk> Pusher<D> {
             return Ok(());
         }
         let parts = std::mem::take(&mut load.parts);
+        let partly = parts.last().and_then(Partly::until);
         let packed = bundle::pack(&self.bundle(parts, now_us))?;
-        Ok(self.spool.put(&packed)?)
+        if let Err(error) = self.spool.put(&packed) {
+            if matches!(error, SpoolError::Full { .. }) {
+                self.full_at = Some(self.spool.held_bytes());
+            }
+            return Err(error.into());
+        }
+        // A job that is whole by now is not asked for again.
+        self.partly = partly.or(self.partly);
+        Ok(())
     }
 
     /// Puts the parts that are ready into the spool, and closes their jobs.
@@ -303,7 +340,14 @@ impl<D: Disk> Pusher<D> {
         }
         for _ in 0..BUNDLES_A_ROUND {
             let Some((number, packed)) = self.spool.first()? else { break };
-            match uplink.bundle(&packed) {
+            let answer = if packed.len() > PACKED_MAX_BYTES {
+                // No hub takes it, and nobody needs to be asked.
+                let words = format!("a bundle of {} bytes is longer than {PACKED_MAX_BYTES}", packed.len());
+                Err(UplinkError::Refused(words))
+            } else {
+                uplink.bundle(&packed)
+            };
+            match answer {
                 Ok(receipt) => {
                     self.spool.remove(number)?;
                     self.backoff.reset();
@@ -342,7 +386,6 @@ impl<D: Disk> Pusher<D> {
         if !self.may_send(now) {
             return Ok(None);
         }
-        let status = bounded(status);
         let (map, topology) = self.machine.take().map(|machine| (machine.map, machine.topology)).unzip();
         let known = self.told.as_ref().filter(|(_, told)| now.saturating_sub(*told) < TOPOLOGY_EVERY);
         let topology = topology.filter(|topology| known.is_none_or(|(known, _)| known != topology));
@@ -352,11 +395,11 @@ impl<D: Disk> Pusher<D> {
             sent_us,
             status,
             spool: self.figures(),
-            map: map.map(bounded_map),
+            map: map.map(told::bounded_map),
             topology: topology.map(Box::new),
         };
         bounds::bound_live(&mut live);
-        match uplink.live(&bundle::pack(&live)?) {
+        match uplink.live(&told::pack(&mut live)?) {
             Ok(()) => {
                 self.backoff.reset();
                 if let Some(topology) = live.topology {
@@ -381,11 +424,12 @@ impl<D: Disk> Pusher<D> {
         if jobs.len() < 2 {
             return Ok(false);
         }
-        for job in jobs {
+        let of_job = |job| {
             let parts = whole.parts.iter().filter(|part| part.job == job).cloned().collect();
-            self.spool.put_again(&bundle::pack(&Bundle { parts, ..whole.clone() })?)?;
-        }
-        self.spool.remove(number)?;
+            bundle::pack(&Bundle { parts, ..whole.clone() })
+        };
+        let bundles = jobs.into_iter().map(of_job).collect::<Result<Vec<_>, _>>()?;
+        self.spool.replace(number, &bundles)?;
         Ok(true)
     }
 
@@ -415,52 +459,5 @@ impl<D: Disk> Pusher<D> {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting == 0 && self.spool.bundles() == 0
-    }
-}
-
-/// The status with a bounded number of jobs: those that have started first.
-fn bounded(mut status: StatusView) -> StatusView {
-    let more = status.jobs.len().saturating_sub(LIVE_JOBS_MAX);
-    if more > 0 {
-        status.jobs.sort_by_key(|job| (job.started_s.is_none(), job.job));
-        status.jobs.truncate(LIVE_JOBS_MAX);
-        status.jobs.sort_by_key(|job| job.job);
-        status
-            .warnings
-            .push(format!("{more} more jobs are not told to the hub: it is told of {LIVE_JOBS_MAX}"));
-    }
-    status
-}
-
-/// The map without what the status has as well, and with a bounded number of sets.
-fn bounded_map(mut map: MapView) -> MapView {
-    map.sets.truncate(LIVE_JOBS_MAX);
-    map.sets.iter_mut().for_each(|set| set.pids.clear());
-    map.set_asides.truncate(SETS_MAX);
-    map.chunks.truncate(SETS_MAX);
-    map.resources.truncate(SETS_MAX);
-    map
-}
-
-/// Parts on their way into the spool.
-#[derive(Debug, Default)]
-struct Load {
-    parts: Vec<Part>,
-    /// Jobs of which all parts are there.
-    done: Vec<u64>,
-    /// The parts' size, estimated.
-    bytes: usize,
-}
-
-impl Load {
-    fn add(&mut self, part: Part) {
-        let head = part.head.as_ref().map_or(0, |head| {
-            let words: usize = head.report.command.iter().map(|word| word.len() + 3).sum();
-            let acts: usize = head.acts.iter().map(|act| act.action.len() + act.reason.len() + 60).sum();
-            4_000 + words + acts
-        });
-        let points = part.series.as_ref().map_or(0, |series| series.time_s.len());
-        self.bytes += head + points * 150;
-        self.parts.push(part);
     }
 }

@@ -1,4 +1,5 @@
-//! A job's series as columns: the same figures as a list of points, a fraction of the size once packed.
+//! A job's series as columns: the same figures as a list of points, a fraction of the size once packed. And a series that is
+//! read point after point within a bounded memory.
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::PointView;
@@ -90,5 +91,139 @@ impl Columns {
             state: self.state[at],
         };
         (0..count).map(point).collect()
+    }
+}
+
+/// The most points of a series that a host sends: nine days of one a second. A hub shows fewer.
+pub const POINTS_MAX: usize = 800_000;
+
+/// A series that comes point after point. Where it gets too long, two neighbours become one, again and again.
+#[derive(Debug)]
+pub struct Thinned {
+    points: Vec<PointView>,
+    most: usize,
+    /// So many points as they came are one of `points`, but for the last one.
+    each: u64,
+    /// So many are in the last one.
+    in_last: u64,
+}
+
+impl Default for Thinned {
+    fn default() -> Self {
+        Self::within(POINTS_MAX)
+    }
+}
+
+impl Thinned {
+    /// A series of at most so many points, at least two.
+    #[must_use]
+    pub fn within(most: usize) -> Self {
+        Self { points: Vec::new(), most: most.max(2), each: 1, in_last: 0 }
+    }
+
+    /// The next point.
+    pub fn push(&mut self, point: PointView) {
+        if let (Some(last), true) = (self.points.last_mut(), self.in_last < self.each) {
+            *last = joined(last, self.in_last, &point, 1);
+            self.in_last += 1;
+            return;
+        }
+        if self.points.len() >= self.most {
+            self.halve();
+            return self.push(point);
+        }
+        self.points.push(point);
+        self.in_last = 1;
+    }
+
+    fn halve(&mut self) {
+        let each = self.each;
+        // Each is full when another one comes.
+        let (pairs, rest) = self.points.as_chunks::<2>();
+        let halved = pairs.iter().map(|[one, other]| joined(one, each, other, each));
+        let halved: Vec<PointView> = halved.chain(rest.iter().copied()).collect();
+        self.each = each.saturating_mul(2);
+        self.in_last = if rest.is_empty() { self.each } else { each };
+        self.points = halved;
+    }
+
+    /// Its points.
+    #[must_use]
+    pub fn into_points(self) -> Vec<PointView> {
+        self.points
+    }
+}
+
+/// Two neighbours as one, as the host's own store thins: the moment and the totals of the later, the most of everything
+/// else, and of cores the mean. `of_one`, `of_other`: how many points each of them was.
+fn joined(one: &PointView, of_one: u64, other: &PointView, of_other: u64) -> PointView {
+    #[expect(clippy::cast_precision_loss, reason = "counts of points")]
+    let (part, all) = (of_one as f64, (of_one + of_other) as f64);
+    let part = part / all;
+    PointView {
+        cpu_cores: one.cpu_cores * part + other.cpu_cores * (1.0 - part),
+        memory_bytes: one.memory_bytes.max(other.memory_bytes),
+        cache_bytes: one.cache_bytes.max(other.cache_bytes),
+        swap_bytes: one.swap_bytes.max(other.swap_bytes),
+        processes: one.processes.max(other.processes),
+        threads: one.threads.max(other.threads),
+        ..*other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(at: u32) -> PointView {
+        PointView {
+            time_s: f64::from(at),
+            cpu_cores: f64::from(at % 2),
+            memory_bytes: u64::from(if at == 37 { 1_000 } else { at % 7 }),
+            cache_bytes: None,
+            swap_bytes: 0,
+            io_read_bytes: u64::from(at) * 10,
+            io_write_bytes: 0,
+            processes: 1,
+            threads: at % 5,
+            state: JobState::Running,
+        }
+    }
+
+    #[track_caller]
+    fn check(count: u32, most: usize, want: &[f64]) {
+        let mut series = Thinned::within(most);
+        (0..count).for_each(|at| series.push(point(at)));
+        let points = series.into_points();
+        assert_eq!(points.iter().map(|point| point.time_s).collect::<Vec<_>>(), want, "{count} in {most}");
+    }
+
+    #[test]
+    fn a_series_is_never_longer_than_it_may_be_and_reaches_to_its_end() {
+        check(0, 4, &[]);
+        check(4, 4, &[0.0, 1.0, 2.0, 3.0]);
+        check(5, 4, &[1.0, 3.0, 4.0]);
+        check(8, 4, &[1.0, 3.0, 5.0, 7.0]);
+        check(9, 4, &[3.0, 7.0, 8.0]);
+        check(4, 3, &[1.0, 3.0]);
+        check(7, 3, &[3.0, 6.0]);
+        for count in 1..300 {
+            let mut series = Thinned::within(5);
+            (0..count).for_each(|at| series.push(point(at)));
+            let points = series.into_points();
+            assert!(points.len() <= 5 && points.is_sorted_by(|one, other| one.time_s < other.time_s));
+            let last = points.last().unwrap();
+            assert_eq!((last.time_s, last.io_read_bytes), (f64::from(count - 1), u64::from(count - 1) * 10));
+            let most = points.iter().map(|point| point.memory_bytes).max().unwrap();
+            assert_eq!(most, (0..count).map(|at| point(at).memory_bytes).max().unwrap(), "no peak is lost");
+        }
+    }
+
+    #[test]
+    fn cores_are_a_mean_of_all_points() {
+        let mut series = Thinned::within(2);
+        (0..64).for_each(|at| series.push(point(at)));
+        let points = series.into_points();
+        assert!(points.iter().all(|point| (point.cpu_cores - 0.5).abs() < 1e-9), "{points:?}");
     }
 }

@@ -61,6 +61,8 @@ pub struct Look {
     pub status: StatusView,
     /// Whether all jobs above the one that was seen last are among them.
     pub complete: bool,
+    /// The highest number of a job in the store; `None`: that is not known.
+    pub highest: Option<u64>,
 }
 
 impl Look {
@@ -69,7 +71,8 @@ impl Look {
     #[must_use]
     pub fn of_the_last(status: StatusView, seen: u64) -> Self {
         let over = status.jobs.iter().filter(|job| job.state == JobState::Exited).map(|job| job.job).min();
-        Self { status, complete: over.is_none_or(|lowest| lowest <= seen.saturating_add(1)) }
+        let complete = over.is_none_or(|lowest| lowest <= seen.saturating_add(1));
+        Self { status, complete, highest: None }
     }
 }
 

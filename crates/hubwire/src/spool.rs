@@ -11,6 +11,9 @@ use crate::disk::{Disk, UNFINISHED};
 /// What a spool holds unless it is told otherwise, in bytes: some 100,000 jobs.
 pub const SPOOL_BYTES: u64 = 256 << 20;
 
+/// Between the numbers of two bundles, so that several can take the place of one and leave in its turn.
+const STEP: u64 = 1_024;
+
 /// How many refused bundles are kept to be looked at; the oldest go first.
 const REFUSED_MAX: usize = 100;
 
@@ -67,8 +70,10 @@ impl<D: Disk> Spool<D> {
             let path = path.to_owned();
             move |source| SpoolError::Disk { what: "read", path, source }
         };
+        // Whoever only looks makes no directory: it would be another user's than the pusher.
+        let list = |dir: &Path| if clear || dir.is_dir() { disk.list(dir) } else { Ok(Vec::new()) };
         let mut held = BTreeMap::new();
-        for (name, bytes) in disk.list(&dir).map_err(failed(&dir))? {
+        for (name, bytes) in list(&dir).map_err(failed(&dir))? {
             if let Some(number) = number_of(&name) {
                 held.insert(number, bytes);
             } else if clear && name.ends_with(UNFINISHED) {
@@ -77,16 +82,16 @@ impl<D: Disk> Spool<D> {
             }
         }
         let refused: Vec<String> =
-            disk.list(&refused_dir).map_err(failed(&refused_dir))?.into_iter().map(|file| file.0).collect();
+            list(&refused_dir).map_err(failed(&refused_dir))?.into_iter().map(|file| file.0).collect();
         // Numbers go up over restarts, so that a refused bundle is not replaced by another.
         let last = held.keys().copied().chain(refused.iter().filter_map(|name| number_of(name))).max();
-        Ok(Self { disk, dir, refused_dir, max_bytes, held, refused, next: last.map_or(1, |last| last + 1) })
+        Ok(Self { disk, dir, refused_dir, max_bytes, held, refused, next: after(last.unwrap_or(0)) })
     }
 
-    /// The spool as it is, only to be looked at: a pusher may work on it.
+    /// The spool as it is, only to be looked at: a pusher may work on it. Nothing is made; one that is not there is empty.
     ///
     /// # Errors
-    /// When the directory cannot be made or read.
+    /// When the directory cannot be read.
     pub fn look(disk: D, below: &Path) -> Result<Self, SpoolError> {
         Self::read(disk, below, SPOOL_BYTES, false)
     }
@@ -100,19 +105,30 @@ impl<D: Disk> Spool<D> {
         if held_bytes.saturating_add(bytes) > self.max_bytes && !self.held.is_empty() {
             return Err(SpoolError::Full { dir: self.dir.clone(), held_bytes, max_bytes: self.max_bytes });
         }
-        self.put_again(bundle)
+        self.keep(self.next, bundle)
     }
 
-    /// Keeps a bundle that takes the place of one that is here, whatever the bound.
+    fn keep(&mut self, number: u64, bundle: &[u8]) -> Result<(), SpoolError> {
+        let path = self.path(number);
+        self.disk.write(&path, bundle).map_err(|source| SpoolError::Disk { what: "write", path, source })?;
+        self.held.insert(number, bundle.len() as u64);
+        self.next = self.next.max(after(number));
+        Ok(())
+    }
+
+    /// Puts these bundles in the place of one, whatever the bound. They leave in its turn, so that the first part of a job
+    /// stays before its later ones. After a crash they are put there again over those that were.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn put_again(&mut self, bundle: &[u8]) -> Result<(), SpoolError> {
-        let path = self.path(self.next);
-        self.disk.write(&path, bundle).map_err(|source| SpoolError::Disk { what: "write", path, source })?;
-        self.held.insert(self.next, bundle.len() as u64);
-        self.next += 1;
-        Ok(())
+    pub fn replace(&mut self, number: u64, by: &[Vec<u8>]) -> Result<(), SpoolError> {
+        // Numbers between two steps belong to the one before them. An earlier program made no steps.
+        let has_room = number.is_multiple_of(STEP) && (by.len() as u64) < STEP;
+        for (bundle, at) in by.iter().zip(1..) {
+            let place = if has_room { number + at } else { self.next };
+            self.keep(place, bundle)?;
+        }
+        self.remove(number)
     }
 
     /// Whether it holds as much as it may, so that nothing needs to be read for it.
@@ -200,6 +216,11 @@ impl<D: Disk> Spool<D> {
     }
 }
 
+/// The number of the bundle after this one.
+const fn after(number: u64) -> u64 {
+    (number / STEP + 1) * STEP
+}
+
 fn name_of(number: u64) -> String {
     format!("{number:020}.bundle")
 }
@@ -247,14 +268,66 @@ mod tests {
     }
 
     #[test]
+    fn whoever_looks_makes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = Spool::look(RealDisk, dir.path()).unwrap();
+        assert_eq!((spool.bundles(), spool.refused()), (0, 0));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn a_number_is_not_used_again() {
         let dir = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(RealDisk, dir.path(), 100).unwrap();
         spool.put(b"bad").unwrap();
-        spool.refuse(1).unwrap();
+        let (bad, _) = spool.first().unwrap().unwrap();
+        spool.refuse(bad).unwrap();
         let mut again = Spool::open(RealDisk, dir.path(), 100).unwrap();
         again.put(b"good").unwrap();
-        again.refuse(2).unwrap();
+        let (good, _) = again.first().unwrap().unwrap();
+        again.refuse(good).unwrap();
         assert_eq!(again.refused(), 2);
+    }
+
+    /// What leaves the spool below this directory, in its order.
+    fn left(dir: &Path) -> Vec<String> {
+        let mut spool = Spool::open(RealDisk, dir, 100).unwrap();
+        let mut left = Vec::new();
+        while let Some((number, bundle)) = spool.first().unwrap() {
+            left.push(String::from_utf8(bundle).unwrap());
+            spool.remove(number).unwrap();
+        }
+        left
+    }
+
+    #[test]
+    fn bundles_that_replace_one_leave_in_its_turn() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(RealDisk, dir.path(), 100).unwrap();
+        for text in ["ab", "later"] {
+            spool.put(text.as_bytes()).unwrap();
+        }
+        let (number, _) = spool.first().unwrap().unwrap();
+        // Killed after the first of them, and begun again.
+        spool.keep(number + 1, b"a").unwrap();
+        let mut again = Spool::open(RealDisk, dir.path(), 100).unwrap();
+        assert_eq!(again.first().unwrap().unwrap(), (number, b"ab".to_vec()));
+        again.replace(number, &[b"a".to_vec(), b"b".to_vec()]).unwrap();
+        again.put(b"last").unwrap();
+        assert_eq!(again.bundles(), 4);
+        assert_eq!(left(dir.path()), ["a", "b", "later", "last"]);
+    }
+
+    #[test]
+    fn a_spool_of_an_earlier_program_is_read_on() {
+        let dir = tempfile::tempdir().unwrap();
+        Spool::open(RealDisk, dir.path(), 100).unwrap();
+        for (number, text) in [(1, "ab"), (2, "later")] {
+            std::fs::write(dir.path().join("spool").join(name_of(number)), text).unwrap();
+        }
+        let mut spool = Spool::open(RealDisk, dir.path(), 100).unwrap();
+        spool.put(b"last").unwrap();
+        spool.replace(1, &[b"a".to_vec(), b"b".to_vec()]).unwrap();
+        assert_eq!(left(dir.path()), ["later", "last", "a", "b"]);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::Act;
 use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
+use pinfold_hubwire::series::Thinned;
 use pinfold_proto::ExitCode;
 use pinfold_proto::learned::Signed;
 use pinfold_proto::view::{ReportView, StatusView};
@@ -18,6 +19,9 @@ use pinfold_client::{Client, Dial, unexpected};
 /// How far before the last job that was seen others are looked for, in microseconds: a clock that was set back by less hides
 /// none.
 const SLACK_US: u64 = 86_400_000_000;
+
+/// The daemon names so many jobs by their number at most, the last ones.
+const LAST_MAX: u64 = 1_000_000;
 
 /// Jobs that are asked for by name, at most.
 const NAMED_MAX: u64 = 500;
@@ -36,9 +40,17 @@ impl<'a> Daemon<'a> {
         Self { dial, client: None, topology: None }
     }
 
+    /// The highest number of a job in the store; 0: there is none.
+    fn highest(&mut self) -> Result<u64, Failure> {
+        Ok(self.with(|client| last(client, 1))?.into_iter().max().unwrap_or(0))
+    }
+
     /// The jobs that are open and those above `seen`; `None`: they are too many to be named.
-    fn named(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Option<Vec<u64>>, Failure> {
-        let highest = self.with(|client| last(client, 1))?.into_iter().max().unwrap_or(0);
+    fn named(
+        &mut self,
+        (seen, highest): (u64, u64),
+        open: &BTreeSet<u64>,
+    ) -> Result<Option<Vec<u64>>, Failure> {
         let count = highest.saturating_sub(seen);
         if count + open.len() as u64 > NAMED_MAX {
             return Ok(None);
@@ -113,6 +125,14 @@ fn last(client: &mut Client, count: u32) -> Result<Vec<u64>, Failure> {
     Ok(numbers)
 }
 
+/// Which jobs have a number above `seen`. As long as those are few enough, whatever a clock said when they were asked for.
+fn above(seen: u64, highest: u64, submitted_us: u64) -> Select {
+    match u32::try_from(highest.saturating_sub(seen)) {
+        Ok(count) if u64::from(count) <= LAST_MAX => Select::Last(count),
+        _ => Select::Since(submitted_us.saturating_sub(SLACK_US)),
+    }
+}
+
 fn lost(failure: Failure) -> SourceError {
     SourceError(failure.message)
 }
@@ -158,10 +178,11 @@ impl Source for Daemon<'_> {
 
     fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError> {
         // Jobs by name cost the daemon little; a status of all reads the last thousand that are over.
-        if let Some(names) = self.named(seen, open).map_err(lost)? {
+        let highest = self.highest().map_err(lost)?;
+        if let Some(names) = self.named((seen, highest), open).map_err(lost)? {
             let request = Request::Status { all: !names.is_empty(), jobs: names, at_us: None };
             match self.with(|client| status(client, &request)) {
-                Ok(status) => return Ok(Look { status, complete: true }),
+                Ok(status) => return Ok(Look { status, complete: true, highest: Some(highest) }),
                 // One of them is not known any more.
                 Err(failure) if failure.code == ExitCode::Failed => {}
                 Err(failure) => return Err(lost(failure)),
@@ -169,14 +190,15 @@ impl Source for Daemon<'_> {
         }
         let request = Request::Status { jobs: Vec::new(), all: true, at_us: None };
         let status = self.with(|client| status(client, &request)).map_err(lost)?;
-        Ok(Look::of_the_last(status, seen))
+        Ok(Look { highest: Some(highest), ..Look::of_the_last(status, seen) })
     }
 
     fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
         let mut found: Vec<Found> = Vec::new();
         // The first of them are wanted, and there may be very many: the connection is dropped once it gave enough.
+        let highest = self.highest().map_err(lost)?;
         let mut client = self.connect().map_err(lost)?;
-        let request = report(Select::Since(submitted_us.saturating_sub(SLACK_US)), false);
+        let request = report(above(seen, highest, submitted_us), false);
         let told = client.ask_in_pieces(&request, |piece| {
             let Piece::Jobs(reports) = piece else { return Ok(()) };
             let new = reports.iter().filter(|report| report.job > seen).map(|report| Found {
@@ -208,19 +230,18 @@ impl Source for Daemon<'_> {
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
         let told = self.with(|client| {
             let mut whole: Option<ReportView> = None;
+            // A job of months has more points than this process may hold.
+            let mut series = Thinned::default();
             client.ask_in_pieces(&report(Select::Jobs(vec![job]), true), |piece| {
                 match piece {
                     Piece::Jobs(reports) => whole = reports.into_iter().next_back(),
-                    Piece::Points(points) => {
-                        whole
-                            .iter_mut()
-                            .for_each(|report| report.series.get_or_insert_default().extend(&points));
-                    }
+                    Piece::Points(points) => points.into_iter().for_each(|point| series.push(point)),
                     Piece::Last => {}
                 }
                 Ok(())
             })?;
-            let Some(whole) = whole else { return Ok(None) };
+            let Some(mut whole) = whole else { return Ok(None) };
+            whole.series = Some(series.into_points());
             match client.ask(&Request::Why { job, at_us: None })? {
                 Reply::Why(why) => Ok(Some((whole, acts(why)))),
                 other => Err(unexpected(&other)),
@@ -241,4 +262,22 @@ fn acts(why: pinfold_proto::view::WhyView) -> Vec<Act> {
         reason: decision.reason,
     };
     why.decisions.into_iter().map(act).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_behind_the_last_one_that_was_seen_are_found_whatever_the_clock_said() {
+        // A clock that was years ahead, and one that was set back by a month.
+        for submitted_us in [0, 4_000_000_000_000_000] {
+            assert_eq!(above(7, 2_000, submitted_us), Select::Last(1_993));
+            assert_eq!(above(0, LAST_MAX, submitted_us), Select::Last(1_000_000));
+            assert_eq!(above(9, 7, submitted_us), Select::Last(0));
+        }
+        // The first of very many come first.
+        assert_eq!(above(0, LAST_MAX + 1, 2 * SLACK_US), Select::Since(SLACK_US));
+        assert_eq!(above(5, u64::MAX, 0), Select::Since(0));
+    }
 }

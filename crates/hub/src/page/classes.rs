@@ -33,7 +33,8 @@ pub(super) async fn view(
     let view = html! {
         (jobs::form("/classes", &filter, false))
         p.lead { (classes.rows.len()) " classes of " (classes.jobs) " jobs that ran"
-            @if classes.cut { ", the last ones; earlier ones of this time are left out" } ". The most wasteful first. Days count whole, from 00:00 UTC on."
+            @if classes.cut { @if classes.error_part > 0.0 { ": there are more, and those with the least unused memory are left out" }
+                @else { ", the last ones; earlier ones of this time are left out" } } ". The most wasteful first. Days count whole, from 00:00 UTC on."
             @if classes.error_part > 0.0 { " Medians and other quantiles are within " (format!("{:.1} %", classes.error_part * 100.0)) "." }
             @if classes.rows.len() > SHOWN { " The first " (SHOWN) " are shown; the files have all." } }
         @if !classes.rows.is_empty() {

@@ -14,6 +14,9 @@ use super::{Asker, NoView, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{Group, Session, UsageRow, now_us};
 
+/// Rows that a page shows.
+const SHOWN: usize = 1_000;
+
 type Pairs = Query<Vec<(String, String)>>;
 
 pub(super) async fn users(hub: State<Arc<Hub>>, asker: Asker, pairs: Pairs) -> Result<Markup, NoView> {
@@ -63,7 +66,8 @@ async fn view(
     let rows = usage(&hub, &session, group, &filter).await?;
     let view = html! {
         (jobs::form(path, &filter, false))
-        p.lead { "Unused memory is what was claimed beyond the peak, times the time the job ran: others could have had it. Days count whole, from 00:00 UTC on." }
+        p.lead { "Unused memory is what was claimed beyond the peak, times the time the job ran: others could have had it. Days count whole, from 00:00 UTC on."
+            @if rows.len() > SHOWN { " The first " (SHOWN) " are shown; the files have more." } }
         @if rows.is_empty() { p { "No such job." } } @else {
             div.scroll tabindex="0" role="region" aria-label=(title) {
                 table.list {
@@ -72,7 +76,7 @@ async fn view(
                         th.right scope="col" { "Idle core h" } th.right scope="col" { "Claimed GiB h" } th.right scope="col" { "Unused GiB h" }
                         th scope="col" { "Unused of claimed" } th.right scope="col" { "Suspended h" } th.right scope="col" { "Waited h" }
                     } }
-                    tbody { @for usage in &rows { (row(usage, key, &filter)) } }
+                    tbody { @for usage in rows.iter().take(SHOWN) { (row(usage, key, &filter)) } }
                 }
             }
             p { a href=(filter.link(&format!("{path}.csv"))) download { "This table as CSV" } ", "

@@ -21,7 +21,7 @@ use crate::hub::{Counters, HostNow, Hub};
 use crate::learning::{self, LearningError};
 use crate::map;
 use crate::secret;
-use crate::store::{Holder, Kind, LinkFor, Prepared, ReportQuery, Store, now_us};
+use crate::store::{Holder, Kind, LinkFor, Prepared, ReportQuery, Store, StoreError, now_us};
 
 /// How long a body may take.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -110,14 +110,19 @@ pub async fn live(
         let due = hub.hear(host, Arc::clone(&live), heard_us);
         Ok::<_, Problem>(Heard { topology, state: due.then_some((live, packed)) })
     };
-    let write = move |hub: &Hub, heard: Heard| {
+    let keep = move |hub: &Hub, heard: Heard| {
         if let Some(topology) = heard.topology {
             hub.store.set_topology(host, &topology)?;
         }
         if let Some((live, packed)) = heard.state {
             hub.store.keep_live(host, &live, packed, heard_us)?;
         }
-        Ok(())
+        Ok::<_, StoreError>(())
+    };
+    let write = move |hub: &Hub, heard: Heard| match keep(hub, heard) {
+        // This hub has heard it all the same: a host is not away because a disk is full.
+        Ok(()) | Err(StoreError::Full) => Ok(()),
+        Err(error) => Err(Problem::from(error)),
     };
     hub.take(read, write).await??;
     Counters::count(&hub.counters.lives);

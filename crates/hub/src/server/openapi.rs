@@ -329,15 +329,39 @@ fn operation(one: &Endpoint) -> Value {
     if one.whose != Whose::Everybody {
         responses.insert(
             "401".to_owned(),
-            text("The token or the voucher is missing, unknown, revoked or for something else."),
+            text("The token or the voucher is missing, unknown or revoked, or the voucher is for something else."),
         );
         responses.insert("503".to_owned(), text("The hub is busy, or the question takes too long."));
+    }
+    if matches!(one.whose, Whose::Host | Whose::Viewer | Whose::Reader) {
+        responses.insert("403".to_owned(), text("The token is for something else."));
+    }
+    if matches!(one.whose, Whose::Viewer | Whose::Any) {
+        responses.insert(
+            "429".to_owned(),
+            text("Too many requests of one user or host, or too many unused links."),
+        );
     }
     if !one.parameters.is_empty() {
         responses.insert("400".to_owned(), text("The question makes no sense."));
         responses.insert("404".to_owned(), text("It is not here, or not visible to this user."));
     }
+    match one.call {
+        Call::Bundles | Call::Live => {
+            responses.insert(
+                "409".to_owned(),
+                text("It is of a later version than this hub: send it again later."),
+            );
+            responses.insert("422".to_owned(), text("It is not what it should be."));
+        }
+        Call::Key => {
+            responses.insert("400".to_owned(), text("That is no voucher."));
+            responses.insert("409".to_owned(), text("Another host has this key."));
+        }
+        _ => {}
+    }
     if !one.sent.is_empty() {
+        responses.insert("408".to_owned(), text("It took too long to come."));
         responses.insert("413".to_owned(), text("It is too long."));
         responses.insert("507".to_owned(), text("There is no room for more."));
     }

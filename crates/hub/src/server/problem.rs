@@ -69,6 +69,8 @@ impl From<DecodeError> for Problem {
     fn from(error: DecodeError) -> Self {
         let status = match error {
             DecodeError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            // Of a later program: the host keeps it until this one is as late.
+            DecodeError::Version { .. } => StatusCode::CONFLICT,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Self::new(status, error.to_string())

@@ -107,8 +107,8 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     let host = hub.ask(move |hub| hub.store.host_of_key(&of_key)).await??;
     let unknown =
         "no host of this hub has the key of this voucher: its operator's `pinfold hub push` makes it known";
-    let (id, host) = host.ok_or_else(|| denied(hub, unknown))?;
-    let ahead_us = hub.clock_ahead_us(id);
+    let (id, host, kept_us) = host.ok_or_else(|| denied(hub, unknown))?;
+    let ahead_us = hub.clock_ahead_us(id, kept_us);
     let signed = i128::from(statement.signed_us) - i128::from(ahead_us);
     if signed.abs_diff(i128::from(now_us())) > u128::from(GOOD_US) {
         return Err(denied(hub, "the voucher is too old, or that host's clock is wrong"));

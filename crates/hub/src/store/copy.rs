@@ -8,7 +8,7 @@ use rusqlite::{Connection, backup::Backup};
 
 use super::{DbError, StoreError, db, schema};
 
-/// Pages that are copied at once; in between others write.
+/// Pages that are copied at once.
 const PAGES: std::ffi::c_int = 1_000;
 
 /// What a copy holds.
@@ -40,28 +40,55 @@ pub fn backup(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
     done
 }
 
-/// Puts a copy in the place of a database that no hub serves. What was there before stays beside it as `FILE.before`.
+/// Puts a copy in the place of a database that no hub serves. What was there before stays beside it as `FILE.before`. At
+/// each instant there is a database of that name: the former one, or the copy.
 ///
 /// # Errors
-/// When the copy is damaged, or the files cannot be moved.
+/// When the copy is damaged, there is a `FILE.before` from earlier, or the files cannot be moved.
 pub fn restore(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
     let copied = verify(copy)?;
     let unfinished = beside(database, ".unfinished");
     copy_to(copy, &unfinished)?;
-    if database.exists() {
-        // What is in the log belongs to the file: it goes back into it first.
-        let old = Connection::open(database).and_then(|old| {
-            old.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()))?;
-            old.close().map_err(|(_, error)| error)
-        });
-        old.map_err(database_failed("close the database that is replaced"))?;
-        named(database, &beside(database, ".before"))?;
+    if database.exists()
+        && let Err(error) = keep_former(database, &beside(database, ".before"))
+    {
+        let _ = fs::remove_file(&unfinished);
+        return Err(error);
     }
     for log in ["-wal", "-shm"] {
         let _ = fs::remove_file(beside(database, log));
     }
     named(&unfinished, database)?;
     Ok(copied)
+}
+
+/// Gives the database that is replaced a second name.
+fn keep_former(database: &Path, before: &Path) -> Result<(), StoreError> {
+    let failed =
+        |source| StoreError::File { what: "keep the former database as", path: before.to_owned(), source };
+    // One that was cut short here has given it that name already.
+    if before.exists() && !same_file(database, before).map_err(failed)? {
+        return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
+    }
+    // What is in the log belongs to the file: it goes back into it first. A damaged file may not take it.
+    let closed = Connection::open(database).and_then(|old| {
+        old.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()))?;
+        old.close().map_err(|(_, error)| error)
+    });
+    let log = beside(database, "-wal");
+    if closed.is_err() && log.exists() {
+        named(&log, &beside(before, "-wal"))?;
+    }
+    if !before.exists() {
+        fs::hard_link(database, before).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn same_file(one: &Path, other: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (one, other) = (fs::metadata(one)?, fs::metadata(other)?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 /// Looks through a whole database for damage.
@@ -114,6 +141,10 @@ fn copy_to(from: &Path, to: &Path) -> Result<(), StoreError> {
     let source = db::open_read_only(from).map_err(StoreError::doing("open the database"))?;
     db::private(to).map_err(|source| StoreError::File { what: "make", path: to.to_owned(), source })?;
     let mut target = Connection::open(to).map_err(&failed)?;
+    // All of it as it is now. Without a transaction of its own each change by others would begin the copy anew, and one of a
+    // hub that is never idle would not end.
+    source.execute_batch("BEGIN").map_err(&failed)?;
+    source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(&failed)?;
     let copy = Backup::new(&source, &mut target).map_err(&failed)?;
     copy.run_to_completion(PAGES, Duration::from_millis(1), None).map_err(&failed)?;
     drop(copy);

@@ -272,6 +272,8 @@ impl Store {
     /// When the database refuses: then the sums are as before.
     pub fn sum_anew(&self) -> Result<(), StoreError> {
         self.write("make the sums anew", |connection| {
+            // What a hub writes beside this would be in its own sums and in these.
+            connection.dialect().keeping_jobs(connection)?;
             connection
                 .batch("DELETE FROM spreads; DELETE FROM days; DELETE FROM tops; DELETE FROM top_days")?;
             fill(connection)?;

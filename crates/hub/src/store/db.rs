@@ -180,6 +180,14 @@ impl Dialect {
         }
     }
 
+    /// Has all that adds jobs wait until the transaction ends. SQLite has one writer anyway.
+    pub(super) fn keeping_jobs(self, connection: &mut dyn Connection) -> Result<(), DbError> {
+        match self {
+            Self::Sqlite => Ok(()),
+            Self::Postgres => connection.batch("LOCK TABLE jobs IN EXCLUSIVE MODE"),
+        }
+    }
+
     /// Lets one hub at a time make tables, until its transaction ends. SQLite has one writer anyway.
     pub(super) fn making(self, connection: &mut dyn Connection) -> Result<(), DbError> {
         match self {

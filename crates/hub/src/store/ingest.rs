@@ -14,7 +14,7 @@ use super::keep::month_of;
 use super::runs::RunFact;
 use super::take::Sent;
 use super::tops::Figures;
-use super::{Store, StoreError, tops, whole};
+use super::{Stopped, Store, StoreError, tops, whole};
 use crate::workflow::Run;
 
 /// The longest word of a job that becomes a column, in characters; the figures keep the whole.
@@ -147,8 +147,8 @@ impl Store {
     pub fn set_topology(&self, host: i64, topology: &Topology) -> Result<(), StoreError> {
         let packed = bundle::pack(topology).map_err(|error| StoreError::Refused(error.to_string()))?;
         let set = "UPDATE hosts SET topology = ?2 WHERE id = ?1";
-        self.write("keep how a host's cores lie", |connection| {
-            connection.execute(set, &values![host, packed])
+        self.write_or("keep how a host's cores lie", true, |connection| {
+            connection.execute(set, &values![host, packed]).map_err(Stopped::Database)
         })
         .map(drop)
     }

@@ -63,23 +63,43 @@ impl Store {
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn learned(&self, hosts: &[String], whose: Whose, since_us: u64) -> Result<Vec<Row>, StoreError> {
+        self.learned_within(hosts, whose, since_us, JOBS_MAX)
+    }
+
+    /// The same from the last so many jobs of these hosts.
+    ///
+    /// # Errors
+    /// As [`Self::learned`].
+    pub fn learned_within(
+        &self,
+        hosts: &[String],
+        whose: Whose,
+        since_us: u64,
+        jobs_max: u32,
+    ) -> Result<Vec<Row>, StoreError> {
         let all = hosts.iter().any(|host| host == "*");
         let mut classes: BTreeMap<Vec<u8>, Class> = BTreeMap::new();
         self.read("learn from jobs", |connection| {
             let find = "SELECT id, name FROM hosts";
             let known = connection.all(find, &[], |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?)))?;
-            let believed: BTreeSet<i64> =
-                known.into_iter().filter(|(_, name)| all || hosts.contains(name)).map(|(id, _)| id).collect();
+            let believed: Vec<String> = known
+                .into_iter()
+                .filter(|(_, name)| all || hosts.contains(name))
+                .map(|(id, _)| id.to_string())
+                .collect();
+            // Jobs of others do not count at all: not even to the bound, which one that lies would reach alone.
+            let of_hosts = match (all, believed.is_empty()) {
+                (true, _) => String::new(),
+                (false, true) => return Ok(()),
+                (false, false) => format!("AND host IN ({})", believed.join(", ")),
+            };
             let text = format!(
                 "SELECT host, \"user\", likeness, memory_peak_bytes, measured_bytes FROM jobs WHERE exit_code = 0 AND \
-                 started_us IS NOT NULL AND likeness IS NOT NULL AND memory_peak_bytes > 0 AND ended_us >= ?1 \
-                 ORDER BY ended_us DESC LIMIT {JOBS_MAX}"
+                 started_us IS NOT NULL AND likeness IS NOT NULL AND memory_peak_bytes > 0 AND ended_us >= ?1 {of_hosts} \
+                 ORDER BY ended_us DESC LIMIT {jobs_max}"
             );
             connection.each(&text, &values![since_us], &mut |row| {
                 let host: i64 = row.get(0)?;
-                if !believed.contains(&host) {
-                    return Ok(ControlFlow::Continue(()));
-                }
                 let (user, likeness): (&str, &[u8]) = (row.get(1)?, row.get(2)?);
                 let (held, measured): (u64, Option<u64>) = (row.get(3)?, row.get(4)?);
                 if user != EVERYBODY {

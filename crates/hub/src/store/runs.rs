@@ -219,6 +219,9 @@ fn row(key: &Key, sums: &Sums) -> [Value; 16] {
     ]
 }
 
+/// What a run is known by.
+const OF_RUN: &str = "jobs.workflow, jobs.\"user\", jobs.run";
+
 /// What [`read_run`] reads.
 const SUMMED: &str = "jobs.workflow, jobs.\"user\", jobs.run, max(jobs.version), count(DISTINCT jobs.host), \
     CAST(sum(jobs.jobs) AS BIGINT), CAST(sum(jobs.failed) AS BIGINT), min(jobs.begun_us), max(jobs.ended_us), \
@@ -276,18 +279,25 @@ impl Store {
     pub fn runs(&self, query: &JobQuery) -> Result<Vec<RunRow>, StoreError> {
         self.read("list runs of workflows", |connection| {
             let mut values = Vec::new();
-            let mut words = query.subjects(connection.dialect(), "jobs.workflow", &mut values);
-            for (sign, moment) in [(">=", query.since_us), ("<", query.until_us)] {
-                if let Some(moment) = moment {
-                    values.push(moment.into());
-                    words.push(format!("jobs.ended_us {sign} ?{}", values.len()));
-                }
+            let of = query.subjects(connection.dialect(), "jobs.workflow", &mut values).join(" AND ");
+            // A run has rows by host, project and month: where one of them is of the time, all are summed.
+            let mut since = String::new();
+            if let Some(since_us) = query.since_us {
+                values.push(since_us.into());
+                since = format!(
+                    "AND ({OF_RUN}) IN (SELECT {OF_RUN} FROM runs AS jobs WHERE {of} AND jobs.ended_us >= ?{})",
+                    values.len()
+                );
+            }
+            let mut until = String::new();
+            if let Some(until_us) = query.until_us {
+                values.push(until_us.into());
+                until = format!("HAVING max(jobs.ended_us) < ?{}", values.len());
             }
             let limit = query.limit.clamp(1, RUNS_MAX);
             let text = format!(
-                "SELECT {SUMMED} FROM runs AS jobs WHERE {} GROUP BY jobs.workflow, jobs.\"user\", jobs.run \
-                 ORDER BY max(jobs.ended_us) DESC, jobs.workflow, jobs.run LIMIT {limit}",
-                words.join(" AND ")
+                "SELECT {SUMMED} FROM runs AS jobs WHERE {of} {since} GROUP BY {OF_RUN} {until} \
+                 ORDER BY max(jobs.ended_us) DESC, jobs.workflow, jobs.run LIMIT {limit}"
             );
             connection.all(&text, &values, read_run)
         })
@@ -302,7 +312,7 @@ impl Store {
             let mut values: Vec<Value> = vec![(&key.workflow).into(), (&key.user).into(), (&key.run).into()];
             let seen = access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned());
             let of_user = format!("jobs.workflow = ?1 AND jobs.\"user\" = ?2 AND {seen}");
-            let group = "GROUP BY jobs.workflow, jobs.\"user\", jobs.run";
+            let group = format!("GROUP BY {OF_RUN}");
             let find = format!("SELECT {SUMMED} FROM runs AS jobs WHERE {of_user} AND jobs.run = ?3 {group}");
             let Some(run) = connection.first(&find, &values, read_run)? else { return Ok(None) };
             let place = values.len() + 1;

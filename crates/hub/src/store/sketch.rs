@@ -83,9 +83,12 @@ fn each_range(from: &mut &[u8], mut see: impl FnMut(u32, u64)) -> Option<f64> {
     Some(f64::from_le_bytes(*most))
 }
 
-/// Many sketches added up: a place for each range, so that adding one costs little.
+/// Many sketches added up: a place for each range from the lowest to the highest that has some, so that adding one costs
+/// little, and one of a single job takes little.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Total {
+    /// The range of the first place.
+    lowest: usize,
     counts: Vec<u64>,
     most: f64,
 }
@@ -93,7 +96,15 @@ pub(super) struct Total {
 impl Total {
     fn read(&mut self, from: &mut &[u8]) -> Option<()> {
         let most = each_range(from, |range, count| {
-            let at = range as usize;
+            let range = range as usize;
+            if self.counts.is_empty() {
+                self.lowest = range;
+            }
+            if let Some(lower) = self.lowest.checked_sub(range).filter(|&lower| lower > 0) {
+                self.counts.splice(..0, std::iter::repeat_n(0, lower));
+                self.lowest = range;
+            }
+            let at = range - self.lowest;
             if self.counts.len() <= at {
                 self.counts.resize(at + 1, 0);
             }
@@ -109,11 +120,12 @@ impl Total {
         let at = |percent: u64| {
             let rank = (u128::from(last) * u128::from(percent)).div_ceil(100);
             let mut passed = 0u128;
-            let found = (0..).zip(&self.counts).find(|(_, count)| {
+            let found = (self.lowest..).zip(&self.counts).find(|(_, count)| {
                 passed += u128::from(**count);
                 passed > rank
             });
-            found.map_or(self.most, |(range, _)| middle(range).min(self.most)) * unit
+            let range = |range| u32::try_from(range).unwrap_or(u32::MAX);
+            found.map_or(self.most, |(at, _)| middle(range(at)).min(self.most)) * unit
         };
         Some(Spread { p50: at(50), p90: at(90), p95: at(95), p99: at(99), most: self.most * unit })
     }

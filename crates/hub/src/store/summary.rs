@@ -2,17 +2,23 @@
 //! unused. Both count whole days from the sums that are kept as jobs come in ([`super::days`]); only where figures of
 //! single jobs are asked for are the jobs themselves read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::days::{ALL_HOSTS, DAY_US, damaged};
-use super::db::{DbError, Dialect, Row, Value};
-use super::query::{Ending, JobQuery};
+use super::db::{Connection, DbError, Dialect, Row, Value};
+use super::query::{Ending, JobQuery, TABLE_MAX};
 use super::sketch::{ERROR_PART, Totals};
 use super::{Store, StoreError};
 
 /// The most jobs that are put together, the last ones by their end.
 const JOBS_MAX: u32 = 300_000;
+
+/// The most classes that are put together, those with the most unused memory.
+const CLASSES_MAX: usize = TABLE_MAX as usize;
+
+/// The name of all jobs together.
+const NO_NAME: &str = "CAST(NULL AS TEXT)";
 
 /// How a figure is spread.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -65,6 +71,8 @@ pub enum Group {
     Project,
     /// Their host.
     Host,
+    /// Nothing: all of them together.
+    All,
 }
 
 /// What one user, project or host had.
@@ -97,7 +105,7 @@ pub struct Summary<T> {
     pub rows: Vec<T>,
     /// How many jobs were looked at.
     pub jobs: u64,
-    /// Whether older ones were left out.
+    /// Whether some were left out: of jobs the older ones, of classes those with the least unused memory.
     pub cut: bool,
     /// How far quantiles may be from the figures of jobs, as a part of them; 0: they are figures of jobs.
     pub error_part: f64,
@@ -251,30 +259,28 @@ impl Store {
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn classes(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
+        self.classes_within(query, CLASSES_MAX)
+    }
+
+    /// The same of at most so many classes.
+    ///
+    /// # Errors
+    /// As [`Self::classes`].
+    pub fn classes_within(&self, query: &JobQuery, most: usize) -> Result<Summary<ClassRow>, StoreError> {
         if query.is_of_jobs() {
             return self.classes_of_jobs(query);
         }
-        let mut classes = BTreeMap::<String, Summed>::new();
-        self.read("put classes together", |connection| {
-            let (conditions, values) = query.day_conditions(connection.dialect(), false);
-            let text = format!(
-                "SELECT jobs.name, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0",
-                Summed::COLUMNS
-            );
-            connection.each(&text, &values, &mut |row| {
-                let name: &str = row.get(0)?;
-                if !classes.contains_key(name) {
-                    classes.insert(name.to_owned(), Summed::default());
-                }
-                if let Some(class) = classes.get_mut(name) {
-                    class.add(row)?;
-                }
-                Ok(ControlFlow::Continue(()))
-            })
+        let (classes, cut) = self.read("put classes together", |connection| {
+            if let Some(all) = classes_of_days(connection, query, most, None)? {
+                return Ok((all, false));
+            }
+            // Where each job has a name of its own there are as many classes as jobs.
+            let first = most_wasteful(connection, query, most)?;
+            Ok((classes_of_days(connection, query, most, Some(&first))?.unwrap_or_default(), true))
         })?;
         let rows = ordered(classes.into_iter().map(|(name, class)| class.row(name)).collect());
         let jobs = rows.iter().map(|class| class.jobs).sum();
-        Ok(Summary { rows, jobs, cut: false, error_part: ERROR_PART })
+        Ok(Summary { rows, jobs, cut, error_part: ERROR_PART })
     }
 
     /// The same from the jobs themselves.
@@ -311,7 +317,7 @@ impl Store {
         Ok(Summary { rows, jobs: jobs.min(u64::from(JOBS_MAX)), cut, error_part: 0.0 })
     }
 
-    /// What users, projects or hosts had, the most wasteful first; at most 1,000. Days count whole.
+    /// What users, projects, hosts or all together had, the most wasteful first; at most [`TABLE_MAX`]. Days count whole.
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.
@@ -323,6 +329,7 @@ impl Store {
             Group::User => "jobs.\"user\"",
             Group::Project => "nullif(jobs.project, '')",
             Group::Host => "hosts.name",
+            Group::All => NO_NAME,
         };
         // Rows of all hosts together are of none.
         let (join, of) =
@@ -334,7 +341,7 @@ impl Store {
                  CAST(sum(CASE WHEN jobs.failed = 0 THEN 0 ELSE jobs.jobs END) AS BIGINT), sum(jobs.cpu_s) / 3600.0, \
                  sum(jobs.idle_core_h), sum(jobs.claimed_gibh), sum(jobs.unused_gibh), sum(jobs.suspended_s) / 3600.0, \
                  sum(jobs.queued_s) / 3600.0 FROM days AS jobs {join} WHERE {conditions} \
-                 GROUP BY 1 ORDER BY sum(jobs.unused_gibh) DESC, sum(jobs.cpu_s) DESC, 1 LIMIT 1000"
+                 GROUP BY 1 ORDER BY sum(jobs.unused_gibh) DESC, sum(jobs.cpu_s) DESC, 1 LIMIT {TABLE_MAX}"
             );
             connection.all(&text, &values, usage_row)
         })
@@ -349,6 +356,7 @@ impl Store {
             Group::User => "jobs.\"user\"",
             Group::Project => "jobs.project",
             Group::Host => "hosts.name",
+            Group::All => NO_NAME,
         };
         self.read("put jobs together", |connection| {
             let dialect = connection.dialect();
@@ -360,11 +368,57 @@ impl Store {
                  sum(idle_core_h), sum(CAST(coalesce(claim_bytes, 0) AS DOUBLE PRECISION) / 1073741824.0 \
                  * coalesce(wall_s, 0.0)) / 3600.0, sum(unused_gibh), sum(suspended_s) / 3600.0, sum(queued_s) / 3600.0 \
                  FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE {conditions} \
-                 GROUP BY 1 ORDER BY sum(unused_gibh) DESC, sum(cpu_s) DESC, 1 LIMIT 1000"
+                 GROUP BY 1 ORDER BY sum(unused_gibh) DESC, sum(cpu_s) DESC, 1 LIMIT {TABLE_MAX}"
             );
             connection.all(&text, &values, usage_row)
         })
     }
+}
+
+/// Classes from the sums by day, of these names alone if some are given; `None`: they are more than so many.
+fn classes_of_days(
+    connection: &mut dyn Connection,
+    query: &JobQuery,
+    most: usize,
+    names: Option<&BTreeSet<String>>,
+) -> Result<Option<BTreeMap<String, Summed>>, DbError> {
+    let (conditions, values) = query.day_conditions(connection.dialect(), false);
+    let text = format!(
+        "SELECT jobs.name, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0",
+        Summed::COLUMNS
+    );
+    let mut classes = BTreeMap::<String, Summed>::new();
+    let mut within = true;
+    connection.each(&text, &values, &mut |row| {
+        let name: &str = row.get(0)?;
+        if names.is_some_and(|names| !names.contains(name)) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if let Some(class) = classes.get_mut(name) {
+            class.add(row)?;
+        } else if classes.len() < most {
+            classes.entry(name.to_owned()).or_default().add(row)?;
+        } else {
+            within = false;
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(within.then_some(classes))
+}
+
+/// The names of so many classes, those with the most unused memory.
+fn most_wasteful(
+    connection: &mut dyn Connection,
+    query: &JobQuery,
+    most: usize,
+) -> Result<BTreeSet<String>, DbError> {
+    let (conditions, values) = query.day_conditions(connection.dialect(), false);
+    let text = format!(
+        "SELECT jobs.name FROM days AS jobs WHERE {conditions} AND jobs.ran > 0 GROUP BY jobs.name \
+         ORDER BY sum(jobs.unused_gibh) DESC, jobs.name LIMIT {most}"
+    );
+    Ok(connection.all(&text, &values, |row| row.get::<String>(0))?.into_iter().collect())
 }
 
 fn usage_row(row: &Row) -> Result<UsageRow, DbError> {

@@ -148,8 +148,7 @@ impl Store {
 
     /// All of them or none.
     fn write_batch(&self, batch: &[Sent]) -> Result<Vec<Receipt>, IngestError> {
-        let for_hosts = batch.iter().any(|sent| matches!(sent, Sent::Bundle(_)));
-        self.write_or("take bundles", for_hosts, |connection| {
+        self.write_or("take what hosts sent", true, |connection| {
             heard(connection, batch)?;
             let months: BTreeSet<u32> = batch
                 .iter()

@@ -275,15 +275,16 @@ impl Store {
         })
     }
 
-    /// The host with this key, its number and its name, unless all its tokens are revoked.
+    /// The host with this key, its number, its name and how far its clock was ahead when it was heard last, in
+    /// microseconds; `None`: all its tokens are revoked, or there is none.
     ///
     /// # Errors
     /// When the database refuses.
-    pub fn host_of_key(&self, key: &[u8]) -> Result<Option<(i64, String)>, StoreError> {
+    pub fn host_of_key(&self, key: &[u8]) -> Result<Option<(i64, String, Option<i64>)>, StoreError> {
         self.read("look for a host's key", |connection| {
-            let find = "SELECT id, name FROM hosts WHERE key = ?1 AND EXISTS (SELECT 1 FROM tokens WHERE kind = 'host' AND \
+            let find = "SELECT id, name, clock_ahead_us FROM hosts WHERE key = ?1 AND EXISTS (SELECT 1 FROM tokens WHERE kind = 'host' AND \
                         tokens.name = hosts.name AND revoked_us IS NULL)";
-            connection.first(find, &values![key], |row| Ok((row.get(0)?, row.get(1)?)))
+            connection.first(find, &values![key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         })
     }
 

@@ -120,7 +120,8 @@ impl Source for MadeUp {
                 "memory_bytes": null, "swap_bytes": null, "pids": [], "submitted_s": report.submitted_s,
                 "started_s": report.started_s, "ended_s": null, "exit_code": null, "signal": null, "reason": null })
         };
-        Ok(Look::of_the_last(status(over.chain(living).map(view).collect()), seen))
+        let look = Look::of_the_last(status(over.chain(living).map(view).collect()), seen);
+        Ok(Look { highest: Some(self.jobs.keys().next_back().copied().unwrap_or(0)), ..look })
     }
 
     fn after(&mut self, seen: u64, _submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {

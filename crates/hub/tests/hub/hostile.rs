@@ -409,6 +409,21 @@ fn people_sign_in_and_revoke_although_hosts_filled_the_database() {
         served.request("POST", "/api/v1/bundles", &[bearer(&host)], &packed).status == 507
     };
     assert!((10_000..20_000).any(small), "nothing more goes in");
+    // How the host is fills it no further, and the host is not away for that.
+    let mut told = Live {
+        version: WIRE_VERSION,
+        boot: "b".into(),
+        sent_us: now_us(),
+        status: idle(),
+        spool: SpoolFigures::default(),
+        map: None,
+        topology: None,
+    };
+    told.status.warnings =
+        (0..20_000u64).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string()).collect();
+    assert_eq!(live(&served, &host, &told), 200);
+    let hosts = served.hub.hosts().unwrap();
+    assert!(hosts[0].here && hosts[0].live.as_ref().unwrap().status.warnings.len() == 20_000);
     let cookie = served.sign_in();
     assert_eq!(served.get("/jobs", one(&cookie)).status, 200);
     served.hub.store.revoke(Revoked::Name(Kind::Host, "alpha"), "test", now_us()).unwrap();

@@ -9,6 +9,7 @@ use flate2_bomb::bomb;
 use pinfold_hub::store::{Access, Kind, LinkFor, ReportQuery, Revoked, now_us};
 use pinfold_hubclient::HubClient;
 use pinfold_hubwire::bundle::{self, Live, PACKED_MAX_BYTES, SpoolFigures, WIRE_VERSION};
+use pinfold_hubwire::courier::ClientError;
 use pinfold_hubwire::push::{Uplink as _, UplinkError};
 
 /// Bytes that unpack to many more.
@@ -202,6 +203,13 @@ fn what_is_too_long_or_no_bundle_is_refused() {
     {
         assert_eq!(site.push(&site.host, bad).status, 422);
     }
+    // One of a later program is good: its host keeps it until this hub is as late.
+    let later = bundle::Bundle { version: bundle::WIRE_VERSION + 1, ..bundle_of(vec![report(1, "x", 0)]) };
+    let crate::common::Answer { status, body: words, .. } =
+        site.push(&site.host, &bundle::pack(&later).unwrap());
+    assert!(status == 409 && words.contains("version 2"), "{status} {words}");
+    let answer = ClientError::Refused { status, words }.as_uplink();
+    assert!(matches!(answer, UplinkError::Later(_)), "{answer:?}");
     assert_eq!(site.served.hub.store.totals().unwrap().0, 0);
 }
 

@@ -6,6 +6,7 @@
 )]
 
 mod common;
+mod copies;
 mod drift;
 mod grafana;
 mod hostile;
@@ -15,9 +16,11 @@ mod learned;
 mod openapi;
 mod program;
 mod proxied;
+mod pusher;
 mod roles;
 mod server;
 mod standby;
 mod store;
 mod tables;
 mod tls;
+mod wide;

@@ -52,7 +52,12 @@ fn each_path_does_what_is_said_of_it() {
             assert!(ids.insert(operation["operationId"].to_string()), "{path}");
             let closed = !operation["security"].as_array().unwrap().is_empty();
             assert_eq!(answer.status, if closed { 401 } else { 200 }, "{method} {path} without a token");
-            let status = |token: &str| served.request(method, path, &[bearer(token)], b"").status;
+            // Whatever is answered is described.
+            let status = |token: &str| {
+                let status = served.request(method, path, &[bearer(token)], b"").status;
+                assert!(operation["responses"][status.to_string()].is_object(), "{method} {path}: {status}");
+                status
+            };
             let of_host = operation["requestBody"].is_object() || path == "/api/v1/learned";
             if closed && path != "/api/v1/me" {
                 assert_eq!(status(&host) == 403, !of_host, "{method} {path} as a host");

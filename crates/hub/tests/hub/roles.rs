@@ -115,6 +115,7 @@ fn site(trust: Trust) -> Site {
             "job": job, "name": "runs", "user": user, "project": project, "state": "running", "class": "primary", "priority": 1,
             "cpus": null, "memory_bytes": 1, "swap_bytes": null, "pids": [], "submitted_s": 1.0, "started_s": 2.0,
             "ended_s": null, "exit_code": null, "signal": null, "reason": null })).unwrap()).collect();
+        status.resources = map().resources;
         let spool = SpoolFigures::default();
         let live = Live {
             version: WIRE_VERSION,
@@ -138,6 +139,20 @@ fn set(jobs: &[&str]) -> BTreeSet<String> {
 }
 
 const ALL: [&str; 6] = ["alpha 1", "alpha 2", "alpha 3", "beta 1", "beta 2", "beta 3"];
+
+/// Jobs that the statuses of both hosts name as those that have a GPU.
+fn holders(status: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for host in status["hosts"].as_array().unwrap() {
+        let (name, gpu) = (host["of"]["host"].as_str().unwrap(), &host["status"]["resources"][0]);
+        let own = |job: &Value| format!("{name} {}", job.as_u64().unwrap() - 10);
+        let jobs: BTreeSet<String> = gpu["jobs"].as_array().unwrap().iter().map(own).collect();
+        let device = &gpu["devices"][0]["job"];
+        assert_eq!(!device.is_null(), jobs.contains(&format!("{name} 3")), "{gpu}");
+        found.extend(jobs);
+    }
+    found
+}
 
 /// Jobs that the maps of both hosts name, as often as they do: as the job of a set, in a set of cores, on a node, with
 /// a GPU.
@@ -273,6 +288,7 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
         running.extend(jobs.map(|job| format!("{name} {}", job["job"].as_u64().unwrap() - 10)));
     }
     assert_eq!(running, want, "status");
+    assert_eq!(holders(&status), want, "resources in the status");
     assert_eq!(mapped(&json), want, "map");
     for (id, job) in (1..).zip(ALL) {
         let (host, number) = job.split_once(' ').unwrap();
@@ -428,6 +444,40 @@ fn a_voucher_is_good_for_its_hub_its_request_and_its_minutes() {
     served.hub.store.revoke(Revoked::Name(Kind::Host, "alpha"), "test", now_us()).unwrap();
     check(&statement(served, ANN, &format!("GET {path}")), 401, "of a host that is revoked");
     assert_eq!(served.get("/jobs", one(&cookie)).status, 303);
+}
+
+#[test]
+fn a_hub_that_is_new_knows_by_which_clock_a_host_signs() {
+    const AHEAD_US: u64 = 400_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let database = dir.path().join("hub.db");
+    let first = Served::new(&database, None);
+    let alpha = Daemon::new(&first, "alpha", 1);
+    assert_eq!(alpha.join(&first, true).status, 200);
+    let live = Live {
+        version: WIRE_VERSION,
+        boot: "b".into(),
+        sent_us: now_us() + AHEAD_US,
+        status: idle(),
+        spool: SpoolFigures::default(),
+        map: None,
+        topology: None,
+    };
+    let packed = bundle::pack(&live).unwrap();
+    assert_eq!(first.request("POST", "/api/v1/live", &[bearer(&alpha.token)], &packed).status, 200);
+    let before_us = now_us();
+    // Another hub of the same database, which has not heard the host itself.
+    let second = Served::new(&database, None);
+    let path = "/api/v1/hosts";
+    let ask = |signed_us: u64| {
+        let good = Statement { signed_us, ..statement(&second, ANN, &format!("GET {path}")) };
+        second.get(path, &[head(&alpha.sign(&good))])
+    };
+    let now = ask(now_us() + AHEAD_US);
+    assert_eq!(now.status, 200, "{}", now.body);
+    // By that host's clock it was signed before this hub began, which cannot know whether it was used.
+    let before = ask(before_us + AHEAD_US - 1_000_000);
+    assert!(before.status == 401 && before.body.contains("before this hub was started"), "{}", before.body);
 }
 
 #[test]

@@ -11,10 +11,11 @@ use pinfold_proto::view::ReportView;
 use serde_json::json;
 
 use crate::server::Server;
+use crate::wide;
 
-const MONTH_US: u64 = 31 * 86_400_000_000;
+pub(crate) const MONTH_US: u64 = 31 * 86_400_000_000;
 
-fn report(job: u64, name: &str, peak_bytes: u64) -> ReportView {
+pub(crate) fn report(job: u64, name: &str, peak_bytes: u64) -> ReportView {
     let mut value = json!({
         "version": 1, "job": job, "name": name, "command": [], "user": "ann", "project": null, "state": "exited",
         "class": "primary", "priority": 10, "cpus": null, "submitted_s": 1_700_000_000.0, "started_s": 1_700_000_001.0,
@@ -29,12 +30,12 @@ fn report(job: u64, name: &str, peak_bytes: u64) -> ReportView {
     serde_json::from_value(value).unwrap()
 }
 
-fn bundle(reports: Vec<ReportView>) -> Bundle {
+pub(crate) fn bundle(reports: Vec<ReportView>) -> Bundle {
     let parts = reports.into_iter().flat_map(|report| bundle::parts(report, Vec::new())).collect();
     Bundle { version: WIRE_VERSION, origin: "o".into(), boot: "b".into(), made_us: 0, parts }
 }
 
-fn known(store: Store) -> (Store, i64) {
+pub(crate) fn known(store: Store) -> (Store, i64) {
     store.add_token(Kind::Host, "alpha", &[1; 32], "test", 1).unwrap();
     let host = store.holder(&[1; 32]).unwrap().unwrap().host;
     (store, host)
@@ -49,7 +50,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 12] = [
+const CASES: [(&str, Case); 16] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -62,6 +63,10 @@ const CASES: [(&str, Case); 12] = [
     ("runs of workflows are one user's", runs_of_workflows_are_one_user_s),
     ("a list is the same whichever way it is found", a_list_is_the_same_whichever_way),
     ("lists know of no job that was removed", lists_know_of_no_job_that_was_removed),
+    ("a week is of all users", wide::a_week_is_of_all_users),
+    ("the most wasteful of many classes", wide::the_most_wasteful_of_many_classes),
+    ("a run is whole wherever the time is cut", wide::a_run_is_whole_wherever_the_time_is_cut),
+    ("jobs of others leave room to learn from", wide::jobs_of_others_leave_room_to_learn_from),
 ];
 
 #[test]
@@ -184,7 +189,7 @@ fn tokens_links_and_sessions(store: &Store, host: i64) {
     assert_eq!(store.holder(&[9; 32]).unwrap(), None);
     assert!(store.add_token(Kind::Host, "beta", &[1; 32], "test", 1).is_err(), "a hash is there once");
     store.set_key(host, &[7; 32]).unwrap();
-    assert_eq!(store.host_of_key(&[7; 32]).unwrap(), Some((host, "alpha".to_owned())));
+    assert_eq!(store.host_of_key(&[7; 32]).unwrap(), Some((host, "alpha".to_owned(), None)));
     store.add_token(Kind::Host, "beta", &[3; 32], "test", 1).unwrap();
     let beta = store.holder(&[3; 32]).unwrap().unwrap().host;
     assert!(store.set_key(beta, &[7; 32]).unwrap_err().to_string().contains("voucher.key"));

@@ -55,6 +55,22 @@ fn a_job_without_a_series_has_one_part() {
     assert_eq!(parts(none, Vec::new()).len(), 1);
 }
 
+#[test]
+fn of_very_many_decisions_the_first_and_the_last_are_told() {
+    let acts = |count: usize| -> Vec<Act> {
+        let act = |at: usize| Act { time_s: 1.0, action: at.to_string(), reason: "why".into() };
+        let parts = parts(report(1, 0), (0..count).map(act).collect());
+        parts.into_iter().next().unwrap().head.unwrap().acts
+    };
+    assert_eq!(acts(ACTS_MAX).len(), ACTS_MAX);
+    let told = acts(ACTS_MAX + 300);
+    let half = ACTS_MAX / 2;
+    assert_eq!((told.len(), told[half].action.as_str()), (ACTS_MAX + 1, "left out"));
+    assert!(told[half].reason.starts_with("300 decisions"), "{}", told[half].reason);
+    let around = [&told[half - 1], &told[half + 1], &told[ACTS_MAX]].map(|act| act.action.as_str());
+    assert_eq!(around, ["4999", "5300", "10299"]);
+}
+
 #[track_caller]
 fn check_refused(change: impl FnOnce(&mut Bundle), words: &str) {
     let mut changed = bundle(parts(report(7, 3), Vec::new()));

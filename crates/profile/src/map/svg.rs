@@ -397,9 +397,10 @@ fn pixels(length: f64) -> u32 {
     length.clamp(1.0, 20_000.0).ceil() as u32
 }
 
-/// Words that may be another host's: control characters would make it no XML.
+/// Words that may be another host's: control characters and two signs that stand for none would make it no XML.
 fn escaped(text: &str) -> String {
     crate::report::plain(text)
+        .replace(['\u{FFFE}', '\u{FFFF}'], "?")
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -194,6 +194,13 @@ fn nodes_that_are_one_memory_are_named() {
 }
 
 #[test]
+fn a_name_with_signs_that_xml_does_not_have_breaks_no_picture() {
+    let odd = SetView { name: Some("a\u{fffe}\u{ffff}<b".to_owned()), ..set(7, "0", JobClass::Primary) };
+    let picture = svg::draw(&Map::new(&machine([1, 1, 1, 2, 1]), &view("", vec![odd]))).text;
+    assert!(picture.contains("a??&lt;b") && !picture.contains(['\u{fffe}', '\u{ffff}']), "{picture}");
+}
+
+#[test]
 fn json_tells_pus_and_sets() {
     let topology = machine([1, 1, 1, 2, 2]).restricted(&"0-2".parse().unwrap());
     let map = Map::new(&topology, &view("0-2", vec![set(7, "0-1", JobClass::Primary)]));

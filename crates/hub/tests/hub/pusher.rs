@@ -1,0 +1,238 @@
+//! What one user or one job may do to a pusher: nothing that keeps other jobs from the hub.
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use pinfold_hub::secret;
+use pinfold_hub::store::{Access, Kind, Store, now_us};
+use pinfold_hubwire::bundle::{
+    self, Act, Bundle, LIVE_MAX_BYTES, Live, PACKED_MAX_BYTES, POINTS_A_PART, Receipt,
+};
+use pinfold_hubwire::disk::RealDisk;
+use pinfold_hubwire::push::{Found, Look, Pusher, Source, SourceError, Uplink, UplinkError};
+use pinfold_proto::view::ReportView;
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+
+use crate::common::{MadeUp, idle, token};
+
+/// A host whose jobs are as they are made here.
+struct Of<F>(MadeUp, F);
+
+impl<F: FnMut(u64) -> Result<ReportView, SourceError>> Of<F> {
+    /// Jobs 1 to this one, which are over.
+    fn jobs(count: u64, make: F) -> Self {
+        let jobs = (1..=count).map(|job| (job, true)).collect();
+        Self(MadeUp { jobs, told: 1, ..MadeUp::default() }, make)
+    }
+}
+
+impl<F: FnMut(u64) -> Result<ReportView, SourceError>> Source for Of<F> {
+    fn origin(&mut self) -> Result<String, SourceError> {
+        self.0.origin()
+    }
+
+    fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError> {
+        self.0.look(seen, open)
+    }
+
+    fn after(&mut self, seen: u64, since_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
+        self.0.after(seen, since_us, most)
+    }
+
+    fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
+        (self.1)(job).map(|report| Some((report, Vec::new())))
+    }
+}
+
+/// A hub over a store of its own, which refuses for good what it is told to.
+struct Hub {
+    store: Store,
+    host: i64,
+    refuses: fn(&Bundle) -> bool,
+    live: Vec<u8>,
+    _dir: tempfile::TempDir,
+}
+
+impl Hub {
+    fn new(refuses: fn(&Bundle) -> bool) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
+        let token = token(&store, Kind::Host, "alpha");
+        let host = store.holder(&secret::hash_of_token(&token).unwrap()).unwrap().unwrap().host;
+        Self { store, host, refuses, live: Vec::new(), _dir: dir }
+    }
+
+    fn jobs(&self) -> u64 {
+        self.store.totals().unwrap().0
+    }
+}
+
+impl Uplink for Hub {
+    fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError> {
+        if packed.len() > PACKED_MAX_BYTES {
+            return Err(UplinkError::Later("pinfold-hub-client ends without an answer".into()));
+        }
+        let bundle = bundle::read_bundle(packed).map_err(|error| UplinkError::Refused(error.to_string()))?;
+        if (self.refuses)(&bundle) {
+            return Err(UplinkError::Refused("it is none".into()));
+        }
+        let taken = self.store.ingest(self.host, &bundle, now_us());
+        taken.map_err(|error| UplinkError::Refused(error.to_string()))
+    }
+
+    fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
+        packed.clone_into(&mut self.live);
+        Ok(())
+    }
+}
+
+/// Rounds of a pusher until all is at the hub, at most so many. Says whether it is.
+fn pushed(pusher: &mut Pusher<RealDisk>, source: &mut dyn Source, hub: &mut Hub, rounds: u32) -> bool {
+    let mut now = Duration::ZERO;
+    for _ in 0..rounds {
+        let _ = pusher.collect(source, now_us()).unwrap();
+        let _ = pusher.send(hub, now, 0).unwrap();
+        if pusher.is_idle() {
+            return true;
+        }
+        now += Duration::from_secs(600);
+    }
+    false
+}
+
+/// Characters of which a quarter takes six bytes in JSON, and that pack badly.
+fn noise(dice: &mut Pcg64Mcg, length: usize) -> String {
+    (0..length).map(|_| char::from(u8::try_from(dice.next_u32() % 126 + 1).unwrap())).collect()
+}
+
+#[test]
+fn a_user_s_long_commands_keep_no_job_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut dice = Pcg64Mcg::seed_from_u64(7);
+    // Each is as long as a daemon takes it.
+    let mut source = Of::jobs(200, move |job| {
+        let mut report = crate::common::report(job, "x", 0);
+        report.command = vec![noise(&mut dice, 40_000)];
+        Ok(report)
+    });
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 20), "{:?}", pusher.figures());
+    assert_eq!((hub.jobs(), pusher.figures().refused), (200, 0));
+}
+
+#[test]
+fn a_bundle_that_is_too_long_is_divided_and_what_no_hub_takes_is_put_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut dice = Pcg64Mcg::seed_from_u64(7);
+    let mut long = crate::common::report(1, "long", 0);
+    // In a text that counts little where bundles are closed by their size.
+    long.notes = vec![noise(&mut dice, 6 << 20)];
+    let mut source =
+        Of::jobs(3, move |job| Ok(if job == 1 { long.clone() } else { crate::common::report(job, "x", 0) }));
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 20), "{:?}", pusher.figures());
+    assert_eq!((hub.jobs(), pusher.figures().refused), (2, 1));
+}
+
+#[test]
+fn a_job_with_more_parts_than_the_spool_has_room_for_gets_through_and_so_do_those_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let points = u32::try_from(POINTS_A_PART).unwrap() * 9;
+    let mut source =
+        Of::jobs(4, move |job| Ok(crate::common::report(job, "x", if job < 3 { points } else { 1 })));
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 1_000, "boot").unwrap();
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 30), "{:?}", pusher.figures());
+    assert_eq!(hub.jobs(), 4);
+    for id in [1, 2] {
+        let job = hub.store.job(id, &Access::All).unwrap().unwrap();
+        assert_eq!(
+            (job.incomplete, job.head.report.series.map(|series| series.len())),
+            (false, Some(points as usize))
+        );
+    }
+}
+
+#[test]
+fn a_job_beside_one_that_is_refused_keeps_its_later_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let points = u32::try_from(POINTS_A_PART).unwrap() * 9;
+    let mut source =
+        Of::jobs(2, move |job| Ok(crate::common::report(job, "x", if job == 2 { points } else { 1 })));
+    let mut hub = Hub::new(|bundle| bundle.parts.iter().any(|part| part.job == 1));
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 20), "{:?}", pusher.figures());
+    assert_eq!((hub.jobs(), pusher.figures().refused), (1, 1));
+    let job = hub.store.job(1, &Access::All).unwrap().unwrap();
+    assert_eq!((job.head.report.job, job.incomplete), (2, false));
+}
+
+#[test]
+fn jobs_of_which_the_daemon_cannot_tell_keep_no_other_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut source = Of::jobs(30, |job| match job {
+        1..=15 => Err(SourceError("the database disk image is malformed".into())),
+        _ => Ok(crate::common::report(job, "x", 0)),
+    });
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    assert!(!pushed(&mut pusher, &mut source, &mut hub, 10));
+    assert_eq!((hub.jobs(), pusher.figures().jobs_waiting), (15, 15));
+    // Once it can, they follow.
+    let mut whole = Of::jobs(30, |job| Ok(crate::common::report(job, "x", 0)));
+    assert!(pushed(&mut pusher, &mut whole, &mut hub, 10));
+    assert_eq!(hub.jobs(), 30);
+}
+
+#[test]
+fn jobs_that_get_the_numbers_of_others_after_a_store_was_put_back_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    let mut source = Of::jobs(5, |job| Ok(crate::common::report(job, "x", 0)));
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
+    assert_eq!(hub.jobs(), 5);
+    // The store is one with three jobs again.
+    source.0.jobs.split_off(&4);
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
+    let mut source = Of::jobs(6, |job| {
+        let mut report = crate::common::report(job, "x", 0);
+        if job > 3 {
+            report.submitted_s += 100_000.0;
+        }
+        Ok(report)
+    });
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
+    assert_eq!(hub.jobs(), 8, "three that it had, and three others");
+}
+
+#[test]
+fn a_host_with_many_long_jobs_is_told_of_within_a_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut dice = Pcg64Mcg::seed_from_u64(7);
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    let mut status = idle();
+    status.jobs = (1..=1_500)
+        .map(|job| {
+            let words = noise(&mut dice, 6_000);
+            let started_s = (job > 1_400).then_some(1.0);
+            let job = serde_json::json!({ "job": job, "name": "x", "user": "ann", "project": null, "state": "queued",
+                "class": "primary", "priority": 1, "cpus": null, "memory_bytes": null, "swap_bytes": null, "pids": [],
+                "submitted_s": 1.0, "started_s": started_s, "ended_s": null, "exit_code": null, "signal": null,
+                "reason": null, "output": words });
+            serde_json::from_value(job).unwrap()
+        })
+        .collect();
+    assert_eq!(pusher.tell(&mut hub, status, now_us(), Duration::ZERO, 0).unwrap(), None);
+    assert!(hub.live.len() <= PACKED_MAX_BYTES, "{}", hub.live.len());
+    let live: Live = bundle::read_live(&hub.live).unwrap();
+    let told = live.status.jobs.len();
+    assert!((100..1_500).contains(&told), "{told} of at most {LIVE_MAX_BYTES} bytes");
+    let started = live.status.jobs.iter().filter(|job| job.started_s.is_some()).count();
+    assert_eq!(started, 100, "those that have started are told first");
+    let words = format!("{} more jobs are not told to the hub: it is told of {told}", 1_500 - told);
+    assert_eq!(live.status.warnings, [words]);
+}

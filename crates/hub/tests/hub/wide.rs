@@ -1,0 +1,147 @@
+//! Questions over more users, classes, months and hosts than one page has, the same over both databases.
+use std::time::{Duration, Instant};
+
+use pinfold_hub::store::{Access, Group, JobQuery, Kind, RUNS_MIN, Store, UsageRow, Whose, class_of};
+use pinfold_hub::weekly::{self, Subject, Week};
+use pinfold_proto::learned::{self, CLASS_BYTES};
+use pinfold_proto::voucher::hex;
+use sha2::{Digest as _, Sha256};
+
+use crate::server::Server;
+use crate::store::{MONTH_US, bundle, known, report};
+
+const DAY_S: f64 = 86_400.0;
+
+fn all() -> JobQuery {
+    JobQuery { access: Access::All, ..JobQuery::default() }
+}
+
+/// A week of more users than a page has rows is summed over all of them, and each of them is named.
+pub(crate) fn a_week_is_of_all_users(store: &Store, host: i64) {
+    const USERS: u64 = 1_100;
+    let job = |number: u64| {
+        let mut one = report(number, "x", 1 << 30);
+        one.user = format!("user-{number}");
+        one
+    };
+    store.ingest(host, &bundle((1..=USERS).map(job).collect()), 1).unwrap();
+    let week = Week::of(1_700_003_601_000_000);
+    let told = weekly::report(store, &Access::All, Subject::All, week).unwrap();
+    assert_eq!(told.now.jobs, USERS);
+    assert!((told.now.cpu_h - 0.5 * 1_100.0).abs() < 1e-6, "{}", told.now.cpu_h);
+    assert_eq!(weekly::subjects(store, Group::User, week).unwrap().len(), 1_100);
+    let sum = |rows: Vec<UsageRow>| rows.iter().map(|row| row.jobs).sum::<u64>();
+    for query in [all(), JobQuery { ids: (1..=2_000).collect(), ..all() }] {
+        assert_eq!(sum(store.usage(Group::User, &query).unwrap()), USERS);
+        let together = store.usage(Group::All, &query).unwrap();
+        assert_eq!((together.len(), together[0].jobs, &together[0].name), (1, USERS, &None));
+    }
+    let nobody = JobQuery { user: Some("nobody".into()), ..all() };
+    assert_eq!(store.usage(Group::All, &nobody).unwrap(), []);
+}
+
+/// Of more classes than are put together those with the most unused memory are told, each as a whole.
+pub(crate) fn the_most_wasteful_of_many_classes(store: &Store, host: i64) {
+    let job = |number: u64| {
+        // Each class on two days; the later ones held less of the same claim.
+        let mut one = report(number, &format!("class-{}", number % 10), (10 - number % 10) << 28);
+        one.ended_s = one.ended_s.map(|end_s| if number > 10 { end_s + DAY_S } else { end_s });
+        one
+    };
+    store.ingest(host, &bundle((1..=20).map(job).collect()), 1).unwrap();
+    let whole = store.classes(&all()).unwrap();
+    assert_eq!((whole.rows.len(), whole.jobs, whole.cut), (10, 20, false));
+    assert_eq!(store.classes_within(&all(), 10).unwrap(), whole);
+    let some = store.classes_within(&all(), 3).unwrap();
+    assert_eq!((some.jobs, some.cut), (6, true));
+    assert_eq!(some.rows[..], whole.rows[..3]);
+    assert_eq!(some.rows[0].name, "class-9");
+}
+
+/// A run that is of the time that is asked for is told as a whole: also what came in in another month, or from a host of
+/// which all was over before.
+pub(crate) fn a_run_is_whole_wherever_the_time_is_cut(store: &Store, host: i64) {
+    store.add_token(Kind::Host, "beta", &[2; 32], "test", 1).unwrap();
+    let other = store.holder(&[2; 32]).unwrap().unwrap().host;
+    let job = |number: u64, day: f64| {
+        let mut one = report(number, "step", 1 << 30);
+        one.comment = Some("workflow=w run=1".into());
+        one.submitted_s += day * DAY_S;
+        one.started_s = one.started_s.map(|start_s| start_s + day * DAY_S);
+        one.ended_s = one.ended_s.map(|end_s| end_s + day * DAY_S);
+        one
+    };
+    for (host, number, day, now_us) in [
+        (host, 1, 0.0, 1_700_000_000_000_000),
+        (host, 2, 20.0, 1_700_000_000_000_000 + MONTH_US),
+        (other, 3, 2.0, 1),
+    ] {
+        store.ingest(host, &bundle(vec![job(number, day)]), now_us).unwrap();
+    }
+    let day = |day: f64| Some(pinfold_hubwire::bundle::microseconds(1_700_003_601.0 + day * DAY_S));
+    let runs = |since_us, until_us| store.runs(&JobQuery { since_us, until_us, limit: 10, ..all() }).unwrap();
+    let whole = runs(None, None);
+    assert_eq!((whole.len(), whole[0].jobs, whole[0].hosts), (1, 3, 2));
+    assert!((whole[0].makespan_s() - (20.0 * DAY_S + 3_601.0)).abs() < 1.0);
+    for since in [0.0, 1.0, 3.0, 19.0] {
+        assert_eq!(runs(day(since), None), whole, "since day {since}");
+    }
+    assert_eq!(runs(day(21.0), None), []);
+    assert_eq!(runs(None, day(21.0)), whole);
+    assert_eq!(runs(None, day(10.0)), [], "it was not over yet");
+    let of_host = |name: &str| JobQuery { host: Some(name.into()), since_us: day(10.0), limit: 10, ..all() };
+    assert_eq!(store.runs(&of_host("beta")).unwrap(), [], "there it was over before");
+    assert_eq!(store.runs(&of_host("alpha")).unwrap()[0].jobs, 2);
+}
+
+/// A host that is not believed about users takes no place from those that are.
+pub(crate) fn jobs_of_others_leave_room_to_learn_from(store: &Store, host: i64) {
+    store.add_token(Kind::Host, "liar", &[2; 32], "test", 1).unwrap();
+    let liar = store.holder(&[2; 32]).unwrap().unwrap().host;
+    let job = |number: u64| {
+        let mut one = report(number, "align", 1 << 30);
+        one.command = vec!["align".into()];
+        one
+    };
+    let runs = u64::try_from(RUNS_MIN).unwrap();
+    store.ingest(host, &bundle((1..=runs).map(job).collect()), 1).unwrap();
+    let far = |number: u64| {
+        let mut one = job(number);
+        one.ended_s = Some(7_000_000_000.0);
+        one
+    };
+    store.ingest(liar, &bundle((1..=20).map(far).collect()), 1).unwrap();
+    let learned = |hosts: &[&str]| {
+        let hosts: Vec<String> = hosts.iter().map(|&name| name.to_owned()).collect();
+        store.learned_within(&hosts, Whose::Users, 0, 20).unwrap()
+    };
+    let likeness = Sha256::digest(learned::likeness(&["align".to_owned()], "align", 2).unwrap());
+    let class = hex(&class_of(&likeness, "ann")[..CLASS_BYTES]);
+    let told = learned(&["alpha"]);
+    assert_eq!(told.iter().map(|row| (&row.class, row.hosts)).collect::<Vec<_>>(), [(&class, 1)]);
+    assert_eq!(u64::from(told[0].runs), runs);
+    assert_eq!(learned(&["*"])[0].hosts, 1, "the last twenty are of one host");
+    assert_eq!(learned(&["nobody"]), []);
+}
+
+#[test]
+fn sums_are_not_made_anew_beside_a_hub_that_writes() {
+    let Some(server) = Server::start() else { return };
+    let (store, host) = known(Store::open(&server.at(), None).unwrap());
+    store.ingest(host, &bundle(vec![report(1, "x", 1)]), 1).unwrap();
+    // As a hub in the midst of writing jobs.
+    let mut hub = server.client();
+    hub.batch_execute("BEGIN; LOCK TABLE jobs IN ROW EXCLUSIVE MODE").unwrap();
+    let waits = "SELECT 1 FROM pg_locks WHERE relation = 'jobs'::regclass AND NOT granted";
+    std::thread::scope(|scope| {
+        let summing = scope.spawn(|| store.sum_anew().unwrap());
+        let until = Instant::now() + Duration::from_secs(60);
+        while server.client().query(waits, &[]).unwrap().is_empty() {
+            assert!(!summing.is_finished(), "it did not wait");
+            assert!(Instant::now() < until, "it neither waits nor ends");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        hub.batch_execute("COMMIT").unwrap();
+    });
+    assert_eq!(store.usage(Group::All, &all()).unwrap()[0].jobs, 1);
+}

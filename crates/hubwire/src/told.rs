@@ -1,0 +1,47 @@
+//! How a host is, within the bounds of one message: a hub takes none that is longer, and a host of which it takes none looks
+//! as if it were away. Absent here: when it is told.
+
+use pinfold_proto::view::{MapView, StatusView};
+
+use crate::bundle::{self, LIVE_JOBS_MAX, LIVE_MAX_BYTES, Live, PACKED_MAX_BYTES, SETS_MAX};
+
+/// Packs it. Where it tells of too much, jobs are left out that have not started or started last, and then the cores.
+pub(crate) fn pack(live: &mut Live) -> Result<Vec<u8>, serde_json::Error> {
+    let (jobs, warnings) = (live.status.jobs.len(), live.status.warnings.len());
+    let mut most = LIVE_JOBS_MAX;
+    loop {
+        keep_first(&mut live.status, most);
+        let told = live.status.jobs.len();
+        live.status.warnings.truncate(warnings);
+        if told < jobs {
+            let words = format!("{} more jobs are not told to the hub: it is told of {told}", jobs - told);
+            live.status.warnings.push(words);
+        }
+        let (packed, plain_bytes) = bundle::pack_measured(live)?;
+        let fits = packed.len() <= PACKED_MAX_BYTES && plain_bytes <= LIVE_MAX_BYTES;
+        // Without jobs and cores it is as short as it gets: the hub says what is wrong with it.
+        if fits || (told == 0 && live.map.take().is_none()) {
+            return Ok(packed);
+        }
+        most = told / 2;
+    }
+}
+
+/// So many jobs: those that have started first.
+fn keep_first(status: &mut StatusView, most: usize) {
+    if status.jobs.len() > most {
+        status.jobs.sort_by_key(|job| (job.started_s.is_none(), job.job));
+        status.jobs.truncate(most);
+        status.jobs.sort_by_key(|job| job.job);
+    }
+}
+
+/// The map without what the status has as well, and with a bounded number of sets.
+pub(crate) fn bounded_map(mut map: MapView) -> MapView {
+    map.sets.truncate(LIVE_JOBS_MAX);
+    map.sets.iter_mut().for_each(|set| set.pids.clear());
+    map.set_asides.truncate(SETS_MAX);
+    map.chunks.truncate(SETS_MAX);
+    map.resources.truncate(SETS_MAX);
+    map
+}
