@@ -298,6 +298,7 @@ fn request(words: &[&str]) -> Request {
             word => match word.split_at(1) {
                 ("p", n) => request.priority = n.parse().unwrap(),
                 ("s", name) => request.aside = Some(name.into()),
+                ("o", n) => request.owner = n.parse().unwrap(),
                 ("j", name) => request.project = Some(name.into()),
                 ("c", n) => request.cores = n.parse().unwrap(),
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
