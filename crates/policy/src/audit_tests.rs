@@ -102,6 +102,7 @@ fn request() -> impl Strategy<Value = Request> {
                 no_suspend,
                 requeue,
                 requeues: 0,
+                checkpoints: 0,
                 checkpoint: (cores == 2).then(|| Duration::from_secs(u64::from(priority))),
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
                 aside,
@@ -249,7 +250,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => machine().prop_map(Event::Machine),
         8 => request().prop_map(Event::Submit),
         1 => (request(), prop::option::of(running())).prop_map(|(request, running)| {
-            Event::Adopt(Adopted { request, submitted: Instant(0), running })
+            Event::Adopt(Adopted { request, submitted: Instant(0), waits_since: None, running })
         }),
         8 => job().prop_map(Event::Started),
         6 => job().prop_map(Event::Exited),
@@ -625,7 +626,7 @@ fn a_job_has_no_home_without_the_core_it_named() {
         suspended: false,
     };
     let request = Request { wish: wish(&[1, 2]), ..Request::plain(JobId(11)) };
-    let adopted = Adopted { request, submitted: Instant(0), running: Some(running) };
+    let adopted = Adopted { request, submitted: Instant(0), waits_since: None, running: Some(running) };
     let primary =
         Request { class: Some(Class::Primary), wish: wish(&[]), priority: 2, ..Request::plain(JobId(4)) };
     let array = Some(ArrayLimit { array: 0, at_most: 1 });

@@ -251,6 +251,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
         wish: spec
             .layout
             .as_ref()
+        checkpoints: 0,
             .filter(|layout| !layout.options.is_empty() || layout.cpus.is_some())
             .map(|layout| Box::new(wish(layout, spec.class))),
         place: spec.layout.as_ref().and_then(|layout| layout.place).map(pinfold_settings::place),
@@ -279,6 +280,13 @@ fn list(row: &JobRow) -> Option<u64> {
     let keeper = row.keeper.filter(|_| row.spec.line.is_some() || row.spec.array.is_some())?;
     Some(keeper.start_ticks << PID_BITS | u64::from(keeper.pid))
 }
+/// Whether a job was kept out of the queue from its submission on: held, or for a time or others' ends. That time does not
+/// count as waiting.
+pub(crate) fn was_kept_from_waiting(row: &JobRow) -> bool {
+    let spec = &row.spec;
+    spec.held || spec.terms.begin_us.is_some() || !spec.after.is_empty()
+}
+
 
 /// What a job says of its cores. An option that a later command knows and this daemon does not has no say.
 fn wish(layout: &JobLayout, class: Option<JobClass>) -> Wish {

@@ -282,7 +282,7 @@ impl Daemon {
         let live = &self.jobs.table[&job];
         let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &live.row);
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
-        request.requeues = live.row.requeues;
+        (request.requeues, request.checkpoints) = (live.row.requeues, live.row.checkpoints);
         request.gated = !runs && self.jobs.gates.is_closed(job);
         let running = runs.then(|| Running {
             started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
@@ -292,7 +292,9 @@ impl Daemon {
             suspended: live.row.suspended,
         });
         let submitted = Instant(live.row.submitted_us);
-        self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, running }));
+        // When it was let go is on no disk, but not later than now.
+        let waits_since = record::was_kept_from_waiting(&live.row).then(|| Instant(self.ctx.clock.now_us()));
+        self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, waits_since, running }));
     }
 
     /// Groups in the kernel that no job on disk accounts for: empty ones are removed, others are left running
