@@ -21,6 +21,7 @@ each_kind!(
     a_client_killed_while_its_job_waits,
     a_client_killed_while_its_job_runs,
     a_client_and_the_daemon_killed_together,
+    what_others_have_is_given_to_nobody,
     one_that_was_started_by_hand_is_waited_for,
     the_host_is_restarted,
 );
@@ -341,6 +342,36 @@ fn a_client_and_the_daemon_killed_together(kind: Kind) {
     host.make("go");
     let view = host.until(1, JobState::Exited);
     assert_eq!((view.exit_code, view.signal), (None, None));
+}
+
+/// One job ended while no daemon ran, and nobody is left to tell how. The new daemon sees that before it has found again
+/// the job that has the licence which a third one waits for.
+fn what_others_have_is_given_to_nobody(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=4", "host.cpus=0", "resources.licence=1"]);
+    let waits = host.submit(&["--hold", "--resource", "licence=1"], ": >begun");
+    let ends = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &WAIT.replace("go", "end")]);
+    host.until(2, JobState::Running);
+    let has = host.submit(&["--resource", "licence=1"], WAIT);
+    host.until(has, JobState::Running);
+    host.succeeds(["release", "1"]);
+    host.until(waits, JobState::Queued);
+    let pids = host.job(2).pids;
+    host.crash();
+    ends.signal(rustix::process::Signal::KILL);
+    assert_eq!(ends.wait().code, None);
+    host.make("end");
+    eventually("it has ended", || {
+        let state = |pid: &u32| crate::host::status_field(*pid, "State");
+        let lives = |pid: &&u32| state(pid).is_some_and(|state| !state.starts_with('Z'));
+        pids.iter().find(lives).map_or(Ok(()), |pid| Err(*pid))
+    });
+    host.start_daemon();
+    host.until(2, JobState::Exited);
+    host.until(has, JobState::Running);
+    let view = host.job(waits);
+    assert!(view.state == JobState::Queued && !host.work("begun").exists(), "{view:?}");
+    host.make("go");
+    host.until_exit_code(waits, 0);
 }
 
 /// The clients of a daemon on a state directory of its own must not start a private one in its place.
