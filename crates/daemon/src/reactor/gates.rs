@@ -87,8 +87,11 @@ impl Daemon {
         }
         match verdict {
             Verdict::Opens => {
-                live.row.reason = None;
-                self.outbox.journal.touch(job);
+                // One without a keeper waits for that still.
+                if live.awaits_keeper.is_none() {
+                    live.row.reason = None;
+                    self.outbox.journal.touch(job);
+                }
                 self.outbox.step(SchedulerEvent::Gate { job, closed: false });
                 self.outbox.then(Next::Isolate);
             }

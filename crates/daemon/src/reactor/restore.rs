@@ -153,10 +153,11 @@ impl Daemon {
         }
         self.jobs.table.insert(job, live);
         self.outbox.journal.touch(job);
+        // Also of one that waits for another keeper: that one is to find it waiting.
+        self.close_gate_again(job);
         if waits && !keeper_alive && !runs_outside {
             return self.is_kept_by_none(job, adopted);
         }
-        self.close_gate_again(job);
         if waits || runs {
             self.adopt(job, runs);
         }
