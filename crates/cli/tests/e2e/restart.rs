@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use pinfold_proto::JobState;
+use pinfold_profile::store::Store;
 use pinfold_proto::view::BatchView;
+use pinfold_proto::{Ending, JobState};
 
 use crate::host::{Host, processes_with, send};
 use crate::kind::{Kind, each_kind};
@@ -22,6 +23,7 @@ each_kind!(
     a_client_killed_while_its_job_runs,
     a_client_and_the_daemon_killed_together,
     what_others_have_is_given_to_nobody,
+    ended_to_be_requeued_as_the_daemon_died,
     one_that_was_started_by_hand_is_waited_for,
     the_host_is_restarted,
 );
@@ -372,6 +374,27 @@ fn what_others_have_is_given_to_nobody(kind: Kind) {
     assert!(view.state == JobState::Queued && !host.work("begun").exists(), "{view:?}");
     host.make("go");
     host.until_exit_code(waits, 0);
+}
+
+/// The end of its command is on disk, and what came of its other processes was not seen any more.
+fn ended_to_be_requeued_as_the_daemon_died(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let job = host.submit(&["--requeue"], &format!("echo >>begun; {WAIT}; exit 6"));
+    eventually("it runs", || host.job(job).pids.first().copied().ok_or("no process"));
+    host.until_made("begun");
+    let pids = host.job(job).pids;
+    host.crash();
+    pids.iter().for_each(|&pid| send(pid, rustix::process::Signal::KILL));
+    let mut store = Store::open(&host.state()).expect("the daemon's store").store;
+    let mut row = store.job(job).expect("it can be read").expect("it is there");
+    (row.requeuing, row.requeues) = (true, 1);
+    row.ending = Some(Ending { signal: Some(9), ..Ending::default() });
+    store.update_job(&row).expect("it can be written");
+    drop(store);
+    host.start_daemon();
+    host.make("go");
+    host.until_exit_code(job, 6);
+    assert_eq!((host.wrote("begun").lines().count(), host.report(job).requeues), (2, 1));
 }
 
 /// The clients of a daemon on a state directory of its own must not start a private one in its place.

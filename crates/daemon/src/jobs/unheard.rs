@@ -210,7 +210,9 @@ fn look_for_end(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId, n
 
 /// Whether no process is left of a job whose end is for its keeper to tell.
 fn has_ended(ctx: &Ctx, live: &JobRecord) -> bool {
-    let told = live.row.ending.is_some() || live.orphaned || live.row.spec.adopted.is_some();
+    // Of one that is to be requeued more is to come: its keeper begins it anew.
+    let is_over = live.row.ending.is_some() && !live.is_ended_to_be_requeued();
+    let told = is_over || live.orphaned || live.row.spec.adopted.is_some();
     // Its keeper may be about to enter.
     let begins = live.row.main.is_none() && live.keeper.is_some();
     let main_lives = || live.row.main.is_some_and(|main| crate::core::process::is_alive(&ctx.proc, main));
