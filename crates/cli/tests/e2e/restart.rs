@@ -24,6 +24,7 @@ each_kind!(
     a_client_and_the_daemon_killed_together,
     what_others_have_is_given_to_nobody,
     ended_to_be_requeued_as_the_daemon_died,
+    cancelled_as_the_daemon_died,
     one_that_was_started_by_hand_is_waited_for,
     the_host_is_restarted,
 );
@@ -395,6 +396,18 @@ fn ended_to_be_requeued_as_the_daemon_died(kind: Kind) {
     host.make("go");
     host.until_exit_code(job, 6);
     assert_eq!((host.wrote("begun").lines().count(), host.report(job).requeues), (2, 1));
+}
+
+/// It had its 10 seconds to end by itself, and was to be killed then.
+fn cancelled_as_the_daemon_died(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let job = host.submit(&[], &format!("trap '' TERM; : >begun; {WAIT}"));
+    host.until_made("begun");
+    host.succeeds(["cancel", "1"]);
+    host.crash();
+    host.start_daemon();
+    let view = host.until(job, JobState::Exited);
+    assert_eq!((view.exit_code, view.signal), (None, Some(9)), "{view:?}");
 }
 
 /// The clients of a daemon on a state directory of its own must not start a private one in its place.
