@@ -102,6 +102,7 @@ fn request() -> impl Strategy<Value = Request> {
                 no_suspend,
                 requeue,
                 requeues: 0,
+                checkpoints: 0,
                 checkpoint: (cores == 2).then(|| Duration::from_secs(u64::from(priority))),
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
                 aside,
@@ -249,7 +250,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => machine().prop_map(Event::Machine),
         8 => request().prop_map(Event::Submit),
         1 => (request(), prop::option::of(running())).prop_map(|(request, running)| {
-            Event::Adopt(Adopted { request, submitted: Instant(0), running })
+            Event::Adopt(Adopted { request, submitted: Instant(0), waits_since: None, running })
         }),
         8 => job().prop_map(Event::Started),
         6 => job().prop_map(Event::Exited),
@@ -457,14 +458,15 @@ fn audit_chunks(policy: &Policy) {
     }
 }
 
-/// How many members of each array wait and have started.
+/// How many members of each array wait, stand in a queue and have started.
 fn audit_arrays(policy: &Policy) {
     let rooms = policy.rooms();
-    let mut arrays: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+    let mut arrays: BTreeMap<u64, (usize, usize, usize)> = BTreeMap::new();
     for job in rooms.jobs.values() {
         let Some(array) = job.request.array else { continue };
-        let (waiting, started) = arrays.entry(array.array).or_default();
+        let (waiting, standing, started) = arrays.entry(array.array).or_default();
         *(if job.live().is_some() { started } else { waiting }) += 1;
+        *standing += usize::from(job.live().is_none() && job.queued.is_some());
     }
     assert_eq!(rooms.queue.arrays().counts(), arrays, "members of arrays");
 }
@@ -625,7 +627,7 @@ fn a_job_has_no_home_without_the_core_it_named() {
         suspended: false,
     };
     let request = Request { wish: wish(&[1, 2]), ..Request::plain(JobId(11)) };
-    let adopted = Adopted { request, submitted: Instant(0), running: Some(running) };
+    let adopted = Adopted { request, submitted: Instant(0), waits_since: None, running: Some(running) };
     let primary =
         Request { class: Some(Class::Primary), wish: wish(&[]), priority: 2, ..Request::plain(JobId(4)) };
     let array = Some(ArrayLimit { array: 0, at_most: 1 });

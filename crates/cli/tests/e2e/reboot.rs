@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 use std::process::Stdio;
 
-use pinfold_proto::JobState;
 use pinfold_proto::start::Start;
+use pinfold_proto::{End, JobState};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
@@ -17,6 +17,7 @@ use crate::wait::eventually;
 
 each_kind!(
     what_was_submitted_comes_back,
+    what_comes_back_waits_for_what_it_was_to_wait_for,
     members_come_back_with_their_array,
     a_keeper_killed_in_the_queue_is_replaced,
     a_keeper_told_to_end_in_the_queue_is_replaced,
@@ -92,6 +93,30 @@ fn what_was_submitted_comes_back(kind: Kind) {
     let report = host.report(runs);
     assert_eq!((report.requeues, report.exit_code), (1, Some(6)), "{report:?}");
     nothing_is_kept(&host);
+}
+
+/// For a time, and for how other jobs end. What ran and is not requeued did not end well.
+fn what_comes_back_waits_for_what_it_was_to_wait_for(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let first = submit(&host, &[], ": >ran; until [ -e go ]; do sleep 0.05; done");
+    host.until_made("ran");
+    let good = submit(&host, &["--after", &format!("ok:{first}")], ": >good");
+    let rescue = submit(&host, &["--after", &format!("failed:{first}")], "exit 4");
+    let mark = format!(": mark-of-{}", host.instance());
+    let late = submit(&host, &["--begin", "2099-01-01"], &format!("{mark}; : >late"));
+    host.until(late, JobState::Queued);
+    restart(&mut host);
+    host.until_exit_code(rescue, 4);
+    let view = host.until(good, JobState::Exited);
+    assert_eq!((view.end, view.exit_code), (Some(End::Dependency), None), "{view:?}");
+    eventually("another keeper waits", || processes_with(&mark).first().map(drop).ok_or("none"));
+    // It comes behind that one in the queue, and in the order in which keepers are started.
+    let last = submit(&host, &[], "exit 5");
+    host.until_exit_code(last, 5);
+    let view = host.job(late);
+    assert_eq!(view.state, JobState::Queued, "{view:?}");
+    assert!(view.reason.as_deref().is_some_and(|reason| reason.contains("2099")), "{view:?}");
+    assert!(!host.work("good").exists() && !host.work("late").exists());
 }
 
 /// With their indexes, and no more of them at once than before; by one keeper.

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use pinfold_proto::JobState;
+use pinfold_profile::store::Store;
 use pinfold_proto::view::BatchView;
+use pinfold_proto::{Ending, JobState};
 
 use crate::host::{Host, processes_with, send};
 use crate::kind::{Kind, each_kind};
@@ -21,6 +22,9 @@ each_kind!(
     a_client_killed_while_its_job_waits,
     a_client_killed_while_its_job_runs,
     a_client_and_the_daemon_killed_together,
+    what_others_have_is_given_to_nobody,
+    ended_to_be_requeued_as_the_daemon_died,
+    cancelled_as_the_daemon_died,
     one_that_was_started_by_hand_is_waited_for,
     the_host_is_restarted,
 );
@@ -341,6 +345,69 @@ fn a_client_and_the_daemon_killed_together(kind: Kind) {
     host.make("go");
     let view = host.until(1, JobState::Exited);
     assert_eq!((view.exit_code, view.signal), (None, None));
+}
+
+/// One job ended while no daemon ran, and nobody is left to tell how. The new daemon sees that before it has found again
+/// the job that has the licence which a third one waits for.
+fn what_others_have_is_given_to_nobody(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=4", "host.cpus=0", "resources.licence=1"]);
+    let waits = host.submit(&["--hold", "--resource", "licence=1"], ": >begun");
+    let ends = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &WAIT.replace("go", "end")]);
+    host.until(2, JobState::Running);
+    let has = host.submit(&["--resource", "licence=1"], WAIT);
+    host.until(has, JobState::Running);
+    host.succeeds(["release", "1"]);
+    host.until(waits, JobState::Queued);
+    let pids = host.job(2).pids;
+    host.crash();
+    ends.signal(rustix::process::Signal::KILL);
+    assert_eq!(ends.wait().code, None);
+    host.make("end");
+    eventually("it has ended", || {
+        let state = |pid: &u32| crate::host::status_field(*pid, "State");
+        let lives = |pid: &&u32| state(pid).is_some_and(|state| !state.starts_with('Z'));
+        pids.iter().find(lives).map_or(Ok(()), |pid| Err(*pid))
+    });
+    host.start_daemon();
+    host.until(2, JobState::Exited);
+    host.until(has, JobState::Running);
+    let view = host.job(waits);
+    assert!(view.state == JobState::Queued && !host.work("begun").exists(), "{view:?}");
+    host.make("go");
+    host.until_exit_code(waits, 0);
+}
+
+/// The end of its command is on disk, and what came of its other processes was not seen any more.
+fn ended_to_be_requeued_as_the_daemon_died(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let job = host.submit(&["--requeue"], &format!("echo >>begun; {WAIT}; exit 6"));
+    eventually("it runs", || host.job(job).pids.first().copied().ok_or("no process"));
+    host.until_made("begun");
+    let pids = host.job(job).pids;
+    host.crash();
+    pids.iter().for_each(|&pid| send(pid, rustix::process::Signal::KILL));
+    let mut store = Store::open(&host.state()).expect("the daemon's store").store;
+    let mut row = store.job(job).expect("it can be read").expect("it is there");
+    (row.requeuing, row.requeues) = (true, 1);
+    row.ending = Some(Ending { signal: Some(9), ..Ending::default() });
+    store.update_job(&row).expect("it can be written");
+    drop(store);
+    host.start_daemon();
+    host.make("go");
+    host.until_exit_code(job, 6);
+    assert_eq!((host.wrote("begun").lines().count(), host.report(job).requeues), (2, 1));
+}
+
+/// It had its 10 seconds to end by itself, and was to be killed then.
+fn cancelled_as_the_daemon_died(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let job = host.submit(&[], &format!("trap '' TERM; : >begun; {WAIT}"));
+    host.until_made("begun");
+    host.succeeds(["cancel", "1"]);
+    host.crash();
+    host.start_daemon();
+    let view = host.until(job, JobState::Exited);
+    assert_eq!((view.exit_code, view.signal), (None, Some(9)), "{view:?}");
 }
 
 /// The clients of a daemon on a state directory of its own must not start a private one in its place.

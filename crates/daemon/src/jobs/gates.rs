@@ -181,7 +181,7 @@ impl Gates {
         all
     }
 
-    /// When the next job may begin.
+    /// When the next job may begin, by the clock of the system.
     pub(crate) fn due_us(&self) -> Option<u64> {
         self.begins.first().map(|&(at, _)| at)
     }

@@ -7,9 +7,10 @@ use pinfold_place::layout::LayoutRequest;
 use pinfold_policy::{Action, Amount, ArrayLimit, Class, JobId, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
-use pinfold_proto::{JobClass, JobLayout, JobSpec, JobState};
+use pinfold_proto::{Ending, JobClass, JobLayout, JobSpec, JobState};
 use pinfold_sys::container::{Container, Limits, Shape, Share};
 use pinfold_sys::procfs::Members;
+use pinfold_sys::signals::SIGKILL;
 use pinfold_topo::CpuSet;
 
 use crate::core::event::ConnectionId;
@@ -181,6 +182,12 @@ impl JobRecord {
         }
     }
 
+    /// Whether it was ended to be requeued. One that came to an end of its own at the same moment is over.
+    pub(crate) fn is_ended_to_be_requeued(&self) -> bool {
+        let killed = |ending: &Ending| ending.signal == Some(SIGKILL);
+        self.row.requeuing && self.row.end.is_none() && self.row.ending.as_ref().is_some_and(killed)
+    }
+
     /// The container's shape that its row asks for.
     pub(crate) fn shape(&self) -> Shape {
         let cpus = self.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -244,6 +251,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
         no_suspend: spec.no_suspend,
         requeue: spec.requeue,
         requeues: 0,
+        checkpoints: 0,
         checkpoint: spec
             .checkpoint
             .as_ref()
@@ -270,6 +278,13 @@ pub(crate) fn request(row: &JobRow) -> Request {
             .collect(),
         kind: None,
     }
+}
+
+/// Whether a job was kept out of the queue from its submission on: held, or for a time or others' ends. That time does not
+/// count as waiting.
+pub(crate) fn was_kept_from_waiting(row: &JobRow) -> bool {
+    let spec = &row.spec;
+    spec.held || spec.terms.begin_us.is_some() || !spec.after.is_empty()
 }
 
 /// The list that a job was handed over with, a batch's or an array's: one process keeps all of it.

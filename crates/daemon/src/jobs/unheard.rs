@@ -147,15 +147,22 @@ fn is_keeper_stopped(ctx: &Ctx, table: &JobTable, job: JobId) -> bool {
 fn withdraw_start(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId, why: &str) {
     let (now_us, start) = (ctx.clock.now_us(), table.start_action(job));
     let Some(live) = table.get_mut(&job) else { return };
-    live.silent = Some(Silent { held: false, suspended: false });
-    (live.granted, live.asked_child, live.row.cpus) = (false, false, None);
-    live.answer_until_us = None;
+    put_back(live);
+    out.journal.touch(job);
     let (action, reason) = (PUT_BACK.to_owned(), why.to_owned());
     let codes = Some(Codes::plain("put_back", "keeper_silent"));
     out.journal.decided(DecisionRow { job: job.0, time_us: now_us, action, reason, codes });
     out.step(SchedulerEvent::Failed { job, action: start, error: why.to_owned() });
     out.step(SchedulerEvent::Command(job, Command::Hold));
     out.then(Next::Reason(job, why.to_owned()));
+}
+
+/// It waits again. That it was about to begin may be on disk: a restart of the host would take it for one that ran.
+fn put_back(live: &mut JobRecord) {
+    live.silent = Some(Silent { held: false, suspended: false });
+    (live.granted, live.asked_child, live.row.cpus) = (false, false, None);
+    live.answer_until_us = None;
+    live.does_not_begin();
 }
 
 /// The keeper of a job has spoken of it.
@@ -210,7 +217,9 @@ fn look_for_end(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId, n
 
 /// Whether no process is left of a job whose end is for its keeper to tell.
 fn has_ended(ctx: &Ctx, live: &JobRecord) -> bool {
-    let told = live.row.ending.is_some() || live.orphaned || live.row.spec.adopted.is_some();
+    // Of one that is to be requeued more is to come: its keeper begins it anew.
+    let is_over = live.row.ending.is_some() && !live.is_ended_to_be_requeued();
+    let told = is_over || live.orphaned || live.row.spec.adopted.is_some();
     // Its keeper may be about to enter.
     let begins = live.row.main.is_none() && live.keeper.is_some();
     let main_lives = || live.row.main.is_some_and(|main| crate::core::process::is_alive(&ctx.proc, main));
@@ -232,10 +241,13 @@ pub(crate) fn leads_to_a_start<'a>(actions: impl DoubleEndedIterator<Item = &'a 
 #[cfg(test)]
 mod tests {
     use pinfold_policy::{Action, Class};
+    use pinfold_proto::JobSpec;
+    use pinfold_proto::row::JobRow;
     use pinfold_topo::CpuSet;
 
     use super::*;
     use crate::core::words::in_words;
+    use crate::jobs::record::Begin;
 
     #[track_caller]
     fn check(actions: &[&str], want: bool) {
@@ -253,6 +265,15 @@ mod tests {
         check(&[&start, PUT_BACK, &start], true);
         check(&[&start, "freeze", &anew], false);
         check(&["strike off"], false);
+    }
+
+    #[test]
+    fn one_that_is_put_back_has_not_begun() {
+        let row = JobRow::asked_for(1, 0, String::new(), JobSpec::default(), 5);
+        let mut live = JobRecord::new(JobRow { started_us: Some(7), ..row }, true);
+        (live.granted, live.begin) = (true, Begin::Sure);
+        put_back(&mut live);
+        assert_eq!((live.row.started_us, live.begin, live.granted), (None, Begin::No, false));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
 use pinfold_proto::JobClass;
+use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::wire::{ErrorCode, Verb};
 use pinfold_sys::peer::Peer;
 
@@ -15,6 +16,9 @@ use crate::store::starts;
 
 /// How long a job may take to end after it was asked to, before it is killed.
 pub(super) const KILL_AFTER_US: u64 = 10_000_000;
+
+/// That a job which runs was cancelled is recorded so; a daemon that comes after goes on with it.
+pub(super) const END_AS_ASKED: &str = "end it as asked";
 
 impl Daemon {
     /// Does what is said to a job; gives what there is to tell of it.
@@ -120,6 +124,7 @@ impl Daemon {
             return Ok(());
         }
         if gentle {
+            self.is_being_ended(job);
             let at = self.ctx.clock.now_us() + KILL_AFTER_US;
             self.jobs.kills.insert((at, job));
         }
@@ -127,6 +132,17 @@ impl Daemon {
         // It ends a suspension.
         self.outbox.then(Next::Follow(job));
         Ok(())
+    }
+
+    /// A job that runs is cancelled: should this daemon go before the job does, the next one is to end it.
+    fn is_being_ended(&mut self, job: JobId) {
+        let runs = self.jobs.table.get(&job).is_some_and(|live| live.has_started());
+        if runs && !self.jobs.kills.iter().any(|(_, ends)| *ends == job) {
+            let (time_us, action) = (self.ctx.clock.now_us(), END_AS_ASKED.to_owned());
+            let codes = Some(Codes::plain("end", "asked"));
+            let reason = "a user or operator asked for it".to_owned();
+            self.outbox.journal.decided(DecisionRow { job: job.0, time_us, action, reason, codes });
+        }
     }
 
     /// Cancelled jobs had their time: kills what is left of them.

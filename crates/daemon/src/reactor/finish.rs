@@ -78,7 +78,7 @@ impl Daemon {
     /// Ends a job whose status is known, or can no longer be, once no process of it is left.
     pub(super) fn finish_if_empty(&mut self, job: JobId) {
         let Some(live) = self.jobs.table.get(&job) else { return };
-        if live.row.ending.is_none() && !live.orphaned {
+        if (live.row.ending.is_none() && !live.orphaned) || self.awaits_keeper_to_requeue(job) {
             return;
         }
         let populated = live.container.as_deref().map(Container::is_populated);

@@ -11,6 +11,7 @@ use pinfold_proto::{After, AfterEnd, End, JobSpec, JobState};
 use pinfold_sys::peer::Peer;
 
 use crate::clients::rights;
+use crate::core::clock::wall_us;
 use crate::core::{Next, Refusal, denied};
 use crate::jobs::gates::{Condition, Verdict, ended_well};
 use crate::reactor::Daemon;
@@ -51,7 +52,7 @@ impl Daemon {
         row: &mut JobRow,
         conditions: Vec<Condition>,
     ) -> Result<bool, String> {
-        let (job, now_us) = (JobId(row.job), self.ctx.clock.now_us());
+        let (job, now_us) = (JobId(row.job), wall_us());
         let closed = self.jobs.gates.close(job, row.spec.terms.begin_us, conditions, now_us)?;
         if closed {
             row.reason = self.gate_words(job).map(|(cause, _)| cause);
@@ -75,7 +76,7 @@ impl Daemon {
 
     /// The time of jobs has come.
     pub(super) fn on_begins_due(&mut self) {
-        for job in self.jobs.gates.begun(self.ctx.clock.now_us()) {
+        for job in self.jobs.gates.begun(wall_us()) {
             self.decide_gate(job, Verdict::Opens);
         }
     }
@@ -87,8 +88,11 @@ impl Daemon {
         }
         match verdict {
             Verdict::Opens => {
-                live.row.reason = None;
-                self.outbox.journal.touch(job);
+                // One without a keeper waits for that still.
+                if live.awaits_keeper.is_none() {
+                    live.row.reason = None;
+                    self.outbox.journal.touch(job);
+                }
                 self.outbox.step(SchedulerEvent::Gate { job, closed: false });
                 self.outbox.then(Next::Isolate);
             }
@@ -110,7 +114,7 @@ impl Daemon {
 
     /// All jobs are known again: which of them wait on.
     pub(super) fn restore_gates(&mut self) {
-        let now_us = self.ctx.clock.now_us();
+        let now_us = wall_us();
         for job in self.jobs.gates.closed_for_now() {
             let Some(live) = self.jobs.table.get(&job) else { continue };
             let (begin_us, after): (_, Vec<After>) =
@@ -135,7 +139,7 @@ impl Daemon {
 
     /// `pinfold set --begin`.
     pub(super) fn set_begin(&mut self, job: JobId, begin_us: Option<u64>) -> Result<(), Refusal> {
-        let now_us = self.ctx.clock.now_us();
+        let now_us = wall_us();
         let Some(live) = self.jobs.table.get_mut(&job) else { return Ok(()) };
         if !matches!(live.row.state, JobState::Queued | JobState::Held) || live.granted {
             return Err((ErrorCode::Failed, format!("job {job} has begun already")));

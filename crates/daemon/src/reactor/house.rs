@@ -28,6 +28,7 @@ impl Daemon {
         let retain_us =
             u64::try_from(self.ctx.configured.config.profile_retain.as_micros()).unwrap_or(u64::MAX);
         if self.outbox.journal.trouble().is_some() {
+            self.outbox.journal.tries_again();
             return;
         }
         if let Err(error) = self.outbox.journal.store().prune(now_us.saturating_sub(retain_us)) {

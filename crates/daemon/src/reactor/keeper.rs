@@ -148,6 +148,9 @@ impl Daemon {
         self.outbox.journal.touch(job);
         starts::keeper_came(&mut self.outbox, &mut self.jobs.table, job);
         unheard::keeper_spoke(&mut self.outbox, &mut self.jobs.table, job);
+        if let Some((cause, _)) = self.gate_words(job) {
+            self.jobs.set_reason(&mut self.outbox.journal, job, cause);
+        }
         self.outbox.reply(id, Reply::Attached { job: job.0 });
         if let Some(ending) = ending
             && !self.is_requeued_already(job, &ending)

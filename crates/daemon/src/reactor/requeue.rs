@@ -11,19 +11,21 @@ use pinfold_proto::wire::Reply;
 use pinfold_sys::signals::SIGKILL;
 
 use crate::core::{Effect, Next};
+use crate::jobs::JobRecord;
 use crate::reactor::Daemon;
 
 impl Daemon {
-    /// Whether a job that ended was ended to be requeued, and there is a keeper to do so. One that came to an end of
-    /// its own at the same moment is over.
+    /// Whether a job that ended was ended to be requeued, and there is a keeper to do so.
     pub(super) fn is_requeued(&self, job: JobId) -> bool {
-        let killed = |ending: &Ending| ending.signal == Some(SIGKILL);
-        self.jobs.table.get(&job).is_some_and(|live| {
-            live.row.requeuing
-                && live.row.end.is_none()
-                && live.row.ending.as_ref().is_some_and(killed)
-                && live.keeper.is_some()
-        })
+        let live = self.jobs.table.get(&job);
+        live.is_some_and(|live| live.is_ended_to_be_requeued() && live.keeper.is_some())
+    }
+
+    /// Whether such a job waits for its keeper, which is to come: it told of the end, and lost the daemon, or its
+    /// connection, before it heard that the job waits again.
+    pub(super) fn awaits_keeper_to_requeue(&self, job: JobId) -> bool {
+        let awaits = |live: &JobRecord| live.keeper.is_none() && !live.orphaned;
+        self.jobs.table.get(&job).is_some_and(|live| live.is_ended_to_be_requeued() && awaits(live))
     }
 
     /// No process of such a job is left: it waits again, as it did before its start.

@@ -1,7 +1,7 @@
 //! After a restart: the disk says what should be, the kernel says what is. Jobs are known again, those that their users
 //! suspended are suspended again, nothing else stays frozen, and what nobody knows any more is said so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use pinfold_policy::{Adopted, Event as SchedulerEvent, Instant, JobId, Running, Settings};
 use pinfold_profile::meter::Meter;
@@ -47,12 +47,15 @@ impl Daemon {
         let left: BTreeSet<u64> = self.ctx.containers.list().unwrap_or_default().into_iter().collect();
         let rows = self.outbox.journal.store().unfinished()?;
         let found = rows.len();
+        let mut later = VecDeque::new();
         for row in rows {
             self.restore_job(row, &left);
-            self.settle();
+            self.settle_adoption(&mut later);
         }
+        // The first that the scheduler hears once it knows all jobs: what it lets start then is checked against it.
+        self.meters.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
+        self.outbox.behind(later);
         self.restore_gates();
-        self.settle();
         self.jobs.starts.retain(self.jobs.table.values().map(|live| &live.row));
         self.remove_leftovers();
         self.host.isolated.restore_isolation(
@@ -64,7 +67,6 @@ impl Daemon {
         self.look_at_own_nodes();
         self.surroundings.clear_leftovers(&mut self.outbox.journal, &self.jobs.table);
         self.surroundings.tear_down_leftovers(&mut self.outbox, &self.jobs.table);
-        self.meters.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
         self.settle();
         if found > 0 && self.ctx.rebooted {
             let again = self.jobs.table.values().filter(|live| live.awaits_keeper.is_some()).count();
@@ -86,6 +88,19 @@ impl Daemon {
         }
         self.turns(vec![crate::core::event::Event::PolicyDue]);
         Ok(())
+    }
+
+    /// The scheduler takes in a job that was found again, and nothing else yet: before it knows all of them, it would give
+    /// to those that wait what others have. The rest is kept in its order.
+    fn settle_adoption(&mut self, later: &mut VecDeque<Next>) {
+        while let Some((next, behind)) = self.outbox.next() {
+            match next {
+                Next::Step(event) if matches!(*event, SchedulerEvent::Adopt(_)) => self.step(*event),
+                Next::Adopt(job, runs) => self.adopt(job, runs),
+                other => later.push_back(other),
+            }
+            self.outbox.behind(behind);
+        }
     }
 
     fn restore_job(&mut self, row: JobRow, left: &BTreeSet<u64>) {
@@ -138,10 +153,11 @@ impl Daemon {
         }
         self.jobs.table.insert(job, live);
         self.outbox.journal.touch(job);
+        // Also of one that waits for another keeper: that one is to find it waiting.
+        self.close_gate_again(job);
         if waits && !keeper_alive && !runs_outside {
             return self.is_kept_by_none(job, adopted);
         }
-        self.close_gate_again(job);
         if waits || runs {
             self.adopt(job, runs);
         }
@@ -282,7 +298,7 @@ impl Daemon {
         let live = &self.jobs.table[&job];
         let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &live.row);
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
-        request.requeues = live.row.requeues;
+        (request.requeues, request.checkpoints) = (live.row.requeues, live.row.checkpoints);
         request.gated = !runs && self.jobs.gates.is_closed(job);
         let running = runs.then(|| Running {
             started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
@@ -292,7 +308,9 @@ impl Daemon {
             suspended: live.row.suspended,
         });
         let submitted = Instant(live.row.submitted_us);
-        self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, running }));
+        // When it was let go is on no disk, but not later than now.
+        let waits_since = record::was_kept_from_waiting(&live.row).then(|| Instant(self.ctx.clock.now_us()));
+        self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, waits_since, running }));
     }
 
     /// Groups in the kernel that no job on disk accounts for: empty ones are removed, others are left running

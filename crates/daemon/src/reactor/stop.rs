@@ -52,6 +52,7 @@ impl Daemon {
             live.does_not_begin();
             self.outbox.journal.touch(live.id());
         }
+        self.outbox.journal.tries_again();
         self.outbox.journal.write(&mut self.jobs.table);
         self.outbox.journal.close_numbers();
         self.outbox.durable.close();

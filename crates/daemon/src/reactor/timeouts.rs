@@ -13,7 +13,7 @@ use crate::jobs::cpu_limits::{LOOK_FROZEN_US, next_look_us};
 use crate::jobs::timeouts::{self, Due};
 use crate::jobs::{bounds, endings};
 use crate::reactor::Daemon;
-use crate::reactor::control::KILL_AFTER_US;
+use crate::reactor::control::{END_AS_ASKED, KILL_AFTER_US};
 
 /// The signal before a timeout is recorded so; a daemon that comes after does not send it again.
 const SIGNAL_BEFORE: &str = "signal it before its timeout";
@@ -100,23 +100,23 @@ impl Daemon {
         self.outbox.then(Next::Reason(job, reason));
     }
 
-    /// A job of an earlier life runs on: its timeout counts what it ran until now.
+    /// A job of an earlier life runs on: its timeout counts what it ran until now, and it is ended if that had begun.
     pub(super) fn time_again(&mut self, job: JobId) {
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get(&job) else { return };
-        let terms = &live.row.spec.terms;
-        if terms.timeout_us.is_none() && terms.cpu_limit_us.is_none() {
-            return;
-        }
         let started_us = live.row.started_us.unwrap_or(0);
         let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
-        let signalled = decisions.iter().any(|row| row.action == SIGNAL_BEFORE && row.time_us >= started_us);
-        self.jobs.timeouts.set_signalled(job, signalled);
-        if live.row.end.is_some_and(End::is_limit) {
+        let was = |action| decisions.iter().any(|row| row.action == action && row.time_us >= started_us);
+        if live.row.end.is_some_and(End::is_limit) || was(END_AS_ASKED) {
             // The daemon before this one had begun to end it.
             self.jobs.kills.insert((now_us + KILL_AFTER_US, job));
             self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: SIGTERM }));
         }
+        let terms = &live.row.spec.terms;
+        if terms.timeout_us.is_none() && terms.cpu_limit_us.is_none() {
+            return;
+        }
+        self.jobs.timeouts.set_signalled(job, was(SIGNAL_BEFORE));
         self.jobs.timeouts.arm(&live.row, now_us);
         self.look_at_cpu_time(job);
     }

@@ -23,7 +23,7 @@ impl Daemon {
             (jobs.self_attach_due.front().map(|&(at, _)| at), Event::SelfAttachDue),
             (self.clients.pieces.due_us(), Event::PieceDue),
             (jobs.kills.first().map(|&(at, _)| at), Event::KillsDue),
-            (jobs.gates.due_us(), Event::BeginsDue),
+            (jobs.gates.due_us().map(|at| self.ctx.clock.look_us(at)), Event::BeginsDue),
             (jobs.timeouts.due_us(), Event::TimeoutsDue),
             (jobs.cpu_looks.due_us(), Event::TimeoutsDue),
             (self.host.sets.sets_due_us(), Event::SetsDue),

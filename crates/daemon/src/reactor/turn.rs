@@ -114,7 +114,7 @@ impl Daemon {
     }
 
     /// The scheduler takes an event in. Nothing else in the daemon has it do so.
-    fn step(&mut self, event: pinfold_policy::Event) {
+    pub(super) fn step(&mut self, event: pinfold_policy::Event) {
         let submitted = match &event {
             pinfold_policy::Event::Submit(request) => Some(request.job),
             _ => None,

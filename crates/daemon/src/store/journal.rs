@@ -26,6 +26,14 @@ use refused::Refused;
 /// How many decisions and samples are kept while the store cannot be written.
 const KEPT_MAX: usize = 10_000;
 
+/// Once the last rows of so many jobs wait for the store, no number is given to a new one: none of these may be lost, and
+/// all of them are in memory.
+const OVER_MAX: usize = 20_000;
+
+/// While the store cannot be written, a try is made once in so many turns as this is contained in the rows that wait: each
+/// try goes through all of them, and the loop must not come to a stop.
+const ROWS_A_TURN: usize = 256;
+
 /// The store and what is still to be written to it.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -44,6 +52,8 @@ pub(crate) struct Journal {
     host: VecDeque<HostRow>,
     /// Why the store cannot be written, while it cannot.
     trouble: Option<String>,
+    /// For so many turns nothing is tried then.
+    rests: usize,
 }
 
 impl Journal {
@@ -65,6 +75,7 @@ impl Journal {
             nodes: VecDeque::new(),
             host: VecDeque::new(),
             trouble: None,
+            rests: 0,
         };
         // Now, not when the first job is asked for.
         journal.keep_ahead();
@@ -74,9 +85,16 @@ impl Journal {
     /// A number for a new job, never given before.
     ///
     /// # Errors
-    /// In words, when the store cannot be written and the number cannot be kept elsewhere either.
+    /// In words, when the store cannot be written and the number cannot be kept elsewhere either, or too much waits to be
+    /// written.
     pub(crate) fn next_number(&mut self) -> Result<u64, String> {
         if let Some(trouble) = &self.trouble {
+            if self.over.len() >= OVER_MAX {
+                return Err(format!(
+                    "the ends of {} jobs wait to be written, so no further job is taken; the job store: {trouble}",
+                    self.over.len()
+                ));
+            }
             let next = self.store.upcoming_job().saturating_add(1);
             self.numbers.keep(next).map_err(|error| {
                 format!(
@@ -205,8 +223,17 @@ impl Journal {
         trouble.into_iter().chain(self.refused.words())
     }
 
+    /// The next write is tried whatever failed before.
+    pub(crate) fn tries_again(&mut self) {
+        self.rests = 0;
+    }
+
     /// Writes all that changed, in one transaction. On failure all of it is kept for the next time.
     pub(crate) fn write(&mut self, jobs: &mut JobTable) {
+        if self.rests > 0 {
+            self.rests -= 1;
+            return;
+        }
         if self.dirty.is_empty()
             && self.over.is_empty()
             && self.decisions.is_empty()
@@ -303,6 +330,7 @@ impl Journal {
             tracing::error!(%error, "numbers of jobs cannot be kept; none is given until the store can be written");
         }
         self.trouble = Some(text);
+        self.rests = (self.over.len() + self.dirty.len()) / ROWS_A_TURN;
     }
 
     /// The last row of a job that is over.

@@ -134,9 +134,7 @@ impl Disks {
         let taken = self.jobs.iter().filter(|(other, _)| **other != job);
         let taken = taken.map(|(_, (_, bytes))| *bytes).fold(0, u64::saturating_add);
         let left = disk_total_bytes(ctx, &place).saturating_sub(taken);
-        let waits =
-            |other: &&JobId| table.get(other).is_some_and(|live| live.granted && live.container.is_none());
-        let earlier = self.waiting.iter().find(waits).is_some_and(|first| *first < job);
+        let earlier = self.is_behind(table, job, user, left);
         // The last one to have it gets it however the configuration was changed since it was asked for.
         if taken > 0 && (bytes > left || earlier) {
             self.waiting.insert(job);
@@ -152,6 +150,28 @@ impl Disks {
         self.waiting.remove(&job);
         let made = self.make_disk_in(ctx, job, place.root(), bytes, user);
         Some(made)
+    }
+
+    /// Whether one that waits since before a user's job is to have room first. One that would have room without the
+    /// directories of its own user's jobs keeps back that user's jobs alone: that user decides how long this lasts.
+    fn is_behind(&self, table: &JobTable, job: JobId, user: u32, left: u64) -> bool {
+        let mut held_up = BTreeSet::new();
+        for first in self.waiting.range(..job).filter_map(|first| table.get(first)) {
+            let owner = first.row.uid;
+            let waits = first.granted && first.container.is_none();
+            if !waits || (owner != user && held_up.contains(&owner)) {
+                continue;
+            }
+            let lacking = first.row.spec.disk_bytes.unwrap_or(0).saturating_sub(left);
+            let is_own = |other: &JobId| table.get(other).is_some_and(|live| live.row.uid == owner);
+            let own = self.jobs.iter().filter(|(other, _)| is_own(other)).map(|(_, &(_, bytes))| bytes);
+            let is_held_up = lacking > 0 && lacking <= own.fold(0, u64::saturating_add);
+            if owner == user || !is_held_up {
+                return true;
+            }
+            held_up.insert(owner);
+        }
+        false
     }
 
     fn make_disk_in(
@@ -247,3 +267,6 @@ pub(crate) fn disk_finding(ctx: &Ctx) -> FindingView {
     let change = "run the daemon as root, on a file system with project quotas (mount option prjquota)";
     FindingView { subject, ok: false, found, change: Some(change.to_owned()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,6 +178,9 @@ pub struct Request {
     pub requeue: bool,
     /// How often that was done already.
     pub requeues: u32,
+    /// How often it was ended and begun anew after it had written down what it had done.
+    #[serde(default)]
+    pub checkpoints: u32,
     /// It can write down what it has done, within this time; then it may be ended and begun anew.
     pub checkpoint: Option<Duration>,
     /// Which cores do for it.
@@ -226,6 +229,7 @@ impl Request {
             no_suspend: false,
             requeue: false,
             requeues: 0,
+            checkpoints: 0,
             checkpoint: None,
             wish: None,
             place: None,
@@ -250,6 +254,9 @@ pub struct Adopted {
     pub request: Request,
     /// When it was asked for.
     pub submitted: Instant,
+    /// Since when it waits, as far as its expiry and its right to go first go; `None`: since it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_since: Option<Instant>,
     /// What it has, if it runs; `None`: it still waits.
     pub running: Option<Running>,
 }

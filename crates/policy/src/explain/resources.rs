@@ -31,7 +31,7 @@ pub(crate) fn explain_lacking(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -
         ));
     }
     if asked <= free
-        && let Some(first) = resources::kept_for(rooms, name)
+        && let Some(first) = resources::kept_for(rooms, job.request.owner, name)
     {
         return Some((
             format!(

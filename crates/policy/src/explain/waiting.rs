@@ -280,18 +280,18 @@ fn explain_counted(
     tmp_bytes: u64,
     numbers: &mut Numbers,
 ) -> Option<(String, String)> {
-    if tmp_bytes > head::tmp_left(rooms) {
-        return Some(explain_tmp(rooms, tmp_bytes, numbers));
+    if tmp_bytes > head::tmp_left(rooms, job.request.owner) {
+        return Some(explain_tmp(rooms, job, tmp_bytes, numbers));
     }
     resources::explain_lacking(rooms, job, numbers)
 }
 
 /// For a job whose directory in memory finds no room.
-fn explain_tmp(rooms: &Rooms, wanted: u64, numbers: &mut Numbers) -> (String, String) {
+fn explain_tmp(rooms: &Rooms, job: &Job, wanted: u64, numbers: &mut Numbers) -> (String, String) {
     numbers.bytes("memory for --tmp", "tmp_bytes", rooms.settings.tmp_total_bytes);
     numbers.bytes("of it free", "tmp_free_bytes", head::tmp_room(rooms));
     if wanted <= head::tmp_room(rooms)
-        && let Some(first) = head::tmp_kept_for(rooms)
+        && let Some(first) = head::tmp_kept_for(rooms, job.request.owner)
     {
         return (
             format!("job {first} waited too long for its --tmp, and no other job gets one before it"),

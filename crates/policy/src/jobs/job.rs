@@ -200,7 +200,7 @@ impl Job {
             submitted,
             since: submitted,
             requeues: request.requeues,
-            checkpoints: 0,
+            checkpoints: request.checkpoints,
             passed: 0,
             aged: false,
             armed: None,

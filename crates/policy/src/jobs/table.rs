@@ -17,7 +17,7 @@ pub(crate) struct JobTable {
     /// Jobs that were told to start and are not over.
     lives: BTreeSet<JobId>,
     /// Jobs that wait until this one is over.
-    followers: BTreeMap<JobId, Vec<JobId>>,
+    followers: BTreeMap<JobId, BTreeSet<JobId>>,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
     /// Jobs that have not started.
@@ -164,7 +164,7 @@ impl JobTable {
         let id = job.id();
         if let Stage::Waiting(waiting) = &job.stage {
             for &before in &waiting.after {
-                self.followers.entry(before).or_default().push(id);
+                self.followers.entry(before).or_default().insert(id);
             }
         }
         self.jobs.insert(id, Box::new(job));
@@ -175,9 +175,12 @@ impl JobTable {
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Box<Job>> {
         self.lives.remove(&id);
         let job = self.jobs.remove(&id)?;
-        self.waiting -= usize::from(job.live().is_none());
-        if job.live().is_some() {
-            self.give_back(&job.request.resources);
+        match &job.stage {
+            Stage::Waiting(waiting) => {
+                self.waiting -= 1;
+                self.follows_no_more(id, &waiting.after);
+            }
+            Stage::Live(_) => self.give_back(&job.request.resources),
         }
         if let Some(at) = job.armed {
             self.timers.remove(&(at, id));
@@ -185,16 +188,31 @@ impl JobTable {
         Some(job)
     }
 
+    /// A job does not wait any more until these are over: it would be remembered for as long as they last.
+    fn follows_no_more(&mut self, id: JobId, after: &BTreeSet<JobId>) {
+        for before in after {
+            if let Some(followers) = self.followers.get_mut(before) {
+                followers.remove(&id);
+                if followers.is_empty() {
+                    self.followers.remove(before);
+                }
+            }
+        }
+    }
+
     /// Makes a job one that has started; says whether it waited before.
     pub(crate) fn start(&mut self, id: JobId, live: Live) -> bool {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
-        let waited = job.live().is_none();
-        job.stage = Stage::Live(Box::new(live));
+        let before = std::mem::replace(&mut job.stage, Stage::Live(Box::new(live)));
+        let waited = matches!(before, Stage::Waiting(_));
         self.waiting -= usize::from(waited);
         self.lives.insert(id);
         if waited && !job.request.resources.is_empty() {
             let resources = job.request.resources.clone();
             self.take(&resources);
+        }
+        if let Stage::Waiting(waiting) = before {
+            self.follows_no_more(id, &waiting.after);
         }
         waited
     }
@@ -233,7 +251,7 @@ impl JobTable {
     }
 
     /// A job is over: who followed it does no more.
-    pub(crate) fn take_followers(&mut self, of: JobId) -> Vec<JobId> {
+    pub(crate) fn take_followers(&mut self, of: JobId) -> BTreeSet<JobId> {
         self.followers.remove(&of).unwrap_or_default()
     }
 
@@ -256,3 +274,6 @@ impl JobTable {
         self.adopting = adopting;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! Which job is next in the host's queue, and for which of those in it there is a directory in memory and what else is
 //! counted.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 
 use crate::api::JobId;
 use crate::cores::{sets, slots};
@@ -13,15 +14,17 @@ use crate::rooms::Rooms;
 /// What is left of what is counted for jobs that are to start, for the comparison of many.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    tmp: OnceCell<u64>,
+    /// Room for directories in memory, by the user whose job is to have one.
+    tmp: RefCell<BTreeMap<u32, u64>>,
     resources: ResourcesLeft,
 }
 
 impl Left {
     /// Whether there is room for such a job's directory in memory, and resources suffice for it.
     pub(crate) fn suffices(&self, rooms: &Rooms, shape: Demand) -> bool {
-        let has_tmp = shape.tmp_bytes == 0 || shape.tmp_bytes <= *self.tmp.get_or_init(|| tmp_left(rooms));
-        has_tmp && self.resources.suffice(rooms, shape)
+        let tmp =
+            || *self.tmp.borrow_mut().entry(shape.owner).or_insert_with(|| tmp_left(rooms, shape.owner));
+        (shape.tmp_bytes == 0 || shape.tmp_bytes <= tmp()) && self.resources.suffice(rooms, shape)
     }
 }
 
@@ -29,7 +32,7 @@ impl Left {
 /// has them.
 pub(crate) fn has_what_is_counted(rooms: &Rooms, job: &Job) -> bool {
     job.live().is_some()
-        || (job.request.tmp_bytes == 0 || job.request.tmp_bytes <= tmp_left(rooms))
+        || (job.request.tmp_bytes == 0 || job.request.tmp_bytes <= tmp_left(rooms, job.request.owner))
             && resources::lacking(rooms, job.id()).is_none()
 }
 
@@ -61,20 +64,38 @@ pub(crate) fn tmp_room(rooms: &Rooms) -> u64 {
     }
 }
 
-/// What a job that is to start can have of it.
-pub(crate) fn tmp_left(rooms: &Rooms) -> u64 {
-    if tmp_kept_for(rooms).is_some() { 0 } else { tmp_room(rooms) }
+/// What a job of this user that is to start can have of it.
+pub(crate) fn tmp_left(rooms: &Rooms, owner: u32) -> u64 {
+    if tmp_kept_for(rooms, owner).is_some() { 0 } else { tmp_room(rooms) }
 }
 
-/// The job that waited too long for a directory in memory, of several the first: until it has its own, nobody else is
-/// given one, or small ones would leave no room for it for ever. Those who need none go on.
-pub(crate) fn tmp_kept_for(rooms: &Rooms) -> Option<JobId> {
-    let wants = rooms
-        .queue
-        .host()
-        .first(|shape| shape.tmp_bytes > 0 && slots::is_possible(&rooms.cores, &rooms.settings, shape));
+/// The job that waited too long for a directory in memory, of several the first: until it has its own, no other job of
+/// this user is given one, or small ones would leave no room for it for ever. Those who need none go on. One of another
+/// user that would have room without the directories of that user's other jobs keeps back that user's jobs alone, as that
+/// user alone decides how long this lasts.
+pub(crate) fn tmp_kept_for(rooms: &Rooms, owner: u32) -> Option<JobId> {
+    let (room, held) = (tmp_room(rooms), OnceCell::new());
+    let is_held_up = |shape: Demand| {
+        let own = || held.get_or_init(|| tmp_by_users(rooms)).get(&shape.owner).copied().unwrap_or(0);
+        shape.tmp_bytes > room && shape.tmp_bytes <= room.saturating_add(own())
+    };
+    let wants = rooms.queue.host().first(|shape| {
+        shape.tmp_bytes > 0
+            && slots::is_possible(&rooms.cores, &rooms.settings, shape)
+            && (shape.owner == owner || !is_held_up(shape))
+    });
     let (_, id) = wants.filter(|&(rank, _)| rank == RANK_AGED)?;
-    (rooms.jobs[&id].request.tmp_bytes > tmp_room(rooms)).then_some(id)
+    (rooms.jobs[&id].request.tmp_bytes > room).then_some(id)
+}
+
+/// What the directories in memory of each user's jobs come to.
+fn tmp_by_users(rooms: &Rooms) -> BTreeMap<u32, u64> {
+    let mut held = BTreeMap::new();
+    for job in rooms.jobs.with_tmp() {
+        let bytes: &mut u64 = held.entry(job.request.owner).or_default();
+        *bytes = bytes.saturating_add(job.request.tmp_bytes);
+    }
+    held
 }
 
 /// Whether such a job waits for nothing but its turn: it is possible, and its array does not keep it back.

@@ -3,7 +3,7 @@
 //! jobs and no others. Absent: how many may pass a job that others hold up (`order`).
 
 use crate::api::{Class, JobId};
-use crate::cores::slots;
+use crate::cores::{sets, slots};
 use crate::memory::forecast;
 use crate::memory::oracle::{self, Deficit};
 use crate::rooms::Rooms;
@@ -35,6 +35,16 @@ pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
     // It lacks neither: then it is cores of a kind that it waits for.
     let lacks_cores = if lacks_slots == 0 && lacking_bytes == 0 { job.slots() } else { lacks_slots };
     (lacks_cores <= own_slots && lacking_bytes <= own_bytes).then_some(owner)
+}
+
+/// The same in a set of cores, where other jobs of its user have the cores that it lacks.
+pub(crate) fn held_up_in_set(rooms: &Rooms, at: usize, id: JobId) -> Option<u32> {
+    let job = rooms.jobs.get(&id)?;
+    let (owner, set) = (job.request.owner, &rooms.cores.reservations()[at]);
+    let held = set.holders.iter().filter(|&&holder| rooms.jobs[&holder].request.owner == owner);
+    let held: usize = held.filter_map(|&holder| rooms.jobs.live(holder)).map(|live| live.cores.len()).sum();
+    let lacking = sets::wanted_in(&rooms.cores, job, at).saturating_sub(set.cores.free_homes());
+    (lacking > 0 && lacking <= held).then_some(owner)
 }
 
 #[cfg(test)]

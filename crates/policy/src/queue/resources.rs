@@ -3,8 +3,10 @@
 //! A job that lacks a resource does not stand in line, so that others go on with the cores. The first in the queue that
 //! asks for a resource is passed over at most [`PASSED_MAX`] times by others that take of what it lacks, and not at all
 //! once it has waited too long: from then on nobody else gets what it asks for. Only the first is kept something, and
-//! of all that it asks for, so that no two jobs wait for what is kept for the other. Absent: what jobs hold
-//! ([`crate::jobs`]), and which of several alike they are given, which is the caller's.
+//! of all that it asks for, so that no two jobs wait for what is kept for the other. Where what it lacks is held by other
+//! jobs of its own user, that user alone decides how long this lasts: then it is kept from that user's jobs and no others'
+//! (as with slots, `owner`). Absent: what jobs hold ([`crate::jobs`]), and which of several alike they are given, which is
+//! the caller's.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -26,11 +28,30 @@ pub(crate) fn free(rooms: &Rooms, name: &str) -> u64 {
     total(rooms, name).saturating_sub(rooms.jobs.taken(name))
 }
 
+/// Jobs by the resource that they are first for: before all jobs (`None`), or before those of one user alone.
+type Firsts<T> = BTreeMap<Option<u32>, BTreeMap<String, T>>;
+
+/// What a user's jobs have of each resource.
+fn held_by_users(rooms: &Rooms) -> BTreeMap<(u32, &str), u64> {
+    let mut held = BTreeMap::new();
+    for job in rooms.jobs.lives() {
+        for one in &job.request.resources {
+            let count: &mut u64 = held.entry((job.request.owner, one.name.as_str())).or_default();
+            *count = count.saturating_add(one.count);
+        }
+    }
+    held
+}
+
 /// The first in the queues that asks for a resource and waits for nothing else but its turn, with its rank; of all
-/// resources at once, as one walk through the queues costs as much as another.
-fn firsts(rooms: &Rooms) -> BTreeMap<String, (u8, JobId)> {
-    let room = OnceCell::new();
-    let mut found = BTreeMap::new();
+/// resources at once, as one walk through the queues costs as much as another. One that other jobs of its own user hold up
+/// is first among that user's jobs alone, as that user alone decides how long this lasts.
+fn firsts(rooms: &Rooms) -> Firsts<(u8, JobId)> {
+    let (room, held) = (OnceCell::new(), OnceCell::new());
+    let held = |owner: u32, name: &str| {
+        held.get_or_init(|| held_by_users(rooms)).get(&(owner, name)).copied().unwrap_or(0)
+    };
+    let mut found: Firsts<(u8, JobId)> = BTreeMap::new();
     for (at, queue) in rooms.queue.all().enumerate() {
         let waits_its_turn = |shape: Demand| {
             shape.resources > 0
@@ -43,18 +64,29 @@ fn firsts(rooms: &Rooms) -> BTreeMap<String, (u8, JobId)> {
                 }
         };
         for (rank, shapes) in queue.firsts(waits_its_turn) {
-            let mut here: BTreeMap<&str, First> = BTreeMap::new();
+            let mut here: BTreeMap<(Option<u32>, &str), First> = BTreeMap::new();
             for (shape, first) in shapes {
                 let list = rooms.queue.wanted.list(shape.resources);
                 // One that asks for more than there is waits for more to be there, and keeps nobody from what there is.
                 if list.iter().any(|one| one.count > total(rooms, &one.name)) {
                     continue;
                 }
-                for one in list.iter().filter(|one| !found.contains_key(&one.name)) {
-                    here.entry(&one.name).and_modify(|known| *known = first.min(*known)).or_insert(first);
+                let is_held_up = |one: &Amount| {
+                    let lacking = one.count.saturating_sub(free(rooms, &one.name));
+                    lacking > 0 && lacking <= held(shape.owner, &one.name)
+                };
+                let among = list.iter().any(is_held_up).then_some(shape.owner);
+                let known =
+                    |one: &&Amount| found.get(&among).is_some_and(|known| known.contains_key(&one.name));
+                for one in list.iter().filter(|one| !known(one)) {
+                    here.entry((among, one.name.as_str()))
+                        .and_modify(|known| *known = first.min(*known))
+                        .or_insert(first);
                 }
             }
-            found.extend(here.into_iter().map(|(name, first)| (name.to_owned(), (rank, first.job))));
+            for ((among, name), first) in here {
+                found.entry(among).or_default().insert(name.to_owned(), (rank, first.job));
+            }
         }
     }
     found
@@ -62,14 +94,23 @@ fn firsts(rooms: &Rooms) -> BTreeMap<String, (u8, JobId)> {
 
 /// The jobs that some of a resource is kept for, by the resource: they waited too long, or were passed over often
 /// enough.
-fn kept(rooms: &Rooms) -> BTreeMap<String, JobId> {
+fn kept(rooms: &Rooms) -> Firsts<JobId> {
     let is_kept = |&(rank, id): &(u8, JobId)| rank == RANK_AGED || rooms.jobs[&id].passed >= PASSED_MAX;
-    firsts(rooms).into_iter().filter(|(_, first)| is_kept(first)).map(|(name, (_, id))| (name, id)).collect()
+    let kept = firsts(rooms).into_iter().map(|(among, firsts)| {
+        let kept = firsts.into_iter().filter(|(_, first)| is_kept(first));
+        (among, kept.map(|(name, (_, id))| (name, id)).collect())
+    });
+    kept.collect()
 }
 
-/// The job that some of a resource is kept for.
-pub(crate) fn kept_for(rooms: &Rooms, name: &str) -> Option<JobId> {
-    kept(rooms).remove(name)
+/// Those of them that are before a user's jobs: of all jobs, and of that user's.
+fn before<'a, T>(firsts: &'a Firsts<T>, owner: u32, name: &'a str) -> impl Iterator<Item = &'a T> {
+    [None, Some(owner)].into_iter().filter_map(move |among| firsts.get(&among)?.get(name))
+}
+
+/// The job that some of a resource is kept for, of which a job of this user gets nothing; of several the first.
+pub(crate) fn kept_for(rooms: &Rooms, owner: u32, name: &str) -> Option<JobId> {
+    before(&kept(rooms), owner, name).next().copied()
 }
 
 fn asked(rooms: &Rooms, id: JobId, name: &str) -> u64 {
@@ -77,19 +118,23 @@ fn asked(rooms: &Rooms, id: JobId, name: &str) -> u64 {
     list.iter().find(|one| one.name == name).map_or(0, |one| one.count)
 }
 
-/// What of a resource job `id` could have if it started now; `kept`: the job that some is kept for.
-fn left_for(rooms: &Rooms, id: JobId, name: &str, kept: Option<JobId>) -> u64 {
-    let kept = kept.filter(|&kept| kept != id).map_or(0, |kept| asked(rooms, kept, name));
-    free(rooms, name).saturating_sub(kept)
+/// What of a resource is kept for these jobs.
+fn kept_amount<'a>(rooms: &Rooms, name: &str, kept: impl Iterator<Item = &'a JobId>) -> u64 {
+    kept.map(|&id| asked(rooms, id, name)).fold(0, u64::saturating_add)
 }
 
 /// The first resource of which a job that waits cannot have what it asks for now.
 pub(crate) fn lacking(rooms: &Rooms, id: JobId) -> Option<&Amount> {
     let job = rooms.jobs.get(&id).filter(|job| job.live().is_none())?;
     let kept = OnceCell::new();
-    let kept_for = |name: &str| kept.get_or_init(|| self::kept(rooms)).get(name).copied();
     let lacks = |one: &&Amount| {
-        one.count > free(rooms, &one.name) || one.count > left_for(rooms, id, &one.name, kept_for(&one.name))
+        let free = free(rooms, &one.name);
+        if one.count > free {
+            return true;
+        }
+        let kept = kept.get_or_init(|| self::kept(rooms));
+        let others = before(kept, job.request.owner, &one.name).filter(|&&kept| kept != id);
+        one.count > free.saturating_sub(kept_amount(rooms, &one.name, others))
     };
     job.request.resources.iter().find(lacks)
 }
@@ -98,7 +143,7 @@ pub(crate) fn lacking(rooms: &Rooms, id: JobId) -> Option<&Amount> {
 #[derive(Debug, Default)]
 pub(crate) struct ResourcesLeft {
     /// The jobs that something is kept for.
-    kept: OnceCell<BTreeMap<String, JobId>>,
+    kept: OnceCell<Firsts<JobId>>,
     /// What is free of each resource that was looked at.
     free: RefCell<BTreeMap<String, u64>>,
     /// Whether the lists that were looked at suffice, where nothing is kept for a job of that shape.
@@ -114,12 +159,11 @@ impl ResourcesLeft {
         let list = rooms.queue.wanted.list(shape.resources);
         let shape_of = |id: JobId| rooms.jobs.get(&id)?.queued.map(|entry| entry.shape);
         let kept = self.kept.get_or_init(|| kept(rooms));
-        let for_others = |name: &str| kept.get(name).copied().filter(|&id| shape_of(id) != Some(shape));
         let suffices = |one: &Amount| {
-            let others = for_others(&one.name).map_or(0, |id| asked(rooms, id, &one.name));
-            one.count <= self.free(rooms, &one.name).saturating_sub(others)
+            let others = before(kept, shape.owner, &one.name).filter(|&&id| shape_of(id) != Some(shape));
+            one.count <= self.free(rooms, &one.name).saturating_sub(kept_amount(rooms, &one.name, others))
         };
-        if list.iter().any(|one| kept.contains_key(&one.name)) {
+        if list.iter().any(|one| before(kept, shape.owner, &one.name).next().is_some()) {
             return list.iter().all(suffices);
         }
         *self.lists.borrow_mut().entry(shape.resources).or_insert_with(|| list.iter().all(suffices))
@@ -141,11 +185,11 @@ pub(crate) fn passed_by(rooms: &Rooms, by: JobId) -> Vec<JobId> {
         return Vec::new();
     };
     let firsts = firsts(rooms);
-    let lacks = |name: &str| {
-        let &(_, id) = firsts.get(name).filter(|&&(_, id)| id != by)?;
-        (asked(rooms, id, name) > free(rooms, name)).then_some(id)
+    let lack = |name: &String| {
+        let firsts = before(&firsts, job.request.owner, name).map(|&(_, id)| id);
+        firsts.filter(|&id| id != by && asked(rooms, id, name) > free(rooms, name)).collect::<Vec<_>>()
     };
-    let mut passed: Vec<JobId> = job.request.resources.iter().filter_map(|one| lacks(&one.name)).collect();
+    let mut passed: Vec<JobId> = job.request.resources.iter().flat_map(|one| lack(&one.name)).collect();
     passed.sort_unstable();
     passed.dedup();
     passed

@@ -7,11 +7,12 @@
 use crate::api::{Adopted, AgainReason, Class, JobId, Reason, Running};
 use crate::cores::{assign, sets, shape};
 use crate::jobs::{Applied, Live, Phase, SuspendReason};
+use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::{end, enqueue, start, submit};
 
 pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
-    let Adopted { mut request, submitted, running } = adopted;
+    let Adopted { mut request, submitted, waits_since, running } = adopted;
     request.cores = request.cores.max(1);
     request.priority = request.priority.clamp(1, 16);
     let id = request.job;
@@ -22,6 +23,10 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
     let slots = request.cores as usize;
     let Some(running) = running else {
         submit::add_waiting(rooms, request, submitted);
+        if let Some(since) = waits_since {
+            rooms.jobs.wait_from(id, since);
+            line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);
+        }
         return;
     };
     request.held = true; // keeps it out of the queue until it lives

@@ -9,7 +9,7 @@ use crate::jobs::{Demand, JobTable, Transition};
 use crate::memory::oracle;
 use crate::queue::order::PASSED_MAX;
 use crate::queue::resources::ResourcesLeft;
-use crate::queue::{head, line};
+use crate::queue::{head, line, owner};
 use crate::rooms::Rooms;
 use crate::schedule::{start, token, transition};
 
@@ -58,18 +58,24 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
         if fits_in(rooms, at, head) {
             return Some(head);
         }
-        if rooms.jobs[&head].passed >= PASSED_MAX {
+        let own = owner::held_up_in_set(rooms, at, head);
+        let holds_back = rooms.jobs[&head].passed >= PASSED_MAX;
+        if holds_back && own.is_none() {
             return None;
         }
         let free = rooms.cores.reservations()[at].cores.free_homes();
+        let may = |shape: Demand| !holds_back || own.is_none_or(|owner| shape.owner != owner);
         let (_, next) = rooms
             .queue
             .of(Some(at))
-            .first(|shape: Demand| shape.cores as usize <= free && has_room(shape))?;
+            .first(|shape: Demand| shape.cores as usize <= free && has_room(shape) && may(shape))?;
         if next == head || oracle::lacks_memory(rooms, next).is_some() || !fits_in(rooms, at, next) {
             return None;
         }
-        rooms.jobs.pass_over(head);
+        // As in the queue of the host.
+        if own.is_none_or(|owner| rooms.jobs[&next].request.owner == owner) {
+            rooms.jobs.pass_over(head);
+        }
         return Some(next);
     }
 }

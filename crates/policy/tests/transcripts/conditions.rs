@@ -178,3 +178,27 @@ fn a_large_directory_in_memory_is_not_passed_for_ever() {
         ",
     );
 }
+
+/// One that would have room without the directories of its own user's jobs keeps those of that user back, and nobody
+/// else's.
+#[test]
+fn a_large_directory_in_memory_waits_for_its_owners_alone() {
+    check(
+        "
+        > machine 2
+        > set factor=4000 tmp=10
+        > submit 1 o1 backfill d1
+        1 start backfill 0 p10: it asked to be a backfiller and a slot was free (1 of 8 slots used)
+        > submit 2 o1 backfill d10
+        > +601
+        > submit 3 o2 backfill d8
+        3 start backfill 1 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        > exit 3
+        > submit 4 o1 backfill d1
+        > exit 1
+        2 start backfill 0 p10: it asked to be a backfiller and a slot was free (1 of 8 slots used)
+        > exit 2
+        4 start backfill 0 p10: it asked to be a backfiller and a slot was free (1 of 8 slots used)
+        ",
+    );
+}

@@ -177,3 +177,32 @@ fn in_a_reservation_others_go_on() {
         ",
     );
 }
+
+/// What its own user's jobs have and it waits for is kept from that user's jobs, however long it waited, and from nobody
+/// else's: that user alone decides how long this lasts.
+#[test]
+fn one_that_waits_for_its_owners_jobs_keeps_nothing_from_others() {
+    check(
+        "
+        > machine 4
+        > set resources=gpu:4
+        > submit 1 o1 rgpu:1
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 o1 rgpu:4
+        > +601
+        > submit 3 o2 rgpu:3
+        3 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 4 o2 rgpu:1
+        > exit 3
+        4 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > exit 4
+        > submit 5 o1 rgpu:1
+        > why 5
+        what is free of the resource gpu is kept for job 2, which is before it and waited long enough [priority 10, cores asked for 1, slots used 1 of 6, resources asked for gpu=1, waited 0.0 s, position in the queue 2, goes first in 600 s, waits for the resource gpu, of it free 3 of 4] change: job 2 must have started
+        > exit 1
+        2 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > exit 2
+        5 start primary 0 p10: a home core was free (1 of 6 slots used)
+        ",
+    );
+}

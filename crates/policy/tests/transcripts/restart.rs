@@ -192,3 +192,24 @@ fn what_was_taken_for_waiting_runs() {
         ",
     );
 }
+
+/// One that had its turn does not expire, nor does one for the time for which it was not to start.
+#[test]
+fn what_was_kept_from_waiting_did_not_wait() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > +1000
+        > adopt 1 / primary 0
+        > adopt 2 t60 ago:900 z1
+        > adopt 3 t60 ago:900 anew
+        > adopt 4 t60 ago:900
+        4 drop refused: it waited longer than its time-to-live of 60 s
+        > tick
+        1 weigh primary p10: found again after a restart of the daemon
+        > +61
+        3 drop refused: it waited longer than its time-to-live of 60 s
+        ",
+    );
+}

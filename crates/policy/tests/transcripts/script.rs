@@ -298,6 +298,7 @@ fn request(words: &[&str]) -> Request {
             word => match word.split_at(1) {
                 ("p", n) => request.priority = n.parse().unwrap(),
                 ("s", name) => request.aside = Some(name.into()),
+                ("o", n) => request.owner = n.parse().unwrap(),
                 ("j", name) => request.project = Some(name.into()),
                 ("c", n) => request.cores = n.parse().unwrap(),
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
@@ -317,6 +318,7 @@ fn request(words: &[&str]) -> Request {
                 ("r", list) => request.resources = amounts(list),
                 ("y", how) => request.place = Some(place(how)),
                 ("k", n) => request.kind = Some(Kind::of(n.parse().unwrap())),
+                ("z", n) => request.checkpoints = n.parse().unwrap(),
                 ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),
                 _ => panic!("no option `{word}`"),
             },
@@ -325,7 +327,8 @@ fn request(words: &[&str]) -> Request {
     request
 }
 
-/// `N OPTIONS`, and for a running one `/ CLASS CPUS [frozen] [suspended]`.
+/// `N OPTIONS`, with `ago:SECONDS` since it was asked for and `anew` for one that waits from now on; and for a running one
+/// `/ CLASS CPUS [frozen] [suspended]`.
 fn adopted(now: Instant, words: &[&str]) -> Adopted {
     let (asked, has) = match words.iter().position(|&word| word == "/") {
         Some(at) => (&words[..at], Some(&words[at + 1..])),
@@ -338,7 +341,12 @@ fn adopted(now: Instant, words: &[&str]) -> Adopted {
         frozen: has.contains(&"frozen"),
         suspended: has.contains(&"suspended"),
     });
-    Adopted { request: request(asked), submitted: now, running }
+    let ago = asked.iter().find_map(|word| word.strip_prefix("ago:"));
+    let ago_us = ago.map_or(0, |seconds| seconds.parse::<u64>().unwrap() * 1_000_000);
+    let waits_since = asked.contains(&"anew").then_some(now);
+    let asked: Vec<&str> =
+        asked.iter().copied().filter(|&word| word != "anew" && !word.starts_with("ago:")).collect();
+    Adopted { request: request(&asked), submitted: Instant(now.0 - ago_us), waits_since, running }
 }
 
 fn class(word: &str) -> Class {

@@ -51,6 +51,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         no_suspend,
         requeue: false,
         requeues: 0,
+        checkpoints: 0,
         checkpoint: None,
         wish,
         place: None,

@@ -106,7 +106,7 @@ impl Host {
                 (entry.suspended, entry.frozen) = (false, false);
             }
             let request = record.request.clone();
-            found.push(Adopted { request, submitted: record.submitted, running });
+            found.push(Adopted { request, submitted: record.submitted, waits_since: None, running });
         }
         found
     }

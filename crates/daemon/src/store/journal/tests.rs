@@ -139,3 +139,29 @@ fn no_number_is_given_twice_though_nothing_can_be_written() {
     drop(again);
     assert_eq!(self::journal(dir.path()).next_number(), Ok(next + 1));
 }
+
+/// A try goes through all that waits. Made in each turn, it would bring the loop to a stop where thousands of jobs ended while
+/// the disk was full.
+#[test]
+fn the_more_waits_the_less_often_it_is_tried() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()), JobTable::new());
+    let mut other = Store::open(dir.path()).expect("the same store").store;
+    other.begin().expect("it is free");
+    let most = OVER_MAX as u64;
+    (1..most).for_each(|job| journal.close(over(job, "done"), false));
+    journal.write(&mut jobs);
+    assert!(journal.trouble().is_some());
+    journal.next_number().expect("a number");
+    journal.close(over(most, "done"), false);
+    let told = journal.next_number().expect_err("all of them are in memory");
+    assert!(told.contains("20000 jobs"), "{told}");
+    other.rollback();
+    drop(other);
+    let turns = (OVER_MAX - 1) / ROWS_A_TURN;
+    (0..turns).for_each(|_| journal.write(&mut jobs));
+    assert_eq!(journal.all_unwritten().count(), OVER_MAX);
+    journal.write(&mut jobs);
+    assert_eq!((journal.trouble(), journal.all_unwritten().count()), (None, 0));
+    journal.next_number().expect("a number");
+}

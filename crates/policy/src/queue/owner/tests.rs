@@ -1,23 +1,28 @@
-//! Two users on a host of two cores.
+//! Two users on a host of two cores, or in a set of two cores.
 
 use pinfold_topo::{CpuSet, PuOs};
 
-use crate::{Action, Event, Instant, JobId, Machine, Policy, Request, Settings};
+use crate::{Action, Aside, Event, Instant, JobId, Machine, Policy, Request, Settings};
 
 struct Host {
     policy: Policy,
     now: u64,
     running: Vec<JobId>,
+    /// The set that all jobs ask for.
+    set: Option<&'static str>,
 }
 
 impl Host {
     /// One slot a core.
-    fn new() -> Self {
+    fn new(set: Option<&'static str>) -> Self {
         let mut policy = Policy::default();
         policy.step(Instant(0), Event::Configure(Settings { factor_milli: 1000, ..Settings::default() }));
-        let cores = (0..2).map(|pu| CpuSet::single(PuOs(pu))).collect();
-        policy.step(Instant(0), Event::Machine(Machine::flat(cores)));
-        Self { policy, now: 0, running: Vec::new() }
+        let cores = |pus: std::ops::Range<u32>| pus.map(|pu| CpuSet::single(PuOs(pu))).collect();
+        let aside =
+            |name: &str| Aside { name: name.to_owned(), cores: cores(2..4), topology: None, memory_bytes: 0 };
+        let machine = Machine { asides: set.map(aside).into_iter().collect(), ..Machine::flat(cores(0..2)) };
+        policy.step(Instant(0), Event::Machine(machine));
+        Self { policy, now: 0, running: Vec::new(), set }
     }
 
     fn send(&mut self, event: Event) {
@@ -28,7 +33,8 @@ impl Host {
     }
 
     fn submit(&mut self, job: u64, owner: u32, cores: u32) -> bool {
-        self.send(Event::Submit(Request { owner, cores, ..Request::plain(JobId(job)) }));
+        let aside = self.set.map(str::to_owned);
+        self.send(Event::Submit(Request { owner, cores, aside, ..Request::plain(JobId(job)) }));
         self.running.contains(&JobId(job))
     }
 
@@ -54,22 +60,26 @@ impl Host {
 
 #[test]
 fn a_job_that_waits_for_its_owners_holds_up_its_owners_alone() {
-    let mut host = Host::new();
-    assert!(host.submit(1, 1, 1));
-    assert!(!host.submit(2, 1, 2), "it needs both cores");
-    assert_eq!(host.start_of(2, 50), 50, "the other user goes on");
-    assert_eq!(host.start_of(1, 50), 8, "its own user's jobs do not pass it for ever");
-    // What waits behind it starts when it is through, and the wide job does not starve.
-    host.end(1);
-    assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
+    for set in [None, Some("a")] {
+        let mut host = Host::new(set);
+        assert!(host.submit(1, 1, 1));
+        assert!(!host.submit(2, 1, 2), "it needs both cores");
+        assert_eq!(host.start_of(2, 50), 50, "the other user goes on: {set:?}");
+        assert_eq!(host.start_of(1, 50), 8, "its own user's jobs do not pass it for ever: {set:?}");
+        // What waits behind it starts when it is through, and the wide job does not starve.
+        host.end(1);
+        assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
+    }
 }
 
 #[test]
 fn a_job_that_waits_for_others_is_passed_so_often() {
-    let mut host = Host::new();
-    assert!(host.submit(1, 1, 1));
-    assert!(!host.submit(2, 2, 2), "it needs both cores");
-    assert_eq!(host.start_of(3, 50), 8);
-    host.end(1);
-    assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
+    for set in [None, Some("a")] {
+        let mut host = Host::new(set);
+        assert!(host.submit(1, 1, 1));
+        assert!(!host.submit(2, 2, 2), "it needs both cores");
+        assert_eq!(host.start_of(3, 50), 8);
+        host.end(1);
+        assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
+    }
 }
