@@ -30,7 +30,7 @@ const SLOPE_ERRORS: f64 = 4.0;
 /// The logarithm of the most that is added for a larger input.
 const SLOPE_MOST: f64 = 2.0;
 /// The least that is allocated, in GB: below, a process and its libraries have no room to vary.
-const LEAST_GB: f64 = 0.064;
+pub(crate) const LEAST_GB: f64 = 0.064;
 
 /// The last jobs: whether they needed more than was advised.
 #[derive(Debug, Default)]

@@ -6,8 +6,9 @@
 //! was not fitted to ([`margin`]), and mixes them by what each of them would have cost so far ([`select`]). What is
 //! uncertain beyond that (few runs, requests and errors unlike the earlier ones) is in [`caution`]; what to allocate
 //! after a failure in [`retry`]; intervals of observed rates in [`risk`]; a bound for values that nothing more is known
-//! of in [`mod@bound`]. The scheduler's estimates, from peaks alone, are [`Peaks`]; of a class that ran elsewhere
-//! alone, [`Prior`]; what a whole history would have asked for, [`applied`].
+//! of in [`mod@bound`]. What a job needs when is in [`segments`], for runs that come with a [`Curve`]. The scheduler's
+//! estimates, from peaks alone, are [`Peaks`]; of a class that ran elsewhere alone, [`Prior`]; what a whole history
+//! would have asked for, [`applied`].
 //!
 //! Cost is memory x time: what an allocation holds beyond the peak, and all that a failed attempt held. Deterministic:
 //! the same rows in the same order give the same advice, bit for bit; the seed only chooses which runs of a long
@@ -25,6 +26,7 @@ mod peaks;
 mod prior;
 mod retry;
 mod risk;
+mod segments;
 mod select;
 mod types;
 mod users;
@@ -32,6 +34,7 @@ mod users;
 use std::collections::BTreeMap;
 
 use class::Class;
+use segments::Curves;
 use users::Users;
 
 pub use bound::{bound, middle};
@@ -39,6 +42,7 @@ pub use peaks::{Expected, Peak, Peaks};
 pub use prior::Prior;
 pub use retry::Retry;
 pub use risk::wilson;
+pub use segments::{Curve, Plan, Segment, Segmented, Shortage};
 pub use types::{Advice, Drift, Features, NUMBERS, Order, Row, Settings};
 
 /// Classes that are remembered. When there are more, the one that ran longest ago is forgotten.
@@ -48,6 +52,8 @@ const CLASSES_KEPT: usize = 4_096;
 pub struct Learner {
     settings: Settings,
     classes: BTreeMap<String, Class>,
+    /// Of those classes whose runs come with curves.
+    curves: BTreeMap<String, Curves>,
     users: Users,
     turn: u64,
 }
@@ -58,12 +64,12 @@ impl Learner {
     pub fn new(mut settings: Settings) -> Self {
         let risk = if settings.risk.is_finite() { settings.risk } else { Settings::RISK };
         settings.risk = risk.clamp(1e-6, 0.999_999);
-        Self { settings, classes: BTreeMap::new(), users: Users::default(), turn: 0 }
+        Self { settings, classes: BTreeMap::new(), curves: BTreeMap::new(), users: Users::default(), turn: 0 }
     }
 
     /// Learns from a run. One without a peak, or of no finite length, says nothing and is left out.
     pub fn observe(&mut self, class: &str, row: &Row) {
-        if row.peak_bytes == 0 || !row.wall_s.is_finite() || row.wall_s < 0.0 {
+        if !says_something(row) {
             return;
         }
         self.turn += 1;
@@ -72,13 +78,34 @@ impl Learner {
             if self.classes.len() >= CLASSES_KEPT {
                 let oldest =
                     self.classes.iter().min_by_key(|(_, class)| class.last()).map(|(name, _)| name.clone());
-                oldest.map(|oldest| self.classes.remove(&oldest));
+                if let Some(oldest) = oldest {
+                    self.classes.remove(&oldest);
+                    self.curves.remove(&oldest);
+                }
             }
             self.classes.insert(class.to_owned(), Class::default());
         }
         if let Some(known) = self.classes.get_mut(class) {
             known.observe(history::Run::of(row), &self.settings, self.turn);
         }
+    }
+
+    /// Learns from a run of which it is also known when it held how much.
+    pub fn observe_curve(&mut self, class: &str, row: &Row, curve: &Curve) {
+        if !says_something(row) {
+            return;
+        }
+        let advised_bytes = self.advise(class, &row.features).map(|advice| advice.bytes);
+        self.observe(class, row);
+        let curves = self.curves.entry(class.to_owned()).or_default();
+        curves.observe(&row.features, curve, advised_bytes, &self.settings);
+    }
+
+    /// What a job of this class for which this peak is advised should get over time. `None`: the peak from its start,
+    /// because no curves of the class are known, or nothing less has proved enough.
+    #[must_use]
+    pub fn over_time(&mut self, class: &str, features: &Features, peak_bytes: u64) -> Option<Segmented> {
+        self.curves.get_mut(class)?.advise(features, peak_bytes, &self.settings)
     }
 
     /// What a job of this class should get. `None`: no run of the class is known, nor enough of its user's.
@@ -107,6 +134,11 @@ impl Learner {
         let largest = self.classes.get(class).map_or(0.0, Class::largest);
         Retry::new(largest, features.request_bytes, self.settings.order)
     }
+}
+
+/// Whether a run has a peak and a length.
+fn says_something(row: &Row) -> bool {
+    row.peak_bytes > 0 && row.wall_s.is_finite() && row.wall_s >= 0.0
 }
 
 #[cfg(test)]
@@ -188,10 +220,35 @@ mod tests {
     #[test]
     fn classes_are_forgotten_oldest_first() {
         let mut learner = Learner::new(Settings::of(Order::Time));
+        let curve = Curve::of([(0.0, 1_000)], 60.0).unwrap();
         for n in 0..=CLASSES_KEPT {
-            learner.observe(&n.to_string(), &row(1.0, 1_000));
+            learner.observe_curve(&n.to_string(), &row(1.0, 1_000), &curve);
         }
         assert_eq!((learner.runs("0"), learner.runs("1")), (0, 1));
+        assert_eq!((learner.curves.len(), learner.classes.len()), (CLASSES_KEPT, CLASSES_KEPT));
+    }
+
+    #[test]
+    fn curves_change_nothing_about_the_peak() {
+        let learner = || Learner::new(Settings::of(Order::Time));
+        let (mut with, mut without) = (learner(), learner());
+        for n in 0..40u32 {
+            let peak = 32_000_000_000 + u64::from(n * 7 % 40) * 10_000_000;
+            let late = Row { wall_s: 36_000.0, ..row(1e9, peak) };
+            // Its samples are ten minutes apart.
+            let held = |at: u32| if at < 50 { 2_000_000_000 } else { peak };
+            let readings = (0..60).map(|at| (f64::from(at) * 600.0, held(at)));
+            let curve = Curve::of(readings, late.wall_s).unwrap();
+            with.observe_curve("a", &late, &curve);
+            without.observe("a", &late);
+        }
+        let features = row(1e9, 1).features;
+        let advice = with.advise("a", &features).unwrap();
+        assert_eq!(Some(&advice), without.advise("a", &features).as_ref());
+        assert_eq!(without.over_time("a", &features, advice.bytes), None);
+        let said = with.over_time("a", &features, advice.bytes).unwrap();
+        assert_eq!(said.plan.last_bytes(), advice.bytes);
+        assert!(said.plan.segments()[0].bytes < advice.bytes / 4, "{said:?}");
     }
 
     #[test]
