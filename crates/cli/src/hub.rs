@@ -294,8 +294,10 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
         }
         _ => Ok(()),
     };
-    // The pusher looks for its settings each time, and ends without them.
+    // The pusher looks for its settings each time, and ends without them. What it writes before that would be there when this
+    // host joins again: a hub that knows nothing would not be told of jobs that another one has.
     gone(&dir.join(JOINED))?;
+    let _ended = push::ended(&dir)?;
     push::remove_spool(&dir)?;
     say(&format!("this host tells {} nothing any more; have its token revoked there", settings.url));
     Ok(())

@@ -43,18 +43,61 @@ struct Said {
     sent: u64,
 }
 
+/// How long a pusher tries to have its directory alone: `hub status` has it for an instant.
+const ALONE_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long `leave` waits for the pusher to end: one exchange takes a minute at most.
+const LEFT_WITHIN: Duration = Duration::from_secs(65);
+
+/// How often it is tried.
+const TRIED_EVERY: Duration = Duration::from_millis(20);
+
+/// The file that a pusher locks.
+const LOCK: &str = "lock";
+
+fn of_lock(dir: &Path, error: &io::Error) -> Failure {
+    Failure::doing(format!("failed to open {}", dir.join(LOCK).display()), error)
+}
+
 /// The directory for this process alone, as long as what is returned lives; `None`: another has it.
 fn alone(dir: &Path) -> Result<Option<File>, Failure> {
-    let path = dir.join("lock");
-    let failed = |error: &io::Error| Failure::doing(format!("failed to open {}", path.display()), error);
-    RealDisk.list(dir).map_err(|error| failed(&error))?;
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|error| failed(&error))?;
-    Ok(file.try_lock().is_ok().then_some(file))
+    RealDisk.list(dir).map_err(|error| of_lock(dir, &error))?;
+    let file = File::options().create(true).truncate(false).write(true).open(dir.join(LOCK));
+    let file = file.map_err(|error| of_lock(dir, &error))?;
+    Ok(locked(&file, ALONE_WITHIN).then_some(file))
+}
+
+/// Locks the file within this time, and says whether it did.
+fn locked(file: &File, within: Duration) -> bool {
+    let until = Instant::now() + within;
+    loop {
+        if file.try_lock().is_ok() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(TRIED_EVERY);
+    }
+}
+
+/// The file that a pusher in this directory locks; `None`: there was none yet. It is not made here: it would be this
+/// user's, and the pusher may be another's.
+fn lock_of_pusher(dir: &Path) -> Result<Option<File>, Failure> {
+    match File::open(dir.join(LOCK)) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(of_lock(dir, &error)),
+    }
+}
+
+fn is_running(dir: &Path) -> Result<bool, Failure> {
+    Ok(lock_of_pusher(dir)?.is_some_and(|lock| lock.try_lock_shared().is_err()))
+}
+
+/// Waits until no pusher works in this directory. None does as long as what is returned lives.
+pub(super) fn ended(dir: &Path) -> Result<Option<File>, Failure> {
+    Ok(lock_of_pusher(dir)?.filter(|lock| locked(lock, LEFT_WITHIN)))
 }
 
 fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {
@@ -278,7 +321,7 @@ pub(super) fn status(json: bool) -> Result<(), Failure> {
     let said: Option<Said> =
         std::fs::read(dir.join(SAID)).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let said = said.filter(|_| joined.is_some()).unwrap_or_default();
-    let running = joined.is_some() && alone(&dir)?.is_none();
+    let running = joined.is_some() && is_running(&dir)?;
     let spool = if joined.is_some() && !running { waiting(&dir)? } else { said.spool };
     let hub_key = joined.as_ref().and_then(|joined| joined.hub_key.clone());
     let (url, name) = joined.map(|joined| (joined.url, joined.name)).unzip();
@@ -336,13 +379,14 @@ pub(super) fn waiting(dir: &Path) -> Result<SpoolFigures, Failure> {
     })
 }
 
-/// Removes what a pusher kept, but for refused bundles. One that runs ends by itself.
+/// Removes what a pusher kept, but for refused bundles.
 pub(super) fn remove_spool(dir: &Path) -> Result<(), Failure> {
     let failed = |what: &Path, error: &io::Error| {
         Failure::doing(format!("failed to remove {}", what.display()), error)
     };
     let spool = dir.join("spool");
-    for (name, _) in RealDisk.list(&spool).map_err(|error| failed(&spool, &error))? {
+    let held = if spool.is_dir() { RealDisk.list(&spool) } else { Ok(Vec::new()) };
+    for (name, _) in held.map_err(|error| failed(&spool, &error))? {
         let path = spool.join(name);
         RealDisk.remove(&path).map_err(|error| failed(&path, &error))?;
     }

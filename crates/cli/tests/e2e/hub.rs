@@ -96,6 +96,7 @@ fn jobs_are_told_once(kind: Kind) {
     let running = host.submit(&[], "until [ -e go ]; do sleep 0.02; done");
     host.until(running, JobState::Running);
     good(&pinfold(&host, &format!("hub join {} --token {token} --no-start", hub.url)));
+    who_looks_makes_nothing(&host);
     // Killed at odd moments, both: what is there at the end is there once.
     for round in 0..6u32 {
         let half = pinfold(
@@ -152,10 +153,32 @@ fn jobs_are_told_once(kind: Kind) {
     let told = good(&pinfold(&host, &format!("--host alpha report {running} --every 1s --json")));
     let last = told.lines().last().expect("a line");
     assert_eq!(serde_json::from_str::<ReportView>(last).expect("a report").job, running);
+    another_hub_is_told_of_all_jobs(&host, here.len() + 1);
     good(&pinfold(&host, "hub leave"));
     eventually("the pusher ends", || {
         let left = crate::host::processes_with(&host.work("push").display().to_string());
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+}
+
+/// What is made would be another user's than the pusher that is started next.
+fn who_looks_makes_nothing(host: &Host) {
+    assert!(good(&pinfold(host, "hub status")).contains("no pusher runs"));
+    let files = std::fs::read_dir(host.work("push")).expect("the pusher's directory").flatten();
+    assert_eq!(files.map(|file| file.file_name()).collect::<Vec<_>>(), ["hub.json"]);
+}
+
+/// Another hub, at once after the first: it is told of all jobs, also of those that the first has.
+fn another_hub_is_told_of_all_jobs(host: &Host, jobs: usize) {
+    let elsewhere = tempfile::tempdir().expect("a directory for the hub");
+    let other = Hub::serve(elsewhere.path(), "127.0.0.1:0");
+    let (token, reader) = (other.token("--host", "alpha"), other.token("--reader", "ops"));
+    let rejoin = format!("pinfold hub join {} --token {token}", other.url);
+    good(&pinfold(host, &format!("hub leave && PINFOLD_HUB_DIR=$PWD/push {rejoin}")));
+    good(&pinfold(host, &format!("hub reader {} --token {reader}", other.url)));
+    eventually("the other hub has all jobs", || {
+        let told = pinfold(host, "--host alpha report --last 100 --json");
+        if told.out.lines().count() == jobs { Ok(()) } else { Err(format!("{told:?}")) }
     });
 }
 
