@@ -1,15 +1,19 @@
-//! Row `e9`: what advice on memory wastes and how often jobs fail with it, on records of real workflows, beside simple
-//! rules and published ones.
+//! Row `e9`: what advice on memory wastes and how often jobs fail with it, on records of real workflows, beside
+//! simple rules and published ones.
 //!
 //! The data are not part of the project: a directory with `nfcore-sizey` and `nf-timeseries`, as described in
-//! [`data`]. Two protocols: *shuffled*, some runs of each class known and the rest one by one in a published order; and *in
-//! the order of time*, only with what had ended when a job was submitted. Waste is memory x time in GB (10^9 bytes) x hours:
-//! what the last attempt held beyond the peak, and all that failed ones held. Advice comes from `pinfold advise replay`, run as
+//! [`data`]. Two protocols: *shuffled*, some runs of each class known and the rest one by one in a published order;
+//! and *in the order of time*, only with what had ended when a job was submitted. Waste is memory x time in GB (10^9
+//! bytes) x hours: what the last attempt held beyond the peak, and all that failed ones held. For sets with samples
+//! there is a third table, of memory over time ([`over_time`]). Advice comes from `pinfold advise replay`, run as
 //! anyone runs it; what it says is scored here.
 
 mod baselines;
 mod cost;
 mod data;
+mod ks;
+mod over_time;
+mod shape;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -47,6 +51,9 @@ pub(crate) struct E9Args {
     /// The directory with `nfcore-sizey` and `nf-timeseries`; what is not there is left out.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
+    /// The table of memory over time alone, and what segments cost.
+    #[arg(long, conflicts_with = "picture")]
+    over_time: bool,
     /// Draw waste against failures, a panel a set.
     #[arg(long, value_name = "FILE.svg|FILE.png")]
     picture: Option<PathBuf>,
@@ -54,8 +61,14 @@ pub(crate) struct E9Args {
 
 pub(crate) fn run(args: &E9Args) -> anyhow::Result<()> {
     perform("e9", &args.row, |ground, record| {
+        if args.over_time {
+            let traced = data::traced(&args.data)?;
+            over_time::tell(&traced, ground, record)?;
+            return cost::tell_over_time(&traced, record);
+        }
         let shuffled = data::shuffled(&args.data)?;
         let timed = data::timed(&args.data)?;
+        let traced = data::traced(&args.data)?;
         if shuffled.is_empty() && timed.is_empty() {
             bail!("{} has neither nfcore-sizey nor nf-timeseries", args.data.display());
         }
@@ -76,7 +89,9 @@ pub(crate) fn run(args: &E9Args) -> anyhow::Result<()> {
         };
         tell_shuffled(&shuffled, &mut replay, record)?;
         let panels = tell_timed(&timed, &mut replay, record)?;
+        over_time::tell(&traced, ground, record)?;
         cost::tell(&timed, record)?;
+        cost::tell_over_time(&traced, record)?;
         let median_s = median(&taken_s).map_or(0.0, |median| median.value);
         let most_s = percentile(&taken_s, 1.0).unwrap_or(0.0);
         record.add(

@@ -33,7 +33,7 @@ pub use curve::Curve;
 pub use plan::{Plan, Segment, Shortage};
 
 /// Runs of a class whose curves count.
-const RUNS_KEPT: usize = 128;
+const RUNS_KEPT: usize = 100;
 /// Least runs to say anything by.
 const RUNS_MIN: usize = 5;
 /// For each of these a cover with two segments and more.
@@ -77,6 +77,7 @@ type Choice = (usize, usize);
 pub(crate) struct Curves {
     runs: Vec<Run>,
     fitted: [Option<Fitted>; FRAMES],
+    is_fitted: bool,
     /// Runs that have come since the fit.
     stale: u64,
     /// All runs, the forgotten too.
@@ -160,10 +161,10 @@ impl Curves {
 
     fn refresh(&mut self, settings: &Settings) {
         let may_be_stale = self.seen / 50;
-        if self.fitted.iter().all(Option::is_none) || self.stale > may_be_stale {
+        if !self.is_fitted || self.stale > may_be_stale {
             let fit = |frame: Option<Frame>| Fitted::new(frame?, &self.runs, settings);
             self.fitted = Frame::all(&self.runs).map(fit);
-            self.stale = 0;
+            (self.is_fitted, self.stale) = (true, 0);
         }
     }
 }

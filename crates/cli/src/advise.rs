@@ -1,18 +1,22 @@
 //! `pinfold advise`: what classes of jobs need of memory, cores and time, with a stated risk.
 //!
-//! Reading order: [`history`] (the runs, from the daemon's store), [`classes`] (what their classes should ask for),
-//! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`], [`months`] (what was
-//! requested, used and could have been saved, by month); [`numbers`] are those that commands name; [`replay`] tells
-//! what would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`;
-//! [`sizes`] is for workload managers. Absent here: any write to the daemon.
+//! Reading order: [`history`] and [`sampled`] (the runs, from the daemon's store), [`classes`] (what their classes
+//! should ask for), [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`],
+//! [`months`] (what was requested, used and could have been saved, by month); [`numbers`] are those that commands
+//! name; [`replay`] tells what would have been advised for the jobs of a [`table`], and [`over_time`] for those of a
+//! [`series`]. How memory is estimated is decided in the crate `advise`; [`sizes`] is for workload managers. Absent
+//! here: any write to the daemon.
 
 mod classes;
 mod format;
 mod history;
 mod months;
 mod numbers;
+mod over_time;
 mod picture;
 mod replay;
+mod sampled;
+mod series;
 pub(crate) mod sizes;
 mod table;
 mod text;
@@ -80,7 +84,8 @@ struct OfClasses {
     /// For a job whose input files have this size together; else for the class as a whole
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "format")]
     input: Option<u64>,
-    /// For a job with this command, as far as numbers in it tell what is needed (--name sim --command "sim --size 40")
+    /// For a job with this command, as far as numbers in it tell what is needed (--name sim --command "sim --size
+    /// 40")
     #[arg(long, value_name = "LINE", requires = "name", conflicts_with = "format")]
     command: Option<String>,
     /// In the words of a workload manager or a workflow engine, to paste or to apply
@@ -112,10 +117,15 @@ enum Period {
 /// Options of `advise replay`.
 #[derive(Debug, clap::Args)]
 struct ReplayArgs {
-    /// The table, with the header class,submit_s,end_s,train,input_bytes,request_bytes,peak_bytes,wall_s,numbers; only
-    /// class, peak_bytes and wall_s are needed; - for standard input
+    /// The table, with the header class,submit_s,end_s,train,input_bytes,request_bytes,peak_bytes,wall_s,numbers;
+    /// only class, peak_bytes and wall_s are needed; - for standard input. With --series, the columns id, task,
+    /// t0_unix, seconds, input_bytes, mem_req_bytes and mem_peak_mb. Files that end in .gz are read as well
     #[arg(value_name = "FILE.csv|-")]
     file: PathBuf,
+    /// The memory of each job over time, and what would have been advised for when: lines of an id and readings
+    /// DT:MB, tenths of a second since the reading before and 10^6 bytes
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
     /// The largest share of jobs that may need more than advised, between 0 and 1 [default: 0.1]; the cost of
     /// failures keeps it lower
     #[arg(long, value_name = "F", value_parser = share)]
@@ -257,22 +267,20 @@ fn in_words_of(format: Format, args: &OfClasses, views: &[ClassView]) -> Result<
 }
 
 fn replay_table(args: &ReplayArgs) -> Result<(), Failure> {
+    if let Some(series) = &args.series {
+        return replay_over_time(args, series);
+    }
     let name = args.file.display();
-    let text = read(&args.file).map_err(|error| Failure::doing(format!("failed to read {name}"), &error))?;
+    let text = read(&args.file)?;
     let wrong = |error: String| Failure::new(ExitCode::Failed, format!("{name}: {error}"));
     let table = table::Table::read(&text).map_err(wrong)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let summary = replay::replay(
-        &table,
-        replay::Asked { risk: args.risk, price_gbh: args.price, seed: args.seed },
-        |scored| {
-            if !args.json {
-                return Ok(());
-            }
-            let line = serde_json::to_string(scored).map_err(|error| error.to_string())?;
-            writeln!(out, "{line}").map_err(|error| format!("failed to print: {error}"))
-        },
-    );
+    let summary =
+        replay::replay(
+            &table,
+            args.asked(),
+            |scored| if args.json { line(scored, &mut out) } else { Ok(()) },
+        );
     let summary = summary.map_err(wrong)?;
     let told = if args.json {
         serde_json::to_string(&summary).map_err(|error| wrong(error.to_string()))?
@@ -287,10 +295,55 @@ fn replay_table(args: &ReplayArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::doing("failed to print", &error))
 }
 
-fn read(file: &Path) -> std::io::Result<String> {
-    if file == Path::new("-") {
+/// `advise replay --series`: with segments over time, beside peaks alone.
+fn replay_over_time(args: &ReplayArgs, series: &Path) -> Result<(), Failure> {
+    let name = args.file.display();
+    let wrong = |error: String| Failure::new(ExitCode::Failed, format!("{name}: {error}"));
+    let jobs = series::Jobs::read(&read(&args.file)?, &read(series)?).map_err(wrong)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let each = |scored: &over_time::Scored<'_>| if args.json { line(scored, &mut out) } else { Ok(()) };
+    let summary = over_time::replay(&jobs, args.asked(), each).map_err(wrong)?;
+    let told = if args.json {
+        serde_json::to_string(&summary).map_err(|error| wrong(error.to_string()))?
+    } else {
+        format!(
+            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed; {} jobs in segments; by peaks alone \
+             {:.2}, and {} failed",
+            summary.jobs,
+            summary.classes,
+            summary.wastage_gbh,
+            summary.failures,
+            summary.segmented,
+            summary.by_peak.wastage_gbh,
+            summary.by_peak.failures
+        )
+    };
+    writeln!(out, "{told}")
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::doing("failed to print", &error))
+}
+
+/// Prints a line of JSON.
+fn line(of: &impl serde::Serialize, out: &mut impl std::io::Write) -> Result<(), String> {
+    let line = serde_json::to_string(of).map_err(|error| error.to_string())?;
+    writeln!(out, "{line}").map_err(|error| format!("failed to print: {error}"))
+}
+
+impl ReplayArgs {
+    fn asked(&self) -> replay::Asked {
+        replay::Asked { risk: self.risk, price_gbh: self.price, seed: self.seed }
+    }
+}
+
+/// All of a file, uncompressed; `-` is standard input.
+fn read(file: &Path) -> Result<String, Failure> {
+    let text = if file == Path::new("-") {
         std::io::read_to_string(std::io::stdin())
+    } else if file.extension().is_some_and(|ending| ending == "gz") {
+        let compressed = std::fs::File::open(file);
+        compressed.and_then(|file| std::io::read_to_string(flate2::read::MultiGzDecoder::new(file)))
     } else {
         std::fs::read_to_string(file)
-    }
+    };
+    text.map_err(|error| Failure::doing(format!("failed to read {}", file.display()), &error))
 }

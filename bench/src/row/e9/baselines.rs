@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::data::{Job, Set};
 
 /// Runs of a class that a rule takes.
-const RUNS_MIN: usize = 3;
+pub(super) const RUNS_MIN: usize = 3;
 /// Without a request a job gets this much, in GB.
 const UNKNOWN: f64 = 4.0;
 /// Twice as much so often is more than a job can need.
@@ -56,6 +56,14 @@ pub(super) struct Rule {
     first: fn(&[&Job], &Job) -> f64,
 }
 
+impl Rule {
+    /// The attempts for a job by the runs that are known.
+    pub(super) fn tried(&self, runs: &[&Job], job: &Job) -> Vec<f64> {
+        let first = if runs.len() < RUNS_MIN { request(job) } else { (self.first)(runs, job) };
+        attempts(job, first)
+    }
+}
+
 /// All of them; the first is what users ask for.
 pub(super) const RULES: [Rule; 7] = [
     Rule { name: "request", first: |_, job| request(job) },
@@ -69,7 +77,7 @@ pub(super) const RULES: [Rule; 7] = [
 
 /// What `rule` comes to on a set.
 pub(super) fn score(set: &Set, rule: &Rule) -> Score {
-    play(set, |runs, job| attempts(job, (rule.first)(runs, job)))
+    play(set, |runs, job| rule.tried(runs, job))
 }
 
 /// What an oracle comes to that knows each peak once three runs of the class have ended.
@@ -79,24 +87,33 @@ pub(super) fn oracle(set: &Set) -> Score {
 
 fn play(set: &Set, allocate: impl Fn(&[&Job], &Job) -> Vec<f64>) -> Score {
     let mut score = Score::default();
-    let mut before: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
-    for job in &set.jobs {
-        let submit = job.times.map_or(f64::INFINITY, |times| times.0);
-        let ended = |run: &&Job| run.times.is_some_and(|times| times.1 <= submit);
-        let class = before.entry(&job.class).or_default();
-        let runs: Vec<&Job> = class.iter().copied().filter(ended).collect();
-        class.push(job);
+    in_time(&set.jobs, |at, known| {
+        let job = &set.jobs[at];
+        let runs: Vec<&Job> = known.iter().map(|&run| &set.jobs[run]).collect();
         let tried = if runs.len() < RUNS_MIN { attempts(job, request(job)) } else { allocate(&runs, job) };
         score.add(job, &tried);
-    }
+    });
     score
 }
 
-fn request(job: &Job) -> f64 {
+/// Hands over the place of each job, and the places of the runs of its class that had ended when it was submitted.
+pub(super) fn in_time(jobs: &[Job], mut take: impl FnMut(usize, &[usize])) {
+    let mut before: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, job) in jobs.iter().enumerate() {
+        let submit = job.times.map_or(f64::INFINITY, |times| times.0);
+        let ended = |run: &usize| jobs[*run].times.is_some_and(|times| times.1 <= submit);
+        let class = before.entry(&job.class).or_default();
+        let known: Vec<usize> = class.iter().copied().filter(ended).collect();
+        class.push(at);
+        take(at, &known);
+    }
+}
+
+pub(super) fn request(job: &Job) -> f64 {
     job.request.unwrap_or(UNKNOWN)
 }
 
-fn attempts(job: &Job, first: f64) -> Vec<f64> {
+pub(super) fn attempts(job: &Job, first: f64) -> Vec<f64> {
     let mut last = first.max(0.0).min(request(job));
     let mut attempts = vec![last];
     while last < job.peak && attempts.len() < ATTEMPTS_MAX {

@@ -4,16 +4,18 @@
 //!   (bytes); `WORKFLOW.splits.csv.gz` with seed, phase (train, test), row in the published order;
 //!   `WORKFLOW.baselines.csv` with seed, method, waste_gbh, failures of other methods in that order.
 //! - `nf-timeseries/WORKFLOW.instances.csv.gz` with columns task, t0_unix, seconds, input_bytes, mem_req_bytes,
-//!   mem_peak_mb.
+//!   mem_peak_mb, and id; `WORKFLOW.series.txt.gz` with a line a job: the id, then `DT:MB:CPU` a sample, DT being tenths
+//!   of a second since the sample before.
 //!
 //! A set whose files are not there is left out; a file that has not these columns is an error.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use super::read;
+use super::shape::Trace;
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -45,6 +47,18 @@ pub(super) struct Workflow {
     pub(super) seeds: Vec<Set>,
     /// Other methods: GB x hours and failures, means over the seeds.
     pub(super) published: Vec<(String, (f64, f64))>,
+}
+
+/// A set whose jobs' samples are known.
+#[derive(Debug)]
+pub(super) struct Traced {
+    pub(super) set: Set,
+    /// One for each job, as its files have it.
+    pub(super) ids: Vec<String>,
+    pub(super) traces: Vec<Trace>,
+    /// The files themselves.
+    pub(super) instances: PathBuf,
+    pub(super) series: PathBuf,
 }
 
 impl Set {
@@ -145,12 +159,44 @@ pub(super) fn timed(data: &Path) -> anyhow::Result<Vec<Set>> {
     let directory = data.join("nf-timeseries");
     for name in names(&directory, ".instances.csv.gz") {
         let path = directory.join(format!("{name}.instances.csv.gz"));
-        let jobs = within(&path, instances_of(&read(&path)?))?;
+        let jobs = within(&path, instances_of(&read(&path)?))?.into_iter().map(|(_, job)| job).collect();
         sets.push(Set { name: format!("series {name}"), jobs });
     }
     for set in &mut sets {
-        let submitted = |job: &Job| job.times.map_or(0.0, |times| times.0);
         set.jobs.sort_by(|a, b| submitted(a).total_cmp(&submitted(b)));
+    }
+    Ok(sets)
+}
+
+fn submitted(job: &Job) -> f64 {
+    job.times.map_or(0.0, |times| times.0)
+}
+
+/// The sets of `nf-timeseries` with the samples of their jobs, in the order of time.
+pub(super) fn traced(data: &Path) -> anyhow::Result<Vec<Traced>> {
+    let directory = data.join("nf-timeseries");
+    let mut sets = Vec::new();
+    for name in names(&directory, ".series.txt.gz") {
+        let [instances, series] =
+            [".instances.csv.gz", ".series.txt.gz"].map(|ending| directory.join(format!("{name}{ending}")));
+        let mut jobs = within(&instances, instances_of(&read(&instances)?))?;
+        jobs.sort_by(|a, b| submitted(&a.1).total_cmp(&submitted(&b.1)));
+        let mut samples = within(&series, samples_of(&read(&series)?))?;
+        let mut trace = |(id, job): &mut (String, Job)| {
+            // One without samples held its peak from the start.
+            let samples = samples.remove(id).unwrap_or_else(|| vec![(0.0, job.peak)]);
+            job.peak = samples.iter().map(|sample| sample.1).fold(0.0, f64::max);
+            Trace { samples, wall_s: job.hours * 3600.0 }
+        };
+        let traces = jobs.iter_mut().map(&mut trace).collect();
+        let (ids, jobs) = jobs.into_iter().unzip();
+        sets.push(Traced {
+            set: Set { name: format!("series {name}"), jobs },
+            ids,
+            traces,
+            instances,
+            series,
+        });
     }
     Ok(sets)
 }
@@ -210,8 +256,29 @@ fn published_of(text: &str) -> anyhow::Result<Vec<(String, (f64, f64))>> {
     Ok(methods.into_iter().map(|(name, (waste, failed))| (name, (waste / count, failed / count))).collect())
 }
 
-fn instances_of(text: &str) -> anyhow::Result<Vec<Job>> {
-    let needed = ["task", "t0_unix", "seconds", "input_bytes", "mem_req_bytes", "mem_peak_mb"];
+/// Samples in seconds and GB, by the id of their job.
+fn samples_of(text: &str) -> anyhow::Result<BTreeMap<String, Vec<(f64, f64)>>> {
+    let mut all = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let id = words.next().unwrap_or("");
+        let mut at_s = 0.0;
+        let mut samples = Vec::new();
+        for word in words {
+            let mut parts = word.split(':');
+            let part = parts.next().and_then(number).zip(parts.next().and_then(number));
+            let (after, mb) = part.with_context(|| format!("`{word}` of {id} is no sample"))?;
+            at_s += after / 10.0;
+            samples.push((at_s, mb / 1e3));
+        }
+        all.insert(id.to_owned(), samples);
+    }
+    Ok(all)
+}
+
+/// Jobs with their ids.
+fn instances_of(text: &str) -> anyhow::Result<Vec<(String, Job)>> {
+    let needed = ["id", "task", "t0_unix", "seconds", "input_bytes", "mem_req_bytes", "mem_peak_mb"];
     let mut rows = Rows::new(text, &needed)?;
     let mut jobs = Vec::new();
     while let Some(cell) = rows.next() {
@@ -222,7 +289,7 @@ fn instances_of(text: &str) -> anyhow::Result<Vec<Job>> {
         };
         // The first and the last sample are up to two seconds within the run.
         let seconds = seconds + 2.0;
-        jobs.push(Job {
+        let job = Job {
             class: cell("task").to_owned(),
             times: Some((start, start + seconds)),
             train: false,
@@ -230,7 +297,8 @@ fn instances_of(text: &str) -> anyhow::Result<Vec<Job>> {
             request: positive(cell("mem_req_bytes")).map(|bytes| bytes / 1e9),
             peak: peak / 1e3,
             hours: seconds / 3600.0,
-        });
+        };
+        jobs.push((cell("id").to_owned(), job));
     }
     Ok(jobs)
 }
@@ -268,11 +336,17 @@ mod tests {
 
     #[test]
     fn instances_and_what_others_came_to() {
-        let text = "task,t0_unix,seconds,input_bytes,mem_req_bytes,mem_peak_mb\n\
-                    a,100.5,3598,5,2000000000,1500\nb,1,2,3,,0\n";
+        let text = "id,task,t0_unix,seconds,input_bytes,mem_req_bytes,mem_peak_mb\n\
+                    7,a,100.5,3598,5,2000000000,1500\n8,b,1,2,3,,0\n";
         let jobs = instances_of(text).unwrap();
         assert_eq!(jobs.len(), 1, "nothing was measured of the other");
-        assert_eq!((jobs[0].times, jobs[0].peak, jobs[0].hours), (Some((100.5, 3700.5)), 1.5, 1.0));
+        let (id, job) = &jobs[0];
+        assert_eq!((job.times, job.peak, job.hours), (Some((100.5, 3700.5)), 1.5, 1.0));
+        assert_eq!(id, "7");
+        let samples = samples_of("7 0:12:14 20:1500:\n8 5:1\n").unwrap();
+        assert_eq!(samples["7"], [(0.0, 0.012), (2.0, 1.5)]);
+        assert_eq!(samples["8"], [(0.5, 0.001)]);
+        assert!(samples_of("7 0:x\n").is_err());
         let text = "seed,method,waste_gbh,failures\n1,T,2,4\n1,T,1,0\n2,T,5,0\n2,usage,9,0\n";
         assert_eq!(published_of(text).unwrap(), [("T".to_owned(), (4.0, 2.0))]);
     }

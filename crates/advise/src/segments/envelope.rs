@@ -6,9 +6,9 @@
 //! R. F. Barber and others, Annals of Statistics 49, 2021). Of the margins that n runs needed the j-th is exceeded
 //! by the next with probability (n + 1 - j) / (n + 1) if runs are exchangeable (split conformal prediction; Vovk,
 //! Gammerman and Shafer, 2005), and beyond the largest the tail falls off exponentially, as in [`crate::margin`], but
-//! not below a tenth of a run: no history shows that fewer need more. Of the envelopes and margins whose risk is small enough the one is taken that is expected to save the most of what
-//! the peak would hold from the start, failures paid for. Absent: the segments that are made of it
-//! ([`super::cover`]).
+//! not below a tenth of a run: no history shows that fewer need more. Of the envelopes and margins whose risk is small
+//! enough the one is taken that is expected to save the most of what the peak would hold from the start, failures
+//! paid for. Absent: the segments that are made of it ([`super::cover`]).
 
 use super::frame::{CELLS, Table};
 use crate::types::Settings;

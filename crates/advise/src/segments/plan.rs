@@ -8,6 +8,9 @@
 use super::curve::Curve;
 use crate::types::GB;
 
+/// From this part of it on, a segment is about as large as the last.
+const ABOUT: f64 = 0.95;
+
 /// Memory from a moment on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
@@ -37,11 +40,12 @@ impl Plan {
         Self(vec![Segment { from_s: 0.0, bytes }])
     }
 
-    /// Segments with these starts and sizes, ending with `last_bytes`: the first is moved to the start of the run,
-    /// and what is not larger than the one before, or not smaller than the last, is left out.
+    /// Segments with these starts and sizes, ending with `last`: the first is moved to the start of the run, one that is not
+    /// larger than the one before is left out, and the first that is about as large as the last, or larger, is the last.
     pub(super) fn rising(segments: impl IntoIterator<Item = (f64, u64)>, last: (f64, u64)) -> Self {
         let mut plan: Vec<Segment> = Vec::new();
-        for (from_s, bytes) in segments.into_iter().filter(|segment| segment.1 < last.1).chain([last]) {
+        for (from_s, bytes) in segments.into_iter().chain([last]) {
+            let bytes = if bytes as f64 >= last.1 as f64 * ABOUT { last.1 } else { bytes };
             if plan.last().is_none_or(|before| bytes > before.bytes) {
                 let from_s = if plan.is_empty() { 0.0 } else { from_s.max(0.0) };
                 plan.push(Segment { from_s, bytes });
@@ -117,6 +121,11 @@ mod tests {
             plan().segments().iter().map(|segment| (segment.from_s, segment.bytes / BYTES)).collect();
         assert_eq!(seen, [(0.0, 1), (20.0, 2), (30.0, 4)]);
         assert_eq!(Plan::rising([(5.0, 9), (6.0, 4)], (7.0, 4)), Plan::flat(4));
+        // A larger one than the last: the last begins with it.
+        let moved = Plan::rising([(0.0, 100), (5.0, 900), (6.0, 950)], (7.0, 400));
+        assert_eq!(moved, Plan::rising([(0.0, 100)], (5.0, 400)));
+        let about = Plan::rising([(0.0, 100), (5.0, 390)], (7.0, 400));
+        assert_eq!(about, Plan::rising([(0.0, 100)], (5.0, 400)));
         assert_eq!(Plan::flat(7).last_bytes(), 7);
     }
 

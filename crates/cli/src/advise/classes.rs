@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::history::{Outcome, Run};
 use super::numbers::{Number, Places};
+use super::over_time::{SegmentView, views};
 use super::replay::{self, RUNS_MIN};
 use super::table::{Job, Table};
 
@@ -60,6 +61,8 @@ pub(super) struct ClassView {
     pub(super) peak_p99_bytes: Option<u64>,
     /// `null`: the history cannot say.
     pub(super) advised_bytes: Option<u64>,
+    /// What it needs when, the last being `advised_bytes`; `null`: that from the start, as far as is known.
+    pub(super) segments: Option<Vec<SegmentView>>,
     /// The expected probability that the next run needs more.
     pub(super) risk: Option<f64>,
     /// The 95 % interval of the share of earlier runs that needed more than was advised for them.
@@ -140,6 +143,7 @@ fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, 
         peak_p50_bytes: nearest(&peaks, 0.5).map(whole),
         peak_p99_bytes: nearest(&peaks, 0.99).map(whole),
         advised_bytes: None,
+        segments: None,
         risk: None,
         risk_interval: None,
         saved_gbh: asked.iter().map(|asked| asked.saved_gbh).sum(),
@@ -170,21 +174,30 @@ fn memory(
     let mut by_end = done.to_vec();
     by_end.sort_by(|a, b| a.ended_s.total_cmp(&b.ended_s).then(a.job.cmp(&b.job)));
     let places = places(done);
-    by_end.iter().for_each(|run| learner.observe("", &row(run, &places)));
+    for run in by_end {
+        let row = row(run, &places);
+        match &run.curve {
+            Some(curve) => learner.observe_curve("", &row, curve),
+            None => learner.observe("", &row),
+        }
+    }
     let input_bytes = next.input_bytes.map(|bytes| bytes as f64);
     let numbers = places.values(next.numbers);
     let features = |request_bytes| Features { request_bytes, input_bytes, user: None, numbers };
-    let mut advice = learner.advise("", &features(view.requested_bytes))?;
+    let mut known = features(view.requested_bytes);
+    let mut advice = learner.advise("", &known)?;
     let failed_at = runs.iter().filter(|run| run.outcome == Outcome::Short).map(|run| run.peak_bytes).max();
     let floor = failed_at.map_or(0, |bytes| whole(bytes as f64 * BEYOND_FAILED));
     let largest = done.iter().map(|run| run.peak_bytes).max().unwrap_or(0);
     let short = |request: u64| largest > request || floor > request;
     if view.requested_bytes.is_some_and(short) {
         // Advice within a request that is too small would be as wrong as the request.
-        advice = learner.advise("", &features(None))?;
+        known = features(None);
+        advice = learner.advise("", &known)?;
     }
     let bytes = advice.bytes.max(floor);
     view.advised_bytes = Some(bytes);
+    view.segments = learner.over_time("", &known, bytes).map(|over_time| views(&over_time.plan));
     view.risk = Some(advice.risk);
     view.risk_interval = Some(advice.interval);
     view.verdict = match view.requested_bytes {

@@ -1,3 +1,4 @@
+use pinfold_advise::Curve;
 use proptest::prelude::*;
 
 use super::*;
@@ -21,6 +22,7 @@ fn run(n: u32, peak_bytes: u64) -> Run {
         wall_s: 3_600.0,
         cores_mean: 0.9,
         cores_peak: None,
+        curve: None,
         outcome: Outcome::Done,
     }
 }
@@ -114,6 +116,47 @@ fn what_history_cannot_say_is_said() {
     let unmeasured: Vec<Run> = (0..9).map(|n| run(n, 0)).collect();
     assert_eq!(one(&unmeasured).advised_bytes, None);
     assert!(classes(&[], None, Next::default()).unwrap().is_empty());
+}
+
+/// It holds 1 GiB, and 12 for the last quarter of its hours; a sample a minute.
+fn late(n: u32, hours: f64) -> Run {
+    let wall_s = hours * 3_600.0;
+    let minutes = (0..240u32).map(|minute| f64::from(minute) / 240.0 * wall_s);
+    let held = |at_s: f64| if at_s < wall_s * 0.75 { GIB } else { 12 * GIB };
+    let curve = Curve::of(minutes.map(|at_s| (at_s, held(at_s))), wall_s);
+    let ended_s = f64::from(n) * 100_000.0 + wall_s;
+    let submitted_s = f64::from(n) * 100_000.0;
+    Run { curve, wall_s, submitted_s, started_s: submitted_s, ended_s, ..run(n, 12 * GIB) }
+}
+
+#[test]
+fn what_is_needed_when_is_told_where_samples_are() {
+    let runs: Vec<Run> = (0..32).map(|n| late(n, 10.0)).collect();
+    let view = one(&runs);
+    let segments = view.segments.clone().unwrap();
+    let [first, .., last] = &segments[..] else { panic!("{segments:?}") };
+    assert!((GIB..2 * GIB).contains(&first.bytes) && Some(last.bytes) == view.advised_bytes, "{view:?}");
+    assert!((18_000.0..27_000.1).contains(&last.from_s), "{view:?}");
+    assert!(
+        view.why.contains("; it needs 1.") && view.why.contains("% of a median run), and 12."),
+        "{}",
+        view.why
+    );
+    // The peak is as without them.
+    let blind: Vec<Run> = runs.iter().map(|run| Run { curve: None, ..run.clone() }).collect();
+    let blind = one(&blind);
+    assert_eq!((blind.segments.as_ref(), blind.advised_bytes), (None, view.advised_bytes));
+    assert!(!blind.why.contains("it needs"), "{}", blind.why);
+    // A run that failed at its limit raises the last segment.
+    let mut short = runs.clone();
+    short.push(Run {
+        outcome: Outcome::Short,
+        request_bytes: Some(20 * GIB),
+        curve: None,
+        ..run(40, 20 * GIB)
+    });
+    let view = one(&short);
+    assert_eq!(view.segments.unwrap().last().map(|last| last.bytes), view.advised_bytes);
 }
 
 #[test]

@@ -1,25 +1,21 @@
 //! The runs that advice is learned from: jobs of the daemon's store, with what was asked for and what was used.
 //!
-//! Of other users' jobs the daemon tells operators alone. Absent: any figure (see [`super::classes`]), and what
-//! commands say besides their numbers.
+//! Of other users' jobs the daemon tells operators alone. Absent: any figure (see [`super::classes`]), what samples
+//! tell ([`super::sampled`]), and what commands say besides their numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use pinfold_advise::Curve;
 use pinfold_proto::JobState;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
-use super::OfClasses;
 use super::numbers::{self, Number};
+use super::{OfClasses, sampled};
 use crate::print;
 use crate::show;
 use pinfold_client::Client;
 use pinfold_client::Failure;
-
-/// How many of a class's last runs are looked at sample by sample, to find how many cores were ever busy.
-const SAMPLED: usize = 8;
-/// Jobs that one request may name.
-const NAMED_MAX: usize = 64;
 
 /// How a run ended, as far as advice goes by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +53,8 @@ pub(super) struct Run {
     pub(super) cores_mean: f64,
     /// The most cores that it kept busy from one sample to the next; `None`: not looked at.
     pub(super) cores_peak: Option<f64>,
+    /// When it held how much; `None`: not looked at, or no sample is there.
+    pub(super) curve: Option<Curve>,
     pub(super) outcome: Outcome,
 }
 
@@ -93,6 +91,7 @@ impl Run {
             wall_s,
             cores_mean: if wall_s > 0.0 { cpu_s / wall_s } else { 0.0 },
             cores_peak: None,
+            curve: None,
             outcome,
         })
     }
@@ -121,12 +120,26 @@ pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Fa
         Ok(())
     })?;
     if args.by.is_none() {
-        sampled(client, &mut runs)?;
+        look(client, &mut runs)?;
     }
     Ok(runs)
 }
 
-/// The runs that `args` asks for, of those that are told of. How many cores they ever kept busy is not looked at.
+/// Adds to the last runs of each class what their samples tell.
+fn look(client: &mut Client, runs: &mut [Run]) -> Result<(), Failure> {
+    let done = runs.iter().filter(|run| run.outcome == Outcome::Done);
+    let wanted = sampled::wanted(done.map(|run| (run.key(), run.job)));
+    let at: BTreeMap<u64, usize> = runs.iter().enumerate().map(|(at, run)| (run.job, at)).collect();
+    sampled::look(client, &wanted, |job, points| {
+        if let Some(run) = at.get(&job).and_then(|&at| runs.get_mut(at)) {
+            // Of one core there is none to save.
+            run.cores_peak = sampled::cores_peak(points).filter(|_| run.cores > 1);
+            run.curve = sampled::curve(points, run.started_s, run.wall_s, run.peak_bytes);
+        }
+    })
+}
+
+/// The runs that `args` asks for, of those that are told of. Their samples are not looked at.
 pub(super) fn runs_of(reports: &[ReportView], args: &OfClasses) -> Vec<Run> {
     let is = |asked: &Option<String>, own: Option<&str>| asked.is_none() || asked.as_deref() == own;
     let wanted = |report: &&ReportView| {
@@ -141,39 +154,4 @@ pub(super) fn runs_of(reports: &[ReportView], args: &OfClasses) -> Vec<Run> {
 fn is_own(user: &str) -> bool {
     let own = pinfold_sys::peer::own_uid();
     pinfold_sys::peer::user(own).is_some_and(|found| found.name == user)
-}
-
-/// Looks up how many cores the last runs of each class with several cores kept busy at once.
-fn sampled(client: &mut Client, runs: &mut [Run]) -> Result<(), Failure> {
-    let mut last: BTreeMap<(&str, &str, u32), Vec<u64>> = BTreeMap::new();
-    for run in runs.iter().rev().filter(|run| run.cores > 1 && run.outcome == Outcome::Done) {
-        let jobs = last.entry(run.key()).or_default();
-        if jobs.len() < SAMPLED {
-            jobs.push(run.job);
-        }
-    }
-    let jobs: BTreeSet<u64> = last.into_values().flatten().collect();
-    let jobs: Vec<u64> = jobs.into_iter().collect();
-    let mut peaks = BTreeMap::new();
-    for jobs in jobs.chunks(NAMED_MAX) {
-        let request = Request::Report {
-            select: Select::Jobs(jobs.to_vec()),
-            series: true,
-            processes: false,
-            threads: false,
-            files: false,
-            all: false,
-            pieces: true,
-        };
-        show::each(client, &request, |report| {
-            let points = report.series.as_deref().unwrap_or_default();
-            let most = points.iter().map(|point| point.cpu_cores).reduce(f64::max);
-            peaks.extend(most.map(|most| (report.job, most)));
-            Ok(())
-        })?;
-    }
-    for run in runs {
-        run.cores_peak = peaks.get(&run.job).copied();
-    }
-    Ok(())
 }

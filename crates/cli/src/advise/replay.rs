@@ -64,6 +64,19 @@ pub(super) struct Asked {
     pub(super) seed: u64,
 }
 
+impl Asked {
+    /// For runs in this order.
+    pub(super) fn settings(&self, order: Order) -> Settings {
+        let usual = Settings::of(order);
+        Settings {
+            risk: self.risk.unwrap_or(usual.risk),
+            failure_gbh: self.price_gbh.unwrap_or(usual.failure_gbh),
+            seed: self.seed,
+            ..usual
+        }
+    }
+}
+
 /// Replays `table`. The error names the line.
 pub(super) fn replay(
     table: &Table,
@@ -71,13 +84,7 @@ pub(super) fn replay(
     mut each: impl FnMut(&Scored) -> Result<(), String>,
 ) -> Result<Summary, String> {
     let timed = table.jobs.iter().any(|job| job.times.is_some());
-    let settings = Settings::of(if timed { Order::Time } else { Order::Exchangeable });
-    let settings = Settings {
-        risk: asked.risk.unwrap_or(settings.risk),
-        failure_gbh: asked.price_gbh.unwrap_or(settings.failure_gbh),
-        seed: asked.seed,
-        ..settings
-    };
+    let settings = asked.settings(if timed { Order::Time } else { Order::Exchangeable });
     let mut classes: Vec<Told<'_>> = table.classes.iter().map(|_| Told::new(settings)).collect();
     for job in table.jobs.iter().filter(|job| job.train) {
         classes[job.class].train.push(job);
@@ -89,7 +96,7 @@ pub(super) fn replay(
     for job in table.jobs.iter().filter(|job| !job.train) {
         let told = &mut classes[job.class];
         told.look(job, &settings, &mut relearnt)?;
-        let attempts_bytes = told.attempts(job);
+        let attempts_bytes = attempts(&mut told.learner, &job.row);
         summary.add(job, &attempts_bytes);
         each(&Scored { row: job.line, attempts_bytes })?;
         told.tell(job);
@@ -160,30 +167,6 @@ impl<'a> Told<'a> {
         Ok(())
     }
 
-    /// The attempts that `job` would have been given, up to the first that suffices.
-    fn attempts(&mut self, job: &Job) -> Vec<u64> {
-        let features = &job.row.features;
-        let few = self.learner.runs("") < RUNS_MIN;
-        let first = match features.request_bytes.filter(|_| few) {
-            Some(request) => request,
-            None => {
-                let advice = self.learner.advise("", features).map(|advice| advice.bytes);
-                advice.or(features.request_bytes).unwrap_or(UNKNOWN_BYTES)
-            }
-        };
-        let mut attempts = vec![first];
-        let retry = self.learner.retry("", features);
-        let mut last = first;
-        for failed in 1..=ATTEMPTS_MAX {
-            if last >= job.row.peak_bytes {
-                break;
-            }
-            last = retry.next(last, failed);
-            attempts.push(last);
-        }
-        attempts
-    }
-
     /// Takes the job in, for those that may know of it.
     fn tell(&mut self, job: &'a Job) {
         match job.times {
@@ -199,8 +182,32 @@ impl<'a> Told<'a> {
     }
 }
 
+/// The attempts that a job of the one class of `learner` would have been given, up to the first that suffices.
+pub(super) fn attempts(learner: &mut Learner, row: &Row) -> Vec<u64> {
+    let features = &row.features;
+    let few = learner.runs("") < RUNS_MIN;
+    let first = match features.request_bytes.filter(|_| few) {
+        Some(request) => request,
+        None => {
+            let advice = learner.advise("", features).map(|advice| advice.bytes);
+            advice.or(features.request_bytes).unwrap_or(UNKNOWN_BYTES)
+        }
+    };
+    let mut attempts = vec![first];
+    let retry = learner.retry("", features);
+    let mut last = first;
+    for failed in 1..=ATTEMPTS_MAX {
+        if last >= row.peak_bytes {
+            break;
+        }
+        last = retry.next(last, failed);
+        attempts.push(last);
+    }
+    attempts
+}
+
 /// A number in the order of the times: finite times only.
-fn ordered(time_s: f64) -> u64 {
+pub(super) fn ordered(time_s: f64) -> u64 {
     let bits = (time_s + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
 }

@@ -163,7 +163,7 @@ fn bytes(value: f64) -> u64 {
 }
 
 /// The fields of a line.
-fn fields(line: &str) -> Result<Vec<String>, String> {
+pub(super) fn fields(line: &str) -> Result<Vec<String>, String> {
     if !line.contains('"') {
         return Ok(line.split(',').map(str::to_owned).collect());
     }

@@ -29,6 +29,7 @@ fn view(class: &str) -> ClassView {
         peak_p50_bytes: Some(3 * GIB),
         peak_p99_bytes: Some(3 * GIB),
         advised_bytes: Some(3 * GIB + 1),
+        segments: None,
         risk: Some(0.021),
         risk_interval: Some((0.0, 0.09)),
         saved_gbh: 400.0,
