@@ -24,5 +24,15 @@ until_is() {
   check "$what" "$wanted" "$found"
 }
 
+# Whether something becomes true within a while.
+happens() {
+  tries=0
+  until "$@" 2>/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 50 ] || return 1
+    sleep 0.2
+  done
+}
+
 # The value of a key in what status says of a job.
 said() { pinfold status --json "$1" | tr ',{}' '\n\n\n' | sed -n "s/^\"$2\": *\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" | tail -n 1; }
