@@ -458,15 +458,14 @@ fn audit_chunks(policy: &Policy) {
     }
 }
 
-/// How many members of each array wait, stand in a queue and have started.
+/// How many members of each array wait and have started.
 fn audit_arrays(policy: &Policy) {
     let rooms = policy.rooms();
-    let mut arrays: BTreeMap<u64, (usize, usize, usize)> = BTreeMap::new();
+    let mut arrays: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
     for job in rooms.jobs.values() {
         let Some(array) = job.request.array else { continue };
-        let (waiting, standing, started) = arrays.entry(array.array).or_default();
+        let (waiting, started) = arrays.entry(array.array).or_default();
         *(if job.live().is_some() { started } else { waiting }) += 1;
-        *standing += usize::from(job.live().is_none() && job.queued.is_some());
     }
     assert_eq!(rooms.queue.arrays().counts(), arrays, "members of arrays");
 }

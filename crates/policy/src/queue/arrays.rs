@@ -10,10 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Instant, JobId, Request};
 
-/// How many members that wait are looked at when one more may start. The others follow once these have started: else each
-/// end in an array of thousands that may have as many at once would look at all of them.
-const NEXT_MAX: usize = 64;
-
 /// The arrays that have such a number, by theirs.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Arrays(BTreeMap<u64, Members>);
@@ -24,9 +20,6 @@ struct Members {
     /// How many may have started at once; at least 1.
     at_most: usize,
     waiting: BTreeSet<JobId>,
-    /// Those of them that stand in a queue: not those that are held or wait for something else.
-    #[serde(default)]
-    standing: BTreeSet<JobId>,
     started: usize,
     /// Since when one more may start, if one may.
     room_since: Instant,
@@ -37,13 +30,7 @@ impl Arrays {
     pub(crate) fn join(&mut self, request: &Request, now: Instant) {
         let Some(array) = request.array else { return };
         let at_most = (array.at_most as usize).max(1);
-        let new = || Members {
-            at_most,
-            waiting: BTreeSet::new(),
-            standing: BTreeSet::new(),
-            started: 0,
-            room_since: now,
-        };
+        let new = || Members { at_most, waiting: BTreeSet::new(), started: 0, room_since: now };
         self.0.entry(array.array).or_insert_with(new).waiting.insert(request.job);
     }
 
@@ -99,34 +86,16 @@ impl Arrays {
         self.0.get(&array).map(|members| (members.started, members.at_most))
     }
 
-    /// A member stands in a queue.
-    pub(super) fn stands(&mut self, array: Option<u64>, job: JobId) {
-        if let Some(members) = array.and_then(|array| self.0.get_mut(&array)) {
-            members.standing.insert(job);
-        }
-    }
-
-    /// A member stands in none any more.
-    pub(super) fn left_queue(&mut self, array: Option<u64>, job: JobId) {
-        if let Some(members) = array.and_then(|array| self.0.get_mut(&array)) {
-            members.standing.remove(&job);
-        }
-    }
-
-    /// The members that stand in a queue and may start next, in order; no more than the first few.
-    pub(super) fn next(&self, array: u64) -> impl Iterator<Item = JobId> + '_ {
+    /// The members that wait, in order, and how many more may start.
+    pub(super) fn next(&self, array: u64) -> (impl Iterator<Item = JobId> + '_, usize) {
         let members = self.0.get(&array);
         let room = members.map_or(0, |members| members.at_most.saturating_sub(members.started));
-        members.into_iter().flat_map(|members| members.standing.iter().copied()).take(room.min(NEXT_MAX))
+        (members.into_iter().flat_map(|members| members.waiting.iter().copied()), room)
     }
 
-    /// How many members of each array wait, stand in a queue and have started; to be counted anew.
+    /// How many members of each array wait and have started; to be counted anew.
     #[cfg(test)]
-    pub(crate) fn counts(&self) -> BTreeMap<u64, (usize, usize, usize)> {
-        let count = |members: &Members| (members.waiting.len(), members.standing.len(), members.started);
-        self.0.iter().map(|(&array, members)| (array, count(members))).collect()
+    pub(crate) fn counts(&self) -> BTreeMap<u64, (usize, usize)> {
+        self.0.iter().map(|(&array, members)| (array, (members.waiting.len(), members.started))).collect()
     }
 }
-
-#[cfg(test)]
-mod tests;

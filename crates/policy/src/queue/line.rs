@@ -35,7 +35,10 @@ pub(crate) fn next_members_wait(
     array: Option<ArrayLimit>,
 ) {
     let Some(array) = array else { return };
-    queue.arrays.next(array.array).for_each(|job| rearm(jobs, queue, settings, job));
+    let (waiting, room) = queue.arrays.next(array.array);
+    let stands = |id: &JobId| jobs.get(id).is_some_and(|job| job.queued.is_some());
+    let next: Vec<JobId> = waiting.filter(stands).take(room).collect();
+    next.into_iter().for_each(|job| rearm(jobs, queue, settings, job));
 }
 
 /// The queue that a job stands in.

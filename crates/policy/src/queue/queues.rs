@@ -45,12 +45,10 @@ impl Queues {
 
     pub(crate) fn insert(&mut self, at: Option<usize>, entry: &Entry) {
         self.of_mut(at).insert(entry);
-        self.arrays.stands(entry.shape.array, entry.job);
     }
 
     pub(super) fn remove(&mut self, at: Option<usize>, entry: &Entry) {
         self.of_mut(at).remove(entry);
-        self.arrays.left_queue(entry.shape.array, entry.job);
     }
 
     fn of_mut(&mut self, at: Option<usize>) -> &mut Queue {
