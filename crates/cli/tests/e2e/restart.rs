@@ -73,6 +73,9 @@ fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
     assert_eq!(done.code, Some(3), "{done:?}");
     waiting.wait().ended_with(6);
     host.succeeds(["release", "5"]);
+    let view = host.job(suspended);
+    let why = host.pinfold(["why", "2"]).out;
+    assert_eq!(view.state, JobState::Frozen, "it stays so: {view:?}\n{why}\n{:?}", frozen.pids);
     host.succeeds(["resume", "2"]);
     for (job, code) in [(1, 3), (2, 4), (3, 5), (4, 6), (5, 7)] {
         host.until_exit_code(job, code);

@@ -1,6 +1,6 @@
 """The shell command of a job that needs nothing of Snakemake's but that, as its local executor would execute it.
 
-Each other job starts Snakemake once more, which takes seconds of processor time and some 100 MB before the command begins.
+Each other job starts Snakemake once more, which reads the Snakefile again before the command begins.
 """
 
 import os
