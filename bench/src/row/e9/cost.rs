@@ -20,12 +20,7 @@ const TIMED: usize = 1_000;
 /// Times predictions for the class with the most runs whose inputs are known, and says how long they took.
 pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
     let Some(runs) = largest_class(sets) else { return Ok(()) };
-    let row = |job: &Job| {
-        let request_bytes = job.request.map(whole);
-        let features = Features { input_bytes: job.input, request_bytes, ..Features::default() };
-        Row { features, peak_bytes: whole(job.peak), wall_s: job.hours * 3600.0 }
-    };
-    let rows: Vec<Row> = runs.iter().map(|job| row(job)).collect();
+    let rows: Vec<Row> = runs.iter().map(|job| row(job, job.hours * 3600.0)).collect();
     let mut learner = Learner::new(Settings::of(Order::Time));
     let mut stream = rows.iter().cycle();
     stream.by_ref().take(HISTORY).for_each(|row| learner.observe("", row));
@@ -40,7 +35,6 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
         learner.observe("", row);
         learnt.push(begun.elapsed().as_secs_f64() * 1e3);
     }
-    let of = |values: &[f64], share| percentile(values, share).unwrap_or(0.0);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let spread = |values: &[f64]| json!({ "mean": mean(values), "p50": of(values, 0.5), "p99": of(values, 0.99), "most": of(values, 1.0) });
     record.add(
@@ -51,16 +45,10 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
         }),
     )?;
     record.say(&format!(
-        "A prediction from {HISTORY} runs with inputs ({}) takes {:.3} ms in the median, {:.3} ms in 99 of 100 and {:.3} ms \
-         at most; of processor time {:.3}, {:.3} and {:.3} ms. Learning from a run takes {:.3} ms in the median and {:.2} ms \
-         at most. Of {TIMED} each, at a load of {}.\n",
+        "A prediction from {HISTORY} runs with inputs ({}) takes {}. Learning from a run takes {:.3} ms in the median and \
+         {:.2} ms at most. Of {TIMED} each, at a load of {}.\n",
         runs[0].class,
-        of(&predicted, 0.5),
-        of(&predicted, 0.99),
-        of(&predicted, 1.0),
-        of(&computed, 0.5),
-        of(&computed, 0.99),
-        of(&computed, 1.0),
+        in_words(&predicted, &computed),
         of(&learnt, 0.5),
         of(&learnt, 1.0),
         load(),
@@ -73,11 +61,9 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
 pub(super) fn tell_over_time(sets: &[Traced], record: &mut Record) -> anyhow::Result<()> {
     let Some(runs) = costliest(sets) else { return Ok(()) };
     let run = |(job, trace): &(&Job, &Trace)| {
-        let features =
-            Features { input_bytes: job.input, request_bytes: job.request.map(whole), ..Features::default() };
         let readings = trace.samples.iter().map(|&(at_s, gb)| (at_s, whole(gb)));
         let curve = Curve::of(readings, trace.wall_s).context("a run has no length")?;
-        anyhow::Ok((Row { features, peak_bytes: whole(job.peak), wall_s: trace.wall_s }, curve))
+        anyhow::Ok((row(job, trace.wall_s), curve))
     };
     let known = runs.iter().map(run).collect::<anyhow::Result<Vec<_>>>()?;
     let mut learner = Learner::new(Settings::of(Order::Time));
@@ -94,7 +80,6 @@ pub(super) fn tell_over_time(sets: &[Traced], record: &mut Record) -> anyhow::Re
         learner.observe_curve("", row, curve);
         learnt.push(processor_ms() - begun_ms);
     }
-    let of = |values: &[f64], share| percentile(values, share).unwrap_or(0.0);
     let class = runs.first().map_or("", |run| run.0.class.as_str());
     record.add(
         "cost_over_time",
@@ -102,20 +87,38 @@ pub(super) fn tell_over_time(sets: &[Traced], record: &mut Record) -> anyhow::Re
             "predict_ms": predicted, "predict_processor_ms": computed, "learn_processor_ms": learnt }),
     )?;
     record.say(&format!(
-        "Segments from {HISTORY} runs ({class}) take {:.3} ms in the median, {:.3} ms in 99 of 100 and {:.3} ms at most; of \
-         processor time {:.3}, {:.3} and {:.3} ms. Learning from a run takes {:.3} ms of it in the median and {:.2} ms at \
-         most, {segmented} of {TIMED} jobs get several segments, at a load of {}.\n",
-        of(&predicted, 0.5),
-        of(&predicted, 0.99),
-        of(&predicted, 1.0),
-        of(&computed, 0.5),
-        of(&computed, 0.99),
-        of(&computed, 1.0),
+        "Segments from {HISTORY} runs ({class}) take {}. Learning from a run takes {:.3} ms of it in the median and {:.2} ms \
+         at most, {segmented} of {TIMED} jobs get several segments, at a load of {}.\n",
+        in_words(&predicted, &computed),
         of(&learnt, 0.5),
         of(&learnt, 1.0),
         load(),
     ));
     Ok(())
+}
+
+/// What is learnt from a run of so many seconds.
+fn row(job: &Job, wall_s: f64) -> Row {
+    let request_bytes = job.request.map(whole);
+    let features = Features { input_bytes: job.input, request_bytes, ..Features::default() };
+    Row { features, peak_bytes: whole(job.peak), wall_s }
+}
+
+fn of(values: &[f64], share: f64) -> f64 {
+    percentile(values, share).unwrap_or(0.0)
+}
+
+/// How long predictions took, and the processor time of them, in milliseconds.
+fn in_words(predicted: &[f64], computed: &[f64]) -> String {
+    format!(
+        "{:.3} ms in the median, {:.3} ms in 99 of 100 and {:.3} ms at most; of processor time {:.3}, {:.3} and {:.3} ms",
+        of(predicted, 0.5),
+        of(predicted, 0.99),
+        of(predicted, 1.0),
+        of(computed, 0.5),
+        of(computed, 0.99),
+        of(computed, 1.0),
+    )
 }
 
 fn costliest(sets: &[Traced]) -> Option<Vec<(&Job, &Trace)>> {
