@@ -30,7 +30,7 @@ use crate::host::{Host, root_process, send, status_field};
 use crate::kind::{Kind, each_kind};
 use crate::process::{Done, Killed};
 use crate::users::shared_in;
-use crate::wait::{PATIENCE, eventually, within};
+use crate::wait::{PATIENCE, eventually, no_rescue, within};
 use crate::wire::{Wire, spec};
 
 each_kind!(
@@ -326,6 +326,7 @@ fn takes_no_foreign_process(kind: Kind) {
 
 /// Where nothing else tells whose a process is, its environment does, which anybody can write.
 fn claims_no_others_job_by_its_environment(kind: Kind) {
+    let _frozen = no_rescue();
     let Some(mut host) = shared(kind, &["slots.factor=4", "profile.interval=50ms"]) else { return };
     let job = victims_job(&host, &[], WAIT);
     let mut liar = Command::new("/bin/sleep");

@@ -266,15 +266,15 @@ fn a_line_of_a_batch_begins_anew(kind: Kind) {
 fn switched_off_nothing_is_frozen(kind: Kind) {
     let _frozen = no_rescue();
     let host = host(kind, "500MiB");
-    let first = host.submit(&["--name", "one"], &grower(4, 60, "go"));
-    let second = host.submit(&["--name", "two"], &grower(4, 60, "go"));
+    let first = host.submit(&["--name", "one"], &grower(5, 60, "go"));
+    let second = host.submit(&["--name", "two"], &grower(5, 60, "go"));
     host.until(second, JobState::Frozen);
     let set = host.pinfold(["config", "set", "memory.governor=off", "host.memory="]);
     assert_eq!(set.code, Some(0), "{set:?}");
     host.until(second, JobState::Running);
     host.make("go");
-    is_whole(&host, first, 240);
-    is_whole(&host, second, 240);
+    is_whole(&host, first, 300);
+    is_whole(&host, second, 300);
 }
 
 fn one_larger_than_the_budget_runs_alone(kind: Kind) {

@@ -143,6 +143,7 @@ fn all_of_them_are_bounded(kind: Kind) {
 }
 
 fn a_tmp_of_its_own(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::new(kind);
     if !private(&host) {
         return;

@@ -7,6 +7,7 @@ use pinfold_proto::view::JobView;
 
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, each_kind};
+use crate::wait::no_rescue;
 
 each_kind!(
     gpus_are_handed_out_by_number,
@@ -60,6 +61,7 @@ fn numbers(view: &JobView) -> Vec<u32> {
 }
 
 fn gpus_are_handed_out_by_number(kind: Kind) {
+    let _frozen = no_rescue();
     let mut host = host(kind);
     has(&said(&host, &["run", "--resource", "gpu=3", "--", "true"], 5), "this host has 2 of it");
     has(&said(&host, &["run", "--resource", "tape=1", "--", "true"], 5), "it has gpu, licence.fluent");

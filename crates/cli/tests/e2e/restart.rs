@@ -177,7 +177,7 @@ fn killed_again_and_again_under_a_batch(kind: Kind) {
 }
 
 fn killed_for_good_the_guard_thaws(kind: Kind) {
-    let _frozen = no_rescue();
+    let frozen = no_rescue();
     let mut host = Host::new(kind);
     let mut running =
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
@@ -192,6 +192,9 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
     host.start_daemon();
     host.until_exit_code(1, 5);
     suspended_though_the_guard_thawed(&mut host);
+    // From here on it rescues: without control groups that thaws the jobs of every daemon.
+    drop(frozen);
+    let _alone = rescue();
     // One that lives goes on; one that is gone for good leaves nothing.
     let done = host.pinfold(["rescue", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");

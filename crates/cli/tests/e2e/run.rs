@@ -54,13 +54,9 @@ fn statuses_of_shells(kind: Kind) {
     let host = Host::new(kind);
     std::fs::write(host.work("plain"), "no program").expect("a file");
     let script = host.work("no-interpreter");
-    std::fs::write(&script, "#!/no/such/interpreter\n").expect("a file");
+    pinfold_testkit::executable(&script, "#!/no/such/interpreter\n");
     let script_of_sh = host.work("of-sh");
-    std::fs::write(&script_of_sh, "exit 9\n").expect("a file");
-    for file in [&script, &script_of_sh] {
-        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .expect("its mode");
-    }
+    pinfold_testkit::executable(&script_of_sh, "exit 9\n");
     let cases = [
         ("no-such-command-anywhere", 127, "not found"),
         ("/no/such/path", 127, "not found"),

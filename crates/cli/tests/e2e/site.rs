@@ -31,8 +31,7 @@ pub(crate) fn module(host: &Host, name: &str, text: &str) -> String {
     let work = host.work(".");
     // One that is just being started cannot be written to, so that it is replaced.
     let new = host.path(&format!("{name}.new"));
-    std::fs::write(&new, format!("#!/bin/sh\ncd {} && {text}\n", work.display())).expect("a script");
-    std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    pinfold_testkit::executable(&new, &format!("#!/bin/sh\ncd {} && {text}\n", work.display()));
     std::fs::rename(&new, &path).expect("a directory of ours");
     path.display().to_string()
 }
@@ -69,8 +68,7 @@ fn around_a_job_in_order(kind: Kind) {
     let say = |name: &str| format!("{NOTE}; [ $1 = after ] || echo PINFOLD_{name}=of-$PINFOLD_JOB_ID");
     let host = host(kind, &[("a", &say("A")), ("b", &say("B"))], &[]);
     let wrapper = host.path("wrap");
-    std::fs::write(&wrapper, "#!/bin/sh\necho wrapped\nexec \"$@\"\n").expect("a script");
-    std::fs::set_permissions(&wrapper, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    pinfold_testkit::executable(&wrapper, "#!/bin/sh\necho wrapped\nexec \"$@\"\n");
     let wrap = format!("modules.wrap={}", wrapper.display());
     host.succeeds(["config", "set", &wrap]);
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo $PINFOLD_A $PINFOLD_B; exit 3"]);

@@ -1,13 +1,11 @@
 //! Slurm's commands: the calls that engines make, word for word, and the answers that they read.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use pinfold_proto::JobState;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::process::Done;
-use crate::wait::eventually;
+use crate::wait::{eventually, no_rescue};
 
 mod choices;
 mod engines;
@@ -37,9 +35,7 @@ fn shell(host: &Host, script: &str) -> Done {
 
 /// Writes a batch script.
 fn script(host: &Host, name: &str, text: &str) {
-    let path = host.work(name);
-    std::fs::write(&path, text).expect("a script");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("its rights");
+    pinfold_testkit::executable(&host.work(name), text);
 }
 
 /// Hands a command line over; gives the job's number.
@@ -117,6 +113,7 @@ fn a_script_and_its_surroundings(kind: Kind) {
 
 /// A job that the host froze is running to an engine; one that its user suspended too, unless that is asked for.
 fn what_the_host_froze_runs(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::new(kind);
     let job = wrap(&host, &[], ": >ready; exec sleep 1000");
     host.until_made("ready");

@@ -7,6 +7,7 @@ use pinfold_proto::{End, JobState};
 
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, each_kind};
+use crate::wait::no_rescue;
 
 each_kind!(
     ended_at_its_timeout,
@@ -86,6 +87,7 @@ fn ended_at_its_limit_of_cpu_time(kind: Kind) {
 }
 
 fn frozen_time_does_not_count(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::new(kind);
     let job = host.submit(&["--timeout", "1h"], WAIT);
     host.until(job, JobState::Running);

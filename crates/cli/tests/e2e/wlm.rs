@@ -11,7 +11,7 @@ use crate::host::{Host, status_field};
 use crate::kind::{Kind, each_kind};
 use crate::process::Running;
 use crate::users::{as_nobody, shared_in};
-use crate::wait::eventually;
+use crate::wait::{eventually, no_rescue};
 use crate::wire::Wire;
 
 each_kind!(
@@ -75,6 +75,7 @@ fn until(host: &Host, name: &str, state: &str) -> u64 {
 }
 
 fn a_job_waits_in_its_hook(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let first = job(&host, 7, WAIT);
     let number = until(&host, "lsf:7", "running");
@@ -107,6 +108,7 @@ fn a_job_waits_in_its_hook(kind: Kind) {
 }
 
 fn it_stays_in_its_groups(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::new(kind);
     let own = std::fs::read_to_string("/proc/self/cgroup").expect("its own groups");
     let running = job(&host, 7, "exec sleep 1000");
@@ -239,6 +241,7 @@ fn without_a_daemon_it_runs(kind: Kind) {
 }
 
 fn it_outlives_the_daemon(kind: Kind) {
+    let _frozen = no_rescue();
     let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let first = job(&host, 7, WAIT);
     until(&host, "lsf:7", "running");
@@ -275,6 +278,7 @@ fn it_outlives_the_daemon(kind: Kind) {
 /// Its first process and the daemon are killed while it is suspended: what is left of it is thawed by the guard, and is the
 /// job's for the next daemon.
 fn it_outlives_its_first_process_and_the_daemon(kind: Kind) {
+    let _frozen = no_rescue();
     let mut host = Host::new(kind);
     let first =
         job(&host, 7, "(until [ -e go ]; do sleep 0.05; done; : >ran) & echo $! >child; exec sleep 1000");

@@ -5,8 +5,7 @@ use tempfile::TempDir;
 fn script(text: &str) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("module");
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    mode(&path, 0o755);
+    pinfold_testkit::executable(&path, &format!("#!/bin/sh\n{text}\n"));
     (dir, path)
 }
 

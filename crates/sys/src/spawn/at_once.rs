@@ -137,7 +137,6 @@ mod tests {
     use crate::program::{Environment, resolve};
     use std::ffi::{OsStr, OsString};
     use std::io::Read;
-    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     /// What the program says, its number, and its exit code.
@@ -184,8 +183,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let wrapper = |name: &str| {
             let path = dir.path().join(name);
-            std::fs::write(&path, format!("#!/bin/sh\necho {name} $#\nexec \"$@\"\n")).unwrap();
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+            pinfold_testkit::executable(&path, &format!("#!/bin/sh\necho {name} $#\nexec \"$@\"\n"));
             super::super::wrapper(path.to_str().unwrap().to_owned())
         };
         let arguments = ["sh", "-c", "echo $A $0; env | grep -c ^=", "name"].map(OsString::from);
@@ -206,8 +204,7 @@ mod tests {
     fn a_script_without_an_interpreter_goes_to_the_shell() {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("script");
-        std::fs::write(&script, "echo script $1").unwrap();
-        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        pinfold_testkit::executable(&script, "echo script $1");
         assert_eq!(run(&script, &["script", "x"], |_| {}).0, "script x\n");
     }
 

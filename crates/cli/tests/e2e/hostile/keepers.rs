@@ -373,6 +373,19 @@ mod starts {
         }
     }
 
+    /// The daemon learns of the end of one connection after the other.
+    fn until_all_wait_for_a_keeper(host: &Host, count: usize) {
+        eventually("all wait for a keeper", || {
+            let jobs = host.status(&[]).jobs;
+            let waits = |reason: &String| reason.contains("it waits for another");
+            let other = jobs.iter().find(|job| !job.reason.as_ref().is_some_and(waits));
+            if jobs.len() == count && other.is_none() {
+                return Ok(());
+            }
+            Err(format!("{} jobs, among them {other:?}", jobs.len()))
+        });
+    }
+
     /// Without rights to start keepers itself, the daemon leaves that to clients that ask it what waits.
     fn many_large_ones_come_back(kind: Kind) {
         if !Path::new("/usr/bin/setpriv").exists() {
@@ -387,11 +400,8 @@ mod starts {
             speak_as(&host, ATTACKER, |mut wire| (left(&mut wire, MANY, &largest()), wire));
         let roots = left(&mut wire, 1, &Start { directory: "/".to_owned(), ..largest() });
         drop((connection, wire));
-        let mut wire = Wire::greeted(&host);
-        let (jobs, answers) = eventually("all wait for a keeper", || {
-            let (jobs, answers) = told(&mut wire);
-            if jobs.is_empty() { Err("none yet") } else { Ok((jobs, answers)) }
-        });
+        until_all_wait_for_a_keeper(&host, attackers.len() + roots.len());
+        let (jobs, answers) = told(&mut Wire::greeted(&host));
         assert!(jobs.iter().take(2).any(|job| roots.contains(job)), "users take turns: {jobs:?}");
         let mut all = jobs.clone();
         all.sort_unstable();
