@@ -371,10 +371,11 @@ check "all three ended well" 0 $?
 
 echo "== growth is slowed"
 # One that grows to more than there is. What it must feel is the kernel's bound, before it is frozen or without that. On a busy
-# machine it may grow too fast to be looked at meanwhile, and is frozen at once; or others give memory back in time, and its
-# bound is taken away before it is reached. Then another one grows, in turn as fast as this machine reads a pipe and in steps.
+# machine it may grow too fast to be looked at meanwhile, and is frozen at once. Then another one grows, in turn as fast as
+# this machine reads a pipe and in steps. There is too little swap for a probe, which would take from it as much as it grows by,
+# and enough for what the kernel takes from it at its bound.
 rm -f /tmp/end
-pinfold config set host.memory=128MiB
+pinfold config set host.memory=128MiB host.swap=64MiB
 first=$(pinfold submit --name ticks -- sh -c 'until [ -e /tmp/end ]; do echo >>/tmp/ticks; usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "another runs" running said "$first" state
 felt() { grep -q 'high [1-9]' "$groups"/*/job-"$1"/memory.events; }

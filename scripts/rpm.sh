@@ -62,7 +62,10 @@ S
   (cd "$work/root" && find . \( -type f -o -type l \) -printf '/%P\n' | sort | sed 's|^/etc/|%config(noreplace) /etc/|; s|^/usr/share/doc/|%doc &|')
 } >"$work/pinfold.spec"
 
-rpmbuild -bb --quiet --define "_topdir $work/top" --define "_rpmdir $work/rpms" "$work/pinfold.spec" >"$work/log" 2>&1 || {
+# As in package.sh.
+packed=()
+[ -z "${PINFOLD_PACK_FAST:-}" ] || packed=(--define "_binary_payload w1.gzdio")
+rpmbuild -bb --quiet "${packed[@]}" --define "_topdir $work/top" --define "_rpmdir $work/rpms" "$work/pinfold.spec" >"$work/log" 2>&1 || {
   cat "$work/log" >&2
   exit 1
 }

@@ -8,6 +8,7 @@ for needed in dpkg dpkg-deb busybox ldd; do
   command -v $needed >/dev/null || { echo "package: SKIPPED, as $needed is not installed"; exit 0; }
 done
 [ "$(id -u)" = 0 ] || { echo "package: SKIPPED, as only root can install one"; exit 0; }
+export PINFOLD_PACK_FAST=1
 work=$(mktemp -d)
 hub=
 trap '[ -z "$hub" ] || kill "$hub" 2>/dev/null || true; rm -rf "$work"' EXIT

@@ -42,7 +42,12 @@ joined() {
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(nproc) + 1))}
 
 step "format" cargo fmt --all --check
-step "lints" cargo clippy --workspace --all-targets -- -D warnings
+# The programs never use libhwloc; where it is there, tests ask it what it makes of the same machines.
+hwloc=()
+if command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.8'; then
+  hwloc=(--features pinfold-sys/hwloc)
+fi
+step "lints" cargo clippy --workspace --all-targets "${hwloc[@]}" -- -D warnings
 step "tidy" cargo xtask tidy
 step "documentation: every link leads somewhere, reference as the code says" cargo xtask book
 if cargo deny --version >/dev/null 2>&1; then
@@ -69,10 +74,8 @@ else
   echo "== unprivileged: everything below runs as $(id -un) anyhow"
 fi
 
-# The programs never use libhwloc; where it is there, it is asked what it makes of the same machines. Apart from the
-# other tests, because cargo would link it into the programs that those run.
-if command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.8'; then
-  step "hwloc's lints" cargo clippy --package pinfold-sys --features hwloc --all-targets -- -D warnings
+# Apart from the other tests, because cargo would link it into the programs that those run.
+if [ "${#hwloc[@]}" -gt 0 ]; then
   step "hwloc's second opinion" cargo test --package pinfold-sys --features hwloc --lib discover
 else
   echo "== hwloc's second opinion: SKIPPED, as libhwloc 2.8 or newer is not installed (apt: libhwloc-dev, pkg-config)"
