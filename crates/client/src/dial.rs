@@ -180,6 +180,11 @@ impl Dial {
         &self.places.state
     }
 
+    /// Whether a private daemon is started from here where none is.
+    pub fn starts_daemons(&self) -> bool {
+        self.autostart
+    }
+
     /// Whether a private daemon started from here would take over from one with this state directory.
     pub fn could_replace(&self, state: &Path) -> bool {
         self.autostart && self.places.state == state

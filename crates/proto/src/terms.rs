@@ -194,6 +194,8 @@ pub enum End {
     CpuLimit,
     /// A job that it was to start after ended otherwise than it asked for, so that it never ran.
     Dependency,
+    /// A user or operator cancelled it while its command ran: whatever its exit code, it did not succeed.
+    Cancelled,
 }
 
 impl End {
@@ -210,13 +212,15 @@ impl End {
             Self::Timeout => "timeout",
             Self::CpuLimit => "cpu_limit",
             Self::Dependency => "dependency",
+            Self::Cancelled => "cancelled",
         }
     }
 
     /// The one with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        [Self::Timeout, Self::CpuLimit, Self::Dependency].into_iter().find(|end| end.as_str() == word)
+        let all = [Self::Timeout, Self::CpuLimit, Self::Dependency, Self::Cancelled];
+        all.into_iter().find(|end| end.as_str() == word)
     }
 }
 
@@ -255,7 +259,7 @@ mod tests {
 
     #[test]
     fn ends_have_one_word() {
-        for end in [End::Timeout, End::CpuLimit, End::Dependency] {
+        for end in [End::Timeout, End::CpuLimit, End::Dependency, End::Cancelled] {
             assert_eq!(End::of(end.as_str()), Some(end));
             assert_eq!(serde_json::to_string(&end).expect("a word"), format!("\"{}\"", end.as_str()));
         }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{self, Signals};
@@ -14,6 +15,12 @@ use crate::warning::Warning;
 
 /// The signal by which pinfold tells a job that its time limit comes.
 pub(crate) const TOLD: &str = "URG";
+
+/// What is said to a step along with SIGTERM: what has not ended by then is killed.
+pub(crate) const KILL_FOLLOWS: u32 = 0x6b69_6c6c;
+
+/// How long what was cancelled may take to end before it is killed, as the daemon has it.
+pub(crate) const KILL_WAIT: Duration = Duration::from_secs(10);
 
 /// Signals that end a process by default, and that are the script's to take: whoever ends the job sends them to all.
 const TAKEN: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD", TOLD];
@@ -73,6 +80,17 @@ fn steps(script: u32) -> Vec<u32> {
         }
     }
     found
+}
+
+/// All processes below one.
+pub(crate) fn below(proc: &Proc, pid: u32) -> Vec<u32> {
+    let children = |pid: u32| proc.children(pid).ok().flatten().unwrap_or_default();
+    let (mut all, mut at) = (children(pid), 0);
+    while let Some(&pid) = all.get(at) {
+        all.extend(children(pid));
+        at += 1;
+    }
+    all
 }
 
 /// Whether a process is an `srun`.

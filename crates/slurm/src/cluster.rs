@@ -5,11 +5,14 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use pinfold_client::{Client, Dial, Failure, Greeting, unexpected};
+use pinfold_proto::ExitCode;
 use pinfold_proto::view::{JobView, StatusView};
 use pinfold_proto::wire::{Piece, Reply, Request, Select, Verb};
 
+use crate::dependency::Live;
 use crate::home::{Home, Known};
 use crate::jobs::Job;
 use crate::state::State;
@@ -17,6 +20,11 @@ use crate::units;
 
 /// How long `squeue --states=all` shows what is over, as `scontrol show config` says it, in seconds.
 pub(crate) const MIN_JOB_AGE_S: u64 = 300;
+
+/// How often a daemon is looked for that is away, and the pause between two looks: a service is replaced within
+/// seconds, and an engine takes a submission that fails for the end of its job.
+const LOOKS: u32 = 25;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How many jobs that are over are asked about by their numbers, the newest.
 const ASKED_MAX: usize = 4000;
@@ -34,9 +42,12 @@ impl Cluster {
         Self::greeted(Self::greet()?)
     }
 
-    /// Greets the daemon, and does not wait for its answer.
+    /// Greets the daemon, and does not wait for its answer. Where none is started from here, one that is away is
+    /// waited for, as Slurm's commands wait for their controller.
     pub(crate) fn greet() -> Result<Greeting, Failure> {
-        Dial::new(None, false).greet()
+        let dial = Dial::new(None, false);
+        let looks = if dial.starts_daemons() { 1 } else { LOOKS };
+        looked_for(looks, || dial.greet(), || std::thread::sleep(LOOK_EVERY))
     }
 
     /// The daemon that was greeted, once it has answered.
@@ -63,20 +74,15 @@ impl Cluster {
         self.status(Vec::new(), false)
     }
 
-    /// The numbers of the jobs, and of the arrays of jobs, that are not over.
-    pub(crate) fn live(&mut self) -> Result<BTreeSet<u64>, Failure> {
-        let view = self.host()?;
-        Ok(view.jobs.iter().flat_map(|job| [Some(job.job), job.array_id]).flatten().collect())
-    }
-
     fn made(&mut self, views: &[JobView]) -> Result<Vec<Job>, Failure> {
         let known = self.known();
         let mut jobs: Vec<Job> = views.iter().map(|view| Job::new(view, &known)).collect();
         let depends = |job: &Job| job.state == State::Pending && !job.label.dependency.is_empty();
         if jobs.iter().any(depends) {
-            let live = self.live()?;
+            let view = self.host()?;
+            let live = Live::of(view.jobs.iter().map(|view| Job::new(view, &known)));
             for job in jobs.iter_mut().filter(|job| depends(job)) {
-                job.waits = job.label.named_in_dependency().any(|job| live.contains(&job));
+                job.waits = live.keep(job);
             }
         }
         Ok(jobs)
@@ -172,9 +178,49 @@ impl Cluster {
     }
 }
 
+/// Looks for a daemon so often at most, with a pause after each look that found none.
+fn looked_for<T>(
+    looks: u32,
+    mut look: impl FnMut() -> Result<T, Failure>,
+    mut pause: impl FnMut(),
+) -> Result<T, Failure> {
+    for _ in 1..looks {
+        match look() {
+            Err(failure) if failure.code == ExitCode::NoDaemon => pause(),
+            told => return told,
+        }
+    }
+    look()
+}
+
 /// Whether a daemon says that it does not know a job, or that it is another user's.
 pub(crate) fn is_unknown(failure: &Failure) -> bool {
     ["no job", "no array", "has no member", "belongs to another user"]
         .iter()
         .any(|it| failure.message.contains(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_is_away_is_looked_for() {
+        let check =
+            |looks: u32, answers: &[Result<u32, ExitCode>], want: Result<u32, ExitCode>, pauses: u32| {
+                let (mut left, mut paused) = (answers.iter(), 0);
+                let look = || {
+                    let answer = *left.next().expect("no more looks than that");
+                    answer.map_err(|code| Failure::new(code, "no"))
+                };
+                let told = looked_for(looks, look, || paused += 1);
+                assert_eq!((told.map_err(|failure| failure.code), paused), (want, pauses), "{answers:?}");
+            };
+        let away = Err(ExitCode::NoDaemon);
+        check(3, &[Ok(7)], Ok(7), 0);
+        check(3, &[away, away, Ok(7)], Ok(7), 2);
+        check(3, &[away, away, away], away, 2);
+        check(1, &[away], away, 0);
+        check(3, &[away, Err(ExitCode::Permission)], Err(ExitCode::Permission), 1);
+    }
 }

@@ -1,6 +1,6 @@
-//! `--dependency`: after which jobs one starts.
+//! `--dependency`: after which jobs one starts, and whether it still waits for them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::Cluster;
 use crate::jobs::Job;
@@ -89,10 +89,39 @@ fn same_name(jobs: &[Job], name: &str, user: Option<&str>) -> impl Iterator<Item
     jobs.iter().filter(same).map(Job::array).collect::<BTreeSet<u64>>().into_iter()
 }
 
+/// The jobs that are not over, as conditions name them.
+pub(crate) struct Live {
+    /// Their numbers, and those of their arrays.
+    numbers: BTreeSet<u64>,
+    /// By user and name the first of them; of members their array's number.
+    first: BTreeMap<(String, String), u64>,
+}
+
+impl Live {
+    pub(crate) fn of(jobs: impl Iterator<Item = Job>) -> Self {
+        let mut live = Self { numbers: BTreeSet::new(), first: BTreeMap::new() };
+        for job in jobs {
+            let array = job.array();
+            live.numbers.extend([job.job, array]);
+            let first = live.first.entry((job.user, job.name)).or_insert(array);
+            *first = array.min(*first);
+        }
+        live
+    }
+
+    /// Whether a job waits for one of them.
+    pub(crate) fn keep(&self, job: &Job) -> bool {
+        let earlier =
+            || self.first.get(&(job.user.clone(), job.name.clone())).is_some_and(|&it| it < job.array());
+        job.label.named_in_dependency().any(|job| self.numbers.contains(&job))
+            || (job.label.is_singleton() && earlier())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::Known;
+    use crate::home::{Known, Label};
 
     #[test]
     fn conditions() {
@@ -106,16 +135,43 @@ mod tests {
         }
     }
 
+    fn job(job: u64, array: &str, name: &str, state: &str) -> Job {
+        let text = format!(
+            r#"{{"job":{job},"name":"{name}","user":"u","state":"{state}","class":"primary","priority":10,"pids":[],
+                "submitted_s":1.0,"exit_code":0{array}}}"#
+        );
+        Job::new(&serde_json::from_str(&text).expect("a view"), &Known::default())
+    }
+
+    fn of(index: u32) -> String {
+        format!(r#","array_id":5,"array_index":{index}"#)
+    }
+
+    #[test]
+    fn what_a_job_still_waits_for() {
+        let live =
+            || [job(4, "", "a", "running"), job(5, &of(0), "b", "held"), job(6, &of(1), "b", "queued")];
+        let check = |dependency: &str, one: Job, waits: bool| {
+            let label = Label { dependency: dependency.to_owned(), ..Label::default() };
+            let one = Job { label: label.into(), ..one };
+            let all = Live::of(live().into_iter().chain([one.clone()]));
+            assert_eq!(all.keep(&one), waits, "{dependency} {}", one.name);
+        };
+        check("afterok:3:4", job(9, "", "x", "queued"), true);
+        check("afterok:3,afterany:5_1", job(9, "", "x", "queued"), true);
+        check("afterok:3", job(9, "", "a", "queued"), false);
+        // A singleton waits for all of its name that were there before, and not for itself or for its own array.
+        check("singleton", job(9, "", "a", "queued"), true);
+        check("afterok:3,singleton", job(9, "", "b", "queued"), true);
+        check("singleton", job(9, "", "x", "queued"), false);
+        check("singleton", job(3, "", "a", "queued"), false);
+        check("singleton", job(7, &of(2), "b", "queued"), false);
+        let other = Job { user: "v".to_owned(), ..job(9, "", "a", "queued") };
+        check("singleton", other, false);
+    }
+
     #[test]
     fn members_of_an_array_are_one_predecessor() {
-        let job = |job: u64, array: &str, name: &str, state: &str| -> Job {
-            let text = format!(
-                r#"{{"job":{job},"name":"{name}","user":"u","state":"{state}","class":"primary","priority":10,"pids":[],
-                    "submitted_s":1.0,"exit_code":0{array}}}"#
-            );
-            Job::new(&serde_json::from_str(&text).expect("a view"), &Known::default())
-        };
-        let of = |index: u32| format!(r#","array_id":5,"array_index":{index}"#);
         let jobs = [
             job(3, "", "a", "exited"),
             job(4, "", "a", "running"),

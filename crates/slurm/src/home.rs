@@ -99,6 +99,11 @@ impl Label {
         let parts = self.dependency.split([',', ':']).map(|part| part.split('_').next().unwrap_or(part));
         parts.filter_map(|part| part.parse().ok())
     }
+
+    /// Whether it is to start after all earlier jobs of its name.
+    pub(crate) fn is_singleton(&self) -> bool {
+        self.dependency.split(',').any(|part| part.split(':').next() == Some("singleton"))
+    }
 }
 
 /// A step that ended.

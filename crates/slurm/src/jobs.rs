@@ -156,7 +156,7 @@ impl Job {
         if !self.label.name.is_empty() {
             self.name.clone_from(&self.label.name);
         }
-        let cancelled = known.cancelled.contains_key(&self.job);
+        let cancelled = known.cancelled.contains_key(&self.job) || self.end == Some(End::Cancelled);
         self.state = self.state_of(cancelled);
     }
 
@@ -320,6 +320,7 @@ mod tests {
         check(r#""signal":15"#, State::Cancelled, (0, 15));
         check(r#""signal":9,"reason":"killed: it did not end""#, State::Cancelled, (0, 9));
         check(r#""exit_code":0,"end":"timeout""#, State::Timeout, (0, 0));
+        check(r#""exit_code":0,"end":"cancelled""#, State::Cancelled, (0, 0));
         let reason = format!(r#""signal":9,"reason":"{OUT_OF_MEMORY} (its limit)""#);
         check(&reason, State::OutOfMemory, (0, 125));
         check(r#""reason":"its keeper was killed""#, State::NodeFail, (0, 0));

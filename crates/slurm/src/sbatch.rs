@@ -160,6 +160,7 @@ fn refusal(code: Option<i32>, said: &str) -> Trouble {
     let why = match () {
         () if is(ExitCode::NoDaemon) => CONTACT,
         () if is(ExitCode::Permission) => "Access/permission denied",
+        () if said.contains("it was to start once") => "Job dependency problem",
         () if said.contains("queue") => {
             "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
         }

@@ -10,7 +10,7 @@ use pinfold_sys::peer::own_name;
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals;
 
-use crate::batch_step::is_step;
+use crate::batch_step::{KILL_FOLLOWS, below, is_step};
 use crate::cluster::Cluster;
 use crate::getopt::{Given, Order, parse};
 use crate::jobs::Job;
@@ -269,7 +269,7 @@ fn end(cluster: &mut Cluster, job: &Job, part: Part, asked: &Asked) -> Result<()
         say::info("scancel", &what);
     }
     if let Part::Step(step) = part {
-        return end_step(job, step, asked.signal.unwrap_or(signals::SIGTERM));
+        return end_step(job, step, asked.signal);
     }
     let signal = match asked.signal {
         Some(signal) if part == Part::Script => {
@@ -290,35 +290,35 @@ fn end(cluster: &mut Cluster, job: &Job, part: Part, asked: &Asked) -> Result<()
     cluster.control(job.job, Verb::Cancel { signal })
 }
 
-/// Signals the tasks of one step; the rest of the job goes on.
-fn end_step(job: &Job, step: u32, signal: i32) -> Result<(), Failure> {
+/// Signals the tasks of one step, or ends them; the rest of the job goes on.
+fn end_step(job: &Job, step: u32, signal: Option<i32>) -> Result<(), Failure> {
     let Ok(proc) = Proc::open(std::path::Path::new("/proc")) else { return Ok(()) };
-    match step_process(&proc, &job.pids, step) {
+    let Some(srun) = step_process(&proc, &job.pids, step) else {
+        let text = "Invalid job step specified: it is over or was never there";
+        return Err(Failure::new(ExitCode::Failed, text));
+    };
+    match signal {
         // Its own death would leave its tasks behind.
-        Some((_, tasks)) if signal == signals::SIGKILL => {
-            tasks.into_iter().for_each(|pid| signals::send(pid, signal));
-            Ok(())
+        Some(signals::SIGKILL) => {
+            below(&proc, srun).into_iter().for_each(|pid| signals::send(pid, signals::SIGKILL));
         }
-        Some((srun, _)) => {
-            signals::send(srun, signal);
-            Ok(())
-        }
-        None => {
-            Err(Failure::new(ExitCode::Failed, "Invalid job step specified: it is over or was never there"))
-        }
+        Some(signal) => signals::send(srun, signal),
+        // It kills them in time: this process does not wait, and another one would be part of the job if this one is.
+        None => signals::send_with(srun, signals::SIGTERM, KILL_FOLLOWS),
     }
+    Ok(())
 }
 
-/// The `srun` of a step, and its children: they have the step's number in their environment.
-fn step_process(proc: &Proc, pids: &[u32], step: u32) -> Option<(u32, Vec<u32>)> {
+/// The `srun` of a step: its children have the step's number in their environment.
+fn step_process(proc: &Proc, pids: &[u32], step: u32) -> Option<u32> {
     let wanted = format!("SLURM_STEP_ID={step}");
     let is_of = |pid: u32| {
         let environ = proc.environ(pid).ok().flatten().unwrap_or_default();
         environ.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
     };
-    pids.iter().copied().filter(|&pid| is_step(proc, pid)).find_map(|pid| {
+    pids.iter().copied().filter(|&pid| is_step(proc, pid)).find(|&pid| {
         let children = proc.children(pid).ok().flatten().unwrap_or_default();
-        children.iter().any(|&child| is_of(child)).then_some((pid, children))
+        children.into_iter().any(is_of)
     })
 }
 

@@ -25,6 +25,8 @@ pub struct Arrived {
     pub by_kernel: bool,
     /// The process that sent it, where one did.
     pub by: i32,
+    /// What that process said along with it ([`send_with`]); 0: nothing.
+    pub word: u32,
 }
 
 impl Signals {
@@ -68,6 +70,10 @@ impl Signals {
             signal: info.ssi_signo.cast_signed(),
             by_kernel: info.ssi_code == libc::SI_KERNEL,
             by: info.ssi_pid.cast_signed(),
+            word: match info.ssi_code {
+                libc::SI_QUEUE => u32::try_from(info.ssi_ptr).unwrap_or(0),
+                _ => 0,
+            },
         })
     }
 }
@@ -137,6 +143,20 @@ pub fn send(pid: u32, signal: i32) {
     }
 }
 
+/// As [`send`], with a word that the receiver can read along with the signal ([`Arrived::word`]).
+pub fn send_with(pid: u32, signal: i32, word: u32) {
+    let (Ok(pid), Ok(word)) = (i32::try_from(pid), usize::try_from(word)) else { return };
+    if pid == 0 {
+        return;
+    }
+    let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(word) };
+    #[expect(unsafe_code, reason = "no safe binding for sigqueue")]
+    // SAFETY: takes numbers; the word is handed on as it is and never used as an address.
+    unsafe {
+        libc::sigqueue(pid, signal, value);
+    }
+}
+
 /// Sends a signal to all processes of the group that a process leads.
 pub fn send_to_group(leader: u32, signal: i32) {
     use rustix::process::{Pid, Signal, kill_process_group};
@@ -189,7 +209,7 @@ mod tests {
             libc::raise(SIGUSR2);
         }
         let own = i32::try_from(std::process::id()).unwrap();
-        assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, by_kernel: false, by: own }));
+        assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, by_kernel: false, by: own, word: 0 }));
         assert_eq!(signals.next(), None);
     }
 }

@@ -300,6 +300,22 @@ fn conditions_and_changes() {
     let why = said(&host, &["sacct", "-X", "-n", "-P", "-o", "Reason", "-j", &never.to_string()]);
     assert_eq!(why, "DependencyNeverSatisfied\n");
     assert_eq!(said(&host, &["scancel", &later]), "");
+    // One that waits for all of its name waits for no resources.
+    let alike = wrap(&host, &["-H", "-J", "alike"], "true");
+    let next = wrap(&host, &["-J", "alike", "-d", "singleton"], "true");
+    assert_eq!(said(&host, &["squeue", "-h", "-o", "%r", "-j", &next.to_string()]), "Dependency\n");
+    // A cancelled job is not ok, whatever its script exits with.
+    let heeds = wrap(&host, &[], "trap 'exit 0' TERM; : >heeds; while :; do sleep 0.05; done");
+    let ok = wrap(&host, &["-d", &format!("afterok:{heeds}")], "true");
+    host.until_made("heeds");
+    assert_eq!(said(&host, &["scancel", &heeds.to_string(), &alike.to_string()]), "");
+    until(&host, &heeds.to_string(), "CANCELLED");
+    until(&host, &ok.to_string(), "CANCELLED");
+    let why = said(&host, &["sacct", "-X", "-n", "-P", "-o", "Reason", "-j", &ok.to_string()]);
+    assert_eq!(why, "DependencyNeverSatisfied\n");
+    until(&host, &next.to_string(), "COMPLETED");
+    let done = call(&host, &["sbatch", "-d", &format!("afterok:{heeds}"), "--wrap", "true"]);
+    assert!(done.code == Some(1) && done.err.contains("Job dependency problem"), "{done:?}");
     let done = call(&host, &["sbatch", "-d", "afterok:4711", "--wrap", "true"]);
     assert_eq!((done.code, done.out.as_str()), (Some(1), ""), "{done:?}");
     assert!(

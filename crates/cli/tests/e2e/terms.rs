@@ -259,6 +259,20 @@ fn never_started_after_a_failure(kind: Kind) {
     let second = host.submit(&["--after", &format!("ok:{first}")], "true");
     said(&host, &["cancel", &first.to_string()], 0);
     assert_eq!(host.until(second, JobState::Exited).end, Some(End::Dependency));
+    // Nor did one that heeds the signal and exits with code 0, for those that ask later either.
+    let heeds = "trap 'exit 0' TERM; : >heeds; while :; do sleep 0.05; done";
+    let first = host.submit(&["--name", "heeds"], heeds);
+    let second = host.submit(&["--after", &format!("ok:{first}")], "true");
+    let mend = host.submit(&["--after", &format!("failed:{first}")], "true");
+    host.until_made("heeds");
+    said(&host, &["cancel", &first.to_string()], 0);
+    let view = host.until(first, JobState::Exited);
+    assert_eq!((view.end, view.exit_code), (Some(End::Cancelled), Some(0)), "{view:?}");
+    has(&view.reason.unwrap_or_default(), "it was cancelled");
+    assert_eq!(host.until(second, JobState::Exited).end, Some(End::Dependency));
+    assert_eq!(host.until(mend, JobState::Exited).exit_code, Some(0));
+    has(&said(&host, &["run", "--after", "ok:heeds", "--", "true"], 5), "did not");
+    has(&said(&host, &["report", &first.to_string(), "--json"], 0), "\"end\":\"cancelled\"");
 }
 
 fn begun_at_its_time(kind: Kind) {

@@ -45,7 +45,7 @@ pub(crate) fn at_limit(row: &JobRow) -> Option<String> {
     match row.end? {
         End::Timeout => Some(timed_out(row)),
         End::CpuLimit => Some(used_up(row)),
-        End::Dependency => None,
+        End::Dependency | End::Cancelled => None,
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn at_limit(row: &JobRow) -> Option<String> {
 pub(crate) fn limit_code(row: &JobRow) -> &'static str {
     match row.end {
         Some(End::CpuLimit) => "cpu_limit",
-        Some(End::Timeout | End::Dependency) | None => "timeout",
+        Some(End::Timeout | End::Dependency | End::Cancelled) | None => "timeout",
     }
 }
 
@@ -78,6 +78,9 @@ pub(crate) fn without_keeper(row: &JobRow, unknown: String) -> String {
 /// What is said of a job that ended with exit code 0.
 const DONE: &str = "done";
 
+/// What is said of one that did so only once it was cancelled.
+const DONE_CANCELLED: &str = "it was cancelled; its command ended with exit code 0";
+
 /// How a job ended, in words, beside its status.
 pub(crate) fn how_it_ended(row: &JobRow) -> String {
     if let Some(limit) = at_limit(row) {
@@ -96,6 +99,7 @@ pub(crate) fn how_it_ended(row: &JobRow) -> String {
     let cancelled = row.reason.as_deref().filter(|reason| reason.starts_with("killed:"));
     match (cancelled, ending.exit_code, ending.signal) {
         (Some(reason), ..) => reason.to_owned(),
+        (_, Some(0), _) if row.end == Some(End::Cancelled) => DONE_CANCELLED.to_owned(),
         (_, Some(0), _) => DONE.to_owned(),
         (_, Some(code), _) => format!("its command ended with exit code {code}"),
         (_, _, Some(signal)) => {
@@ -112,6 +116,7 @@ pub(crate) fn recorded(job: JobId, row: Option<&JobRow>) -> Reply {
         job: job.0,
         suspended_us: row.map_or(0, |row| row.suspended_us),
         memory_peak_bytes: row.map_or(0, |row| row.usage.memory_peak_bytes),
-        end: row.and_then(|row| row.end),
+        // Keepers act on limits alone, and older ones know no other word.
+        end: row.and_then(|row| row.end).filter(|end| end.is_limit()),
     }
 }

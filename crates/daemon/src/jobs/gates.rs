@@ -13,8 +13,8 @@ use pinfold_proto::{After, AfterEnd};
 /// The most conditions of how other jobs end that a job may have.
 pub(crate) const CONDITIONS_MAX: usize = 1024;
 
-/// Whether a job ended well: with exit code 0, and not at its timeout. One that never ran did not, nor did one of which
-/// nobody knows how it ended.
+/// Whether a job ended well: with exit code 0, and neither at a limit of its time nor cancelled. One that never ran did
+/// not, nor did one of which nobody knows how it ended.
 pub(crate) fn ended_well(row: &JobRow) -> bool {
     row.end.is_none() && row.ending.is_some_and(|ending| ending.exit_code == Some(0))
 }
@@ -234,6 +234,8 @@ impl Gates {
 
 #[cfg(test)]
 mod tests {
+    use pinfold_proto::{End, Ending, JobSpec};
+
     use super::*;
 
     fn condition(after: &str, left: &[u64], failed: Option<u64>) -> Condition {
@@ -243,6 +245,23 @@ mod tests {
 
     fn opens(job: u64) -> (JobId, Verdict) {
         (JobId(job), Verdict::Opens)
+    }
+
+    #[test]
+    fn exit_code_0_is_not_all() {
+        let check = |exit_code: Option<i32>, end: Option<End>, well: bool| {
+            let mut row = JobRow::asked_for(1, 7, String::new(), JobSpec::default(), 0).ran_until(9);
+            row.end = end;
+            row.ending = row.ending.map(|ending| Ending { exit_code, ..ending });
+            assert_eq!(ended_well(&row), well, "{exit_code:?} {end:?}");
+        };
+        check(Some(0), None, true);
+        check(Some(1), None, false);
+        check(None, None, false);
+        for end in [End::Timeout, End::CpuLimit, End::Cancelled] {
+            check(Some(0), Some(end), false);
+        }
+        assert!(!ended_well(&JobRow::asked_for(1, 7, String::new(), JobSpec::default(), 0)), "it never ran");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What is done to jobs on request: suspend, resume, hold, release, cancel, and what they ask for.
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
-use pinfold_proto::JobClass;
 use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::wire::{ErrorCode, Verb};
+use pinfold_proto::{End, JobClass};
 use pinfold_sys::peer::Peer;
+use pinfold_sys::signals::{SIGKILL, SIGTERM};
 
 use crate::clients::audit::Concern;
 use crate::clients::rights;
@@ -116,12 +117,15 @@ impl Daemon {
     /// Signal 0 stands for the gentle way: TERM now, KILL after a while.
     fn cancel(&mut self, job: JobId, signal: i32) -> Result<(), Refusal> {
         let gentle = signal == 0;
-        let number = if gentle { pinfold_sys::signals::SIGTERM } else { signal };
+        let number = if gentle { SIGTERM } else { signal };
         if pinfold_sys::signals::name(number).is_none() {
             return Err((ErrorCode::Usage, format!("there is no signal {number}")));
         }
         if self.surroundings.cancel_prepared(&mut self.outbox, &mut self.host.own_nodes, job) {
             return Ok(());
+        }
+        if gentle || number == SIGKILL {
+            self.ends_cancelled(job);
         }
         if gentle {
             self.is_being_ended(job);
@@ -132,6 +136,15 @@ impl Daemon {
         // It ends a suspension.
         self.outbox.then(Next::Follow(job));
         Ok(())
+    }
+
+    /// However the command of a job that runs ends from now on, the job was cancelled.
+    fn ends_cancelled(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        if live.has_started() && live.row.ending.is_none() && live.row.end.is_none() {
+            live.row.end = Some(End::Cancelled);
+            self.outbox.journal.touch(job);
+        }
     }
 
     /// A job that runs is cancelled: should this daemon go before the job does, the next one is to end it.

@@ -7,7 +7,7 @@ use pinfold_policy::{Event as SchedulerEvent, JobId};
 use pinfold_profile::meter::{Meter, Reading};
 use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
-use pinfold_proto::{Ending, JobState, OUT_OF_MEMORY};
+use pinfold_proto::{End, Ending, JobState, OUT_OF_MEMORY};
 use pinfold_sys::container::{Container, Detail, Measure};
 use pinfold_topo::CpuSet;
 
@@ -158,7 +158,7 @@ impl Daemon {
             && measure.oom_kills.is_some_and(|kills| kills > 0)
         {
             live.row.reason = Some(format!("{OUT_OF_MEMORY} (its limit, or the host's)"));
-        } else if live.killed && live.row.end.is_none() {
+        } else if live.killed && !live.row.end.is_some_and(End::is_limit) {
             live.row.reason = Some(endings::KILLED.to_owned());
         } else {
             live.row.reason = Some(endings::how_it_ended(&live.row));

@@ -3,6 +3,7 @@
 use pinfold_proto::text::plain;
 use pinfold_proto::view::StatusView;
 
+use crate::batch_step::KILL_WAIT;
 use crate::cluster::MIN_JOB_AGE_S;
 use crate::fields;
 use crate::jobs::{CLUSTER, Job, PARTITION, in_rows};
@@ -184,7 +185,7 @@ fn config() -> Result<String, Trouble> {
         ("InactiveLimit", "0 sec".to_owned()),
         ("JobAcctGatherFrequency", "1".to_owned()),
         ("JobRequeue", "1".to_owned()),
-        ("KillWait", "10 sec".to_owned()),
+        ("KillWait", format!("{} sec", KILL_WAIT.as_secs())),
         // One more than the members that an array may have: engines make their arrays as large as this allows.
         ("MaxArraySize", (pinfold_proto::array::MEMBERS_MAX + 1).to_string()),
         ("MaxJobCount", "10000".to_owned()),

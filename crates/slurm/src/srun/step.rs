@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
+use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{self, Signals};
 use pinfold_sys::spawn::{self, Reaped};
 
+use crate::batch_step::{KILL_FOLLOWS, KILL_WAIT, below};
 use crate::home::Step;
 use crate::inside::{open, stdio};
 use crate::launch;
@@ -34,20 +37,17 @@ pub(super) struct Of {
     pub host: String,
 }
 
-/// How many tasks there are, and how many cores each has.
-fn sizes(of: &Of, request: &Request) -> Result<(u32, u32), Trouble> {
-    let told = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+/// How many tasks there are, and how many cores each has; `None`: that is more than the job has. What the job asked for
+/// each of its tasks holds for those of a step that says nothing, as far as there are cores.
+fn sizes(request: &Request, variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
+    let told = |name: &str| variable(name).and_then(|text| text.parse::<u32>().ok());
     let tasks =
         request.ntasks.or(request.ntasks_per_node).or_else(|| told("SLURM_NTASKS")).unwrap_or(1).max(1);
-    let each = request.cpus_per_task.or_else(|| told("SLURM_CPUS_PER_TASK")).unwrap_or(1).max(1);
     let there = told("SLURM_CPUS_ON_NODE").unwrap_or(u32::MAX);
-    if tasks.saturating_mul(each) > there {
-        return Err(Trouble::new(format!(
-            "Unable to create step for job {}: More processors requested than permitted",
-            of.job
-        )));
-    }
-    Ok((tasks, each))
+    let fits = |each: &u32| tasks.saturating_mul(*each) <= there;
+    let asked = request.cpus_per_task.or_else(|| told("SRUN_CPUS_PER_TASK"));
+    let each = asked.or_else(|| told("SLURM_CPUS_PER_TASK").filter(fits)).unwrap_or(1).max(1);
+    fits(&each).then_some((tasks, each))
 }
 
 /// The directory that the tasks are to be in, if that is another than this process's.
@@ -55,22 +55,36 @@ fn directory(request: &Request) -> Option<&str> {
     request.directory.as_deref().filter(|_| std::env::var_os(ENTERED).is_none())
 }
 
-/// The step's number: the first that no other step of the job has.
-fn number(of: &Of) -> u32 {
-    let is_free = |step: &u32| {
-        let name = of.spool.join(format!("step-{}-{step}", of.job));
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(name).is_ok()
+/// The most steps of a job that are told apart.
+const STEPS_MAX: u32 = 100_000;
+
+/// The step's number: the first that no other step of the job has. They were given out in order, so that a search by
+/// halves finds it: a job may have thousands.
+fn number(spool: &Path, job: u64) -> u32 {
+    let file = |step: u32| spool.join(format!("step-{job}-{step}"));
+    let (mut free, mut after) = (0, STEPS_MAX);
+    while free < after {
+        let middle = free + (after - free) / 2;
+        if file(middle).exists() { free = middle + 1 } else { after = middle }
+    }
+    // Another step may take it at the same moment. Where nothing can be written, no number is better than this.
+    let is_mine = |step: &u32| {
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file(*step));
+        !made.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists)
     };
-    (0..100_000).find(is_free).unwrap_or(0)
+    (free..STEPS_MAX).find(is_mine).unwrap_or(0)
 }
 
 /// Runs a step to its end; ends with the highest status of its tasks.
 pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, Trouble> {
-    let (tasks, each) = sizes(of, request)?;
+    let (tasks, each) = sizes(request, |name| std::env::var(name).ok()).ok_or_else(|| {
+        let job = of.job;
+        format!("Unable to create step for job {job}: More processors requested than permitted")
+    })?;
     if let Some(directory) = directory(request).filter(|it| !Path::new(it).is_dir()) {
         return Err(Trouble::new(format!("Unable to chdir to {directory}: No such file or directory")));
     }
-    let step = number(of);
+    let step = number(&of.spool, of.job);
     let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
     let began = now_s();
     let mut running =
@@ -288,9 +302,12 @@ impl Running {
 
     /// Waits for the tasks; without a host nothing is said of those that fail.
     fn attend(mut self, arrived: &Signals, kill_others: bool, host: Option<&str>) -> Vec<Reaped> {
-        let mut ended = Vec::new();
+        let (mut ended, mut kill_at) = (Vec::new(), None);
         while !self.pids.is_empty() {
             while let Some(signal) = arrived.next() {
+                if signal.word == KILL_FOLLOWS {
+                    kill_at.get_or_insert_with(|| Instant::now() + KILL_WAIT);
+                }
                 // What the terminal sends goes to all of its processes.
                 if signal.signal != signals::SIGCHLD && !signal.by_kernel {
                     self.pids.keys().for_each(|&pid| signals::send(pid, signal.signal));
@@ -306,13 +323,23 @@ impl Running {
                 }
                 ended.push(reaped);
             }
+            if kill_at.take_if(|at| *at <= Instant::now()).is_some() {
+                kill_all();
+            }
             if !self.pids.is_empty() {
-                let _ = pinfold_sys::ready::readable(arrived, None);
+                let left = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
+                let _ = pinfold_sys::ready::readable(arrived, left);
             }
         }
         self.readers.into_iter().for_each(|reader| drop(reader.join()));
         ended
     }
+}
+
+/// Kills the tasks and all that they started.
+fn kill_all() {
+    let Ok(proc) = Proc::open(Path::new("/proc")) else { return };
+    below(&proc, std::process::id()).into_iter().for_each(|pid| signals::send(pid, signals::SIGKILL));
 }
 
 fn told(reaped: &Reaped, task: u32, host: &str) {
@@ -343,4 +370,38 @@ fn labelled(Piped { task, from, error }: Piped) -> JoinHandle<()> {
             };
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_and_their_cores() {
+        let check =
+            |ntasks: Option<u32>, cpus: Option<u32>, said: &[(&str, &str)], want: Option<(u32, u32)>| {
+                let request = Request { ntasks, cpus_per_task: cpus, ..Request::default() };
+                let variable =
+                    |name: &str| said.iter().find(|(known, _)| *known == name).map(|it| it.1.to_owned());
+                assert_eq!(sizes(&request, variable), want, "{ntasks:?} {cpus:?} {said:?}");
+            };
+        let job = [("SLURM_NTASKS", "1"), ("SLURM_CPUS_PER_TASK", "4"), ("SLURM_CPUS_ON_NODE", "4")];
+        check(None, None, &job, Some((1, 4)));
+        check(None, Some(2), &job, Some((1, 2)));
+        // Four tasks have one of the job's cores each: nobody asked for four each.
+        check(Some(4), None, &job, Some((4, 1)));
+        check(Some(2), Some(4), &job, None);
+        check(Some(5), None, &job, None);
+        let own = [job[1], job[2], ("SRUN_CPUS_PER_TASK", "2")];
+        check(Some(2), None, &own, Some((2, 2)));
+        check(Some(4), None, &own, None);
+        check(None, None, &[], Some((1, 1)));
+    }
+
+    #[test]
+    fn steps_are_numbered_in_order() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!((0..70).map(|_| number(dir.path(), 7)).collect::<Vec<_>>(), (0..70).collect::<Vec<_>>());
+        assert_eq!(number(dir.path(), 8), 0, "of another member");
+    }
 }

@@ -1,5 +1,7 @@
 //! Which jobs, steps and formats are meant by what is said: nothing else is ended, shown or changed.
 
+use std::time::{Duration, Instant};
+
 use pinfold_proto::JobState;
 
 use super::{call, said, script, shell, until, wrap};
@@ -78,6 +80,25 @@ fn steps_are_ended_alone() {
     assert_eq!(said(&host, &["scancel", "--signal=USR2", job.trim()]), "");
     let done = running.wait();
     assert_eq!((done.code, done.out.as_str()), (Some(4), "heard\n"), "{done:?}");
+}
+
+/// A step that does not end when it is cancelled is killed with all that it started; its job goes on.
+#[test]
+fn steps_that_do_not_end_are_killed() {
+    let host = host();
+    script(
+        &host,
+        "s.sh",
+        "#!/bin/sh\nsrun sh -c 'trap \"\" TERM; sh -c \": >deaf; while :; do sleep 0.05; done\" &\n\
+         while :; do sleep 0.05; done'\necho $? >got\n",
+    );
+    let job = said(&host, &["sbatch", "--parsable", "-o", "/dev/null", "s.sh"]);
+    host.until_made("deaf");
+    let asked = Instant::now();
+    assert_eq!(said(&host, &["scancel", &format!("{}.0", job.trim())]), "");
+    until(&host, job.trim(), "COMPLETED");
+    assert_eq!(host.wrote("got"), "137\n");
+    assert!(asked.elapsed() >= Duration::from_secs(10), "{:?}", asked.elapsed());
 }
 
 /// States in which no job is here, fields of old, words that begin an entity, limits that are added to.
