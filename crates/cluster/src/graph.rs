@@ -1,6 +1,9 @@
 //! Jobs that may start only after others have ended.
 
 /// Which jobs wait for which, by their places in the list of jobs. Without any, each starts as soon as it may.
+///
+/// Places beyond the list of jobs are barriers: each is over as soon as all is over that it waits for. With one between
+/// two layers of jobs there are as many edges as jobs in both, not one from each job of the one to each of the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
     /// For how many others each job waits; empty where none does.
@@ -17,7 +20,8 @@ pub struct Cycle {
 }
 
 impl Graph {
-    /// `after[i]` are the jobs that have to end before job `i` starts; one that stands twice counts once.
+    /// `after[i]` are the jobs and barriers that have to be over before job `i` starts, or barrier `i` is over; one that
+    /// stands twice counts once.
     ///
     /// # Errors
     /// Jobs wait for each other in a circle.
@@ -40,12 +44,18 @@ impl Graph {
         }
     }
 
-    /// For how many others each job waits, in the order of the list.
+    /// How many edges it has: what it costs to keep it and to walk it.
+    #[must_use]
+    pub fn edges(&self) -> usize {
+        self.followers.iter().map(Vec::len).sum()
+    }
+
+    /// For how many others each job waits, in the order of the list, and each barrier behind those.
     pub(crate) fn waits_for(&self, jobs: usize) -> Vec<u32> {
         if self.waits_for.is_empty() { vec![0; jobs] } else { self.waits_for.clone() }
     }
 
-    /// The jobs that wait for this one.
+    /// The jobs and barriers that wait for this one.
     pub(crate) fn followers(&self, job: usize) -> &[usize] {
         self.followers.get(job).map_or(&[], Vec::as_slice)
     }

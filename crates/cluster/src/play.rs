@@ -56,7 +56,11 @@ impl<'a> Arrivals<'a> {
     #[must_use]
     pub fn new(jobs: &'a [Job], graph: &'a Graph) -> Self {
         assert!(jobs.is_sorted_by_key(|job| job.submit_us), "jobs are in order of submission");
-        Self { jobs, graph, waits_for: graph.waits_for(jobs.len()), next: 0, released: Vec::new() }
+        let waits_for = graph.waits_for(jobs.len());
+        let open: Vec<usize> = (jobs.len()..waits_for.len()).filter(|&place| waits_for[place] == 0).collect();
+        let mut arrivals = Self { jobs, graph, waits_for, next: 0, released: Vec::new() };
+        open.into_iter().for_each(|barrier| arrivals.ended(barrier));
+        arrivals
     }
 
     /// When the next time of submission is.
@@ -65,13 +69,22 @@ impl<'a> Arrivals<'a> {
         self.jobs.get(self.next).map(|job| job.submit_us)
     }
 
-    /// A job is over.
+    /// A job is over, and with it the barriers that waited for it last.
     pub fn ended(&mut self, index: usize) {
-        for &follower in self.graph.followers(index) {
-            self.waits_for[follower] -= 1;
-            if self.waits_for[follower] == 0 && follower < self.next {
-                self.released.push(follower);
+        let (mut over, mut barriers) = (Some(index), Vec::new());
+        while let Some(index) = over {
+            for &follower in self.graph.followers(index) {
+                self.waits_for[follower] -= 1;
+                if self.waits_for[follower] > 0 {
+                    continue;
+                }
+                if follower >= self.jobs.len() {
+                    barriers.push(follower);
+                } else if follower < self.next {
+                    self.released.push(follower);
+                }
             }
+            over = barriers.pop();
         }
     }
 
@@ -179,5 +192,13 @@ mod tests {
         check(&[(0, 5), (0, 5), (3, 1)], &[], &[0, 5, 10]);
         check(&[(0, 5), (0, 5), (3, 1)], &[&[1], &[], &[]], &[6, 0, 5]);
         check(&[(0, 5), (0, 5), (9, 1)], &[&[1], &[], &[1]], &[5, 0, 10]);
+    }
+
+    #[test]
+    fn a_barrier_is_over_with_the_last_that_it_waits_for() {
+        // Job 2 waits for both others by barrier 3.
+        check(&[(0, 5), (0, 5), (3, 1)], &[&[], &[], &[3], &[0, 1]], &[0, 5, 10]);
+        // By barriers 3 and 4, one behind the other; 5 waits for nothing, and 6 for that.
+        check(&[(0, 5), (0, 5), (3, 1)], &[&[6], &[4, 5], &[], &[0], &[3], &[], &[5]], &[0, 6, 5]);
     }
 }

@@ -6,14 +6,15 @@ use std::path::Path;
 use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
 use pinfold_hub::store::{
-    Access, Copied, Group, Kind, LinkFor, Location, Revoked, Store, backup as copy, now_us,
-    restore as put_back, verify,
+    Access, Copied, Group, Kind, LinkFor, Location, Restored, Revoked, Store, TokenRow, backup as copy,
+    now_us, restore as put_back, verify,
 };
 use pinfold_hub::weekly::{self, Subject};
 use serde_json::json;
 
 use crate::{
-    CopyArgs, Database, Failure, LoginArgs, RevokeArgs, TokenArgs, TokensArgs, WeeklyArgs, print, say, serve,
+    CopyArgs, Database, Failure, LoginArgs, RenameArgs, RevokeArgs, TokenArgs, TokensArgs, WeeklyArgs, print,
+    say, serve,
 };
 
 /// Who acts, for the audit: the kernel's word, not the environment's.
@@ -98,6 +99,16 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `pinfold-hub rename`.
+pub(crate) fn rename(args: &RenameArgs) -> Result<(), Failure> {
+    let (from, to) = (&args.from, &args.to);
+    open(&args.at.database)?.rename_host(from, to, &actor(), now_us())?;
+    say(&format!(
+        "host {from} is {to} now, with its jobs and tokens; `trusted_hosts` has names as they are there"
+    ));
+    Ok(())
+}
+
 /// `pinfold-hub login`.
 pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
     let store = open(&args.at.database)?;
@@ -160,11 +171,45 @@ pub(crate) fn backup(args: &CopyArgs) -> Result<(), Failure> {
 
 /// `pinfold-hub restore`.
 pub(crate) fn restore(args: &CopyArgs) -> Result<(), Failure> {
+    let copy = args.file.display();
     let instead =
-        format!("stop all hubs, then pg_restore --clean --if-exists --dbname URL {}", args.file.display());
+        format!("stop all hubs, pg_restore --clean --if-exists --dbname URL {copy}, `pinfold-hub resend`");
     let database = file(&args.at.database, &instead)?;
     let _alone = serve::alone(database)?;
-    tell("restored", put_back(database, &args.file)?);
+    let Restored { copied, revoked, missing, valid, former_read } =
+        put_back(database, &args.file, &actor(), now_us())?;
+    tell("restored", copied);
+    for token in &revoked {
+        say(&format!("{} was revoked after the copy was made, and is revoked in it now", named(token)));
+    }
+    for token in &missing {
+        say(&format!("{} is not in the copy: make a new token", named(token)));
+    }
+    if !former_read {
+        say(
+            "no former database says which tokens were revoked after the copy was made: those are valid again",
+        );
+        for token in &valid {
+            say(&format!(
+                "{} is valid; if it was revoked, `pinfold-hub revoke --token {}`",
+                named(token),
+                token.id
+            ));
+        }
+    }
+    say("everybody is signed out; hosts send again what their daemons have");
+    Ok(())
+}
+
+fn named(token: &TokenRow) -> String {
+    let made = pinfold_profile::report::date_utc(pinfold_proto::view::seconds(token.made_us));
+    format!("token {} of {} {}, made {made},", token.id, token.kind, token.name)
+}
+
+/// `pinfold-hub resend`.
+pub(crate) fn resend(args: &Database) -> Result<(), Failure> {
+    open(&args.database)?.begin_generation(&actor(), now_us())?;
+    say("hosts send again what their daemons have, once the hubs of this database are started anew");
     Ok(())
 }
 

@@ -3,18 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::clock::Clock;
 use crate::secret;
 use crate::server::proxied::{Proxied, Proxy};
 use crate::server::seen::Seen;
 use crate::server::vouched::Trust;
-use crate::store::{Access, HostRow, Store, StoreError, now_us};
+use crate::store::{Access, HostRow, Keep, Kept, Store, StoreError, now_us};
 
 /// Questions to the store at a time.
 const ASKED_AT_ONCE: usize = 8;
@@ -33,6 +34,9 @@ const KEPT_EVERY_SHARED: Duration = Duration::from_secs(4);
 
 /// A host that was not heard for so long is away.
 pub const AWAY_AFTER: Duration = Duration::from_secs(15);
+
+/// For so long a host's clock speaks for or against this one after it was heard.
+const SPEAKS_FOR: Duration = Duration::from_secs(60);
 
 /// The hub.
 #[derive(Debug)]
@@ -53,6 +57,9 @@ pub struct Hub {
     pub counters: Counters,
     /// When it was started.
     pub started_us: u64,
+    /// When the database was told of a host last before that; 0: it never was.
+    kept_us: u64,
+    generation: OnceLock<u64>,
     now: Mutex<BTreeMap<i64, Now>>,
     asked: Arc<Semaphore>,
     unpacked: Arc<Semaphore>,
@@ -64,6 +71,8 @@ pub struct Hub {
 struct Now {
     live: Arc<Live>,
     heard_us: u64,
+    /// The same by a clock that nobody sets.
+    heard: Instant,
     kept: Option<Instant>,
 }
 
@@ -142,8 +151,12 @@ impl Hub {
     #[must_use]
     pub fn new(store: Store, public_url: &str, trust: Trust) -> Self {
         let origin = public_url.trim_end_matches('/').to_owned();
+        // What this hub writes by a clock that is wrong must not be what speaks for that clock.
+        let kept_us = store.told_us().ok().flatten().unwrap_or(0);
         Self {
             store,
+            kept_us,
+            generation: OnceLock::new(),
             secure: origin.starts_with("https://"),
             origin,
             trust,
@@ -232,7 +245,7 @@ impl Hub {
         let every = if self.store.is_shared() { KEPT_EVERY_SHARED } else { KEPT_EVERY };
         let due = kept.is_none_or(|kept| kept.elapsed() >= every);
         let kept = if due { Some(Instant::now()) } else { kept };
-        now.insert(host, Now { live, heard_us, kept });
+        now.insert(host, Now { live, heard_us, heard: Instant::now(), kept });
         due
     }
 
@@ -242,6 +255,31 @@ impl Hub {
         // Another hub may hear the host, and this one may be new.
         let known = if self.store.is_shared() { kept.or(heard) } else { heard.or(kept) };
         known.unwrap_or(0)
+    }
+
+    /// What speaks for and against this hub's clock now.
+    pub fn clock(&self) -> Clock {
+        let now = self.now();
+        let heard = now.values().filter(|heard| heard.heard.elapsed() < SPEAKS_FOR);
+        Clock::new(now_us(), self.kept_us, heard.map(ahead_us))
+    }
+
+    /// Removes what is older than is kept; `None`: no clocks of hosts confirm this hub's, and by a wrong one all may be
+    /// old.
+    ///
+    /// # Errors
+    /// When the database refuses; what was removed until then stays removed.
+    pub fn remove_old(&self, keep: Keep) -> Result<Option<Kept>, StoreError> {
+        self.clock().is_confirmed().then(|| self.store.remove_old(keep, now_us())).transpose()
+    }
+
+    /// The generation of the database, as it was when a host was heard first; `None`: it cannot be read or kept now.
+    pub fn generation(&self) -> Option<u64> {
+        if let Some(&generation) = self.generation.get() {
+            return Some(generation);
+        }
+        let generation = self.store.generation(now_us()).ok()?;
+        Some(*self.generation.get_or_init(|| generation))
     }
 
     /// All hosts, by name, as they are.

@@ -1,11 +1,12 @@
 //! The hub: what many hosts' jobs used, in one store and on one page.
 //!
 //! Reading order: [`store`] (what is kept), [`secret`] (tokens, codes), [`hub`] (the store, and how hosts are now),
-//! [`map`] (their cores), [`server`] (HTTP: hosts push, programs ask), [`page`] (what people see), [`learning`] (what
-//! hosts are told of each other's classes), [`metrics`] (what a monitoring system reads), [`settings`] (the
-//! configuration file), [`demo`] (simulated hosts). Absent here: any decision about jobs, and any word to a host beyond
-//! the answer to its own question.
+//! [`clock`] (whether its clock may be believed), [`map`] (their cores), [`server`] (HTTP: hosts push, programs ask),
+//! [`page`] (what people see), [`learning`] (what hosts are told of each other's classes), [`metrics`] (what a monitoring
+//! system reads), [`settings`] (the configuration file), [`demo`] (simulated hosts). Absent here: any decision about jobs,
+//! and any word to a host beyond the answer to its own question.
 
+pub mod clock;
 pub mod demo;
 pub mod drift;
 pub mod hub;

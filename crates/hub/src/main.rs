@@ -32,12 +32,16 @@ enum Command {
     Tokens(TokensArgs),
     /// Revoke tokens: the next request with one is refused
     Revoke(RevokeArgs),
+    /// Give a host another name; its jobs and tokens stay its own
+    Rename(RenameArgs),
     /// Print a link that signs somebody in on the page, once, within ten minutes
     Login(LoginArgs),
     /// Copy the database into a file, also while the hub serves; the copy is verified
     Backup(CopyArgs),
-    /// Put a verified copy in the place of the database, while no hub serves it
+    /// Put a verified copy in the place of the database, while no hub serves it; tokens that were revoked stay revoked
     Restore(CopyArgs),
+    /// Have hosts send again what their daemons have, after the database was put back by other means than restore
+    Resend(Database),
     /// Print what a week was like for a user or a project as the text of a mail: waste, failures, what to ask for
     Weekly(WeeklyArgs),
     /// Make the sums over days and the top lists anew from the jobs, after some were changed or removed by hand
@@ -134,6 +138,18 @@ struct Which {
 }
 
 #[derive(Debug, Args)]
+struct RenameArgs {
+    #[command(flatten)]
+    at: Database,
+    /// The name that it has
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// The name that it gets; a host of that name, for which a token was made, was never heard
+    #[arg(value_name = "TO")]
+    to: String,
+}
+
+#[derive(Debug, Args)]
 struct LoginArgs {
     #[command(flatten)]
     at: Database,
@@ -214,9 +230,11 @@ fn main() -> ExitCode {
         Command::Token(args) => commands::token(&args),
         Command::Tokens(args) => commands::tokens(&args),
         Command::Revoke(args) => commands::revoke(&args),
+        Command::Rename(args) => commands::rename(&args),
         Command::Login(args) => commands::login(&args),
         Command::Backup(args) => commands::backup(&args),
         Command::Restore(args) => commands::restore(&args),
+        Command::Resend(args) => commands::resend(&args),
         Command::Weekly(args) => commands::weekly(&args),
         Command::Resum(args) => commands::resum(&args),
         Command::Check(args) => commands::check(&args),

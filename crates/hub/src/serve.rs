@@ -27,6 +27,9 @@ use crate::{DemoArgs, Failure, ServeArgs, print, say};
 /// How often old months are looked for.
 const LOOKED_EVERY: Duration = Duration::from_secs(6 * 3_600);
 
+/// How soon they are looked for again if no host has confirmed this hub's clock.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(60);
+
 /// How often a new table of what classes of jobs held is made.
 const LEARNED_EVERY: Duration = Duration::from_secs(3_600);
 
@@ -233,19 +236,27 @@ async fn learn(hub: Arc<Hub>, whose: Option<Whose>) {
     }
 }
 
-/// Removes old months, now and every few hours.
+/// Removes old months, once clocks of hosts confirm this hub's and every few hours then.
 async fn remove_old(hub: Arc<Hub>, keep: Keep) {
+    let mut doubted = false;
     loop {
-        match hub.ask(move |hub| hub.store.remove_old(keep, now_us())).await {
-            Ok(Ok(kept)) if kept.jobs > 0 || kept.series_months > 0 => {
+        let mut pause = LOOKED_EVERY;
+        match hub.ask(move |hub| hub.remove_old(keep)).await {
+            Ok(Ok(None)) => pause = CONFIRMED_WITHIN,
+            Ok(Ok(Some(kept))) if kept.jobs > 0 || kept.series_months > 0 => {
                 say(&format!(
                     "removed {} months of series and {} jobs that were old",
                     kept.series_months, kept.jobs
                 ));
             }
-            Ok(Ok(_)) => {}
+            Ok(Ok(Some(_))) => {}
             Ok(Err(error)) | Err(error) => say(&format!("old months: {}", chain(&error))),
         }
-        tokio::time::sleep(LOOKED_EVERY).await;
+        let doubt = hub.clock().check().err();
+        if let Some(doubt) = doubt.as_ref().filter(|_| !doubted) {
+            say(&doubt.to_string());
+        }
+        doubted = doubt.is_some();
+        tokio::time::sleep(pause).await;
     }
 }

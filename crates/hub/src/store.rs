@@ -10,6 +10,7 @@ pub mod columns;
 mod copy;
 mod days;
 mod db;
+mod generation;
 mod ingest;
 mod keep;
 mod learned;
@@ -30,7 +31,7 @@ use std::time::{Duration, SystemTime};
 use db::{Connection, Postgres, Sqlite};
 
 pub use access::{Access, Grant};
-pub use copy::{Copied, backup, restore, verify};
+pub use copy::{Copied, Restored, backup, restore, verify};
 pub use days::DAY_US;
 pub use db::DbError;
 pub use ingest::{IngestError, Prepared};

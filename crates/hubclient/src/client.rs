@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use pinfold_hubwire::bundle::Receipt;
+use pinfold_hubwire::bundle::{LiveReceipt, Receipt};
 use pinfold_hubwire::courier::{ANSWER_MAX_BYTES, ClientError, Errand, Method};
 use pinfold_hubwire::push::{Uplink, UplinkError};
 use pinfold_hubwire::turns::Turns;
@@ -159,8 +159,8 @@ impl Uplink for TokenClient {
         self.post("/api/v1/bundles", packed)
     }
 
-    fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
-        self.post::<serde_json::Value>("/api/v1/live", packed).map(drop)
+    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+        self.post::<LiveReceipt>("/api/v1/live", packed).map(|receipt| receipt.generation)
     }
 }
 

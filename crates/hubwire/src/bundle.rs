@@ -140,6 +140,16 @@ pub struct Live {
     pub topology: Option<Box<Topology>>,
 }
 
+/// What the hub answers to that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveReceipt {
+    /// Of the answer, 1.
+    pub version: u32,
+    /// Which database the hub has: another number once an earlier copy was put back. `None`: that cannot be told.
+    #[serde(default)]
+    pub generation: Option<u64>,
+}
+
 /// What waits in a spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpoolFigures {

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bundle::{PACKED_MAX_BYTES, Receipt};
+use crate::bundle::{LiveReceipt, PACKED_MAX_BYTES, Receipt};
 use crate::push::{Uplink, UplinkError};
 use crate::turns::Turns;
 
@@ -399,8 +399,9 @@ impl<I: Identity> Uplink for Courier<I> {
         self.post("/api/v1/bundles", packed).map_err(|error| error.as_uplink())
     }
 
-    fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
-        self.post::<serde_json::Value>("/api/v1/live", packed).map(drop).map_err(|error| error.as_uplink())
+    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+        let answer = self.post::<LiveReceipt>("/api/v1/live", packed);
+        answer.map(|receipt| receipt.generation).map_err(|error| error.as_uplink())
     }
 }
 

@@ -23,6 +23,9 @@ pub struct Cursor {
     pub seen_submitted_us: u64,
     /// Jobs up to `seen` that are not in the spool yet: they were not over when they were looked at.
     pub open: BTreeSet<u64>,
+    /// The generation of the hub's database that these were sent to; `None`: no hub told one yet.
+    #[serde(default)]
+    pub generation: Option<u64>,
 }
 
 /// Why the cursor could not be read or written.
@@ -44,7 +47,13 @@ impl Cursor {
             seen: 0,
             seen_submitted_us: 0,
             open: BTreeSet::new(),
+            generation: None,
         }
+    }
+
+    /// Goes back to the beginning, for this daemon's jobs and the same hub.
+    pub fn restart(&mut self, origin: &str) {
+        *self = Self { generation: self.generation, ..Self::begin(origin) };
     }
 
     /// As it was kept below this directory; `None`: nothing was, or it cannot be used. All jobs are then sent again, and

@@ -61,11 +61,11 @@ pub trait Uplink {
     /// When the hub does not take it.
     fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError>;
 
-    /// Says how the host is now.
+    /// Says how the host is now. Gives the generation of the hub's database; `None`: an earlier hub has none.
     ///
     /// # Errors
     /// When the hub does not take it.
-    fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError>;
+    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError>;
 }
 
 /// Why the hub took nothing.
@@ -185,7 +185,7 @@ impl<D: Disk> Pusher<D> {
     pub fn collect(&mut self, source: &mut dyn Source, now_us: u64) -> Result<Collected, PushError> {
         let origin = source.origin()?;
         if self.cursor.origin != origin {
-            self.cursor = Cursor::begin(&origin);
+            self.cursor.restart(&origin);
             self.partly = None;
         }
         let look = source.look(self.cursor.seen, &self.cursor.open)?;
@@ -400,11 +400,12 @@ impl<D: Disk> Pusher<D> {
         };
         bounds::bound_live(&mut live);
         match uplink.live(&told::pack(&mut live)?) {
-            Ok(()) => {
+            Ok(generation) => {
                 self.backoff.reset();
                 if let Some(topology) = live.topology {
                     self.told = Some((*topology, now));
                 }
+                self.compare(generation);
                 Ok(None)
             }
             // That keeps no bundle back.
@@ -412,6 +413,29 @@ impl<D: Disk> Pusher<D> {
             Err(error) => {
                 self.wait(now, chance);
                 Ok(Some(error))
+            }
+        }
+    }
+
+    /// Sends again all that the daemon has if the hub's database is of another generation: it is an earlier copy that
+    /// was put back, and lacks jobs that it had acknowledged. Those that it has it knows.
+    fn compare(&mut self, generation: Option<u64>) {
+        if generation.is_none() || generation == self.cursor.generation {
+            return;
+        }
+        let mut cursor = self.cursor.clone();
+        let lacks = cursor.generation.is_some();
+        cursor.generation = generation;
+        if lacks {
+            cursor.restart(&self.cursor.origin);
+        }
+        // Where the disk refuses, this comes again with the hub's next answer.
+        if cursor.save(self.spool.disk(), &self.below).is_ok() {
+            self.cursor = cursor;
+            if lacks {
+                (self.told, self.partly) = (None, None);
+                // How many are over the next round finds out.
+                self.waiting = self.waiting.max(1);
             }
         }
     }

@@ -59,7 +59,9 @@ impl Contention {
             let others = u64::from(cores.saturating_sub(job.processors)) * 1000;
             // Where it has all cores, others compute when it does not.
             let beside = ((all - job.rate_milli) * 1000).checked_div(others).unwrap_or(0);
-            job.speed_milli = job.speed_milli * self.speed_milli(job.busy_milli, beside) / 1000;
+            let slower = job.speed_milli * self.speed_milli(job.busy_milli, beside) / 1000;
+            // One that goes on, however slowly, does not come to stand for ever.
+            job.speed_milli = slower.max(job.speed_milli.min(1));
         }
         self.wait_for_bytes(jobs);
         self.wait_for_requests(jobs);
@@ -120,7 +122,7 @@ impl Contention {
         let alone = |run: &Run| {
             let wall_us = run.end_us.saturating_sub(run.start_us);
             let all = computed.between(run.start_us, run.end_us);
-            let others = u64::from(cores.saturating_sub(run.cores)) * wall_us / 1000;
+            let others = u64::from(cores.saturating_sub(run.cores)).saturating_mul(wall_us) / 1000;
             let beside = all.saturating_sub(run.cpu_us).checked_div(others).unwrap_or(0);
             let full_us = u64::from(run.cores.max(1)).saturating_mul(wall_us).max(1);
             let busy = u16::try_from((run.cpu_us.saturating_mul(1000) / full_us).min(1000)).unwrap_or(1000);
@@ -218,6 +220,8 @@ mod tests {
         check(contention, 1, &[COMPUTES, half], &[1000; 2]);
         let stands = Doing { rate_milli: 0, speed_milli: 0, ..COMPUTES };
         check(contention, 2, &[COMPUTES, stands], &[1000, 0]);
+        let crawls = Doing { speed_milli: 1, ..COMPUTES };
+        check(contention, 2, &[COMPUTES, crawls], &[800, 1]);
     }
 
     #[test]

@@ -116,7 +116,8 @@ fn shown(members: &[String]) -> String {
 pub struct Arranged {
     /// In order of submission.
     pub jobs: Vec<Job>,
-    /// What waits for what. Those that waited for a job which is not played wait for what that one waited for.
+    /// What waits for what. Jobs that are not played are barriers in it, behind those that are: a job that waits for one
+    /// waits for what that one waited for.
     pub graph: Graph,
     /// Jobs that are not played.
     pub dropped: Dropped,
@@ -182,17 +183,18 @@ impl List {
             jobs.push(entry.job(&mut users, &mut programs)?);
         }
         let after = self.places()?;
-        Graph::new(after.clone()).map_err(|cycle| self.named(&cycle))?;
         let mut dropped = Dropped::default();
-        let played: Vec<bool> = jobs.iter().map(|job| dropped.check(fleet, job)).collect();
-        let after = without(&after, &played);
-        let mut order: Vec<usize> = (0..jobs.len()).filter(|&place| played[place]).collect();
+        let (mut order, others): (Vec<usize>, Vec<usize>) =
+            (0..jobs.len()).partition(|&place| dropped.check(fleet, &jobs[place]));
         order.sort_by_key(|&place| jobs[place].submit_us);
+        let played = order.len();
+        order.extend(others);
         let mut new = vec![0; jobs.len()];
         order.iter().enumerate().for_each(|(place, &old)| new[old] = place);
         let graph = order.iter().map(|&old| after[old].iter().map(|&other| new[other]).collect()).collect();
-        let graph = Graph::new(graph).map_err(|cycle| self.named(&cycle))?;
-        Ok(Arranged { jobs: order.iter().map(|&old| jobs[old]).collect(), graph, dropped })
+        let named = |cycle: Cycle| self.named(cycle.members.iter().map(|&place| order[place]));
+        let graph = Graph::new(graph).map_err(named)?;
+        Ok(Arranged { jobs: order[..played].iter().map(|&old| jobs[old]).collect(), graph, dropped })
     }
 
     /// For each job the places of those that it waits for.
@@ -211,13 +213,13 @@ impl List {
         self.entries.iter().map(of).collect()
     }
 
-    fn named(&self, cycle: &Cycle) -> ListError {
-        let name = |&place: &usize| {
+    fn named(&self, cycle: impl Iterator<Item = usize>) -> ListError {
+        let name = |place: usize| {
             let entry = &self.entries[place];
             let name = if entry.name.is_empty() { String::new() } else { format!(" ({})", entry.name) };
             format!("{}{name}", entry.number())
         };
-        ListError::Cycle(cycle.members.iter().map(name).collect())
+        ListError::Cycle(cycle.map(name).collect())
     }
 }
 
@@ -301,35 +303,13 @@ impl Numbers {
     }
 }
 
-/// What each job waits for among those that are played. There is no circle.
-fn without(after: &[Vec<usize>], played: &[bool]) -> Vec<Vec<usize>> {
-    let mut found: Vec<Option<Vec<usize>>> = vec![None; after.len()];
-    for job in 0..after.len() {
-        let mut way = vec![job];
-        while let Some(&next) = way.last() {
-            let open = after[next].iter().copied().find(|&other| !played[other] && found[other].is_none());
-            if let Some(other) = open {
-                way.push(other);
-                continue;
-            }
-            let mut all = Vec::new();
-            for &other in &after[next] {
-                match (&found[other], played[other]) {
-                    (Some(beyond), false) => all.extend_from_slice(beyond),
-                    _ => all.push(other),
-                }
-            }
-            all.sort_unstable();
-            all.dedup();
-            found[next] = Some(all);
-            way.pop();
-        }
-    }
-    found.into_iter().map(Option::unwrap_or_default).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use pinfold_cluster::dispatch::Dispatch;
+    use pinfold_cluster::metrics::Span;
+    use pinfold_cluster::play::{Options, play};
+    use pinfold_cluster::runtimes::Runtimes;
+
     use super::*;
 
     fn arranged(text: &str) -> Result<Arranged, ListError> {
@@ -381,13 +361,82 @@ mod tests {
         assert_eq!(jobs, [want]);
     }
 
+    fn options() -> Options {
+        Options { fleet: Fleet::pool(4), dispatch: Dispatch::Easy, runtimes: Runtimes::Requested }
+    }
+
+    /// When each job that is played starts and ends.
+    fn spans(arranged: &Arranged) -> Vec<(u64, Span)> {
+        let played = play(&arranged.jobs, &arranged.graph, &options(), |_| {});
+        arranged.jobs.iter().map(|job| job.number).zip(played.spans).collect()
+    }
+
     #[test]
     fn who_waited_for_one_that_is_not_played_waits_for_what_that_waited_for() {
         let text = "{\"wall_s\":1}\n{\"wall_s\":0,\"after\":[1]}\n{\"wall_s\":1,\"after\":[2]}\n\
                     {\"wall_s\":1e300}\n{\"wall_s\":1,\"cores\":9}\n{\"wall_s\":1,\"submit_s\":-0.0,\"after\":[4,5]}";
-        let Arranged { jobs, graph, dropped } = arranged(text).unwrap();
-        assert_eq!(jobs.iter().map(|job| job.number).collect::<Vec<_>>(), [1, 3, 6]);
-        assert_eq!(graph, Graph::new(vec![vec![], vec![0], vec![]]).unwrap());
+        let arranged = arranged(text).unwrap();
+        let starts: Vec<_> = spans(&arranged).into_iter().map(|(job, span)| (job, span.start_us)).collect();
+        assert_eq!(starts, [(1, 0), (3, SECOND), (6, 0)]);
+        let dropped = arranged.dropped;
         assert_eq!((dropped.no_run_time, dropped.too_long, dropped.too_wide), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_barrier_between_wide_layers_costs_an_edge_for_each_job() {
+        const WIDE: u64 = 300;
+        let mut list = List::default();
+        let job = |wall_s: f64, after: Vec<u64>| Entry { wall_s, after, ..Entry::default() };
+        (0..WIDE).for_each(|_| list.add(job(1.0, Vec::new())));
+        list.add(job(0.0, (1..=WIDE).collect()));
+        (0..WIDE).for_each(|_| list.add(job(1.0, vec![WIDE + 1])));
+        let arranged = list.arrange(&Fleet::pool(4)).unwrap();
+        assert_eq!(arranged.graph.edges(), 600);
+        let spans = spans(&arranged);
+        let first_end = spans[..300].iter().map(|(_, span)| span.end_us).max();
+        assert_eq!(first_end, spans[300..].iter().map(|(_, span)| span.start_us).min());
+    }
+
+    /// The jobs that each job of a list waits for, through those that are not played.
+    fn through(entries: &[Entry], played: &[bool]) -> Vec<Vec<usize>> {
+        let mut found: Vec<Vec<usize>> = Vec::new();
+        // Each waits for earlier ones alone.
+        for entry in entries {
+            let of = |&after: &u64| {
+                let place = usize::try_from(after - 1).unwrap();
+                if played[place] { vec![place] } else { found[place].clone() }
+            };
+            let all = entry.after.iter().flat_map(of).collect();
+            found.push(all);
+        }
+        found
+    }
+
+    #[test]
+    fn barriers_play_as_if_each_job_named_what_it_waits_for() {
+        let mut drawn = 1_u64;
+        let mut draw = |below: u64| {
+            drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (drawn >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut list = List::default();
+            for number in 1..=40 {
+                let after = (0..draw(4)).filter(|_| number > 1).map(|_| draw(number - 1) + 1).collect();
+                let wall_s = if draw(2) == 0 { 0.0 } else { (draw(5) + 1) as f64 };
+                list.add(Entry { wall_s, submit_s: draw(9) as f64, after, ..Entry::default() });
+            }
+            let arranged = list.arrange(&Fleet::pool(4)).unwrap();
+            let played: Vec<bool> = list.entries().iter().map(|entry| entry.wall_s > 0.0).collect();
+            let numbers: Vec<usize> =
+                arranged.jobs.iter().map(|job| usize::try_from(job.number).unwrap() - 1).collect();
+            let place = |old: &usize| numbers.iter().position(|number| number == old).unwrap();
+            let through = through(list.entries(), &played);
+            let after = numbers.iter().map(|&old| through[old].iter().map(place).collect()).collect();
+            let graph = Graph::new(after).unwrap();
+            let direct = play(&arranged.jobs, &graph, &options(), |_| {});
+            let spans: Vec<Span> = spans(&arranged).into_iter().map(|(_, span)| span).collect();
+            assert_eq!(spans, direct.spans, "{:?}", list.entries());
+        }
     }
 }

@@ -89,7 +89,7 @@ impl Memory {
 
     /// What all jobs hold in RAM, if there were enough.
     fn resident(&self) -> u64 {
-        self.bodies.values().map(Body::resident).sum()
+        total(self.bodies.values().map(Body::resident))
     }
 
     /// RAM that no job holds.
@@ -97,9 +97,13 @@ impl Memory {
         self.hardware.ram.saturating_sub(self.resident())
     }
 
+    /// What jobs have in swap and out of use.
+    fn used(&self) -> u64 {
+        total(self.bodies.values().map(|body| body.swapped))
+    }
+
     pub(crate) fn swap_free(&self) -> u64 {
-        let used: u64 = self.bodies.values().map(|body| body.swapped).sum();
-        self.hardware.swap.saturating_sub(used + self.short)
+        self.hardware.swap.saturating_sub(self.used()).saturating_sub(self.short)
     }
 
     /// What a job has in swap, with its part of what all lack.
@@ -110,8 +114,7 @@ impl Memory {
 
     /// In RAM and in swap, of all jobs.
     pub(crate) fn held(&self) -> (u64, u64) {
-        let swapped: u64 = self.bodies.values().map(|body| body.swapped).sum();
-        (self.resident().min(self.hardware.ram), swapped + self.short)
+        (self.resident().min(self.hardware.ram), self.used().saturating_add(self.short))
     }
 
     /// Whether the pager works, or what it moved has to come back.
@@ -144,9 +147,11 @@ impl Memory {
         }
     }
 
+    /// A job is gone, and what others lacked is less.
     pub(crate) fn remove(&mut self, index: usize) {
         self.orders.retain(|order| order.index != index);
         self.bodies.remove(&index);
+        self.relieve();
     }
 
     /// Lets the pager work until then. What jobs hold was brought up to date before.
@@ -166,7 +171,7 @@ impl Memory {
             let moved = most.unwrap_or(u64::MAX).min(order.left).min(there);
             if order.out {
                 body.swapped += moved;
-                self.paged += moved;
+                self.paged = self.paged.saturating_add(moved);
             } else {
                 body.swapped -= moved;
             }
@@ -184,21 +189,20 @@ impl Memory {
     /// The kernel takes pages of frozen jobs for running ones; what is lacking then, those miss.
     fn relieve(&mut self) {
         let mut lacking = self.resident().saturating_sub(self.hardware.ram);
-        let mut room = self.swap_free() + self.short;
+        let mut room = self.hardware.swap.saturating_sub(self.used());
         for body in self.bodies.values_mut().filter(|body| body.frozen) {
             let moved = lacking.min(body.resident()).min(room);
             body.swapped += moved;
-            self.paged += moved;
+            self.paged = self.paged.saturating_add(moved);
             (lacking, room) = (lacking - moved, room - moved);
         }
-        self.paged += lacking.saturating_sub(self.short);
+        self.paged = self.paged.saturating_add(lacking.saturating_sub(self.short));
         self.short = lacking;
     }
 
     /// The job that the kernel kills, if neither RAM nor swap has room.
     pub(crate) fn killed(&self) -> Option<usize> {
-        let used: u64 = self.bodies.values().map(|body| body.swapped).sum();
-        let over = self.short > 0 && used + self.short > self.hardware.swap;
+        let over = self.short > 0 && self.short > self.hardware.swap.saturating_sub(self.used());
         let largest = || self.bodies.iter().max_by_key(|(index, body)| (body.held, **index));
         over.then(largest).flatten().map(|(&index, _)| index)
     }
@@ -213,14 +217,15 @@ impl Memory {
             return 1000;
         }
         let running = self.bodies.values().filter(|body| !body.frozen && body.swapped == 0);
-        let (count, held) = running.fold((0, 0), |(count, held), body| (count + 1, held + body.held));
+        let (count, held) =
+            running.fold((0, 0_u64), |(count, held), body| (count + 1, held.saturating_add(body.held)));
         let missed = u128::from(TOUCHED) * count * u128::from(self.short) / u128::from(held.max(1));
         u64::try_from(u128::from(self.hardware.in_rate) * 1000 / missed.max(1)).unwrap_or(1000).clamp(1, 1000)
     }
 
     /// How much all grow in a second.
     pub(crate) fn growth(&self) -> u64 {
-        self.bodies.values().map(|body| body.growth).sum()
+        total(self.bodies.values().map(|body| body.growth))
     }
 
     /// When something changes by itself, from now on: the pager is done with an order, or RAM is full.
@@ -244,8 +249,57 @@ impl Memory {
     }
 }
 
+/// Bytes of all. A list may say of several jobs that each holds more than there is in the world.
+fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
+
 /// How long so many bytes take, rounded up.
 fn took_us(bytes: u64, rate: u64) -> Micros {
     u64::try_from((u128::from(bytes) * u128::from(SECOND)).div_ceil(u128::from(rate.max(1))))
         .unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Running jobs of this size on 10 bytes of RAM.
+    fn memory(swap: u64, held: &[u64]) -> Memory {
+        let mut memory = Memory::new(Hardware { ram: 10, swap, out_rate: 1, in_rate: 1 });
+        let body = |&held: &u64| Body { peak: held, held, ..Body::default() };
+        memory.bodies = held.iter().map(body).enumerate().collect();
+        memory.settle(0);
+        memory
+    }
+
+    #[test]
+    fn the_kernel_kills_no_more_jobs_than_it_has_to() {
+        let mut memory = memory(1, &[6, 7]);
+        assert_eq!(memory.killed(), Some(1));
+        memory.remove(1);
+        assert_eq!((memory.killed(), memory.free(), memory.swap_free()), (None, 4, 1));
+    }
+
+    #[test]
+    fn no_more_is_in_swap_than_it_holds() {
+        let mut memory = memory(4, &[6, 9, 6]);
+        memory.freeze(0);
+        assert_eq!(memory.killed(), Some(1));
+        memory.remove(1);
+        // Two are lacking, for which a frozen job makes room.
+        assert_eq!((memory.killed(), memory.held()), (None, (10, 2)));
+        assert_eq!(memory.speed_milli(2), 1000);
+    }
+
+    #[test]
+    fn sizes_beyond_measure_are_no_panic() {
+        let mut memory = memory(100, &[u64::MAX, u64::MAX]);
+        memory.bodies.values_mut().for_each(|body| body.growth = u64::MAX);
+        memory.freeze(0);
+        memory.settle(SECOND);
+        assert_eq!(memory.growth(), u64::MAX);
+        assert!(memory.next_us().is_some() && memory.killed().is_some(), "{memory:?}");
+        assert_eq!((memory.free(), memory.speed_milli(1)), (0, 1));
+    }
 }

@@ -110,6 +110,9 @@ impl From<Played> for Outcome {
     }
 }
 
+/// Nothing is played from here on, some 146,000 years after the beginning: what has not ended by then never does.
+const LAST_US: Micros = u64::MAX / 4;
+
 /// A thing to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
@@ -206,7 +209,7 @@ pub fn play(
         held: hosts.series.then(|| vec![Vec::new(); count]),
     };
     let mut told = 0;
-    while let Some(now_us) = run.next_us() {
+    while let Some(now_us) = run.next_us().filter(|&at_us| at_us < LAST_US) {
         run.moment(now_us);
         if run.ended >= told + PROGRESS_EVERY {
             told = run.ended;

@@ -118,6 +118,7 @@ struct Task {
 /// It is neither of the two forms, or a task waits for one that there is not. Circles are found when the list is arranged
 /// ([`List::arrange`]).
 pub fn read(text: &str) -> Result<List, InstanceError> {
+    let text = text.trim_start_matches('\u{feff}');
     let tasks = if text.trim_start().starts_with('{') { from_json(text)? } else { from_table(text)? };
     if tasks.is_empty() {
         return Err(InstanceError::Empty);
@@ -159,7 +160,7 @@ fn from_json(text: &str) -> Result<Vec<Task>, InstanceError> {
 fn from_table(text: &str) -> Result<Vec<Task>, InstanceError> {
     let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let Some((header, _)) = lines.next() else { return Err(InstanceError::Empty) };
-    let header: Vec<&str> = header.trim_start_matches('\u{feff}').split(',').map(str::trim).collect();
+    let header: Vec<&str> = header.split(',').map(str::trim).collect();
     for needed in ["id", "runtime_s", "parents"] {
         if !header.contains(&needed) {
             return Err(InstanceError::Column(needed));
@@ -265,12 +266,15 @@ mod tests {
             "execution":{"makespanInSeconds":9,"tasks":[
             {"id":"2","runtimeInSeconds":4,"coreCount":2},{"id":"1","runtimeInSeconds":4,"avgCPU":210},
             {"id":"0","runtimeInSeconds":2.5,"avgCPU":88.7,"memoryInBytes":1048576}]}}}"#;
-        let jobs = |text| {
+        let jobs = |text: &str| {
             let arranged = read(text).unwrap().arrange(&Fleet::pool(4)).unwrap();
             (arranged.jobs, arranged.graph)
         };
         let (jobs_of_table, graph) = jobs(TABLE);
         assert_eq!((jobs_of_table.clone(), graph), jobs(json));
+        for text in [TABLE, json] {
+            assert_eq!(jobs(&format!("\u{feff}{text}")).0, jobs_of_table, "with the mark of its encoding");
+        }
         let figures: Vec<_> =
             jobs_of_table.iter().map(|job| (job.run_us, job.processors, job.program)).collect();
         assert_eq!(figures, [(2_500_000, 1, 1), (4_000_000, 3, 2), (4_000_000, 2, 2)]);

@@ -4,7 +4,7 @@ use pinfold_cluster::SECOND;
 use pinfold_cluster::dispatch::Dispatch;
 use pinfold_cluster::fleet::Fleet;
 use pinfold_cluster::graph::Graph;
-use pinfold_cluster::job::Job;
+use pinfold_cluster::job::{Job, LONGEST_S};
 use pinfold_cluster::metrics::metrics;
 use pinfold_cluster::play::Options;
 use pinfold_cluster::runtimes::Runtimes;
@@ -105,8 +105,12 @@ fn what_does_not_fit_waits_instead_of_dying() {
     let jobs: Vec<Job> = (0..6).map(large).collect();
     let fleet = Fleet { memory: Some(50 * GIB), job_memory: 10 * GIB, ..fleet(1, 2) };
     // Two at a time hold 12 GiB of 10, and nothing holds them back: they lack a sixth of what they touch.
+    let slow = Hardware { in_rate: GIB / 8, ..hardware() };
+    let plain_s = makespan_s(&jobs, fleet, &Hosts::plain(Some(slow)));
+    assert!(plain_s > 400.0, "{plain_s}");
+    // A device that reads what they lack as fast as they touch it keeps none waiting.
     let plain_s = makespan_s(&jobs, fleet, &Hosts::plain(Some(hardware())));
-    assert!(plain_s > 300.0, "{plain_s}");
+    assert!((plain_s - 300.0).abs() < 0.1, "{plain_s}");
     let without_swap = Hardware { swap: 0, ..hardware() };
     assert!(played(&jobs, fleet, &Hosts::plain(Some(without_swap))).toll.killed > 0);
     let outcome = played(&jobs, fleet, &pinfold(1000, Some(hardware())));
@@ -130,6 +134,22 @@ fn hosts_with_ram_left_come_before_those_that_would_have_to_swap() {
     // The third asks for more RAM than any host has left: it is given swap.
     assert_eq!(hosts(fleet)[..2], [0, 1]);
     assert_eq!(hosts(fleet).len(), 3);
+}
+
+#[test]
+fn a_list_that_outlasts_the_clock_comes_to_an_end() {
+    let jobs = vec![Job { processors: 2, ..job(LONGEST_S) }; 600];
+    let options = Options { fleet: fleet(1, 2), dispatch: Dispatch::Fcfs, runtimes: Runtimes::Requested };
+    let outcome = play(&jobs, &Graph::default(), &options, &pinfold(1000, Some(hardware())), |_| {});
+    assert!((1..600).contains(&outcome.stuck), "{}", outcome.stuck);
+}
+
+#[test]
+fn without_swap_one_job_dies_for_the_others() {
+    let large = |number| Job { number, memory_peak: 6 * GIB, ..job(100) };
+    let jobs: Vec<Job> = (0..2).map(large).collect();
+    let without_swap = Hardware { swap: 0, ..hardware() };
+    assert_eq!(played(&jobs, fleet(1, 2), &Hosts::plain(Some(without_swap))).toll.killed, 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
 use pinfold_hubwire::bundle::{self, Bundle, Live, SpoolFigures, WIRE_VERSION};
@@ -140,7 +140,10 @@ fn live(shape: Shape) -> anyhow::Result<Vec<u8>> {
     }))
     .context("a status that was made up")?;
     let (boot, spool) = ("boot".to_owned(), SpoolFigures::default());
-    bundle::pack(&Live { version: WIRE_VERSION, boot, sent_us: 1, status, spool, map: None, topology: None })
+    // A hub files nothing by its clock if those of most hosts differ.
+    let sent_us = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_micros();
+    let sent_us = u64::try_from(sent_us)?;
+    bundle::pack(&Live { version: WIRE_VERSION, boot, sent_us, status, spool, map: None, topology: None })
         .context("failed to pack a status")
 }
 

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use pinfold_hubwire::bundle::{self, HostReport, PACKED_MAX_BYTES, Receipt, SpoolFigures};
+use pinfold_hubwire::bundle::{self, HostReport, LiveReceipt, PACKED_MAX_BYTES, Receipt, SpoolFigures};
 use pinfold_proto::voucher::{self, Voucher};
 use pinfold_topo::Topology;
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,8 @@ pub async fn bundles(
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
     let packed = body(&headers, sent).await?;
     let bytes = packed.len() as u64;
-    let read = move |_: &Hub| {
+    let read = move |hub: &Hub| {
+        hub.clock().check()?;
         let bundle = bundle::read_bundle(&packed)?;
         Ok::<_, Problem>(Prepared::of(host.host, &bundle, now_us())?)
     };
@@ -95,7 +96,7 @@ pub async fn live(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
     sent: Body,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<LiveReceipt>, Problem> {
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
     let packed = body(&headers, sent).await?;
     let heard_us = now_us();
@@ -108,7 +109,9 @@ pub async fn live(
         let topology = live.topology.take();
         let live = Arc::new(live);
         let due = hub.hear(host, Arc::clone(&live), heard_us);
-        Ok::<_, Problem>(Heard { topology, state: due.then_some((live, packed)) })
+        // By a clock that is doubted it would be the last word of that clock's own time.
+        let keeps = due && hub.clock().check().is_ok();
+        Ok::<_, Problem>(Heard { topology, state: keeps.then_some((live, packed)) })
     };
     let keep = move |hub: &Hub, heard: Heard| {
         if let Some(topology) = heard.topology {
@@ -121,12 +124,12 @@ pub async fn live(
     };
     let write = move |hub: &Hub, heard: Heard| match keep(hub, heard) {
         // This hub has heard it all the same: a host is not away because a disk is full.
-        Ok(()) | Err(StoreError::Full) => Ok(()),
+        Ok(()) | Err(StoreError::Full) => Ok(hub.generation()),
         Err(error) => Err(Problem::from(error)),
     };
-    hub.take(read, write).await??;
+    let generation = hub.take(read, write).await??;
     Counters::count(&hub.counters.lives);
-    Ok(Json(json!({ "version": 1 })))
+    Ok(Json(LiveReceipt { version: 1, generation }))
 }
 
 /// The longest voucher, in bytes.

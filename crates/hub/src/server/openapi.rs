@@ -92,7 +92,14 @@ const ENDPOINTS: [Endpoint; 17] = [
     },
     Endpoint {
         sent: "application/gzip",
-        ..endpoint(Call::Live, "post", "/api/v1/live", Whose::Host, "Say how the host is now.")
+        ..endpoint(
+            Call::Live,
+            "post",
+            "/api/v1/live",
+            Whose::Host,
+            "Say how the host is now. The answer's `generation` is another one once an earlier copy of the database was \
+             put back.",
+        )
     },
     Endpoint {
         sent: "application/json",

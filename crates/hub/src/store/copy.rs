@@ -1,12 +1,17 @@
 //! Copies of the database: made while the hub serves, verified before they have their name, and put back while it does not.
+//!
+//! One that is put back is of an earlier time. Tokens that were revoked since are revoked in it as well, as far as the
+//! former database can be read; nobody stays signed in; and hosts are told another generation, so that they send again
+//! what it lacks.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, backup::Backup};
 
-use super::{DbError, StoreError, db, schema};
+use super::{DbError, StoreError, TokenRow, db, generation, schema, whole};
 
 /// Pages that are copied at once.
 const PAGES: std::ffi::c_int = 1_000;
@@ -20,6 +25,21 @@ pub struct Copied {
     pub hosts: u64,
     /// Jobs.
     pub jobs: u64,
+}
+
+/// What became of tokens when a copy was put back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// What the copy holds.
+    pub copied: Copied,
+    /// Tokens of it that were revoked after it was made, and are revoked in it now.
+    pub revoked: Vec<TokenRow>,
+    /// Valid tokens of the former database that it does not have.
+    pub missing: Vec<TokenRow>,
+    /// Tokens that are valid in it now.
+    pub valid: Vec<TokenRow>,
+    /// Whether the former database said which tokens were revoked: without that, those are valid again.
+    pub former_read: bool,
 }
 
 /// Copies a database, also one that a hub serves. The copy is verified, and has its name only then.
@@ -45,21 +65,88 @@ pub fn backup(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
 ///
 /// # Errors
 /// When the copy is damaged, there is a `FILE.before` from earlier, or the files cannot be moved.
-pub fn restore(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
+pub fn restore(database: &Path, copy: &Path, who: &str, now_us: u64) -> Result<Restored, StoreError> {
     let copied = verify(copy)?;
     let unfinished = beside(database, ".unfinished");
     copy_to(copy, &unfinished)?;
-    if database.exists()
-        && let Err(error) = keep_former(database, &beside(database, ".before"))
-    {
-        let _ = fs::remove_file(&unfinished);
-        return Err(error);
-    }
+    let former = database.is_file().then(|| former_tokens(database)).flatten();
+    let bring = || -> Result<Restored, StoreError> {
+        let failed = database_failed("bring the copy up to date");
+        let restored = up_to_date(&unfinished, copied, former.as_ref(), (who, now_us)).map_err(failed)?;
+        if database.exists() {
+            keep_former(database, &beside(database, ".before"))?;
+        }
+        Ok(restored)
+    };
+    let restored = bring().inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
     for log in ["-wal", "-shm"] {
         let _ = fs::remove_file(beside(database, log));
     }
     named(&unfinished, database)?;
-    Ok(copied)
+    Ok(restored)
+}
+
+/// Tokens by their hashes.
+type Tokens = BTreeMap<Vec<u8>, TokenRow>;
+
+/// Those of a database that may be damaged.
+fn former_tokens(database: &Path) -> Option<Tokens> {
+    let connection = db::open_read_only(database).ok()?;
+    tokens(&connection).ok()
+}
+
+fn tokens(connection: &Connection) -> rusqlite::Result<Tokens> {
+    let mut find = connection.prepare("SELECT hash, id, kind, name, made_us, revoked_us FROM tokens")?;
+    let rows = find.query_map([], |row| {
+        let token = TokenRow {
+            id: row.get(1)?,
+            kind: row.get(2)?,
+            name: row.get(3)?,
+            made_us: natural(row.get(4)?),
+            revoked_us: row.get::<_, Option<i64>>(5)?.map(natural),
+        };
+        Ok((row.get(0)?, token))
+    })?;
+    rows.collect()
+}
+
+/// Brings into a copy what was decided after it was made.
+fn up_to_date(
+    copy: &Path,
+    copied: Copied,
+    former: Option<&Tokens>,
+    (who, now_us): (&str, u64),
+) -> rusqlite::Result<Restored> {
+    let mut connection = Connection::open(copy)?;
+    let change = connection.transaction()?;
+    change.execute_batch("DELETE FROM codes; DELETE FROM sessions")?;
+    let mut own = tokens(&change)?;
+    let (mut revoked, mut missing) = (Vec::new(), Vec::new());
+    for (hash, token) in former.into_iter().flatten() {
+        match (own.get_mut(hash), token.revoked_us) {
+            (None, None) => missing.push(token.clone()),
+            (Some(own), Some(since_us)) if own.revoked_us.is_none() => {
+                let set = "UPDATE tokens SET revoked_us = ?2 WHERE hash = ?1";
+                change.execute(set, (hash, whole(since_us)))?;
+                own.revoked_us = Some(since_us);
+                revoked.push(own.clone());
+            }
+            _ => {}
+        }
+    }
+    let set = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    change.execute(set, (generation::KEY, now_us.to_string()))?;
+    let note =
+        "INSERT INTO audit (time_us, who, action, detail) VALUES (?1, ?2, 'restore', 'a copy was put back')";
+    change.execute(note, (whole(now_us), who))?;
+    change.commit()?;
+    let mut valid: Vec<TokenRow> = own.into_values().filter(|token| token.revoked_us.is_none()).collect();
+    [&mut revoked, &mut missing, &mut valid].into_iter().for_each(|list| list.sort_by_key(|token| token.id));
+    Ok(Restored { copied, revoked, missing, valid, former_read: former.is_some() })
+}
+
+fn natural(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }
 
 /// Gives the database that is replaced a second name.
@@ -123,7 +210,6 @@ pub fn verify(path: &Path) -> Result<Copied, StoreError> {
     };
     let not_ours = |error: rusqlite::Error| damaged(format!("it is no hub's database: {error}"));
     let (hosts, jobs) = (count("hosts").map_err(not_ours)?, count("jobs").map_err(not_ours)?);
-    let natural = |number: i64| u64::try_from(number).unwrap_or(0);
     Ok(Copied { version, hosts: natural(hosts), jobs: natural(jobs) })
 }
 

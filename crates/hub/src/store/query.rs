@@ -375,6 +375,16 @@ impl Store {
         })
     }
 
+    /// When a host was heard last by the clock of the hub that heard it, as far as that is kept, in microseconds since
+    /// the Unix epoch.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn told_us(&self) -> Result<Option<u64>, StoreError> {
+        self.first("look when a host was heard", "SELECT max(seen_us) FROM hosts", &[], |row| row.get(0))
+            .map(Option::flatten)
+    }
+
     /// How many jobs there are, and the sum of their CPU time: what a test counts.
     ///
     /// # Errors

@@ -171,6 +171,39 @@ impl Store {
         })
     }
 
+    /// Gives a host another name: its jobs, its key and its tokens stay its own. A host that has the new name already, as
+    /// a token was made for it, and was never heard is taken to be the same.
+    ///
+    /// # Errors
+    /// When there is no such host, the new name is none, a host that was heard has it, or the database refuses.
+    pub fn rename_host(&self, from: &str, to: &str, who: &str, now_us: u64) -> Result<(), StoreError> {
+        if !is_name(to) || from == to {
+            return Err(StoreError::Refused(format!("{to:?} is no new name for a host")));
+        }
+        self.write_or("rename a host", false, |connection| {
+            let host = host_of(connection, from)?
+                .ok_or_else(|| Stopped::Own(StoreError::Refused(format!("no host {from} is known"))))?;
+            if let Some(other) = host_of(connection, to)? {
+                // A hub that heard it knows it by its number, which another host may get.
+                let heard = "SELECT 1 FROM hosts WHERE id = ?1 AND seen_us IS NOT NULL";
+                if connection.first(heard, &values![other], |_| Ok(()))?.is_some() {
+                    let words = format!("{to} is a host that was heard: two hosts do not become one");
+                    return Err(Stopped::Own(StoreError::Taken(words)));
+                }
+                connection.execute("DELETE FROM hosts WHERE id = ?1", &values![other])?;
+            }
+            connection.execute("UPDATE hosts SET name = ?2 WHERE id = ?1", &values![host, to])?;
+            let tokens = "UPDATE tokens SET name = ?2 WHERE kind = 'host' AND name = ?1";
+            connection.execute(tokens, &values![from, to])?;
+            // What they may see is said by the host's former name.
+            for table in ["codes", "sessions"] {
+                let end = format!("DELETE FROM {table} WHERE via = ?1");
+                connection.execute(&end, &values![format!("host {from}")])?;
+            }
+            Ok(note(connection, now_us, who, "rename", &format!("host {from} is {to}"))?)
+        })
+    }
+
     /// All tokens, by number.
     ///
     /// # Errors
@@ -264,14 +297,17 @@ impl Store {
     /// # Errors
     /// When another host has it, or the database refuses.
     pub fn set_key(&self, host: i64, key: &[u8]) -> Result<(), StoreError> {
-        let set = "UPDATE hosts SET key = ?2 WHERE id = ?1";
-        self.write_or("keep a host's key", false, |connection| match connection.execute(set, &values![host, key]) {
-            Err(DbError::Exists) => Err(Stopped::Own(StoreError::Taken(
-                "another host has the same key, as its state directory was copied: remove `voucher.key` from the daemon's \
-                 state directory on one of them"
-                    .to_owned(),
-            ))),
-            done => Ok(done.map(drop)?),
+        self.write_or("keep a host's key", false, |connection| {
+            let find = "SELECT name FROM hosts WHERE key = ?1 AND id <> ?2";
+            if let Some(other) = connection.first(find, &values![key, host], |row| row.get::<String>(0))? {
+                return Err(Stopped::Own(StoreError::Taken(format!(
+                    "host {other} has the same key: if that is this host's former name, `pinfold-hub rename {other} NAME` \
+                     at the hub keeps its jobs together; if its state directory was copied, remove `voucher.key` from \
+                     the daemon's state directory on one of them"
+                ))));
+            }
+            let set = "UPDATE hosts SET key = ?2 WHERE id = ?1";
+            Ok(connection.execute(set, &values![host, key]).map(drop)?)
         })
     }
 
@@ -382,6 +418,12 @@ pub enum Revoked<'a> {
     Name(Kind, &'a str),
 }
 
+/// The number of the host of this name.
+fn host_of(connection: &mut dyn Connection, name: &str) -> Result<Option<i64>, DbError> {
+    let find = "SELECT id FROM hosts WHERE name = ?1";
+    connection.first(find, &values![name], |row| row.get(0))
+}
+
 fn list(connection: &mut dyn Connection) -> Result<Vec<TokenRow>, DbError> {
     let find = "SELECT id, kind, name, made_us, revoked_us FROM tokens ORDER BY id";
     connection.all(find, &[], |row| {
@@ -395,7 +437,7 @@ fn list(connection: &mut dyn Connection) -> Result<Vec<TokenRow>, DbError> {
     })
 }
 
-fn note(
+pub(super) fn note(
     connection: &mut dyn Connection,
     now_us: u64,
     who: &str,

@@ -102,8 +102,8 @@ impl Uplink for Unreliable<'_> {
         Ok(receipt)
     }
 
-    fn live(&mut self, _packed: &[u8]) -> Result<(), UplinkError> {
-        Ok(())
+    fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+        Ok(None)
     }
 }
 
@@ -239,8 +239,8 @@ fn a_full_spool_leaves_jobs_in_the_store_and_none_is_lost() {
         fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError> {
             Ok(self.0.ingest(self.1, &bundle::read_bundle(packed).unwrap(), now_us()).unwrap())
         }
-        fn live(&mut self, _packed: &[u8]) -> Result<(), UplinkError> {
-            Ok(())
+        fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+            Ok(None)
         }
     }
     let mut hub = Reliable(store, host);
@@ -312,8 +312,8 @@ fn a_bundle_that_is_refused_keeps_no_other_back() {
             self.0.extend(bundle.parts.iter().map(|part| part.job));
             Ok(Receipt { new: bundle.parts.len() as u64, known: 0 })
         }
-        fn live(&mut self, _packed: &[u8]) -> Result<(), UplinkError> {
-            Ok(())
+        fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+            Ok(None)
         }
     }
     let dir = tempfile::tempdir().unwrap();
@@ -339,11 +339,11 @@ fn how_the_cores_lie_is_told_once_and_again_when_that_changes() {
         fn bundle(&mut self, _packed: &[u8]) -> Result<Receipt, UplinkError> {
             Ok(Receipt { new: 0, known: 0 })
         }
-        fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
+        fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
             let live = bundle::read_live(packed).unwrap();
             let map = live.map.inspect(|map| assert!(map.sets.iter().all(|set| set.pids.is_empty())));
             self.0.push((map.is_some(), live.topology.map(|topology| topology.pus().len())));
-            if self.1 { Ok(()) } else { Err(UplinkError::Refused("not now".into())) }
+            if self.1 { Ok(None) } else { Err(UplinkError::Refused("not now".into())) }
         }
     }
     let dir = tempfile::tempdir().unwrap();
@@ -375,7 +375,7 @@ fn a_long_queue_is_told_of_in_part() {
         fn bundle(&mut self, _packed: &[u8]) -> Result<Receipt, UplinkError> {
             Ok(Receipt { new: 0, known: 0 })
         }
-        fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
+        fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
             self.0 = Some(bundle::read_live(packed).unwrap());
             Err(UplinkError::Refused("never".into()))
         }

@@ -289,4 +289,26 @@ fn two_hubs_do_not_serve_one_file() {
     drop(hub);
     check(&["restore", "--database", &database, &copy], 0, "restored");
     check(&["check", "--database", &database], 0, "no damage");
+    check(&["resend", "--database", &database], 0, "send again");
+}
+
+#[test]
+fn what_a_copy_lacks_is_said_as_it_is_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(dir.path());
+    let copy = dir.path().join("copy.db").display().to_string();
+    token(&database, "--host", "alpha");
+    check(&["backup", "--database", &database, &copy], 0, "copied and verified");
+    check(&["revoke", "--database", &database, "--host", "alpha"], 0, "is revoked");
+    token(&database, "--host", "beta");
+    check(&["rename", "--database", &database, "beta", "gamma"], 0, "host beta is gamma now");
+    check(&["rename", "--database", &database, "beta", "gamma"], 1, "no host beta is known");
+    let output = run(&["restore", "--database", &database, &copy]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    for (name, words) in [("alpha", "is revoked in it now"), ("gamma", "is not in the copy")] {
+        let line = said.lines().find(|line| line.contains(&format!("of host {name}")));
+        assert!(line.is_some_and(|line| line.contains(words)), "{said}");
+    }
+    check(&["revoke", "--database", &database, "--host", "alpha"], 1, "no such token that is valid");
 }

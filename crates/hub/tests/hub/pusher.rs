@@ -50,6 +50,7 @@ struct Hub {
     host: i64,
     refuses: fn(&Bundle) -> bool,
     live: Vec<u8>,
+    generation: Option<u64>,
     _dir: tempfile::TempDir,
 }
 
@@ -59,7 +60,7 @@ impl Hub {
         let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
         let token = token(&store, Kind::Host, "alpha");
         let host = store.holder(&secret::hash_of_token(&token).unwrap()).unwrap().unwrap().host;
-        Self { store, host, refuses, live: Vec::new(), _dir: dir }
+        Self { store, host, refuses, live: Vec::new(), generation: None, _dir: dir }
     }
 
     fn jobs(&self) -> u64 {
@@ -80,9 +81,9 @@ impl Uplink for Hub {
         taken.map_err(|error| UplinkError::Refused(error.to_string()))
     }
 
-    fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
+    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
         packed.clone_into(&mut self.live);
-        Ok(())
+        Ok(self.generation)
     }
 }
 
@@ -206,6 +207,40 @@ fn jobs_that_get_the_numbers_of_others_after_a_store_was_put_back_are_told() {
     });
     assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
     assert_eq!(hub.jobs(), 8, "three that it had, and three others");
+}
+
+/// A hub without a job, whose database is of this generation.
+fn of_generation(generation: u64) -> Hub {
+    Hub { generation: Some(generation), ..Hub::new(|_| false) }
+}
+
+/// The jobs that a hub has once it was told how the host is, and all is sent.
+#[track_caller]
+fn jobs_after(pusher: &mut Pusher<RealDisk>, source: &mut dyn Source, hub: &mut Hub) -> u64 {
+    assert_eq!(pusher.tell(hub, idle(), now_us(), Duration::ZERO, 0).unwrap(), None);
+    assert!(pushed(pusher, source, hub, 10), "{:?}", pusher.figures());
+    hub.jobs()
+}
+
+#[test]
+fn a_hub_with_an_earlier_copy_of_its_database_gets_again_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    let mut source = Of::jobs(30, |job| Ok(crate::common::report(job, "x", 0)));
+    let mut pusher = open();
+    // Of a hub from before generations, which is upgraded then: nothing is sent again for that.
+    let mut hub = Hub::new(|_| false);
+    assert_eq!(jobs_after(&mut pusher, &mut source, &mut hub), 30);
+    assert_eq!(jobs_after(&mut pusher, &mut source, &mut of_generation(1)), 0);
+    assert_eq!(jobs_after(&mut open(), &mut source, &mut of_generation(1)), 0, "it is kept");
+    // The copy that was put back lacks all of them.
+    let mut copy = of_generation(2);
+    assert_eq!(jobs_after(&mut open(), &mut source, &mut copy), 30);
+    // One that has half of them counts those once.
+    let mut half = of_generation(3);
+    let reports = (1..=15).map(|job| crate::common::report(job, "x", 0)).collect();
+    half.store.ingest(half.host, &crate::common::bundle_of(reports), now_us()).unwrap();
+    assert_eq!(jobs_after(&mut open(), &mut source, &mut half), 30);
 }
 
 #[test]

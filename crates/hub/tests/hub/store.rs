@@ -50,13 +50,14 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 16] = [
+const CASES: [(&str, Case); 17] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
     ("lists are sorted, filtered and paged", lists_are_sorted_filtered_and_paged),
     ("what comes again changes nothing", what_comes_again_changes_nothing),
     ("tokens, links and sessions", tokens_links_and_sessions),
+    ("a host that is renamed stays one", a_host_that_is_renamed_stays_one),
     ("any sign is kept", any_sign_is_kept),
     ("sums are those of the jobs, whoever asks", sums_are_those_of_the_jobs),
     ("sums of jobs from before are made once", sums_of_jobs_from_before_are_made_once),
@@ -218,6 +219,45 @@ fn tokens_links_and_sessions(store: &Store, host: i64) {
     );
 }
 
+fn a_host_that_is_renamed_stays_one(store: &Store, host: i64) {
+    let names = || -> Vec<String> { store.hosts().unwrap().into_iter().map(|host| host.name).collect() };
+    let rename = |from: &str, to: &str| store.rename_host(from, to, "test", 9);
+    store.ingest(host, &bundle(vec![report(1, "x", 1)]), 1).unwrap();
+    store.set_key(host, &[7; 32]).unwrap();
+    let grant = Access::Some(vec![Grant { host: Some("alpha".into()), ..Grant::default() }]);
+    store.add_code(&[4; 32], LinkFor { name: "ann", via: "host alpha", access: &grant }, 100, 1).unwrap();
+    store.sign_in(&[4; 32], &[5; 32], "c", 200, 2).unwrap();
+    // Its operator made a token for the new name, by which its daemon's key is known already.
+    store.add_token(Kind::Host, "beta", &[2; 32], "test", 1).unwrap();
+    let beta = store.holder(&[2; 32]).unwrap().unwrap().host;
+    let refused = store.set_key(beta, &[7; 32]).unwrap_err().to_string();
+    assert!(refused.contains("host alpha has the same key") && refused.contains("rename alpha"), "{refused}");
+    rename("alpha", "beta").unwrap();
+    assert_eq!(names(), ["beta"]);
+    for hash in [1, 2] {
+        let holder = store.holder(&[hash; 32]).unwrap().unwrap();
+        assert_eq!((holder.name.as_str(), holder.host), ("beta", host));
+    }
+    assert_eq!(store.host_of_key(&[7; 32]).unwrap().unwrap().1, "beta");
+    assert_eq!(store.session(&[5; 32], 3).unwrap(), None, "it was for jobs of alpha");
+    // What comes again under the new name is the same job.
+    assert_eq!(
+        store.ingest(host, &bundle(vec![report(1, "x", 1)]), 2).unwrap(),
+        Receipt { new: 0, known: 1 }
+    );
+    let query =
+        ReportQuery { access: Access::All, host: Some("beta".into()), limit: 9, ..ReportQuery::default() };
+    assert_eq!(store.reports(&query).unwrap().reports.len(), 1);
+    // Two hosts with jobs stay two.
+    store.add_token(Kind::Host, "gamma", &[3; 32], "test", 1).unwrap();
+    let gamma = store.holder(&[3; 32]).unwrap().unwrap().host;
+    store.ingest(gamma, &bundle(vec![report(2, "x", 1)]), 1).unwrap();
+    for (from, to) in [("beta", "gamma"), ("alpha", "delta"), ("beta", "no name"), ("beta", "beta")] {
+        assert!(rename(from, to).is_err(), "{from} {to}");
+    }
+    assert_eq!(names(), ["beta", "gamma"]);
+}
+
 fn any_sign_is_kept(store: &Store, host: i64) {
     let names = ["nul\0here", "'; DROP TABLE jobs; --", "?1 $1", "caf\u{e9} \u{1f980}", "%_\\"];
     let jobs = names.iter().zip(1..).map(|(name, job)| report(job, name, 1)).collect();
@@ -259,7 +299,7 @@ fn a_copy_is_verified_and_comes_back() {
     assert!(backup(&file, &copy).is_err(), "a copy is not written over");
     store.ingest(host, &bundle(vec![report(3, "z", 1)]), 1).unwrap();
     drop(store);
-    assert_eq!(restore(&file, &copy).unwrap(), copied);
+    assert_eq!(restore(&file, &copy, "test", 1).unwrap().copied, copied);
     assert_eq!(Store::open_file(&file, None).unwrap().totals().unwrap().0, 2);
     assert_eq!(verify(&dir.path().join("hub.db.before")).unwrap().jobs, 3);
     // A damaged one is not put in its place.
@@ -267,7 +307,7 @@ fn a_copy_is_verified_and_comes_back() {
     let middle = bytes.len() / 2;
     bytes[4096..middle].fill(0xff);
     std::fs::write(&copy, bytes).unwrap();
-    assert!(restore(&file, &copy).is_err());
+    assert!(restore(&file, &copy, "test", 1).is_err());
     assert_eq!(Store::open_file(&file, None).unwrap().totals().unwrap().0, 2);
     std::fs::write(&copy, "no database").unwrap();
     assert!(verify(&copy).is_err());

@@ -1,0 +1,106 @@
+//! Whether the hub's own clock may be believed. By it jobs are filed under months and old months are removed: one that is
+//! years off would file new jobs under a month that is removed as soon as it is right, or have all removed at once. What
+//! speaks for and against it: when the database was told something last, and the clocks of the hosts that are heard now.
+//!
+//! Absent here: the clocks themselves ([`crate::hub`]). No clock is set.
+
+use pinfold_profile::report::date_utc;
+use pinfold_proto::view::seconds;
+
+use crate::store::StoreError;
+
+/// Clocks agree that are apart by no more, in microseconds: a day, so that nothing is more than a month off.
+const APART_US: u64 = 86_400_000_000;
+
+/// No right clock is before this program was written, in microseconds since the Unix epoch: the beginning of 2026.
+const WRITTEN_US: u64 = 1_767_225_600_000_000;
+
+/// What speaks for and against the hub's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    now_us: u64,
+    /// When the database was told something last before this hub was started.
+    kept_us: u64,
+    /// Hosts that are heard and agree, and those that do not.
+    agree: usize,
+    differ: usize,
+}
+
+impl Clock {
+    /// This one, with how far the clocks of hosts that are heard are ahead of it, in microseconds.
+    pub fn new(now_us: u64, kept_us: u64, ahead_us: impl Iterator<Item = i64>) -> Self {
+        let (mut agree, mut differ) = (0, 0);
+        for ahead_us in ahead_us {
+            if ahead_us.unsigned_abs() <= APART_US { agree += 1 } else { differ += 1 }
+        }
+        Self { now_us, kept_us, agree, differ }
+    }
+
+    /// Whether more hosts that are heard agree with it than do not: only then old months are removed by it.
+    #[must_use]
+    pub const fn is_confirmed(self) -> bool {
+        self.now_us >= WRITTEN_US && self.agree > self.differ
+    }
+
+    /// Looks whether something may be filed by it: one host with a wrong clock keeps nothing back.
+    ///
+    /// # Errors
+    /// When it is before the database's last change, or two hosts and more than agree say otherwise.
+    pub fn check(self) -> Result<(), StoreError> {
+        let Self { now_us, kept_us, agree, differ } = self;
+        if self.is_confirmed() {
+            return Ok(());
+        }
+        let begin = format!("this hub's clock says {}", date_utc(seconds(now_us)));
+        let end = "nothing is filed by it until it is set right";
+        if now_us.saturating_add(APART_US) < kept_us.max(WRITTEN_US) {
+            let last = date_utc(seconds(kept_us.max(WRITTEN_US)));
+            return Err(StoreError::Refused(format!("{begin}, and it was {last} before: {end}")));
+        }
+        if differ > 1 && differ > agree {
+            let all = agree + differ;
+            return Err(StoreError::Refused(format!("{begin}, and {differ} of {all} hosts differ: {end}")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_US: u64 = WRITTEN_US + 300 * APART_US;
+    const YEAR_US: i64 = 365 * 86_400_000_000;
+
+    /// Whether something may be filed by such a clock, and removed.
+    #[track_caller]
+    fn check(now_us: u64, kept_us: u64, ahead_us: &[i64], want: (bool, bool)) {
+        let clock = Clock::new(now_us, kept_us, ahead_us.iter().copied());
+        assert_eq!((clock.check().is_ok(), clock.is_confirmed()), want, "{clock:?}");
+    }
+
+    #[test]
+    fn a_clock_that_most_hosts_contradict_is_not_believed() {
+        check(NOW_US, 0, &[], (true, false));
+        check(NOW_US, 0, &[5_000_000], (true, true));
+        // One host with a wrong clock is that host's affair.
+        check(NOW_US, 0, &[-YEAR_US], (true, false));
+        check(NOW_US, 0, &[-YEAR_US, 0], (true, false));
+        check(NOW_US, 0, &[-YEAR_US, 0, -5_000_000], (true, true));
+        check(NOW_US, 0, &[YEAR_US, YEAR_US], (false, false));
+        check(NOW_US, 0, &[YEAR_US, -YEAR_US, 0], (false, false));
+        check(NOW_US, 0, &[i64::MIN, i64::MAX, 0, 0], (true, false));
+    }
+
+    #[test]
+    fn a_clock_that_went_back_is_not_believed() {
+        check(NOW_US, NOW_US, &[], (true, false));
+        check(NOW_US - 2 * APART_US, NOW_US, &[], (false, false));
+        check(NOW_US - 2 * APART_US, NOW_US, &[YEAR_US], (false, false));
+        // The database was told by a clock that was ahead.
+        check(NOW_US, NOW_US + 9 * APART_US, &[0], (true, true));
+        // A machine whose clock has no battery: its own host agrees.
+        check(1_000_000, 0, &[0], (false, false));
+        check(0, u64::MAX, &[0, 0, 0], (false, false));
+    }
+}

@@ -1,0 +1,35 @@
+//! Which database this is: a number that is another one once an earlier copy was put back. Hosts are told it, and send again
+//! what such a copy may lack. Absent here: putting a copy back ([`super::copy`]).
+
+use super::db::values;
+use super::tokens::note;
+use super::{Store, StoreError};
+
+/// Where it is kept, as a text.
+pub(super) const KEY: &str = "generation";
+
+impl Store {
+    /// The number. It is made the first time: the moment, in microseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// When the database refuses, or what it has is no number.
+    pub fn generation(&self, now_us: u64) -> Result<u64, StoreError> {
+        let kept = match self.meta(KEY)? {
+            Some(kept) => kept,
+            None => self.set_meta_once(KEY, &now_us.to_string())?,
+        };
+        kept.parse().map_err(|_| StoreError::Refused(format!("`{KEY}` in the database is no number: {kept}")))
+    }
+
+    /// Begins a new one: each host sends again what its daemon has, once a hub that was started since tells it.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn begin_generation(&self, who: &str, now_us: u64) -> Result<(), StoreError> {
+        self.write("begin a generation", |connection| {
+            let set = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+            connection.execute(set, &values![KEY, now_us.to_string()])?;
+            note(connection, now_us, who, "resend", "hosts are to send again what they have")
+        })
+    }
+}
