@@ -83,7 +83,7 @@ pub(crate) struct JobRecord {
     pub begin: Begin,
     /// Whether its row has been written to the store at all.
     pub stored: bool,
-    /// What it counts of what its user's jobs may take, in bytes.
+    /// What it counts of what its user's jobs may take, in bytes; since it is in the table.
     pub size_bytes: u64,
 }
 
@@ -131,7 +131,6 @@ impl JobRecord {
     /// A job as it is submitted or found again.
     pub(crate) fn new(row: JobRow, stored: bool) -> Self {
         Self {
-            size_bytes: crate::clients::quota::job_bytes(&row.spec, 0),
             row,
             keeper: None,
             ticket: None,
@@ -162,6 +161,7 @@ impl JobRecord {
             start_failures: 0,
             begin: Begin::default(),
             stored,
+            size_bytes: 0,
         }
     }
 
