@@ -280,11 +280,15 @@ pub(crate) fn request(row: &JobRow) -> Request {
     }
 }
 
-/// Whether a job was kept out of the queue from its submission on: held, or for a time or others' ends. That time does not
-/// count as waiting.
-pub(crate) fn was_kept_from_waiting(row: &JobRow) -> bool {
+/// Since when a job waits, in microseconds, that was kept out of the queue from its submission on: held, or for a time or
+/// others' ends. That time does not count as waiting. When one was released, or the others ended, is not in its row, but not
+/// later than now. `None`: it was not.
+pub(crate) fn kept_until_us(row: &JobRow, now_us: u64) -> Option<u64> {
     let spec = &row.spec;
-    spec.held || spec.terms.begin_us.is_some() || !spec.after.is_empty()
+    if spec.held || !spec.after.is_empty() {
+        return Some(now_us);
+    }
+    spec.terms.begin_us.map(|at| at.max(row.submitted_us).min(now_us))
 }
 
 /// The list that a job was handed over with, a batch's or an array's: one process keeps all of it.

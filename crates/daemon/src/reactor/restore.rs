@@ -308,9 +308,26 @@ impl Daemon {
             suspended: live.row.suspended,
         });
         let submitted = Instant(live.row.submitted_us);
-        // When it was let go is on no disk, but not later than now.
-        let waits_since = record::was_kept_from_waiting(&live.row).then(|| Instant(self.ctx.clock.now_us()));
-        self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, waits_since, running }));
+        let waits_since = record::kept_until_us(&live.row, self.ctx.clock.now_us()).map(Instant);
+        let array_room_since = self.array_room_since(job);
+        let adopted = Adopted { request, submitted, waits_since, array_room_since, running };
+        self.outbox.step(SchedulerEvent::Adopt(adopted));
+    }
+
+    /// When a member of the array that a job is part of last made room for another one, if the array bounds how many may
+    /// have started; the first of its members that is found tells it for all others.
+    fn array_room_since(&mut self, job: JobId) -> Option<Instant> {
+        let row = &self.jobs.table[&job].row;
+        let place = row.spec.array.filter(|place| place.at_most.is_some())?;
+        let (array, now_us) = (place.array?, self.ctx.clock.now_us());
+        if row.requeues > 0 || row.checkpoints > 0 {
+            // It made room itself, and when that was is on no disk, but not later than its start.
+            return Some(Instant(row.started_us.unwrap_or(now_us)));
+        }
+        let is_known = |member| member != job && self.ctx.policy.job(member).is_some();
+        let is_first = !self.jobs.table.members(array).any(|(member, _)| is_known(member));
+        let last_us = || self.outbox.journal.store().last_end_in(array).ok();
+        is_first.then(last_us).flatten().map(|at| Instant(at.unwrap_or(0).min(now_us)))
     }
 
     /// Groups in the kernel that no job on disk accounts for: empty ones are removed, others are left running
