@@ -187,6 +187,16 @@ impl Guard {
             ok: false,
             found: format!(
                 "the guard does not read: {} words wait; if the daemon dies, jobs may stay frozen until `pinfold admin rescue`",
+        if self.pipe.is_none() {
+            let found =
+                "the guard is gone: if the daemon dies, frozen jobs stay frozen until `pinfold admin rescue`";
+            return Some(FindingView {
+                subject: "guard".to_owned(),
+                ok: false,
+                found: found.to_owned(),
+                change: Some("restart the daemon".to_owned()),
+            });
+        }
                 self.unsent.len()
             ),
             change: Some("let the process pinfold-guard run again (SIGCONT), or restart the daemon".to_owned()),
@@ -336,3 +346,14 @@ mod tests {
         assert_eq!(text.lines().last(), Some("done"));
     }
 }
+
+    /// A guard that was killed is missed as soon as it is to be told something.
+    #[test]
+    fn a_guard_that_is_gone_is_told_of() {
+        let (lines, mut guard) = guard();
+        guard.will_freeze(1, None);
+        assert!(guard.finding().is_none());
+        drop(lines);
+        guard.thawed(1);
+        assert!(guard.finding().is_some_and(|finding| !finding.ok && finding.found.contains("gone")));
+    }
