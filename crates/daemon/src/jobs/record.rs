@@ -206,6 +206,31 @@ impl JobRecord {
         self.set_state(if held { JobState::Held } else { JobState::Queued }, now_us);
     }
 
+    /// The clock of this daemon is so much ahead of that by which the times of a job that runs are, in microseconds;
+    /// negative: behind. How long the job has run, and been frozen, stays what it was: a host that slept ran nothing, so
+    /// that this time counts as suspended.
+    pub(crate) fn clock_stepped(&mut self, step_us: i64) {
+        let (row, by_us) = (&mut self.row, step_us.unsigned_abs());
+        if row.started_us.is_none() {
+            return;
+        }
+        row.frozen_since_us = row.frozen_since_us.map(|since| since.saturating_add_signed(step_us));
+        if step_us >= 0 {
+            row.suspended_us = row.suspended_us.saturating_add(by_us);
+            return;
+        }
+        row.started_us = row.started_us.map(|started| started.saturating_sub(by_us));
+        row.submitted_us = row.submitted_us.min(row.started_us.unwrap_or(row.submitted_us));
+    }
+
+    /// Until when a job was frozen that an earlier daemon left so, in microseconds. One that is still `frozen` was so until
+    /// now; else the guard, or that daemon as it died, thawed it no later than `thawed_us`, as far as that is known.
+    pub(crate) fn frozen_until(&self, frozen: bool, thawed_us: Option<u64>, now_us: u64) -> u64 {
+        let since_us = self.row.frozen_since_us.unwrap_or(now_us);
+        let thawed_us = thawed_us.filter(|&at| !frozen && (since_us..=now_us).contains(&at));
+        thawed_us.unwrap_or(now_us)
+    }
+
     /// Sets the state, and keeps the count of frozen time.
     pub(crate) fn set_state(&mut self, state: JobState, now_us: u64) {
         let frozen = |state| matches!(state, JobState::Frozen | JobState::Parked);
@@ -376,5 +401,71 @@ impl JobRecord {
     /// The PUs that its container gets, of those that the scheduler gives it.
     pub(crate) fn confined(&self, given: &CpuSet) -> CpuSet {
         confined(&self.row.spec, given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_proto::Terms;
+
+    use super::*;
+    use crate::jobs::timeouts::ran_us;
+
+    const S: u64 = 1_000_000;
+    const HOUR: i64 = 3600 * 1_000_000;
+    const DAY: u64 = 86_400 * S;
+
+    /// It started a day after the epoch, was frozen for 5 s, and is again since 60 s after its start.
+    fn frozen() -> JobRecord {
+        let row = JobRow::asked_for(1, 0, String::new(), JobSpec::default(), DAY - 100 * S);
+        let row = JobRow { started_us: Some(DAY), suspended_us: 5 * S, ..row };
+        let row = JobRow { frozen_since_us: Some(DAY + 60 * S), state: JobState::Frozen, ..row };
+        JobRecord::new(row, true)
+    }
+
+    /// Whatever the next daemon's clock shows, it ran for 55 s, and has been frozen for 15 s.
+    #[test]
+    fn what_a_job_ran_is_the_same_by_another_clock() {
+        for step_us in [0, HOUR, -HOUR] {
+            let mut live = frozen();
+            live.clock_stepped(step_us);
+            let now_us = (DAY + 70 * S).saturating_add_signed(step_us);
+            assert_eq!(ran_us(&live.row, now_us), 55 * S, "{step_us}");
+            live.set_state(JobState::Running, now_us);
+            assert_eq!(ran_us(&live.row, now_us + 10 * S), 65 * S, "{step_us}");
+            let slept_us = u64::try_from(step_us).unwrap_or(0);
+            assert_eq!(live.row.suspended_us, 15 * S + slept_us, "{step_us}");
+            assert!(live.row.started_us >= Some(live.row.submitted_us), "{step_us}: {:?}", live.row);
+        }
+    }
+
+    #[test]
+    fn one_that_began_to_wait_at_a_time_has_waited_since() {
+        let kept = |spec| kept_until_us(&JobRow::asked_for(1, 0, String::new(), spec, 100 * S), 900 * S);
+        let begin = |at| {
+            let terms = Terms { begin_us: Some(at * S), ..Terms::default() };
+            JobSpec { terms, ..JobSpec::default() }
+        };
+        assert_eq!(kept(JobSpec::default()), None);
+        assert_eq!(kept(begin(300)), Some(300 * S), "its time came while it was known");
+        assert_eq!((kept(begin(50)), kept(begin(950))), (Some(100 * S), Some(900 * S)));
+        assert_eq!(kept(JobSpec { held: true, ..begin(300) }), Some(900 * S), "nobody wrote it down");
+    }
+
+    #[track_caller]
+    fn until(is_frozen: bool, thawed_s: Option<u64>, want_s: u64) {
+        let thawed_us = thawed_s.map(|at| DAY + at * S);
+        let until_us = frozen().frozen_until(is_frozen, thawed_us, DAY + 100 * S);
+        assert_eq!(until_us, DAY + want_s * S, "{is_frozen} {thawed_s:?}");
+    }
+
+    #[test]
+    fn a_job_is_frozen_until_it_was_thawed() {
+        until(false, Some(62), 62);
+        until(true, Some(62), 100);
+        // Of an earlier freeze, or by another clock.
+        until(false, Some(59), 100);
+        until(false, Some(101), 100);
+        until(false, None, 100);
     }
 }
