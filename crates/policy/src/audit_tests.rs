@@ -250,7 +250,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => machine().prop_map(Event::Machine),
         8 => request().prop_map(Event::Submit),
         1 => (request(), prop::option::of(running())).prop_map(|(request, running)| {
-            Event::Adopt(Adopted { request, submitted: Instant(0), waits_since: None, running })
+            Event::Adopt(Adopted { request, submitted: Instant(0), waits_since: None, array_room_since: None, running })
         }),
         8 => job().prop_map(Event::Started),
         6 => job().prop_map(Event::Exited),
@@ -626,7 +626,8 @@ fn a_job_has_no_home_without_the_core_it_named() {
         suspended: false,
     };
     let request = Request { wish: wish(&[1, 2]), ..Request::plain(JobId(11)) };
-    let adopted = Adopted { request, submitted: Instant(0), waits_since: None, running: Some(running) };
+    let (submitted, running) = (Instant(0), Some(running));
+    let adopted = Adopted { request, submitted, waits_since: None, array_room_since: None, running };
     let primary =
         Request { class: Some(Class::Primary), wish: wish(&[]), priority: 2, ..Request::plain(JobId(4)) };
     let array = Some(ArrayLimit { array: 0, at_most: 1 });

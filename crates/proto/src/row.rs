@@ -42,7 +42,7 @@ pub struct JobRow {
     pub started_us: Option<u64>,
     /// When it was over.
     pub ended_us: Option<u64>,
-    /// How long it has been frozen, finished intervals only.
+    /// How long it has been frozen, finished intervals only, or the host slept, as far as a later daemon found that out.
     pub suspended_us: u64,
     /// Since when it has been frozen, while it is.
     pub frozen_since_us: Option<u64>,

@@ -67,6 +67,7 @@ mod tasks;
 mod terminal;
 mod terms;
 mod text;
+mod times;
 mod users;
 mod wait;
 mod wire;

@@ -17,6 +17,7 @@ each_kind!(
     ended_while_no_daemon_ran,
     killed_again_and_again_under_a_batch,
     killed_for_good_the_guard_thaws,
+    killed_and_replaced_for_a_moment_the_guard_thaws,
     killed_with_its_guard_rescue_thaws,
     rescued_before_its_guard_acts_nothing_is_left,
     a_client_killed_while_its_job_waits,
@@ -214,6 +215,30 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
     host.start_daemon();
     let again = host.submit(&[], "exit 7");
     host.until_exit_code(again, 7);
+}
+
+/// A daemon that comes in time, and ends before it has found its jobs again, leaves them to the guard of the one before it.
+fn killed_and_replaced_for_a_moment_the_guard_thaws(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = Host::new(kind);
+    let job = host.submit(&[], "until [ -e on ]; do echo >>ticks; sleep 0.05; done; exit 8");
+    host.until_made("ticks");
+    host.succeeds(["suspend", &job.to_string()]);
+    host.until(job, JobState::Frozen);
+    let lock = std::fs::File::options().read(true).write(true).open(host.state().join("lock"));
+    let lock = lock.expect("the state directory's lock");
+    host.crash();
+    lock.lock().expect("as a daemon has it");
+    let ticks = host.wrote("ticks").len();
+    let goes_on = || (host.wrote("ticks").len() > ticks).then_some(());
+    assert!(within(Duration::from_millis(1500), goes_on).is_none(), "it is frozen");
+    drop(lock);
+    eventually("the guard thaws it", || goes_on().ok_or("frozen"));
+    host.start_daemon();
+    host.until(job, JobState::Frozen);
+    host.make("on");
+    host.succeeds(["resume", &job.to_string()]);
+    host.until_exit_code(job, 8);
 }
 
 /// The guard thaws what nobody could thaw otherwise; the user's wish is on disk all the same.

@@ -16,11 +16,16 @@ use pinfold_sys::mode::{Plan, Roots};
 use pinfold_sys::spawn::{self, Side};
 use pinfold_sys::{files, own};
 
+use crate::core::clock::Clock;
 use crate::host::in_ram;
-use crate::store::state_dir::lock_for_guard;
+use crate::store::state_dir::{lock_for_guard, note_thaw};
 
 /// How long another daemon has to take the state directory over before the guard acts.
 const TAKE_OVER_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a daemon that has taken it over has to find its jobs again: if it ends before that, nobody but this guard knows
+/// which of them are frozen.
+const SETTLE_WITHIN: Duration = Duration::from_secs(60);
 
 /// A job, and what kind of word it is about.
 type Word = (u64, u8);
@@ -182,6 +187,16 @@ impl Guard {
 
     /// What doctor says, where there is something to say.
     pub(crate) fn finding(&self) -> Option<FindingView> {
+        if self.pipe.is_none() {
+            let found =
+                "the guard is gone: if the daemon dies, frozen jobs stay frozen until `pinfold admin rescue`";
+            return Some(FindingView {
+                subject: "guard".to_owned(),
+                ok: false,
+                found: found.to_owned(),
+                change: Some("restart the daemon".to_owned()),
+            });
+        }
         self.is_behind().then(|| FindingView {
             subject: "guard".to_owned(),
             ok: false,
@@ -224,6 +239,8 @@ fn watch(lines: PipeReader, scene: &Scene) {
     let _ = spawn::null_streams();
     let _ = std::env::set_current_dir("/");
     in_ram::stay();
+    // The daemon's begins with the same time, a moment later.
+    let clock = Clock::new();
     let mut held = Held::default();
     for line in BufReader::new(lines).lines().map_while(Result::ok) {
         let mut words = line.split(' ');
@@ -259,11 +276,14 @@ fn watch(lines: PipeReader, scene: &Scene) {
     }
     std::thread::sleep(TAKE_OVER_WITHIN);
     // Kept until all is done: a daemon that came meanwhile would freeze what is thawed here.
-    let lock = lock_for_guard(&scene.state);
+    let lock = lock_for_guard(&scene.state, SETTLE_WITHIN);
     if lock.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
         return;
     }
     let_go(scene, &held);
+    if !held.frozen.is_empty() {
+        note_thaw(&scene.state, clock.now_us());
+    }
     drop(lock);
 }
 
@@ -334,5 +354,16 @@ mod tests {
         assert_eq!((last("3"), last("4"), last("11")), ("freeze 3 9", "thaw 4", "slow 11 8"));
         assert!(text.lines().all(|line| topic(line).is_some() || line == "done"), "no line is torn");
         assert_eq!(text.lines().last(), Some("done"));
+    }
+
+    /// A guard that was killed is missed as soon as it is to be told something.
+    #[test]
+    fn a_guard_that_is_gone_is_told_of() {
+        let (lines, mut guard) = guard();
+        guard.will_freeze(1, None);
+        assert!(guard.finding().is_none());
+        drop(lines);
+        guard.thawed(1);
+        assert!(guard.finding().is_some_and(|finding| !finding.ok && finding.found.contains("gone")));
     }
 }

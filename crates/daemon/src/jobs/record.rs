@@ -83,7 +83,7 @@ pub(crate) struct JobRecord {
     pub begin: Begin,
     /// Whether its row has been written to the store at all.
     pub stored: bool,
-    /// What it counts of what its user's jobs may take, in bytes.
+    /// What it counts of what its user's jobs may take, in bytes; since it is in the table.
     pub size_bytes: u64,
 }
 
@@ -131,7 +131,6 @@ impl JobRecord {
     /// A job as it is submitted or found again.
     pub(crate) fn new(row: JobRow, stored: bool) -> Self {
         Self {
-            size_bytes: crate::clients::quota::job_bytes(&row.spec, 0),
             row,
             keeper: None,
             ticket: None,
@@ -162,6 +161,7 @@ impl JobRecord {
             start_failures: 0,
             begin: Begin::default(),
             stored,
+            size_bytes: 0,
         }
     }
 
@@ -204,6 +204,31 @@ impl JobRecord {
     pub(crate) fn waits_anew(&mut self, now_us: u64) {
         let held = std::mem::take(&mut self.row.suspended);
         self.set_state(if held { JobState::Held } else { JobState::Queued }, now_us);
+    }
+
+    /// The clock of this daemon is so much ahead of that by which the times of a job that runs are, in microseconds;
+    /// negative: behind. How long the job has run, and been frozen, stays what it was: a host that slept ran nothing, so
+    /// that this time counts as suspended.
+    pub(crate) fn clock_stepped(&mut self, step_us: i64) {
+        let (row, by_us) = (&mut self.row, step_us.unsigned_abs());
+        if row.started_us.is_none() {
+            return;
+        }
+        row.frozen_since_us = row.frozen_since_us.map(|since| since.saturating_add_signed(step_us));
+        if step_us >= 0 {
+            row.suspended_us = row.suspended_us.saturating_add(by_us);
+            return;
+        }
+        row.started_us = row.started_us.map(|started| started.saturating_sub(by_us));
+        row.submitted_us = row.submitted_us.min(row.started_us.unwrap_or(row.submitted_us));
+    }
+
+    /// Until when a job was frozen that an earlier daemon left so, in microseconds. One that is still `frozen` was so until
+    /// now; else the guard, or that daemon as it died, thawed it no later than `thawed_us`, as far as that is known.
+    pub(crate) fn frozen_until(&self, frozen: bool, thawed_us: Option<u64>, now_us: u64) -> u64 {
+        let since_us = self.row.frozen_since_us.unwrap_or(now_us);
+        let thawed_us = thawed_us.filter(|&at| !frozen && (since_us..=now_us).contains(&at));
+        thawed_us.unwrap_or(now_us)
     }
 
     /// Sets the state, and keeps the count of frozen time.
@@ -280,11 +305,15 @@ pub(crate) fn request(row: &JobRow) -> Request {
     }
 }
 
-/// Whether a job was kept out of the queue from its submission on: held, or for a time or others' ends. That time does not
-/// count as waiting.
-pub(crate) fn was_kept_from_waiting(row: &JobRow) -> bool {
+/// Since when a job waits, in microseconds, that was kept out of the queue from its submission on: held, or for a time or
+/// others' ends. That time does not count as waiting. When one was released, or the others ended, is not in its row, but not
+/// later than now. `None`: it was not.
+pub(crate) fn kept_until_us(row: &JobRow, now_us: u64) -> Option<u64> {
     let spec = &row.spec;
-    spec.held || spec.terms.begin_us.is_some() || !spec.after.is_empty()
+    if spec.held || !spec.after.is_empty() {
+        return Some(now_us);
+    }
+    spec.terms.begin_us.map(|at| at.max(row.submitted_us).min(now_us))
 }
 
 /// The list that a job was handed over with, a batch's or an array's: one process keeps all of it.
@@ -372,5 +401,71 @@ impl JobRecord {
     /// The PUs that its container gets, of those that the scheduler gives it.
     pub(crate) fn confined(&self, given: &CpuSet) -> CpuSet {
         confined(&self.row.spec, given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_proto::Terms;
+
+    use super::*;
+    use crate::jobs::timeouts::ran_us;
+
+    const S: u64 = 1_000_000;
+    const HOUR: i64 = 3600 * 1_000_000;
+    const DAY: u64 = 86_400 * S;
+
+    /// It started a day after the epoch, was frozen for 5 s, and is again since 60 s after its start.
+    fn frozen() -> JobRecord {
+        let row = JobRow::asked_for(1, 0, String::new(), JobSpec::default(), DAY - 100 * S);
+        let row = JobRow { started_us: Some(DAY), suspended_us: 5 * S, ..row };
+        let row = JobRow { frozen_since_us: Some(DAY + 60 * S), state: JobState::Frozen, ..row };
+        JobRecord::new(row, true)
+    }
+
+    /// Whatever the next daemon's clock shows, it ran for 55 s, and has been frozen for 15 s.
+    #[test]
+    fn what_a_job_ran_is_the_same_by_another_clock() {
+        for step_us in [0, HOUR, -HOUR] {
+            let mut live = frozen();
+            live.clock_stepped(step_us);
+            let now_us = (DAY + 70 * S).saturating_add_signed(step_us);
+            assert_eq!(ran_us(&live.row, now_us), 55 * S, "{step_us}");
+            live.set_state(JobState::Running, now_us);
+            assert_eq!(ran_us(&live.row, now_us + 10 * S), 65 * S, "{step_us}");
+            let slept_us = u64::try_from(step_us).unwrap_or(0);
+            assert_eq!(live.row.suspended_us, 15 * S + slept_us, "{step_us}");
+            assert!(live.row.started_us >= Some(live.row.submitted_us), "{step_us}: {:?}", live.row);
+        }
+    }
+
+    #[test]
+    fn one_that_began_to_wait_at_a_time_has_waited_since() {
+        let kept = |spec| kept_until_us(&JobRow::asked_for(1, 0, String::new(), spec, 100 * S), 900 * S);
+        let begin = |at| {
+            let terms = Terms { begin_us: Some(at * S), ..Terms::default() };
+            JobSpec { terms, ..JobSpec::default() }
+        };
+        assert_eq!(kept(JobSpec::default()), None);
+        assert_eq!(kept(begin(300)), Some(300 * S), "its time came while it was known");
+        assert_eq!((kept(begin(50)), kept(begin(950))), (Some(100 * S), Some(900 * S)));
+        assert_eq!(kept(JobSpec { held: true, ..begin(300) }), Some(900 * S), "nobody wrote it down");
+    }
+
+    #[track_caller]
+    fn until(is_frozen: bool, thawed_s: Option<u64>, want_s: u64) {
+        let thawed_us = thawed_s.map(|at| DAY + at * S);
+        let until_us = frozen().frozen_until(is_frozen, thawed_us, DAY + 100 * S);
+        assert_eq!(until_us, DAY + want_s * S, "{is_frozen} {thawed_s:?}");
+    }
+
+    #[test]
+    fn a_job_is_frozen_until_it_was_thawed() {
+        until(false, Some(62), 62);
+        until(true, Some(62), 100);
+        // Of an earlier freeze, or by another clock.
+        until(false, Some(59), 100);
+        until(false, Some(101), 100);
+        until(false, None, 100);
     }
 }

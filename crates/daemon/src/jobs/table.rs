@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 use pinfold_policy::{Action, JobId};
 
-use crate::clients::quota::Book;
+use crate::clients::quota::{self, Book};
 use crate::core::event::ConnectionId;
 use crate::jobs::record::{JobRecord, to_policy};
 
@@ -35,9 +35,12 @@ impl JobTable {
         Self::default()
     }
 
-    /// A job comes in, with the place in an array that it keeps.
-    pub(crate) fn insert(&mut self, job: JobId, live: Box<JobRecord>) {
+    /// A job comes in, with the place in an array that it keeps. It counts for its user with the jobs that it is to start
+    /// after, of which those that are not over must be in already.
+    pub(crate) fn insert(&mut self, job: JobId, mut live: Box<JobRecord>) {
         self.remove(job);
+        let predecessors = self.predecessors(&live.row.spec.after).len();
+        live.size_bytes = quota::job_bytes(&live.row.spec, predecessors);
         if let Some((array, index)) = place(&live) {
             self.members.entry(array).or_default().insert((index, job));
         }
@@ -188,5 +191,23 @@ mod tests {
         jobs.remove(JobId(3));
         jobs.remove(JobId(4));
         assert_eq!(jobs.sizes().all(), 0);
+    }
+
+    /// However a job comes in, those that it is to start after count with it, as far as they are there.
+    #[test]
+    fn predecessors_count_for_their_followers_user() {
+        let own = |members: u64| {
+            let mut jobs = JobTable::new();
+            (1..=members).for_each(|job| jobs.insert(JobId(job), live(job, Some((1, 0)), None)));
+            let before = jobs.sizes().own(7);
+            let mut follower = live(1000, None, None);
+            follower.row.spec.after = vec!["any:1".parse().expect("a name")];
+            jobs.insert(JobId(1000), follower);
+            let all = jobs.sizes().own(7);
+            jobs.remove(JobId(1000));
+            assert_eq!(jobs.sizes().own(7), before, "as it is over they do not");
+            all - before
+        };
+        assert_eq!(own(100) - own(1), 99 * 32);
     }
 }

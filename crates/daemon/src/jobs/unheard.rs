@@ -228,14 +228,16 @@ fn has_ended(ctx: &Ctx, live: &JobRecord) -> bool {
     !told && !begins && !main_lives() && empty()
 }
 
-/// Whether the last of these decisions about a job, as they are recorded, has it start: the job may have started then,
-/// though that was not written any more.
-pub(crate) fn leads_to_a_start<'a>(actions: impl DoubleEndedIterator<Item = &'a str>) -> bool {
-    let mut last = actions.rev().filter_map(|action| match action {
-        PUT_BACK | REQUEUE | REQUEUE_BEFORE => Some(false),
-        _ => action.starts_with("start as ").then_some(true),
+/// When the last of these decisions about a job, as they are recorded with their times, has it start, if it does: the job
+/// may have started then, though that was not written any more.
+pub(crate) fn leads_to_a_start<'a>(
+    decisions: impl DoubleEndedIterator<Item = (&'a str, u64)>,
+) -> Option<u64> {
+    let mut last = decisions.rev().filter_map(|(action, at_us)| match action {
+        PUT_BACK | REQUEUE | REQUEUE_BEFORE => Some(None),
+        _ => action.starts_with("start as ").then_some(Some(at_us)),
     });
-    last.next() == Some(true)
+    last.next().flatten()
 }
 
 #[cfg(test)]
@@ -250,21 +252,22 @@ mod tests {
     use crate::jobs::record::Begin;
 
     #[track_caller]
-    fn check(actions: &[&str], want: bool) {
-        assert_eq!(leads_to_a_start(actions.iter().copied()), want, "{actions:?}");
+    fn check(actions: &[&str], want: Option<u64>) {
+        let decisions = actions.iter().enumerate().map(|(at, action)| (*action, at as u64));
+        assert_eq!(leads_to_a_start(decisions), want, "{actions:?}");
     }
 
     #[test]
     fn only_a_start_that_was_not_taken_back_counts() {
         let start = in_words(&Action::Start { class: Class::Primary, cpus: CpuSet::new(), priority: 10 });
         let anew = in_words(&Action::Requeue);
-        check(&[], false);
-        check(&[&start], true);
-        check(&[&start, "bind on 1", "freeze", "thaw"], true);
-        check(&[&start, PUT_BACK], false);
-        check(&[&start, PUT_BACK, &start], true);
-        check(&[&start, "freeze", &anew], false);
-        check(&["strike off"], false);
+        check(&[], None);
+        check(&[&start], Some(0));
+        check(&[&start, "bind on 1", "freeze", "thaw"], Some(0));
+        check(&[&start, PUT_BACK], None);
+        check(&[&start, PUT_BACK, &start], Some(2));
+        check(&[&start, "freeze", &anew], None);
+        check(&["strike off"], None);
     }
 
     #[test]

@@ -223,6 +223,7 @@ impl Daemon {
         live.row.main = None;
         live.row.cpus = None;
         live.waits_anew(self.ctx.clock.now_us());
+        live.row.suspended_us = 0;
         self.adopt(job, false);
         self.surroundings.redo_surroundings(&mut self.outbox, job);
     }

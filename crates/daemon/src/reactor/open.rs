@@ -50,7 +50,7 @@ impl Daemon {
         let (topology, server) = (survey()?, Server::listen(&places.socket, connections_max)?);
         let proc = Proc::open(&roots.proc).context("the process file system")?;
         let host_processes = HostProcesses::read(&proc);
-        let (containers, clock) = (open_containers(plan, &roots, state)?, Clock::new(0));
+        let (containers, clock) = (open_containers(plan, &roots, state)?, Clock::new());
         let now_us = clock.now_us();
         let durable = Durable::new(journal.log()).context("failed to make a pair of sockets")?;
         let outbox = Outbox::new(journal, durable);

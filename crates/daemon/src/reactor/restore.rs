@@ -11,14 +11,25 @@ use pinfold_sys::container::{Container, Entered};
 use pinfold_sys::identity::Process;
 use pinfold_sys::mode::Mode;
 
-use crate::core::{Next, is_alive};
+use crate::core::{Next, clock, is_alive};
 use crate::host::allocation;
 use crate::jobs::record;
 use crate::jobs::{JobRecord, endings};
 use crate::meters::memory;
 use crate::reactor::Daemon;
-use crate::store::starts;
+use crate::store::{starts, state_dir};
 use crate::surroundings::scratch;
+
+/// What the daemon before this one left, beside its store.
+#[derive(Debug, Default)]
+struct Left {
+    /// The jobs that have containers.
+    contained: BTreeSet<u64>,
+    /// By how much this daemon's clock is ahead of that by which the times in the store are, in microseconds.
+    step_us: i64,
+    /// When its guard thawed what it had frozen, by this daemon's clock.
+    thawed_us: Option<u64>,
+}
 
 /// Lets a job grow as it likes, and the kernel take its memory as that of any other.
 pub(crate) fn free_memory_of(job: u64, container: &mut Container) {
@@ -44,7 +55,7 @@ impl Daemon {
         // The groups of jobs may have less than this process.
         self.look_at_machine();
         self.settle();
-        let left: BTreeSet<u64> = self.ctx.containers.list().unwrap_or_default().into_iter().collect();
+        let left = self.left_behind();
         let rows = self.outbox.journal.store().unfinished()?;
         let found = rows.len();
         let mut later = VecDeque::new();
@@ -80,7 +91,9 @@ impl Daemon {
         }
         // From here on jobs start: what ran in an earlier boot is on record, and must not be taken for that again.
         self.outbox.journal.write(&mut self.jobs.table);
-        crate::store::state_dir::note_boot(&self.ctx.state);
+        state_dir::note_boot(&self.ctx.state);
+        state_dir::note_clock(&self.ctx.state, self.ctx.clock.start());
+        state_dir::forget_thaw(&self.ctx.state);
         // What the daemon before this one wrote last, it may not have brought to disk.
         self.outbox.durable.soon();
         if self.host.resources.has_odd(&self.ctx.configured.config) {
@@ -88,6 +101,18 @@ impl Daemon {
         }
         self.turns(vec![crate::core::event::Event::PolicyDue]);
         Ok(())
+    }
+
+    /// What the daemon before this one left.
+    fn left_behind(&self) -> Left {
+        let contained = self.ctx.containers.list().unwrap_or_default().into_iter().collect();
+        if self.ctx.rebooted {
+            return Left { contained, ..Left::default() };
+        }
+        let before = state_dir::noted_clock(&self.ctx.state);
+        let step_us = before.map_or(0, |before| clock::step_us(before, self.ctx.clock.start()));
+        let thawed_us = state_dir::noted_thaw(&self.ctx.state).map(|at| at.saturating_add_signed(step_us));
+        Left { contained, step_us, thawed_us }
     }
 
     /// The scheduler takes in a job that was found again, and nothing else yet: before it knows all of them, it would give
@@ -103,7 +128,7 @@ impl Daemon {
         }
     }
 
-    fn restore_job(&mut self, row: JobRow, left: &BTreeSet<u64>) {
+    fn restore_job(&mut self, row: JobRow, left: &Left) {
         let job = JobId(row.job);
         let mut live = Box::new(JobRecord::new(row, true));
         let adopted = live.row.spec.adopted.is_some();
@@ -112,27 +137,32 @@ impl Daemon {
         let is_alive = |process| !self.ctx.rebooted && is_alive(&self.ctx.proc, process);
         let keeper_alive = live.row.keeper.is_some_and(is_alive);
         let main = live.row.main.filter(|&main| is_alive(main)).map(|main| main.pid);
-        live.found_granted = !live.has_started() && self.was_to_start(job);
+        let granted_us = if live.has_started() { None } else { self.was_to_start(job) };
+        live.found_granted = granted_us.is_some();
         // Anybody can mark a process of its own as one of a job of its own: without groups that is no start.
         let counts =
             live.has_started() || live.found_granted || self.ctx.containers.plan().mode != Mode::Rootless;
-        let populated = self.contain_again(&mut live, left, main) && counts;
-        if !populated && !live.has_started() {
+        let populated = self.contain_again(&mut live, &left.contained, main) && counts;
+        if populated {
+            // One of which that was not written started as soon as it was decided; its timeout counts from then.
+            live.row.started_us = live.row.started_us.or(granted_us);
+            live.clock_stepped(left.step_us);
+            live.row.started_us.get_or_insert(self.ctx.clock.now_us());
+        } else if !live.has_started() {
             // Made for a start that never came; the next one makes it again.
             live.container = None;
-        } else if !live.has_started() {
-            live.row.started_us = Some(live.row.submitted_us);
         }
         if live.has_started() {
             let last_us = self.ctx.clock.now_us();
             let started_us = live.row.started_us.unwrap_or(last_us);
             live.meter = Some(Box::new(Meter::resume(job.0, live.row.usage, started_us, last_us)));
             if live.container.is_some() {
-                self.thaw_found(&mut live);
-            } else if live.container.is_none() && keeper_alive && live.row.ending.is_none() {
+                self.thaw_found(&mut live, left.thawed_us);
+            } else if keeper_alive && live.row.ending.is_none() {
                 // It ended while no daemon ran, and its container went with a reboot or a rescue: the keeper
                 // knows how it ended and will say so.
-                live.set_state(JobState::Running, self.ctx.clock.now_us());
+                let until_us = live.frozen_until(false, left.thawed_us, last_us);
+                live.set_state(JobState::Running, until_us);
             }
         } else {
             live.row.cpus = None;
@@ -146,13 +176,20 @@ impl Daemon {
             starts::requeue_after_reboot(&self.ctx, &mut live);
             (live.container, live.meter) = (None, None);
         }
-        let waits = !live.has_started();
         let runs = live.has_started() && populated;
         if live.container.is_some() {
             self.jobs.running.insert(job);
         }
         self.jobs.table.insert(job, live);
         self.outbox.journal.touch(job);
+        self.goes_on(job, runs, keeper_alive, runs_outside);
+    }
+
+    /// A job is in the table again: the scheduler hears of it, and what it waits for is watched. `runs`: it has started
+    /// and some of its processes are there; `runs_outside`: it was adopted, and waits while its processes run.
+    fn goes_on(&mut self, job: JobId, runs: bool, keeper_alive: bool, runs_outside: bool) {
+        let live = &self.jobs.table[&job];
+        let (waits, adopted) = (!live.has_started(), live.row.spec.adopted.is_some());
         // Also of one that waits for another keeper: that one is to find it waiting.
         self.close_gate_again(job);
         if waits && !keeper_alive && !runs_outside {
@@ -182,10 +219,10 @@ impl Daemon {
         self.finish_if_empty(job);
     }
 
-    /// Whether the start of a job that is not known to have started is on disk.
-    fn was_to_start(&mut self, job: JobId) -> bool {
+    /// When the start of a job was decided that is not known to have started, if that is on disk.
+    fn was_to_start(&mut self, job: JobId) -> Option<u64> {
         let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
-        crate::jobs::unheard::leads_to_a_start(decisions.iter().map(|row| row.action.as_str()))
+        crate::jobs::unheard::leads_to_a_start(decisions.iter().map(|row| (row.action.as_str(), row.time_us)))
     }
 
     /// No keeper is left for which a job waits.
@@ -202,10 +239,10 @@ impl Daemon {
     }
 
     /// Finds a job's container again, if it has one; says whether anything runs in it.
-    fn contain_again(&self, live: &mut JobRecord, left: &BTreeSet<u64>, main: Option<u32>) -> bool {
+    fn contain_again(&self, live: &mut JobRecord, contained: &BTreeSet<u64>, main: Option<u32>) -> bool {
         let job = live.id();
         // A start whose moment was not written yet shows by its container.
-        let contained = if live.has_started() || left.contains(&job.0) {
+        let contained = if live.has_started() || contained.contains(&job.0) {
             self.ctx.containers.adopt(job.0, main)
         } else {
             Ok(None)
@@ -266,16 +303,17 @@ impl Daemon {
 
     /// Nothing that the daemon before this one froze of its own accord stays frozen: why it did may hold no longer. What a
     /// user suspended stays where it is, or is frozen again if the guard or that daemon thawed it: the scheduler, which
-    /// hears of it in [`Self::adopt`], asks for that.
-    fn thaw_found(&mut self, live: &mut JobRecord) {
-        let now_us = self.ctx.clock.now_us();
+    /// hears of it in [`Self::adopt`], asks for that. What the guard thawed has run since `thawed_us`.
+    fn thaw_found(&mut self, live: &mut JobRecord, thawed_us: Option<u64>) {
         if let Some(container) = live.container.as_mut() {
             free_memory_of(live.row.job, container);
         }
+        let is_frozen = (live.row.suspended || live.row.frozen_since_us.is_some())
+            && live.container.as_deref().is_some_and(|container| container.is_frozen().unwrap_or(false));
+        let until_us = live.frozen_until(is_frozen, thawed_us, self.ctx.clock.now_us());
         if live.row.suspended {
-            let is_frozen = |container: &Container| container.is_frozen().unwrap_or(false);
-            if !live.container.as_deref().is_some_and(is_frozen) {
-                live.set_state(JobState::Running, now_us);
+            if !is_frozen {
+                live.set_state(JobState::Running, until_us);
             }
             return;
         }
@@ -287,7 +325,7 @@ impl Daemon {
         if live.row.frozen_since_us.is_some() {
             live.row.reason = Some("thawed when the daemon came back".to_owned());
         }
-        live.set_state(JobState::Running, now_us);
+        live.set_state(JobState::Running, until_us);
     }
 
     /// Tells the scheduler of a job of an earlier life.
@@ -308,9 +346,26 @@ impl Daemon {
             suspended: live.row.suspended,
         });
         let submitted = Instant(live.row.submitted_us);
-        // When it was let go is on no disk, but not later than now.
-        let waits_since = record::was_kept_from_waiting(&live.row).then(|| Instant(self.ctx.clock.now_us()));
-        self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, waits_since, running }));
+        let waits_since = record::kept_until_us(&live.row, self.ctx.clock.now_us()).map(Instant);
+        let array_room_since = self.array_room_since(job);
+        let adopted = Adopted { request, submitted, waits_since, array_room_since, running };
+        self.outbox.step(SchedulerEvent::Adopt(adopted));
+    }
+
+    /// When a member of the array that a job is part of last made room for another one, if the array bounds how many may
+    /// have started; the first of its members that is found tells it for all others.
+    fn array_room_since(&mut self, job: JobId) -> Option<Instant> {
+        let row = &self.jobs.table[&job].row;
+        let place = row.spec.array.filter(|place| place.at_most.is_some())?;
+        let (array, now_us) = (place.array?, self.ctx.clock.now_us());
+        if row.requeues > 0 || row.checkpoints > 0 {
+            // It made room itself, and when that was is on no disk, but not later than its start.
+            return Some(Instant(row.started_us.unwrap_or(now_us)));
+        }
+        let is_known = |member| member != job && self.ctx.policy.job(member).is_some();
+        let is_first = !self.jobs.table.members(array).any(|(member, _)| is_known(member));
+        let last_us = || self.outbox.journal.store().last_end_in(array).ok();
+        is_first.then(last_us).flatten().map(|at| Instant(at.unwrap_or(0).min(now_us)))
     }
 
     /// Groups in the kernel that no job on disk accounts for: empty ones are removed, others are left running

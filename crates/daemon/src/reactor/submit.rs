@@ -72,7 +72,6 @@ impl Daemon {
         live.keeper = Some(id);
         live.ticket = Some(ticket);
         live.child = taken::waiting_child(&self.jobs.children, &self.ctx, pid, user);
-        live.size_bytes = crate::clients::quota::job_bytes(&live.row.spec, request.after.len());
         self.jobs.table.insert(JobId(job), live);
         self.outbox.journal.touch(JobId(job));
         self.outbox.step(SchedulerEvent::Submit(request));

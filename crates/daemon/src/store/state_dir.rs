@@ -1,13 +1,15 @@
 //! The state directory: made for its owner alone, locked by one daemon, with the name under which that
 //! daemon's containers stand in the kernel.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+
+use crate::core::clock::Moment;
 
 /// The locked state directory. The lock lasts as long as the value, and ends with the process.
 #[derive(Debug)]
@@ -69,6 +71,38 @@ pub(crate) fn note_boot(state: &Path) {
     }
 }
 
+/// The moment that an earlier daemon noted on this boot or another, by its clock.
+pub(crate) fn noted_clock(state: &Path) -> Option<Moment> {
+    let text = std::fs::read_to_string(state.join("clock")).ok()?;
+    let (us, monotonic_us) = text.trim_end().split_once(' ')?;
+    Some(Moment { us: us.parse().ok()?, monotonic_us: monotonic_us.parse().ok()? })
+}
+
+/// Notes a moment by the clock of this daemon: by it are all times that it writes from now on, and those that it found and
+/// put right.
+pub(crate) fn note_clock(state: &Path, Moment { us, monotonic_us }: Moment) {
+    let path = state.join("clock");
+    if let Err(error) = write_whole(&path, &format!("{us} {monotonic_us}\n")) {
+        tracing::warn!(path = %path.display(), %error, "timeouts may count time in which the host slept");
+    }
+}
+
+/// When the guard of an earlier daemon thawed what that had frozen, by the daemon's clock.
+pub(crate) fn noted_thaw(state: &Path) -> Option<u64> {
+    std::fs::read_to_string(state.join("thawed")).ok()?.trim_end().parse().ok()
+}
+
+/// A guard notes when it thawed what its daemon had frozen.
+pub(crate) fn note_thaw(state: &Path, at_us: u64) {
+    // Without room for it, the jobs count as frozen until the next daemon comes.
+    let _ = write_whole(&state.join("thawed"), &format!("{at_us}\n"));
+}
+
+/// That was heeded.
+pub(crate) fn forget_thaw(state: &Path) {
+    let _ = std::fs::remove_file(state.join("thawed"));
+}
+
 /// Writes a small file so that a power cut leaves it as it was or as it is to be.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("new");
@@ -114,14 +148,24 @@ const LEFT_WITHIN: Duration = Duration::from_secs(30);
 /// What the lock's file says while a guard has it, before its process number.
 const GUARD: &str = "guard";
 
+/// The pause between two tries of a guard to get the lock.
+const GUARD_PAUSE: Duration = Duration::from_millis(200);
+
 /// The lock for the guard of a dead daemon. A daemon that comes meanwhile waits: what it freezes would be thawed by the
-/// guard otherwise.
+/// guard otherwise. A daemon that has the lock already may end before it has found its jobs again, so the guard waits for
+/// it for as long as `within`.
 ///
 /// # Errors
-/// `WouldBlock`: another daemon has it. Otherwise when there is no such file, or it cannot be opened.
-pub(crate) fn lock_for_guard(state: &Path) -> io::Result<File> {
+/// `WouldBlock`: another daemon has it and keeps it. Otherwise when there is no such file, or it cannot be opened.
+pub(crate) fn lock_for_guard(state: &Path, within: Duration) -> io::Result<File> {
     let mut file = OpenOptions::new().read(true).write(true).open(state.join("lock"))?;
-    file.try_lock()?;
+    let deadline = Instant::now() + within;
+    while let Err(error) = file.try_lock() {
+        match error {
+            TryLockError::WouldBlock if Instant::now() < deadline => std::thread::sleep(GUARD_PAUSE),
+            error => return Err(error.into()),
+        }
+    }
     sign(&mut file, &format!("{GUARD} {}", std::process::id()));
     Ok(file)
 }
@@ -203,17 +247,47 @@ mod tests {
     #[test]
     fn a_daemon_waits_for_the_guard() {
         let dir = tempfile::tempdir().expect("a directory");
-        assert_eq!(lock_for_guard(dir.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(lock_for_guard(dir.path(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::NotFound);
         drop(lock(dir.path(), Duration::ZERO).expect("nobody has it"));
-        let guard = lock_for_guard(dir.path()).expect("its daemon is dead");
+        let guard = lock_for_guard(dir.path(), Duration::ZERO).expect("its daemon is dead");
         let error = lock(dir.path(), Duration::ZERO).expect_err("the guard has it");
         assert!(error.to_string().contains("the guard of a daemon that was killed (process "), "{error}");
         let path = dir.path().to_owned();
         let daemon = std::thread::spawn(move || lock(&path, Duration::from_secs(600)));
         drop(guard);
         let daemon = daemon.join().expect("it does not panic").expect("the guard is done");
-        assert_eq!(lock_for_guard(dir.path()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(lock_for_guard(dir.path(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(daemon);
+    }
+
+    /// A daemon that takes the directory over and ends before it has found its jobs leaves them to the guard of the one
+    /// before it.
+    #[test]
+    fn a_guard_waits_for_a_daemon_that_may_not_last() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let daemon = lock(dir.path(), Duration::ZERO).expect("nobody has it");
+        let path = dir.path().to_owned();
+        let guard = std::thread::spawn(move || lock_for_guard(&path, Duration::from_secs(600)));
+        drop(daemon);
+        guard.join().expect("it does not panic").expect("that daemon is gone");
+    }
+
+    #[test]
+    fn what_is_noted_is_found_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = dir.path();
+        assert_eq!((noted_clock(state), noted_thaw(state)), (None, None));
+        let moment = Moment { us: 1_700_000_000_000_000, monotonic_us: 12 };
+        note_clock(state, moment);
+        note_thaw(state, 77);
+        assert_eq!((noted_clock(state), noted_thaw(state)), (Some(moment), Some(77)));
+        forget_thaw(state);
+        forget_thaw(state);
+        assert_eq!(noted_thaw(state), None);
+        for text in ["", "1", "1 x", "-1 2"] {
+            std::fs::write(state.join("clock"), text).expect("a file");
+            assert_eq!(noted_clock(state), None, "{text}");
+        }
     }
 
     #[test]

@@ -257,6 +257,10 @@ pub struct Adopted {
     /// Since when it waits, as far as its expiry and its right to go first go; `None`: since it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_since: Option<Instant>,
+    /// Since when its array has had room for one more to start, if that bounds how many may: of the members that are
+    /// found so far the latest of these counts. `None`: nothing is known; without any it is since the first was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_room_since: Option<Instant>,
     /// What it has, if it runs; `None`: it still waits.
     pub running: Option<Running>,
 }

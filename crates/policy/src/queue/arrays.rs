@@ -34,6 +34,14 @@ impl Arrays {
         self.0.entry(array.array).or_insert_with(new).waiting.insert(request.job);
     }
 
+    /// A member is found again, and one more may have been able to start since then.
+    pub(crate) fn found(&mut self, request: &Request, room_since: Instant) {
+        self.join(request, room_since);
+        if let Some(members) = request.array.and_then(|array| self.0.get_mut(&array.array)) {
+            members.room_since = members.room_since.max(room_since);
+        }
+    }
+
     /// A member was told to start.
     pub(crate) fn began(&mut self, request: &Request) {
         if let Some(members) = request.array.and_then(|array| self.0.get_mut(&array.array)) {

@@ -12,13 +12,16 @@ use crate::rooms::Rooms;
 use crate::schedule::{end, enqueue, start, submit};
 
 pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
-    let Adopted { mut request, submitted, waits_since, running } = adopted;
+    let Adopted { mut request, submitted, waits_since, array_room_since, running } = adopted;
     request.cores = request.cores.max(1);
     request.priority = request.priority.clamp(1, 16);
     let id = request.job;
     // Whoever keeps it knows better than the disk and the kernel whether it runs.
     if rooms.jobs.contains_key(&id) {
         end::unlearn(rooms, id);
+    }
+    if let Some(since) = array_room_since {
+        rooms.queue.arrays_mut().found(&request, since);
     }
     let slots = request.cores as usize;
     let Some(running) = running else {

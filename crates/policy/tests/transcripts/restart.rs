@@ -213,3 +213,38 @@ fn what_was_kept_from_waiting_did_not_wait() {
         ",
     );
 }
+
+/// How long a member waited for others than those of its array is not forgotten.
+#[test]
+fn members_of_an_array_go_on_ageing() {
+    check(
+        "
+        > machine 1
+        > set factor=1000 preemption=off
+        > +1000
+        > adopt 1 / primary 0
+        > adopt 2 p3 x2:1 ago:900 room:650
+        > adopt 3 p12 ago:60
+        > tick
+        1 weigh primary p10: found again after a restart of the daemon
+        > exit 1
+        2 start primary 0 p3: a home core was free (1 of 1 slots used)
+        ",
+    );
+    // One of its members may have made room later than those that are over.
+    check(
+        "
+        > machine 1
+        > set factor=1000 preemption=off
+        > +1000
+        > adopt 1 / primary 0
+        > adopt 4 p3 x2:1 ago:900 room:100
+        > adopt 5 p3 x2:1 ago:900 room:650
+        > adopt 3 p12 ago:60
+        > tick
+        1 weigh primary p10: found again after a restart of the daemon
+        > exit 1
+        3 start primary 0 p12: a home core was free (1 of 1 slots used)
+        ",
+    );
+}

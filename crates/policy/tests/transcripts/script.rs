@@ -327,8 +327,8 @@ fn request(words: &[&str]) -> Request {
     request
 }
 
-/// `N OPTIONS`, with `ago:SECONDS` since it was asked for and `anew` for one that waits from now on; and for a running one
-/// `/ CLASS CPUS [frozen] [suspended]`.
+/// `N OPTIONS`, with `ago:SECONDS` since it was asked for, `anew` for one that waits from now on and `room:SECONDS` since
+/// its array has had room; and for a running one `/ CLASS CPUS [frozen] [suspended]`.
 fn adopted(now: Instant, words: &[&str]) -> Adopted {
     let (asked, has) = match words.iter().position(|&word| word == "/") {
         Some(at) => (&words[..at], Some(&words[at + 1..])),
@@ -341,12 +341,15 @@ fn adopted(now: Instant, words: &[&str]) -> Adopted {
         frozen: has.contains(&"frozen"),
         suspended: has.contains(&"suspended"),
     });
-    let ago = asked.iter().find_map(|word| word.strip_prefix("ago:"));
-    let ago_us = ago.map_or(0, |seconds| seconds.parse::<u64>().unwrap() * 1_000_000);
+    let before = |prefix: &str| {
+        let seconds = asked.iter().find_map(|word| word.strip_prefix(prefix))?;
+        Some(Instant(now.0 - seconds.parse::<u64>().unwrap() * 1_000_000))
+    };
+    let (submitted, array_room_since) = (before("ago:").unwrap_or(now), before("room:"));
     let waits_since = asked.contains(&"anew").then_some(now);
-    let asked: Vec<&str> =
-        asked.iter().copied().filter(|&word| word != "anew" && !word.starts_with("ago:")).collect();
-    Adopted { request: request(&asked), submitted: Instant(now.0 - ago_us), waits_since, running }
+    let is_option = |word: &&str| *word != "anew" && !word.starts_with("ago:") && !word.starts_with("room:");
+    let asked: Vec<&str> = asked.iter().copied().filter(is_option).collect();
+    Adopted { request: request(&asked), submitted, waits_since, array_room_since, running }
 }
 
 fn class(word: &str) -> Class {

@@ -49,6 +49,18 @@ impl Store {
         })
     }
 
+    /// When the last of the members of an array that have run and are over ended, in microseconds since the Unix epoch;
+    /// `None`: none is.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last_end_in(&self, array: u64) -> Result<Option<u64>, StoreError> {
+        let sql = "SELECT ended_us FROM jobs WHERE array_id = ?1 AND started_us IS NOT NULL AND ended_us IS NOT NULL \
+                   ORDER BY ended_us DESC LIMIT 1";
+        let mut found = self.read("read an array", sql, &[&whole(array)], |row| row.get::<_, i64>(0))?;
+        Ok(found.pop().and_then(|at| u64::try_from(at).ok()))
+    }
+
     /// The jobs whose name in a workload manager is this one or a part of it, the latest first, at most `count`.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ pub struct BatchResultView {
     pub queued_s: f64,
     /// From start to end.
     pub wall_s: f64,
-    /// How much of that it was frozen.
+    /// How much of that it was frozen, or the host slept before a restart of the daemon.
     pub suspended_s: f64,
     /// CPU time, user and kernel.
     pub cpu_s: f64,

@@ -79,7 +79,7 @@ pub struct ReportView {
     pub queued_s: f64,
     /// From start to end, or until now.
     pub wall_s: Option<f64>,
-    /// How much of that it was frozen.
+    /// How much of that it was frozen, or the host slept before a restart of the daemon.
     pub suspended_s: f64,
     /// How often it was ended to be begun anew; the figures are those of the last time.
     #[serde(default)]

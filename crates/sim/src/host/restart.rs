@@ -106,7 +106,13 @@ impl Host {
                 (entry.suspended, entry.frozen) = (false, false);
             }
             let request = record.request.clone();
-            found.push(Adopted { request, submitted: record.submitted, waits_since: None, running });
+            found.push(Adopted {
+                request,
+                submitted: record.submitted,
+                waits_since: None,
+                array_room_since: None,
+                running,
+            });
         }
         found
     }

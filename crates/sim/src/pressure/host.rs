@@ -436,7 +436,13 @@ impl Host {
                 frozen: false,
                 suspended: false,
             });
-            self.deliver(Event::Adopt(Adopted { request, submitted, waits_since: None, running }))?;
+            self.deliver(Event::Adopt(Adopted {
+                request,
+                submitted,
+                waits_since: None,
+                array_room_since: None,
+                running,
+            }))?;
         }
         self.read_us = self.world.now_us();
         let sample = self.reading(RELAXED_US);

@@ -37,7 +37,13 @@ fn one_that_runs_follows_none() {
     for (request, running) in [(held, None), (runs, Some(running))] {
         policy.step(
             Instant(0),
-            Event::Adopt(Adopted { request, submitted: Instant(0), waits_since: None, running }),
+            Event::Adopt(Adopted {
+                request,
+                submitted: Instant(0),
+                waits_since: None,
+                array_room_since: None,
+                running,
+            }),
         );
     }
     policy.step(Instant(1), Event::Tick);

@@ -154,3 +154,24 @@ fn jobs_by_their_name() {
     let part = store.namesakes(1000, "align", 4, 6).unwrap();
     assert_eq!(part, found[1..3]);
 }
+
+/// One that is not over has not ended, and one that never ran made no room as it was struck off.
+#[test]
+fn the_last_end_in_an_array() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    assert_eq!(store.last_end_in(1).unwrap(), None);
+    for (job, started_us, ended_us) in [
+        (1, Some(2_000_000), Some(3_000_000)),
+        (2, Some(2_000_000), Some(4_000_000)),
+        (3, None, Some(5_000_000)),
+        (4, Some(2_000_000), None),
+        (5, Some(2_000_000), Some(3_500_000)),
+    ] {
+        let mut row = JobRow { started_us, ended_us, ..exited(job) };
+        row.spec.array = Some(JobArray { array: Some(1), index: 3, at_most: Some(2) });
+        store.insert_job(&row).unwrap();
+    }
+    store.insert_job(&JobRow { ended_us: Some(6_000_000), ..exited(6) }).unwrap();
+    assert_eq!((store.last_end_in(1).unwrap(), store.last_end_in(6).unwrap()), (Some(4_000_000), None));
+}

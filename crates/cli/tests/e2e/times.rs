@@ -1,0 +1,119 @@
+//! What a job ran, and for how long it was frozen, is the same for the daemon that comes after: whatever the system's clock
+//! shows by then, and whoever thawed the job meanwhile.
+
+use pinfold_profile::store::Store;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::{End, JobState};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::{eventually, no_rescue};
+
+each_kind!(
+    a_timeout_does_not_count_time_in_which_the_host_slept,
+    a_timeout_counts_though_the_clock_was_set_back,
+    a_timeout_does_not_count_time_in_the_queue,
+    frozen_until_the_guard_thawed_it,
+);
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+const HOUR_US: i64 = 3_600_000_000;
+
+/// The row of a job, changed while no daemon runs.
+fn change(host: &Host, job: u64, change: impl FnOnce(&mut JobRow)) -> JobRow {
+    let mut store = Store::open(&host.state()).expect("the daemon's store").store;
+    let mut row = store.job(job).expect("it can be read").expect("it is there");
+    change(&mut row);
+    store.update_job(&row).expect("it can be written");
+    row
+}
+
+/// A job that started so much earlier than it did, in microseconds.
+fn earlier(row: &mut JobRow, by_us: i64) {
+    row.submitted_us = row.submitted_us.saturating_add_signed(-by_us);
+    row.started_us = row.started_us.map(|at| at.saturating_add_signed(-by_us));
+}
+
+/// The clock of the daemon that was stopped showed so much less than it did, in microseconds.
+fn behind(host: &Host, by_us: i64) {
+    let path = host.state().join("clock");
+    let text = std::fs::read_to_string(&path).expect("the daemon noted its clock");
+    let (us, monotonic_us) = text.trim().split_once(' ').expect("by two clocks");
+    let us: i64 = us.parse().expect("a number");
+    std::fs::write(&path, format!("{} {monotonic_us}\n", us - by_us)).expect("it can be written");
+}
+
+/// The daemon's clock stands still while the host sleeps; that of the next one begins with the system's.
+fn a_timeout_does_not_count_time_in_which_the_host_slept(kind: Kind) {
+    let mut host = Host::new(kind);
+    let job = host.submit(&["--timeout", "1h"], &format!("{WAIT}; exit 3"));
+    host.until(job, JobState::Running);
+    assert_eq!(host.stop(), Some(0));
+    change(&host, job, |row| earlier(row, 2 * HOUR_US));
+    behind(&host, 2 * HOUR_US);
+    host.start_daemon();
+    host.until(job, JobState::Running);
+    // It counts once, however often the daemon is restarted.
+    assert_eq!(host.stop(), Some(0));
+    host.start_daemon();
+    let slept_s = host.report(job).suspended_s;
+    assert!((7199.0..7201.0).contains(&slept_s), "{slept_s}");
+    host.make("go");
+    host.until_exit_code(job, 3);
+}
+
+/// It ran for three hours by the clock of one daemon, and that of the next one shows two hours less.
+fn a_timeout_counts_though_the_clock_was_set_back(kind: Kind) {
+    let mut host = Host::new(kind);
+    let job = host.submit(&["--timeout", "2h"], WAIT);
+    host.until(job, JobState::Running);
+    assert_eq!(host.stop(), Some(0));
+    change(&host, job, |row| earlier(row, HOUR_US));
+    behind(&host, -2 * HOUR_US);
+    host.start_daemon();
+    let view = host.until(job, JobState::Exited);
+    assert_eq!(view.end, Some(End::Timeout), "{view:?}");
+}
+
+/// The daemon died before it could write when a job started, which had waited for two hours.
+fn a_timeout_does_not_count_time_in_the_queue(kind: Kind) {
+    let mut host = Host::new(kind);
+    let job = host.submit(&["--timeout", "1h"], &format!(": >begun; {WAIT}; exit 3"));
+    host.until(job, JobState::Running);
+    host.until_made("begun");
+    host.crash();
+    change(&host, job, |row| {
+        earlier(row, 2 * HOUR_US);
+        (row.started_us, row.state) = (None, JobState::Queued);
+    });
+    host.start_daemon();
+    host.until(job, JobState::Running);
+    host.make("go");
+    host.until_exit_code(job, 3);
+}
+
+fn frozen_until_the_guard_thawed_it(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = Host::new(kind);
+    let job = host.submit(&[], &format!("{WAIT}; exit 3"));
+    host.until(job, JobState::Running);
+    host.succeeds(["suspend", &job.to_string()]);
+    host.until(job, JobState::Frozen);
+    host.crash();
+    let note = host.state().join("thawed");
+    let thawed_us: u64 = eventually("the guard thaws it and notes when", || {
+        let text = std::fs::read_to_string(&note).map_err(|error| error.to_string())?;
+        text.trim().parse::<u64>().map_err(|error| error.to_string())
+    });
+    // As if it was the scheduler's wish: it runs on then.
+    let row = change(&host, job, |row| row.suspended = false);
+    let frozen_us =
+        thawed_us - row.frozen_since_us.expect("it was frozen as the daemon died") + row.suspended_us;
+    host.start_daemon();
+    host.until(job, JobState::Running);
+    let (counted_s, frozen_s) = (host.report(job).suspended_s, frozen_us as f64 / 1e6);
+    assert!((counted_s - frozen_s).abs() < 0.01, "{counted_s} s, and it was {frozen_s} s");
+    assert!(!note.exists(), "it is heeded once");
+    host.make("go");
+    host.until_exit_code(job, 3);
+}
