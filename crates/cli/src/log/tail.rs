@@ -39,7 +39,8 @@ impl<'a> Jobs<'a> {
                 Ok(other) => return Err(unexpected(&other)),
                 Err(failure) if failure.code == ExitCode::NoDaemon && Instant::now() < until => {
                     std::thread::sleep(LOOK);
-                    if let Ok(client) = self.dial.connect() {
+                    // A private one started here would take the place of one that is just being replaced.
+                    if let Some(client) = self.dial.connect_if_there() {
                         self.client = client;
                     }
                 }
