@@ -181,7 +181,10 @@ impl Serving {
         let listener = listener.map_err(|error| Failure::failed(format!("--listen {address}: {error}")))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = public_url.unwrap_or(format!("{scheme}://{}", listener.local_addr()?));
-        let hub = Hub::new(store, &url, trust);
+        // It asks the database, and PostgreSQL's client waits in a runtime of its own.
+        let own = url.clone();
+        let hub = tokio::task::spawn_blocking(move || Hub::new(store, &own, trust)).await;
+        let hub = hub.map_err(|error| Failure::failed(format!("the hub does not begin: {error}")))?;
         let hub = Arc::new(match proxy {
             Some(proxy) => hub.behind(proxy)?,
             None => hub,
