@@ -140,8 +140,8 @@ pub fn page_out(memory: &mut [u8]) -> Result<(), rustix::io::Errno> {
     unsafe { rustix::mm::madvise(whole.as_mut_ptr().cast(), length, rustix::mm::Advice::LinuxPageOut) }
 }
 
-/// The clock of the system that nobody sets and that stands still while the host sleeps, in microseconds since its boot. All
-/// processes of one boot read the same.
+/// The clock of the system that nobody sets and that does not advance while the host sleeps, in microseconds since its
+/// boot. All processes of one boot read the same.
 #[must_use]
 pub fn monotonic_us() -> u64 {
     clock_us(ClockId::Monotonic)

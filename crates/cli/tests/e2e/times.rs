@@ -43,7 +43,7 @@ fn behind(host: &Host, by_us: i64) {
     std::fs::write(&path, format!("{} {monotonic_us}\n", us - by_us)).expect("it can be written");
 }
 
-/// The daemon's clock stands still while the host sleeps; that of the next one begins with the system's.
+/// The daemon's clock does not advance while the host sleeps; that of the next one begins with the system's.
 fn a_timeout_does_not_count_time_in_which_the_host_slept(kind: Kind) {
     let mut host = Host::new(kind);
     let job = host.submit(&["--timeout", "1h"], &format!("{WAIT}; exit 3"));

@@ -155,7 +155,9 @@ fn keep_former(database: &Path, before: &Path) -> Result<(), StoreError> {
         |source| StoreError::File { what: "keep the former database as", path: before.to_owned(), source };
     // One that was cut short here has given it that name already.
     if before.exists() && !same_file(database, before).map_err(failed)? {
-        return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
+        let words =
+            format!("{} is the database of before an earlier restore: move it away first", before.display());
+        return Err(StoreError::Refused(words));
     }
     // What is in the log belongs to the file: it goes back into it first. A damaged file may not take it.
     let closed = Connection::open(database).and_then(|old| {
