@@ -50,6 +50,9 @@ pub(crate) struct SubmitArgs {
     /// Print one JSON object instead of the bare number
     #[arg(long)]
     pub json: bool,
+    /// Become the job's keeper once its number is printed, in place of leaving one behind
+    #[arg(long, hide = true)]
+    pub stay: bool,
     #[command(flatten)]
     pub options: JobOptions,
     /// The command and its arguments
@@ -72,8 +75,13 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
         plan.resolve(&mut client)?;
     } else {
         // There is nothing to ask: the keeper greets it.
-        drop(dial.stream()?);
+        if !args.stay {
+            drop(dial.stream()?);
+        }
         holds::check(None, &args.options)?;
+    }
+    if args.stay {
+        return stay(dial, args, plan);
     }
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
@@ -125,23 +133,43 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
 
 /// The keeper's life: submit, tell the number, start the command when it may, hand its end over.
 fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
-    let prepared = match &args.array {
-        Some(spec) => array::prepare(dial, args, spec, plan),
-        None => prepare(dial, args, plan).map(|(keeper, job)| (keeper, job.to_string())),
-    };
-    match prepared {
-        Ok((mut keeper, said)) => {
+    match accepted(dial, args, plan) {
+        Ok((keeper, said)) => {
             let _ = write!(tell, "0 {said}");
             drop(tell);
-            let _ = spawn::null_streams();
-            // Only now: whoever asked need not wait while the command is started.
-            keeper.allow_starts();
-            attend(keeper);
+            detached(keeper);
         }
         Err(failure) => {
             let _ = write!(tell, "{} {}", failure.code.code(), failure.message);
         }
     }
+}
+
+/// The same in this process, which is its caller's child and needs no other: a process less for each job. The caller
+/// goes by what is printed, for this ends with the job.
+fn stay(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<ProcessExit, Failure> {
+    spawn::lead_session();
+    let (keeper, said) = accepted(dial, args, plan)?;
+    // The job was accepted, whether or not its number is still read.
+    let _ = report(&format!("0 {said}"), args.json);
+    detached(keeper);
+    Ok(ProcessExit::SUCCESS)
+}
+
+/// Gets the job, or the array, accepted; with what is told of it.
+fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<(Keeper, String), Failure> {
+    match &args.array {
+        Some(spec) => array::prepare(dial, args, spec, plan),
+        None => prepare(dial, args, plan).map(|(keeper, job)| (keeper, job.to_string())),
+    }
+}
+
+/// Lets go of the streams, and stays until the end.
+fn detached(mut keeper: Keeper) {
+    let _ = spawn::null_streams();
+    // Only now: whoever asked need not wait while the command is started.
+    keeper.allow_starts();
+    attend(keeper);
 }
 
 /// Gets the job accepted and its output files opened; it does not start before it is allowed to.

@@ -77,7 +77,8 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     command.args(words);
     dress(&mut command, &variables, &spool);
     if label.batch {
-        redirect(&mut command, &label, job, member, &host, restarts > 0)?;
+        let user = variables.get("SLURM_JOB_USER").map(String::as_str).unwrap_or_default();
+        redirect(&mut command, &label, job, member, (&host, user), restarts > 0)?;
     }
     if let Some(wanted) = label.signal.filter(|_| label.limit_s.is_some()) {
         return crate::batch_step::attend(command, &program, &label, wanted);
@@ -103,16 +104,14 @@ fn redirect(
     label: &Label,
     job: u64,
     member: Option<(u64, u32)>,
-    host: &str,
+    (host, user): (&str, &str),
     again: bool,
 ) -> Result<(), Trouble> {
-    let user = pinfold_sys::peer::user(pinfold_sys::peer::own_uid());
-    let user = user.map(|user| user.name).unwrap_or_default();
     let meant = Meant {
         job,
         array: member.map_or(job, |(array, _)| array),
         index: member.map(|(_, index)| index),
-        user: &user,
+        user,
         name: &label.name,
         host,
         ..Meant::default()

@@ -167,7 +167,7 @@ pub(crate) fn command(verb: &str, plan: &Plan, export: Option<&str>) -> Result<C
     let mut command = Command::new(pinfold()?);
     command.arg(verb).args(&plan.options);
     if verb == "submit" {
-        command.args(["--output=/dev/null", "--error=/dev/null"]);
+        command.args(["--output=/dev/null", "--error=/dev/null", "--stay"]);
     }
     command.arg("--").arg(own).arg(INSIDE).arg(&plan.label.spool);
     if !Path::new(&plan.label.directory).is_dir() {

@@ -1,6 +1,7 @@
 //! `sbatch`: a script handed over as a job.
 
 use std::ffi::OsString;
+use std::io::{self, Read};
 use std::process::Stdio;
 
 use pinfold_client::{Failure, Greeting, unexpected};
@@ -131,19 +132,28 @@ fn not_kept(job: u64, why: &str) {
     say::error("sbatch", &format!("what was said of job {job} could not be kept: {why}"));
 }
 
+/// Starts the job's keeper, which lets go of its streams once it has told the number.
 fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<u64, Trouble> {
+    let failed = |error: io::Error| Trouble::new(format!("failed to start pinfold: {error}"));
     let mut command = command("submit", plan, request.export.as_deref())?;
-    command.args(words).stdin(Stdio::null());
-    let done = command.output().map_err(|error| format!("failed to start pinfold: {error}"))?;
-    let said = String::from_utf8_lossy(&done.stderr);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut keeper = command.spawn().map_err(failed)?;
+    let number = text(keeper.stdout.take()).map_err(failed)?;
+    let said = text(keeper.stderr.take()).map_err(failed)?;
     if request.verbose > 0 && !said.trim().is_empty() {
         say::error("sbatch", said.trim());
     }
-    let number = String::from_utf8_lossy(&done.stdout).trim().parse::<u64>();
-    match number {
-        Ok(job) if done.status.success() => Ok(job),
-        _ => Err(refusal(done.status.code(), said.trim())),
+    match number.trim().parse() {
+        Ok(job) => Ok(job),
+        Err(_) => Err(refusal(keeper.wait().map_err(failed)?.code(), said.trim())),
     }
+}
+
+/// All that a stream says.
+fn text(from: Option<impl Read>) -> io::Result<String> {
+    let mut all = Vec::new();
+    from.map_or(Ok(0), |mut from| from.read_to_end(&mut all))?;
+    Ok(String::from_utf8_lossy(&all).into_owned())
 }
 
 /// The line that says what is wrong: the first that calls itself an error, else the last.

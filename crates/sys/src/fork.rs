@@ -35,10 +35,15 @@ pub(crate) fn fork() -> io::Result<Side> {
 pub fn fork_away() -> io::Result<Side> {
     let side = fork()?;
     if side == Side::Child {
-        // Fails only for a process group leader, which a fresh child is not.
-        let _ = rustix::process::setsid();
+        lead_session();
     }
     Ok(side)
+}
+
+/// Has this process lead a session of its own, away from the terminal. One that leads a process group stays where it
+/// is, which a fresh child does not.
+pub fn lead_session() {
+    let _ = rustix::process::setsid();
 }
 
 /// Whether this process has just one thread, as [`crate::spawn::Held::fork`] asks for.

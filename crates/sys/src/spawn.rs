@@ -20,7 +20,9 @@ use crate::fork::{drop_own_files, duplicate, fork, leave, restore_signals};
 use crate::lead;
 use crate::program::{become_program_now, execute};
 
-pub use crate::fork::{Reaped, Side, drop_files_but, fork_away, null_streams, reap, single_threaded};
+pub use crate::fork::{
+    Reaped, Side, drop_files_but, fork_away, lead_session, null_streams, reap, single_threaded,
+};
 pub use crate::program::{Environment, Program, ResolveError, resolve, wrapper};
 pub use at_once::start;
 
