@@ -178,12 +178,14 @@ impl Keeper {
         self.present(ticket);
     }
 
-    /// Leaves with the daemon what another keeper would need in this one's place.
+    /// Leaves with the daemon what another keeper would need in this one's place: at once, for this one may be killed as
+    /// soon as the job's number is told.
     pub(crate) fn leave_start(&mut self, job: u64, start: Start) {
         self.successor = true;
         let left = Request::Keep { job, start: Box::new(start) };
         self.send(&left);
         self.left = Some(left);
+        self.flush();
     }
 
     /// Whether a job that waits goes on waiting when this keeper is gone, for another one.

@@ -126,15 +126,24 @@ impl Dial {
                     ),
                 },
             )),
-            Err(_) => {
-                self.start_daemon()?;
-                let stream = UnixStream::connect(&self.places.socket).map_err(|error| {
-                    let socket = self.places.socket.display();
-                    Failure::new(ExitCode::NoDaemon, format!("the daemon was started, but {socket}: {error}"))
-                })?;
-                self.trusted(stream)
-            }
+            Err(_) => self.stream_to_a_new_one(),
         }
+    }
+
+    /// The same with a private daemon that is started for it. On a busy host it may have found itself idle, and have
+    /// ended, before it was asked anything: then another one is started, once.
+    fn stream_to_a_new_one(&self) -> Result<UnixStream, Failure> {
+        self.start_daemon()?;
+        let connect = || UnixStream::connect(&self.places.socket);
+        if let Ok(stream) = connect() {
+            return self.trusted(stream);
+        }
+        self.start_daemon()?;
+        let stream = connect().map_err(|error| {
+            let socket = self.places.socket.display();
+            Failure::new(ExitCode::NoDaemon, format!("the daemon was started, but {socket}: {error}"))
+        })?;
+        self.trusted(stream)
     }
 
     /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and whether a daemon

@@ -17,7 +17,7 @@ use pinfold_hub::settings::Settings;
 use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Location, Store, Whose, now_us};
 use pinfold_hub::{demo, learning};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -168,6 +168,8 @@ struct Serving {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     url: String,
+    /// SIGTERM and SIGINT, which are heard before it is said that the hub serves.
+    stops: (Signal, Signal),
 }
 
 impl Serving {
@@ -198,11 +200,12 @@ impl Serving {
             // A full disk keeps nobody from looking.
             say(&format!("the start is not noted: {}", chain(&error)));
         }
-        Ok(Self { hub, listener, tls, url })
+        let stops = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { hub, listener, tls, url, stops })
     }
 
     async fn until_stopped(self, keep: Keep, whose: Option<Whose>) -> Result<(), Failure> {
-        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let (mut term, mut int) = self.stops;
         let stop = async move {
             tokio::select! {
                 _ = term.recv() => {}

@@ -97,11 +97,14 @@ impl<'a> Jobs<'a> {
     fn opened(&mut self, job: u64, path: &Path, follow: bool, waits: bool) -> Result<Option<File>, Failure> {
         let mut waits = waits;
         let found = loop {
+            // Asked before the file is looked for: one that began and ended has made it by then.
+            let over = !follow || self.is_over(job)?;
             match std::fs::metadata(path) {
-                Err(error) if error.kind() == ErrorKind::NotFound && waits => {}
+                // One that has just begun may be about to make it.
+                Err(error) if error.kind() == ErrorKind::NotFound && (waits || !over) => {}
                 found => break found.map_err(|error| reading(job, path, &error))?,
             }
-            if !follow || self.is_over(job)? {
+            if over {
                 return Ok(None);
             }
             std::thread::sleep(LOOK);

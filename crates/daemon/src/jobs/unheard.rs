@@ -18,9 +18,10 @@ use crate::jobs::table::JobTable;
 /// A keeper may take so long to answer that its job may start, counted from when it was told, in microseconds. One that
 /// answers later loses nothing but the slot: its job starts in the next.
 const ANSWERS_WITHIN_US: u64 = 3_000_000;
-/// A keeper without a connection may take so long to come and tell of a job of which no process is left,
+/// How soon a job of which no process is left is closed without a word of its keeper's, when that one is gone,
 const COMES_WITHIN_US: u64 = 3_000_000;
-/// and one with a connection to tell of it. What is told later is still written down.
+/// and when it lives: it may be slow to connect to the next daemon, and jobs that follow this one are decided by how it
+/// ended. What is told later is still written down.
 const TELLS_WITHIN_US: u64 = 10_000_000;
 /// How often is looked whether jobs that run have any process left.
 const LOOK_EVERY_US: u64 = 1_000_000;
@@ -198,7 +199,8 @@ pub(crate) fn holds_silent(table: &mut JobTable, job: JobId, command: Command) -
 fn look_for_end(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId, now_us: u64) {
     let Some(live) = table.get(&job) else { return };
     let ended = has_ended(ctx, live);
-    let limit_us = if live.keeper.is_some() { TELLS_WITHIN_US } else { COMES_WITHIN_US };
+    let lives = || live.row.keeper.is_some_and(|one| crate::core::process::is_alive(&ctx.proc, one));
+    let limit_us = if live.keeper.is_some() || ended && lives() { TELLS_WITHIN_US } else { COMES_WITHIN_US };
     let Some(live) = table.get_mut(&job) else { return };
     if !ended {
         live.emptied_us = None;
