@@ -12,4 +12,7 @@ must test "$("$programs/pinfold" report --last 1 --json | grep -o '"exit_code":0
 must test "$("$programs/pinfold" status --all --json | grep -o '"user":"[^"]*"' | sort -u)" = "\"user\":\"$(id -un)\""
 # It would end by itself in a minute, and needs its directory until then.
 daemon=$(head -c 20 "$work/state/lock" || true)
-[ -z "$daemon" ] || [ "$(readlink "/proc/$daemon/exe")" != "$programs/pinfoldd" ] || kill "$daemon"
+is_ours() { [ -n "$daemon" ] && [ "$(readlink "/proc/$daemon/exe" 2>/dev/null)" = "$programs/pinfoldd" ]; }
+if is_ours; then kill "$daemon"; fi
+# Until it has ended it writes into the directory that is to be removed.
+while is_ours; do sleep 0.1; done

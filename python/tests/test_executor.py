@@ -26,10 +26,10 @@ def square(number: int) -> int:
 
 
 def until(path: Path) -> str:
-    """Waits for a file."""
-    while not path.exists():
+    """Waits for a file with something in it: one that is just being written is empty."""
+    while not (path.exists() and (text := path.read_text())):
         time.sleep(0.01)
-    return path.read_text()
+    return text
 
 
 def eventually(what: Callable[[], bool]) -> None:
@@ -66,7 +66,7 @@ def test_what_cannot_be_imported_is_sent_as_a_whole(executor: Executor) -> None:
 
 def test_a_notebook_shows_how_many_are_over(executor: Executor, tmp_path: Path) -> None:
     def waits() -> None:
-        (tmp_path / "runs").touch()
+        (tmp_path / "runs").write_text("it runs")
         threading.Event().wait()
 
     assert executor.submit(square, 3).result(PATIENCE) == 9
@@ -160,6 +160,7 @@ def test_usage_and_why(executor: Executor, tmp_path: Path) -> None:
     assert future.why().state == "running"
     eventually(lambda: "heard" in future.stdout() or future.done() or bool((tmp_path / "go").write_text("x")))
     assert future.result(PATIENCE) == 50 << 20
+    eventually(lambda: future.usage().state == "exited")
     usage = future.usage()
     assert (usage.state, usage.exit_code, usage.job_id) == ("exited", 0, future.job_id)
     assert usage.cpu_user_s + usage.cpu_system_s >= 0.2
@@ -179,6 +180,7 @@ def test_cancel(executor: Executor, tmp_path: Path) -> None:
     assert running.cancel() and running.state == "cancelled"
     with pytest.raises(concurrent.futures.CancelledError):
         running.result(PATIENCE)
+    eventually(lambda: running.usage().state == "exited")
     assert running.usage().signal == signal.SIGTERM
     done = executor.submit(square, 2)
     assert done.result(PATIENCE) == 4 and not done.cancel()
@@ -314,6 +316,7 @@ def test_a_call_is_cancelled_while_the_daemon_is_away(
         assert future.cancel()
         # Nobody waits for that: it is tried again and again.
         eventually(lambda: calls.exists() and calls.read_text().split().count("cancel") >= 2)
+    eventually(lambda: future.usage().state == "exited")
     assert future.usage().signal == signal.SIGTERM
 
 
@@ -338,7 +341,7 @@ def test_cancelling_waits_for_no_program(executor: Executor, tmp_path: Path, mon
 def test_states_of_jobs(executor: Executor) -> None:
     future = executor.submit(square, 2)
     assert future.result(PATIENCE) == 4 and future.job_id is not None
-    assert future.usage().state == "exited"
+    eventually(lambda: future.usage().state == "exited")
     views = pinfold.states([future.job_id, 4_000_000])
     assert views[future.job_id]["exit_code"] == 0
     unknown = views[4_000_000]

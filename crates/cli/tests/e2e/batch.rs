@@ -208,8 +208,9 @@ fn the_longest_first_once_it_is_known(kind: Kind) {
         std::fs::remove_file(host.work("begun")).expect("a file of ours");
         text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    let text =
-        "echo short >> begun; sleep 0.05\necho long >> begun; sleep 1.5\necho middle >> begun; sleep 0.5\n";
+    // Far apart at first, as on a busy machine even the shortest may take long; and not again once that is known.
+    let text = "echo short >> begun; sleep 0.05\necho long >> begun; test -e known || sleep 6\n\
+                echo middle >> begun; test -e known || sleep 2\n";
     std::fs::write(host.work("lines"), text).expect("a file");
     let run = |options: &[&str]| {
         let done = host.pinfold([&["batch", "--json"], options, &["lines"]].concat());
@@ -219,6 +220,7 @@ fn the_longest_first_once_it_is_known(kind: Kind) {
     };
     run(&[]);
     assert_eq!(begun(), ["short", "long", "middle"]);
+    host.make("known");
     run(&[]);
     assert_eq!(begun(), ["long", "middle", "short"]);
     run(&["--in-order"]);
@@ -236,7 +238,7 @@ fn plain_words_need_no_shell(kind: Kind) {
 
     let host = Host::new(kind);
     for (name, mode) in [("no-interpreter", 0o755), ("no-right", 0o644)] {
-        std::fs::write(host.work(name), "echo \"of a script: $1\"\n").expect("a file");
+        pinfold_testkit::executable(&host.work(name), "echo \"of a script: $1\"\n");
         std::fs::set_permissions(host.work(name), PermissionsExt::from_mode(mode)).expect("its mode");
         host.kind().give(&host.work(name));
     }

@@ -6,6 +6,7 @@ use pinfold_proto::{JobClass, JobState};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::times::until_it_stands;
 use crate::wait::{eventually, no_rescue, within};
 
 each_kind!(
@@ -83,7 +84,7 @@ fn suspended_in_the_foreground(kind: Kind) {
     let mut running = host.start(["run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 6")]);
     host.until_made("started");
     control(&host, &["suspend", "1"], 0);
-    host.until(1, JobState::Frozen);
+    until_it_stands(&host, 1);
     host.make("go");
     assert!(within(Duration::from_millis(300), || (!running.runs()).then_some(())).is_none(), "it is frozen");
     control(&host, &["resume", "1"], 0);
@@ -338,6 +339,7 @@ fn jobs_get_cores_of_their_own(kind: Kind) {
 fn jobs_that_are_not_there(kind: Kind) {
     let host = Host::new(kind);
     host.succeeds(["run", "true"]);
+    host.until(1, JobState::Exited);
     for verb in ["suspend", "resume", "hold", "release", "cancel"] {
         assert!(control(&host, &[verb, "999"], 1).contains("no job 999"), "{verb}");
         assert!(control(&host, &[verb, "1"], 1).contains("over"), "{verb}");
@@ -425,6 +427,8 @@ fn a_limit_on_memory(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=100ms"]);
     let fill = ["dd", "if=/dev/zero", "of=/dev/null", "bs=100M", "count=2"];
     let done = host.pinfold(["run", "--mem-limit", "32MiB", "--"].into_iter().chain(fill));
+    // A busy daemon has its end on record later than the command returns.
+    host.until(1, JobState::Exited);
     let report = host.report(1);
     if kind == Kind::Groups {
         assert!(report.memory_peak_bytes <= 33 * MIB, "{report:?}");
@@ -437,6 +441,7 @@ fn a_limit_on_memory(kind: Kind) {
     }
     let done = host.pinfold(["run", "--mem-limit", "512MiB", "--"].into_iter().chain(fill));
     assert_eq!(done.code, Some(0), "below its limit: {done:?}");
+    host.until(2, JobState::Exited);
     assert!(
         host.report(2).memory_peak_bytes >= 100 * MIB,
         "nor is the next job under the limit of the first"
@@ -449,6 +454,7 @@ fn a_program_killed_for_the_hosts_memory(kind: Kind) {
     let host = Host::with(kind, &["host.memory=96MiB"]);
     let script = "dd if=/dev/zero of=/dev/null bs=160M count=2 && exit 0; exit 3";
     let done = host.pinfold(["run", "--", "sh", "-c", script]);
+    host.until(1, JobState::Exited);
     let status = host.pinfold(["status", "--all", "--json", "1"]).out;
     let told = status.contains("killed part of it for memory");
     // Where there is swap, or nothing bounds it, it is not killed.

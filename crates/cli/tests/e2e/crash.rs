@@ -483,17 +483,16 @@ fn at_every_point_around_a_restart_of_the_host(kind: Kind) {
         let socket = trial.host.socket().display().to_string();
         trial.host.make("go");
         // What was told to go on may have ended meanwhile: of what runs nothing is left.
-        processes_with(&socket).into_iter().for_each(|process| send(process, Signal::KILL));
         eventually("all that ran is gone", || {
             let alive = |pid: &u32| status_field(*pid, "State").is_some_and(|state| !state.starts_with('Z'));
-            processes_with(&socket).into_iter().find(alive).map_or(Ok(()), Err)
+            let left: Vec<u32> = processes_with(&socket).into_iter().filter(alive).collect();
+            left.iter().for_each(|&process| send(process, Signal::KILL));
+            left.first().map_or(Ok(()), |process| Err(*process))
         });
         let boot = "00000000-0000-0000-0000-000000000000\n";
         std::fs::write(trial.host.state().join("boot"), boot).expect("a note of another boot");
         trial.start();
-        for job in [first, second] {
-            trial.ends(job, None);
-        }
+        [first, second].into_iter().for_each(|job| trial.ends(job, None));
     };
     let settings = &["slots.factor=1", "host.cpus=0"];
     at_every_point(kind, "restart of the host", &Scenario { settings, prepared: false, play });

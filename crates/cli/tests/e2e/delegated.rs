@@ -59,6 +59,14 @@ fn group_of(pid: u32) -> String {
     text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default().to_owned()
 }
 
+/// The first process of a job. It may be about to enter as the job is said to run.
+fn main_of(host: &Host, job: u64) -> u32 {
+    eventually("its first process is there", || {
+        let pids = host.until(job, JobState::Running).pids;
+        crate::host::root_process(&pids).ok_or_else(|| format!("{pids:?}"))
+    })
+}
+
 fn state_of(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
@@ -70,7 +78,7 @@ fn a_job_from_within_has_a_group_and_is_frozen_by_it() {
     let Some((group, host)) = delegated() else { return };
     assert_eq!(host.status(&[]).mode, "v2", "{}", host.daemon_said());
     let job = submit_inside(&host, WAIT);
-    let main = crate::host::root_process(&host.until(job, JobState::Running).pids).expect("it runs");
+    let main = main_of(&host, job);
     let own = group.0.join("pinfold").join(host.instance()).join(format!("job-{job}"));
     assert!(own.to_string_lossy().ends_with(&group_of(main)), "{} in {}", group_of(main), own.display());
     let frozen = |want: &str| {
@@ -97,7 +105,7 @@ fn a_job_from_elsewhere_is_held_by_its_processes() {
     let _guard = no_rescue();
     let Some((group, mut host)) = delegated() else { return };
     let job = host.submit(&[], WAIT);
-    let main = crate::host::root_process(&host.until(job, JobState::Running).pids).expect("it runs");
+    let main = main_of(&host, job);
     let name = group.0.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(!group_of(main).contains(&name), "{}", group_of(main));
     let stopped = |want: bool| {

@@ -23,16 +23,19 @@ fn find<'a>(host: &Host, report: &'a ReportView, name: &str) -> Option<&'a FileV
 
 fn read_and_written(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=50ms", "profile.files=on"]);
+    // Not by the job, which could be seen at it.
+    std::fs::write(host.work("in"), "abcd\nefgh\n").expect("a file to read");
+    kind.give(&host.work("in"));
     // A shell reads 5 bytes of one file and writes 7 into another, and a child inherits both.
-    let script = "printf 'abcd\\nefgh\\n' >in; exec 3<in 4>out; read line <&3; printf 1234567 >&4; \
+    let script = "exec 3<in 4>out; read line <&3; printf 1234567 >&4; \
                   sh -c 'until [ -e go ]; do sleep 0.02; done'";
     let job = host.submit(&[], script);
     let running = eventually("both files are seen", || {
         let report = report(&host, job);
-        let made = host.work("in").exists() && host.work("out").exists();
-        let seen = made
-            && find(&host, &report, "in").is_some()
-            && find(&host, &report, "out").is_some_and(|file| file.write_bytes > 0);
+        // A look goes from one to the other while the shell is at them.
+        let seen = host.work("out").exists()
+            && find(&host, &report, "in").is_some_and(|file| file.read_bytes >= 5)
+            && find(&host, &report, "out").is_some_and(|file| file.write_bytes >= 7 && file.size_bytes >= 7);
         if seen { Ok(report) } else { Err(format!("{:?}", report.files)) }
     });
     assert_eq!(running.files_from.as_deref(), Some("samples"));
@@ -72,7 +75,7 @@ fn what_a_seek_skips(kind: Kind) {
             return Err("dd is not over".to_owned());
         }
         let report = report(&host, job);
-        let seen = find(&host, &report, "big").is_some_and(|file| file.read_bytes > 0);
+        let seen = find(&host, &report, "big").is_some_and(|file| file.read_bytes >= 10);
         if seen { Ok(()) } else { Err(format!("{:?}", report.files)) }
     });
     host.make("go");

@@ -124,9 +124,13 @@ fn loses_one_of_two(host: &Host, [first, second]: [u64; 2], lose: impl Fn(), reg
     assert!(said("are gone or no longer allowed") || said("slot is left"), "{reasons:?}");
     regain();
     until_cores(host, 2);
-    let running = |job| host.until(job, JobState::Running);
-    let cpus = [running(one_job).cpus, running(other).cpus];
-    assert!(cpus.contains(&Some(first)) && cpus.contains(&Some(second)), "{cpus:?}");
+    eventually("each has a core again", || {
+        let views = [host.job(one_job), host.job(other)];
+        let on = |pu: &String| {
+            views.iter().any(|view| view.state == JobState::Running && view.cpus.as_ref() == Some(pu))
+        };
+        if on(&first) && on(&second) { Ok(()) } else { Err(format!("{views:?}")) }
+    });
 }
 
 fn why(host: &Host, job: u64) -> WhyView {

@@ -1,9 +1,11 @@
 //! What a job used, as `report` has it: within a percent of what a program is known to use.
 
 use pinfold_proto::JobState;
+use pinfold_proto::view::ReportView;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
 
 each_kind!(
     memory_of_a_known_allocator,
@@ -29,11 +31,35 @@ fn allocator(mib: u64, then: &str) -> String {
     format!("open Z, '<', '/dev/zero'; sysread Z, $b, {}; {then}", mib * MIB)
 }
 
-fn run(host: &Host, program: &str) -> pinfold_proto::view::ReportView {
+fn run(host: &Host, program: &str) -> ReportView {
     let done = host.pinfold(["run", "--", "/usr/bin/perl", "-e", program]);
     assert_eq!(done.code, Some(0), "{done:?}");
     let job = host.pinfold(["report", "--json", "--last", "1"]);
     serde_json::from_str(&job.out).expect("JSON")
+}
+
+/// What a program ends with that waits until it was seen.
+const WAITS: &str = "select undef, undef, undef, 0.05 until -e 'go'";
+
+/// Runs a command that waits for `go` until it was seen as is wanted; gives its report once it is over.
+fn run_until_seen(host: &Host, command: &[&str], is_seen: impl Fn(&ReportView) -> bool) -> ReportView {
+    let running = host.start([&["run", "--"], command].concat());
+    let job = eventually("it is asked for", || {
+        host.status(&[]).jobs.first().map(|job| job.job).ok_or("there is no job")
+    });
+    let seen = eventually("it was seen as is wanted", || {
+        let report = host.report(job);
+        if is_seen(&report) { Ok(report) } else { Err(format!("{report:?}")) }
+    });
+    // A report of a job that runs tells of this moment; what is kept is what was sampled.
+    eventually("it was sampled since", || {
+        let report = host.report(job);
+        if report.samples > seen.samples { Ok(()) } else { Err(format!("{report:?}")) }
+    });
+    host.make("go");
+    running.wait().ended_with(0);
+    std::fs::remove_file(host.work("go")).expect("it was made");
+    host.report(job)
 }
 
 #[track_caller]
@@ -46,15 +72,19 @@ fn memory_of_a_known_allocator(kind: Kind) {
         return;
     }
     let host = Host::with(kind, &["profile.interval=100ms"]);
-    let pause = "select undef, undef, undef, 0.5";
-    let bare = run(&host, pause).memory_peak_bytes;
+    let perl = |program: &str, is_seen: &dyn Fn(&ReportView) -> bool| {
+        run_until_seen(&host, &["/usr/bin/perl", "-e", program], is_seen)
+    };
+    let bare = perl(WAITS, &|report: &ReportView| report.samples > 0).memory_peak_bytes;
     assert!(bare < 16 * MIB, "{bare}");
-    let filled = run(&host, &allocator(200, pause));
+    let is_filled = |report: &ReportView| report.samples > 0 && report.memory_peak_bytes > 190 * MIB;
+    let filled = perl(&allocator(200, WAITS), &is_filled);
     is_within_a_percent(filled.memory_peak_bytes - bare, 200 * MIB);
     assert!(filled.samples > 0 && filled.virtual_peak_bytes > 200 * MIB, "{filled:?}");
     // In several processes that each have their own.
-    let parts = "for (1..4) { if (!fork) { open Z, '<', '/dev/zero'; sysread Z, $b, 52428800; sleep 1; exit } } 1 while wait > 0";
-    let parts = run(&host, parts);
+    let parts = format!("for (1..4) {{ if (!fork) {{ {}; exit }} }} 1 while wait > 0", allocator(50, WAITS));
+    let are_seen = |report: &ReportView| report.processes_peak >= 5 && report.memory_peak_bytes > 190 * MIB;
+    let parts = perl(&parts, &are_seen);
     let own = parts.memory_peak_bytes;
     assert!((200 * MIB..232 * MIB).contains(&own), "{own}: four times 50 MiB and four interpreters");
     assert_eq!(parts.processes_peak, 5, "{parts:?}");
@@ -67,10 +97,9 @@ fn page_cache_is_told_apart(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=100ms"]);
     let file = host.work("large").display().to_string();
     let write = format!("dd if=/dev/zero of={file} bs=1M count=128 2>/dev/null");
-    let done =
-        host.pinfold(["run", "--", "/bin/sh", "-c", &format!("{write}; cat {file} >/dev/null; sleep 0.5")]);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let report = host.report(1);
+    let script = format!("{write}; cat {file} >/dev/null; : >read; until [ -e go ]; do sleep 0.05; done");
+    let is_read = |_: &ReportView| host.work("read").exists();
+    let report = run_until_seen(&host, &["/bin/sh", "-c", &script], is_read);
     assert!(report.memory_peak_bytes < 24 * MIB, "{report:?}");
     if kind == Kind::Groups {
         assert!(report.cache_peak_bytes >= Some(100 * MIB), "the cache is shown beside it: {report:?}");

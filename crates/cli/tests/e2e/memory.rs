@@ -202,8 +202,9 @@ fn a_checkpoint_is_written_before_a_job_is_ended(kind: Kind) {
 /// One whose checkpoint command fails, or takes too long, is not ended: it stays frozen, and goes on when it can.
 fn without_its_checkpoint_a_job_only_stands_still(kind: Kind) {
     let _frozen = no_rescue();
-    for (hook, why) in [("exit 3", "exit code 3"), ("sleep 60", "longer than 0.2 s")] {
-        let options = ["--checkpoint", hook, "--checkpoint-time", "200ms"];
+    let rows = [("exit 3", "60s", "exit code 3"), ("sleep 60", "200ms", "longer than 0.2 s")];
+    for (hook, limit, why) in rows {
+        let options = ["--checkpoint", hook, "--checkpoint-time", limit];
         let (host, first, second) = checkpoint_wanted(kind, &options, "");
         let reason = decision(&host, second, "freeze", "only suspended");
         assert!(reason.contains(why), "{reason}");

@@ -1,7 +1,9 @@
 //! Figures for a monitoring system: served where the configuration says, while jobs run, and not otherwise.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use pinfold_proto::JobState;
 
@@ -11,10 +13,14 @@ use crate::wait::eventually;
 
 each_kind!(scraped, projects_are_scraped);
 
-/// An address that nobody listens on.
+/// An address that nobody listens on. Its port is below those that the kernel gives away, so that no other test gets
+/// it, and nothing is bound to it here: what another test just forks would have that open, too.
 pub(crate) fn address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its number").to_string()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id() % 600 * 16;
+    let candidate = || format!("127.0.0.1:{}", 20_000 + (first + NEXT.fetch_add(1, Relaxed)) % 10_000);
+    let mut free = std::iter::repeat_with(candidate).filter(|address| TcpStream::connect(address).is_err());
+    free.next().expect("there is always another")
 }
 
 /// The body of the answer to `GET /metrics`.

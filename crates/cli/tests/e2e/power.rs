@@ -49,7 +49,9 @@ impl Dice {
 /// What the daemon said that it brought to disk since its start: files, and how long each was then.
 fn flushed(host: &Host) -> Vec<(PathBuf, u64)> {
     let said = host.daemon_said();
-    let words = said.lines().filter_map(|line| line.split_once(" on disk path=")?.1.split_once(" bytes="));
+    // The last line may be just being written.
+    let whole = said.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let words = whole.filter_map(|line| line.split_once(" on disk path=")?.1.split_once(" bytes="));
     words.map(|(path, bytes)| (PathBuf::from(path), bytes.trim().parse().expect("a length"))).collect()
 }
 

@@ -40,6 +40,7 @@ fn ten_thousand_short_ones(kind: Kind) {
     let host = Host::new(kind);
     let script = "i=0; while [ $i -lt 10000 ]; do ( : ); i=$((i+1)); done";
     host.succeeds(["run", "--", "/bin/sh", "-c", script]);
+    host.until(1, JobState::Exited);
     let report = report(&host, 1);
     if !told(&report) {
         return;
@@ -213,6 +214,7 @@ fn shared_memory_is_divided(kind: Kind) {
 fn not_followed(kind: Kind) {
     let host = Host::with(kind, &["profile.processes=off"]);
     host.succeeds(["run", "--", "/bin/true"]);
+    host.until(1, JobState::Exited);
     let report = report(&host, 1);
     assert_eq!((report.processes_from.as_deref(), processes(&report)), (Some("samples"), &[][..]));
     assert_eq!(report.processes_total, 1);
@@ -230,6 +232,11 @@ fn across_a_crash(kind: Kind) {
     host.crash();
     host.start_daemon();
     host.until(job, JobState::Running);
+    // What was counted last before the crash may not be on disk.
+    eventually("its processes are counted on", || {
+        let now = report(&host, job).processes_total;
+        if now > before { Ok(()) } else { Err(format!("{now} after {before}")) }
+    });
     host.make("go");
     host.until_exit_code(job, 5);
     let over = report(&host, job);

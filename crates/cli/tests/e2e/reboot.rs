@@ -16,6 +16,7 @@ use crate::users::shared_in;
 use crate::wait::eventually;
 
 each_kind!(
+    the_host_is_restarted,
     what_was_submitted_comes_back,
     what_comes_back_waits_for_what_it_was_to_wait_for,
     members_come_back_with_their_array,
@@ -54,6 +55,12 @@ fn submit(host: &Host, options: &[&str], script: &str) -> u64 {
     done.out.trim().parse().unwrap_or_else(|_| panic!("a job's number: {done:?}"))
 }
 
+/// What another keeper needs in the place of theirs is with the daemon: it is told after a job has its number.
+fn are_kept(host: &Host, jobs: &[u64]) {
+    let missing = |job: &&u64| !host.state().join(format!("starts/{job}")).exists();
+    eventually("their starts are kept", || jobs.iter().find(missing).map_or(Ok(()), |job| Err(*job)));
+}
+
 /// All is over: what it was handed over with goes once that is on disk.
 fn nothing_is_kept(host: &Host) {
     eventually("nothing is kept of what is over", || {
@@ -61,6 +68,40 @@ fn nothing_is_kept(host: &Host) {
         let left: Vec<_> = entries.flatten().collect();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });
+}
+
+/// A restart of the host leaves a state directory of another boot, and nothing of what ran.
+fn the_host_is_restarted(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let running = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(running, JobState::Running);
+    // The client that waits for it in the foreground is gone as well.
+    let _waits = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", "exit 0"]);
+    let waiting = running + 1;
+    host.until(waiting, JobState::Queued);
+    let over = host.submit(&["--hold"], "exit 0");
+    host.succeeds(["cancel", &over.to_string()]);
+    host.until(over, JobState::Exited);
+    let boot = host.state().join("boot");
+    let this = std::fs::read_to_string(&boot).expect("the daemon noted the boot");
+    let shown = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the kernel's name for it");
+    assert_eq!(this.trim(), shown.trim());
+    // Keepers and jobs: nobody is left to tell how it ended.
+    go_down(&mut host);
+    host.start_daemon();
+    for (job, words) in [(running, "restarted while it ran"), (waiting, "restarted before it started")] {
+        let view = host.until(job, JobState::Exited);
+        assert_eq!((view.exit_code, view.signal), (None, None), "{view:?}");
+        assert!(view.reason.as_deref().is_some_and(|reason| reason.contains(words)), "{view:?}");
+    }
+    assert!(host.job(over).reason.is_none_or(|reason| !reason.contains("restarted")));
+    assert_eq!(std::fs::read_to_string(&boot).expect("noted anew"), this);
+    // The next start on the same boot knows that nothing happened.
+    let again = host.submit(&[], "exit 4");
+    host.until_exit_code(again, 4);
+    host.crash();
+    host.start_daemon();
+    assert!(!host.daemon_said().contains("the host was restarted"), "{}", host.daemon_said());
 }
 
 fn what_was_submitted_comes_back(kind: Kind) {
@@ -72,6 +113,7 @@ fn what_was_submitted_comes_back(kind: Kind) {
     let queued = submit(&host, &[], "echo once; exit 5");
     let held = submit(&host, &["--hold"], "exit 7");
     host.until(queued, JobState::Queued);
+    are_kept(&host, &[runs, queued, held]);
     let starts = host.state().join("starts");
     let rights = |path: &Path| std::fs::metadata(path).expect("it is kept").mode() & 0o777;
     assert_eq!((rights(&starts), rights(&starts.join(queued.to_string()))), (0o700, 0o600));
@@ -105,6 +147,7 @@ fn what_comes_back_waits_for_what_it_was_to_wait_for(kind: Kind) {
     let mark = format!(": mark-of-{}", host.instance());
     let late = submit(&host, &["--begin", "2099-01-01"], &format!("{mark}; : >late"));
     host.until(late, JobState::Queued);
+    are_kept(&host, &[good, rescue, late]);
     restart(&mut host);
     host.until_exit_code(rescue, 4);
     let view = host.until(good, JobState::Exited);
@@ -171,6 +214,7 @@ fn a_keeper_gone_in_the_queue_is_replaced(kind: Kind, signal: Signal) {
     let mark = format!(": mark-of-{}", host.instance());
     let second = host.submit(&[], &format!("{mark}; exit 5"));
     host.until(second, JobState::Queued);
+    are_kept(&host, &[second]);
     let keepers = || processes_with(&mark);
     let before = keepers();
     assert!(!before.is_empty(), "its keeper waits");
@@ -210,6 +254,7 @@ fn jobs_of_other_users_come_back_as_theirs() {
     let done = host.spawn(command).wait();
     let theirs: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("{done:?}"));
     host.until(theirs, JobState::Queued);
+    are_kept(&host, &[first, theirs]);
     // As a client of theirs could have sent it: spared by the kernel, and with real-time priority.
     let kept = host.state().join(format!("starts/{theirs}"));
     let mut start: Start =

@@ -40,12 +40,8 @@ fn exit_status(kind: Kind) {
     for (job, (script, status, exit_code, signal)) in (1..).zip(cases) {
         let done = host.pinfold(["run", "--", "/bin/sh", "-c", script]);
         assert_eq!(done.code, Some(status), "{script}: {done:?}");
-        let view = host.job(job);
-        assert_eq!(
-            (view.state, view.exit_code, view.signal),
-            (JobState::Exited, exit_code, signal),
-            "{script}"
-        );
+        let view = host.until(job, JobState::Exited);
+        assert_eq!((view.exit_code, view.signal), (exit_code, signal), "{script}");
         assert_eq!(view.name, "sh");
     }
 }
@@ -195,6 +191,7 @@ fn ten_thousand_forks(kind: Kind) {
     let script = "i=0; while [ $i -lt 10000 ]; do (exit 0); i=$((i+1)); done; echo $i";
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", script]);
     assert_eq!((done.code, done.out.as_str()), (Some(0), "10000\n"), "{done:?}");
+    host.until(1, JobState::Exited);
     let report = host.report(1);
     assert!(report.cpu_user_s + report.cpu_system_s > 0.1, "{report:?}");
 }

@@ -1,7 +1,5 @@
 //! Cores that are set aside: only jobs that name the set are on them, by the kernel's own word.
 
-use std::time::Duration;
-
 use pinfold_proto::JobState;
 use pinfold_proto::view::{SetKind, SetsView, WhyView};
 use serde_json::Value;
@@ -149,6 +147,8 @@ fn idle_cores_for_a_script(kind: Kind) {
         (Some(0), format!("idle-1\n{second}\n").as_str()),
         "{script:?}"
     );
+    // Its job keeps the set until it is over.
+    host.until(2, JobState::Exited);
     // Nothing more is idle.
     assert_eq!(done(&host, &["set-aside", "--idle", "--cores", "1"]), "");
     // Given back, and taken once more, it goes by itself.
@@ -226,8 +226,7 @@ fn bad_sets_change_nothing(kind: Kind) {
     let held = host.submit(&["--in", "db", "--hold"], "true");
     assert_eq!(host.pinfold(["set-aside", "db", "--remove"]).code, Some(5));
     done(&host, &["cancel", &held.to_string()]);
-    let removed = within(Duration::from_secs(10), || {
-        (host.pinfold(["set-aside", "db", "--remove"]).code == Some(0)).then_some(())
-    });
+    let removed =
+        within(PATIENCE, || (host.pinfold(["set-aside", "db", "--remove"]).code == Some(0)).then_some(()));
     assert!(removed.is_some(), "{:?}", sets(&host));
 }

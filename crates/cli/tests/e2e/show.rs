@@ -275,7 +275,8 @@ fn filters(kind: Kind) {
         assert_eq!(host.pinfold(wrong).code, Some(2), "{wrong:?}");
     }
     // A client that waits is told for what.
-    let _running = host.submit(&[], "exec sleep 1000");
+    let running = host.submit(&[], "exec sleep 1000");
+    host.until(running, JobState::Running);
     let waiting = host.submit(&[], "true");
     host.until(waiting, JobState::Queued);
     let json = out(&["status", "--json", "--state", "queued"]);

@@ -182,8 +182,10 @@ fn after_follows_a_restart_of_the_host(kind: Kind) {
     let socket = host.socket().display().to_string();
     host.crash();
     // Keepers and jobs are gone with the host.
-    for process in processes_with(&socket) {
-        send(process, Signal::KILL);
+    // All at once: a keeper that outlived its job for a moment would note how that ended.
+    let left = processes_with(&socket);
+    for signal in [Signal::STOP, Signal::KILL] {
+        left.iter().for_each(|&process| send(process, signal));
     }
     // What a daemon had noted that the host took with it, of a job that no store knows any more.
     let record = format!(

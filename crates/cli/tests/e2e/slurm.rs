@@ -149,6 +149,7 @@ fn jobs_of_ones_own_are_ended(kind: Kind) {
     let user = said(&host, &["squeue", "-h", "-o", "%u", "-j", &one.to_string()]);
     assert_eq!(said(&host, &["scancel", "-u", user.trim()]), "");
     until(&host, &one.to_string(), "CANCELLED");
+    host.until(other, JobState::Exited);
     assert_eq!(said(&host, &["squeue", "-h"]), "");
 }
 
@@ -253,11 +254,12 @@ fn signals() {
 #[test]
 fn time_limits() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
-    // The shell's own words on how its child ended at the limit are not what is asked here.
+    // The shell's own words on how its child ended at the limit are not what is asked here. A busy machine may take
+    // seconds until the trap is set, and until it is heard.
     script(
         &host,
         "t.sh",
-        "#!/bin/sh\n#SBATCH -t 0:12 --signal=B:USR1@7 -o t.txt\nexec 2>/dev/null\ntrap 'echo shell' USR1\n\
+        "#!/bin/sh\n#SBATCH -t 0:30 --signal=B:USR1@10 -o t.txt\nexec 2>/dev/null\ntrap 'echo shell' USR1\n\
          sh -c 'trap \"echo child\" USR1; for i in $(seq 600); do sleep 0.1; done' &\nwait; wait\n",
     );
     let job = said(&host, &["sbatch", "--parsable", "t.sh"]);
@@ -269,11 +271,11 @@ fn time_limits() {
         "#!/bin/sh\n#SBATCH -t 10 --signal=USR2@600 -o s.txt\n\
          srun sh -c 'trap \"echo step; exit 0\" USR2; for i in $(seq 600); do sleep 0.1; done'\n",
     );
-    let job = said(&host, &["sbatch", "--parsable", "-t", "0:20", "--signal=USR2@15", "s.sh"]);
+    let job = said(&host, &["sbatch", "--parsable", "-t", "1:00", "--signal=USR2@40", "s.sh"]);
     until(&host, job.trim(), "COMPLETED");
     assert_eq!(host.wrote("s.txt"), "step\n");
     let shown = said(&host, &["sacct", "-X", "-n", "-P", "-o", "Timelimit", "-j", job.trim()]);
-    assert_eq!(shown, "00:00:20\n");
+    assert_eq!(shown, "00:01:00\n");
 }
 
 /// Jobs after others, held ones, labels that change.
@@ -322,6 +324,21 @@ fn conditions_and_changes() {
         done.err.starts_with("sbatch: error: Batch job submission failed: Job dependency problem"),
         "{done:?}"
     );
+}
+
+/// A job does not depend on the terminal that it was submitted from.
+#[test]
+fn a_job_outlives_the_session_of_its_submission() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    let wait = "until [ -e go ]; do sleep 0.05; done";
+    // What a terminal does to its processes as it is closed.
+    let within = format!("sbatch --parsable -o /dev/null --wrap '{wait}' >number && kill -HUP 0");
+    let done = shell(&host, &format!("setsid -w sh -c \"{within}\""));
+    assert_ne!(done.code, Some(0), "{done:?}");
+    let job = host.wrote("number");
+    host.until(job.trim().parse().expect("a number"), JobState::Running);
+    host.make("go");
+    until(&host, job.trim(), "COMPLETED");
 }
 
 /// `scontrol requeue`: from within, as submitit does it, and from outside; held; what cannot be.

@@ -98,9 +98,10 @@ fn below_its_size(kind: Kind) {
     let job = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
     assert_eq!(job, JOBS + 1, "numbers go on");
     host.until(job, JobState::Running);
+    // It goes down in several turns; only the last leaves room for what comes.
     eventually("the store is below its size", || {
         let bytes = file_bytes(&host);
-        if bytes <= MOST_BYTES { Ok(()) } else { Err(bytes) }
+        if bytes <= MOST_BYTES - MOST_BYTES / 8 { Ok(()) } else { Err(bytes) }
     });
     for _ in 0..5 {
         let done =

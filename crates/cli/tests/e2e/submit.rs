@@ -4,7 +4,7 @@ use pinfold_proto::JobState;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
-use crate::wait::{PATIENCE, within};
+use crate::wait::{PATIENCE, eventually, within};
 
 each_kind!(
     output_files,
@@ -195,8 +195,11 @@ fn a_child_that_lives_on(kind: Kind) {
     let left = "setsid sh -c 'until [ -e go ]; do sleep 0.05; done' </dev/null >/dev/null 2>&1 &";
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", &format!("{left} exit 7")]);
     assert_eq!(done.code, Some(7), "{done:?}");
-    let view = host.job(1);
-    assert_eq!((view.state, view.exit_code), (JobState::Running, Some(7)), "{view:?}");
+    let view = eventually("its status is known", || {
+        let view = host.job(1);
+        if view.exit_code == Some(7) { Ok(view) } else { Err(format!("{view:?}")) }
+    });
+    assert_eq!(view.state, JobState::Running, "{view:?}");
     assert!(!view.pids.is_empty(), "{view:?}");
     let next = host.submit(&[], "true");
     assert_eq!(host.job(next).state, JobState::Queued);

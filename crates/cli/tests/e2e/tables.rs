@@ -12,8 +12,19 @@ each_kind!(together, tables, store_as_a_file, live);
 /// Three jobs of two names, one of which fails.
 fn ran(kind: Kind) -> Host {
     let host = Host::with(kind, &["profile.interval=50ms"]);
-    for (name, script) in [("one", "sleep 0.5"), ("two", "exit 3"), ("one", "true")] {
-        host.pinfold(["run", "--name", name, "--project", "p,q", "--", "/bin/sh", "-c", script]);
+    let run = |name: &str, script: &str| {
+        host.start(["run", "--name", name, "--project", "p,q", "--", "/bin/sh", "-c", script])
+    };
+    let first = run("one", "sleep 0.5; until [ -e go ]; do sleep 0.05; done");
+    eventually("the first was sampled", || {
+        let done = host.pinfold(["report", "--json", "1"]);
+        let view: Value = serde_json::from_str(&done.out).unwrap_or_default();
+        if view["samples"].as_u64() > Some(0) { Ok(()) } else { Err(format!("{done:?}")) }
+    });
+    host.make("go");
+    first.wait();
+    for (name, script) in [("two", "exit 3"), ("one", "true")] {
+        run(name, script).wait();
     }
     host
 }

@@ -134,6 +134,7 @@ fn ctrl_c_thaws(kind: Kind) {
 }
 
 fn ctrl_z_and_fg(kind: Kind) {
+    let _stopped = no_rescue();
     let host = Host::new(kind);
     let mut terminal = Terminal::start(&host, &["/bin/sh", "-i"]);
     terminal.until_shown("prompt> ");

@@ -111,9 +111,12 @@ fn frozen_time_does_not_count(kind: Kind) {
 fn signalled_before_its_timeout(kind: Kind) {
     let host = Host::new(kind);
     let job = host.submit(
-        &["--timeout", "1h", "--timeout-signal", "USR1@59m59s900ms"],
-        "trap 'echo heard >>heard; exit 3' USR1; while :; do sleep 0.05; done",
+        &["--timeout", "3h", "--timeout-signal", "USR1@1h"],
+        "trap 'echo heard >>heard; exit 3' USR1; : >listens; while :; do sleep 0.05; done",
     );
+    host.until_made("listens");
+    // An hour before that is a moment after its start.
+    said(&host, &["set", "1", "--timeout", "1h1ms"], 0);
     let view = host.until(job, JobState::Exited);
     assert_eq!((view.exit_code, view.end), (Some(3), None), "{view:?}");
     assert_eq!(host.wrote("heard"), "heard\n");
@@ -308,8 +311,8 @@ fn terms_survive_the_daemon(kind: Kind) {
     // Two end while no daemon is there.
     host.make("go");
     host.start_daemon();
-    assert_eq!(host.until(failing, JobState::Exited).exit_code, Some(1));
-    assert_eq!(host.until(good, JobState::Exited).exit_code, Some(0));
+    host.until_exit_code(failing, 1);
+    host.until_exit_code(good, 0);
     assert_eq!(host.until(after_good, JobState::Exited).exit_code, Some(0));
     assert_eq!(host.until(after_bad, JobState::Exited).end, Some(End::Dependency));
     let view = host.job(late);
@@ -324,7 +327,12 @@ fn terms_survive_the_daemon(kind: Kind) {
 fn batches_have_timeouts(kind: Kind) {
     let host = Host::new(kind);
     fs::write(host.work("lines"), "true\nsleep 1000\n").expect("a file");
-    let done = host.pinfold(["batch", "--timeout", "300ms", "--json", "lines"]);
+    let batch = host.start(["batch", "--timeout", "1h", "--json", "lines"]);
+    host.until(1, JobState::Exited);
+    assert_eq!(host.until(2, JobState::Running).timeout_s, Some(3600.0));
+    // Only now is the time short: on a busy machine even the first line could take longer.
+    said(&host, &["set", "2", "--timeout", "1ms"], 0);
+    let done = batch.wait();
     assert_eq!(done.code, Some(1), "{done:?}");
     has(&done.out, "\"end\":\"timeout\"");
     has(&done.out, "\"failed\":1");

@@ -5,6 +5,7 @@ use pinfold_proto::JobState;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
 
 each_kind!(
     status_is_a_table,
@@ -99,10 +100,18 @@ fn report_is_a_card(kind: Kind) {
 
 fn plots_in_characters_and_as_pictures(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=100ms"]);
-    host.succeeds(["run", "--name", "drawn", "--", "sleep", "0.5"]);
+    pinfold_testkit::executable(&host.work("waits"), "#!/bin/sh\nuntil [ -e go ]; do sleep 0.05; done\n");
+    let running = host.start(["run", "--name", "drawn", "--", "./waits", "here"]);
+    eventually("it was sampled a few times", || {
+        let done = host.pinfold(["report", "--json", "1"]);
+        let view: serde_json::Value = serde_json::from_str(&done.out).unwrap_or_default();
+        if view["samples"].as_u64() > Some(2) { Ok(()) } else { Err(format!("{done:?}")) }
+    });
+    host.make("go");
+    running.wait().ended_with(0);
     let text = host.pinfold(["plot", "1"]);
     assert_eq!(text.code, Some(0), "{text:?}");
-    assert!(text.out.starts_with("job 1: drawn: sleep 0.5 (exited 0, "), "{}", text.out);
+    assert!(text.out.starts_with("job 1: drawn: ./waits here (exited 0, "), "{}", text.out);
     for panel in ["memory (", "CPU (cores in use)", "read (", "written ("] {
         assert!(text.out.lines().any(|line| line.starts_with(panel)), "{panel} in {}", text.out);
     }

@@ -1,11 +1,13 @@
 //! What a job ran, and for how long it was frozen, is the same for the daemon that comes after: whatever the system's clock
 //! shows by then, and whoever thawed the job meanwhile.
 
+use std::path::PathBuf;
+
 use pinfold_profile::store::Store;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::{End, JobState};
 
-use crate::host::Host;
+use crate::host::{Host, status_field};
 use crate::kind::{Kind, each_kind};
 use crate::wait::{eventually, no_rescue};
 
@@ -41,6 +43,30 @@ fn behind(host: &Host, by_us: i64) {
     let (us, monotonic_us) = text.trim().split_once(' ').expect("by two clocks");
     let us: i64 = us.parse().expect("a number");
     std::fs::write(&path, format!("{} {monotonic_us}\n", us - by_us)).expect("it can be written");
+}
+
+/// Whether any process of the job is held by the freezer or stopped by a signal.
+pub(crate) fn stands_still(host: &Host, pids: &[u32]) -> bool {
+    let frozen_group = |group: PathBuf| {
+        let read = |file: &str| std::fs::read_to_string(group.join(file)).unwrap_or_default();
+        read("cgroup.events").contains("frozen 1") || read("freezer.state").trim() == "FROZEN"
+    };
+    let stopped = |pid: &u32| status_field(*pid, "State").is_some_and(|state| state.starts_with('T'));
+    host.job_groups().into_iter().any(frozen_group) || pids.iter().any(stopped)
+}
+
+/// Waits until the kernel has frozen a job, or is about to: what was decided is carried out later if its keeper has
+/// not told of its process yet.
+pub(crate) fn until_it_stands(host: &Host, job: u64) {
+    // What runs in the kernel stops on its way out.
+    let is_told = |group: PathBuf| {
+        std::fs::read_to_string(group.join("freezer.state")).is_ok_and(|state| state.trim() == "FREEZING")
+    };
+    eventually(&format!("job {job} stands still"), || {
+        let pids = host.until(job, JobState::Frozen).pids;
+        let stands = stands_still(host, &pids) || host.job_groups().into_iter().any(is_told);
+        if stands { Ok(()) } else { Err(format!("{pids:?} run")) }
+    });
 }
 
 /// The daemon's clock does not advance while the host sleeps; that of the next one begins with the system's.
@@ -98,7 +124,7 @@ fn frozen_until_the_guard_thawed_it(kind: Kind) {
     let job = host.submit(&[], &format!("{WAIT}; exit 3"));
     host.until(job, JobState::Running);
     host.succeeds(["suspend", &job.to_string()]);
-    host.until(job, JobState::Frozen);
+    until_it_stands(&host, job);
     host.crash();
     let note = host.state().join("thawed");
     let thawed_us: u64 = eventually("the guard thaws it and notes when", || {

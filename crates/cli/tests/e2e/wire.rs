@@ -255,8 +255,8 @@ fn somebody_elses_number(kind: Kind) {
     assert!(matches!(wire.hear(), Some(Reply::Doctor(_))));
     assert_eq!((host.job(running).state, host.job(waiting).state), (JobState::Running, JobState::Queued));
     host.make("go");
-    assert_eq!(host.until(running, JobState::Exited).exit_code, Some(5));
-    assert_eq!(host.until(waiting, JobState::Exited).exit_code, Some(6));
+    host.until_exit_code(running, 5);
+    host.until_exit_code(waiting, 6);
 }
 
 /// The daemon dies between writing a job down and saying its number: the client asks anew, and what nobody knows of

@@ -249,7 +249,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(lock_for_guard(dir.path(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::NotFound);
         drop(lock(dir.path(), Duration::ZERO).expect("nobody has it"));
-        let guard = lock_for_guard(dir.path(), Duration::ZERO).expect("its daemon is dead");
+        // What another test starts at that moment has the file open as well until it executes its program.
+        let guard = lock_for_guard(dir.path(), Duration::from_secs(600)).expect("its daemon is dead");
         let error = lock(dir.path(), Duration::ZERO).expect_err("the guard has it");
         assert!(error.to_string().contains("the guard of a daemon that was killed (process "), "{error}");
         let path = dir.path().to_owned();
@@ -298,6 +299,8 @@ mod tests {
         };
         let state = dir.path().join("above/state");
         drop(StateDir::open(&state).expect("ours, in ours, in /tmp"));
+        // The next has another file to lock: what another test starts at this moment may have this one open still.
+        std::fs::remove_file(state.join("lock")).expect("the lock");
         let link = dir.path().join("link");
         symlink(&state, &link).expect("a link");
         assert_eq!(StateDir::open(&link).expect("a link to ours").path(), state.canonicalize().unwrap());

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use pinfold_hub::store::{Location, location};
 
+use crate::common::free_port;
+
 /// Debian's user `nobody`: the server refuses to be root.
 const NOBODY: u32 = 65_534;
 
@@ -35,11 +37,6 @@ fn unprivileged(program: &Path) -> Command {
     }
     command.env("LC_ALL", "C").current_dir("/").stdin(Stdio::null());
     command
-}
-
-/// The port that nobody has now.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn own_directory() -> tempfile::TempDir {
@@ -124,7 +121,13 @@ impl Server {
 
     /// From a standby to the server that takes changes.
     pub(crate) fn promote(&self) {
-        self.client().batch_execute("SELECT pg_promote(true, 60)").unwrap();
+        self.client().batch_execute("SELECT pg_promote(false)").unwrap();
+        let until = Instant::now() + Duration::from_secs(120);
+        let recovers = "SELECT pg_is_in_recovery()";
+        while self.client().query_one(recovers, &[]).unwrap().get::<_, bool>(0) {
+            assert!(Instant::now() < until, "the standby is not promoted");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         // It has no standby of its own.
         self.set("synchronous_standby_names", "");
     }

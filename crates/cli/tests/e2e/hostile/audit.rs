@@ -13,7 +13,7 @@ fn audit(host: &Host) -> AuditView {
 }
 
 /// Says that something is over, also where it panics.
-struct Over<'a>(&'a AtomicBool);
+pub(super) struct Over<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

@@ -1,5 +1,7 @@
 //! Odd input, a daemon that is away, another Slurm on the search path.
 
+use pinfold_proto::JobState;
+
 use super::{call, said, script, shell, until, wrap};
 use crate::host::Host;
 use crate::kind::Kind;
@@ -130,6 +132,10 @@ fn a_script_that_others_could_exchange() {
 fn odd_names_figures_and_verbs() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let [one, two] = ["\u{202e}a\u{2028}b", "two"].map(|name| wrap(&host, &["-J", name], "exec sleep 1000"));
+    // What waits cannot be suspended.
+    for job in [one, two] {
+        host.until(job, JobState::Running);
+    }
     let three = wrap(&host, &["-H"], "exec sleep 1000");
     let [one, two, three] = [one, two, three].map(|job| job.to_string());
     let done = call(&host, &["scontrol", "hold", &three, &format!("{three},{three}")]);
