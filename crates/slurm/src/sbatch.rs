@@ -138,8 +138,13 @@ fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<
     let mut command = command("submit", plan, request.export.as_deref())?;
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut keeper = command.spawn().map_err(failed)?;
-    let number = text(keeper.stdout.take()).map_err(failed)?;
-    let said = text(keeper.stderr.take()).map_err(failed)?;
+    // Both at once: it may say more than a pipe holds before it tells the number.
+    let (stdout, stderr) = (keeper.stdout.take(), keeper.stderr.take());
+    let (number, said) = std::thread::scope(|scope| {
+        let said = scope.spawn(|| text(stderr));
+        (text(stdout), said.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let (number, said) = (number.map_err(failed)?, said.map_err(failed)?);
     if request.verbose > 0 && !said.trim().is_empty() {
         say::error("sbatch", said.trim());
     }
