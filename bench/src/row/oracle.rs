@@ -237,7 +237,10 @@ impl Asked<'_> {
         command.args(["sim", "--json", "--jobs"]).arg(&file).arg("--calibration").arg(self.calibration);
         if mix.pressed {
             let mib = |mib: u64| format!("{mib}MiB");
-            command.args(["--memory", &mib(self.args.budget_mib), "--swap", &mib(self.args.swap_mib)]);
+            let budget = mib(self.args.budget_mib);
+            // As the daemon has it: without it a host of this size would keep a reserve free.
+            command.args(["--memory", &budget, "--set", &format!("host.memory={budget}")]);
+            command.args(["--swap", &mib(self.args.swap_mib)]);
         }
         let view = json_of(command.args(["--compare", &format!("slots.factor={}", values.join(","))]))?;
         let runs = view["runs"].as_array().context("`pinfold sim` tells of no runs")?;
