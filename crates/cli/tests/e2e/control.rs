@@ -6,7 +6,7 @@ use pinfold_proto::{JobClass, JobState};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
-use crate::times::until_it_stands;
+use crate::times::until_frozen;
 use crate::wait::{eventually, no_rescue, within};
 
 each_kind!(
@@ -84,7 +84,7 @@ fn suspended_in_the_foreground(kind: Kind) {
     let mut running = host.start(["run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 6")]);
     host.until_made("started");
     control(&host, &["suspend", "1"], 0);
-    until_it_stands(&host, 1);
+    until_frozen(&host, 1);
     host.make("go");
     assert!(within(Duration::from_millis(300), || (!running.runs()).then_some(())).is_none(), "it is frozen");
     control(&host, &["resume", "1"], 0);

@@ -24,11 +24,11 @@ fn read(file: &PathBuf) -> String {
     fs::read_to_string(file).expect("a file of the job's group").trim().to_owned()
 }
 
-/// Does this while the daemon stands still.
+/// Does this while the daemon is stopped.
 fn held(host: &Host, change: impl FnOnce()) {
     host.hold_daemon();
     let state = || status_field(host.daemon_pid(), "State").unwrap_or_default();
-    eventually("the daemon stands still", || if state().starts_with('T') { Ok(()) } else { Err(state()) });
+    eventually("the daemon is stopped", || if state().starts_with('T') { Ok(()) } else { Err(state()) });
     change();
     send(host.daemon_pid(), Signal::CONT);
 }

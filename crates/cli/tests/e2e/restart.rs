@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send};
 use crate::kind::{Kind, each_kind};
-use crate::times::{stands_still, until_it_stands};
+use crate::times::{is_frozen, until_frozen};
 use crate::wait::{PATIENCE, eventually, no_rescue, rescue, within};
 
 each_kind!(
@@ -76,7 +76,7 @@ fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
 
 /// A job is frozen in the kernel, and the daemon says that its user wants it so.
 fn until_suspended_as_asked(host: &Host, job: u64, pids: &[u32]) {
-    eventually("it is frozen", || if stands_still(host, pids) { Ok(()) } else { Err("not frozen") });
+    eventually("it is frozen", || if is_frozen(host, pids) { Ok(()) } else { Err("not frozen") });
     let why = host.pinfold(["why", &job.to_string()]).out;
     assert!(why.contains("a user or operator suspended it"), "{why}");
     assert!(why.contains("suspended it before the daemon was restarted"), "{why}");
@@ -93,7 +93,7 @@ fn stopped_in_order(kind: Kind) {
     let frozen = host.until(job, JobState::Frozen);
     assert_eq!(host.stop(), Some(0));
     assert!(!host.socket().exists(), "the socket is gone with the daemon");
-    assert!(!stands_still(&host, &frozen.pids));
+    assert!(!is_frozen(&host, &frozen.pids));
     // Its shell does; what that waits for comes and goes, and has the smaller number when numbers begin anew.
     let lives = |pid: &u32| crate::host::status_field(*pid, "State").is_some();
     assert!(frozen.pids.iter().any(lives), "it lives");
@@ -181,7 +181,7 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
     host.until_made("started");
     host.succeeds(["suspend", "1"]);
-    until_it_stands(&host, 1);
+    until_frozen(&host, 1);
     host.make("go");
     assert!(within(Duration::from_millis(200), || (!running.runs()).then_some(())).is_none(), "it is frozen");
     host.crash();
@@ -221,7 +221,7 @@ fn killed_and_replaced_for_a_moment_the_guard_thaws(kind: Kind) {
     let job = host.submit(&[], "until [ -e on ]; do echo >>ticks; sleep 0.05; done; exit 8");
     host.until_made("ticks");
     host.succeeds(["suspend", &job.to_string()]);
-    until_it_stands(&host, job);
+    until_frozen(&host, job);
     // What was in the kernel as it was stopped may have come to its end there.
     let mut last = (host.wrote("ticks").len(), Instant::now());
     eventually("it ticks no more", || {
@@ -294,7 +294,7 @@ fn killed_with_its_guard_rescue_thaws(kind: Kind) {
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
     host.until_made("started");
     host.succeeds(["suspend", "1"]);
-    until_it_stands(&host, 1);
+    until_frozen(&host, 1);
     send(guard_of(&host), Signal::KILL);
     host.crash();
     host.make("go");
@@ -320,7 +320,7 @@ fn rescued_before_its_guard_acts_nothing_is_left(kind: Kind) {
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
     host.until_made("started");
     host.succeeds(["suspend", "1"]);
-    until_it_stands(&host, 1);
+    until_frozen(&host, 1);
     host.make("go");
     host.crash();
     eventually("nothing of it is left in the kernel", || {

@@ -46,7 +46,7 @@ fn behind(host: &Host, by_us: i64) {
 }
 
 /// Whether any process of the job is held by the freezer or stopped by a signal.
-pub(crate) fn stands_still(host: &Host, pids: &[u32]) -> bool {
+pub(crate) fn is_frozen(host: &Host, pids: &[u32]) -> bool {
     let frozen_group = |group: PathBuf| {
         let read = |file: &str| std::fs::read_to_string(group.join(file)).unwrap_or_default();
         read("cgroup.events").contains("frozen 1") || read("freezer.state").trim() == "FROZEN"
@@ -57,15 +57,15 @@ pub(crate) fn stands_still(host: &Host, pids: &[u32]) -> bool {
 
 /// Waits until the kernel has frozen a job, or is about to: what was decided is carried out later if its keeper has
 /// not told of its process yet.
-pub(crate) fn until_it_stands(host: &Host, job: u64) {
+pub(crate) fn until_frozen(host: &Host, job: u64) {
     // What runs in the kernel stops on its way out.
     let is_told = |group: PathBuf| {
         std::fs::read_to_string(group.join("freezer.state")).is_ok_and(|state| state.trim() == "FREEZING")
     };
-    eventually(&format!("job {job} stands still"), || {
+    eventually(&format!("job {job} is frozen"), || {
         let pids = host.until(job, JobState::Frozen).pids;
-        let stands = stands_still(host, &pids) || host.job_groups().into_iter().any(is_told);
-        if stands { Ok(()) } else { Err(format!("{pids:?} run")) }
+        let frozen = is_frozen(host, &pids) || host.job_groups().into_iter().any(is_told);
+        if frozen { Ok(()) } else { Err(format!("{pids:?} run")) }
     });
 }
 
@@ -124,7 +124,7 @@ fn frozen_until_the_guard_thawed_it(kind: Kind) {
     let job = host.submit(&[], &format!("{WAIT}; exit 3"));
     host.until(job, JobState::Running);
     host.succeeds(["suspend", &job.to_string()]);
-    until_it_stands(&host, job);
+    until_frozen(&host, job);
     host.crash();
     let note = host.state().join("thawed");
     let thawed_us: u64 = eventually("the guard thaws it and notes when", || {
