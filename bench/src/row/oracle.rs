@@ -25,7 +25,7 @@ use crate::daemon::Binaries;
 use crate::journal::Ending;
 use crate::pressed::Pressed;
 use crate::programs::mix;
-use crate::run::{Bench, Run, Solo};
+use crate::run::{Bench, GROWN, Run, Solo};
 use crate::stats::median;
 use crate::watch::{Watch, seconds};
 use crate::way::{Knows, Way};
@@ -219,16 +219,7 @@ impl Asked<'_> {
         let mut text = String::new();
         for job in &mix.jobs {
             let Some(alone) = self.solo.get(&job.class) else { bail!("`{}` was not run alone", job.class) };
-            let peak = mix.pressed.then_some(alone.memory_peak_bytes);
-            let line = json!({
-                "wall_s": alone.wall_s,
-                "cpu_s": alone.cpu_s.min(alone.wall_s),
-                "name": job.class,
-                "memory_peak_bytes": peak,
-                "memory_ramp": alone.memory_ramp,
-                "io_bytes": alone.io_bytes,
-            });
-            writeln!(text, "{line}")?;
+            writeln!(text, "{}", line(job, alone, mix.pressed))?;
         }
         let file = self.bench.scratch.join("mix.jsonl");
         std::fs::write(&file, text).context("failed to write a list of jobs")?;
@@ -247,6 +238,23 @@ impl Asked<'_> {
         let makespans: Option<Vec<f64>> = runs.iter().map(|run| run["makespan_s"].as_f64()).collect();
         makespans.filter(|all| all.len() == self.factors.len()).context("`pinfold sim` tells of other runs")
     }
+}
+
+/// A job for the simulator: all are of one batch. One of a mix that is `pressed` asks for no memory, and ran once
+/// before.
+fn line(job: &Job, alone: &Solo, pressed: bool) -> Value {
+    json!({
+        "wall_s": alone.wall_s,
+        "cpu_s": alone.cpu_s.min(alone.wall_s),
+        "name": job.class,
+        "list": "mix",
+        "memory_peak_bytes": pressed.then_some(alone.memory_peak_bytes),
+        "memory_request_bytes": pressed.then_some(0),
+        "memory_ramp": (alone.memory_ramp / GROWN).min(1.0),
+        "ramp_cpu_s": pressed.then_some((alone.ramp_cpu_s / GROWN).min(alone.cpu_s)),
+        "runs_before": u64::from(pressed),
+        "io_bytes": alone.io_bytes,
+    })
 }
 
 /// Calibrates this host into `file`; gives what was measured.

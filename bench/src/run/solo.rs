@@ -14,6 +14,9 @@ use crate::workload::{Job, stage};
 /// A job alone may be short, and costs little to look at.
 const ALONE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// A job counts as grown up once it holds this part of its peak.
+pub(crate) const GROWN: f64 = 0.9;
+
 /// What a solo run says about one class of jobs.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Solo {
@@ -27,8 +30,10 @@ pub(crate) struct Solo {
     pub(crate) all_wall_s: Vec<f64>,
     /// Most memory held at a sample of any, bytes.
     pub(crate) memory_peak_bytes: u64,
-    /// The part of the run after which nine tenths of that were held, in the run that held most.
+    /// The part of the run after which it was grown up ([`GROWN`]), in the run that held most.
     pub(crate) memory_ramp: f64,
+    /// CPU time up to then, seconds.
+    pub(crate) ramp_cpu_s: f64,
     /// What was read from and written to disks, bytes.
     pub(crate) io_bytes: u64,
     /// Checksum of the outputs, where these are compared.
@@ -40,6 +45,7 @@ struct Alone {
     ending: Ending,
     memory_peak_bytes: u64,
     memory_ramp: f64,
+    ramp_cpu_s: f64,
     checksum: Option<u64>,
 }
 
@@ -84,7 +90,7 @@ impl Bench<'_> {
                 if failed.contains_key(&job.class) {
                     continue;
                 }
-                let Alone { ending, memory_peak_bytes, memory_ramp, checksum } =
+                let Alone { ending, memory_peak_bytes, memory_ramp, ramp_cpu_s, checksum } =
                     self.alone(job, pin, progress)?;
                 if !ending.succeeded() || (checksum.is_none() && !job.outputs.is_empty()) {
                     failed.insert(job.class.clone(), describe(&ending));
@@ -98,6 +104,7 @@ impl Bench<'_> {
                     all_wall_s: Vec::new(),
                     memory_peak_bytes,
                     memory_ramp,
+                    ramp_cpu_s,
                     io_bytes: ending.io_bytes,
                     checksum,
                 });
@@ -108,6 +115,7 @@ impl Bench<'_> {
                 solo.wall_s = solo.wall_s.min(wall_s);
                 if memory_peak_bytes > solo.memory_peak_bytes {
                     (solo.memory_peak_bytes, solo.memory_ramp) = (memory_peak_bytes, memory_ramp);
+                    solo.ramp_cpu_s = ramp_cpu_s;
                 }
                 solo.io_bytes = solo.io_bytes.max(ending.io_bytes);
                 solo.all_cpu_s.push(cpu_s);
@@ -134,9 +142,33 @@ impl Bench<'_> {
         let ending = ending.with_context(|| format!("`{}` alone left no record", job.name))?;
         let held = |sample: &Sample| sample.memory_bytes;
         let memory_peak_bytes = watch.samples().iter().map(held).max().unwrap_or(0);
-        let grown = watch.samples().iter().find(|sample| held(sample) >= memory_peak_bytes / 10 * 9);
+        let grown =
+            watch.samples().iter().find(|sample| held(sample) as f64 >= memory_peak_bytes as f64 * GROWN);
         let grown_s = grown.map_or(0.0, |sample| sample.time_s);
         let memory_ramp = (grown_s / seconds(ending.wall_us).max(1e-9)).clamp(0.001, 1.0);
-        Ok(Alone { ending, memory_peak_bytes, memory_ramp, checksum: staged.checksum() })
+        let ramp_cpu_s = cpu_until(watch.samples(), grown_s).min(seconds(ending.cpu_us));
+        Ok(Alone { ending, memory_peak_bytes, memory_ramp, ramp_cpu_s, checksum: staged.checksum() })
+    }
+}
+
+/// What was computed up to a sample, in seconds.
+fn cpu_until(samples: &[Sample], until_s: f64) -> f64 {
+    let mut before_s = 0.0;
+    let used = |sample: &Sample| {
+        sample.cpu_cores * (sample.time_s - std::mem::replace(&mut before_s, sample.time_s))
+    };
+    samples.iter().take_while(|sample| sample.time_s <= until_s).map(used).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_computed_up_to_a_sample() {
+        let sample = |time_s, cpu_cores| Sample { time_s, cpu_cores, memory_bytes: 0, running: 1 };
+        let samples = [sample(1.0, 0.5), sample(3.0, 0.25), sample(4.0, 1.0)];
+        assert!((cpu_until(&samples, 3.0) - 1.0).abs() < 1e-9);
+        assert!(cpu_until(&samples, 0.0).abs() < 1e-9);
     }
 }

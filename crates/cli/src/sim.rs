@@ -80,12 +80,12 @@ pub(crate) struct SimArgs {
     /// The machine of each host: a file of hwloc's, synthetic:"...", or sysfs:DIR, as for `pinfold topology --from`
     #[arg(long, value_name = "T", conflicts_with = "cores")]
     pub topology: Option<String>,
-    /// The rule by which jobs are dispatched
-    #[arg(long, value_enum, default_value_t = DispatchArg::Easy)]
-    pub dispatch: DispatchArg,
-    /// How long jobs are believed to take when they are dispatched
-    #[arg(long, value_enum, default_value_t = RuntimesArg::Requested)]
-    pub runtimes: RuntimesArg,
+    /// The rule by which jobs are dispatched [default: easy; where jobs are handed to this host's pinfold: none]
+    #[arg(long, value_enum)]
+    pub dispatch: Option<DispatchArg>,
+    /// How long jobs are believed to take when they are dispatched [default: requested]
+    #[arg(long, value_enum)]
+    pub runtimes: Option<RuntimesArg>,
     /// What decides on each host [default: plain for a log, unless a key of the configuration is set; else pinfold]
     #[arg(long, value_enum)]
     pub host_policy: Option<HostPolicyArg>,

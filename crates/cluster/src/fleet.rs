@@ -19,6 +19,19 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// One host that is handed each job as it is submitted, however many it has: no job waits anywhere else. No job
+    /// needs more than `job_memory`.
+    #[must_use]
+    pub fn own_host(cores: u32, job_memory: u64) -> Self {
+        Self { hosts: 1, cores, slots: u32::MAX, memory: Some(u64::MAX), job_memory }
+    }
+
+    /// Whether each job is handed to its host as it is submitted.
+    #[must_use]
+    pub fn hands_over_all(&self) -> bool {
+        self.slots == u32::MAX
+    }
+
     /// One pool of processors, without regard to memory.
     #[must_use]
     pub fn pool(processors: u32) -> Self {

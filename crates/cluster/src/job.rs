@@ -30,12 +30,19 @@ pub struct Job {
     pub memory_peak: u64,
     /// The part of its run, in thousandths, over which it grows to that: 1 to 1000.
     pub ramp_milli: u16,
+    /// The part of that time in which each processor computes, in thousandths: 1 to 1000; `None`: as over all of its
+    /// run.
+    pub ramp_busy_milli: Option<u16>,
     /// What it reads from and writes to disks in a second of its run, in bytes for each processor; 0: nothing is known.
     pub io_rate: u64,
     /// Its user's number in the list.
     pub user: u64,
     /// What it runs: jobs of one user with one of these are alike; 0: nothing is known.
     pub program: u64,
+    /// The list that it is handed over with, a batch or an array, by a number; 0: by itself.
+    pub list: u32,
+    /// How often it ran before, so that its hosts know what it comes to hold.
+    pub runs_before: u16,
 }
 
 impl Default for Job {
@@ -51,14 +58,27 @@ impl Default for Job {
             memory: 0,
             memory_peak: 0,
             ramp_milli: RAMP_MILLI,
+            ramp_busy_milli: None,
             io_rate: 0,
             user: 0,
             program: 0,
+            list: 0,
+            runs_before: 0,
         }
     }
 }
 
 impl Job {
+    /// The part of the time in which each processor computes once it has grown, in thousandths.
+    #[must_use]
+    pub fn grown_busy_milli(&self) -> u16 {
+        let Some(ramp_busy) = self.ramp_busy_milli else { return self.busy_milli };
+        let ramp = u32::from(self.ramp_milli.min(1000));
+        let left = (u32::from(self.busy_milli) * 1000).saturating_sub(u32::from(ramp_busy) * ramp);
+        let busy = left.checked_div(1000 - ramp).unwrap_or(1000);
+        u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000)
+    }
+
     /// What the dispatcher keeps free for so many of its processors, in bytes.
     #[must_use]
     pub fn memory_of(&self, processors: u32) -> u64 {
@@ -215,9 +235,12 @@ impl Filter {
             memory: bytes(record.memory_requested_kib).or(peak).unwrap_or(0),
             memory_peak: peak.unwrap_or(0),
             ramp_milli: RAMP_MILLI,
+            ramp_busy_milli: None,
             io_rate: 0,
             user: record.user.unwrap_or(u64::MAX),
             program: record.program.unwrap_or(0),
+            list: 0,
+            runs_before: 0,
         };
         if self.fleet.room(&job) < processors { Err(Unfit::TooLarge) } else { Ok(job) }
     }

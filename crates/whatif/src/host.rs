@@ -38,7 +38,6 @@ struct Part {
     processors: u32,
     busy_milli: u16,
     io_rate: u64,
-    started: bool,
     frozen_us: Option<Micros>,
 }
 
@@ -70,6 +69,9 @@ pub(crate) struct Host {
     /// What its jobs cost each other, and on how many cores.
     contention: Option<(u32, Contention)>,
     pub memory: Option<Memory>,
+    /// Jobs that were handed to it and wait,
+    waiting: BTreeMap<usize, Part>,
+    /// and those that started.
     parts: BTreeMap<usize, Part>,
     pub news: News,
     pub toll: Toll,
@@ -97,6 +99,7 @@ impl Host {
             under: None,
             contention: None,
             memory,
+            waiting: BTreeMap::new(),
             parts: BTreeMap::new(),
             news: News::default(),
             toll: Toll::default(),
@@ -126,11 +129,28 @@ impl Host {
         host
     }
 
+    /// The host knows what these jobs came to hold when they ran before.
+    pub(crate) fn remember(&mut self, jobs: &[Job]) {
+        for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.runs_before > 0) {
+            let held = peak(job, job.processors);
+            (0..job.runs_before).for_each(|_| self.learn(index, job, job.processors, held, 0));
+        }
+    }
+
+    /// A job ended well, and held so much at most.
+    fn learn(&mut self, index: usize, job: &Job, processors: u32, held: u64, now_us: Micros) {
+        let Some(under) = &mut self.under else { return };
+        let Some(kind) = kind(job, processors).filter(|_| held > 0) else { return };
+        let asked = Some(job.memory_of(processors)).filter(|&asked| asked > 0);
+        let claim = under.claims.ended(kind, id(index), Peak::of(held), asked);
+        self.deliver(Event::Learned(kind, claim), now_us);
+    }
+
     /// A job, or a part of one, is handed to the host.
     pub(crate) fn submit(&mut self, index: usize, job: &Job, processors: u32, alone: bool, now_us: Micros) {
         let io_rate = job.io_rate.saturating_mul(processors.into());
-        let part = Part { processors, busy_milli: job.busy_milli, io_rate, started: false, frozen_us: None };
-        self.parts.insert(index, part);
+        let busy_milli = job.ramp_busy_milli.unwrap_or(job.busy_milli);
+        self.waiting.insert(index, Part { processors, busy_milli, io_rate, frozen_us: None });
         if self.under.is_none() {
             self.start(index, peak(job, processors));
             return;
@@ -142,6 +162,7 @@ impl Host {
                 // Where one part is suspended all wait, and the others' cores are lost meanwhile.
                 class: (!alone).then_some(Class::Primary),
                 no_suspend: !alone,
+                list: (job.list > 0).then_some(job.list.into()),
                 memory: Some(asked).filter(|&asked| asked > 0),
                 kind: kind(job, processors),
                 ..Request::plain(id(index))
@@ -152,7 +173,8 @@ impl Host {
 
     /// A job has done its work, or was killed.
     pub(crate) fn ended(&mut self, index: usize, job: &Job, done: bool, now_us: Micros) {
-        let Some(part) = self.parts.remove(&index) else { return };
+        let waits = || self.waiting.remove(&index);
+        let Some(part) = self.parts.remove(&index).or_else(waits) else { return };
         self.toll.frozen_us += part.frozen_us.map_or(0, |since| now_us - since);
         let held =
             self.memory.as_ref().and_then(|memory| memory.bodies.get(&index)).map_or(0, |body| body.held);
@@ -162,11 +184,8 @@ impl Host {
         let Some(under) = &mut self.under else { return };
         under.world.end(id(index));
         under.world.ended.clear();
-        let learns = done && held > 0;
-        if let Some(kind) = kind(job, part.processors).filter(|_| learns) {
-            let asked = Some(job.memory_of(part.processors)).filter(|&asked| asked > 0);
-            let claim = under.claims.ended(kind, id(index), Peak::of(held), asked);
-            self.deliver(Event::Learned(kind, claim), now_us);
+        if done {
+            self.learn(index, job, part.processors, held, now_us);
         }
         self.deliver(Event::Exited(id(index)), now_us);
         self.read(now_us);
@@ -212,8 +231,7 @@ impl Host {
         let by_memory = self.memory.as_ref().map_or(1000, |memory| memory.speed_milli(index));
         let by_cores =
             self.under.as_ref().map_or(1000, |under| under.world.rate(id(index)) * 1000 / full.max(1));
-        let stands = !part.started || part.frozen_us.is_some();
-        let speed_milli = if stands { 0 } else { by_memory.min(by_cores).min(1000) };
+        let speed_milli = if part.frozen_us.is_some() { 0 } else { by_memory.min(by_cores).min(1000) };
         Doing {
             rate_milli: full * speed_milli / 1000,
             processors: part.processors,
@@ -256,17 +274,15 @@ impl Host {
         let sample = MemorySample {
             available_bytes: memory.free(),
             swap_free_bytes: memory.swap_free(),
-            swap_bytes_per_s: memory.hardware.out_rate,
-            stalled_milli: 0,
+            swap_bytes_per_s: memory.measured_rate,
+            stalled_milli: memory.stalled_milli(),
             jobs: memory.bodies.iter().map(reading).collect(),
         };
         self.deliver(Event::Memory(sample), now_us);
     }
 
     fn start(&mut self, index: usize, peak: u64) {
-        if let Some(part) = self.parts.get_mut(&index) {
-            part.started = true;
-        }
+        self.parts.extend(self.waiting.remove(&index).map(|part| (index, part)));
         if let Some(memory) = &mut self.memory {
             memory.bodies.insert(index, Body { peak, ..Body::default() });
         }
@@ -288,7 +304,7 @@ impl Host {
     fn carry_out(&mut self, Decision { job, action, .. }: Decision, now_us: Micros) -> Option<Event> {
         let index = usize::try_from(job.0 - 1).ok()?;
         let under = self.under.as_mut()?;
-        let part = self.parts.get_mut(&index)?;
+        let part = self.parts.get_mut(&index).or(self.waiting.get_mut(&index))?;
         match action {
             Action::Start { class, cpus, priority } => {
                 let work = Work {
@@ -327,6 +343,7 @@ impl Host {
             }
             Action::PageOut { bytes } => self.memory.as_mut()?.page_out(index, bytes),
             Action::Drop { .. } => {
+                self.waiting.remove(&index);
                 self.parts.remove(&index);
                 self.news.dropped.push(index);
             }
@@ -336,6 +353,22 @@ impl Host {
             Action::Slow { .. } | Action::Protect { .. } | Action::Near { .. } => {}
         }
         None
+    }
+
+    /// The jobs here that started.
+    pub(crate) fn started(&self) -> impl Iterator<Item = usize> + '_ {
+        self.parts.keys().copied()
+    }
+
+    /// A job that started computes for this part of its time from now on.
+    pub(crate) fn set_busy(&mut self, index: usize, busy_milli: u16, now_us: Micros) {
+        let part = self.parts.get_mut(&index).filter(|part| part.busy_milli != busy_milli);
+        let Some(part) = part else { return };
+        part.busy_milli = busy_milli;
+        if let Some(under) = &mut self.under {
+            under.world.change(id(index), |container| container.work.duty_milli = busy_milli.into());
+            under.plan_looks(now_us);
+        }
     }
 
     /// The most that a job which started comes to hold.

@@ -35,6 +35,9 @@ pub struct Entry {
     /// The part of its run over which it grows to that, above 0 to 1; unsaid: a third.
     #[serde(default)]
     pub memory_ramp: Option<f64>,
+    /// Of its processor time what it takes while it grows; unsaid: it computes evenly.
+    #[serde(default)]
+    pub ramp_cpu_s: Option<f64>,
     /// The memory that it asks for, in bytes; unsaid: the most that it comes to hold.
     #[serde(default)]
     pub memory_request_bytes: Option<u64>,
@@ -47,6 +50,13 @@ pub struct Entry {
     /// What it is called: jobs of one user by one name are alike.
     #[serde(default)]
     pub name: String,
+    /// The batch or array that it is handed over with: those of one user with one of these. Where a dispatcher
+    /// stands before the hosts it hands over each job by itself, and this says nothing.
+    #[serde(default)]
+    pub list: Option<String>,
+    /// How often this very job ran there before: its host knows what it came to hold. Unsaid: never.
+    #[serde(default)]
+    pub runs_before: u16,
     /// The numbers of jobs that have to end before it starts.
     #[serde(default)]
     pub after: Vec<u64>,
@@ -177,10 +187,11 @@ impl List {
     /// # Errors
     /// Figures cannot be, or jobs wait for each other or for what is not there.
     pub fn arrange(&self, fleet: &Fleet) -> Result<Arranged, ListError> {
-        let (mut users, mut programs) = (Numbers::default(), Numbers::default());
+        let mut names = Names::default();
         let mut jobs = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
-            jobs.push(entry.job(&mut users, &mut programs)?);
+            let job = entry.job(&mut names)?;
+            jobs.push(Job { list: if fleet.hands_over_all() { job.list } else { 0 }, ..job });
         }
         let after = self.places()?;
         let mut dropped = Dropped::default();
@@ -228,20 +239,20 @@ impl Entry {
         self.job.unwrap_or(0)
     }
 
-    fn job(&self, users: &mut Numbers, programs: &mut Numbers) -> Result<Job, ListError> {
+    fn job(&self, names: &mut Names) -> Result<Job, ListError> {
         let micros = |key, seconds: f64| {
             micros(seconds).ok_or(ListError::Figure { job: self.number(), key, value: seconds })
         };
         let processors = self.cores.unwrap_or(1);
         let run_us = micros("wall_s", self.wall_s)?;
         let requested_us = micros("requested_s", self.requested_s.unwrap_or(0.0))?.max(run_us);
-        let busy = match self.cpu_s {
-            Some(cpu_s) => {
-                let all_us = u128::from(run_us) * u128::from(processors);
-                u128::from(micros("cpu_s", cpu_s)?) * 1000 / all_us.max(1)
-            }
-            None => 1000,
+        let busy = |key, cpu_s: Option<f64>, over_us: u64| -> Result<Option<u16>, ListError> {
+            let all_us = u128::from(over_us) * u128::from(processors);
+            let part = |cpu_us: u64| u128::from(cpu_us) * 1000 / all_us.max(1);
+            let busy = cpu_s.map(|cpu_s| micros(key, cpu_s).map(part)).transpose()?;
+            Ok(busy.map(|busy| u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000)))
         };
+        let busy_milli = busy("cpu_s", self.cpu_s, run_us)?.unwrap_or(1000);
         let ramp = self.memory_ramp.map_or(f64::from(RAMP_MILLI), |part| part * 1000.0);
         if !(ramp > 0.0 && ramp <= 1000.0) {
             let (job, value) = (self.number(), self.memory_ramp.unwrap_or_default());
@@ -251,19 +262,24 @@ impl Entry {
         let ramp_milli = (ramp.round() as u16).max(1);
         let each = |bytes: u64| bytes.div_ceil(u64::from(processors.max(1)));
         let peak = self.memory_peak_bytes.unwrap_or(0);
+        let user = names.users.of(&self.user);
+        let list = self.list.as_ref().map_or(0, |list| names.lists.of(&format!("{user} {list}")));
         Ok(Job {
             number: self.number(),
             submit_us: micros("submit_s", self.submit_s)?,
             run_us,
             requested_us,
             processors,
-            busy_milli: u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000),
+            busy_milli,
             memory: each(self.memory_request_bytes.unwrap_or(peak)),
             memory_peak: each(peak),
             ramp_milli,
+            ramp_busy_milli: busy("ramp_cpu_s", self.ramp_cpu_s, run_us * u64::from(ramp_milli) / 1000)?,
             io_rate: each(in_a_second(self.io_bytes.unwrap_or(0), run_us)),
-            user: users.of(&self.user),
-            program: if self.name.is_empty() { 0 } else { programs.of(&self.name) },
+            user,
+            program: if self.name.is_empty() { 0 } else { names.programs.of(&self.name) },
+            list: u32::try_from(list).unwrap_or(0),
+            runs_before: self.runs_before,
         })
     }
 }
@@ -286,6 +302,14 @@ fn micros(seconds: f64) -> Option<Micros> {
     )]
     let us = (seconds.min(most) * SECOND as f64).round() as u64;
     Some(us)
+}
+
+/// The numbers of all that is named in a list.
+#[derive(Debug, Default)]
+struct Names {
+    users: Numbers,
+    programs: Numbers,
+    lists: Numbers,
 }
 
 /// Numbers for names, from 1 on.
@@ -342,7 +366,7 @@ mod tests {
 
     #[test]
     fn what_a_line_says() {
-        let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_ramp":0.5,"memory_request_bytes":8192,"io_bytes":400,"user":"u","name":"n"}"#;
+        let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_ramp":0.5,"ramp_cpu_s":5,"memory_request_bytes":8192,"io_bytes":400,"user":"u","name":"n","list":"l","runs_before":3}"#;
         let jobs = arranged(line).unwrap().jobs;
         let want = Job {
             number: 7,
@@ -354,11 +378,30 @@ mod tests {
             memory: 2048,
             memory_peak: 1024,
             ramp_milli: 500,
+            ramp_busy_milli: Some(250),
             io_rate: 10,
             user: 1,
             program: 1,
+            list: 0,
+            runs_before: 3,
         };
         assert_eq!(jobs, [want]);
+        assert_eq!(want.grown_busy_milli(), 750);
+    }
+
+    #[test]
+    fn a_list_is_one_users_and_only_where_no_dispatcher_splits_it() {
+        let line = |user: &str, list: &str| format!("{{\"wall_s\":1,\"user\":\"{user}\"{list}}}\n");
+        let named = r#","list":"l""#;
+        let text = line("u", named) + &line("v", named) + &line("u", named) + &line("u", "");
+        let mut list = List::default();
+        text.lines().try_for_each(|line| list.line(line)).unwrap();
+        let lists = |fleet: Fleet| {
+            let arranged = list.arrange(&fleet).unwrap();
+            arranged.jobs.iter().map(|job| job.list).collect::<Vec<_>>()
+        };
+        assert_eq!(lists(Fleet::own_host(2, u64::MAX)), [1, 2, 1, 0]);
+        assert_eq!(lists(Fleet::pool(2)), [0; 4]);
     }
 
     fn options() -> Options {

@@ -16,6 +16,9 @@ use pinfold_cluster::{Micros, SECOND};
 /// What a running job touches of its memory in a second, in bytes.
 const TOUCHED: u64 = 1 << 30;
 
+/// From so much on, paged out at once, the daemon can tell how fast the device is, in bytes.
+const MEASURED_MIN: u64 = 1 << 20;
+
 /// Memory and swap of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hardware {
@@ -79,12 +82,22 @@ pub(crate) struct Memory {
     short: u64,
     /// What was moved to swap in all.
     pub paged: u64,
+    /// What the daemon measured that the device writes in a second; 0: it has moved nothing out yet.
+    pub measured_rate: u64,
     pub settled_us: Micros,
 }
 
 impl Memory {
     pub(crate) fn new(hardware: Hardware) -> Self {
-        Self { hardware, bodies: BTreeMap::new(), orders: VecDeque::new(), short: 0, paged: 0, settled_us: 0 }
+        Self {
+            hardware,
+            bodies: BTreeMap::new(),
+            orders: VecDeque::new(),
+            short: 0,
+            paged: 0,
+            measured_rate: 0,
+            settled_us: 0,
+        }
     }
 
     /// What all jobs hold in RAM, if there were enough.
@@ -172,6 +185,7 @@ impl Memory {
             if order.out {
                 body.swapped += moved;
                 self.paged = self.paged.saturating_add(moved);
+                self.measured_rate = if moved < MEASURED_MIN { self.measured_rate } else { rate };
             } else {
                 body.swapped -= moved;
             }
@@ -221,6 +235,15 @@ impl Memory {
             running.fold((0, 0_u64), |(count, held), body| (count + 1, held.saturating_add(body.held)));
         let missed = u128::from(TOUCHED) * count * u128::from(self.short) / u128::from(held.max(1));
         u64::try_from(u128::from(self.hardware.in_rate) * 1000 / missed.max(1)).unwrap_or(1000).clamp(1, 1000)
+    }
+
+    /// The part of the time in which all that run wait for memory, in thousandths.
+    pub(crate) fn stalled_milli(&self) -> u16 {
+        let mut running = self.bodies.iter().filter(|(_, body)| !body.frozen && body.swapped == 0);
+        // All lack the same part of what they touch.
+        let speed =
+            running.next().filter(|_| self.short > 0).map_or(1000, |(&index, _)| self.speed_milli(index));
+        u16::try_from(1000 - speed.min(1000)).unwrap_or(1000)
     }
 
     /// How much all grow in a second.

@@ -187,7 +187,9 @@ pub fn play(
             Some((settings, machine)) => Host::pinfold(machine, settings, hosts.hardware),
             None => Host::plain(hosts.hardware),
         };
-        host.contended(options.fleet.cores, hosts.contention)
+        let mut host = host.contended(options.fleet.cores, hosts.contention);
+        host.remember(jobs);
+        host
     };
     let count = options.fleet.hosts as usize;
     let mut run = Run {
@@ -379,10 +381,12 @@ impl Run<'_> {
             self.over(index, false, now_us);
             return; // it is among those touched again
         }
+        let phased = self.grow_up(host, now_us);
         for (index, speed) in self.hosts[host].speeds() {
             self.set_speed(index, host, speed, now_us);
         }
-        let mut next_us = self.grow(host);
+        let grows_up = phased.iter().filter_map(|&index| self.grown_in(index)).min();
+        let mut next_us = self.grow(host).into_iter().chain(grows_up).min();
         self.hosts[host].plan_reading(now_us);
         if let Some(memory) = &self.hosts[host].memory {
             next_us = next_us.into_iter().chain(memory.next_us()).min();
@@ -418,6 +422,32 @@ impl Run<'_> {
             let others = active.parts.iter().map(|&(other, _)| other).filter(|&other| other != host);
             self.touched.extend(others);
         }
+    }
+
+    /// Jobs that have grown compute for another part of their time from then on; gives those that have not yet.
+    fn grow_up(&mut self, host: usize, now_us: Micros) -> Vec<usize> {
+        let phased = |&index: &usize| self.jobs[index].ramp_busy_milli.is_some();
+        let mut phased: Vec<usize> = self.hosts[host].started().filter(phased).collect();
+        phased.retain(|index| {
+            let (job, active) = (&self.jobs[*index], self.active.get_mut(index));
+            let grown = active.is_some_and(|active| {
+                active.settle(now_us);
+                active.done_us(job) >= memory::ramp_us(job)
+            });
+            if grown {
+                self.hosts[host].set_busy(*index, job.grown_busy_milli(), now_us);
+            }
+            !grown
+        });
+        phased
+    }
+
+    /// In how long a job will have grown, if it goes on as it does.
+    fn grown_in(&self, index: usize) -> Option<Micros> {
+        let (job, active) = (&self.jobs[index], self.active.get(&index)?);
+        let left_us = memory::ramp_us(job).saturating_sub(active.done_us(job));
+        let in_us = (left_us * 1000).checked_div(active.speed.into())?.saturating_add(1);
+        Some(u64::try_from(in_us).unwrap_or(u64::MAX))
     }
 
     /// Says how fast each job of a host grows from now on, and when the first of them has grown up.

@@ -100,6 +100,49 @@ fn backfillers_use_what_primaries_leave() {
 }
 
 #[test]
+fn the_last_of_a_list_share_the_cores() {
+    let fleet = Fleet::own_host(2, u64::MAX);
+    let of = |list| (0..3).map(|_| Job { list, ..job(100) }).collect::<Vec<_>>();
+    let apart = makespan_s(&of(0), fleet, &pinfold(2000, None));
+    assert!((190.0..201.0).contains(&apart), "{apart}");
+    let together = makespan_s(&of(1), fleet, &pinfold(2000, None));
+    assert!((149.0..152.0).contains(&together), "{together}");
+}
+
+#[test]
+fn who_waits_while_it_grows_computes_afterwards() {
+    let fleet = Fleet::own_host(2, u64::MAX);
+    let grows = |ramp_busy_milli| Job { busy_milli: 500, ramp_milli: 500, ramp_busy_milli, ..job(100) };
+    let four = |ramp_busy_milli| (0..4).map(|_| grows(ramp_busy_milli)).collect::<Vec<_>>();
+    let evenly = makespan_s(&four(None), fleet, &pinfold(2000, None));
+    assert!((100.0..110.0).contains(&evenly), "{evenly}");
+    // All wait at first, and then all want a core.
+    let first = makespan_s(&four(Some(1)), fleet, &pinfold(2000, None));
+    assert!((149.0..160.0).contains(&first), "{first}");
+    let one = makespan_s(&four(Some(1))[..1], fleet, &pinfold(2000, None));
+    assert!((one - 100.0).abs() < 0.1, "{one}");
+}
+
+#[test]
+fn what_ran_before_starts_beside_what_grows() {
+    let fleet = Fleet::own_host(2, 10 * GIB);
+    let grows = |number, memory, runs_before| Job {
+        number,
+        memory,
+        runs_before,
+        memory_peak: 6 * GIB,
+        ramp_milli: 900,
+        ..job(100)
+    };
+    let two = |memory, runs_before| [1, 2].map(|number| grows(number, memory, runs_before));
+    // What they ask for counts whole until there is evidence for less.
+    let asked = makespan_s(&two(6 * GIB, 1), fleet, &pinfold(1000, Some(hardware())));
+    assert!((asked - 200.0).abs() < 1.0, "{asked}");
+    let known = makespan_s(&two(0, 1), fleet, &pinfold(1000, Some(hardware())));
+    assert!(known < 150.0, "{known}");
+}
+
+#[test]
 fn what_does_not_fit_waits_instead_of_dying() {
     let large = |number| Job { number, memory_peak: 6 * GIB, memory: GIB, ..job(100) };
     let jobs: Vec<Job> = (0..6).map(large).collect();

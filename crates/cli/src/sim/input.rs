@@ -273,10 +273,13 @@ fn entry(report: &ReportView) -> Option<(Entry, Run)> {
         cpu_s: Some(report.cpu_user_s + report.cpu_system_s),
         memory_peak_bytes: Some(report.memory_peak_bytes),
         memory_ramp: None,
+        ramp_cpu_s: None,
         memory_request_bytes: report.claim_bytes,
         user: report.user.clone(),
         name: report.name.clone(),
         io_bytes: Some(report.io_read_bytes.saturating_add(report.io_write_bytes)),
+        list: report.array_id.map(|array| array.to_string()),
+        runs_before: 0,
         after: Vec::new(),
     };
     let start_us = micros(started_s);

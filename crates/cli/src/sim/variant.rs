@@ -42,6 +42,8 @@ pub(super) struct Variant {
     config: Config,
     /// A key of the configuration was set.
     configured: bool,
+    /// How a workload manager dispatches was said.
+    dispatched: bool,
     log: bool,
 }
 
@@ -50,8 +52,8 @@ impl Variant {
     fn base(args: &SimArgs, log: bool, calibration: Option<&(Calibration, bool)>) -> Self {
         Self {
             label: String::new(),
-            dispatch: args.dispatch,
-            runtimes: args.runtimes,
+            dispatch: args.dispatch.unwrap_or(DispatchArg::Easy),
+            runtimes: args.runtimes.unwrap_or(RuntimesArg::Requested),
             hosts: args.hosts,
             cores: args.cores,
             memory: args.memory,
@@ -62,6 +64,7 @@ impl Variant {
             policy: args.host_policy,
             config: Config::default(),
             configured: false,
+            dispatched: args.dispatch.is_some() || args.runtimes.is_some(),
             log,
         }
     }
@@ -97,6 +100,11 @@ impl Variant {
     /// Whether the hosts are others than the one that this runs on.
     fn is_elsewhere(&self) -> bool {
         self.hosts.is_some() || self.cores.is_some()
+    }
+
+    /// Whether users hand their jobs to the host itself: nothing that a workload manager has was named.
+    fn is_own_host(&self) -> bool {
+        !self.log && self.hosts.is_none() && !self.dispatched
     }
 
     /// What was measured of such hosts.
@@ -166,6 +174,10 @@ impl Variant {
             return Ok(Fleet { hosts, cores, slots: cores, memory, job_memory: u64::MAX });
         }
         let simulated = self.simulated(site, cores)?;
+        if simulated.pinfold.is_some() && self.is_own_host() {
+            let job_memory = simulated.hardware.map_or(u64::MAX, |hardware| hardware.ram);
+            return Ok(Fleet::own_host(cores, job_memory));
+        }
         let slots = simulated.slots(cores);
         // A plain host is given what fits into its RAM; pinfold suspends jobs, as long as swap takes them.
         let swap = |hardware: &Hardware| if simulated.pinfold.is_some() { hardware.swap } else { 0 };
@@ -180,6 +192,7 @@ impl Variant {
             Ok(count) => Ok(count),
         };
         let size = || parse_size(value).map_err(|error| error.to_string());
+        self.dispatched |= matches!(key, "dispatch" | "runtimes");
         match key {
             "dispatch" => self.dispatch = DispatchArg::from_str(value, false)?,
             "runtimes" => self.runtimes = RuntimesArg::from_str(value, false)?,
