@@ -136,6 +136,51 @@ def test_an_executor_in_a_notebook() -> None:
     assert "closed" in executor._repr_html_()
 
 
+REPORT = {
+    "job": 7, "state": "running", "queued_s": 0.5, "wall_s": 2.0, "suspended_s": 0.0, "cpu_user_s": 1.5, "cpu_system_s": 0.5,
+    "memory_peak_bytes": 9, "memory_mean_bytes": 8, "swap_peak_bytes": 0, "io_read_bytes": 0, "io_write_bytes": 0,
+    "exit_code": None, "signal": None,
+}  # fmt: skip
+
+
+def reports(monkeypatch: pytest.MonkeyPatch, *states: str) -> list[str]:
+    """The states that reports have, one after the other; the last one from then on. What is left of them."""
+    left = list(states)
+
+    def ask(*arguments: str) -> dict[str, object]:
+        assert arguments == ("report", "7")
+        return REPORT | {"state": left.pop(0) if len(left) > 1 else left[0]}
+
+    monkeypatch.setattr("pinfold._program.ask", ask)
+    return left
+
+
+def test_usage_waits_for_the_end_to_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    future = finished(1)
+    future._job_id = 7
+    left = reports(monkeypatch, "running", "running", "exited")
+    assert future.usage(timeout=None).state == "exited" and left == ["exited"]
+    assert future.usage(timeout=0).state == "exited", "nothing is missing, so nothing is waited for"
+
+
+def test_an_end_that_is_not_recorded_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    future = finished(1)
+    future._job_id = 7
+    reports(monkeypatch, "running")
+    for timeout in (0, 0.05):
+        with pytest.raises(pinfold.EndNotRecorded, match=f"end of job 7 was not recorded within {timeout} s") as told:
+            future.usage(timeout=timeout)
+        assert (told.value.job_id, told.value.usage.state, told.value.usage.memory_peak_bytes) == (7, "running", 9)
+    assert isinstance(told.value, PinfoldError)
+
+
+def test_usage_of_a_call_that_is_not_over_is_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    future: Future[int] = Future("f", Path("none"), lambda _: None)
+    future._job_id = 7
+    left = reports(monkeypatch, "running", "exited")
+    assert future.usage(timeout=0).state == "running" and left == ["exited"], "asked once"
+
+
 def test_progress_is_not_written_into_pipes(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(list(pinfold.progress([finished(1)]))) == 1
     assert capsys.readouterr() == ("", "")

@@ -10,6 +10,7 @@ use crate::cores::{pick, sets};
 use crate::jobs::{Job, Live, Phase, SuspendReason};
 use crate::memory::numa::survey;
 use crate::memory::oracle;
+use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::{
     Action, Adopted, Amount, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId,
@@ -458,7 +459,8 @@ fn audit_chunks(policy: &Policy) {
     }
 }
 
-/// How many members of each array wait and have started.
+/// How many members of each array wait and have started, and that those that are next have the timers that they would be
+/// given now.
 fn audit_arrays(policy: &Policy) {
     let rooms = policy.rooms();
     let mut arrays: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
@@ -468,6 +470,18 @@ fn audit_arrays(policy: &Policy) {
         *(if job.live().is_some() { started } else { waiting }) += 1;
     }
     assert_eq!(rooms.queue.arrays().counts(), arrays, "members of arrays");
+    for (array, standing, timed) in rooms.queue.arrays().timers() {
+        let of_it = |job: &&Job| job.queued.is_some_and(|entry| entry.shape.array == Some(array));
+        let queued: BTreeSet<JobId> = rooms.jobs.values().filter(of_it).map(Job::id).collect();
+        assert_eq!(*standing, queued, "members of array {array} in a queue");
+        let first: BTreeSet<JobId> = standing.iter().take(timed.len()).copied().collect();
+        assert_eq!(*timed, first, "members of array {array} with timers are the first");
+        let has_room = rooms.queue.arrays().has_room(Some(array));
+        for job in timed.iter().filter(|_| has_room).map(|id| &rooms.jobs[id]) {
+            let due = line::first_due(&rooms.queue, &rooms.settings, job);
+            assert_eq!(job.armed, due, "the timer of member {} of array {array}", job.id());
+        }
+    }
 }
 
 /// A job in a set takes no slot, and what it has is of its set.

@@ -1,9 +1,12 @@
 //! Fakes for tests, never for the product.
 //!
 //! [`fake`] is a tree of control groups in plain directories, with a stand-in for the kernel that is as strict as
-//! the real one. [`executable`] writes a program that can be executed at once. Absent here: assertions, and anything that a released binary links.
+//! the real one. [`executable`] writes a program that can be executed at once. [`free_port`] names a port for a program that
+//! listens. Absent here: assertions, and anything that a released binary links.
 
 pub mod fake;
+mod port;
 mod script;
 
+pub use port::{free_address, free_port};
 pub use script::executable;

@@ -1,7 +1,7 @@
 """Python functions as jobs of pinfold, which makes one Linux machine finish more batch work."""
 
 from ._executor import Executor
-from ._future import Future, JobFailed, RemoteError
+from ._future import EndNotRecorded, Future, JobFailed, RemoteError
 from ._program import PinfoldError, ask, program, run, states
 from ._progress import progress
 from ._resources import Resources
@@ -9,6 +9,7 @@ from ._views import Decision, Usage, Why
 
 __all__ = [
     "Decision",
+    "EndNotRecorded",
     "Executor",
     "Future",
     "JobFailed",

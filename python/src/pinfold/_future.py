@@ -30,6 +30,19 @@ class JobFailed(PinfoldError):
         self.stderr = stderr
 
 
+class EndNotRecorded(PinfoldError):
+    """What a job used is not known as a whole: its call is over, and its end was not recorded in time."""
+
+    def __init__(self, name: str, usage: Usage, timeout: float | None) -> None:
+        super().__init__(
+            f"{name}: the call is over, but the end of job {usage.job_id} was not recorded within {timeout} s (it is "
+            f"{usage.state}), so its exit status and its last figures are missing; `pinfold why {usage.job_id}` says more"
+        )
+        self.job_id = usage.job_id
+        #: What it used so far.
+        self.usage = usage
+
+
 class RemoteError(Exception):
     """A call's own error, where that could not be brought over; as the cause of one that could, its traceback there."""
 
@@ -112,16 +125,28 @@ class Future(_Future[T]):
         else:
             self.set_result(value)  # type: ignore[arg-type]
 
-    def usage(self) -> Usage:
-        """What its job used; so far, while it runs. Of one whose result is there the whole, once its end is recorded."""
+    def usage(self, timeout: float | None = 30) -> Usage:
+        """What its job used; so far, while it runs. Of one whose result is there, or that was cancelled, the whole.
+
+        That is known once the job's end is recorded, as a rule a moment after the result is there; it takes longer where
+        the job's processes go on after that. Then it is waited for, at most `timeout` seconds; `None`: for as long as it
+        takes. One that is cancelled is killed after 10 s.
+
+        Raises:
+            EndNotRecorded: when the end is not recorded by then; with the figures so far.
+            PinfoldError: when the call was not handed over, or pinfold cannot be asked.
+        """
         job = self._known()
-        usage = self._report(job)
-        deadline = time.monotonic() + 10
-        while self.done() and usage.state != "exited" and time.monotonic() < deadline:
-            # The result comes a moment before the process ends.
-            time.sleep(0.02)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = 0.02
+        while True:
             usage = self._report(job)
-        return usage
+            if not self.done() or usage.state == "exited":
+                return usage
+            if deadline is not None and time.monotonic() >= deadline:
+                raise EndNotRecorded(self._name, usage, timeout)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
 
     def why(self) -> Why:
         """Why its job is in its state, what would change that, and the decisions about it so far."""

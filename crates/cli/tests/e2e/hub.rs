@@ -87,7 +87,7 @@ fn jobs_are_told_once(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=50ms"]);
     let dir = tempfile::tempdir().expect("a directory for the hub");
     // It comes back there, so that the kernel must not give the port away meanwhile.
-    let mut hub = Hub::serve(dir.path(), &crate::metrics::address());
+    let mut hub = Hub::serve(dir.path(), &pinfold_testkit::free_address());
     let (token, reader) = (hub.token("--host", "alpha"), hub.token("--reader", "ops"));
     let address = hub.url.trim_start_matches("http://").to_owned();
     for exit in 0..3 {
@@ -251,7 +251,7 @@ fn estimates_come_from_other_hosts(kind: Kind) {
     const LEARNING: &str = "learning = \"users\"\ntrusted_hosts = [\"*\"]\n";
     let (here, there) = (Host::new(kind), Host::with(kind, &["profile.interval=50ms"]));
     let dir = tempfile::tempdir().expect("a directory for the hub");
-    let mut hub = Hub::serve(dir.path(), &crate::metrics::address());
+    let mut hub = Hub::serve(dir.path(), &pinfold_testkit::free_address());
     let address = hub.url.trim_start_matches("http://").to_owned();
     let tokens = [hub.token("--host", "alpha"), hub.token("--host", "beta")];
     for _ in 0..4 {

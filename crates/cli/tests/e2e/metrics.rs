@@ -2,26 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::free_address;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
 each_kind!(scraped, projects_are_scraped);
-
-/// An address that nobody listens on. Its port is below those that the kernel gives away, so that no other test gets
-/// it, and nothing is bound to it here: what another test just forks would have that open, too.
-pub(crate) fn address() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let first = std::process::id() % 600 * 16;
-    let candidate = || format!("127.0.0.1:{}", 20_000 + (first + NEXT.fetch_add(1, Relaxed)) % 10_000);
-    let mut free = std::iter::repeat_with(candidate).filter(|address| TcpStream::connect(address).is_err());
-    free.next().expect("there is always another")
-}
 
 /// The body of the answer to `GET /metrics`.
 pub(crate) fn scrape(address: &str) -> Option<String> {
@@ -44,7 +33,7 @@ pub(crate) fn value(text: &str, series: &str) -> Option<f64> {
 }
 
 fn projects_are_scraped(kind: Kind) {
-    let address = address();
+    let address = free_address();
     let served = format!("profile.metrics={address}");
     let host = Host::with(kind, &["host.cpus=0", "slots.factor=2", "projects.web.cores=1", served.as_str()]);
     let waits = "until [ -e go ]; do sleep 0.05; done";
@@ -73,7 +62,7 @@ fn projects_are_scraped(kind: Kind) {
 
 fn scraped(kind: Kind) {
     let host = Host::new(kind);
-    let address = address();
+    let address = free_address();
     assert_eq!(scrape(&address), None, "nothing is served unless it is asked for");
     // A daemon of one's own is one's own to set; where that is not so, the test has no operator.
     let set = host.pinfold(["config", "set", &format!("profile.metrics={address}")]);

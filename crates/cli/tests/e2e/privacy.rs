@@ -6,11 +6,11 @@ use std::net::TcpStream;
 use std::process::Stdio;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::free_address;
 use serde_json::Value;
 
 use crate::host::Host;
 use crate::kind::become_nobody;
-use crate::metrics::address;
 use crate::process::Done;
 use crate::users::{as_nobody, shared};
 use crate::wait::eventually;
@@ -196,7 +196,7 @@ fn metrics() {
     let Some((host, _, running)) = with_jobs(&[]) else { return };
     // Somebody else may have taken it since it was found to be free.
     let address = eventually("an address is free", || {
-        let address = address();
+        let address = free_address();
         let set = host.pinfold(["config", "set", &format!("profile.metrics={address}")]);
         if set.code == Some(0) { Ok(address) } else { Err(format!("{set:?}")) }
     });

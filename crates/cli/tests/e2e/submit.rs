@@ -4,6 +4,7 @@ use pinfold_proto::JobState;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::process::{Done, Running};
 use crate::wait::{PATIENCE, eventually, within};
 
 each_kind!(
@@ -12,6 +13,7 @@ each_kind!(
     what_a_job_wrote,
     waiting_for_jobs,
     a_file_that_is_followed,
+    a_followed_file_that_is_removed,
     the_shell_that_submitted_may_go,
     a_child_that_lives_on,
 );
@@ -116,6 +118,41 @@ fn what_a_job_wrote(kind: Kind) {
     fails(&["log", run], 1, &format!("not known where the output of job {run} went"));
     let device = submit(&["-o", "/dev/null"], "true");
     fails(&["log", &device], 1, "/dev/null");
+}
+
+/// It is said that it is gone, of one that was open as well, and what comes after is printed.
+fn a_followed_file_that_is_removed(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "echo one; until [ -e go ]; do sleep 0.05; done; echo two";
+    let done = host.succeeds(["submit", "-o", "out", "--", "/bin/sh", "-c", script]);
+    let job: u64 = done.out.trim().parse().expect("the bare number");
+    host.until(job, JobState::Running);
+    let until = |running: &Running, stream: &str, words: &str| {
+        eventually(words, || {
+            let said = running.said(stream);
+            if said.contains(words) { Ok(()) } else { Err(said) }
+        });
+    };
+    let before = host.start(["log", "-f", &job.to_string()]);
+    until(&before, "out", "one");
+    std::fs::remove_file(host.work("out")).expect("it is there");
+    until(&before, "err", "was removed");
+    let after = host.start(["log", "-f", &job.to_string()]);
+    until(&after, "err", "is not there");
+    std::fs::write(host.work("out"), "another\n").expect("a file");
+    until(&before, "err", "was replaced");
+    until(&after, "out", "another");
+    host.make("go");
+    host.until(job, JobState::Exited);
+    let (before, after) = (before.wait(), after.wait());
+    assert_eq!((before.code, before.out.as_str()), (Some(0), "one\nanother\n"), "{before:?}");
+    assert_eq!((after.code, after.out.as_str()), (Some(0), "another\n"), "{after:?}");
+    let times = |done: &Done, words: &str| done.err.matches(words).count();
+    assert_eq!(
+        (times(&before, "was removed"), times(&after, "is not there")),
+        (1, 1),
+        "{before:?} {after:?}"
+    );
 }
 
 /// To its job's end, though the file is emptied and the daemon is replaced meanwhile.

@@ -127,7 +127,7 @@ fn it_stays_in_its_groups(kind: Kind) {
 
 /// A job that stays in its manager's groups, of which the kernel does not tell when they empty, keeps no loop busy.
 fn its_daemon_rests(kind: Kind) {
-    let address = crate::metrics::address();
+    let address = pinfold_testkit::free_address();
     let host = Host::with(kind, &[&format!("profile.metrics={address}")]);
     let running = job(&host, 7, "exec sleep 1000");
     until(&host, "lsf:7", "running");

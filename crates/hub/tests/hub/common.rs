@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pinfold_hub::hub::Hub;
@@ -151,23 +150,6 @@ pub(crate) fn token(store: &Store, kind: Kind, name: &str) -> String {
     let token = secret::token(kind, &secret::draw().unwrap());
     store.add_token(kind, name, &secret::hash_of_token(&token).unwrap(), "test", now_us()).unwrap();
     token
-}
-
-/// A port of loopback on which nobody listens, and that the kernel gives to nobody who does not name it: it stays free
-/// until it is used, and while its program is dead.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Below those that the kernel gives away, from 32,768 on (ip_local_port_range). Each process begins elsewhere.
-    const FIRST: u32 = 12_000;
-    const COUNT: u32 = 20_000;
-    loop {
-        let nth = std::process::id().wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(FIRST + nth % COUNT).unwrap();
-        // Asked, not bound: what another thread starts at this moment would have it for an instant longer.
-        if TcpStream::connect(("127.0.0.1", port)).is_err() {
-            return port;
-        }
-    }
 }
 
 /// A hub that serves in this process until the test ends.

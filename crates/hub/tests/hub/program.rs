@@ -11,10 +11,11 @@ use pinfold_hubclient::HubClient;
 use pinfold_hubwire::bundle;
 use pinfold_hubwire::disk::RealDisk;
 use pinfold_hubwire::push::Pusher;
+use pinfold_testkit::free_address;
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use crate::common::{MadeUp, bundle_of, free_port, report};
+use crate::common::{MadeUp, bundle_of, report};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pinfold-hub");
 
@@ -78,11 +79,6 @@ pub(crate) fn token(database: &str, kind: &str, name: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// An address for a hub that is killed: whoever asks there meets this hub, started anew, or nobody.
-pub(crate) fn lasting_address() -> String {
-    format!("127.0.0.1:{}", free_port())
-}
-
 fn database(dir: &Path) -> String {
     format!("sqlite:{}", dir.join("hub.db").display())
 }
@@ -92,7 +88,7 @@ fn a_hub_that_is_killed_has_all_that_it_said_it_has() {
     let dir = tempfile::tempdir().unwrap();
     let database = database(dir.path());
     let token = token(&database, "--host", "alpha");
-    let mut hub = Serving::start(&database, &lasting_address());
+    let mut hub = Serving::start(&database, &free_address());
     let address = hub.address();
     let mut client = HubClient::new(&hub.url, None).unwrap().with_token(&token);
     let mut source = MadeUp { points: 50, told: 1_000, ..MadeUp::default() };
@@ -140,7 +136,7 @@ fn of_two_hubs_with_one_database_either_may_be_killed() {
     let (dir, database) = (tempfile::tempdir().unwrap(), server.url());
     let token = token(&database, "--host", "alpha");
     let reader = token_of_reader(&database);
-    let mut hubs = [(); 2].map(|()| Serving::start(&database, &lasting_address()));
+    let mut hubs = [(); 2].map(|()| Serving::start(&database, &free_address()));
     let addresses = [hubs[0].address(), hubs[1].address()];
     let client = |at: usize| HubClient::new(&format!("http://{}", addresses[at]), None).unwrap();
     let mut uplink = client(0).with_token(&token).or(client(1));

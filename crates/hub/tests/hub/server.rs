@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_hub::store::{Location, location};
-
-use crate::common::free_port;
+use pinfold_testkit::free_port;
 
 /// Debian's user `nobody`: the server refuses to be root.
 const NOBODY: u32 = 65_534;

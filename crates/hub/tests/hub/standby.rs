@@ -9,9 +9,10 @@ use pinfold_hub::store::Store;
 use pinfold_hubclient::HubClient;
 use pinfold_hubwire::bundle::{Receipt, pack};
 use pinfold_hubwire::push::{Uplink as _, UplinkError};
+use pinfold_testkit::free_address;
 
 use crate::common::{bundle_of, report};
-use crate::program::{Serving, lasting_address, token};
+use crate::program::{Serving, token};
 use crate::server::Server;
 
 /// How long it takes at the most until something is acknowledged again, on a busy machine.
@@ -76,7 +77,7 @@ fn a_primary_is_lost_and_nothing_that_was_acknowledged() {
         standby.address()
     );
     let tokens = ["alpha", "beta", "gamma"].map(|name| token(&database, "--host", name));
-    let mut hubs = [(); 2].map(|()| Serving::start(&database, &lasting_address()));
+    let mut hubs = [(); 2].map(|()| Serving::start(&database, &free_address()));
     let urls = [hubs[0].url().to_owned(), hubs[1].url().to_owned()];
     let stop = Arc::new(AtomicBool::new(false));
     let hosts = tokens.map(|token| Host::start(urls.clone(), &token, &stop));

@@ -30,14 +30,12 @@ pub(crate) fn ready(rooms: &Rooms) -> usize {
 /// A member of an array is over, waits again or is held: how long those wait that are next counts from now.
 pub(crate) fn next_members_wait(
     jobs: &mut JobTable,
-    queue: &Queues,
+    queue: &mut Queues,
     settings: &Settings,
     array: Option<ArrayLimit>,
 ) {
     let Some(array) = array else { return };
-    let (waiting, room) = queue.arrays.next(array.array);
-    let stands = |id: &JobId| jobs.get(id).is_some_and(|job| job.queued.is_some());
-    let next: Vec<JobId> = waiting.filter(stands).take(room).collect();
+    let next = queue.arrays.next_untimed(array.array);
     next.into_iter().for_each(|job| rearm(jobs, queue, settings, job));
 }
 
@@ -125,6 +123,12 @@ pub(crate) fn dequeue(queue: &mut Queues, jobs: &mut JobTable, host: &Host, id: 
 /// Sets the timer of a job to the first thing that is due for it.
 pub(crate) fn rearm(jobs: &mut JobTable, queue: &Queues, settings: &Settings, id: JobId) {
     let Some(job) = jobs.get(&id) else { return };
+    let due = first_due(queue, settings, job);
+    jobs.arm(id, due);
+}
+
+/// When the first thing is due for a job.
+pub(crate) fn first_due(queue: &Queues, settings: &Settings, job: &Job) -> Option<Instant> {
     let mut due = ageing::ages_at(&queue.arrays, job);
     let mut sooner = |at: Option<Instant>| due = due.into_iter().chain(at).min();
     sooner(ageing::expires_at(settings, job).map(|(at, _)| at));
@@ -138,5 +142,5 @@ pub(crate) fn rearm(jobs: &mut JobTable, queue: &Queues, settings: &Settings, id
             sooner(live.failed.values().filter(|f| !f.tried).map(|f| f.again).min());
         }
     }
-    jobs.arm(id, due);
+    due
 }

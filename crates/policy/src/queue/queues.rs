@@ -45,10 +45,16 @@ impl Queues {
 
     pub(crate) fn insert(&mut self, at: Option<usize>, entry: &Entry) {
         self.of_mut(at).insert(entry);
+        if let Some(array) = entry.shape.array {
+            self.arrays.enqueued(array, entry.job);
+        }
     }
 
     pub(super) fn remove(&mut self, at: Option<usize>, entry: &Entry) {
         self.of_mut(at).remove(entry);
+        if let Some(array) = entry.shape.array {
+            self.arrays.dequeued(array, entry.job);
+        }
     }
 
     fn of_mut(&mut self, at: Option<usize>) -> &mut Queue {

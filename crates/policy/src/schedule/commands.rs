@@ -48,7 +48,7 @@ fn hold(rooms: &mut Rooms, id: JobId, hold: bool) {
     }
     let array = rooms.jobs.get(&id).and_then(|job| job.request.array);
     enqueue::reenqueue(rooms, id);
-    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
+    line::next_members_wait(&mut rooms.jobs, &mut rooms.queue, &rooms.settings, array);
 }
 
 fn suspend(rooms: &mut Rooms, id: JobId) {

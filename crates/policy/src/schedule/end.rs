@@ -35,7 +35,7 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
     rooms.jobs.wait_again(id, Waiting { held, failures, failed, ..Waiting::default() });
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
-    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
+    line::next_members_wait(&mut rooms.jobs, &mut rooms.queue, &rooms.settings, array);
     settle_return(rooms, id, cancelled, withdrawn);
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn unlearn(rooms: &mut Rooms, id: JobId) {
     rooms.nodes.forget(id);
     if let Some(job) = rooms.jobs.remove(id) {
         rooms.queue.arrays_mut().leave(&job.request, job.live().is_some(), rooms.now);
-        line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, job.request.array);
+        line::next_members_wait(&mut rooms.jobs, &mut rooms.queue, &rooms.settings, job.request.array);
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
     rooms.nodes.forget(id);
-    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
+    line::next_members_wait(&mut rooms.jobs, &mut rooms.queue, &rooms.settings, array);
     if asked {
         enqueue::enqueue(rooms, id);
     }

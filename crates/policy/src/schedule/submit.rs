@@ -58,7 +58,7 @@ pub(crate) fn gate(rooms: &mut Rooms, id: JobId, closed: bool) {
     }
     let array = rooms.jobs.get(&id).and_then(|job| job.request.array);
     enqueue::reenqueue(rooms, id);
-    line::next_members_wait(&mut rooms.jobs, &rooms.queue, &rooms.settings, array);
+    line::next_members_wait(&mut rooms.jobs, &mut rooms.queue, &rooms.settings, array);
 }
 
 pub(crate) fn started(rooms: &mut Rooms, id: JobId) {
