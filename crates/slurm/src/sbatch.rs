@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pinfold_client::{Failure, Greeting, unexpected};
@@ -76,9 +76,7 @@ pub(crate) fn sbatch(arguments: &[OsString]) -> Result<u8, Trouble> {
         return Ok(0);
     }
     launch::spool(&mut plan.label, Some(&script))?;
-    let job = submit(&plan, &request, operands).inspect_err(|_| {
-        let _ = std::fs::remove_dir_all(&plan.label.spool);
-    })?;
+    let job = submit(&plan, &request, operands)?;
     plan.label.job = job;
     let cluster = daemon.cluster();
     match &cluster {
@@ -144,39 +142,42 @@ fn not_kept(job: u64, why: &str) {
 /// Hands the job over, once more where the daemon is just being replaced: of a job whose keeper has ended before it told
 /// the number, the daemon has nothing to start.
 fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<u64, Trouble> {
-    let handed_over = cluster::patiently(|| match hand_over(plan, request, words) {
-        Ok(Err(refused)) if refused.is(ExitCode::NoDaemon) => {
-            Err(Failure::new(ExitCode::NoDaemon, refused.said))
-        }
+    // Removes what was kept of a job that there is not.
+    let forget = || drop(std::fs::remove_dir_all(&plan.label.spool));
+    let mut command = command("submit", plan, request.export.as_deref()).inspect_err(|_| forget())?;
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let handed_over = cluster::patiently(|| match hand_over(&mut command, request.verbose > 0) {
+        Err(refused) if refused.is(ExitCode::NoDaemon) => Err(Failure::new(ExitCode::NoDaemon, refused.said)),
         done => Ok(done),
     });
-    match handed_over {
-        Ok(done) => done?.map_err(|refused| refused.trouble()),
-        Err(away) => Err(Refused { code: Some(i32::from(away.code.code())), said: away.message }.trouble()),
+    let refused = match handed_over {
+        Ok(Ok(job)) => return Ok(job),
+        Ok(Err(refused)) => refused,
+        Err(away) => Refused { code: Some(away.code.code().into()), said: away.message },
+    };
+    // The daemon may have the job of a keeper that was killed, and starts another, which needs the script.
+    if refused.code.is_some() {
+        forget();
     }
+    Err(refused.trouble())
 }
 
 /// Starts the job's keeper, which lets go of its streams once it has told the number.
-fn hand_over(
-    plan: &launch::Plan,
-    request: &Request,
-    words: &[OsString],
-) -> Result<Result<u64, Refused>, Trouble> {
-    let failed = |error: io::Error| Trouble::new(format!("failed to start pinfold: {error}"));
-    let mut command = command("submit", plan, request.export.as_deref())?;
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+fn hand_over(command: &mut Command, verbose: bool) -> Result<u64, Refused> {
+    let failed = |error: io::Error| Refused {
+        code: Some(ExitCode::Failed.code().into()),
+        said: format!("failed to start pinfold: {error}"),
+    };
     let mut keeper = command.spawn().map_err(failed)?;
     let (stdout, stderr) = (keeper.stdout.take().map(OwnedFd::from), keeper.stderr.take().map(OwnedFd::from));
     let [number, said] = texts([stdout, stderr]).map_err(failed)?;
-    if request.verbose > 0 && !said.trim().is_empty() {
-        say::error("sbatch", said.trim());
+    let said = said.trim().to_owned();
+    if verbose && !said.is_empty() {
+        say::error("sbatch", &said);
     }
     match number.trim().parse() {
-        Ok(job) => Ok(Ok(job)),
-        Err(_) => {
-            let code = keeper.wait().map_err(failed)?.code();
-            Ok(Err(Refused { code, said: said.trim().to_owned() }))
-        }
+        Ok(job) => Ok(job),
+        Err(_) => Err(Refused { code: keeper.wait().map_err(failed)?.code(), said }),
     }
 }
 
@@ -228,6 +229,11 @@ impl Refused {
 
     /// What it said, as sbatch says it.
     fn trouble(&self) -> Trouble {
+        if self.code.is_none() {
+            let text = "Batch job submission failed: Socket timed out on send/recv operation\nsbatch: error: what hands \
+                        the job over was killed before it told the job's number; squeue says whether the job is there";
+            return Trouble::new(text);
+        }
         let said = reason(&self.said);
         let why = match () {
             () if self.is(ExitCode::NoDaemon) => CONTACT,

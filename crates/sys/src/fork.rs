@@ -4,7 +4,7 @@
 //! thread can have held the allocator's lock. Absent here: what the child becomes.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
 
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +170,7 @@ pub fn null_streams() -> io::Result<()> {
                 rustix::stdio::dup2_stdout(&null)?;
                 rustix::stdio::dup2_stderr(&null)?;
                 // It is standard input from now on.
-                std::mem::forget(null);
+                let _ = null.into_raw_fd();
                 return Ok(());
             }
             null
