@@ -62,6 +62,7 @@ use pinfold_client::Dial;
 use pinfold_client::Failure;
 
 fn main() -> ProcessExit {
+    pinfold_sys::signals::hear_of_children();
     match complete::answered() {
         Ok(false) => {}
         Ok(true) => return ProcessExit::SUCCESS,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use pinfold_proto::ExitCode;
 use pinfold_proto::array::{ArraySpec, JobName};
-use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
+use pinfold_sys::signals::{self, SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Side};
 
 use crate::array;
@@ -158,15 +158,18 @@ fn stay(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<ProcessExit, 
 
 /// Gets the job, or the array, accepted; with what is told of it.
 fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<(Keeper, String), Failure> {
+    // A script of a batch may trap what its caller ignores, and is ended by what its user sends.
+    signals::ignore_none();
     match &args.array {
         Some(spec) => array::prepare(dial, args, spec, plan),
         None => prepare(dial, args, plan).map(|(keeper, job)| (keeper, job.to_string())),
     }
 }
 
-/// Lets go of the streams, and stays until the end.
+/// Lets go of the streams and of all else that the caller had open, and stays until the end.
 fn detached(mut keeper: Keeper) {
     let _ = spawn::null_streams();
+    spawn::drop_inherited_files();
     // Only now: whoever asked need not wait while the command is started.
     keeper.allow_starts();
     attend(keeper);

@@ -22,7 +22,8 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use pinfold_sys::mode::{self, Roots};
 use pinfold_sys::own;
-use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
+use pinfold_sys::signals::{self, SIGHUP, SIGINT, SIGTERM, Signals};
+use pinfold_sys::spawn;
 
 use crate::clients::doctor;
 use crate::core::options::{Configured, Options};
@@ -32,6 +33,7 @@ use crate::reactor::Daemon;
 use crate::store::state_dir::StateDir;
 
 fn main() -> ExitCode {
+    signals::hear_of_children();
     let options = Options::parse();
     log::start(options.log_json);
     if let Some(dir) = &options.manual {
@@ -122,8 +124,10 @@ fn tell_starter(options: &Options, text: &str) {
 }
 
 /// A private daemon leaves the session of the command that started it, so that its terminal's end is not the
-/// daemon's.
+/// daemon's, and keeps nothing of that command's: no file open, no signal ignored.
 fn detach() {
     own::leave_session();
+    spawn::drop_inherited_files();
+    signals::ignore_none();
     let _ = std::env::set_current_dir("/");
 }

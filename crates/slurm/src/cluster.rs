@@ -42,12 +42,11 @@ impl Cluster {
         Self::greeted(Self::greet()?)
     }
 
-    /// Greets the daemon, and does not wait for its answer. Where none is started from here, one that is away is
-    /// waited for, as Slurm's commands wait for their controller.
+    /// Greets the daemon, and does not wait for its answer. One that is away is waited for ([`patiently`]), as Slurm's
+    /// commands wait for their controller.
     pub(crate) fn greet() -> Result<Greeting, Failure> {
         let dial = Dial::new(None, false);
-        let looks = if dial.starts_daemons() { 1 } else { LOOKS };
-        looked_for(looks, || dial.greet(), || std::thread::sleep(LOOK_EVERY))
+        patiently(|| dial.greet())
     }
 
     /// The daemon that was greeted, once it has answered.
@@ -176,6 +175,12 @@ impl Cluster {
         let known = self.known();
         Ok(views.into_iter().map(|view| Job::of_report(view, &known)).collect())
     }
+}
+
+/// Does what needs a daemon. Where none is started from here, one that is away is waited for, and it is done anew.
+pub(crate) fn patiently<T>(act: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    let looks = if Dial::new(None, false).starts_daemons() { 1 } else { LOOKS };
+    looked_for(looks, act, || std::thread::sleep(LOOK_EVERY))
 }
 
 /// Looks for a daemon so often at most, with a pause after each look that found none.

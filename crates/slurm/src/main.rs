@@ -69,6 +69,7 @@ fn known(name: &str) -> Option<Do> {
 }
 
 fn main() -> ExitCode {
+    pinfold_sys::signals::hear_of_children();
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let called = words.first().map(Path::new).and_then(Path::file_name);
     let mut command = called.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,15 +1,19 @@
 //! `sbatch`: a script handed over as a job.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read};
-use std::process::Stdio;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pinfold_client::{Failure, Greeting, unexpected};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Reply, Request as Asked};
 use pinfold_proto::{ExitCode, array::JobName};
+use pinfold_sys::ready::{self, Wanted};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::dependency;
 use crate::getopt::{Order, parse};
 use crate::home::Label;
@@ -72,9 +76,7 @@ pub(crate) fn sbatch(arguments: &[OsString]) -> Result<u8, Trouble> {
         return Ok(0);
     }
     launch::spool(&mut plan.label, Some(&script))?;
-    let job = submit(&plan, &request, operands).inspect_err(|_| {
-        let _ = std::fs::remove_dir_all(&plan.label.spool);
-    })?;
+    let job = submit(&plan, &request, operands)?;
     plan.label.job = job;
     let cluster = daemon.cluster();
     match &cluster {
@@ -105,11 +107,16 @@ impl Daemon {
         Ok(Self { greeting: Some(Cluster::greet()?), cluster: None })
     }
 
-    /// The daemon, once it has answered; after a failure it is greeted anew.
+    /// The daemon, once it has answered; one that was replaced since it was greeted, or failed, is greeted anew.
     fn cluster(&mut self) -> Result<&mut Cluster, Failure> {
-        let cluster = match self.cluster.take() {
-            Some(cluster) => cluster,
-            None => Cluster::greeted(self.greeting.take().map_or_else(Cluster::greet, Ok)?)?,
+        let greeted = || Cluster::greeted(Cluster::greet()?);
+        let cluster = match (self.cluster.take(), self.greeting.take()) {
+            (Some(cluster), _) => cluster,
+            (None, Some(greeting)) => match Cluster::greeted(greeting) {
+                Err(failure) if failure.code == ExitCode::NoDaemon => greeted()?,
+                answered => answered?,
+            },
+            (None, None) => greeted()?,
         };
         Ok(self.cluster.insert(cluster))
     }
@@ -132,33 +139,73 @@ fn not_kept(job: u64, why: &str) {
     say::error("sbatch", &format!("what was said of job {job} could not be kept: {why}"));
 }
 
-/// Starts the job's keeper, which lets go of its streams once it has told the number.
+/// Hands the job over, once more where the daemon is just being replaced: of a job whose keeper has ended before it told
+/// the number, the daemon has nothing to start.
 fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<u64, Trouble> {
-    let failed = |error: io::Error| Trouble::new(format!("failed to start pinfold: {error}"));
-    let mut command = command("submit", plan, request.export.as_deref())?;
+    // Removes what was kept of a job that there is not.
+    let forget = || drop(std::fs::remove_dir_all(&plan.label.spool));
+    let mut command = command("submit", plan, request.export.as_deref()).inspect_err(|_| forget())?;
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut keeper = command.spawn().map_err(failed)?;
-    // Both at once: it may say more than a pipe holds before it tells the number.
-    let (stdout, stderr) = (keeper.stdout.take(), keeper.stderr.take());
-    let (number, said) = std::thread::scope(|scope| {
-        let said = scope.spawn(|| text(stderr));
-        (text(stdout), said.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    let handed_over = cluster::patiently(|| match hand_over(&mut command, request.verbose > 0) {
+        Err(refused) if refused.is(ExitCode::NoDaemon) => Err(Failure::new(ExitCode::NoDaemon, refused.said)),
+        done => Ok(done),
     });
-    let (number, said) = (number.map_err(failed)?, said.map_err(failed)?);
-    if request.verbose > 0 && !said.trim().is_empty() {
-        say::error("sbatch", said.trim());
+    let refused = match handed_over {
+        Ok(Ok(job)) => return Ok(job),
+        Ok(Err(refused)) => refused,
+        Err(away) => Refused { code: Some(away.code.code().into()), said: away.message },
+    };
+    // The daemon may have the job of a keeper that was killed, and starts another, which needs the script.
+    if refused.code.is_some() {
+        forget();
+    }
+    Err(refused.trouble())
+}
+
+/// Starts the job's keeper, which lets go of its streams once it has told the number.
+fn hand_over(command: &mut Command, verbose: bool) -> Result<u64, Refused> {
+    let failed = |error: io::Error| Refused {
+        code: Some(ExitCode::Failed.code().into()),
+        said: format!("failed to start pinfold: {error}"),
+    };
+    let mut keeper = command.spawn().map_err(failed)?;
+    let (stdout, stderr) = (keeper.stdout.take().map(OwnedFd::from), keeper.stderr.take().map(OwnedFd::from));
+    let [number, said] = texts([stdout, stderr]).map_err(failed)?;
+    let said = said.trim().to_owned();
+    if verbose && !said.is_empty() {
+        say::error("sbatch", &said);
     }
     match number.trim().parse() {
         Ok(job) => Ok(job),
-        Err(_) => Err(refusal(keeper.wait().map_err(failed)?.code(), said.trim())),
+        Err(_) => Err(Refused { code: keeper.wait().map_err(failed)?.code(), said }),
     }
 }
 
-/// All that a stream says.
-fn text(from: Option<impl Read>) -> io::Result<String> {
-    let mut all = Vec::new();
-    from.map_or(Ok(0), |mut from| from.read_to_end(&mut all))?;
-    Ok(String::from_utf8_lossy(&all).into_owned())
+/// All that these streams say. Both are read at once: more than a pipe holds may be said on one before the other ends. By
+/// this thread alone: where the user's processes are as many as may be, there is no other.
+fn texts(streams: [Option<OwnedFd>; 2]) -> io::Result<[String; 2]> {
+    let mut streams = streams.map(|stream| stream.map(File::from));
+    let mut said = [Vec::new(), Vec::new()];
+    while streams.iter().any(Option::is_some) {
+        match ready::wait(streams.iter().flatten().map(Wanted::input).collect(), None) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for (stream, said) in streams.iter_mut().zip(&mut said) {
+            let Some(file) = stream.as_mut() else { continue };
+            if !matches!(ready::readable(file, Some(Duration::ZERO)), Ok(true)) {
+                continue;
+            }
+            let mut buffer = [0; 4096];
+            match file.read(&mut buffer) {
+                Ok(0) => *stream = None,
+                Ok(count) => said.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(said.map(|said| String::from_utf8_lossy(&said).into_owned()))
 }
 
 /// The line that says what is wrong: the first that calls itself an error, else the last.
@@ -168,21 +215,40 @@ fn reason(said: &str) -> &str {
     error.or_else(last).unwrap_or("").trim_start_matches("pinfold: ")
 }
 
-/// What `pinfold submit` said, as sbatch says it.
-fn refusal(code: Option<i32>, said: &str) -> Trouble {
-    let said = reason(said);
-    let is = |known: ExitCode| code == Some(i32::from(known.code()));
-    let why = match () {
-        () if is(ExitCode::NoDaemon) => CONTACT,
-        () if is(ExitCode::Permission) => "Access/permission denied",
-        () if said.contains("it was to start once") => "Job dependency problem",
-        () if said.contains("queue") => {
-            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+/// A `pinfold submit` that told no number.
+struct Refused {
+    /// Its exit code; `None`: a signal ended it.
+    code: Option<i32>,
+    said: String,
+}
+
+impl Refused {
+    fn is(&self, known: ExitCode) -> bool {
+        self.code == Some(i32::from(known.code()))
+    }
+
+    /// What it said, as sbatch says it.
+    fn trouble(&self) -> Trouble {
+        if self.code.is_none() {
+            let text = "Batch job submission failed: Socket timed out on send/recv operation\nsbatch: error: what hands \
+                        the job over was killed before it told the job's number; squeue says whether the job is there";
+            return Trouble::new(text);
         }
-        () if is(ExitCode::Refused) || is(ExitCode::Usage) => "Requested node configuration is not available",
-        () => "Unspecified error",
-    };
-    Trouble::new(format!("Batch job submission failed: {why}\nsbatch: error: {said}"))
+        let said = reason(&self.said);
+        let why = match () {
+            () if self.is(ExitCode::NoDaemon) => CONTACT,
+            () if self.is(ExitCode::Permission) => "Access/permission denied",
+            () if said.contains("it was to start once") => "Job dependency problem",
+            () if said.contains("queue") => {
+                "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+            }
+            () if self.is(ExitCode::Refused) || self.is(ExitCode::Usage) => {
+                "Requested node configuration is not available"
+            }
+            () => "Unspecified error",
+        };
+        Trouble::new(format!("Batch job submission failed: {why}\nsbatch: error: {said}"))
+    }
 }
 
 fn report(job: u64, request: &Request) -> Result<(), Trouble> {
@@ -206,7 +272,7 @@ fn wait(cluster: &mut Cluster, job: u64) -> Result<u8, Trouble> {
             }
             // The daemon is being replaced.
             Err(failure) if failure.code == ExitCode::NoDaemon => {
-                std::thread::sleep(std::time::Duration::from_millis(500));
+                std::thread::sleep(Duration::from_millis(500));
                 if let Ok(again) = Cluster::connect() {
                     *cluster = again;
                 }

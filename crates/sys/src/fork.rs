@@ -4,7 +4,7 @@
 //! thread can have held the allocator's lock. Absent here: what the child becomes.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
 
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +116,15 @@ pub(crate) fn drop_own_files(keep: RawFd) {
     }
 }
 
+/// Closes what this process inherited beyond its standard streams, as a detached process wants: a lock or a pipe of the
+/// caller's would be held for as long as it lives. What it opened itself is closed by an exec, and stays.
+pub fn drop_inherited_files() {
+    let numbers = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    let open: Vec<RawFd> =
+        std::fs::read_dir("/proc/self/fd").into_iter().flatten().filter_map(numbers).collect();
+    open.into_iter().filter(|&fd| fd > 2 && close_on_exec(fd) == Some(false)).for_each(close);
+}
+
 fn close_on_exec(fd: RawFd) -> Option<bool> {
     #[expect(unsafe_code, reason = "rustix asks flags only of descriptors it owns or borrows")]
     // SAFETY: F_GETFD reads the flags of any number, open or not, and changes nothing.
@@ -125,7 +134,8 @@ fn close_on_exec(fd: RawFd) -> Option<bool> {
 
 fn close(fd: RawFd) {
     #[expect(unsafe_code, reason = "the owner of this descriptor is the parent's copy of the program")]
-    // SAFETY: this runs in the child, which never drops the values that own the number.
+    // SAFETY: no value of this process that is dropped owns the number: it runs in a child, or it was inherited, or it is
+    // standard input, which is opened anew.
     unsafe {
         libc::close(fd);
     }
@@ -150,7 +160,23 @@ pub(crate) fn restore_signals() {
 /// # Errors
 /// When `/dev/null` cannot be opened.
 pub fn null_streams() -> io::Result<()> {
-    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let open = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+    let null = match open() {
+        // As many files are open as may be. Whoever reads these streams must not wait for that to change.
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+            close(0);
+            let null = open()?;
+            if null.as_raw_fd() == 0 {
+                rustix::stdio::dup2_stdout(&null)?;
+                rustix::stdio::dup2_stderr(&null)?;
+                // It is standard input from now on.
+                let _ = null.into_raw_fd();
+                return Ok(());
+            }
+            null
+        }
+        opened => opened?,
+    };
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;

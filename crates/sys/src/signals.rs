@@ -166,6 +166,38 @@ pub fn send_to_group(leader: u32, signal: i32) {
     }
 }
 
+/// Has the kernel keep how children end until this process asks. One that was started by a process that ignores SIGCHLD
+/// ignores it as well, and would never hear of their ends.
+pub fn hear_of_children() {
+    default_action(SIGCHLD);
+}
+
+/// Gives each signal that this process ignores its default action, and so those of what it starts; SIGPIPE excepted, which
+/// Rust's start-up ignores and no started program does.
+pub fn ignore_none() {
+    (1..=libc::SIGRTMAX())
+        .filter(|&signal| signal != libc::SIGPIPE && is_ignored(signal))
+        .for_each(default_action);
+}
+
+fn is_ignored(signal: i32) -> bool {
+    #[expect(unsafe_code, reason = "no safe binding for dispositions")]
+    // SAFETY: without a new action sigaction only writes the present one, to a value that lives on the stack.
+    unsafe {
+        let mut present = std::mem::zeroed::<libc::sigaction>();
+        libc::sigaction(signal, std::ptr::null(), &raw mut present) == 0
+            && present.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+fn default_action(signal: i32) {
+    #[expect(unsafe_code, reason = "no safe binding for dispositions")]
+    // SAFETY: the default action calls no code of this process; numbers that cannot be set give an error.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+    }
+}
+
 /// Ends this process by `signal`, as its command was, so that a waiting shell sees the same. Does nothing
 /// when the signal's action does not end a process.
 pub fn end_self_by(signal: i32) {

@@ -21,7 +21,8 @@ use crate::lead;
 use crate::program::{become_program_now, execute};
 
 pub use crate::fork::{
-    Reaped, Side, drop_files_but, fork_away, lead_session, null_streams, reap, single_threaded,
+    Reaped, Side, drop_files_but, drop_inherited_files, fork_away, lead_session, null_streams, reap,
+    single_threaded,
 };
 pub use crate::program::{Environment, Program, ResolveError, resolve, wrapper};
 pub use at_once::start;

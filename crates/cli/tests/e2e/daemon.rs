@@ -7,7 +7,7 @@ use std::process::Stdio;
 use pinfold_proto::JobState;
 use rustix::process::Signal;
 
-use crate::host::{Host, processes_with, send};
+use crate::host::{Host, processes_with, send, status_field};
 use crate::kind::{Kind, each_kind};
 use crate::process::ended_within;
 use crate::wait::{PATIENCE, eventually};
@@ -19,6 +19,8 @@ each_kind!(
     something_else_in_the_place_of_the_socket,
     no_daemon_and_none_wanted,
     a_private_daemon,
+    a_private_daemon_that_was_idle_too_soon_is_started_again,
+    a_private_daemon_keeps_nothing_of_its_starter,
     a_users_configuration_lasts,
     many_first_commands_share_one_daemon,
     a_running_batch_outlives_its_private_daemon,
@@ -172,6 +174,44 @@ fn a_private_daemon(kind: Kind) {
         (running[0].to_string().as_str(), "0"),
         "session and terminal: {stat}"
     );
+    end_daemons(&host);
+}
+
+/// On a busy host it may be ready, find itself idle and end before its starter connects.
+fn a_private_daemon_that_was_idle_too_soon_is_started_again(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let programs = host.path("too-soon");
+    std::fs::create_dir(&programs).expect("a directory");
+    crate::host::copy_program(&host.programs().join("pinfold"), &programs);
+    let daemon = host.programs().join("pinfoldd");
+    // Says that it is ready as the daemon does, on its standard input, and is gone.
+    let text = format!(
+        "#!/bin/sh\nif [ -e first ]; then exec {} \"$@\"; fi\n: >first\necho ready >&0\n",
+        daemon.display()
+    )
+    .replace("first", &host.work("first").display().to_string());
+    pinfold_testkit::executable(&programs.join("pinfoldd"), &text);
+    let mut command = host.command(programs.join("pinfold"));
+    command.args(["run", "--", "/bin/sh", "-c", "exit 3"]).stdin(Stdio::null());
+    let done = host.spawn(command).wait();
+    assert!(host.work("first").exists(), "one was started before");
+    assert_eq!(done.code, Some(3), "{done:?}");
+    end_daemons(&host);
+}
+
+/// Whoever reads what a command says to its end does not wait for the daemon that the command started, by whatever
+/// descriptor that could say something; and a signal that the command ignores, hooks and keepers do not.
+fn a_private_daemon_keeps_nothing_of_its_starter(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let script = "(trap '' USR1; exec pinfold run true 9>&1 >said) | cat";
+    let mut command = host.command("/bin/sh");
+    command.args(["-c", script]).env("PINFOLD_PRIVATE_IDLE", "1h").stdin(Stdio::null());
+    host.spawn(command).wait().ended_with(0);
+    let running = daemons(&host);
+    assert!(!running.is_empty(), "it goes on");
+    let ignored = status_field(running[0], "SigIgn").expect("it runs");
+    let ignored = u64::from_str_radix(&ignored, 16).expect("a mask");
+    assert_eq!(ignored & (1 << (Signal::USR1.as_raw() - 1)), 0, "{ignored:x}");
     end_daemons(&host);
 }
 

@@ -2,11 +2,13 @@
 //! within a deadline.
 
 use std::fs::{self, File};
+use std::io::{PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::wait::PATIENCE;
@@ -111,6 +113,19 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A pipe that takes nothing more until it is read: whoever writes to it is held there.
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let flags = fcntl_getfl(&writer).expect("its flags");
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("its flags");
+    // Whole pages, and then what is left of the last.
+    for size in [4096, 1] {
+        while writer.write(&[b'.'; 4096][..size]).is_ok() {}
+    }
+    fcntl_setfl(&writer, flags).expect("its flags");
+    (reader, writer)
 }
 
 /// Waits for a child's end, at most so long.

@@ -10,6 +10,7 @@ use crate::wait::{eventually, no_rescue};
 mod choices;
 mod engines;
 mod hostile;
+mod stay;
 
 each_kind!(a_script_and_its_surroundings, what_the_host_froze_runs, jobs_of_ones_own_are_ended);
 

@@ -1,10 +1,13 @@
 //! `pinfold submit` and `pinfold wait`: jobs that nobody stands beside.
 
 use pinfold_proto::JobState;
+use pinfold_proto::view::JobView;
+use pinfold_proto::wire::Reply;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::process::{Done, Running};
+use crate::relay::Between;
 use crate::wait::{PATIENCE, eventually, within};
 
 each_kind!(
@@ -14,6 +17,8 @@ each_kind!(
     waiting_for_jobs,
     a_file_that_is_followed,
     a_followed_file_that_is_removed,
+    a_file_that_came_and_went_unseen_is_followed,
+    a_file_that_is_just_being_made_is_followed,
     the_shell_that_submitted_may_go,
     a_child_that_lives_on,
 );
@@ -245,4 +250,53 @@ fn a_child_that_lives_on(kind: Kind) {
     let view = host.until(1, JobState::Exited);
     assert_eq!(view.exit_code, Some(7));
     host.until(next, JobState::Exited);
+}
+
+/// What `log -f` prints of a job whose output file is not there yet. `change`: what the daemon says of the job, as often as
+/// it was asked.
+fn followed(kind: Kind, mut change: impl FnMut(u32, &Host, &mut JobView)) -> String {
+    let host = Host::new(kind);
+    let done =
+        host.succeeds(["submit", "--hold", "-o", "late", "-e", "/dev/null", "--", "/bin/sh", "-c", "true"]);
+    assert_eq!(done.out, "1\n");
+    // As that of an array's member, which is made when that starts.
+    std::fs::remove_file(host.work("late")).expect("its file");
+    let between = Between::stand(&host);
+    let follower = host.start(["log", "-f", "1"]);
+    let mut asked = 0;
+    between.pass_on(between.client(), |reply| {
+        if let Reply::Status(view) = reply {
+            asked += 1;
+            change(asked, &host, &mut view.jobs[0]);
+        }
+    });
+    let done = follower.wait();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    done.out
+}
+
+/// It is asked where the file is, whether it waits, and then whether it is over.
+const WHETHER_OVER: u32 = 3;
+
+/// The job begins and ends after it was looked at last.
+fn a_file_that_came_and_went_unseen_is_followed(kind: Kind) {
+    let said = followed(kind, |asked, host, view| {
+        if asked >= WHETHER_OVER {
+            std::fs::write(host.work("late"), "all\n").expect("its file");
+            view.state = JobState::Exited;
+        }
+    });
+    assert_eq!(said, "all\n");
+}
+
+/// The job runs, and its file is made a moment later.
+fn a_file_that_is_just_being_made_is_followed(kind: Kind) {
+    let said = followed(kind, |asked, host, view| {
+        (view.state, view.started_s) = (JobState::Running, Some(1.0));
+        if asked > WHETHER_OVER {
+            std::fs::write(host.work("late"), "all\n").expect("its file");
+            view.state = JobState::Exited;
+        }
+    });
+    assert_eq!(said, "all\n");
 }

@@ -1,6 +1,6 @@
 //! The program itself: killed while hosts push, and refusing what it must not do.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use pinfold_hubwire::push::Pusher;
 use pinfold_testkit::free_address;
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{MadeUp, bundle_of, report};
 
@@ -113,8 +115,8 @@ fn a_hub_that_is_killed_has_all_that_it_said_it_has() {
             let (pid, after) = (hub.child.id(), Duration::from_millis(u64::from(dice.next_u32() % 30)));
             std::thread::spawn(move || {
                 std::thread::sleep(after);
-                let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+                let _ = kill_process(pid, Signal::KILL);
             })
         });
         pusher.send(&mut client, now, 1).unwrap();
@@ -312,4 +314,41 @@ fn what_a_copy_lacks_is_said_as_it_is_put_back() {
         assert!(line.is_some_and(|line| line.contains(words)), "{said}");
     }
     check(&["revoke", "--database", &database, "--host", "alpha"], 1, "no such token that is valid");
+}
+
+/// Whoever reads the address may ask the hub to end at once, and it ends in order. Nobody reads it here.
+#[test]
+fn signals_are_heard_before_the_address_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    for size in [4096, 1] {
+        while writer.write(&[b'.'; 4096][..size]).is_ok() {}
+    }
+    fcntl_setfl(&writer, flags).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--database", &database(dir.path()), "--listen", "127.0.0.1:0"]).stderr(writer);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let heard = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+        [Signal::TERM, Signal::INT].iter().all(|signal| mask >> (signal.as_raw() - 1) & 1 == 1)
+    };
+    let deadline = Instant::now() + Duration::from_secs(180);
+    let mut found = heard(child.id());
+    while !found && Instant::now() < deadline {
+        std::thread::park_timeout(Duration::from_millis(10));
+        found = heard(child.id());
+    }
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, if found { Signal::TERM } else { Signal::KILL }).unwrap();
+    let mut said = Vec::new();
+    reader.read_to_end(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert!(found, "no handler while nobody reads what it says");
+    let said = String::from_utf8_lossy(&said).trim_start_matches('.').to_owned();
+    assert!(status.success() && said.contains(" on http://127.0.0.1:"), "{status}: {said}");
 }
