@@ -67,7 +67,7 @@ pub(crate) fn a_class_by_host_has_the_most_jobs(store: &Store, host: i64) {
         let host = store.holder(&[10 + u8::try_from(number).unwrap(); 32]).unwrap().unwrap().host;
         // Those of two hosts are as many; on two days, and some failed.
         let of_host = (1..=3 + number / 2).map(|job| {
-            let mut one = report(job, "align", (number + 1) * (job + 1) << 24);
+            let mut one = report(job, "align", ((number + 1) * (job + 1)) << 24);
             one.ended_s = one.ended_s.map(|end_s| if job % 2 == 0 { end_s + DAY_S } else { end_s });
             one.exit_code = Some(i32::from(job % 3 == 0));
             one
