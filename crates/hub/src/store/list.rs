@@ -3,13 +3,18 @@
 //! index, and the first ones by a figure from top lists ([`super::tops`]). Only where neither reaches far enough are all
 //! rows read. Which of these it was changes no answer.
 
+mod conditions;
+mod numbers;
+
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use super::columns::{COLUMNS, Column, Compare};
+pub(super) use self::numbers::each_of;
+use self::numbers::{LOOKED_FOR, rows, words_of};
+use super::columns::Column;
 use super::days::DAY_US;
-use super::db::{Connection, DbError, Dialect, Row, Value};
-use super::query::{Cell, Ending, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, TABLE_MAX};
+use super::db::{Connection, DbError, Dialect, Value};
+use super::query::{Ending, JobPage, JobQuery, OFFSET_MAX, PAGE_MAX, TABLE_MAX};
 use super::tops::{self, Which};
 use super::{Access, Store, StoreError};
 
@@ -19,8 +24,8 @@ pub const READ_MAX: u32 = 30_000;
 /// So many rows are looked at in the order of their end, before other ways are tried.
 const WALKED_MAX: u32 = 30_000;
 
-/// Rows that are looked for at a time, by their numbers.
-const LOOKED_FOR: [usize; 2] = [256, 1_024];
+/// So many at first, and so many next, where all rows of a question are read before the first one is sent.
+const WALKED_AT_ONCE: [u32; 3] = [1_024, 8_192, WALKED_MAX];
 
 /// How a list was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,44 +75,54 @@ struct Asked<'a> {
     read_max: u32,
 }
 
-/// Jobs of one user, project, name or host, or that ended in some time; and the index in which they stand by their end.
+/// Jobs of one user, project, name or host, or that failed, or that ended in some time; and the index in which they stand
+/// by their end.
 struct Subject {
     index: &'static str,
-    /// With one place, for the value.
-    words: &'static str,
+    /// With at most one place, for the value.
+    words: String,
     value: Option<Value>,
 }
 
-const OF_USER: (&str, &str) = ("jobs_user", "jobs.\"user\" = ?1");
-const OF_NAME: (&str, &str) = ("jobs_name", "jobs.name = ?1");
-const OF_PROJECT: (&str, &str) = ("jobs_project", "jobs.project = ?1");
-const OF_HOST: (&str, &str) = ("jobs_host", "jobs.host = (SELECT id FROM hosts WHERE name = ?1)");
+/// The index of all jobs, that of jobs that failed, and words with a place.
+type Of = (&'static str, &'static str, &'static str);
 
-fn subjects<const N: usize>(of: [((&'static str, &'static str), Option<&String>); N]) -> Vec<Subject> {
-    let subject = |((index, words), value): ((&'static str, &'static str), Option<&String>)| {
-        Some(Subject { index, words, value: Some(value?.into()) })
-    };
-    of.into_iter().filter_map(subject).collect()
-}
+const OF_USER: Of = ("jobs_user", "jobs_failed_user", "jobs.\"user\" = ?1");
+const OF_NAME: Of = ("jobs_name", "jobs_failed_name", "jobs.name = ?1");
+const OF_PROJECT: Of = ("jobs_project", "jobs_failed_project", "jobs.project = ?1");
+const OF_HOST: Of = ("jobs_host", "jobs_failed_host", "jobs.host = (SELECT id FROM hosts WHERE name = ?1)");
 
 impl JobQuery {
     /// What all jobs have in common that are asked for, as far as there is an index of it.
     fn indexed(&self) -> Vec<Subject> {
+        let failed = self.ending == Some(Ending::Failed);
         let name = self.name.as_ref().filter(|name| !name.contains('*'));
-        let mut all = subjects([
+        let mut of = vec![
             (OF_USER, self.user.as_ref()),
             (OF_NAME, name),
             (OF_PROJECT, self.project.as_ref()),
             (OF_HOST, self.host.as_ref()),
-        ]);
+        ];
         if let Access::Some(grants) = &self.access
             && let [grant] = &grants[..]
         {
-            all.extend(subjects([
+            of.extend([
                 (OF_USER, grant.user.as_ref()),
                 (OF_PROJECT, grant.project.as_ref()),
                 (OF_HOST, grant.host.as_ref()),
-            ]));
+            ]);
+        }
+        let subject = |((all, of_failed, words), value): (Of, Option<&String>)| {
+            let value = Some(value?.into());
+            Some(if failed {
+                Subject { index: of_failed, words: format!("{words} AND {FAILED}"), value }
+            } else {
+                Subject { index: all, words: words.to_owned(), value }
+            })
+        };
+        let mut all: Vec<Subject> = of.into_iter().filter_map(subject).collect();
+        if failed && all.is_empty() {
+            all.push(Subject { index: "jobs_failed", words: FAILED.to_owned(), value: None });
         }
         all
     }
@@ -120,14 +135,15 @@ impl JobQuery {
             Access::All => false,
             Access::Some(grants) => grants.len() != 1,
         };
-        of_it > 0 || patterned || granted || !self.conditions.is_empty() || self.ending.is_some()
+        let ending = self.ending == Some(Ending::Succeeded);
+        of_it > 0 || patterned || granted || !self.conditions.is_empty() || ending
     }
 }
 
 impl Asked<'_> {
     fn ids(self, connection: &mut dyn Connection) -> Result<(Vec<i64>, Way), DbError> {
         if !self.query.ids.is_empty() {
-            return Ok((self.sorted(connection, Source::Numbers)?, Way::Few));
+            return Ok((self.sorted(connection, Source::Numbers(&self.query.ids))?, Way::Few));
         }
         if let Some(index) = self.few(connection)? {
             return Ok((self.sorted(connection, Source::Index(index))?, Way::Few));
@@ -164,10 +180,10 @@ impl Asked<'_> {
     /// An index by which few jobs are found.
     fn few(self, connection: &mut dyn Connection) -> Result<Option<&'static str>, DbError> {
         let mut subjects = self.query.indexed();
-        if self.query.ending == Some(Ending::Failed) {
-            subjects.push(Subject { index: "jobs_failed", words: FAILED, value: None });
+        // Those that failed are no more than all of the time.
+        if self.query.ending != Some(Ending::Failed) {
+            subjects.push(Subject { index: "jobs_ended", words: "1 = 1".to_owned(), value: None });
         }
-        subjects.push(Subject { index: "jobs_ended", words: "1 = 1", value: None });
         for subject in subjects {
             let mut values: Vec<Value> = subject.value.into_iter().collect();
             let time = self.time(&mut values);
@@ -198,20 +214,21 @@ impl Asked<'_> {
     }
 
     /// What is asked for, in order, from all rows that may be of it.
-    fn sorted(self, connection: &mut dyn Connection, source: Source) -> Result<Vec<i64>, DbError> {
+    fn sorted(self, connection: &mut dyn Connection, source: Source<'_>) -> Result<Vec<i64>, DbError> {
         let dialect = connection.dialect();
         let (conditions, values) = self.query.conditions(dialect, matches!(source, Source::Table));
-        let by = match source {
-            Source::Index(index) => dialect.by_index(Some(index)),
-            Source::Numbers => dialect.by_index(None),
-            Source::Table => String::new(),
+        let always = || "1 = 1".to_owned();
+        let (from, words) = match source {
+            Source::Index(index) => (format!("jobs {}", dialect.by_index(Some(index))), always()),
+            Source::Numbers(ids) => dialect.numbered(&words_of(ids)),
+            Source::Table => ("jobs".to_owned(), always()),
         };
         let hosts = match self.query.sort.map(Column::sql) {
             Some("hosts.name") => "JOIN hosts ON hosts.id = jobs.host",
             _ => "",
         };
         let text = format!(
-            "SELECT jobs.id FROM jobs {by} {hosts} WHERE {conditions} {} LIMIT {} OFFSET {}",
+            "SELECT jobs.id FROM {from} {hosts} WHERE {words} AND {conditions} {} LIMIT {} OFFSET {}",
             self.order(dialect),
             self.limit,
             self.offset
@@ -233,17 +250,14 @@ impl Asked<'_> {
     /// Many jobs by their end; `None`: other ways may be shorter.
     fn by_end(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
         let subject = self.query.indexed().into_iter().next();
-        let index = match (&subject, self.query.ending) {
-            (Some(subject), _) => subject.index,
-            (None, Some(Ending::Failed)) => "jobs_failed",
-            (None, _) => "jobs_ended",
-        };
+        let index = subject.as_ref().map_or("jobs_ended", |subject| subject.index);
+        let failed = self.query.ending == Some(Ending::Failed);
         // PostgreSQL has statistics, and would read all of the first rows before it sends one.
         let postgres = connection.dialect() == Dialect::Postgres;
         if postgres && let Some(found) = self.by_conditions(connection)? {
             return Ok(Some(found));
         }
-        if postgres || index == "jobs_failed" || !self.query.is_picky(subject.as_ref()) {
+        if postgres || failed || !self.query.is_picky(subject.as_ref()) {
             return Ok(Some((self.sorted(connection, Source::Index(index))?, Way::Ordered)));
         }
         let ids = self.walked(connection, index, subject)?;
@@ -265,18 +279,29 @@ impl Asked<'_> {
         }
         let time = self.time(&mut values);
         let text = format!(
-            "SELECT jobs.id, CASE WHEN {conditions} THEN 1 ELSE 0 END FROM jobs {} WHERE {of_subject}{time} {} \
-             LIMIT {WALKED_MAX}",
+            "SELECT jobs.id, CASE WHEN {conditions} THEN 1 ELSE 0 END FROM jobs {} WHERE {of_subject}{time} {} LIMIT",
             connection.dialect().by_index(Some(index)),
             self.order(connection.dialect())
         );
+        let portions = match connection.dialect() {
+            Dialect::Sqlite => &[WALKED_MAX][..],
+            Dialect::Postgres => &WALKED_AT_ONCE,
+        };
         let mut ids = Vec::new();
-        connection.each(&text, &values, &mut |row| {
-            if row.get::<i64>(1)? != 0 {
-                ids.push(row.get(0)?);
+        for &most in portions {
+            let mut looked_at = 0;
+            ids.clear();
+            connection.each(&format!("{text} {most}"), &values, &mut |row| {
+                looked_at += 1;
+                if row.get::<i64>(1)? != 0 {
+                    ids.push(row.get(0)?);
+                }
+                Ok(if ids.len() < self.wanted() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            })?;
+            if ids.len() >= self.wanted() || looked_at < most {
+                break;
             }
-            Ok(if ids.len() < self.wanted() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        })?;
+        }
         Ok(ids)
     }
 
@@ -321,7 +346,7 @@ impl Asked<'_> {
                 break;
             }
             let (now, later) = rest.split_at(rest.len().min(size));
-            self.keep(connection, which, (now, size), &mut ids)?;
+            self.keep(connection, which, now, &mut ids)?;
             rest = later;
         }
         if ids.len() < self.wanted() {
@@ -340,25 +365,21 @@ impl Asked<'_> {
         self,
         connection: &mut dyn Connection,
         which: Which,
-        (entries, size): (&[tops::Entry], usize),
+        entries: &[tops::Entry],
         ids: &mut Vec<i64>,
     ) -> Result<(), DbError> {
         let dialect = connection.dialect();
-        let (conditions, mut values) = self.query.conditions(dialect, true);
-        let first = values.len() + 1;
-        let places: Vec<String> = (first..first + size).map(|place| format!("?{place}")).collect();
-        values.extend(entries.iter().map(|entry| Value::Whole(entry.job)));
-        // No row has this number.
-        values.resize(values.len() + size - entries.len(), Value::Whole(0));
-        let text = format!(
-            "SELECT jobs.id, jobs.{} FROM jobs {} WHERE {conditions} AND jobs.id IN ({})",
-            which.column(),
-            dialect.by_index(None),
-            places.join(", ")
-        );
-        let found = connection
-            .all(&text, &values, |row| Ok((row.get(0)?, which.listed(tops::number(row.value(1)?)))))?;
-        let found: HashMap<i64, Option<f64>> = found.into_iter().collect();
+        let (conditions, values) = self.query.conditions(dialect, true);
+        let numbers: Vec<i64> = entries.iter().map(|entry| entry.job).collect();
+        let text = |places: &str| {
+            let (from, words) = dialect.numbered(places);
+            format!("SELECT jobs.id, jobs.{} FROM {from} WHERE {words} AND {conditions}", which.column())
+        };
+        let mut found: HashMap<i64, Option<f64>> = HashMap::new();
+        each_of(connection, &numbers, (&text, &values), &mut |row| {
+            found.insert(row.get(0)?, which.listed(tops::number(row.value(1)?)));
+            Ok(())
+        })?;
         // Another job may have the number of one that was removed.
         let is = |entry: &&tops::Entry| found.get(&entry.job) == Some(&Some(entry.value));
         ids.extend(entries.iter().filter(is).map(|entry| entry.job));
@@ -380,43 +401,6 @@ impl Asked<'_> {
             which.unlisted()
         );
         connection.all(&text, &values, |row| row.get(0))
-    }
-
-    /// Jobs of which a condition holds that holds of few; `None`: top lists do not tell of such a one.
-    fn by_conditions(self, connection: &mut dyn Connection) -> Result<Option<(Vec<i64>, Way)>, DbError> {
-        let Some(candidates) = self.of_conditions(connection)? else { return Ok(None) };
-        let query = JobQuery { ids: candidates, ..self.query.clone() };
-        let of_them = Asked { query: &query, ..self };
-        Ok(Some((of_them.sorted(connection, Source::Numbers)?, Way::Tops)))
-    }
-
-    /// All jobs of which a condition may hold, if few have so large or so small a value.
-    fn of_conditions(self, connection: &mut dyn Connection) -> Result<Option<Vec<i64>>, DbError> {
-        for condition in &self.query.conditions {
-            let ascending = match condition.compare {
-                Compare::Above => false,
-                Compare::Below => true,
-                Compare::Equal => continue,
-            };
-            let Some(which) = Which::of(condition.column, ascending) else { continue };
-            let holds =
-                |value: f64| if ascending { value < condition.value } else { value > condition.value };
-            // Of 0 and of none a list of the largest says nothing.
-            if !ascending && condition.value < 0.0 {
-                continue;
-            }
-            let reached = tops::read(connection, which, self.days())?;
-            if reached.reach.is_some_and(|reach| holds(reach.value)) {
-                continue;
-            }
-            let ids = reached.entries.iter().filter(|entry| holds(entry.value) && entry.value.is_finite());
-            let ids: Vec<i64> = ids.map(|entry| entry.job).collect();
-            if ids.len() <= self.read_max as usize {
-                // One that no job has, if there are none: no numbers mean all jobs.
-                return Ok(Some(if ids.is_empty() { vec![0] } else { ids }));
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -440,42 +424,11 @@ pub(super) fn latest(
 const FAILED: &str = "(jobs.exit_code IS NULL OR jobs.exit_code <> 0)";
 
 /// From where rows are read.
-enum Source {
+enum Source<'a> {
     /// By this index.
     Index(&'static str),
-    /// By their numbers.
-    Numbers,
+    /// By these numbers.
+    Numbers(&'a [i64]),
     /// All of the table, in its order.
     Table,
-}
-
-/// All that is shown of these jobs, in this order.
-fn rows(connection: &mut dyn Connection, ids: &[i64]) -> Result<Vec<JobRow>, DbError> {
-    let names: Vec<&str> = COLUMNS.iter().map(Column::sql).collect();
-    let mut found: HashMap<i64, JobRow> = HashMap::new();
-    let size = if ids.len() <= LOOKED_FOR[0] { LOOKED_FOR[0] } else { LOOKED_FOR[1] };
-    let places: Vec<String> = (1..=size).map(|place| format!("?{place}")).collect();
-    let text = format!(
-        "SELECT jobs.id, {} FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE jobs.id IN ({})",
-        names.join(", "),
-        places.join(", ")
-    );
-    for some in ids.chunks(size) {
-        let mut values: Vec<Value> = some.iter().map(|id| Value::Whole(*id)).collect();
-        values.resize(size, Value::Whole(0));
-        found.extend(connection.all(&text, &values, job_row)?.into_iter().map(|row| (row.id, row)));
-    }
-    Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
-}
-
-fn job_row(row: &Row) -> Result<JobRow, DbError> {
-    let cell = |at: usize| {
-        Ok(match row.value(at + 1)? {
-            Value::None | Value::Blob(_) => Cell::None,
-            Value::Whole(number) => Cell::Whole(*number),
-            Value::Real(number) => Cell::Real(*number),
-            Value::Text(text) => Cell::Text(text.clone()),
-        })
-    };
-    Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<Result<_, DbError>>()? })
 }

@@ -171,6 +171,16 @@ CREATE INDEX days_name ON days (name, day);
 CREATE INDEX jobs_project ON jobs (project, ended_us);
 CREATE INDEX jobs_failed ON jobs (ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
 ",
+    // Few jobs fail: those of a user, name, project or host are found without a look at the others. And the sums of a
+    // name over all hosts, which are one row of many.
+    "
+CREATE INDEX jobs_failed_user ON jobs (\"user\", ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
+CREATE INDEX jobs_failed_name ON jobs (name, ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
+CREATE INDEX jobs_failed_project ON jobs (project, ended_us)
+    WHERE project IS NOT NULL AND (exit_code IS NULL OR exit_code <> 0);
+CREATE INDEX jobs_failed_host ON jobs (host, ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
+CREATE INDEX days_all ON days (name, day) WHERE host = 0;
+",
 ];
 
 /// The step that made the tables of sums: those of jobs that were there before are made with it.

@@ -124,12 +124,23 @@ pub(super) struct Summed {
 }
 
 impl Summed {
-    /// What a row is read from, behind what it is put together by.
-    pub(super) const COLUMNS: &'static str =
-        "jobs.failed, jobs.ran, jobs.cpu_s, jobs.core_s, jobs.unused_gibh, jobs.suspended_s, packed";
+    /// The sums of a row, behind what it is put together by.
+    pub(super) const SUMS: &'static str =
+        "jobs.failed, jobs.ran, jobs.cpu_s, jobs.core_s, jobs.unused_gibh, jobs.suspended_s";
+
+    /// What a row is read from, behind what it is put together by: its sums, and how its figures are spread.
+    pub(super) fn columns() -> String {
+        format!("{}, packed", Self::SUMS)
+    }
 
     /// One more row.
     pub(super) fn add(&mut self, row: &Row) -> Result<(), DbError> {
+        self.add_sums(row)?;
+        self.add_spreads(row.get(7)?)
+    }
+
+    /// The sums of one more row.
+    pub(super) fn add_sums(&mut self, row: &Row) -> Result<(), DbError> {
         let ran: u64 = row.get(2)?;
         self.jobs += ran;
         self.failed += if row.get::<i64>(1)? == 0 { 0 } else { ran };
@@ -137,7 +148,17 @@ impl Summed {
         self.core_s += row.get::<f64>(4)?;
         self.unused_gibh += row.get::<f64>(5)?;
         self.suspended_s += row.get::<f64>(6)?;
-        self.spreads.add(row.get(7)?).ok_or_else(damaged)
+        Ok(())
+    }
+
+    /// How the figures of one more row are spread.
+    pub(super) fn add_spreads(&mut self, packed: &[u8]) -> Result<(), DbError> {
+        self.spreads.add(packed).ok_or_else(damaged)
+    }
+
+    /// How many jobs.
+    pub(super) const fn jobs(&self) -> u64 {
+        self.jobs
     }
 
     pub(super) fn row(self, name: String) -> ClassRow {
@@ -385,7 +406,7 @@ fn classes_of_days(
     let (conditions, values) = query.day_conditions(connection.dialect(), false);
     let text = format!(
         "SELECT jobs.name, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0",
-        Summed::COLUMNS
+        Summed::columns()
     );
     let mut classes = BTreeMap::<String, Summed>::new();
     let mut within = true;

@@ -163,7 +163,7 @@ fn unpack(from: &[u8]) -> Result<Vec<Entry>, DbError> {
 }
 
 /// Lists of some days put together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reached {
     /// Jobs, the first of all of them first.
     pub(super) entries: Vec<Entry>,
@@ -171,32 +171,49 @@ pub(super) struct Reached {
     pub(super) reach: Option<Entry>,
 }
 
-/// Reads a list of these days.
-pub(super) fn read(
+/// A list of one day.
+#[derive(Debug)]
+pub(super) struct OfDay {
+    pub(super) day: i64,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl OfDay {
+    /// Up to this one no job of the day is missing: another one may be right behind the last one of a full list. `None`:
+    /// none is missing at all.
+    pub(super) fn reach(&self) -> Option<&Entry> {
+        self.entries.last().filter(|_| self.entries.len() >= KEPT)
+    }
+}
+
+/// Reads a list of these days, a day after the other in no order.
+pub(super) fn read_days(
     connection: &mut dyn Connection,
     which: Which,
     (first, last): (i64, i64),
+) -> Result<Vec<OfDay>, DbError> {
+    let find = "SELECT day, packed FROM tops WHERE list = ?1 AND day >= ?2 AND day <= ?3";
+    connection.all(find, &values![which.number(), first, last], |row| {
+        Ok(OfDay { day: row.get(0)?, entries: unpack(row.get(1)?)? })
+    })
+}
+
+/// Reads a list of these days as one.
+pub(super) fn read(
+    connection: &mut dyn Connection,
+    which: Which,
+    range: (i64, i64),
 ) -> Result<Reached, DbError> {
-    let find = "SELECT packed FROM tops WHERE list = ?1 AND day >= ?2 AND day <= ?3";
-    let mut reached = Reached::default();
-    connection.each(find, &values![which.number(), first, last], &mut |row| {
-        let entries = unpack(row.get(0)?)?;
-        // Another job of the day may be right behind the last one of a full list.
-        if let Some(last) = entries.last().filter(|_| entries.len() >= KEPT)
-            && reached.reach.is_none_or(|reach| which.order(last, &reach).is_lt())
-        {
-            reached.reach = Some(*last);
-        }
-        reached.entries.extend(entries);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    if let Some(reach) = reached.reach {
-        reached.entries.retain(|entry| which.order(entry, &reach).is_le());
+    let days = read_days(connection, which, range)?;
+    let reach = days.iter().filter_map(OfDay::reach).min_by(|one, other| which.order(one, other)).copied();
+    let mut entries: Vec<Entry> = days.into_iter().flat_map(|day| day.entries).collect();
+    if let Some(reach) = reach {
+        entries.retain(|entry| which.order(entry, &reach).is_le());
     }
-    reached.entries.sort_unstable_by(|one, other| which.order(one, other));
+    entries.sort_unstable_by(|one, other| which.order(one, other));
     // A job may have the number of one that was removed, and that list may tell of it still.
-    reached.entries.dedup();
-    Ok(reached)
+    entries.dedup();
+    Ok(Reached { entries, reach })
 }
 
 /// What new jobs add.

@@ -1,7 +1,7 @@
 //! A class by week and by host, from the sums by day; and its last jobs one by one. Absent here: what that means
 //! ([`crate::drift`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use super::days::DAY_US;
@@ -56,8 +56,7 @@ impl Store {
     pub fn class_weeks(&self, query: &JobQuery) -> Result<Weeks, StoreError> {
         self.read("put a class together", |connection| {
             let mut found = Weeks::default();
-            let of_days = ("jobs.day", "", false);
-            for (week, summed) in by(connection, query, of_days, |row| Ok(week_of(row.get(0)?)))? {
+            for (week, summed) in by(connection, query, |row| Ok(week_of(row.get(0)?)))? {
                 found.weeks.push((begin_us(week), summed.row(String::new())));
             }
             let last = found.weeks.len().saturating_sub(LAST_WEEKS);
@@ -65,15 +64,10 @@ impl Store {
                 // The first of these weeks may have begun before what is asked for.
                 let since_us = query.since_us.map_or(*since_us, |asked| asked.max(*since_us));
                 let of_them = JobQuery { since_us: Some(since_us), ..query.clone() };
-                let mut together = by(connection, &of_them, of_days, |_| Ok(0))?;
+                let mut together = by(connection, &of_them, |_| Ok(0))?;
                 found.last = together.remove(&0).map(|summed| summed.row(String::new()));
             }
-            let of_hosts = ("hosts.name", "JOIN hosts ON hosts.id = jobs.host", true);
-            let hosts = by(connection, query, of_hosts, |row| row.get::<String>(0))?;
-            found.hosts = hosts.into_iter().map(|(name, summed)| summed.row(name)).collect();
-            found.hosts.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.name.cmp(&b.name)));
-            found.more_hosts = found.hosts.len() > HOSTS_MAX;
-            found.hosts.truncate(HOSTS_MAX);
+            (found.hosts, found.more_hosts) = by_host(connection, query)?;
             found.runs = runs(connection, query)?;
             Ok(found)
         })
@@ -89,17 +83,16 @@ fn begin_us(week: i64) -> u64 {
     u64::try_from(week * 7 - 3).unwrap_or(0) * DAY_US
 }
 
-/// Rows of sums put together by what one of their columns says.
+/// Rows of sums over all hosts, put together by what follows from their day.
 fn by<K: Ord>(
     connection: &mut dyn Connection,
     query: &JobQuery,
-    (column, join, each_host): (&str, &str, bool),
     key: impl Fn(&Row) -> Result<K, DbError>,
 ) -> Result<BTreeMap<K, Summed>, DbError> {
-    let (conditions, values) = query.day_conditions(connection.dialect(), each_host);
+    let (conditions, values) = query.day_conditions(connection.dialect(), false);
     let text = format!(
-        "SELECT {column}, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id {join} WHERE {conditions} AND jobs.ran > 0",
-        Summed::COLUMNS
+        "SELECT jobs.day, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0",
+        Summed::columns()
     );
     let mut found: BTreeMap<K, Summed> = BTreeMap::new();
     connection.each(&text, &values, &mut |row| {
@@ -109,27 +102,70 @@ fn by<K: Ord>(
     Ok(found)
 }
 
+/// By host, those with the most jobs first, and whether there are more. How figures are spread is most of what a row has,
+/// and is read of these hosts alone.
+fn by_host(connection: &mut dyn Connection, query: &JobQuery) -> Result<(Vec<ClassRow>, bool), DbError> {
+    let (conditions, values) = query.day_conditions(connection.dialect(), true);
+    let text = format!(
+        "SELECT jobs.host, {}, jobs.id FROM days AS jobs WHERE {conditions} AND jobs.ran > 0",
+        Summed::SUMS
+    );
+    let mut found: BTreeMap<i64, (Summed, Vec<i64>)> = BTreeMap::new();
+    connection.each(&text, &values, &mut |row| {
+        let (summed, rows) = found.entry(row.get(0)?).or_default();
+        summed.add_sums(row)?;
+        rows.push(row.get(7)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let names: HashMap<i64, String> = connection
+        .all("SELECT id, name FROM hosts", &[], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .into_iter()
+        .collect();
+    let mut hosts: Vec<(String, Summed, Vec<i64>)> = found
+        .into_iter()
+        .filter_map(|(host, (summed, rows))| Some((names.get(&host)?.clone(), summed, rows)))
+        .collect();
+    hosts.sort_by(|(a, of_a, _), (b, of_b, _)| of_b.jobs().cmp(&of_a.jobs()).then_with(|| a.cmp(b)));
+    let more = hosts.len() > HOSTS_MAX;
+    hosts.truncate(HOSTS_MAX);
+    let numbers: Vec<i64> = hosts.iter().flat_map(|(_, _, rows)| rows).copied().collect();
+    let mut spreads: HashMap<i64, Vec<u8>> = HashMap::new();
+    let text = |places: &str| format!("SELECT day, packed FROM spreads WHERE day IN ({places})");
+    list::each_of(connection, &numbers, (&text, &[]), &mut |row| {
+        spreads.insert(row.get(0)?, row.get(1)?);
+        Ok(())
+    })?;
+    let mut all = Vec::new();
+    for (name, mut summed, rows) in hosts {
+        rows.iter().filter_map(|row| spreads.get(row)).try_for_each(|packed| summed.add_spreads(packed))?;
+        all.push(summed.row(name));
+    }
+    Ok((all, more))
+}
+
 /// The last jobs that ended well, the oldest first, whatever end is asked for.
 fn runs(connection: &mut dyn Connection, query: &JobQuery) -> Result<Vec<ClassRun>, DbError> {
     let well = JobQuery { ending: Some(Ending::Succeeded), sort: None, ascending: false, ..query.clone() };
     let ids = list::latest(connection, &well, RUNS_MAX)?;
-    // One that no job has, if there are none: no numbers mean all jobs.
-    let ids = if ids.is_empty() { vec![0] } else { ids };
-    let (conditions, values) = JobQuery { ids, ..well }.conditions(connection.dialect(), true);
-    let text = format!(
-        "SELECT memory_peak_bytes, claim_bytes, coalesce(wall_s, 0.0), (SELECT max(runs.version) FROM runs WHERE \
-         runs.workflow = jobs.workflow AND runs.\"user\" = jobs.\"user\" AND runs.run = jobs.run AND runs.host = jobs.host) \
-         FROM jobs {} WHERE {conditions} AND jobs.started_us IS NOT NULL ORDER BY jobs.ended_us, jobs.id",
-        connection.dialect().by_index(None)
-    );
-    connection.all(&text, &values, |row| {
-        Ok(ClassRun {
-            peak_bytes: row.get(0)?,
-            claim_bytes: row.get(1)?,
-            wall_s: row.get(2)?,
-            version: row.get(3)?,
-        })
-    })
+    let dialect = connection.dialect();
+    let (conditions, values) = well.conditions(dialect, true);
+    let text = |places: &str| {
+        let (from, words) = dialect.numbered(places);
+        format!(
+            "SELECT memory_peak_bytes, claim_bytes, coalesce(wall_s, 0.0), (SELECT max(runs.version) FROM runs WHERE \
+             runs.workflow = jobs.workflow AND runs.\"user\" = jobs.\"user\" AND runs.run = jobs.run AND runs.host = jobs.host), \
+             jobs.ended_us, jobs.id FROM {from} WHERE {words} AND {conditions} AND jobs.started_us IS NOT NULL"
+        )
+    };
+    let mut found: Vec<((u64, i64), ClassRun)> = Vec::new();
+    list::each_of(connection, &ids, (&text, &values), &mut |row| {
+        let (peak_bytes, claim_bytes, wall_s) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let run = ClassRun { peak_bytes, claim_bytes, wall_s, version: row.get(3)? };
+        found.push(((row.get(4)?, row.get(5)?), run));
+        Ok(())
+    })?;
+    found.sort_by_key(|(place, _)| *place);
+    Ok(found.into_iter().map(|(_, run)| run).collect())
 }
 
 #[cfg(test)]

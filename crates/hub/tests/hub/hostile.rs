@@ -152,7 +152,6 @@ fn a_host_that_lies_changes_no_sum() {
     assert!(users.lines().count() == 2 && !users.contains("e30") && !users.contains("inf"), "{users}");
 }
 
-/// As many as one address may have, and more: the first of them make room for whoever asks for something.
 #[test]
 fn words_in_workflows_weeks_and_comparisons_are_words() {
     let (_dir, served, host) = site(None);
@@ -214,6 +213,7 @@ fn words_in_workflows_weeks_and_comparisons_are_words() {
     assert_eq!(served.hub.store.totals().unwrap().0, 16);
 }
 
+/// As many as one address may have, and more: the first of them make room for whoever asks for something.
 #[test]
 fn silent_connections_keep_nobody_out() {
     let (_dir, served, _) = site(None);

@@ -275,25 +275,53 @@ fn pages_are_for_those_who_are_signed_in() {
     let site = site();
     let views = [
         "/",
+        "/hosts/alpha",
+        "/hosts/alpha/map.svg",
         "/jobs",
         "/jobs.csv",
+        "/jobs.parquet",
         "/jobs/1",
         "/jobs/1/series.csv",
+        "/jobs/1/series.parquet",
         "/jobs/1/chart.svg",
+        "/compare?job=1&job=2",
+        "/compare.svg?job=1&job=2",
+        "/compare.csv?job=1&job=2",
+        "/compare.parquet?job=1&job=2",
         "/classes",
         "/classes.csv",
+        "/classes.parquet",
         "/classes/weeks",
         "/classes/weeks?name=a",
         "/classes/weeks.csv?name=a",
+        "/classes/weeks.parquet?name=a",
         "/users",
         "/users.csv",
+        "/users.parquet",
         "/projects",
         "/projects.csv",
+        "/projects.parquet",
+        "/weekly",
+        "/weekly.csv",
+        "/weekly.parquet",
+        "/workflows",
+        "/workflows.csv",
+        "/workflows.parquet",
+        "/workflows/run?workflow=w&user=ann&run=r",
+        "/workflows/steps.csv?workflow=w&user=ann&run=r",
+        "/workflows/steps.parquet?workflow=w&user=ann&run=r",
         "/audit",
         "/audit.csv",
+        "/audit.parquet",
         "/tokens",
     ];
-    site.push(&site.host, &packed("a", 1));
+    let job = |number: u64| {
+        let mut one = report(number, "a", 3);
+        one.comment = Some("workflow=w run=r".into());
+        one
+    };
+    let jobs = bundle::pack(&bundle_of(vec![job(1), job(2)])).unwrap();
+    assert_eq!(site.push(&site.host, &jobs).status, 200);
     for cookie in
         [String::new(), "Cookie: pinfold-hub=".into(), format!("Cookie: pinfold-hub={}", "0".repeat(64))]
     {
@@ -304,7 +332,8 @@ fn pages_are_for_those_who_are_signed_in() {
         }
     }
     let cookie = site.served.sign_in();
-    for view in views {
+    // This host has not told how its cores lie.
+    for view in views.into_iter().filter(|view| !view.ends_with("map.svg")) {
         assert_eq!(site.served.get(view, one(&cookie)).status, 200, "{view}");
     }
 }

@@ -15,6 +15,7 @@ mod http;
 mod kills;
 mod learned;
 mod openapi;
+mod plans;
 mod program;
 mod proxied;
 mod pusher;

@@ -58,6 +58,42 @@ pub(crate) fn the_most_wasteful_of_many_classes(store: &Store, host: i64) {
     assert_eq!(some.rows[0].name, "class-9");
 }
 
+/// Of more hosts than a page has those with the most jobs of a class are told, each as it is by itself.
+pub(crate) fn a_class_by_host_has_the_most_jobs(store: &Store, host: i64) {
+    let mut jobs = 0;
+    for number in 0..25u64 {
+        let name = format!("node{number:02}");
+        store.add_token(Kind::Host, &name, &[10 + u8::try_from(number).unwrap(); 32], "test", 1).unwrap();
+        let host = store.holder(&[10 + u8::try_from(number).unwrap(); 32]).unwrap().unwrap().host;
+        // Those of two hosts are as many; on two days, and some failed.
+        let of_host = (1..=3 + number / 2).map(|job| {
+            let mut one = report(job, "align", ((number + 1) * (job + 1)) << 24);
+            one.ended_s = one.ended_s.map(|end_s| if job % 2 == 0 { end_s + DAY_S } else { end_s });
+            one.exit_code = Some(i32::from(job % 3 == 0));
+            one
+        });
+        jobs += store.ingest(host, &bundle(of_host.collect()), 1).unwrap().new;
+    }
+    store.ingest(host, &bundle(vec![report(1, "other", 1)]), 1).unwrap();
+    let of_class = JobQuery { name: Some("align".into()), ..all() };
+    let told = store.class_weeks(&of_class).unwrap();
+    assert_eq!(told.weeks.iter().map(|(_, row)| row.jobs).sum::<u64>(), jobs);
+    let names: Vec<&str> = told.hosts.iter().map(|row| row.name.as_str()).collect();
+    let want: Vec<String> = (0..25u64)
+        .rev()
+        .map(|at| format!("node{:02}", if at == 24 { 24 } else { at ^ 1 }))
+        .take(20)
+        .collect();
+    assert!(names.iter().eq(want.iter()), "{names:?}");
+    assert!(told.more_hosts);
+    for row in &told.hosts {
+        let alone = JobQuery { host: Some(row.name.clone()), ..of_class.clone() };
+        let mut alone = store.classes(&alone).unwrap().rows.remove(0);
+        alone.name.clone_from(&row.name);
+        assert_eq!(*row, alone);
+    }
+}
+
 /// A run that is of the time that is asked for is told as a whole: also what came in in another month, or from a host of
 /// which all was over before.
 pub(crate) fn a_run_is_whole_wherever_the_time_is_cut(store: &Store, host: i64) {
