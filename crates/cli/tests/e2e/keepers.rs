@@ -33,9 +33,12 @@ fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {
     });
     let start = Instant::now();
     host.start_daemon();
-    host.until(job, JobState::Exited);
-    let passed = start.elapsed();
-    assert!(passed >= Duration::from_secs(10), "its keeper has 10 s, and had {passed:?}");
+    // Without control groups only its keeper knows which processes are the job's.
+    if kind == Kind::Groups {
+        host.until(job, JobState::Exited);
+        let passed = start.elapsed();
+        assert!(passed >= Duration::from_secs(10), "its keeper has 10 s, and had {passed:?}");
+    }
     send(keepers[0], Signal::CONT);
     host.until_exit_code(job, 3);
 }
