@@ -51,21 +51,21 @@ impl Host {
     }
 }
 
-const MEMBERS: u64 = 2_000;
+const MEMBERS: u32 = 2_000;
 
 /// Each of them is looked at a few times at most, whatever the number of those beside it.
 #[track_caller]
 fn check_looks(host: &Host) {
     let looked_at = host.looked_at();
-    assert!(looked_at <= 4 * MEMBERS as usize, "{looked_at} looks at {MEMBERS} members");
+    assert!(looked_at as u64 <= 4 * u64::from(MEMBERS), "{looked_at} looks at {MEMBERS} members");
 }
 
 #[test]
 fn the_end_of_a_member_costs_the_same_however_many_may_start() {
-    for at_most in [1, 8, MEMBERS as u32 / 2, MEMBERS as u32] {
+    for at_most in [1, 8, MEMBERS / 2, MEMBERS] {
         let mut host = Host::new();
-        host.submit(MEMBERS, at_most, false);
-        assert_eq!(host.run_dry(), MEMBERS);
+        host.submit(MEMBERS.into(), at_most, false);
+        assert_eq!(host.run_dry(), MEMBERS.into());
         check_looks(&host);
     }
 }
@@ -73,17 +73,17 @@ fn the_end_of_a_member_costs_the_same_however_many_may_start() {
 #[test]
 fn members_are_released_and_held_at_the_same_cost_however_many_wait() {
     let mut host = Host::new();
-    host.submit(MEMBERS, MEMBERS as u32, true);
-    for job in (1..=MEMBERS).rev().map(JobId) {
+    host.submit(MEMBERS.into(), MEMBERS, true);
+    for job in (1..=u64::from(MEMBERS)).rev().map(JobId) {
         host.send(Event::Command(job, Command::Release));
     }
     check_looks(&host);
-    assert_eq!(host.run_dry(), MEMBERS);
+    assert_eq!(host.run_dry(), MEMBERS.into());
     check_looks(&host);
     // Of held ones none is next, and the few others come behind them all.
     let mut host = Host::new();
-    host.submit(MEMBERS, MEMBERS as u32, true);
-    for job in (MEMBERS - 100..=MEMBERS).map(JobId) {
+    host.submit(MEMBERS.into(), MEMBERS, true);
+    for job in (MEMBERS - 100..=MEMBERS).map(|job| JobId(job.into())) {
         host.send(Event::Command(job, Command::Release));
         host.send(Event::Command(job, Command::Hold));
         host.send(Event::Command(job, Command::Release));
