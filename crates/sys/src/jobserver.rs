@@ -160,7 +160,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("tokens");
         let pool = Pool::make(&path, false).expect("a FIFO");
-        let script = "exec 9<>\"$0\"; for i in 1 2 3; do sleep 1000 9>&- & done; echo ready; read end; kill $(jobs -p)";
+        let script = "exec 9<>\"$0\"; for i in 1 2 3; do sleep 1000 9>&- & own=\"$own $!\"; done
+            echo ready; read end; kill $own";
         let mut client = Command::new("sh")
             .args(["-c", script])
             .arg(&path)
