@@ -319,6 +319,15 @@ def look_at(hub, browser, out, role):
         context.close()
 
 
+def until(page, holds):
+    """Waits for a function of the page's. Playwright's own wait evaluates its text in the page, which the page forbids."""
+    end = time.monotonic() + 30
+    while not page.evaluate(holds):
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within 30 s: {holds}")
+        time.sleep(0.05)
+
+
 def shot(page, out, name, size, scheme, at):
     width, height = SIZES[size]
     page.set_viewport_size({"width": width, "height": height})
@@ -326,7 +335,7 @@ def shot(page, out, name, size, scheme, at):
     page.wait_for_load_state("networkidle")
     # Another size may want another picture, which comes a moment later.
     page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
-    page.wait_for_function("[...document.images].every(one => one.complete || one.loading === 'lazy')")
+    until(page, "() => [...document.images].every(one => one.complete || one.loading === 'lazy')")
     page.screenshot(path=out / f"{name}-{size}-{scheme}.png", full_page=size != "4k")
     for words in page.evaluate(LAYOUT):
         failed(f"{name} {size} {scheme}: {words}")
@@ -392,7 +401,7 @@ def keyboard(page, hub):
     page.goto(hub.url + "/jobs")
     page.focus(".scroll")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.scroll').scrollLeft > 0")
+    until(page, "() => document.querySelector('.scroll').scrollLeft > 0")
     page.focus("form.who button")
     page.keyboard.press("Enter")
     page.wait_for_url("**/login")
