@@ -32,6 +32,9 @@ const READING_MAX: Micros = 60 * SECOND;
 /// More work than any job has: when it is done is told from outside.
 const ENDLESS: u64 = u64::MAX / 2;
 
+/// A class keeps its last 500 runs: more that are alike say nothing more.
+const RUNS_KEPT: u16 = 500;
+
 /// A job on a host, or the part of it that is there.
 #[derive(Debug, Clone, Copy)]
 struct Part {
@@ -129,11 +132,12 @@ impl Host {
         host
     }
 
-    /// The host knows what these jobs came to hold when they ran before.
-    pub(crate) fn remember(&mut self, jobs: &[Job]) {
-        for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.runs_before > 0) {
+    /// The host knows what some of the jobs came to hold when they ran before.
+    pub(crate) fn remember(&mut self, jobs: &[Job], ran_before: &[usize]) {
+        for &index in ran_before {
+            let job = &jobs[index];
             let held = peak(job, job.processors);
-            (0..job.runs_before).for_each(|_| self.learn(index, job, job.processors, held, 0));
+            (0..job.runs_before.min(RUNS_KEPT)).for_each(|_| self.learn(index, job, job.processors, held, 0));
         }
     }
 

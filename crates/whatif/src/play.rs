@@ -182,13 +182,15 @@ pub fn play(
     hosts: &Hosts,
     mut progress: impl FnMut(usize),
 ) -> Outcome {
+    // Found once for all hosts: a host looks at none of the others.
+    let ran_before: Vec<usize> = (0..jobs.len()).filter(|&index| jobs[index].runs_before > 0).collect();
     let host = || {
         let host = match &hosts.pinfold {
             Some((settings, machine)) => Host::pinfold(machine, settings, hosts.hardware),
             None => Host::plain(hosts.hardware),
         };
         let mut host = host.contended(options.fleet.cores, hosts.contention);
-        host.remember(jobs);
+        host.remember(jobs, &ran_before);
         host
     };
     let count = options.fleet.hosts as usize;
