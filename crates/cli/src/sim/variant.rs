@@ -275,10 +275,14 @@ pub(super) fn variants(
     }
     for variant in &mut variants {
         if variant.label.is_empty() {
-            let policy =
-                if variant.is_simple() { "" } else { &format!(" host-policy={}", name(variant.policy())) };
-            variant.label =
-                format!("dispatch={} runtimes={}{policy}", name(variant.dispatch), name(variant.runtimes));
+            let policy = name(variant.policy());
+            // Where no dispatcher stands before the host its rule says nothing.
+            variant.label = if variant.is_own_host() && variant.policy() == HostPolicyArg::Pinfold {
+                format!("host-policy={policy}")
+            } else {
+                let policy = if variant.is_simple() { "" } else { &format!(" host-policy={policy}") };
+                format!("dispatch={} runtimes={}{policy}", name(variant.dispatch), name(variant.runtimes))
+            };
         }
         if variant.is_contradictory(args) {
             let text = format!(
