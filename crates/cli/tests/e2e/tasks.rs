@@ -5,7 +5,7 @@ use pinfold_topo::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::Host;
+use crate::host::{Host, said};
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
@@ -333,8 +333,11 @@ fn launchers_beside_each_other_have_different_cores(kind: Kind) {
                   mv $told.new $told; until [ -e both ]; do sleep 0.02; done";
     let count = ranks.to_string();
     let submit = || {
+        // Each with a directory of its own: below /tmp all that Open MPI starts for a user share one, which the last to end
+        // removes, maybe while another one makes its own in it.
         let launch = format!(
-            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {count} sh -c '{}'",
+            "mkdir t$PINFOLD_JOB_ID; export TMPDIR=$PWD/t$PINFOLD_JOB_ID; \
+             OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {count} sh -c '{}'",
             script.replace('\'', "'\\''")
         );
         host.submit(&["-n", "1", "-c", &count], &launch)
@@ -343,7 +346,16 @@ fn launchers_beside_each_other_have_different_cores(kind: Kind) {
     let masks = jobs.map(|job| -> Vec<CpuSet> {
         let mask = |rank| {
             let name = format!("launched.{job}.{rank}");
-            host.until_made(&name);
+            eventually(&format!("{name} is made"), || {
+                let view = host.job(job);
+                assert_ne!(
+                    view.state,
+                    JobState::Exited,
+                    "{}: {view:?}",
+                    said(&host, &["log", &job.to_string()], 0)
+                );
+                host.work(&name).exists().then_some(()).ok_or("not there")
+            });
             host.wrote(&name).trim().parse().expect("a list of PUs")
         };
         (0..ranks).map(mask).collect()
