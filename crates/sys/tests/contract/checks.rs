@@ -16,7 +16,7 @@ use crate::world::World;
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// Emulated hosts are twenty times as slow as real ones.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const MIB: u64 = 1024 * 1024;
 
 /// One check; it answers how many things it compared.
