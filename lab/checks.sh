@@ -13,11 +13,11 @@ check() {
   fi
 }
 
-# until_is WHAT WANTED COMMAND...: asks again for a minute and more
+# until_is WHAT WANTED COMMAND...: asks again for three minutes and more, as the machine may be slow beyond its own measure
 until_is() {
   what=$1 wanted=$2 tries=0
   shift 2
-  while found=$("$@" 2>/dev/null); [ "$found" != "$wanted" ] && [ $tries -lt 300 ]; do
+  while found=$("$@" 2>/dev/null); [ "$found" != "$wanted" ] && [ $tries -lt 900 ]; do
     tries=$((tries + 1))
     sleep 0.2
   done
@@ -29,7 +29,7 @@ happens() {
   tries=0
   until "$@" 2>/dev/null; do
     tries=$((tries + 1))
-    [ $tries -lt 50 ] || return 1
+    [ $tries -lt 100 ] || return 1
     sleep 0.2
   done
 }

@@ -8,6 +8,8 @@ trap 'rm -rf "$work"' EXIT
 # The client starts the daemon that lies in the search path.
 export PINFOLD_SOCKET=$work/socket PINFOLD_STATE_DIR=$work/state PATH=$programs:$PATH
 must test "$("$programs/pinfold" run -- echo hello)" = hello
+# The command returns before a slow disk has its job's end; this does not.
+must "$programs/pinfold" wait 1
 must test "$("$programs/pinfold" report --last 1 --json | grep -o '"exit_code":0')" = '"exit_code":0'
 must test "$("$programs/pinfold" status --all --json | grep -o '"user":"[^"]*"' | sort -u)" = "\"user\":\"$(id -un)\""
 # It would end by itself in a minute, and needs its directory until then.

@@ -58,13 +58,17 @@ as_it_is() {
   [ -z "${SGE_ROOT:-}" ] || qstat -u '*' 2>&1 | sed 's/^/    /'
 }
 
+# What computes beside this takes no slots, whoever runs it.
 daemon=0
 daemon_up() {
   background "$work/pinfoldd.log" "$bin/pinfoldd" --socket "$PINFOLD_SOCKET" --state-dir "$work/state" \
-    --set slots.factor=1 --set "host.cpus=0-1"
+    --set slots.factor=1 --set "host.cpus=0-1" --set host.other_load=off
   daemon=${started[0]}
   until_true "$pinfold" --no-autostart status
 }
+
+# detected WORDS: pinfold finds it here. The managers' programs have a few seconds to answer, which on a busy host may not do.
+detected() { tells "$("$pinfold" wlm detect)" "$1"; }
 
 # The daemon's control groups: it removes them when it ends.
 groups_left() {

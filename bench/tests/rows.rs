@@ -200,7 +200,7 @@ fn families_that_grow_in_step() {
     let programs = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/bin/sh", programs.path().join("sh")).unwrap();
     let small =
-        ["--cell", "2:1.3", "--jobs", "2", "--budget-mib", "64", "--swap-mib", "0", "--limit-s", "30"];
+        ["--cell", "2:1.3", "--jobs", "2", "--budget-mib", "64", "--swap-mib", "0", "--limit-s", "300"];
     let arguments = [&["e4", "--repetitions", "1", "--solo", "1"], &small[..]].concat();
     let output = row_finding(directory.path(), &arguments, programs.path().as_os_str());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -283,7 +283,7 @@ fn an_interrupt_leaves_nothing() {
     let wrapper = started(directory.path());
     let pid = Pid::from_raw(i32::try_from(bench.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     let status = loop {
         if let Some(status) = bench.try_wait().unwrap() {
             break status;
@@ -293,12 +293,16 @@ fn an_interrupt_leaves_nothing() {
     };
     assert!(!status.success());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "files were left");
-    assert!(!Path::new(&format!("/proc/{wrapper}")).exists(), "a job was left");
+    // Its launcher may have ended before it: then it has the first process of the host as its parent, which reaps it.
+    while Path::new(&format!("/proc/{wrapper}")).exists() {
+        assert!(Instant::now() < deadline, "a job was left");
+        std::thread::yield_now();
+    }
 }
 
 /// Waits until a journal below `directory` names a job's wrapper, and gives its pid.
 fn started(directory: &Path) -> i64 {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while Instant::now() < deadline {
         let benches = fs::read_dir(directory).unwrap().flatten();
         let runs = benches.flat_map(|bench| fs::read_dir(bench.path()).into_iter().flatten().flatten());
@@ -329,7 +333,7 @@ fn hosts_that_push_to_a_hub() {
             "--hosts",
             "3",
             "--window",
-            "1",
+            "3",
             "--rows",
             "2000",
             "--times",

@@ -23,6 +23,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         if name.startswith("PINFOLD_") and name not in ("PINFOLD_PROGRAM", "PINFOLD_PROGRAMS"):
             del os.environ[name]
     options = ["--socket", socket, "--state-dir", place / "state", "--set", "slots.factor=4"]
+    # What computes beside the tests takes no slots, whoever runs them.
+    options += ["--set", "host.other_load=off"]
     log = place / "log"
     with open(log, "w") as said:
         process = subprocess.Popen([program, *options], stdin=subprocess.DEVNULL, stderr=said)

@@ -132,11 +132,11 @@ def test_resources(executor: Executor) -> None:
     small = executor.with_resources(mem="100MiB", name="small one", priority=3)
     future = small.submit(os.getenv, "PINFOLD_JOB_ID")
     assert future.result(PATIENCE) == str(future.job_id)
-    report = future.usage().report
+    report = future.usage(PATIENCE).report
     assert (report["name"], report["claim_bytes"], report["priority"]) == ("small one", 100 << 20, 3)
     plain = executor.submit(square, 3)
     assert plain.result(PATIENCE) == 9
-    assert (plain.usage().report["name"], plain.usage().report["claim_bytes"]) == ("square", None)
+    assert (plain.usage(PATIENCE).report["name"], plain.usage(PATIENCE).report["claim_bytes"]) == ("square", None)
     with pytest.raises(TypeError, match="'memory' is no resource; there are cores"):
         executor.with_resources(memory=1)
     refused = executor.with_resources(priority=99).submit(square, 1)
@@ -160,8 +160,8 @@ def test_usage_and_why(executor: Executor, tmp_path: Path) -> None:
     assert future.why().state == "running"
     eventually(lambda: "heard" in future.stdout() or future.done() or bool((tmp_path / "go").write_text("x")))
     assert future.result(PATIENCE) == 50 << 20
-    eventually(lambda: future.usage().state == "exited")
-    usage = future.usage()
+    eventually(lambda: future.usage(PATIENCE).state == "exited")
+    usage = future.usage(PATIENCE)
     assert (usage.state, usage.exit_code, usage.job_id) == ("exited", 0, future.job_id)
     assert usage.cpu_user_s + usage.cpu_system_s >= 0.2
     assert usage.wall_s is not None and usage.wall_s >= 0.2
@@ -174,14 +174,14 @@ def test_cancel(executor: Executor, tmp_path: Path) -> None:
     held = executor.with_resources(options=["--hold"]).submit(square, 2)
     eventually(lambda: held.state == "held")
     assert not held.running() and held.cancel() and held.cancel() and held.cancelled()
-    assert held.usage().exit_code is None
+    assert held.usage(PATIENCE).exit_code is None
     running = executor.submit(until, tmp_path / "never")
     eventually(running.running)
     assert running.cancel() and running.state == "cancelled"
     with pytest.raises(concurrent.futures.CancelledError):
         running.result(PATIENCE)
-    eventually(lambda: running.usage().state == "exited")
-    assert running.usage().signal == signal.SIGTERM
+    eventually(lambda: running.usage(PATIENCE).state == "exited")
+    assert running.usage(PATIENCE).signal == signal.SIGTERM
     done = executor.submit(square, 2)
     assert done.result(PATIENCE) == 4 and not done.cancel()
     assert concurrent.futures.wait([held, running, done], PATIENCE).not_done == set()
@@ -316,8 +316,8 @@ def test_a_call_is_cancelled_while_the_daemon_is_away(
         assert future.cancel()
         # Nobody waits for that: it is tried again and again.
         eventually(lambda: calls.exists() and calls.read_text().split().count("cancel") >= 2)
-    eventually(lambda: future.usage().state == "exited")
-    assert future.usage().signal == signal.SIGTERM
+    eventually(lambda: future.usage(PATIENCE).state == "exited")
+    assert future.usage(PATIENCE).signal == signal.SIGTERM
 
 
 def test_cancelling_waits_for_no_program(executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,13 +335,13 @@ def test_cancelling_waits_for_no_program(executor: Executor, tmp_path: Path, mon
         slowly.setattr("pinfold._program.run", slow)
         assert all(future.cancel() for future in futures)
         ends.set()
-        eventually(lambda: all(future.usage().state == "exited" for future in futures))
+        eventually(lambda: all(future.usage(PATIENCE).state == "exited" for future in futures))
 
 
 def test_states_of_jobs(executor: Executor) -> None:
     future = executor.submit(square, 2)
     assert future.result(PATIENCE) == 4 and future.job_id is not None
-    eventually(lambda: future.usage().state == "exited")
+    eventually(lambda: future.usage(PATIENCE).state == "exited")
     views = pinfold.states([future.job_id, 4_000_000])
     assert views[future.job_id]["exit_code"] == 0
     unknown = views[4_000_000]

@@ -51,7 +51,9 @@ def finished(result: int) -> Future[int]:
     return future
 
 
-def test_progress_on_a_line() -> None:
+def test_progress_on_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    # No time passes, however busy the machine is.
+    monkeypatch.setattr("pinfold._progress.time", types.SimpleNamespace(monotonic=lambda: 7.0))
     out = io.StringIO()
     futures = [finished(1), finished(2)]
     assert sorted(future.result() for future in pinfold.progress(futures, file=out)) == [1, 2]

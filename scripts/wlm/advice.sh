@@ -3,9 +3,12 @@
 
 # advice_for FORMAT DIR: three runs of a class, and the files of what they need, with the paths of this directory.
 advice_for() {
-  local format=$1 dir=$2 _
+  local format=$1 dir=$2 job _
   for _ in 1 2 3; do
-    "$pinfold" run --name advised --mem 500MiB -- sh -c 'head -c 20M /dev/zero | tail -c 1 >/dev/null; sleep 0.3' || return 1
+    job=$("$pinfold" run --name advised --mem 500MiB -- \
+      sh -c 'echo "$PINFOLD_JOB_ID"; head -c 20M /dev/zero | tail -c 1 >/dev/null; sleep 0.3') || return 1
+    # The command returns before a slow disk has its job's end; this does not.
+    "$pinfold" wait "$job" || return 1
   done
   "$pinfold" advise --name advised --format "$format" --apply lower --to "$dir" >/dev/null || return 1
   sed -i -e "s#/etc/[a-z]*/pinfold-advice.tsv#$dir/pinfold-advice.tsv#" -e "s#/var/spool/pinfold/failed.tsv#$dir/failed.tsv#" \

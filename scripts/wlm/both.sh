@@ -5,7 +5,7 @@ two_managers() {
   say "Slurm and Grid Engine at once"
   holds "the hooks of Slurm are installed" "$pinfold" wlm install slurm --to "$work/hooks" --apply >/dev/null
   holds "those of Grid Engine, too" "$pinfold" wlm install gridengine --to "$work/hooks-ge" >/dev/null
-  holds "both are found" sh -c "'$pinfold' wlm detect | grep -c 'its jobs come to pinfold' | grep -qx 2"
+  holds "both are found" until_true sh -c "'$pinfold' wlm detect | grep -c 'its jobs come to pinfold' | grep -qx 2"
   one=$(batch --wrap 'sleep 3000')
   holds "a job of Slurm's runs" until_true is "slurm:$one" running
   two=$(grid 'sleep 3000')

@@ -2,6 +2,15 @@
 # a user means harm: to be sourced by wlm.sh.
 
 parent() { awk '$1 == "PPid:" { print $2 }' "/proc/$1/status" 2>/dev/null; }
+# stepd_of NAME: the process of Slurm's that looks after a job. It is the parent of one of the job's processes, whose order says
+# nothing: their numbers begin anew at the kernel's highest.
+stepd_of() {
+  local pid above
+  for pid in $(of "$1" pids | tr , ' '); do
+    above=$(parent "$pid")
+    if grep -q slurmstepd "/proc/$above/cmdline" 2>/dev/null; then echo "$above"; fi
+  done | head -n 1
+}
 running_in_slurm() { [ "$(queue "$1")" = RUNNING ]; }
 ended_well() { [ "$(queue "$1")" = COMPLETED ]; }
 
@@ -28,7 +37,7 @@ slurm_stepd_dies() {
   holds "a job runs" until_true is "slurm:$one" running
   [ "$1" = running ] || "$pinfold" suspend "slurm:$one"
   holds "it is $1" until_true is "slurm:$one" "$1"
-  pid=$(pid_of "slurm:$one") stepd=$(parent "$(pid_of "slurm:$one")")
+  pid=$(pid_of "slurm:$one") stepd=$(stepd_of "slurm:$one")
   holds "its slurmstepd is its parent" grep -q slurmstepd "/proc/$stepd/cmdline"
   kill -KILL "$stepd"
   holds "slurmstepd is gone" until_true gone "$stepd"

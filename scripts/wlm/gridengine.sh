@@ -30,7 +30,7 @@ gridengine_installed() {
   holds "hooks are written" "$pinfold" wlm install gridengine --to "$work/hooks-ge" >"$work/lines"
   holds "a job ends without pinfold" until_true used "$a" exit_status
   holds "the printed commands are taken" gridengine_hooked "$work/lines" all.q
-  holds "they are found" tells "$("$pinfold" wlm detect)" 'Grid Engine  SGE .*its jobs come to pinfold'
+  holds "they are found" until_true detected 'Grid Engine  SGE .*its jobs come to pinfold'
   holds "jobs come to pinfold" until_true comes_to_pinfold
   out=$("$pinfold" wlm check gridengine 2>/dev/null)
   holds "a check says that all holds: $out" test "$?" = 0

@@ -37,7 +37,7 @@ slurm_installed() {
   a=$(batch --wrap 'exit 3')
   holds "a job ends without pinfold" until_true left "$a"
   holds "hooks are installed" "$pinfold" wlm install slurm --to "$work/hooks" --apply >/dev/null
-  holds "they are found" tells "$("$pinfold" wlm detect)" 'its jobs come to pinfold'
+  holds "they are found" until_true detected 'its jobs come to pinfold'
   # slurmd reads at its start which plugins have an epilog.
   end "$slurmd"
   holds "slurmd is restarted" slurmd_up "$work/slurm"

@@ -16,9 +16,9 @@ use pinfold_topo::CpuSet;
 
 use crate::failure::Failure;
 
-/// How long a started daemon may take to be ready. It opens its store and probes the host: well under a
-/// second, but a machine deep in swap is slow.
-const READY_MAX: Duration = Duration::from_secs(20);
+/// How long a started daemon may take to be ready. It opens its store and probes the host: well under a second, but a
+/// machine deep in swap is slow, and the guard of a daemon that was killed may have the lock for half a minute first.
+const READY_MAX: Duration = Duration::from_secs(60);
 
 /// The variable that forbids to start a private daemon, as `--no-autostart` does: what a command starts inherits it.
 pub const NO_AUTOSTART: &str = "PINFOLD_NO_AUTOSTART";

@@ -270,7 +270,7 @@ mod tests {
         let Some(last) = all.iter().last().filter(|_| all.len() > 1) else {
             return println!("skipped: there is one PU");
         };
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let mut housekeeping = world.housekeeping();
         let one = CpuSet::single(last);
         let cleared = housekeeping.keep_clear(&one, &all, &world.proc, |pid| pid == child.id()).unwrap();

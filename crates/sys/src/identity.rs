@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn one_that_ended_is_nobody_whoever_has_its_number() {
         let proc = Proc::open(Path::new("/proc")).unwrap();
-        let mut child = Command::new("/bin/sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("/bin/sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
         let process = Process::open(&proc, child.id()).unwrap().unwrap();
         assert!(process.is_alive(&proc).unwrap() && process.handle().is_some());
         let (pid, start) = (process.pid(), process.start_ticks());

@@ -203,7 +203,7 @@ fn a_rescue_reports_what_it_could_not_do() {
     let mut container =
         containers.create(1, &Shape { limit_bytes: Some(1 << 30), ..Shape::default() }).expect("made");
     // The fake hierarchy stops real processes.
-    let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("a process");
     container.enter(child.id()).expect("entered");
     container.freeze().expect("freeze");
     host.refuse("memory.max", Errno::IO);

@@ -209,8 +209,8 @@ fn the_longest_first_once_it_is_known(kind: Kind) {
         text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     // Far apart at first, as on a busy machine even the shortest may take long; and not again once that is known.
-    let text = "echo short >> begun; sleep 0.05\necho long >> begun; test -e known || sleep 6\n\
-                echo middle >> begun; test -e known || sleep 2\n";
+    let text = "echo short >> begun; sleep 0.05\necho long >> begun; test -e known || sleep 10\n\
+                echo middle >> begun; test -e known || sleep 5\n";
     std::fs::write(host.work("lines"), text).expect("a file");
     let run = |options: &[&str]| {
         let done = host.pinfold([&["batch", "--json"], options, &["lines"]].concat());

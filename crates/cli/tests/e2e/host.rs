@@ -430,7 +430,8 @@ impl Drop for Host {
             send(pid, Signal::KILL);
         }
         // The groups of a daemon that was killed for good are this test's to remove.
-        let left = within(Duration::from_secs(10), || {
+        let patience = if std::thread::panicking() { Duration::from_secs(10) } else { crate::wait::PATIENCE };
+        let left = within(patience, || {
             let jobs = self.job_groups();
             jobs.iter().for_each(|group| drop(fs::remove_dir(group)));
             self.groups().iter().for_each(|group| drop(fs::remove_dir(group)));

@@ -19,7 +19,9 @@ each_kind!(an_end_is_not_given_up_while_its_keeper_lives, what_brings_a_job_back
 fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {
     let mut host = Host::new(kind);
     let mark = format!(": mark-of-{}", host.instance());
-    let job = host.submit(&[], &format!("{mark}; {WAIT}; exit 3"));
+    let job = host.submit(&[], &format!("{mark}; : >begun; {WAIT}; exit 3"));
+    // Until then it may have no process yet, or one that has not executed the shell and looks as its keeper does.
+    host.until_made("begun");
     let pids = host.until(job, JobState::Running).pids;
     let is_keeper = |pid: &u32| status_field(*pid, "Name").is_some_and(|name| name == "pinfold");
     let keepers: Vec<u32> = processes_with(&mark).into_iter().filter(is_keeper).collect();

@@ -31,11 +31,13 @@ fn allocator(mib: u64, then: &str) -> String {
     format!("open Z, '<', '/dev/zero'; sysread Z, $b, {}; {then}", mib * MIB)
 }
 
+/// The report of a host's first job.
 fn run(host: &Host, program: &str) -> ReportView {
     let done = host.pinfold(["run", "--", "/usr/bin/perl", "-e", program]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let job = host.pinfold(["report", "--json", "--last", "1"]);
-    serde_json::from_str(&job.out).expect("JSON")
+    // A busy daemon has its end on record later than the command returns.
+    host.until(1, JobState::Exited);
+    host.report(1)
 }
 
 /// What a program ends with that waits until it was seen.
@@ -59,6 +61,7 @@ fn run_until_seen(host: &Host, command: &[&str], is_seen: impl Fn(&ReportView) -
     host.make("go");
     running.wait().ended_with(0);
     std::fs::remove_file(host.work("go")).expect("it was made");
+    host.until(job, JobState::Exited);
     host.report(job)
 }
 

@@ -50,6 +50,8 @@ fn without_the_variables_of_the_job(kind: Kind) {
 fn variables_of_a_job_that_is_over(kind: Kind) {
     let host = Host::new(kind);
     host.succeeds(["run", "--", "true"]);
+    // A busy daemon has its end on record later than the command returns.
+    host.until(1, JobState::Exited);
     let stale = format!("export PINFOLD_JOB_ID=1 PINFOLD_INSTANCE={}", host.instance());
     let done = host
         .shell(&format!("{stale}; pinfold run --timeout 600s -- /bin/sh -c 'echo $PINFOLD_JOB_ID; exit 5'"));

@@ -26,6 +26,8 @@ fn ran(kind: Kind) -> Host {
     for (name, script) in [("two", "exit 3"), ("one", "true")] {
         run(name, script).wait();
     }
+    // A busy daemon has their ends on record later than the commands return.
+    (1..=3).for_each(|job| drop(host.until(job, JobState::Exited)));
     host
 }
 
@@ -96,6 +98,8 @@ fn store_as_a_file(kind: Kind) {
     let locked = host.pinfold(["restore", "--state-dir", &state, "copy.db"]);
     assert!(locked.code == Some(1) && locked.err.contains("stop it"), "{locked:?}");
     host.succeeds(["run", "--", "/bin/true"]);
+    // What the daemon was not told yet of it, the next one would be.
+    host.until(4, JobState::Exited);
     assert_eq!(host.stop(), Some(0));
     std::fs::write(host.work("bad.db"), b"no store at all").expect("a file");
     let bad = host.pinfold(["restore", "--state-dir", &state, "bad.db"]);

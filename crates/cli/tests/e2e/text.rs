@@ -79,6 +79,8 @@ fn report_is_a_card(kind: Kind) {
     let host = Host::new(kind);
     let done = host.pinfold(["run", "--name", "card", "--mem", "1GiB", "--", "/bin/sh", "-c", "exit 3"]);
     assert_eq!(done.code, Some(3), "{done:?}");
+    // A busy daemon has its end on record later than the command returns.
+    host.until(1, JobState::Exited);
     let report = host.pinfold(["report", "1"]);
     assert_eq!(report.code, Some(0), "{report:?}");
     let lines: Vec<&str> = report.out.lines().collect();
@@ -109,6 +111,7 @@ fn plots_in_characters_and_as_pictures(kind: Kind) {
     });
     host.make("go");
     running.wait().ended_with(0);
+    host.until(1, JobState::Exited);
     let text = host.pinfold(["plot", "1"]);
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(text.out.starts_with("job 1: drawn: ./waits here (exited 0, "), "{}", text.out);

@@ -256,12 +256,12 @@ mod tests {
         let mut names = Names::new().unwrap();
         assert_eq!(names.name(0), "0", "not known yet");
         assert!(names.finding().is_some(), "and doctor says so");
-        let word = names.reports.wait(Duration::from_secs(60)).expect("an answer");
+        let word = names.reports.wait(Duration::from_secs(180)).expect("an answer");
         names.take_in(word);
         assert_eq!((names.name(0), names.finding()), ("root".to_owned(), None));
         let unknown = u32::MAX - 7;
         names.name(unknown);
-        let word = names.reports.wait(Duration::from_secs(60)).expect("an answer");
+        let word = names.reports.wait(Duration::from_secs(180)).expect("an answer");
         names.take_in(word);
         assert_eq!(names.known(unknown), unknown.to_string());
     }

@@ -320,6 +320,7 @@ fn let_go(scene: &Scene, held: &Held) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pinfold_sys::ready;
     use std::io::Read;
 
     fn guard() -> (PipeReader, Guard) {
@@ -363,6 +364,9 @@ mod tests {
         guard.will_freeze(1, None);
         assert!(guard.finding().is_none());
         drop(lines);
+        // What another test starts at this moment has the pipe open as well, until it executes its program.
+        let pipe = guard.pipe.as_ref().expect("nobody missed it yet");
+        assert!(ready::wait(vec![ready::Wanted::end(pipe)], None).unwrap());
         guard.thawed(1);
         assert!(guard.finding().is_some_and(|finding| !finding.ok && finding.found.contains("gone")));
     }

@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn descriptors_are_bounded_and_given_back() {
         let proc = Proc::open(Path::new("/proc")).unwrap();
-        let mut sleeper = Command::new("/bin/sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let mut sleeper = Command::new("/bin/sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
         let children = Children::new(2);
         let open = || children.keep(Process::open(&proc, sleeper.id()).unwrap().unwrap());
         let mut kept: Vec<Child> = (0..3).map(|_| open()).collect();

@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn whose_child_a_process_is() {
         let proc = Proc::open(Path::new("/proc")).unwrap();
-        let mut sleeper = Command::new("/bin/sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let mut sleeper = Command::new("/bin/sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
         let process = Process::open(&proc, sleeper.id()).unwrap().unwrap();
         let uid = pinfold_sys::peer::own_uid();
         let own = Peer { pid: std::process::id(), uid };

@@ -220,7 +220,7 @@ impl Served {
 
     fn exchange(&self, request: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
         // The hub may answer and hang up before it has read all.
         let _ = stream.write_all(request);
         let mut bytes = Vec::new();

@@ -37,7 +37,7 @@ fn a_copy_is_made_of_a_database_that_is_never_left_alone() {
             }
         });
         scope.spawn(|| tell.send(backup(&file, &copy)));
-        let made = told.recv_timeout(Duration::from_secs(60));
+        let made = told.recv_timeout(Duration::from_secs(180));
         over.store(true, Ordering::Relaxed);
         made
     });

@@ -224,5 +224,12 @@ fn what_somebody_holds_open_is_not_gone() {
     assert!(matches!(held, Cleared::Held(bytes) if bytes >= 1 << 19), "{held:?}");
     assert_eq!(scratch.list(), [1]);
     drop(open);
-    assert_eq!(scratch.clear_step(1, &mut clearing, 100).unwrap(), Cleared::Gone);
+    // What another test starts at this moment has it open as well, until it executes its program.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let mut step = scratch.clear_step(1, &mut clearing, 100).unwrap();
+    while matches!(step, Cleared::Held(_)) && std::time::Instant::now() < deadline {
+        std::thread::yield_now();
+        step = scratch.clear_step(1, &mut clearing, 100).unwrap();
+    }
+    assert_eq!(step, Cleared::Gone);
 }

@@ -23,7 +23,7 @@ fn call(program: &Path, limit: Duration) -> Call {
     }
 }
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
 
 #[track_caller]
 fn check(text: &str, want: Result<&str, &str>) {

@@ -16,7 +16,7 @@ use crate::world::World;
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// Emulated hosts are twenty times as slow as real ones.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const MIB: u64 = 1024 * 1024;
 
 /// One check; it answers how many things it compared.
@@ -430,8 +430,10 @@ fn measures(world: &World) -> usize {
     until(world, &container, "it is gone", |one| !one.is_populated().expect("populated"));
     let after = container.measure(Detail::Totals).expect("measure");
     assert!(after.cpu_user_us + after.cpu_system_us >= used, "{after:?} after {totals:?}");
-    assert!(after.memory_bytes < held / 2, "{after:?}");
     assert_eq!(after.processes, 0);
+    until(world, &container, "what it held is counted no more", |one| {
+        one.measure(Detail::Totals).expect("measure").memory_bytes < held / 2
+    });
     remove(world, container);
     containers.close();
     8
@@ -639,11 +641,12 @@ fn inherits_nothing(world: &World) -> usize {
     for (job, shape) in (1..).zip(shapes) {
         let mut container = containers.create(job, &shape).expect("created");
         assert_eq!((container.job(), container.pids().expect("pids")), (job, Vec::new()));
+        // The kernel adds a group's counts up when it finds the time.
+        until(world, &container, "what the one before held is counted no more", |one| {
+            let before = one.measure(Detail::Totals).expect("measure");
+            before.memory_bytes < MIB && before.cache_bytes.is_none_or(|bytes| bytes < MIB)
+        });
         let before = container.measure(Detail::Totals).expect("measure");
-        assert!(
-            before.memory_bytes < MIB && before.cache_bytes.is_none_or(|bytes| bytes < MIB),
-            "{before:?}"
-        );
         assert!(before.memory_peak_kernel_bytes.is_none_or(|bytes| bytes < 4 * MIB), "{before:?}");
         assert!(before.oom_kills.is_none_or(|kills| kills == 0), "{before:?}");
         let mut actor = Actor::start(Role::Hold(64 << 20), job, &instance);

@@ -132,6 +132,11 @@ fn a_keeper_that_is_killed_before_it_tells_the_number(kind: Kind) {
     send(keepers[0], Signal::KILL);
     let done = sbatch.wait();
     assert!(done.code == Some(1) && done.out.is_empty() && done.err.contains("squeue says"), "{done:?}");
+    // Its streams are closed before its connection, by which the daemon hears of its end.
+    eventually("the keeper has ended", || match status_field(keepers[0], "State") {
+        Some(state) if !state.starts_with('Z') => Err(state),
+        _ => Ok(()),
+    });
     host.succeeds(["release", "1"]);
     until(&host, "1", "FAILED");
     assert_eq!(said(&host, &["sacct", "-X", "-n", "-P", "-o", "ExitCode", "-j", "1"]), "3:0\n");

@@ -120,7 +120,8 @@ fn nobody_is_answered_who_is_gone() {
     let control = Request::Control { job: 1, verb: pinfold_proto::wire::Verb::Hold };
     let said = [Request::Where, control.clone(), Request::Map, Request::Presented, Request::Map];
     client.write_all(&frames(&said)).unwrap();
-    drop(client);
+    // Closed it would be open still in what another test starts at this moment, until that executes its program.
+    client.shutdown(std::net::Shutdown::Both).unwrap();
     let [id] = server.accept(&proc)[..] else { panic!("a connection") };
     server.send(id, &Reply::Done);
     server.flush(id);
