@@ -1,12 +1,13 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
-//! Reading order: [`args`] (the command line as typed), [`help`] (what of it is shown), [`read`] (reads it), [`print`] (how commands print), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
+//! Reading order: [`args`] (the command line as typed), [`help`] (what of it is shown), [`read`] (reads it), [`print`] (how commands print), [`again`] (`--every`), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`make`] (a build with tokens), [`adopt`] (one to make them of what runs), [`control`] (changing
 //! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts), [`mod@wlm`] (workload managers). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod adopt;
 mod advise;
+mod again;
 mod allocation;
 mod args;
 mod array;
@@ -117,12 +118,12 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Make(args) => return make::make(dial, &args),
         Command::Adopt(args) => adopt::adopt(&dial, &args)?,
         Command::Wait(args) => return control::wait(&dial, &args),
-        Command::Status(args) => show::status(&dial, &args)?,
-        Command::Why(args) => show::why(&dial, &args)?,
+        Command::Status(args) => args.again.here(!args.json, || show::status(&dial, &args))?,
+        Command::Why(args) => args.again.here(!args.json, || show::why(&dial, &args))?,
         Command::Log(args) => log::log(&dial, &args)?,
         Command::Report(args) => show::report(&dial, &args)?,
-        Command::Export(args) => show::export(&dial, &args)?,
-        Command::Plot(args) => show::plot(&dial, &args)?,
+        Command::Export(args) => args.again.here(false, || show::export(&dial, &args))?,
+        Command::Plot(args) => args.again.here(args.output.is_none(), || show::plot(&dial, &args))?,
         Command::Top(args) => top::top(&dial, &args)?,
         Command::Ps(args) => ps::ps(&dial, &args)?,
         Command::Cancel(args) => control::cancel(&dial, &args)?,
@@ -138,7 +139,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Sets(args) => sets::sets(&dial, args.json)?,
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => topology::topology(&args)?,
-        Command::Map(args) => map::map(&dial, &args)?,
+        Command::Map(args) => args.again.here(args.is_text(), || map::map(&dial, &args))?,
         Command::Advise(args) => advise::advise(&dial, &args)?,
         Command::Squeeze(args) => squeeze::squeeze(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
@@ -156,14 +157,16 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
 /// A command about other hosts, through the hub.
 fn elsewhere(dial: &Dial, which: &hub::Elsewhere, command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Status(args) => hub::ask::status(dial, which, args),
+        Command::Status(args) => args.again.elsewhere(!args.json, || hub::ask::status(dial, which, args)),
         Command::Report(args) => hub::ask::reports(dial, which, args),
-        Command::Why(args) => hub::ask::why(dial, which, args),
-        Command::Map(args) => hub::far::map(dial, which, args),
+        Command::Why(args) => args.again.elsewhere(!args.json, || hub::ask::why(dial, which, args)),
+        Command::Map(args) => args.again.elsewhere(args.is_text(), || hub::far::map(dial, which, args)),
         Command::Top(args) => hub::far::top(dial, which, args),
-        Command::Plot(args) => hub::far::plot(dial, which, args),
+        Command::Plot(args) => {
+            args.again.elsewhere(args.output.is_none(), || hub::far::plot(dial, which, args))
+        }
         Command::Advise(args) => hub::far::advise(dial, which, args),
-        Command::Export(args) => hub::far::export(dial, which, args),
+        Command::Export(args) => args.again.elsewhere(false, || hub::far::export(dial, which, args)),
         _ => {
             let text =
                 "--host and --all-hosts go with status, report, why, map, top, plot, advise and export";

@@ -14,6 +14,7 @@ use pinfold_sys::discover;
 use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 
+use crate::again::Again;
 use crate::print::{JSON_VERSION, colours, print_json, print_text, width};
 use crate::show::{Picture, picture_kind};
 use pinfold_client::Failure;
@@ -30,6 +31,15 @@ pub(crate) struct MapArgs {
     /// Another machine than this, with nothing on it, as `topology --from` takes it
     #[arg(long, value_name = "SOURCE")]
     pub from: Option<String>,
+    #[command(flatten)]
+    pub again: Again,
+}
+
+impl MapArgs {
+    /// Whether it prints text for people.
+    pub(crate) fn is_text(&self) -> bool {
+        !self.json && self.output.is_none()
+    }
 }
 
 /// `pinfold map`.

@@ -1,7 +1,6 @@
 //! `pinfold --host NAME status|report|why` ([`far`] has the others): other hosts, through the hub, as the user one is or as the holder of a reader's token.
 
-use std::time::Duration;
-
+use crate::again::until_next_elsewhere;
 use crate::names::JobRef;
 use crate::print::{colours, moment, print_json, print_text, say, width};
 use clap::Args;
@@ -177,7 +176,9 @@ pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Resu
             }
             Err(failure) => return Err(failure),
         }
-        std::thread::sleep(interval.max(EVERY_MIN));
+        if !until_next_elsewhere(interval) {
+            return Ok(());
+        }
     }
 }
 
@@ -208,9 +209,6 @@ fn show_living(client: &mut Hub<'_>, which: &Elsewhere, args: &ReportArgs) -> Re
     }
     Ok(found)
 }
-
-/// The least time between two questions to a hub.
-const EVERY_MIN: Duration = Duration::from_secs(1);
 
 /// Which reports are wanted of a hub.
 pub(super) struct Wanted<'a> {

@@ -10,6 +10,7 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request};
 
 use super::ask::selected;
+use crate::again::Again;
 use crate::names::JobRef;
 use crate::readings::{self, Span};
 use pinfold_client::{Dial, Failure};
@@ -33,6 +34,8 @@ pub(crate) struct ExportArgs {
     /// Write into this file instead of to standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub again: Again,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -9,6 +9,7 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
 use super::ask::{each, selected};
+use crate::again::Again;
 use crate::names::JobRef;
 use crate::print::{print_text, rows, width};
 use crate::readings;
@@ -30,6 +31,8 @@ pub(crate) struct PlotArgs {
     /// Width and height of the picture
     #[arg(long, value_name = "WxH", default_value = "1000x700")]
     pub size: String,
+    #[command(flatten)]
+    pub again: Again,
 }
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ use pinfold_proto::{ExitCode, JobState};
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
 use super::{ToSheet, Written};
+use crate::again::until_next_here;
 use crate::log::record::Outputs;
 use crate::names::JobRef;
 use crate::print::{print_json, print_text, say, width};
@@ -138,7 +139,7 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
         let outputs = Outputs::of(dial.socket());
         let over = report_once(&mut client, &request, args, sheet, &outputs)?;
         match args.every {
-            Some(interval) if !over => std::thread::sleep(interval.max(Duration::from_millis(100))),
+            Some(interval) if !over && until_next_here(interval) => {}
             _ => return Ok(()),
         }
     }

@@ -9,6 +9,7 @@ use pinfold_proto::{ExitCode, JobState};
 
 use super::filter::Filter;
 use super::recorded;
+use crate::again::Again;
 use crate::log::record::Outputs;
 use crate::names::{self, JobRef};
 use crate::print::{colours, moment, print_json, print_text, say, width};
@@ -27,6 +28,8 @@ pub(crate) struct StatusArgs {
     /// Only jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
+    #[command(flatten)]
+    pub again: Again,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -40,6 +43,8 @@ pub(crate) struct WhyArgs {
     /// As it stood then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
+    #[command(flatten)]
+    pub again: Again,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -146,6 +146,8 @@ fn jobs_are_told_once(kind: Kind) {
     assert_eq!(samples.lines().filter(|line| line.contains("\"host\":\"alpha\"")).count(), all, "{samples}");
     good(&pinfold(&host, "--host alpha export --last 100 --format parquet -o jobs.parquet"));
 
+    looks_end_with_their_reader(&host, told[0].job);
+
     // One that is started by `join` ends by itself after `leave`.
     good(&pinfold(&host, &format!("hub join {} --token {token}", hub.url)));
     host.make("go");
@@ -160,6 +162,15 @@ fn jobs_are_told_once(kind: Kind) {
         let left = crate::host::processes_with(&host.work("push").display().to_string());
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     });
+}
+
+/// With `--every` it asks again, about this job and the host, until nobody reads.
+fn looks_end_with_their_reader(host: &Host, job: u64) {
+    let (why, plot) = (format!("why {job} --json"), format!("plot {job}"));
+    for command in ["status --json", &why, "map --json", "export --last 1", &plot] {
+        let told = good(&pinfold(host, &format!("--host alpha {command} --every 1s | head -n 2")));
+        assert_eq!(told.lines().count(), 2, "{command}: {told}");
+    }
 }
 
 /// What is made would be another user's than the pusher that is started next.

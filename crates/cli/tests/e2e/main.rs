@@ -14,6 +14,7 @@
 mod adopt;
 mod advice;
 mod advise;
+mod again;
 mod allocation;
 mod arrays;
 mod batch;

@@ -1,0 +1,86 @@
+//! `--every`: commands that look again and again, until nobody reads what they print.
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::StatusView;
+use rustix::process::Signal;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
+
+each_kind!(looks_end_with_their_reader, a_picture_is_drawn_again, looks_go_on_over_a_restart);
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+
+fn looks_end_with_their_reader(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    let rows = [
+        ("status --json".to_owned(), 3),
+        ("status".to_owned(), 20),
+        (format!("why {job} --json"), 2),
+        (format!("why {job}"), 10),
+        ("map --json".to_owned(), 2),
+        (format!("plot {job}"), 100),
+        ("export --last 5".to_owned(), 4),
+        (format!("report {job} --json"), 2),
+    ];
+    for (command, lines) in rows {
+        // The shell goes on when both are over, and the job is not.
+        let done = host.shell(&format!("pinfold {command} --every 100ms | head -n {lines}"));
+        assert_eq!((done.code, done.out.lines().count()), (Some(0), lines), "{command}: {done:?}");
+    }
+    let table = host.shell("pinfold export --last 5 --every 100ms | head -n 4").out;
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("job,") && lines[2] == lines[0], "each look is a table of its own: {table}");
+    let bad = host.pinfold(["status", "--every", "often"]);
+    assert!(bad.code == Some(2) && bad.err.contains("--every"), "{bad:?}");
+    // What fails at once is not asked again.
+    let none = host.pinfold(["why", "4711", "--every", "100ms"]);
+    assert!(none.code == Some(1) && none.err.contains("4711"), "{none:?}");
+    host.make("go");
+    host.until(job, JobState::Exited);
+}
+
+fn a_picture_is_drawn_again(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    let drawing = host.start(["plot", &job.to_string(), "--every", "100ms", "-o", "job.svg"]);
+    for _ in 0..2 {
+        host.until_made("job.svg");
+        // It may be written at this moment, and is then there again.
+        let _ = std::fs::remove_file(host.work("job.svg"));
+    }
+    host.until_made("job.svg");
+    drawing.signal(Signal::INT);
+    drawing.wait();
+    host.make("go");
+    host.until(job, JobState::Exited);
+}
+
+fn looks_go_on_over_a_restart(kind: Kind) {
+    let mut host = Host::new(kind);
+    let looks = host.start(["--no-autostart", "status", "--every", "100ms", "--json"]);
+    let seen = || looks.said("out").lines().count();
+    eventually("it looked", || if seen() > 1 { Ok(()) } else { Err(looks.said("err")) });
+    host.crash();
+    eventually("it says that nobody answers", || match looks.said("err") {
+        said if said.contains("daemon") => Ok(()),
+        said => Err(said),
+    });
+    host.start_daemon();
+    let job = host.submit(&[], WAIT);
+    eventually("it sees what is there since", || {
+        let out = looks.said("out");
+        let whole = out.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let last: StatusView = serde_json::from_str(whole.lines().last().expect("a line")).expect("a status");
+        let known = last.jobs.iter().any(|one| one.job == job);
+        if known { Ok(()) } else { Err(format!("{last:?}")) }
+    });
+    looks.signal(Signal::INT);
+    looks.wait();
+    host.make("go");
+    host.until(job, JobState::Exited);
+}
