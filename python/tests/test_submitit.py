@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -72,6 +73,20 @@ def test_it_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
         time.sleep(0.02)
     job._interrupt()
     assert job.result() == f"second in job {job.job_id}"
+
+
+def test_a_second_signal_does_not_end_it_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pinfold.submitit import REQUEUE, PinfoldJobEnvironment
+
+    monkeypatch.setenv("PINFOLD_JOB_ID", "7")
+    before = signal.getsignal(signal.SIGUSR2)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            PinfoldJobEnvironment()._requeue(1)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert (ended.value.code, signal.getsignal(signal.SIGUSR2)) == (REQUEUE, signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
 
 
 def test_cancel(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,8 @@ class PinfoldJobEnvironment(job_environment.JobEnvironment):
     }
 
     def _requeue(self, countdown: int) -> NoReturn:
+        # It comes twice, to the whole job and from `timeout`; the second one would end Python while that exits.
+        signal.signal(signal.Signals["SIG" + self.USR_SIG], signal.SIG_IGN)
         logger.get_logger().info(f"Requeued job {self.job_id} ({countdown} remaining timeouts)")
         sys.exit(REQUEUE)
 
