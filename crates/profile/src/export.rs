@@ -6,6 +6,7 @@ mod parquet;
 use std::io::{self, Write};
 
 use pinfold_proto::host::HostPoint;
+use pinfold_proto::text::plain;
 use pinfold_proto::view::{NodeView, PointView, ReportView};
 use serde_json::{Map, Value};
 
@@ -102,6 +103,17 @@ impl Sheet {
         let mut cells: Vec<Option<String>> = words.into_iter().map(Some).collect();
         cells.resize(self.rows, None);
         self.columns.insert(0, (name, Cells::Text(cells)));
+        self
+    }
+
+    /// The same as a terminal may show it: with everything replaced in words that it would act upon.
+    #[must_use]
+    pub fn plain(mut self) -> Self {
+        for (_, cells) in &mut self.columns {
+            if let Cells::Text(words) = cells {
+                words.iter_mut().flatten().for_each(|word| *word = plain(word));
+            }
+        }
         self
     }
 

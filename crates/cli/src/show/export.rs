@@ -148,6 +148,8 @@ pub(crate) struct Written<'a> {
     file: Option<&'a Path>,
     /// `None`: the reader has seen enough.
     out: Option<Box<dyn Write>>,
+    /// It goes to a terminal: names are users' own, and must not act there.
+    shown: bool,
 }
 
 impl<'a> Written<'a> {
@@ -160,12 +162,14 @@ impl<'a> Written<'a> {
                 Box::new(BufWriter::new(made.map_err(|error| not_written(file, &error))?))
             }
         };
-        Ok(Self { table: export::Table::new(form), file, out: Some(out) })
+        let shown = file.is_none() && io::stdout().is_terminal();
+        Ok(Self { table: export::Table::new(form), file, out: Some(out), shown })
     }
 
     /// Writes the next rows.
     pub(crate) fn add(&mut self, sheet: export::Sheet) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
+        let sheet = if self.shown { sheet.plain() } else { sheet };
         let done = self.table.add(sheet, out);
         self.done(done)
     }

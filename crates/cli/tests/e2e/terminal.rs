@@ -20,6 +20,7 @@ each_kind!(
     ctrl_z_and_fg,
     the_size_of_the_window,
     the_terminal_goes_away,
+    an_export_does_nothing_to_it,
     progress_of_a_batch,
 );
 
@@ -189,5 +190,17 @@ fn progress_of_a_batch(kind: Kind) {
     let mut terminal = Terminal::start(&host, &["pinfold", "batch", "lines"]);
     terminal.until_shown("2/3 done, 1 running");
     host.make("go");
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+/// Names are users' own; a file or a pipe gets them as they are.
+fn an_export_does_nothing_to_it(kind: Kind) {
+    let host = Host::new(kind);
+    host.succeeds(["run", "--name", "a\u{1b}[2Jb", "--", "true"]);
+    host.until(1, JobState::Exited);
+    let table = host.pinfold(["export", "--last", "1"]);
+    assert!(table.out.contains("a\u{1b}[2Jb"), "{table:?}");
+    let mut terminal = Terminal::start(&host, &["pinfold", "export", "--last", "1"]);
+    terminal.until_shown("a?[2Jb");
     assert_eq!(terminal.ends(), Some(0));
 }
