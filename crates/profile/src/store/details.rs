@@ -1,9 +1,15 @@
 //! What belongs to a job beside its own row: samples, decisions, processes, files, NUMA nodes.
 
 use pinfold_proto::row::{DecisionRow, FileRow, NodeRow, ProcessRow, SampleRow};
+use rusqlite::OptionalExtension;
 
 use super::fields::{Binder, whole};
 use super::{Place, Store, StoreError, compact, rows};
+
+/// How many decisions about a job are kept of those that were made first,
+pub(super) const DECISIONS_FIRST: u64 = 100;
+/// and how many of those that were made last.
+pub(super) const DECISIONS_LAST: u64 = 900;
 
 impl Store {
     /// Writes a sample.
@@ -19,7 +25,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a decision.
+    /// Writes a decision. Of a job the first [`DECISIONS_FIRST`] and the last [`DECISIONS_LAST`] are kept: a user can have
+    /// a job of its own suspended and resumed all day, and of a job that is not over nothing is given up for room.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -27,9 +34,17 @@ impl Store {
         self.write("add a decision", |store| {
             let mut statement = store.connection.prepare_cached(&store.words.insert_decision)?;
             rows::bind_decision(row, &mut Binder::new(&mut statement))?;
-            statement.raw_execute()
-        })?;
-        Ok(())
+            statement.raw_execute()?;
+            // For most jobs this first look finds that there are not so many.
+            let last = "SELECT number FROM decisions WHERE job = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2";
+            let (mut last, job) = (store.connection.prepare_cached(last)?, whole(row.job));
+            let last = last.query_row((job, whole(DECISIONS_LAST)), |row| row.get::<_, i64>(0)).optional()?;
+            let Some(last) = last else { return Ok(()) };
+            let strike = "DELETE FROM decisions WHERE job = ?1 AND number <= ?2 AND number >= \
+                          (SELECT number FROM decisions WHERE job = ?1 ORDER BY number LIMIT 1 OFFSET ?3)";
+            store.connection.prepare_cached(strike)?.execute((job, last, whole(DECISIONS_FIRST)))?;
+            Ok(())
+        })
     }
 
     /// Writes a process, over the row of its job and number if there is one.

@@ -577,6 +577,27 @@ fn a_transaction_is_kept_whole_or_not_at_all() {
     assert_eq!(open(dir.path()).unfinished().unwrap(), vec![queued(1)]);
 }
 
+/// A job may be suspended and resumed all day by its user; nothing is given up of a job that is not over.
+#[test]
+fn of_many_decisions_about_a_job_the_first_and_the_last_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    let most = details::DECISIONS_FIRST + details::DECISIONS_LAST;
+    let made = |number: u64| DecisionRow { time_us: number, ..decision(7, "freeze") };
+    for number in 0..most + 250 {
+        store.add_decision(&made(number)).unwrap();
+        store.add_decision(&DecisionRow { time_us: number, ..decision(8 + number, "start") }).unwrap();
+    }
+    store.commit().unwrap();
+    let first = (0..details::DECISIONS_FIRST).map(made);
+    let last = (most + 250 - details::DECISIONS_LAST..most + 250).map(made);
+    assert_eq!(store.decisions(7).unwrap(), first.chain(last).collect::<Vec<_>>());
+    for number in 0..most + 250 {
+        assert_eq!(store.decisions(8 + number).unwrap().len(), 1, "of other jobs nothing goes");
+    }
+}
+
 #[test]
 fn lists_are_chosen_by_user_time_and_state() {
     let dir = tempfile::tempdir().unwrap();
