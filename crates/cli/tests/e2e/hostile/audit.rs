@@ -23,7 +23,7 @@ impl Drop for Over<'_> {
 
 /// They are not written one by one, nor flushed; everybody else is served meanwhile, and on record.
 fn words_about_ones_own_job(kind: Kind) {
-    const WORDS: u64 = 2_400;
+    const WORDS: u64 = 6_000;
     let Some(host) = shared(kind, &[]) else { return };
     let job = victims_job(&host, &[], WAIT);
     let done = AtomicBool::new(false);
