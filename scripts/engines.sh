@@ -59,8 +59,7 @@ daemon=$!
 beside=
 # Ends the jobs that press.
 relieve() {
-  # shellcheck disable=SC2086 # two numbers
-  [ -z "$beside" ] || { kill $beside && wait $beside; } 2>/dev/null
+  [ -z "$beside" ] || { kill "$beside" && wait "$beside"; } 2>/dev/null
   beside=
 }
 # Ends what this script started: its daemon and the jobs in it.
@@ -120,7 +119,6 @@ for engine in "$@"; do
   begun=$(date +%s)
   if [ -n "$pressure" ]; then
     bash "$here/pressure.sh" "$pressure" >>"$work/pressure.log" 2>&1 & beside=$!
-    bash "$here/pressure.sh" "$pressure" >>"$work/pressure.log" 2>&1 & beside+=" $!"
   fi
   if (cd "$work/$engine" && PATH=$venv/bin:$PATH timeout "$patience" "$programs/pinfold" slurm -- bash "$here/$engine.sh" "$here") >"$work/$engine.log" 2>&1
   then

@@ -1,3 +1,6 @@
+import os
+import time
+
 from dask.distributed import Client
 from dask_jobqueue import SLURMCluster
 
@@ -10,6 +13,7 @@ def main():
             cluster.scale(jobs=2)
             client.wait_for_workers(2, timeout=120)
             assert client.gather(client.map(lambda n: n * n, range(10))) == [n * n for n in range(10)]
+            client.submit(time.sleep, float(os.environ.get("PAUSE_S", "0"))).result(timeout=120)
             cluster.scale(jobs=1)
             client.submit(lambda: 7).result(timeout=60)
 

@@ -1,7 +1,11 @@
+import os
+import time
+
 from executorlib import SlurmClusterExecutor
 
 
 def add(a, b):
+    time.sleep(float(os.environ.get("PAUSE_S", "0")))
     return a + b
 
 

@@ -19,5 +19,5 @@ for mpirun in mpirun.openmpi mpirun.mpich; do
 done
 ! sbatch --wait -n 2 -o said --wrap "srun --mpi=pmix true"
 grep -q "call .mpirun" said
-said "srun -n 2 python $1/ranks.py"
+said "sleep ${PAUSE_S:-0}; srun -n 2 python $1/ranks.py"
 [ "$(sort said | tr '\n' ' ')" = "0 heard 1 of 2 1 was heard " ] || { cat said; exit 1; }

@@ -10,7 +10,7 @@ cat >good.nf <<'N'
 process part {
   input: val n
   output: path "part-${n}"
-  script: "echo $n \$SLURM_JOB_ID >part-${n}"
+  script: "sleep \${PAUSE_S:-0}; echo $n \$SLURM_JOB_ID >part-${n}"
 }
 process total {
   publishDir '.', mode: 'copy'

@@ -1,3 +1,5 @@
+import os
+
 import parsl
 from parsl.config import Config
 from parsl.executors import HighThroughputExecutor
@@ -10,6 +12,14 @@ def square(n):
     import os
 
     return n * n, os.environ["SLURM_JOB_ID"]
+
+
+@parsl.python_app
+def nap(seconds):
+    import time
+
+    time.sleep(seconds)
+    return seconds
 
 
 config = Config(
@@ -27,3 +37,5 @@ config = Config(
 with parsl.load(config):
     results = [square(n) for n in range(5)]
     assert [one.result(timeout=240)[0] for one in results] == [n * n for n in range(5)]
+    pause_s = float(os.environ.get("PAUSE_S", "0"))
+    assert nap(pause_s).result(timeout=240) == pause_s

@@ -1,3 +1,4 @@
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +17,9 @@ def job(*words, output=None):
     return Job(spec)
 
 
-good, bad, gone = job("/bin/echo", "here", output=Path("out").absolute()), job("/bin/false"), job("/bin/sleep", "1000")
+pause = os.environ.get("PAUSE_S", "0")
+good = job("/bin/sh", "-c", f"sleep {pause}; echo here", output=Path("out").absolute())
+bad, gone = job("/bin/false"), job("/bin/sleep", "1000")
 for one in (good, bad, gone):
     executor.submit(one)
 assert good.wait(timedelta(seconds=120)).state == JobState.COMPLETED, good.status

@@ -36,6 +36,8 @@ while gone.state != "RUNNING":
 gone.cancel()
 while gone.state != "CANCELLED":
     time.sleep(0.2)
+pause_s = float(os.environ.get("PAUSE_S", "0"))
+assert executor.submit(nap, pause_s).result() == pause_s
 # To submitit a suspended job would be over, with no result.
 slow = executor.submit(nap, 3)
 while slow.state != "RUNNING":

@@ -1,8 +1,12 @@
+import os
+import time
+
 from toil.common import Toil
 from toil.job import Job
 
 
 def square(job, n):
+    time.sleep(float(os.environ.get("PAUSE_S", "0")))
     return n * n
 
 
