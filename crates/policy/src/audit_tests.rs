@@ -7,7 +7,7 @@ use pinfold_topo::{CpuSet, PuOs};
 use proptest::prelude::*;
 
 use crate::cores::{pick, sets};
-use crate::jobs::{Job, Live, Phase, SuspendReason};
+use crate::jobs::{Job, Live, Phase, Stage, SuspendReason};
 use crate::memory::numa::survey;
 use crate::memory::oracle;
 use crate::queue::line;
@@ -321,6 +321,20 @@ fn starts_have_their_resources(policy: &Policy, decisions: &[Decision]) {
     }
 }
 
+/// Whoever notes after each step whose wait it changed knows since when each job waits.
+fn audit_told_waits(policy: &Policy, told: &mut BTreeMap<JobId, Option<Instant>>) {
+    told.extend(policy.waits_changed());
+    for job in policy.rooms().jobs.values() {
+        match &job.stage {
+            Stage::Waiting(waiting) if !waiting.held => {
+                let since = (!waiting.is_early()).then_some(job.since);
+                assert_eq!(told.get(&job.id()), Some(&since), "since when job {} waits", job.id());
+            }
+            Stage::Waiting(_) | Stage::Live(_) => {}
+        }
+    }
+}
+
 /// Which jobs have started, and which of them are suspended.
 fn audit_lives(policy: &Policy) {
     let rooms = policy.rooms();
@@ -587,6 +601,12 @@ proptest! {
             audit(policy);
             promises(policy);
         });
+    }
+
+    #[test]
+    fn since_when_jobs_wait_is_told(steps in steps()) {
+        let mut told = BTreeMap::new();
+        play(steps, |policy| audit_told_waits(policy, &mut told));
     }
 
     #[test]

@@ -32,6 +32,7 @@ impl Policy {
     pub fn step(&mut self, now: Instant, event: Event) -> Vec<Decision> {
         let rooms = &mut self.rooms;
         rooms.now = rooms.now.max(now);
+        rooms.jobs.begin_step();
         let adopted = rooms.jobs.is_adopting();
         rooms.jobs.set_adopting(matches!(event, Event::Adopt(_)));
         let newcomer = route(rooms, event);
@@ -109,6 +110,13 @@ impl Policy {
                 slots::total(&self.rooms.cores, &self.rooms.settings),
             ),
         ))
+    }
+
+    /// The jobs whose wait for their turn began or broke off in the last step, by number, as far as they have not started:
+    /// since when each waits, by which its expiry and its right to go first are counted; `None`: it is held, or waits for a
+    /// time or other jobs. To be passed on in [`Adopted::waits_since`](crate::Adopted::waits_since) after a restart.
+    pub fn waits_changed(&self) -> impl Iterator<Item = (JobId, Option<Instant>)> + '_ {
+        self.rooms.jobs.waits_changed()
     }
 
     /// How many jobs wait for their start, held ones included.

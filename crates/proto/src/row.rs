@@ -38,6 +38,10 @@ pub struct JobRow {
     pub state: JobState,
     /// When it was asked for.
     pub submitted_us: u64,
+    /// Since when it has waited for its turn, by which its expiry and its right to go first are counted: when it was asked
+    /// for, when a hold, a time or other jobs ceased to keep it, or when it was put back in the queue. That stays when it
+    /// starts. `None`: it is held, or waits for a time or other jobs; or nobody noted it.
+    pub waits_since_us: Option<u64>,
     /// When it started to run.
     pub started_us: Option<u64>,
     /// When it was over.
@@ -87,6 +91,7 @@ impl JobRow {
             class: spec.class.unwrap_or(JobClass::Primary),
             state: if spec.held { JobState::Held } else { JobState::Queued },
             submitted_us,
+            waits_since_us: None,
             started_us: None,
             ended_us: None,
             suspended_us: 0,

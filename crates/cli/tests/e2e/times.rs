@@ -1,5 +1,5 @@
-//! What a job ran, and for how long it was frozen, is the same for the daemon that comes after: whatever the system's clock
-//! shows by then, and whoever thawed the job meanwhile.
+//! What a job ran, for how long it was frozen, and since when it waits, is the same for the daemon that comes after: whatever
+//! the system's clock shows by then, and whoever thawed the job meanwhile.
 
 use std::path::PathBuf;
 
@@ -16,6 +16,7 @@ each_kind!(
     a_timeout_counts_though_the_clock_was_set_back,
     a_timeout_does_not_count_time_in_the_queue,
     frozen_until_the_guard_thawed_it,
+    a_wait_goes_on_when_the_daemon_is_restarted,
 );
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -142,4 +143,92 @@ fn frozen_until_the_guard_thawed_it(kind: Kind) {
     assert!(!note.exists(), "it is heeded once");
     host.make("go");
     host.until_exit_code(job, 3);
+}
+
+/// By how much the jobs below are made to have waited longer than they did, in microseconds.
+const LONGER_US: u64 = 200_000_000;
+
+/// The row of a job, while no daemon runs.
+fn row(host: &Host, job: u64) -> JobRow {
+    change(host, job, |_| {})
+}
+
+/// The figures of `why` that tell for how long a job has waited for its turn, in seconds.
+fn waited_s(host: &Host, job: u64) -> Result<[f64; 2], String> {
+    let done = host.succeeds(["why", "--json", &job.to_string()]);
+    let why: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
+    let figure = |name: &str| why["figures"][name].as_f64().ok_or_else(|| format!("{name}: {why}"));
+    // It waits for a day at most, and goes first after ten minutes.
+    Ok([86_400.0 - figure("expires_in_s")?, 600.0 - figure("goes_first_in_s")?])
+}
+
+/// The time for which a user, a time or other jobs kept a job from its turn does not count as waiting. What it waited since
+/// counts, whichever daemon runs.
+fn a_wait_goes_on_when_the_daemon_is_restarted(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let waits = |options: &[&str]| host.submit(&[options, &["--ttl", "24h"]].concat(), "true");
+    let array = host.submit(&["--array", "0-1"], "until [ -e over ]; do sleep 0.05; done");
+    let first = host.submit(&[], WAIT);
+    let doomed = waits(&["--hold"]);
+    let after = |name: String| waits(&["--after", &name]);
+    let followers =
+        [format!("{array}"), format!("ok:{array}"), format!("{array}_1"), format!("ok:{array}_[0-1]")];
+    let followers = followers.map(after);
+    let fails = after(format!("failed:{doomed}"));
+    let [released, held] = [(); 2].map(|()| waits(&["--hold"]));
+    let [asked, later] = [(); 2].map(|()| waits(&["--begin", "+1h"]));
+    let [plain, other] = [(); 2].map(|()| waits(&[]));
+    let came = waits(&["--begin", "+300ms"]);
+    eventually("its time comes", || waited_s(&host, came));
+    let say = |words: &[&str], job: u64| host.succeeds([words, &[&job.to_string()]].concat());
+    say(&["hold"], other);
+    host.make("over");
+    host.until(first, JobState::Running);
+    say(&["cancel"], doomed);
+    say(&["release"], released);
+    say(&["release"], other);
+    say(&["set", "--begin", "now"], asked);
+    let behind = after(format!("ok:{array},{doomed}"));
+    assert_eq!(host.stop(), Some(0));
+    // The second member ran before the first job behind the array, and that before what was said to others.
+    let [member_us, first_us] = [array + 1, first].map(|job| row(&host, job).started_us.expect("it ran"));
+    let begin_us = row(&host, came).spec.terms.begin_us.expect("it had a time");
+    let noted = followers.map(|job| (job, (member_us, first_us))).into_iter();
+    let noted = noted.chain([fails, released, other, asked, behind].map(|job| (job, (first_us, u64::MAX))));
+    let noted =
+        noted.chain([(plain, (row(&host, plain).submitted_us, member_us)), (came, (begin_us, member_us))]);
+    // Each has waited for longer than its daemon knew.
+    let longer = |(job, (from_us, to_us))| {
+        let row = change(&host, job, |row| row.waits_since_us = row.waits_since_us.map(|at| at - LONGER_US));
+        let noted_us = row.waits_since_us.unwrap_or_else(|| panic!("job {job}: {row:?}")) + LONGER_US;
+        assert!((from_us..=to_us).contains(&noted_us), "job {job}: {noted_us}, not {from_us} to {to_us}");
+        (job, row.waits_since_us)
+    };
+    let since: Vec<_> = noted.map(longer).collect();
+    restarted_twice(&mut host, &since, held, later);
+    host.make("go");
+    since.iter().for_each(|(job, _)| assert_eq!(host.until(*job, JobState::Exited).exit_code, Some(0)));
+}
+
+/// These jobs have waited since then; one is held, and the time of one comes while no daemon runs.
+fn restarted_twice(host: &mut Host, since: &[(u64, Option<u64>)], held: u64, later: u64) {
+    assert_eq!((row(host, held).waits_since_us, row(host, later).waits_since_us), (None, None));
+    let came_us = Some(row(host, later).submitted_us + 1);
+    change(host, later, |row| row.spec.terms.begin_us = came_us);
+    for _ in 0..2 {
+        host.start_daemon();
+        for (job, _) in since {
+            let waited_s = waited_s(host, *job).unwrap_or_else(|error| panic!("job {job}: {error}"));
+            // What this test takes comes on top.
+            assert!(
+                waited_s.iter().all(|waited_s| (200.0..500.0).contains(waited_s)),
+                "job {job}: {waited_s:?}"
+            );
+        }
+        assert_eq!(host.stop(), Some(0));
+        for (job, since_us) in since.iter().chain([&(held, None), &(later, came_us)]) {
+            assert_eq!(row(host, *job).waits_since_us, *since_us, "job {job}");
+        }
+    }
+    host.start_daemon();
 }

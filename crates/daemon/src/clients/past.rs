@@ -119,6 +119,7 @@ mod tests {
             class: pinfold_proto::JobClass::Primary,
             state: JobState::Exited,
             submitted_us: 1_000_000,
+            waits_since_us: None,
             started_us: Some(2_000_000),
             ended_us: Some(9_000_000),
             suspended_us: 0,

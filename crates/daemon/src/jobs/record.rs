@@ -206,11 +206,12 @@ impl JobRecord {
         self.set_state(if held { JobState::Held } else { JobState::Queued }, now_us);
     }
 
-    /// The clock of this daemon is so much ahead of that by which the times of a job that runs are, in microseconds;
-    /// negative: behind. How long the job has run, and been frozen, stays what it was: a host that slept ran nothing, so
-    /// that this time counts as suspended.
+    /// The clock of this daemon is so much ahead of that by which the times of a job are, in microseconds; negative: behind.
+    /// How long the job has waited, run, and been frozen, stays what it was: a host that slept ran nothing, so that this time
+    /// counts as suspended.
     pub(crate) fn clock_stepped(&mut self, step_us: i64) {
         let (row, by_us) = (&mut self.row, step_us.unsigned_abs());
+        row.waits_since_us = row.waits_since_us.map(|since| since.saturating_add_signed(step_us));
         if row.started_us.is_none() {
             return;
         }
@@ -305,15 +306,12 @@ pub(crate) fn request(row: &JobRow) -> Request {
     }
 }
 
-/// Since when a job waits, in microseconds, that was kept out of the queue from its submission on: held, or for a time or
-/// others' ends. That time does not count as waiting. When one was released, or the others ended, is not in its row, but not
-/// later than now. `None`: it was not.
-pub(crate) fn kept_until_us(row: &JobRow, now_us: u64) -> Option<u64> {
-    let spec = &row.spec;
-    if spec.held || !spec.after.is_empty() {
-        return Some(now_us);
-    }
-    spec.terms.begin_us.map(|at| at.max(row.submitted_us).min(now_us))
+/// Since when a job that an earlier daemon took has waited for its turn, in microseconds. Of one that was kept from that when
+/// the daemon ended it is known only if its time came meanwhile; else it is since now.
+pub(crate) fn waits_since_us(row: &JobRow, now_us: u64) -> u64 {
+    let begin_us = row.spec.terms.begin_us.filter(|_| row.spec.after.is_empty());
+    let came_us = || begin_us.map(|at| at.max(row.submitted_us));
+    row.waits_since_us.or_else(came_us).map_or(now_us, |at| at.min(now_us))
 }
 
 /// The list that a job was handed over with, a batch's or an array's: one process keeps all of it.
@@ -440,16 +438,43 @@ mod tests {
     }
 
     #[test]
-    fn one_that_began_to_wait_at_a_time_has_waited_since() {
-        let kept = |spec| kept_until_us(&JobRow::asked_for(1, 0, String::new(), spec, 100 * S), 900 * S);
-        let begin = |at| {
-            let terms = Terms { begin_us: Some(at * S), ..Terms::default() };
+    fn what_a_job_waited_is_the_same_by_another_clock() {
+        for step_us in [0, HOUR, -HOUR] {
+            let row = JobRow::asked_for(1, 0, String::new(), JobSpec::default(), DAY);
+            let mut live = JobRecord::new(JobRow { waits_since_us: Some(DAY + 60 * S), ..row }, true);
+            live.clock_stepped(step_us);
+            let now_us = (DAY + 90 * S).saturating_add_signed(step_us);
+            assert_eq!(now_us - waits_since_us(&live.row, now_us), 30 * S, "{step_us}");
+        }
+    }
+
+    /// A job that was asked for at 100 s, as a daemon finds it at 900 s.
+    #[track_caller]
+    fn waits(spec: JobSpec, noted_s: Option<u64>, want_s: u64) {
+        let row = JobRow::asked_for(1, 0, String::new(), spec, 100 * S);
+        let row = JobRow { waits_since_us: noted_s.map(|at| at * S), ..row };
+        assert_eq!(waits_since_us(&row, 900 * S), want_s * S, "noted: {noted_s:?}");
+    }
+
+    #[test]
+    fn it_has_waited_since_what_was_noted() {
+        let begin = |at_s| {
+            let terms = Terms { begin_us: Some(at_s * S), ..Terms::default() };
             JobSpec { terms, ..JobSpec::default() }
         };
-        assert_eq!(kept(JobSpec::default()), None);
-        assert_eq!(kept(begin(300)), Some(300 * S), "its time came while it was known");
-        assert_eq!((kept(begin(50)), kept(begin(950))), (Some(100 * S), Some(900 * S)));
-        assert_eq!(kept(JobSpec { held: true, ..begin(300) }), Some(900 * S), "nobody wrote it down");
+        waits(JobSpec::default(), Some(100), 100);
+        waits(JobSpec { held: true, ..JobSpec::default() }, Some(400), 400);
+        waits(begin(300), Some(400), 400);
+        // The system's clock was set back.
+        waits(JobSpec::default(), Some(950), 900);
+        // It was kept from its turn, or nobody noted it.
+        waits(JobSpec::default(), None, 900);
+        let after = vec!["any:7".parse().expect("a name")];
+        waits(JobSpec { after, ..begin(300) }, None, 900);
+        // Its time came while no daemon ran, or before it was asked for.
+        waits(begin(300), None, 300);
+        waits(begin(50), None, 100);
+        waits(begin(950), None, 900);
     }
 
     #[track_caller]

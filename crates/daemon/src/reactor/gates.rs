@@ -103,26 +103,37 @@ impl Daemon {
         }
     }
 
-    /// A job of an earlier life waits for what it was asked to wait for, until all jobs are known again.
+    /// A job of an earlier life waits for what it was asked to wait for, until all jobs are known again: unless that was over
+    /// as its daemon ended, or only its time was to come and has. To open its gate later would have it wait anew.
     pub(super) fn close_gate_again(&mut self, job: JobId) {
-        let Some(live) = self.jobs.table.get(&job) else { return };
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
         let begun = live.has_started() || live.row.requeues > 0 || live.row.checkpoints > 0;
-        if !begun && has_gate(&live.row.spec) {
-            self.jobs.gates.close_for_now(job);
+        if begun || !has_gate(&live.row.spec) {
+            return;
+        }
+        let is_early = live.row.spec.terms.begin_us.is_some_and(|at| at > wall_us());
+        match (is_early, live.row.waits_since_us) {
+            (false, Some(_)) => {}
+            (false, None) if !has_conditions(&live.row.spec) => live.row.reason = None,
+            _ => self.jobs.gates.close_for_now(job),
         }
     }
 
     /// All jobs are known again: which of them wait on.
     pub(super) fn restore_gates(&mut self) {
         let now_us = wall_us();
+        // Many may wait for the members of one array, which are looked at once.
+        let mut last: Option<Condition> = None;
         for job in self.jobs.gates.closed_for_now() {
             let Some(live) = self.jobs.table.get(&job) else { continue };
             let (begin_us, after): (_, Vec<After>) =
                 (live.row.spec.terms.begin_us, live.row.spec.after.clone());
-            let conditional = after.iter().filter(|after| after.end != AfterEnd::Any);
-            let conditions: Vec<Condition> = conditional
-                .map(|after| self.jobs.table.condition(&mut self.outbox.journal, after).0)
-                .collect();
+            let mut conditions = Vec::new();
+            for after in after.iter().filter(|after| after.end != AfterEnd::Any) {
+                let same = last.take().filter(|last| last.after == *after);
+                let stands = || self.jobs.table.condition(&mut self.outbox.journal, after).0;
+                conditions.push(last.insert(same.unwrap_or_else(stands)).clone());
+            }
             match self.jobs.gates.close(job, begin_us, conditions, now_us) {
                 Ok(true) => {
                     let words = self.gate_words(job).map(|(cause, _)| cause).unwrap_or_default();
@@ -159,5 +170,9 @@ impl Daemon {
 }
 
 fn has_gate(spec: &JobSpec) -> bool {
-    spec.terms.begin_us.is_some() || spec.after.iter().any(|after| after.end != AfterEnd::Any)
+    spec.terms.begin_us.is_some() || has_conditions(spec)
+}
+
+fn has_conditions(spec: &JobSpec) -> bool {
+    spec.after.iter().any(|after| after.end != AfterEnd::Any)
 }

@@ -50,7 +50,7 @@ impl Daemon {
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
         let row = &mut live.row;
         (row.requeuing, row.started_us, row.main, row.cpus, row.ending) = (false, None, None, None, None);
-        (row.suspended_us, row.usage) = (0, Usage::default());
+        (row.suspended_us, row.usage, row.waits_since_us) = (0, Usage::default(), Some(now_us));
         crate::jobs::bounds::forget_numbers(&mut row.spec);
         let reason = format!("job {job}: {}", row.reason.as_deref().unwrap_or("it was ended for others"));
         let reply = live.keeper.map(|id| Effect::Reply(id, Box::new(Reply::Again { job: job.0, reason })));

@@ -149,6 +149,7 @@ impl Daemon {
             live.clock_stepped(left.step_us);
             live.row.started_us.get_or_insert(self.ctx.clock.now_us());
         } else if !live.has_started() {
+            live.clock_stepped(left.step_us);
             // Made for a start that never came; the next one makes it again.
             live.container = None;
         }
@@ -338,6 +339,8 @@ impl Daemon {
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
         (request.requeues, request.checkpoints) = (live.row.requeues, live.row.checkpoints);
         request.gated = !runs && self.jobs.gates.is_closed(job);
+        // Those that are over it has waited for: the moment in which they are missed does not count.
+        request.after.retain(|before| self.jobs.table.contains_key(before));
         let running = runs.then(|| Running {
             started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
             class: record::to_policy(live.row.class),
@@ -346,7 +349,8 @@ impl Daemon {
             suspended: live.row.suspended,
         });
         let submitted = Instant(live.row.submitted_us);
-        let waits_since = record::kept_until_us(&live.row, self.ctx.clock.now_us()).map(Instant);
+        let waits_since =
+            (!runs).then(|| Instant(record::waits_since_us(&live.row, self.ctx.clock.now_us())));
         let array_room_since = self.array_room_since(job);
         let adopted = Adopted { request, submitted, waits_since, array_room_since, running };
         self.outbox.step(SchedulerEvent::Adopt(adopted));

@@ -121,6 +121,7 @@ impl Daemon {
         };
         let now = Instant(self.ctx.clock.now_us());
         let decisions = self.events.step(&mut self.ctx.policy, now, event);
+        self.note_waits();
         if let Some(job) = submitted {
             let refused = |one: &Decision| one.job == job && matches!(one.action, Action::Drop { .. });
             // Before what is decided about it: the client is to know under which number the next words come. A job that
@@ -130,6 +131,19 @@ impl Daemon {
             }
         }
         decisions.into_iter().for_each(|decision| self.decided(decision));
+    }
+
+    /// Notes since when jobs wait, as far as the last step changed that: for the next daemon they go on waiting.
+    fn note_waits(&mut self) {
+        for (job, since) in self.ctx.policy.waits_changed() {
+            let since_us = since.map(|at| at.0);
+            if let Some(live) = self.jobs.table.get_mut(&job)
+                && live.row.waits_since_us != since_us
+            {
+                live.row.waits_since_us = since_us;
+                self.outbox.journal.touch(job);
+            }
+        }
     }
 
     /// The scheduler takes the machine in, if that is not what it has.

@@ -428,7 +428,7 @@ pub(crate) fn requeue_after_reboot(ctx: &Ctx, live: &mut JobRecord) {
     live.waits_anew(ctx.clock.now_us());
     let row = &mut live.row;
     (row.requeuing, row.started_us, row.main, row.cpus) = (false, None, None, None);
-    (row.suspended_us, row.usage) = (0, Usage::default());
+    (row.suspended_us, row.usage, row.waits_since_us) = (0, Usage::default(), None);
     row.requeues = row.requeues.saturating_add(1);
 }
 

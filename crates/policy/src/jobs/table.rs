@@ -1,7 +1,7 @@
 //! The table of all jobs that wait or live: the only place that adds and removes them.
 //!
-//! Owns the jobs, which of them have started, their timers, and who waits for whose end. Absent: what
-//! follows for slots, cores, queue and memory; [`crate::schedule`] sees to that.
+//! Owns the jobs, which of them have started, their timers, who waits for whose end, and whose wait a step changed. Absent:
+//! what follows for slots, cores, queue and memory; [`crate::schedule`] sees to that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Index;
@@ -27,6 +27,9 @@ pub(crate) struct JobTable {
     taken: Vec<Amount>,
     /// Jobs were adopted and no pass was made since.
     adopting: bool,
+    /// Jobs whose wait for their turn began or broke off in this step. Whoever wants to know asks before the next.
+    #[serde(skip)]
+    waits_changed: BTreeSet<JobId>,
 }
 
 impl Index<&JobId> for JobTable {
@@ -169,6 +172,29 @@ impl JobTable {
         }
         self.jobs.insert(id, Box::new(job));
         self.waiting += 1;
+        self.wait_changed(id);
+    }
+
+    /// A step begins.
+    pub(crate) fn begin_step(&mut self) {
+        self.waits_changed.clear();
+    }
+
+    /// The wait of a job for its turn began or broke off.
+    pub(super) fn wait_changed(&mut self, id: JobId) {
+        self.waits_changed.insert(id);
+    }
+
+    /// Those that have not started, of the jobs of which that is so in this step: since when each waits for its turn; `None`:
+    /// it is held, or it is not its turn yet.
+    pub(crate) fn waits_changed(&self) -> impl Iterator<Item = (JobId, Option<Instant>)> + '_ {
+        let changed = self.waits_changed.iter().filter_map(|id| self.get(id));
+        changed.filter_map(|job| match &job.stage {
+            Stage::Waiting(waiting) if waiting.held || waiting.is_early() => Some((job.id(), None)),
+            // A start that fails does not begin its wait anew.
+            Stage::Live(live) if !live.phase.is_starting() => None,
+            Stage::Waiting(_) | Stage::Live(_) => Some((job.id(), Some(job.since))),
+        })
     }
 
     /// Takes a job out, with its timer; who follows it still does.

@@ -23,6 +23,7 @@ fn row() -> JobRow {
         class: JobClass::Primary,
         state: JobState::Exited,
         submitted_us: 1_000_000,
+        waits_since_us: None,
         started_us: Some(3_500_000),
         ended_us: Some(203_500_000),
         suspended_us: 20_000_000,

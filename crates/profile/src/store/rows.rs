@@ -52,7 +52,7 @@ pub(super) const JOB_FIXED: [&str; 30] = [
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 97] = [
+pub(super) const JOB: [&str; 98] = [
     "job",
     "uid",
     "user",
@@ -90,6 +90,7 @@ pub(super) const JOB: [&str; 97] = [
     "class",
     "state",
     "submitted_us",
+    "waits_since_us",
     "started_us",
     "ended_us",
     "suspended_us",
@@ -183,7 +184,7 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     to.number(row.job)?.put(row.uid)?.put(&row.user)?;
     bind_spec(&row.spec, to)?;
     to.put(row.priority)?.put(row.class.word())?.put(row.state.word())?;
-    to.number(row.submitted_us)?.maybe(row.started_us)?.maybe(row.ended_us)?;
+    to.number(row.submitted_us)?.maybe(row.waits_since_us)?.maybe(row.started_us)?.maybe(row.ended_us)?;
     to.number(row.suspended_us)?.maybe(row.frozen_since_us)?.put(row.suspended)?.put(&row.cpus)?;
     for process in [row.keeper, row.main] {
         to.put(process.map(|process| process.pid))?.maybe(process.map(|process| process.start_ticks))?;
@@ -285,7 +286,8 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
     let from = &mut Fields::new(row);
     let (job, uid, user, spec) = (from.number()?, from.small()?, from.text()?, read_spec(from)?);
     let (priority, class, state) = (from.maybe_byte()?.unwrap_or(0), from.text()?, from.text()?);
-    let (submitted_us, started_us, ended_us) = (from.number()?, from.maybe()?, from.maybe()?);
+    let (submitted_us, waits_since_us) = (from.number()?, from.maybe()?);
+    let (started_us, ended_us) = (from.maybe()?, from.maybe()?);
     // Only a damaged file has another word: a job without an end must then not pass for one that is over.
     let state = state_of(&state).unwrap_or(match (started_us, ended_us) {
         (_, Some(_)) => JobState::Exited,
@@ -301,6 +303,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         class: class_of(&class).unwrap_or(JobClass::Primary),
         state,
         submitted_us,
+        waits_since_us,
         started_us,
         ended_us,
         suspended_us: from.number()?,

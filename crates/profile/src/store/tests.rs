@@ -387,11 +387,12 @@ prop_compose! {
         (ending, usage) in (proptest::option::of(any_ending().boxed()), any_usage().boxed()),
         (requeues, checkpoints, requeuing, suspended) in any::<(u32, u32, bool, bool)>(),
         lay in proptest::option::of((any::<bool>(), any::<u32>())),
-        needed_bytes in any_maybe(),
+        (needed_bytes, waits_since_us) in (any_maybe(), any_maybe()),
     ) -> JobRow {
         JobRow {
             job, uid, user, spec, priority, class, state, cpus, keeper, main, ending, reason, usage,
             submitted_us: times.0,
+            waits_since_us,
             started_us: times.1,
             ended_us: times.2,
             suspended_us: times.3,

@@ -56,6 +56,7 @@ impl JobTable {
         if let Some(job) = self.get_mut(&id) {
             (job.since, job.aged) = (now, false);
         }
+        self.wait_changed(id);
     }
 
     /// A user holds a waiting job or releases it; says whether that is a change.
@@ -82,6 +83,7 @@ impl JobTable {
         let stands = waiting.after.remove(&of) && !waiting.is_early();
         if stands {
             self.wait_from(id, now);
+            self.wait_changed(id);
         }
         stands
     }

@@ -48,6 +48,7 @@ impl JobTable {
         job.held.begin_anew();
         job.request.memory = job.request.memory.max(Some(job.held.peak));
         (job.since, job.passed, job.aged) = (now, 0, false);
+        self.wait_changed(id);
     }
 
     /// Its client is gone: that counts only while its run can still come to nothing.

@@ -18,6 +18,7 @@ fn row(job: u64) -> JobRow {
         class: if job.is_multiple_of(3) { JobClass::Backfill } else { JobClass::Primary },
         state: JobState::Running,
         submitted_us: 1_000_000,
+        waits_since_us: None,
         started_us: Some(1_000_000 + job * 1_000_000),
         ended_us: None,
         suspended_us: 0,

@@ -79,12 +79,43 @@ fn check_old(by: u32) {
     drop(old);
     let mut store = open(dir.path());
     assert_eq!(schema::version(&store.connection).unwrap(), schema::VERSION);
-    assert_eq!(store.last(None, 9).unwrap(), rows());
+    let mut want = rows();
+    // Nothing kept it from its turn.
+    want[2].waits_since_us = Some(want[2].submitted_us);
+    assert_eq!(store.last(None, 9).unwrap(), want);
     assert_eq!(store.samples(2).unwrap(), vec![sample(2, 2_500_000)]);
     assert_eq!(store.decisions(2).unwrap(), vec![DecisionRow { codes: None, ..decision(2, "freeze") }]);
     assert_eq!(store.next_job(), 8);
     let seen: i64 = store.connection.query_row("SELECT count(*) FROM report", [], |row| row.get(0)).unwrap();
     assert_eq!(seen, 3);
+}
+
+/// Up to version 26 nobody noted since when jobs wait that something had kept from their turn.
+#[test]
+fn jobs_that_nothing_kept_have_waited_since_they_were_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    fs::copy(VERSION_1, &path).unwrap();
+    let old = open::whole_at(&path, 26).unwrap();
+    for (job, change) in [
+        (8, "held = 1"),
+        (9, "after = '[3]'"),
+        (10, r#"terms = '{"begin_us":5}'"#),
+        (11, r#"terms = '{"comment":"soon"}'"#),
+        (12, "state = 'held'"),
+        (13, "state = 'running', started_us = 9"),
+    ] {
+        let copy = format!(
+            "CREATE TEMP TABLE one AS SELECT * FROM jobs WHERE job = 7; UPDATE one SET job = {job}, {change}; \
+             INSERT INTO jobs SELECT * FROM one; DROP TABLE one"
+        );
+        old.execute_batch(&copy).unwrap();
+    }
+    drop(old);
+    let rows = open(dir.path()).unfinished().unwrap();
+    let known: Vec<&JobRow> = rows.iter().filter(|row| row.waits_since_us.is_some()).collect();
+    assert_eq!(known.iter().map(|row| row.job).collect::<Vec<_>>(), [7, 11]);
+    assert!(known.iter().all(|row| row.waits_since_us == Some(row.submitted_us)), "{known:?}");
 }
 
 /// A file of an older version whose decisions are gone still has its jobs, and samples of those that are not over.
