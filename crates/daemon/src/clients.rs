@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod config_file;
 pub(crate) mod cost;
 pub(crate) mod doctor;
+pub(crate) mod looks;
 pub(crate) mod lookup;
 pub(crate) mod names;
 pub(crate) mod past;
@@ -22,6 +23,7 @@ use anyhow::Context as _;
 use pinfold_proto::row::ProcessId;
 
 use crate::clients::audit::Audit;
+use crate::clients::looks::Looks;
 use crate::clients::names::Names;
 use crate::clients::pieces::Pieces;
 use crate::clients::places::InQueue;
@@ -40,6 +42,8 @@ pub(crate) struct Clients {
     pub(crate) audit: Audit,
     /// Long answers under way.
     pub(crate) pieces: Pieces,
+    /// Questions about earlier moments, under way.
+    pub(crate) looks: Looks,
     /// Those that wait until jobs are over.
     pub(crate) waiters: Waiters,
     /// The processes at the other ends, as far as they keep jobs.
@@ -64,6 +68,7 @@ impl Clients {
             names: Names::new().context("failed to make a pair of sockets")?,
             audit,
             pieces: Pieces::default(),
+            looks: Looks::default(),
             waiters: Waiters::default(),
             keepers: BTreeMap::new(),
             askers: Askers::default(),
@@ -83,6 +88,7 @@ impl Clients {
         self.askers.forget(id);
         self.waiters.forget(id);
         self.pieces.forget(id);
+        self.looks.forget(id);
         self.keepers.remove(&id)
     }
 }

@@ -24,6 +24,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
 
+use crate::core::ConnectionId;
 use crate::jobs::child::Children;
 use crate::jobs::finished::Finished;
 use crate::jobs::gates::Gates;
@@ -63,6 +64,8 @@ pub(crate) struct Jobs {
     pub(crate) cpu_looks: Timeouts,
     /// When to close the self-attach files of which job, in order.
     pub(crate) self_attach_due: VecDeque<(u64, JobId)>,
+    /// Jobs whose connections are gone, which are to be seen to, by connection.
+    pub(crate) left: VecDeque<(ConnectionId, VecDeque<JobId>)>,
 }
 
 impl Jobs {
@@ -81,7 +84,18 @@ impl Jobs {
             timeouts: Timeouts::default(),
             cpu_looks: Timeouts::default(),
             self_attach_due: VecDeque::new(),
+            left: VecDeque::new(),
         }
+    }
+
+    /// The next of those whose connection is gone, of each connection one in turn.
+    pub(crate) fn next_left(&mut self) -> Option<(ConnectionId, JobId)> {
+        let (id, mut jobs) = self.left.pop_front()?;
+        let job = jobs.pop_front()?;
+        if !jobs.is_empty() {
+            self.left.push_back((id, jobs));
+        }
+        Some((id, job))
     }
 
     /// A job has no process any more.

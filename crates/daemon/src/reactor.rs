@@ -34,6 +34,7 @@ mod squeeze;
 mod start;
 mod stop;
 mod submit;
+mod then;
 mod timeouts;
 mod timers;
 mod turn;

@@ -87,6 +87,10 @@ pub(crate) enum Event {
     SelfAttachDue,
     /// It is time for the next piece of a long answer.
     PieceDue,
+    /// It is time to see to more of the jobs whose connections are gone.
+    LeftDue,
+    /// It is time to look further for the jobs of an earlier moment.
+    ThenDue,
     /// Cancelled jobs had their time to end by themselves.
     KillsDue,
     /// The time has come before which a job was not to begin.

@@ -35,7 +35,6 @@ impl Daemon {
     /// Answers a question.
     pub(super) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
         match question {
-            Request::Status { at_us: Some(at_us), .. } => self.status_then(user, at_us).map(Reply::Status),
             Request::Status { jobs, all, at_us: None } => self.status(user, &jobs, all).map(Reply::Status),
             Request::Members { names } => self
                 .jobs
@@ -154,14 +153,19 @@ impl Daemon {
     }
 
     /// The host as it was, of what the store knows. Slots and budget are those of now, and so are priority, class and
-    /// cores of each job, unless it is over: then the last it had.
-    fn status_then(&mut self, user: Peer, at_us: u64) -> Result<StatusView, Refusal> {
+    /// cores of each job, unless it is over: then the last it had. `jobs` are those of that moment, by number.
+    pub(super) fn status_then(
+        &mut self,
+        user: Peer,
+        at_us: u64,
+        jobs: &[u64],
+    ) -> Result<StatusView, Refusal> {
         let config = self.ctx.configured.config.clone();
-        let rows =
-            self.outbox.journal.store().at(None, at_us, OVER_SHOWN).map_err(|error| store_failed(&error))?;
         let (mut held_bytes, mut swap_bytes, mut running, mut waiting, mut views) = (0, 0, 0, 0, Vec::new());
-        for row in rows {
-            let row = self.newest(row);
+        for &job in jobs {
+            let row = self.outbox.journal.store().job(job).map_err(|error| store_failed(&error))?;
+            // It may have been struck off since it was found.
+            let Some(row) = row.map(|row| self.newest(row)) else { continue };
             let samples = self.outbox.journal.store().samples_until(row.job, at_us);
             let view =
                 crate::clients::past::job_then(&row, &samples.map_err(|error| store_failed(&error))?, at_us);

@@ -20,6 +20,9 @@ use crate::surroundings::setup;
 /// over by then, and are spared the wait.
 const DOORS_CLOSE_AFTER_US: u64 = 30_000;
 
+/// So many jobs whose connections are gone are seen to in a turn of the loop.
+const LEFT_AT_ONCE: usize = 64;
+
 impl Daemon {
     /// A keeper tells what another one would need in its place.
     pub(super) fn kept(&mut self, id: ConnectionId, job: JobId, mut start: Box<Start>) {
@@ -233,19 +236,36 @@ impl Daemon {
         if let Some(keeper) = self.clients.forget(id) {
             self.meters.processes.keeper_gone(keeper.pid);
         }
-        for job in self.jobs.table.kept_by_gone(id) {
-            let live = self.jobs.table.get_mut(&job).expect("just found");
-            live.keeper = None;
-            live.child = None;
-            if self.awaits_new_keeper(job) {
-                continue;
-            }
-            let Some(live) = self.jobs.table.get(&job) else { continue };
-            if live.container.is_none() || live.row.main.is_none() {
-                self.withdrawn(job, "its client is gone".to_owned());
-            } else {
-                self.watch_keeper(job);
-            }
+        let left = self.jobs.table.kept_by_gone(id);
+        if let [job] = left[..] {
+            self.left_by_keeper(id, job);
+        } else if !left.is_empty() {
+            // It may have had thousands, and everybody would wait for the scheduler's steps about them.
+            self.jobs.left.push_back((id, left.into()));
+        }
+    }
+
+    /// Sees to some of the jobs whose connections are gone.
+    pub(super) fn on_left_due(&mut self) {
+        for _ in 0..LEFT_AT_ONCE {
+            let Some((id, job)) = self.jobs.next_left() else { return };
+            self.left_by_keeper(id, job);
+        }
+    }
+
+    /// A connection is gone that kept a job; it may be over since, or have come over to another one.
+    fn left_by_keeper(&mut self, id: ConnectionId, job: JobId) {
+        let Some(live) = self.jobs.table.get_mut(&job).filter(|live| live.keeper == Some(id)) else { return };
+        live.keeper = None;
+        live.child = None;
+        if self.awaits_new_keeper(job) {
+            return;
+        }
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        if live.container.is_none() || live.row.main.is_none() {
+            self.withdrawn(job, "its client is gone".to_owned());
+        } else {
+            self.watch_keeper(job);
         }
     }
 

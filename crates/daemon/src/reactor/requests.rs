@@ -106,6 +106,7 @@ impl Daemon {
                     self.outbox.refuse(id, refusal);
                 }
             }
+            Request::Status { at_us: Some(at_us), .. } => self.asked_about_then(id, user, at_us),
             Request::Report { select, series, processes, threads, files, all, pieces: true } => {
                 let wanted = Wanted { series, processes, threads, files };
                 self.asked_in_pieces(id, user, Asked { select, all, wanted });

@@ -10,7 +10,7 @@ const QUIET_HOUSE_US: u64 = 600_000_000;
 
 impl Daemon {
     /// The table.
-    fn timers(&self) -> [(Option<u64>, Event); 20] {
+    fn timers(&self) -> [(Option<u64>, Event); 22] {
         let (meters, jobs, host) = (&self.meters, &self.jobs, &self.host);
         [
             (self.ctx.policy.next_wakeup().map(|at| at.0), Event::PolicyDue),
@@ -22,6 +22,8 @@ impl Daemon {
             (host.drifts.due().map(|at| at.0), Event::DriftDue),
             (jobs.self_attach_due.front().map(|&(at, _)| at), Event::SelfAttachDue),
             (self.clients.pieces.due_us(), Event::PieceDue),
+            (self.clients.looks.due_us(), Event::ThenDue),
+            ((!jobs.left.is_empty()).then_some(0), Event::LeftDue),
             (jobs.kills.first().map(|&(at, _)| at), Event::KillsDue),
             (jobs.gates.due_us().map(|at| self.ctx.clock.look_us(at)), Event::BeginsDue),
             (jobs.timeouts.due_us(), Event::TimeoutsDue),
@@ -50,7 +52,9 @@ impl Daemon {
 
     /// How long the loop may sleep.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        if !self.clients.backlog.is_empty() || self.clients.pieces.has_due() {
+        let clients = &self.clients;
+        let has_due = clients.pieces.has_due() || clients.looks.has_due() || !self.jobs.left.is_empty();
+        if has_due || !clients.backlog.is_empty() {
             return Some(Duration::ZERO);
         }
         let now_us = self.ctx.clock.now_us();

@@ -228,6 +228,8 @@ impl Daemon {
             Event::LingeringDue => self.on_lingering_due(),
             Event::PolicyDue => self.outbox.step(pinfold_policy::Event::Tick),
             Event::PieceDue => self.on_piece_due(),
+            Event::LeftDue => self.on_left_due(),
+            Event::ThenDue => self.on_then_due(),
             Event::KillsDue => self.on_kills_due(),
             Event::BeginsDue => self.on_begins_due(),
             Event::TimeoutsDue => self.on_timeouts_due(),

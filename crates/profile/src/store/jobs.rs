@@ -6,6 +6,9 @@ use rusqlite::{Row, ToSql};
 use super::fields::whole;
 use super::{Store, StoreError, Whose, compact};
 
+/// By so much the clock may be set back, and jobs are found by their times all the same, in microseconds.
+const CLOCK_SET_BACK_US: u64 = 3_600_000_000;
+
 impl Store {
     /// The jobs that are not over, by number.
     ///
@@ -128,17 +131,29 @@ impl Store {
 
     /// The numbers of those of these jobs that were asked for at or after `since_us`, ascending; up to so many.
     ///
+    /// Jobs are read from the one on that was asked for an hour before that, for there may be millions. So those are left out
+    /// whose time is later only because the clock was set back by more than an hour after them.
+    ///
     /// # Errors
     /// As SQLite refuses.
     pub fn numbers_since(&self, whose: &Whose, since_us: u64, count: u32) -> Result<Vec<u64>, StoreError> {
-        let since = whole(since_us);
+        let (since, earlier) = (whole(since_us), whole(since_us.saturating_sub(CLOCK_SET_BACK_US)));
+        let first =
+            "SELECT job FROM jobs WHERE submitted_us < ?1 ORDER BY submitted_us DESC, job DESC LIMIT 1";
+        let first = self.read("read jobs", first, &[&earlier], |row| row.get::<_, i64>(0))?;
+        let first = first.first().copied().unwrap_or(0);
         match whose {
             Whose::Everybody => {
-                self.numbers("WHERE submitted_us >= ?1 ORDER BY job LIMIT ?2", &[&since, &count])
+                // `+`: by their numbers, in whose order they are wanted.
+                let rest = "WHERE job >= ?1 AND +submitted_us >= ?2 ORDER BY job LIMIT ?3";
+                self.numbers(rest, &[&first, &since, &count])
             }
             Whose::User { uid, projects } => {
-                let rest = format!("WHERE {} AND submitted_us >= ?3 ORDER BY job LIMIT ?4", of(projects));
-                self.numbers(&rest, &[uid, &list(projects), &since, &count])
+                let rest = format!(
+                    "WHERE {} AND job >= ?3 AND +submitted_us >= ?4 ORDER BY job LIMIT ?5",
+                    of(projects)
+                );
+                self.numbers(&rest, &[uid, &list(projects), &first, &since, &count])
             }
         }
     }
@@ -148,18 +163,32 @@ impl Store {
         self.read("read jobs", &format!("SELECT job FROM jobs {rest}"), values, number)
     }
 
-    /// The jobs of a user, or of all, that had been asked for and were not over at `at_us`; the last `count` of them,
-    /// by number.
+    /// The numbers of the jobs that had been asked for and were not over at `at_us`, among the `among` jobs before number
+    /// `before`: descending, at most `count`. With them the number before which the next look goes on; `None`: there are no
+    /// more. No index finds them, so all jobs of a large store are asked about in parts.
     ///
     /// # Errors
     /// As SQLite refuses.
-    pub fn at(&self, uid: Option<u32>, at_us: u64, count: u32) -> Result<Vec<JobRow>, StoreError> {
-        let (at, all) = (whole(at_us), uid.is_none());
-        let rest = "WHERE submitted_us <= ?1 AND (state <> 'exited' OR ended_us > ?1) AND (?2 OR uid = ?3) \
+    pub fn numbers_at(
+        &self,
+        at_us: u64,
+        before: u64,
+        among: u32,
+        count: u32,
+    ) -> Result<(Vec<u64>, Option<u64>), StoreError> {
+        let (at, before) = (whole(at_us), whole(before));
+        let part =
+            "SELECT min(job), count(*) FROM (SELECT job FROM jobs WHERE job < ?1 ORDER BY job DESC LIMIT ?2)";
+        let part = self.read("read jobs", part, &[&before, &among], |row| {
+            Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, u32>(1)?))
+        })?;
+        let Some(&(Some(first), read)) = part.first() else { return Ok((Vec::new(), None)) };
+        // `+`: by their numbers, which bound how many are read, and not by an index of the times.
+        let rest = "WHERE job >= ?1 AND job < ?2 AND +submitted_us <= ?3 AND (state <> 'exited' OR +ended_us > ?3) \
                     ORDER BY job DESC LIMIT ?4";
-        let mut jobs = self.jobs(rest, &[&at, &all, &uid.unwrap_or(0), &count])?;
-        jobs.reverse();
-        Ok(jobs)
+        let found = self.numbers(rest, &[&first, &before, &at, &count])?;
+        let next = u64::try_from(first).ok().filter(|_| read == among);
+        Ok((found, next))
     }
 
     /// The last two samples of a job that were taken up to `at_us`, oldest first; fewer, if there are no more.

@@ -2,7 +2,9 @@
 
 use std::os::unix::net::UnixStream;
 
+use pinfold_profile::store::Store;
 use pinfold_proto::After;
+use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{self, WIRE_VERSION};
 
 use super::*;
@@ -13,6 +15,8 @@ each_kind!(
     answers_that_are_not_read,
     the_same_job_thousands_of_times,
     waiting_jobs_as_large_as_may_be,
+    an_earlier_moment_of_many_jobs,
+    a_client_goes_that_has_thousands_of_jobs,
 );
 
 /// A daemon may need so much more memory than before, whatever a user without rights says, in bytes: what buffers and the
@@ -234,4 +238,65 @@ fn waiting_jobs_as_large_as_may_be(kind: Kind) {
         })
     });
     assert!(again > taken);
+}
+
+/// No index finds the jobs of an earlier moment: the store is looked through, and others are answered meanwhile.
+fn an_earlier_moment_of_many_jobs(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    host.crash();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+    let at_us = u64::try_from(now.as_micros()).expect("a clock not far from now") - 3_600_000_000;
+    let mut store = Store::open(&host.state()).expect("the daemon's store").store;
+    store.begin().expect("a transaction");
+    for job in 1..=20_000 {
+        let row = JobRow::asked_for(job, VICTIM, "nobody".to_owned(), spec(), at_us - 30_000_000 + job);
+        let lasts = job % 9_000 == 1;
+        store.insert_job(&row.ran_until(if lasts { at_us + job } else { at_us - job })).expect("a job");
+    }
+    store.commit().expect("all is kept");
+    drop(store);
+    host.start_daemon();
+    let mut wire = Wire::greeted(&host);
+    let then = |jobs| Request::Status { jobs, all: false, at_us: Some(at_us) };
+    wire.send_all(&[then(Vec::new()), Request::Where]);
+    let first = wire.hear();
+    assert!(matches!(first, Some(Reply::Where { .. })), "{first:?}");
+    let Some(Reply::Status(view)) = wire.hear() else { panic!("the host as it was") };
+    assert_eq!(view.jobs.iter().map(|job| job.job).collect::<Vec<_>>(), [1, 9_001, 18_001]);
+    assert_eq!((view.slots.used, view.slots.waiting), (3, 0));
+    // One that goes before it is answered leaves nothing behind.
+    wire.send(&then(Vec::new()));
+    drop(wire);
+    let others = speak_as(&host, ATTACKER, |mut wire| {
+        wire.send(&then(Vec::new()));
+        wire.hear()
+    });
+    assert!(matches!(&others, Some(Reply::Status(view)) if view.jobs.is_empty()), "{others:?}");
+}
+
+/// What follows for its jobs is not all in one turn: others ask, and are answered in between.
+fn a_client_goes_that_has_thousands_of_jobs(kind: Kind) {
+    const JOBS: u32 = 2_000;
+    let Some(host) = shared(kind, &[]) else { return };
+    let mut root = Wire::greeted(&host);
+    let (gone, first) = speak_as(&host, ATTACKER, |mut wire| {
+        let first = array(&mut wire, JOBS);
+        (wire, first)
+    });
+    let last = first + u64::from(JOBS) - 1;
+    // It finds the end of that connection and the questions at the same moment, and hears some of them in a turn.
+    host.hold_daemon();
+    drop(gone);
+    root.send_all(&vec![Request::Status { jobs: vec![first, last], all: false, at_us: None }; 60]);
+    send(host.daemon_pid(), Signal::CONT);
+    let mut seen = Vec::new();
+    for _ in 0..60 {
+        let Some(Reply::Status(view)) = root.hear() else { panic!("the host as it is") };
+        seen.push((view.jobs[0].state, view.jobs[1].state));
+    }
+    assert!(
+        seen.contains(&(JobState::Exited, JobState::Held)),
+        "the last is left as the first is gone: {seen:?}"
+    );
+    host.until(last, JobState::Exited);
 }

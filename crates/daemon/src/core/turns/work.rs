@@ -44,6 +44,8 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::PolicyDue => "timers of the policy",
         Event::SelfAttachDue => "self-attach files of containers",
         Event::PieceDue => "a piece of a long answer",
+        Event::LeftDue => "jobs of closed connections",
+        Event::ThenDue => "a look for jobs of an earlier moment",
         Event::KillsDue => "killing a cancelled job",
         Event::BeginsDue => "jobs whose time to begin has come",
         Event::TimeoutsDue => "timeouts of jobs",

@@ -40,6 +40,85 @@ fn jobs_of_a_user_and_of_projects() {
     assert!(!steps.iter().any(|step| step.starts_with("SCAN jobs")), "{steps:?}");
 }
 
+/// What was asked for long before is not read: a user may have millions of jobs.
+#[test]
+fn only_jobs_of_about_that_time_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    let hours = |hours: u64| hours * 3_600_000_000;
+    for job in 1..=20_000 {
+        store.insert_job(&JobRow { submitted_us: hours(1) + job, ..exited(job) }).unwrap();
+    }
+    // The clock is set back by less than an hour.
+    store.insert_job(&JobRow { submitted_us: hours(9) + 5, ..exited(20_001) }).unwrap();
+    store.insert_job(&JobRow { submitted_us: hours(8) + 5, ..exited(20_002) }).unwrap();
+    store.insert_job(&JobRow { submitted_us: hours(10), ..exited(20_003) }).unwrap();
+    store.commit().unwrap();
+    let mut steps = |since: u64, want: &[u64]| {
+        for whose in [whose(1000, &[]), whose(1000, &["a"]), ALL] {
+            let (steps, found) =
+                steps_of(&mut store, |store| store.numbers_since(&whose, since, 10).unwrap());
+            assert_eq!(found, want, "{whose:?} {since}");
+            assert!(steps < 200, "{steps} steps for {whose:?} {since}");
+        }
+    };
+    steps(hours(9), &[20_001, 20_003]);
+    steps(hours(10), &[20_003]);
+    steps(u64::MAX, &[]);
+}
+
+/// How many hundreds of steps of SQLite's machine something takes.
+fn steps_of<T>(store: &mut Store, run: impl FnOnce(&Store) -> T) -> (u32, T) {
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let counted = std::sync::Arc::clone(&count);
+    let step = move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        false
+    };
+    store.connection.progress_handler(100, Some(step)).unwrap();
+    let done = run(store);
+    store.connection.progress_handler(0, None::<fn() -> bool>).unwrap();
+    (count.load(std::sync::atomic::Ordering::Relaxed), done)
+}
+
+#[test]
+fn jobs_of_a_moment_are_found_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    assert_eq!(store.numbers_at(5, 100, 10, 10).unwrap(), (Vec::new(), None));
+    store.begin().unwrap();
+    for job in (1..=20_000u64).filter(|job| !(5_000..15_000).contains(job)) {
+        let lasts = if job % 1_000 == 7 { 30_000 } else { 5 };
+        let row = JobRow { submitted_us: job * 10, ended_us: Some(job * 10 + lasts), ..exited(job) };
+        store
+            .insert_job(&if job == 4_000 { JobRow { submitted_us: job * 10, ..queued(job) } } else { row })
+            .unwrap();
+    }
+    store.commit().unwrap();
+    let mut all = |at_us: u64, among: u32, count: u32| {
+        let (mut found, mut before, mut parts) = (Vec::new(), Some(20_001), 0);
+        while let Some(number) = before {
+            let (steps, part) =
+                steps_of(&mut store, |store| store.numbers_at(at_us, number, among, count).unwrap());
+            // Each part costs as much as it looks at.
+            assert!(steps < 3 + among / 2, "{steps} hundred steps for {among}");
+            found.extend(part.0);
+            (before, parts) = (part.1, parts + 1);
+        }
+        (found, parts)
+    };
+    // Of each thousand one lasts that began up to three thousand jobs ago.
+    let at = 17_500 * 10 + 1;
+    let want = [17_500, 17_007, 16_007, 15_007, 4_000];
+    assert_eq!(all(at, 500, 100), (want.to_vec(), 21));
+    assert_eq!(all(at, 9_999, 100), (want.to_vec(), 2));
+    assert_eq!(all(at, 20_000, 100), (want.to_vec(), 1));
+    assert_eq!(all(at, 20_000, 2), (want[..2].to_vec(), 1));
+    assert_eq!(all(0, 500, 100).0, [] as [u64; 0]);
+    assert_eq!(all(u64::MAX, 500, 100).0, [4_000], "it waits");
+}
+
 /// What is read of a job's samples in parts.
 fn in_parts(store: &Store, job: u64, most: usize) -> Vec<SampleRow> {
     let (mut place, mut all) = (Place::first(job), Vec::new());
