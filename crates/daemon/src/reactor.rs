@@ -19,6 +19,7 @@ mod gates;
 mod house;
 mod in_place;
 mod keeper;
+mod looks;
 mod named;
 mod neighbours;
 mod open;

@@ -8,7 +8,7 @@ mod frame;
 mod reply;
 mod request;
 
-pub use frame::{Decoder, FrameError, encode, json_bytes};
+pub use frame::{Decoder, FrameError, ReportsFrame, encode, json_bytes};
 pub use reply::{ConfigValue, ErrorCode, Member, Members, Piece, Reply};
 pub use request::{Adoptee, Phase, Request, Select, SetAside, Verb};
 

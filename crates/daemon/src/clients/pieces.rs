@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pinfold_profile::report::Points;
 use pinfold_profile::store::{Place, Snapshot, StoreError};
-use pinfold_proto::row::SampleRow;
+use pinfold_proto::row::{JobRow, SampleRow};
 use pinfold_proto::view::{PointView, ReportView};
 use pinfold_sys::peer::Peer;
 
@@ -51,12 +51,21 @@ pub(crate) struct Answer {
     pub(crate) snapshot: Snapshot,
     /// Jobs that are still to be told.
     pub(crate) jobs: VecDeque<u64>,
-    /// Those of them that only the loop knew in full, as they were, and when they started.
-    pub(crate) live: BTreeMap<u64, (ReportView, Option<u64>)>,
+    /// Those of them that only the loop knew in full, as they were.
+    pub(crate) live: BTreeMap<u64, Known>,
     /// The series that is being told.
     pub(crate) series: Option<Series>,
     pub(crate) begun_us: u64,
     pub(crate) moved_us: u64,
+}
+
+/// What only the loop knew of a job when the answer began.
+#[derive(Debug)]
+pub(crate) enum Known {
+    /// It has no process: what is told of it follows from its row, once its turn comes.
+    Waits(Box<JobRow>),
+    /// What is told of it, and when it started, in microseconds since the Unix epoch.
+    Told(Box<ReportView>, Option<u64>),
 }
 
 /// What of a series is told already.

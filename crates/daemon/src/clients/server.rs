@@ -253,6 +253,14 @@ impl Server {
         self.note_unread(id);
     }
 
+    /// As [`Self::send`], with a frame that is made already.
+    pub(crate) fn send_frame(&mut self, id: ConnectionId, frame: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.out.push_frame(frame);
+        self.unflushed.insert(id);
+        self.note_unread(id);
+    }
+
     /// As [`Self::send`], with files that the client gets along with the reply.
     pub(crate) fn send_with(&mut self, id: ConnectionId, reply: &Reply, files: Doors) {
         if let Some(connection) = self.connections.get_mut(&id) {

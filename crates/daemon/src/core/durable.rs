@@ -31,6 +31,8 @@ pub(crate) enum After {
     Begin(JobId),
     /// An answer.
     Reply(ConnectionId, Box<Reply>),
+    /// An answer that is made already.
+    Frame(ConnectionId, Vec<u8>),
     /// What a job was handed over with is kept.
     KeepStart(JobId, Box<Start>),
     /// It is needed no more: by this job, or a member of this array.

@@ -89,8 +89,8 @@ pub(crate) enum Event {
     PieceDue,
     /// It is time to see to more of the jobs whose connections are gone.
     LeftDue,
-    /// It is time to look further for the jobs of an earlier moment.
-    ThenDue,
+    /// It is time for the next part of a question about many jobs.
+    LookPartDue,
     /// Cancelled jobs had their time to end by themselves.
     KillsDue,
     /// The time has come before which a job was not to begin.
@@ -108,6 +108,8 @@ pub(crate) enum Effect {
     Act(JobId, Action),
     /// Answer.
     Reply(ConnectionId, Box<pinfold_proto::wire::Reply>),
+    /// Answer with a frame that is made already.
+    Frame(ConnectionId, Vec<u8>),
     /// Answer in pieces.
     Tell(ConnectionId, Asked),
     /// Take down what stands around a job that is over, its container last.
@@ -132,7 +134,7 @@ impl Effect {
             | Self::Kill(job)
             | Self::LetHear(job)
             | Self::KeepStart(job, _) => Some(*job),
-            Self::Reply(..) | Self::Tell(..) => None,
+            Self::Reply(..) | Self::Frame(..) | Self::Tell(..) => None,
         }
     }
 

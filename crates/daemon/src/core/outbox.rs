@@ -104,6 +104,15 @@ impl Outbox {
         }
     }
 
+    /// As [`Self::reply_lasting`], with a frame that is made already.
+    pub(crate) fn frame_lasting(&mut self, id: ConnectionId, frame: Vec<u8>, lasting: bool) {
+        if lasting {
+            self.durable.after(After::Frame(id, frame));
+        } else {
+            self.push(Effect::Frame(id, frame));
+        }
+    }
+
     /// The first thing that is to be done before any other event, and what was asked for after it.
     pub(crate) fn next(&mut self) -> Option<(Next, VecDeque<Next>)> {
         let first = self.next.pop_front()?;

@@ -36,6 +36,10 @@ impl Daemon {
                 self.clients.server.send(id, &reply);
                 None
             }
+            Effect::Frame(id, frame) => {
+                self.clients.server.send_frame(id, &frame);
+                None
+            }
             Effect::Tell(id, asked) => {
                 self.tell(id, asked);
                 None

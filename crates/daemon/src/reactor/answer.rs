@@ -10,7 +10,7 @@ use pinfold_proto::view::{
     DoctorView, JobView, MapView, MemoryView, NumberView, SetView, SlotsView, StatusView, VERSION, WhyView,
     seconds,
 };
-use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
+use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request};
 use pinfold_proto::{JobPlace, JobState};
 use pinfold_sys::container::{Detail, Measure};
 use pinfold_sys::peer::Peer;
@@ -18,13 +18,11 @@ use pinfold_sys::procfs::PressureResource;
 use pinfold_topo::CpuSet;
 
 use crate::clients::{projects, rights, vouch};
-use crate::core::event::Wanted;
 use crate::core::{Refusal, denied, store_failed, words};
 use crate::host::{resources, sets};
 use crate::jobs::{JobRecord, external};
 use crate::meters::{memory, numa, readings};
 use crate::reactor::Daemon;
-use crate::reactor::reports::OVER_SHOWN;
 use crate::surroundings::disk;
 
 /// How long doctor's look at the host is good for, in microseconds: it makes groups and removes them, and everybody may
@@ -48,10 +46,6 @@ impl Daemon {
                 external::jobs_named(&self.ctx, table, journal, user, &names).map(Reply::Externals)
             }
             Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
-            Request::Report { select, series, processes, threads, files, all, .. } => {
-                let wanted = Wanted { series, processes, threads, files };
-                self.reports(user, &select, all, wanted).map(Reply::Report)
-            }
             Request::Starts => {
                 Ok(self.jobs.starts.starts_for(&self.ctx, &mut self.outbox, &mut self.jobs.table, user))
             }
@@ -118,7 +112,7 @@ impl Daemon {
         }
         if all && wanted.is_empty() {
             let whose = rights::may_see(&config, user, true);
-            let over = self.selected(&Select::Last(OVER_SHOWN), &whose);
+            let over = self.last_of(&whose);
             let over = over.map_err(|error| store_failed(&error))?;
             let over = over.iter().filter(|row| !self.jobs.table.contains_key(&JobId(row.job)));
             views.extend(over.map(|row| report::job_view(row, None, None, Vec::new())));

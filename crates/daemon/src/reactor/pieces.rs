@@ -8,7 +8,8 @@ use pinfold_profile::store::{Place, StoreError};
 use pinfold_proto::wire::{ErrorCode, Piece, Reply, Select};
 use pinfold_sys::peer::Peer;
 
-use crate::clients::pieces::{Answer, Series};
+use crate::clients::looks::Checked;
+use crate::clients::pieces::{Answer, Known, Series};
 use crate::core::event::{Asked, Wanted};
 use crate::core::{ConnectionId, Effect, Refusal, store_failed};
 use crate::reactor::Daemon;
@@ -23,22 +24,17 @@ const JOBS_MAX: u32 = 1_000_000;
 impl Daemon {
     /// Checks the question, and has the answer begin once all that is known is on disk.
     pub(super) fn asked_in_pieces(&mut self, id: ConnectionId, user: Peer, asked: Asked) {
-        let refusal = match self.may_ask(user, &asked) {
-            Ok(()) if self.clients.pieces.has(id) => {
+        let refusal = match self.whose(user, asked.all) {
+            Ok(_) if self.clients.pieces.has(id) => {
                 (ErrorCode::Usage, "an answer in pieces is under way on this connection already".to_owned())
             }
-            Ok(()) => return self.outbox.push(Effect::Tell(id, asked)),
+            Ok(_) => {
+                let jobs = if let Select::Jobs(jobs) = &asked.select { jobs.clone() } else { Vec::new() };
+                return self.check(id, user, &jobs, Checked::Pieces(asked));
+            }
             Err(refusal) => refusal,
         };
         self.outbox.refuse(id, refusal);
-    }
-
-    fn may_ask(&mut self, user: Peer, asked: &Asked) -> Result<(), Refusal> {
-        self.whose(user, asked.all)?;
-        match &asked.select {
-            Select::Jobs(jobs) => jobs.iter().try_for_each(|&job| self.row_for(user, JobId(job)).map(drop)),
-            Select::Last(_) | Select::Since(_) => Ok(()),
-        }
     }
 
     /// Begins an answer, or lets it wait its turn.
@@ -72,8 +68,15 @@ impl Daemon {
             let only_here = self.jobs.table.contains_key(&JobId(job))
                 || self.outbox.journal.unwritten(JobId(job)).is_some();
             if only_here && let Some(row) = self.row_of(JobId(job)) {
-                let started_us = row.started_us;
-                live.insert(job, (self.report_of_row(row, Wanted::default()), started_us));
+                let waits = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.container.is_none());
+                // There may be thousands that wait.
+                let known = if waits {
+                    Known::Waits(Box::new(row))
+                } else {
+                    let started_us = row.started_us;
+                    Known::Told(Box::new(self.report_of_row(row, Wanted::default())), started_us)
+                };
+                live.insert(job, known);
             }
         }
         let now_us = self.ctx.clock.now_us();
@@ -130,13 +133,21 @@ impl Daemon {
             && let Some(job) = answer.jobs.pop_front()
         {
             let (mut view, started_us) = match answer.live.remove(&job) {
-                Some((mut view, started_us)) => {
+                Some(Known::Told(mut view, started_us)) => {
                     self.tell_lists(JobId(job), wanted, &mut view);
-                    (view, started_us)
+                    (*view, started_us)
+                }
+                Some(Known::Waits(row)) => {
+                    let at_us = answer.begun_us;
+                    let mut view = self.report_then(&answer.snapshot, &row, Wanted::default(), at_us)?;
+                    self.tell_lists(JobId(job), wanted, &mut view);
+                    (view, row.started_us)
                 }
                 // One that was never written and is over is not there either.
                 None => match answer.snapshot.job(job)? {
-                    Some(row) => (self.report_then(&answer.snapshot, &row, wanted)?, row.started_us),
+                    Some(row) => {
+                        (self.report_then(&answer.snapshot, &row, wanted, answer.begun_us)?, row.started_us)
+                    }
                     None => continue,
                 },
             };

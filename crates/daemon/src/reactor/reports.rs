@@ -1,78 +1,29 @@
 //! What `report` is told: jobs that run, of what is read now, and jobs that are over, of what the store has.
 
-use std::collections::BTreeMap;
-
 use pinfold_policy::JobId;
 use pinfold_profile::report;
 use pinfold_profile::store::{Store, StoreError, Whose};
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{ErrorCode, Reply, Select, json_bytes};
+use pinfold_proto::wire::{ErrorCode, json_bytes};
 use pinfold_sys::container::Detail;
 use pinfold_sys::peer::Peer;
 
 use crate::clients::cost::ANSWER_MAX_BYTES;
-use crate::clients::doctor::too_long;
 use crate::clients::rights;
 use crate::core::event::Wanted;
-use crate::core::{ConnectionId, Refusal, denied, store_failed};
+use crate::core::{Refusal, denied};
 use crate::meters::{numa, processes};
 use crate::reactor::Daemon;
 
 /// How many jobs that are over `status --all` shows, and one report at most covers.
 pub(super) const OVER_SHOWN: u32 = 1000;
 
-/// How many jobs, and how many samples of them in all, one answer holds that does not come in pieces.
-const JOBS_AT_ONCE: u32 = 10_000;
-const SAMPLES_AT_ONCE: u64 = 100_000;
-
 impl Daemon {
-    pub(super) fn reports(
-        &mut self,
-        user: Peer,
-        select: &Select,
-        all: bool,
-        wanted: Wanted,
-    ) -> Result<Vec<ReportView>, Refusal> {
-        let whose = self.whose(user, all)?;
-        let rows = match select {
-            Select::Jobs(jobs) => self.rows_for(user, jobs)?,
-            Select::Last(_) | Select::Since(_) => {
-                let rows = self.selected(select, &whose);
-                rows.map_err(|error| store_failed(&error))?
-            }
-        };
-        let samples: u64 = rows.iter().map(|row| row.usage.samples).sum();
-        let is_long = rows.len() > JOBS_AT_ONCE as usize || (wanted.series && samples > SAMPLES_AT_ONCE);
-        if is_long {
-            let text = format!("{} jobs with {samples} samples are too much for one answer", rows.len());
-            return Err((ErrorCode::Refused, format!("{text}: ask for it in pieces")));
-        }
-        Ok(rows.into_iter().map(|row| self.report_of_row(row, wanted)).collect())
-    }
-
-    /// The rows of jobs that are named, each of which this user may see; refused when they are long.
-    pub(super) fn rows_for(&mut self, user: Peer, jobs: &[u64]) -> Result<Vec<JobRow>, Refusal> {
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        for &job in jobs {
-            let row = self.row_for(user, JobId(job))?;
-            bytes += json_bytes(&row.spec);
-            if bytes > ANSWER_MAX_BYTES {
-                return Err(too_long());
-            }
-            rows.push(row);
-        }
-        Ok(rows)
-    }
-
-    /// Jobs that are not named, by number; one more than an answer may have at most, and no more than it holds.
-    pub(super) fn selected(&mut self, select: &Select, whose: &Whose) -> Result<Vec<JobRow>, StoreError> {
+    /// The last jobs, by number; no more than an answer holds.
+    pub(super) fn last_of(&mut self, whose: &Whose) -> Result<Vec<JobRow>, StoreError> {
         let store = self.outbox.journal.store();
-        let jobs = match select {
-            Select::Jobs(_) => Vec::new(),
-            Select::Last(count) => store.last_numbers(whose, (*count).min(OVER_SHOWN))?,
-            Select::Since(since_us) => store.numbers_since(whose, *since_us, JOBS_AT_ONCE + 1)?,
-        };
+        let jobs = store.last_numbers(whose, OVER_SHOWN)?;
         let (mut rows, mut bytes) = (Vec::new(), 0);
         // The last ones, if not all fit.
         for job in jobs.into_iter().rev() {
@@ -177,15 +128,16 @@ impl Daemon {
         }
     }
 
-    /// The report of a job that was over at an earlier moment, without its series, of what the store had then.
+    /// The report of a job that had no process at an earlier moment, without its series, of what the store had then.
     pub(super) fn report_then(
         &self,
         store: &Store,
         row: &JobRow,
         wanted: Wanted,
+        at_us: u64,
     ) -> Result<ReportView, StoreError> {
         let job = row.job;
-        let mut view = report::report_view(row, None, self.ctx.clock.now_us());
+        let mut view = report::report_view(row, None, at_us);
         numa::tell_nodes_of(&self.ctx, row, &store.nodes(job)?, false, &mut view);
         if wanted.processes {
             view.processes = Some(store.processes(job)?.iter().map(report::process_view).collect());
@@ -197,38 +149,5 @@ impl Daemon {
         }
         view.threads = wanted.threads.then(Vec::new);
         Ok(view)
-    }
-
-    /// Registers a client that waits until jobs are over.
-    pub(super) fn wait_for(&mut self, id: ConnectionId, user: Peer, wanted: Vec<u64>) -> Result<(), Refusal> {
-        self.clients.waiters.has_room(&self.clients.server, id, user.uid, wanted.len())?;
-        // Each is looked at once: a thousand may be named, and the same one a thousand times. It is told as often.
-        let mut times: BTreeMap<u64, u64> = BTreeMap::new();
-        wanted.iter().for_each(|&job| *times.entry(job).or_default() += 1);
-        let mut bytes = 0;
-        for (job, times) in times {
-            bytes += json_bytes(&self.row_for(user, JobId(job))?.spec) * times;
-        }
-        if bytes > ANSWER_MAX_BYTES {
-            return Err(too_long());
-        }
-        let open =
-            wanted.iter().map(|&job| JobId(job)).filter(|job| self.jobs.table.contains_key(job)).collect();
-        self.clients.waiters.add(id, open, wanted);
-        // It may ask for one that was over just before.
-        self.answer_waiters(self.outbox.durable.is_behind());
-        Ok(())
-    }
-
-    /// Answers those that wait for nothing any more; if `lasting`, once that is on disk.
-    pub(super) fn answer_waiters(&mut self, lasting: bool) {
-        for (id, wanted) in self.clients.waiters.done() {
-            let mut told = BTreeMap::new();
-            for &job in &wanted {
-                told.entry(job).or_insert_with(|| self.report_of(JobId(job), Wanted::default()));
-            }
-            let reports = wanted.iter().filter_map(|job| told.get(job)?.clone()).collect();
-            self.outbox.reply_lasting(id, Reply::Report(reports), lasting);
-        }
     }
 }

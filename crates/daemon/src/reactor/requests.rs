@@ -101,15 +101,15 @@ impl Daemon {
                 }
             }
             Request::Part => self.outbox.reply(id, self.part_of(id)),
-            Request::Wait { jobs } => {
-                if let Err(refusal) = self.wait_for(id, user, jobs) {
-                    self.outbox.refuse(id, refusal);
-                }
-            }
+            Request::Wait { jobs } => self.asked_to_wait(id, user, jobs),
             Request::Status { at_us: Some(at_us), .. } => self.asked_about_then(id, user, at_us),
-            Request::Report { select, series, processes, threads, files, all, pieces: true } => {
-                let wanted = Wanted { series, processes, threads, files };
-                self.asked_in_pieces(id, user, Asked { select, all, wanted });
+            Request::Report { select, series, processes, threads, files, all, pieces } => {
+                let asked = Asked { select, all, wanted: Wanted { series, processes, threads, files } };
+                if pieces {
+                    self.asked_in_pieces(id, user, asked);
+                } else {
+                    self.asked_for_reports(id, user, asked);
+                }
             }
             other => {
                 let reply = self.done_or_answered(user, other);

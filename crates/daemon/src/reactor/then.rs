@@ -4,47 +4,39 @@
 use pinfold_proto::wire::Reply;
 use pinfold_sys::peer::Peer;
 
-use crate::clients::looks::Look;
-use crate::core::{ConnectionId, store_failed};
+use crate::clients::looks::{Look, Moment, What};
+use crate::core::{ConnectionId, Refusal, store_failed};
 use crate::reactor::Daemon;
 use crate::reactor::reports::OVER_SHOWN;
-use crate::reactor::requests::error_reply;
 
 /// So many jobs are looked at in a turn of the loop: a millisecond at most, unless the disk is slow.
 const JOBS_A_PART: u32 = 2_048;
 
 impl Daemon {
-    /// Begins to look for the jobs of a moment. In a store of few jobs that is all, and the answer follows at once.
+    /// Begins to look for the jobs of a moment.
     pub(super) fn asked_about_then(&mut self, id: ConnectionId, user: Peer, at_us: u64) {
-        if let Err(refusal) = self.clients.looks.may_begin(user.uid) {
-            return self.outbox.refuse(id, refusal);
-        }
         let before = self.outbox.journal.store().upcoming_job();
-        self.look_on(Look { id, user, at_us, before, found: Vec::new() });
+        self.look(Look { id, user, what: What::Moment(Moment { at_us, before, found: Vec::new() }) });
     }
 
-    /// Looks at the next part for one that asked.
-    pub(super) fn on_then_due(&mut self) {
-        if let Some(look) = self.clients.looks.next() {
-            self.look_on(look);
+    /// Looks at some of the jobs for those of a moment; gives what is left to do.
+    pub(super) fn look_at_moment(
+        &mut self,
+        id: ConnectionId,
+        user: Peer,
+        moment: Moment,
+    ) -> Result<Option<Moment>, Refusal> {
+        let Moment { at_us, before, mut found } = moment;
+        let left = OVER_SHOWN.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+        let part = self.outbox.journal.store().numbers_at(at_us, before, JOBS_A_PART, left);
+        let (more, before) = part.map_err(|error| store_failed(&error))?;
+        found.extend(more);
+        if let Some(before) = before.filter(|_| found.len() < OVER_SHOWN as usize) {
+            return Ok(Some(Moment { at_us, before, found }));
         }
-    }
-
-    fn look_on(&mut self, mut look: Look) {
-        let left = OVER_SHOWN.saturating_sub(u32::try_from(look.found.len()).unwrap_or(u32::MAX));
-        let found = self.outbox.journal.store().numbers_at(look.at_us, look.before, JOBS_A_PART, left);
-        let (found, before) = match found {
-            Ok(found) => found,
-            Err(error) => return self.outbox.refuse(look.id, store_failed(&error)),
-        };
-        look.found.extend(found);
-        match before.filter(|_| look.found.len() < OVER_SHOWN as usize) {
-            Some(before) => self.clients.looks.goes_on(Look { before, ..look }),
-            None => {
-                look.found.reverse();
-                let view = self.status_then(look.user, look.at_us, &look.found);
-                self.outbox.reply(look.id, view.map_or_else(error_reply, Reply::Status));
-            }
-        }
+        found.reverse();
+        let view = self.status_then(user, at_us, &found)?;
+        self.outbox.reply(id, Reply::Status(view));
+        Ok(None)
     }
 }

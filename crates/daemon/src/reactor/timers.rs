@@ -22,7 +22,7 @@ impl Daemon {
             (host.drifts.due().map(|at| at.0), Event::DriftDue),
             (jobs.self_attach_due.front().map(|&(at, _)| at), Event::SelfAttachDue),
             (self.clients.pieces.due_us(), Event::PieceDue),
-            (self.clients.looks.due_us(), Event::ThenDue),
+            (self.clients.looks.due_us(), Event::LookPartDue),
             ((!jobs.left.is_empty()).then_some(0), Event::LeftDue),
             (jobs.kills.first().map(|&(at, _)| at), Event::KillsDue),
             (jobs.gates.due_us().map(|at| self.ctx.clock.look_us(at)), Event::BeginsDue),

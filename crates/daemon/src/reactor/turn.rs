@@ -195,10 +195,7 @@ impl Daemon {
                 &mut self.clients.audit,
                 &mut self.host.drifts,
             ),
-            Event::SetsDue => {
-                self.host.sets.on_sets_due(&self.ctx, &mut self.outbox, &self.jobs.table);
-                self.outbox.then(Next::Isolate);
-            }
+            Event::SetsDue => self.on_sets_due(),
             Event::MetricsWanted => self.on_metrics_wanted(),
             Event::HooksDone => self.surroundings.on_hooks_done(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::NodesCleared => self.host.own_nodes.on_nodes_cleared(
@@ -229,13 +226,18 @@ impl Daemon {
             Event::PolicyDue => self.outbox.step(pinfold_policy::Event::Tick),
             Event::PieceDue => self.on_piece_due(),
             Event::LeftDue => self.on_left_due(),
-            Event::ThenDue => self.on_then_due(),
+            Event::LookPartDue => self.on_look_due(),
             Event::KillsDue => self.on_kills_due(),
             Event::BeginsDue => self.on_begins_due(),
             Event::TimeoutsDue => self.on_timeouts_due(),
             Event::SelfAttachDue => self.on_self_attach_due(),
             Event::HouseKeeping => self.on_house_keeping(),
         }
+    }
+
+    fn on_sets_due(&mut self) {
+        self.host.sets.on_sets_due(&self.ctx, &mut self.outbox, &self.jobs.table);
+        self.outbox.then(Next::Isolate);
     }
 
     /// The scheduler has taken the reading in.

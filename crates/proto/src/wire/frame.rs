@@ -1,5 +1,8 @@
 //! Frames: four bytes of length, little endian, then one JSON value.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -34,10 +37,69 @@ pub fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), FrameErr
     let Some(length) = length else {
         out.truncate(start);
         out.shrink_to(start);
-        return Err(FrameError::TooLong { bytes: REPLY_MAX_BYTES + 1, max: REPLY_MAX_BYTES });
+        return Err(too_long());
     };
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
+}
+
+/// A frame of [`Reply::Report`] that is made a report at a time: to make one of thousands takes long.
+#[derive(Debug, Default)]
+pub struct ReportsFrame {
+    /// The reports, with a comma behind each.
+    bytes: Vec<u8>,
+    /// Where the report of which job is.
+    places: BTreeMap<u64, Range<usize>>,
+}
+
+impl ReportsFrame {
+    const HEAD: &[u8] = br#"{"report":["#;
+    const TAIL: &[u8] = b"]}";
+
+    /// Appends the report of a job, a [`ReportView`](crate::view::ReportView).
+    ///
+    /// # Errors
+    /// When the frame would be longer than [`REPLY_MAX_BYTES`]; it is of no further use then.
+    pub fn push<T: Serialize>(&mut self, job: u64, view: &T) -> Result<(), FrameError> {
+        let start = self.bytes.len();
+        let end = REPLY_MAX_BYTES - Self::HEAD.len() - Self::TAIL.len();
+        serde_json::to_writer(Bounded { out: &mut self.bytes, end }, view).map_err(|_| too_long())?;
+        self.bytes.push(b',');
+        self.places.insert(job, start..self.bytes.len());
+        Ok(())
+    }
+
+    /// Appends the report of a job once more; `None`: there is none yet.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn repeat(&mut self, job: u64) -> Option<Result<(), FrameError>> {
+        let place = self.places.get(&job)?.clone();
+        if self.bytes.len() + place.len() > REPLY_MAX_BYTES - Self::HEAD.len() - Self::TAIL.len() {
+            return Some(Err(too_long()));
+        }
+        self.bytes.extend_from_within(place);
+        Some(Ok(()))
+    }
+
+    /// How long the reports are so far, in bytes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The whole frame, as [`encode`] makes it.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        let reports = self.bytes.strip_suffix(b",").unwrap_or(&self.bytes);
+        let bytes = Self::HEAD.len() + reports.len() + Self::TAIL.len();
+        let length = u32::try_from(bytes).expect("no frame is longer than REPLY_MAX_BYTES");
+        [&length.to_le_bytes(), Self::HEAD, reports, Self::TAIL].concat()
+    }
+}
+
+const fn too_long() -> FrameError {
+    FrameError::TooLong { bytes: REPLY_MAX_BYTES + 1, max: REPLY_MAX_BYTES }
 }
 
 /// Bytes up to a bound.
@@ -200,6 +262,40 @@ mod tests {
         let taken = decoder.take_sized::<Request>().unwrap();
         assert_eq!(taken.map(|(_, length)| length), Some(bytes.len() - 4));
         assert!(decoder.pending() == 0 && decoder.buffer.capacity() <= KEPT_BYTES);
+    }
+
+    #[test]
+    fn a_frame_of_reports_is_as_if_it_were_made_at_once() {
+        let view = |job: &u64| serde_json::json!({ "job": job, "name": "a, b]," });
+        let check = |jobs: &[u64]| {
+            let mut frame = ReportsFrame::default();
+            for &job in jobs {
+                frame.repeat(job).unwrap_or_else(|| frame.push(job, &view(&job))).unwrap();
+            }
+            let mut whole = Vec::new();
+            let views: Vec<_> = jobs.iter().map(view).collect();
+            encode(&serde_json::json!({ "report": views }), &mut whole).unwrap();
+            assert!(frame.size() + 64 > whole.len());
+            assert_eq!(frame.finish(), whole, "{jobs:?}");
+        };
+        check(&[]);
+        let mut none = Vec::new();
+        encode(&Reply::Report(Vec::new()), &mut none).unwrap();
+        assert_eq!(ReportsFrame::default().finish(), none);
+        check(&[1]);
+        check(&[3, 1, 3, 3, 2, 1]);
+    }
+
+    #[test]
+    fn a_frame_of_reports_is_no_longer_than_is_read() {
+        let mut frame = ReportsFrame::default();
+        let long = "x".repeat(REPLY_MAX_BYTES / 4);
+        frame.push(1, &long).unwrap();
+        assert!(frame.repeat(1).unwrap().is_ok() && frame.repeat(1).unwrap().is_ok());
+        assert!(frame.repeat(2).is_none());
+        let size = frame.size();
+        assert!(frame.repeat(1).unwrap().is_err() && frame.size() == size);
+        assert!(frame.push(1, &long).unwrap_err().to_string().contains("longer than"));
     }
 
     proptest! {

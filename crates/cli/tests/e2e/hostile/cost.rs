@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use pinfold_profile::store::Store;
 use pinfold_proto::After;
 use pinfold_proto::row::JobRow;
+use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{self, WIRE_VERSION};
 
 use super::*;
@@ -17,6 +18,7 @@ each_kind!(
     waiting_jobs_as_large_as_may_be,
     an_earlier_moment_of_many_jobs,
     a_client_goes_that_has_thousands_of_jobs,
+    thousands_of_jobs_are_named,
 );
 
 /// A daemon may need so much more memory than before, whatever a user without rights says, in bytes: what buffers and the
@@ -36,6 +38,14 @@ fn submit(ticket: u64, spec: JobSpec) -> Request {
 
 fn held() -> JobSpec {
     JobSpec { held: true, ..spec() }
+}
+
+fn report(jobs: Vec<u64>, pieces: bool) -> Request {
+    reports_of(Select::Jobs(jobs), false, pieces)
+}
+
+fn reports_of(select: Select, all: bool, pieces: bool) -> Request {
+    Request::Report { select, series: false, processes: false, threads: false, files: false, all, pieces }
 }
 
 /// An array of held jobs over this connection; gives its number.
@@ -176,15 +186,6 @@ fn the_same_job_thousands_of_times(kind: Kind) {
         wire.send(&submit(1, JobSpec { command: vec!["z".repeat(1000); 38], ..held() }));
         let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
         wire.send(&Request::Withdraw { job, reason: "it was a try".to_owned() });
-        let report = |jobs, pieces| Request::Report {
-            select: Select::Jobs(jobs),
-            series: false,
-            processes: false,
-            threads: false,
-            files: false,
-            all: false,
-            pieces,
-        };
         for jobs in [vec![job; 50_000], vec![job; 10_000]] {
             let status = Request::Status { jobs: jobs.clone(), all: false, at_us: None };
             for request in [Request::Wait { jobs: jobs.clone() }, report(jobs.clone(), false)] {
@@ -240,22 +241,33 @@ fn waiting_jobs_as_large_as_may_be(kind: Kind) {
     assert!(again > taken);
 }
 
-/// No index finds the jobs of an earlier moment: the store is looked through, and others are answered meanwhile.
-fn an_earlier_moment_of_many_jobs(kind: Kind) {
-    let Some(mut host) = shared(kind, &[]) else { return };
-    host.crash();
+fn now_us() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
-    let at_us = u64::try_from(now.as_micros()).expect("a clock not far from now") - 3_600_000_000;
+    u64::try_from(now.as_micros()).expect("a clock not far from now")
+}
+
+/// Gives a daemon's store so many jobs; the daemon dies before, and another one begins.
+fn store(host: &mut Host, jobs: u64, row: impl Fn(u64) -> JobRow) {
+    host.crash();
     let mut store = Store::open(&host.state()).expect("the daemon's store").store;
     store.begin().expect("a transaction");
-    for job in 1..=20_000 {
-        let row = JobRow::asked_for(job, VICTIM, "nobody".to_owned(), spec(), at_us - 30_000_000 + job);
-        let lasts = job % 9_000 == 1;
-        store.insert_job(&row.ran_until(if lasts { at_us + job } else { at_us - job })).expect("a job");
+    for job in 1..=jobs {
+        store.insert_job(&row(job)).expect("a job");
     }
     store.commit().expect("all is kept");
     drop(store);
     host.start_daemon();
+}
+
+/// No index finds the jobs of an earlier moment: the store is looked through, and others are answered meanwhile.
+fn an_earlier_moment_of_many_jobs(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, 20_000, |job| {
+        let row = JobRow::asked_for(job, VICTIM, "nobody".to_owned(), spec(), at_us - 30_000_000 + job);
+        let lasts = job % 9_000 == 1;
+        row.ran_until(if lasts { at_us + job } else { at_us - job })
+    });
     let mut wire = Wire::greeted(&host);
     let then = |jobs| Request::Status { jobs, all: false, at_us: Some(at_us) };
     wire.send_all(&[then(Vec::new()), Request::Where]);
@@ -299,4 +311,80 @@ fn a_client_goes_that_has_thousands_of_jobs(kind: Kind) {
         "the last is left as the first is gone: {seen:?}"
     );
     host.until(last, JobState::Exited);
+}
+
+/// They are looked at in parts: others ask, and are answered in between. One that ends meanwhile is told as it ended.
+fn thousands_of_jobs_are_named(kind: Kind) {
+    const JOBS: u64 = 10_000;
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, JOBS, |job| {
+        let user = if job == JOBS { VICTIM } else { ATTACKER };
+        let row = JobRow::asked_for(job, user, "nobody".to_owned(), spec(), at_us + job);
+        row.ran_until(at_us + 2 * job)
+    });
+    let all: Vec<u64> = (1..=JOBS).rev().collect();
+    let numbers = |reports: &[ReportView]| reports.iter().map(|report| report.job).collect::<Vec<_>>();
+    let mut wire = Wire::greeted(&host);
+    for (request, backward) in [
+        (Request::Wait { jobs: all.clone() }, true),
+        (report(all.clone(), false), true),
+        (reports_of(Select::Since(at_us), true, false), false),
+    ] {
+        wire.send_all(&[request, Request::Where]);
+        let first = wire.hear();
+        assert!(matches!(first, Some(Reply::Where { .. })), "{:.60}", format!("{first:?}"));
+        let Some(Reply::Report(mut reports)) = wire.hear() else { panic!("reports of all") };
+        if !backward {
+            reports.reverse();
+        }
+        assert_eq!(numbers(&reports), all);
+    }
+    wire.send_all(&[report(all.clone(), true), Request::Where]);
+    let first = wire.hear();
+    assert!(matches!(first, Some(Reply::Where { .. })), "{:.60}", format!("{first:?}"));
+    let mut told = Vec::new();
+    loop {
+        match wire.hear() {
+            Some(Reply::Piece(wire::Piece::Jobs(reports))) => told.extend(numbers(&reports)),
+            Some(Reply::Piece(wire::Piece::Last)) => break,
+            other => panic!("{:.60}", format!("{other:?}")),
+        }
+    }
+    assert_eq!(told, all);
+    // Another user's job is told to nobody, wherever it is named, and one that goes before it is answered leaves nothing.
+    speak_as(&host, ATTACKER, |mut wire| {
+        let own_first: Vec<u64> = (1..=JOBS).collect();
+        for request in [
+            Request::Wait { jobs: own_first.clone() },
+            report(own_first.clone(), false),
+            report(own_first.clone(), true),
+        ] {
+            wire.send(&request);
+            let answer = wire.hear();
+            let is_denied = matches!(answer, Some(Reply::Error { code: ErrorCode::Permission, .. }));
+            assert!(is_denied, "{:.60}", format!("{answer:?}"));
+        }
+        wire.send(&Request::Wait { jobs: own_first[..9_999].to_vec() });
+    });
+    ends_while_it_is_looked_at(&host, &all[1..]);
+    serves(&host);
+}
+
+/// A job that ends while others are looked at is told once, in its place, as it ended.
+fn ends_while_it_is_looked_at(host: &Host, over: &[u64]) {
+    let mut keeper = Wire::greeted(host);
+    keeper.send(&submit(1, held()));
+    let Some(Reply::Queued { job, .. }) = keeper.hear() else { panic!("it is queued") };
+    let mut wire = Wire::greeted(host);
+    // The one that waits is named last, and is seen as it waits, or as it is over: both are right.
+    let all = [over, &[job]].concat();
+    host.hold_daemon();
+    wire.send(&Request::Wait { jobs: all.clone() });
+    keeper.send(&Request::Withdraw { job, reason: "it was a try".to_owned() });
+    send(host.daemon_pid(), Signal::CONT);
+    let Some(Reply::Report(reports)) = wire.hear() else { panic!("reports of all") };
+    assert_eq!(reports.iter().map(|report| report.job).collect::<Vec<_>>(), all);
+    let last = reports.last().expect("the last");
+    assert_eq!((last.state, last.reason.as_deref()), (JobState::Exited, Some("it was a try")));
 }

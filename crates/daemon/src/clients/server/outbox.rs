@@ -42,6 +42,11 @@ impl Outbox {
         }
     }
 
+    /// Puts a reply behind the others that is a frame already.
+    pub(super) fn push_frame(&mut self, frame: &[u8]) {
+        self.bytes.extend_from_slice(frame);
+    }
+
     /// Files that the client gets along with the next reply.
     pub(super) fn push_files(&mut self, files: Doors) {
         self.files.push_back((self.bytes.len(), files));

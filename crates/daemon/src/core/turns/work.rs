@@ -45,7 +45,7 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::SelfAttachDue => "self-attach files of containers",
         Event::PieceDue => "a piece of a long answer",
         Event::LeftDue => "jobs of closed connections",
-        Event::ThenDue => "a look for jobs of an earlier moment",
+        Event::LookPartDue => "a part of a question about many jobs",
         Event::KillsDue => "killing a cancelled job",
         Event::BeginsDue => "jobs whose time to begin has come",
         Event::TimeoutsDue => "timeouts of jobs",
@@ -102,7 +102,7 @@ fn of_request(request: &Request) -> &'static str {
 pub(crate) fn of_effect(effect: &Effect) -> &'static str {
     match effect {
         Effect::Act(_, action) => of_action(action),
-        Effect::Reply(..) => "replies",
+        Effect::Reply(..) | Effect::Frame(..) => "replies",
         Effect::Tell(..) => "the beginning of a long answer",
         Effect::Remove(_) => "removing a container",
         Effect::Gather(_) => "taking processes in again",
