@@ -1,7 +1,8 @@
 //! `pinfold run`: a job in the foreground.
 //!
 //! The command stays in this process's group, on the same terminal, so the terminal's own signals (Ctrl-C,
-//! Ctrl-Z, a change of size) reach it directly; only signals that some process sent to this one are passed on.
+//! Ctrl-Z, a change of size) reach it directly; only signals that this process alone has are passed on: what some
+//! process sent to it, and the terminal's hang-up where it leads the session.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -171,7 +172,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
                 Told::Refused { reason, code, .. } => return Err(Failure::refused(code, reason)),
                 Told::Signal(arrived) => match keeper.running_pid(TICKET) {
                     Some(pid) => {
-                        if !arrived.by_kernel {
+                        if !arrived.to_group {
                             send_signal(pid, arrived.signal);
                         }
                         keeper.interrupted(TICKET);

@@ -151,7 +151,7 @@ impl Leader<'_> {
             }
             while let Some(arrived) = self.signals.next() {
                 // What the terminal or the daemon sent has reached the tasks as well.
-                let meant = arrived.signal != SIGCHLD && !arrived.by_kernel && arrived.by == self.keeper;
+                let meant = arrived.signal != SIGCHLD && !arrived.to_group && arrived.by == self.keeper;
                 if meant && self.passes_on {
                     self.send(arrived.signal);
                 }

@@ -20,9 +20,10 @@ pub struct Signals {
 pub struct Arrived {
     /// Its number.
     pub signal: i32,
-    /// Whether the kernel sent it (Ctrl-C on the terminal, a hang-up), and so to the whole foreground process
-    /// group; otherwise some process meant just this one.
-    pub by_kernel: bool,
+    /// Whether the kernel sent it to the whole foreground process group (Ctrl-C on the terminal, the end of the
+    /// session's leader). Otherwise only this process has it: some process sent it, or the terminal of the session that
+    /// this process leads hung up, which the kernel tells the leader alone.
+    pub to_group: bool,
     /// The process that sent it, where one did.
     pub by: i32,
     /// What that process said along with it ([`send_with`]); 0: nothing.
@@ -65,10 +66,12 @@ impl Signals {
             let got = libc::read(self.descriptor.as_raw_fd(), (&raw mut info).cast(), size);
             (usize::try_from(got) == Ok(size)).then_some(info)
         }?;
+        let signal = info.ssi_signo.cast_signed();
         // SI_KERNEL, from asm-generic/siginfo.h; the terminal's driver and the hang-up of a session use it.
+        let by_kernel = info.ssi_code == libc::SI_KERNEL;
         Some(Arrived {
-            signal: info.ssi_signo.cast_signed(),
-            by_kernel: info.ssi_code == libc::SI_KERNEL,
+            signal,
+            to_group: by_kernel && !(signal == SIGHUP && leads_session()),
             by: info.ssi_pid.cast_signed(),
             word: match info.ssi_code {
                 libc::SI_QUEUE => u32::try_from(info.ssi_ptr).unwrap_or(0),
@@ -82,6 +85,11 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Whether this process leads its session. The group that the kernel tells of a leader's end no longer has the leader.
+fn leads_session() -> bool {
+    rustix::process::getsid(None).is_ok_and(|leader| leader == rustix::process::getpid())
 }
 
 /// The number of a signal written as `15`, `TERM` or `SIGTERM`, in any case.
@@ -241,7 +249,7 @@ mod tests {
             libc::raise(SIGUSR2);
         }
         let own = i32::try_from(std::process::id()).unwrap();
-        assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, by_kernel: false, by: own, word: 0 }));
+        assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, to_group: false, by: own, word: 0 }));
         assert_eq!(signals.next(), None);
     }
 }

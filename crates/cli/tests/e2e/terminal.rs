@@ -20,9 +20,24 @@ each_kind!(
     ctrl_z_and_fg,
     the_size_of_the_window,
     the_terminal_goes_away,
+    the_terminal_of_a_step_goes_away,
     an_export_does_nothing_to_it,
     progress_of_a_batch,
 );
+
+/// A terminal, and the name of its other side.
+fn open(host: &Host) -> (File, String) {
+    // It hangs up when the last copy of this side is closed: no process may inherit one.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).expect("a terminal");
+    grantpt(&master).expect("a terminal of one's own");
+    unlockpt(&master).expect("an open terminal");
+    let name = ptsname(&master, Vec::new()).expect("its name").into_string().expect("a plain name");
+    host.kind().give(name.as_ref());
+    // A window that is large enough not to fold what is looked for.
+    tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).expect("its size");
+    (File::from(master), name)
+}
 
 /// A terminal with a process on it that leads its session, as a login shell does.
 pub(crate) struct Terminal {
@@ -33,21 +48,14 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn start(host: &Host, command: &[&str]) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&master).expect("a terminal of one's own");
-        unlockpt(&master).expect("an open terminal");
-        let name = ptsname(&master, Vec::new()).expect("its name").into_string().expect("a plain name");
-        host.kind().give(name.as_ref());
+        let (master, name) = open(host);
         let side =
             || Stdio::from(File::options().read(true).write(true).open(&name).expect("the other side"));
-        // A window that is large enough not to fold what is looked for.
-        tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 })
-            .expect("its size");
         let mut setsid: Command = host.command("setsid");
         setsid.args(["--ctty", "--wait"]).args(command).env("PS1", "prompt> ").env("TERM", "dumb");
         let child = setsid.stdin(side()).stdout(side()).stderr(side()).spawn().expect("setsid starts");
         rustix::io::ioctl_fionbio(&master, true).expect("reading without waiting");
-        Self { master: File::from(master), child, shown: String::new() }
+        Self { master, child, shown: String::new() }
     }
 
     pub(crate) fn type_in(&mut self, text: &str) {
@@ -70,6 +78,11 @@ impl Terminal {
                 None => Err(format!("{:?}", self.shown)),
             }
         });
+    }
+
+    /// Closes the window.
+    pub(crate) fn hang_up(&mut self) {
+        self.master = File::open("/dev/null").expect("it is always there");
     }
 
     #[track_caller]
@@ -179,9 +192,42 @@ fn the_terminal_goes_away(kind: Kind) {
     let script = "trap 'echo gone >gone; exit 1' HUP; echo ready; while :; do sleep 0.05; done";
     let mut terminal = Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", script]);
     terminal.until_shown("ready");
-    drop(terminal);
+    // The kernel tells the leader of the session alone, which is `pinfold run`.
+    terminal.hang_up();
     host.until_made("gone");
-    host.until(1, JobState::Exited);
+    assert_eq!(terminal.ends(), Some(1));
+    assert_eq!(host.until(1, JobState::Exited).exit_code, Some(1));
+}
+
+/// The same of a step within a job, and of a job with a step.
+fn the_terminal_of_a_step_goes_away(kind: Kind) {
+    let host = Host::new(kind);
+    // Only once srun, its parent, takes signals as data: the first bit is that of the hang-up.
+    let heard = |name: &str| {
+        format!(
+            "trap 'echo gone >{name}.gone; exit 1' HUP\n\
+             until grep -q '^SigBlk:.*[13579bdf]$' /proc/$PPID/status; do sleep 0.05; done\n\
+             : >{name}\nwhile :; do sleep 0.05; done\n"
+        )
+    };
+    std::fs::write(host.work("inner"), heard("in")).expect("a file");
+    std::fs::write(host.work("outer"), heard("out")).expect("a file");
+    let (master, name) = open(&host);
+    // It leads a session of its own, on this terminal.
+    let inner = format!("setsid --ctty --wait srun sh inner <{name} >{name} 2>&1");
+    let text = host.shell(&format!("PATH=$(pinfold slurm --dir):$PATH; sbatch --parsable --wrap '{inner}'"));
+    assert_eq!((text.code, text.out.trim()), (Some(0), "1"), "{text:?}");
+    host.until_made("in");
+    drop(master);
+    host.until_made("in.gone");
+    assert_eq!(host.until(1, JobState::Exited).exit_code, Some(1));
+    let srun = host.programs().join("pinfold-slurm");
+    let mut terminal =
+        Terminal::start(&host, &[srun.to_str().expect("a plain path"), "srun", "/bin/sh", "outer"]);
+    host.until_made("out");
+    terminal.hang_up();
+    host.until_made("out.gone");
+    assert_eq!(terminal.ends(), Some(1));
 }
 
 fn progress_of_a_batch(kind: Kind) {

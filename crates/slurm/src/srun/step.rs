@@ -308,8 +308,8 @@ impl Running {
                 if signal.word == KILL_FOLLOWS {
                     kill_at.get_or_insert_with(|| Instant::now() + KILL_WAIT);
                 }
-                // What the terminal sends goes to all of its processes.
-                if signal.signal != signals::SIGCHLD && !signal.by_kernel {
+                // What the terminal sends to its foreground group, the tasks have as well.
+                if signal.signal != signals::SIGCHLD && !signal.to_group {
                     self.pids.keys().for_each(|&pid| signals::send(pid, signal.signal));
                 }
             }
