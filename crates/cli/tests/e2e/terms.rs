@@ -19,6 +19,7 @@ each_kind!(
     jobs_of_one_name_are_waited_for_together,
     what_is_over_counts_as_one,
     begun_at_its_time,
+    a_time_set_for_a_job_that_was_requeued_survives_the_daemon,
     terms_survive_the_daemon,
     batches_have_timeouts,
     jobs_are_known_by_their_names,
@@ -298,6 +299,39 @@ fn begun_at_its_time(kind: Kind) {
 }
 
 /// All of it is on disk.
+fn a_time_set_for_a_job_that_was_requeued_survives_the_daemon(kind: Kind) {
+    let mut host = Host::new(kind);
+    let slurm = |words: &[&str]| {
+        let mut command = host.command(host.programs().join("pinfold-slurm"));
+        command.args(words).stdin(std::process::Stdio::null());
+        let done = host.spawn(command).wait();
+        assert_eq!(done.code, Some(0), "{done:?}");
+    };
+    let wrapped = format!("echo >>begun; {WAIT}; exit 6");
+    slurm(&["sbatch", "--requeue", "-o", "/dev/null", "--wrap", &wrapped]);
+    let job = 1;
+    host.until_made("begun");
+    host.until(job, JobState::Running);
+    slurm(&["scontrol", "requeuehold", "1"]);
+    host.until(job, JobState::Held);
+    said(&host, &["set", "1", "--begin", "2099-01-01"], 0);
+    said(&host, &["release", "1"], 0);
+    host.make("go");
+    for _ in 0..2 {
+        let words = host.until(job, JobState::Queued).reason;
+        has(&words.unwrap_or_default(), "begins at 2099-01-01");
+        has(&said(&host, &["why", "1"], 0), "begins at 2099-01-01");
+        // What is free went to it in the first pass of a daemon that had forgotten.
+        said(&host, &["run", "--", "true"], 0);
+        assert_eq!(host.wrote("begun").lines().count(), 1);
+        host.crash();
+        host.start_daemon();
+    }
+    said(&host, &["set", "1", "--begin", "now"], 0);
+    host.until_exit_code(job, 6);
+    assert_eq!(host.report(job).requeues, 1);
+}
+
 fn terms_survive_the_daemon(kind: Kind) {
     let mut host = Host::new(kind);
     let failing = host.submit(&[], &format!("{WAIT}; exit 1"));

@@ -78,6 +78,11 @@ pub(crate) enum Verdict {
     Never(String),
 }
 
+/// Why a job waits for its time alone, in words.
+pub(crate) fn not_before(at: &str) -> String {
+    format!("it begins at {at}, not before")
+}
+
 #[derive(Debug, Default)]
 struct Closed {
     begin_us: Option<u64>,
@@ -214,10 +219,7 @@ impl Gates {
         let closed = self.closed.get(&job)?;
         let first = closed.conditions.first();
         Some(match (closed.begin_us.map(when), first) {
-            (Some(at), None) => (
-                format!("it begins at {at}, not before"),
-                format!("its time, or `pinfold set {job} --begin now`"),
-            ),
+            (Some(at), None) => (not_before(&at), format!("its time, or `pinfold set {job} --begin now`")),
             (at, _) => {
                 let begins = at.map_or(String::new(), |at| format!(", and begins at {at}"));
                 let left: BTreeSet<JobId> =

@@ -13,7 +13,7 @@ use pinfold_sys::peer::Peer;
 use crate::clients::rights;
 use crate::core::clock::wall_us;
 use crate::core::{Next, Refusal, denied};
-use crate::jobs::gates::{Condition, Verdict, ended_well};
+use crate::jobs::gates::{Condition, Verdict, ended_well, not_before};
 use crate::reactor::Daemon;
 
 impl Daemon {
@@ -107,8 +107,13 @@ impl Daemon {
     /// as its daemon ended, or only its time was to come and has. To open its gate later would have it wait anew.
     pub(super) fn close_gate_again(&mut self, job: JobId) {
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        let begun = live.has_started() || live.row.requeues > 0 || live.row.checkpoints > 0;
-        if begun || !has_gate(&live.row.spec) {
+        if live.has_started() {
+            return;
+        }
+        if live.row.requeues > 0 || live.row.checkpoints > 0 {
+            return self.close_gate_of_requeued(job);
+        }
+        if !has_gate(&live.row.spec) {
             return;
         }
         let is_early = live.row.spec.terms.begin_us.is_some_and(|at| at > wall_us());
@@ -116,6 +121,17 @@ impl Daemon {
             (false, Some(_)) => {}
             (false, None) if !has_conditions(&live.row.spec) => live.row.reason = None,
             _ => self.jobs.gates.close_for_now(job),
+        }
+    }
+
+    /// A job that was requeued had all that it was asked to wait for: only a time that was set since can keep it.
+    fn close_gate_of_requeued(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        let Some(begin_us) = live.row.spec.terms.begin_us else { return };
+        let closed = self.jobs.gates.close(job, Some(begin_us), Vec::new(), wall_us());
+        if closed == Ok(false) && live.row.reason == Some(not_before(&date_utc(seconds(begin_us)))) {
+            // It came while no daemon ran.
+            live.row.reason = None;
         }
     }
 
