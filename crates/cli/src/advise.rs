@@ -30,7 +30,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_size;
 use pinfold_proto::view::ReportView;
 
-use crate::print::{JSON_VERSION, print_json, print_text, width};
+use crate::print::{JSON_VERSION, print_json, print_text, width, write_json};
 use crate::show::picture_kind;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -325,8 +325,7 @@ fn replay_over_time(args: &ReplayArgs, series: &Path) -> Result<(), Failure> {
 
 /// Prints a line of JSON.
 fn line(of: &impl serde::Serialize, out: &mut impl std::io::Write) -> Result<(), String> {
-    let line = serde_json::to_string(of).map_err(|error| error.to_string())?;
-    writeln!(out, "{line}").map_err(|error| format!("failed to print: {error}"))
+    write_json(of, out).map_err(|error| format!("failed to print: {error}"))
 }
 
 impl ReplayArgs {

@@ -9,6 +9,7 @@ use clap::Args;
 use pinfold_profile::report;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_duration;
+use pinfold_proto::text::plain_json;
 use pinfold_proto::view::VERSION;
 
 use pinfold_client::Failure;
@@ -90,10 +91,17 @@ fn size() -> Option<(usize, usize)> {
 
 /// Prints one JSON object on a line.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    print_text(|out| {
-        serde_json::to_writer(&mut *out, value)?;
-        writeln!(out)
-    })
+    print_text(|out| write_json(value, out))
+}
+
+/// Writes one JSON object on a line to standard output. Names in it are users' own; no terminal acts upon them.
+pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
+    if io::stdout().is_terminal() {
+        let text = serde_json::to_string(value)?;
+        return writeln!(out, "{}", plain_json(&text));
+    }
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)
 }
 
 /// Prints to standard output. A reader that has seen enough (`| head`) is success.

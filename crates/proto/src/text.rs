@@ -4,11 +4,31 @@
 /// the direction of writing.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    let acts = |c: char| {
-        let turns = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-        c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}')
-    };
     text.chars().map(|c| if acts(c) { '?' } else { c }).collect()
+}
+
+/// A JSON text of the same value, in which a terminal would act upon nothing but the ends of its lines: what [`plain`]
+/// replaces is written as escapes (`\u009b`). Outside of strings JSON has no such characters.
+#[must_use]
+pub fn plain_json(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Those below are escapes already where they are in strings.
+        if c >= '\u{7F}' && acts(c) {
+            // All of them are below 2^16: one escape each.
+            all.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            all.push(c);
+        }
+    }
+    all
+}
+
+/// Whether a terminal would act upon it.
+fn acts(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}')
 }
 
 #[cfg(test)]
@@ -19,6 +39,10 @@ mod tests {
     fn what_a_terminal_acts_upon_is_replaced() {
         assert_eq!(plain("a\nb\u{1b}[2J\u{9b}m\u{202e}c\u{2028}d\u{2066}\u{feff}"), "a?b?[2J?m?c?d??");
         assert_eq!(plain("a\u{200e}b\u{200f}c\u{61c}d\u{2029}"), "a?b?c?d?");
+        assert_eq!(
+            plain_json("[\"a\u{9b}m\u{202e}\u{7f}ä\\u001b\"]\n"),
+            "[\"a\\u009bm\\u202e\\u007fä\\u001b\"]\n"
+        );
         assert_eq!(plain("naïve \u{1f600} e\u{301}"), "naïve \u{1f600} e\u{301}");
     }
 }

@@ -8,7 +8,7 @@ use pinfold_proto::view::BatchView;
 
 use super::args::BatchArgs;
 use super::outcome;
-use crate::output;
+use crate::{output, print};
 
 /// How the end is told.
 pub(super) enum Answer {
@@ -37,11 +37,17 @@ impl Answer {
     pub(super) fn print(&mut self, view: &BatchView) -> Result<(), Failure> {
         let (place, printed) = match self {
             Self::Table => ("standard error", print_table(view)),
-            Self::Json(None) => ("standard output", outcome::write_json(view, &mut io::stdout().lock())),
+            Self::Json(None) => ("standard output", print_line(view)),
             Self::Json(Some(file)) => ("the file of --json", outcome::write_json(view, file)),
         };
         printed.map_err(|error| Failure::doing(place, &error))
     }
+}
+
+fn print_line(view: &BatchView) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    print::write_json(view, &mut out)?;
+    out.flush()
 }
 
 fn print_table(view: &BatchView) -> io::Result<()> {

@@ -22,6 +22,7 @@ each_kind!(
     the_terminal_goes_away,
     the_terminal_of_a_step_goes_away,
     an_export_does_nothing_to_it,
+    json_does_nothing_to_it,
     progress_of_a_batch,
 );
 
@@ -249,4 +250,19 @@ fn an_export_does_nothing_to_it(kind: Kind) {
     let mut terminal = Terminal::start(&host, &["pinfold", "export", "--last", "1"]);
     terminal.until_shown("a?[2Jb");
     assert_eq!(terminal.ends(), Some(0));
+}
+
+/// Names are users' own; a file or a pipe gets them byte for byte, and a terminal the same value in escapes.
+fn json_does_nothing_to_it(kind: Kind) {
+    let host = Host::new(kind);
+    let name = "a\u{9b}2Jb\u{202e}c\u{7f}";
+    host.succeeds(["run", "--name", name, "--", "true"]);
+    host.until(1, JobState::Exited);
+    let piped = host.pinfold(["report", "1", "--json"]).out;
+    assert!(piped.contains(name), "{piped}");
+    for command in ["report", "status"] {
+        let mut terminal = Terminal::start(&host, &["pinfold", command, "1", "--json"]);
+        terminal.until_shown(r"a\u009b2Jb\u202ec\u007f");
+        assert_eq!(terminal.ends(), Some(0), "{command}");
+    }
 }
