@@ -14,7 +14,7 @@ mod blocks;
 pub mod bound;
 mod check;
 pub mod compact;
-mod details;
+pub(crate) mod details;
 mod error;
 mod fair;
 mod fields;

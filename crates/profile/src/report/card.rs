@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use pinfold_proto::JobState;
 use pinfold_proto::view::{NodeView, ReportView, WhyView};
 
+use crate::store::details::{DECISIONS_FIRST, DECISIONS_LAST};
+
 use super::resources::resource_words;
 use super::table::{cut, plain};
 use super::units::{clock_utc, counted, date_utc, duration, precise, size};
@@ -234,7 +236,16 @@ pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "decisions so far")?;
     }
     let mut day = None;
-    for decision in &view.decisions {
+    let most = DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
+    let is_cut = view.decisions.len() as u64 >= most;
+    for (index, decision) in (0..).zip(&view.decisions) {
+        if is_cut && index == DECISIONS_FIRST {
+            // Else the one before would seem to have held until the next.
+            writeln!(
+                out,
+                "    (of more than {most} only the first {DECISIONS_FIRST} and the last {DECISIONS_LAST} are kept)"
+            )?;
+        }
         let date = date_utc(decision.time_s);
         let today = date.split(' ').next().map(str::to_owned);
         if today != day {

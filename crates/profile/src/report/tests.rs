@@ -285,6 +285,14 @@ decisions so far
     00:00:00 UTC  start: a slot
 ";
     assert_eq!(text(|out| write_why(&view, out)), want);
+    let (first, last) = (view.decisions[0].clone(), view.decisions[1].clone());
+    let mut decisions = vec![first; 100];
+    decisions.resize(999, last.clone());
+    let mut view = WhyView { decisions, ..view };
+    assert!(!text(|out| write_why(&view, out)).contains("are kept"));
+    view.decisions.push(last);
+    let cut = "23:59:59 UTC  start: a slot\n    (of more than 1000 only the first 100 and the last 900 are kept)\n  1970-01-02\n";
+    assert!(text(|out| write_why(&view, out)).contains(cut));
 }
 
 fn batch(jobs: u64) -> BatchView {

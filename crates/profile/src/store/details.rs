@@ -7,9 +7,9 @@ use super::fields::{Binder, whole};
 use super::{Place, Store, StoreError, compact, rows};
 
 /// How many decisions about a job are kept of those that were made first,
-pub(super) const DECISIONS_FIRST: u64 = 100;
+pub(crate) const DECISIONS_FIRST: u64 = 100;
 /// and how many of those that were made last.
-pub(super) const DECISIONS_LAST: u64 = 900;
+pub(crate) const DECISIONS_LAST: u64 = 900;
 
 impl Store {
     /// Writes a sample.
