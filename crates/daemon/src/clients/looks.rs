@@ -16,6 +16,8 @@ use crate::core::{ConnectionId, Refusal};
 const MOMENTS_OF_A_USER_MAX: usize = 4;
 /// Jobs named in one user's questions under way, as many as one user's waits may name.
 const NAMED_BY_A_USER_MAX: usize = 1_000_000;
+/// A question counts as if it named so many at least: one that names few is kept as well while it waits behind another.
+const NAMED_LEAST: usize = 256;
 
 /// See the module's page.
 #[derive(Debug, Default)]
@@ -89,12 +91,12 @@ pub(crate) struct Tell {
 }
 
 impl What {
-    /// How many jobs it names that are not looked at yet.
+    /// How many jobs it counts for: those it names that are not looked at yet.
     fn named(&self) -> usize {
         match self {
             Self::Moment(_) => 0,
-            Self::Check(check) => check.open.len(),
-            Self::Tell(tell) => tell.open.len(),
+            Self::Check(check) => check.open.len().max(NAMED_LEAST),
+            Self::Tell(tell) => tell.open.len().max(NAMED_LEAST),
         }
     }
 }
@@ -241,5 +243,16 @@ mod tests {
         assert!(text.contains("1000001 jobs, 1000000 are the most; ask again"), "{text}");
         looks.forget(ConnectionId(1));
         assert!(looks.may_begin(1, &named(400_001)).is_ok());
+    }
+
+    #[test]
+    fn those_that_name_nothing_are_not_kept_without_end() {
+        let mut looks = Looks::default();
+        let kept = (0..).take_while(|_| {
+            let may = looks.may_begin(1, &named(0)).is_ok();
+            looks.begin(look(1, 1, named(0)));
+            may
+        });
+        assert_eq!(kept.count(), NAMED_BY_A_USER_MAX / NAMED_LEAST);
     }
 }
