@@ -36,11 +36,12 @@ pub(crate) fn attend(
     wanted: Warning,
 ) -> Result<u8, Trouble> {
     let numbers: Vec<i32> = TAKEN.iter().filter_map(|name| signals::number(name)).collect();
+    // Before the script starts: what is told from then on is heard, and nothing ends this process alone.
+    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
+    arrived.spare(&mut command);
     let child = command.spawn().map_err(|error| failed_to_execute(program, &error))?;
     let script = child.id();
     drop((child, command));
-    // Only now: a program that is started inherits what is blocked.
-    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
     let deliver = || {
         let to = if wanted.shell_only { vec![script] } else { steps(script) };
         to.into_iter().for_each(|pid| signals::send(pid, wanted.signal));

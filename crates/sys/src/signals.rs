@@ -3,6 +3,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 pub use libc::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
@@ -13,6 +15,8 @@ pub use libc::{
 #[derive(Debug)]
 pub struct Signals {
     descriptor: OwnedFd,
+    /// What was blocked before.
+    before: libc::sigset_t,
 }
 
 /// A signal that arrived.
@@ -45,14 +49,31 @@ impl Signals {
             for &signal in signals {
                 libc::sigaddset(&raw mut set, signal);
             }
-            if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+            let mut before = std::mem::zeroed::<libc::sigset_t>();
+            if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, &raw mut before) != 0 {
                 return Err(io::Error::last_os_error());
             }
             let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Self { descriptor: OwnedFd::from_raw_fd(fd) })
+            Ok(Self { descriptor: OwnedFd::from_raw_fd(fd), before })
+        }
+    }
+
+    /// Has a program start with only those signals blocked that were blocked before [`Signals::block`]: it would inherit
+    /// the others, and never hear of them.
+    pub fn spare(&self, command: &mut Command) {
+        let before = self.before;
+        #[expect(unsafe_code, reason = "what a child is to do before it executes has no safe form")]
+        // SAFETY: one system call on a value that the closure owns; it neither allocates nor takes a lock.
+        unsafe {
+            command.pre_exec(move || {
+                match libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) {
+                    0 => Ok(()),
+                    _ => Err(io::Error::last_os_error()),
+                }
+            });
         }
     }
 
@@ -251,5 +272,23 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, to_group: false, by: own, word: 0 }));
         assert_eq!(signals.next(), None);
+    }
+
+    #[test]
+    fn a_program_is_spared_what_is_blocked_here() {
+        let inherited = Signals::block(&[SIGUSR1]).unwrap();
+        let signals = Signals::block(&[SIGUSR2]).unwrap();
+        let blocked = |spare: &[&Signals]| {
+            // Not by way of a shell: some block nothing.
+            let mut command = Command::new("sed");
+            command.args(["-n", "s/^SigBlk:.//p", "/proc/self/status"]);
+            spare.iter().for_each(|signals| signals.spare(&mut command));
+            let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+            let mask = u64::from_str_radix(said.trim(), 16).unwrap();
+            [SIGUSR1, SIGUSR2].map(|signal| mask & (1 << (signal - 1)) != 0)
+        };
+        assert_eq!(blocked(&[]), [true, true]);
+        assert_eq!(blocked(&[&signals]), [true, false]);
+        assert_eq!(blocked(&[&inherited]), [false, false]);
     }
 }

@@ -11,6 +11,7 @@ mod choices;
 mod engines;
 mod hostile;
 mod stay;
+mod step_signals;
 
 each_kind!(a_script_and_its_surroundings, what_the_host_froze_runs, jobs_of_ones_own_are_ended);
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -85,18 +85,13 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
         return Err(Trouble::new(format!("Unable to chdir to {directory}: No such file or directory")));
     }
     let step = number(&of.spool, of.job);
-    let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
     let began = now_s();
-    let mut running =
-        Running { step, pids: BTreeMap::new(), piped: Vec::new(), readers: Vec::new(), label: request.label };
+    let mut running = Running::new(step, request.label);
     let bind = request.cpu_bind.as_deref().filter(|bind| binds(bind));
-    match bind {
+    let arrived = match bind {
         Some(bind) => running.start_bound(of, request, words, (tasks, each), bind)?,
         None => running.start(of, request, words, (tasks, each))?,
-    }
-    // After the tasks, for a program that is started inherits what is blocked; before the readers, for a
-    // thread that does not block the end of a child may be the one that receives it, and drop it.
-    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
+    };
     running.read();
     let ended = running.attend(&arrived, request.kill_on_bad_exit, Some(&of.host));
     let worst = ended.iter().map(status).max().unwrap_or(0);
@@ -124,16 +119,22 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
 
 /// Runs a task that pinfold bound to its end, with its number before each of its lines.
 pub(super) fn run_labelled(task: u32, mut command: Command, program: &Path) -> Result<u8, Trouble> {
-    let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
-    let mut running =
-        Running { step: 0, pids: BTreeMap::new(), piped: Vec::new(), readers: Vec::new(), label: true };
+    let mut running = Running::new(0, true);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(|error| failed_to_execute(program, &error))?;
-    running.keep(child, task);
-    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
+    let arrived = block()?;
+    running.spawn(command, task, &arrived).map_err(|error| failed_to_execute(program, &error))?;
     running.read();
     let ended = running.attend(&arrived, false, None);
     Ok(ended.iter().map(status).max().unwrap_or(0))
+}
+
+/// Blocks what is the tasks' to take. Before the first task starts, for a signal that ended this process would leave the
+/// task; and so before the readers, for a thread that does not block the end of a child may be the one that receives it,
+/// and drop it. After the first task's files are open: a FIFO opens when it has a reader, and until then a signal is to
+/// end this process.
+fn block() -> Result<Signals, Trouble> {
+    let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
+    Ok(Signals::block(&numbers).map_err(|error| error.to_string())?)
 }
 
 /// Whether a value of `--cpu-bind` binds.
@@ -166,28 +167,53 @@ struct Running {
 }
 
 impl Running {
+    fn new(step: u32, label: bool) -> Self {
+        Self { step, pids: BTreeMap::new(), piped: Vec::new(), readers: Vec::new(), label }
+    }
+
+    /// Starts all tasks, or none that stays.
     fn start(
         &mut self,
         of: &Of,
         request: &Request,
         words: &[OsString],
         (tasks, each): (u32, u32),
-    ) -> Result<(), Trouble> {
-        for task in 0..tasks {
+    ) -> Result<Signals, Trouble> {
+        let of_task = |running: &Self, task: u32| {
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]);
-            self.dress(&mut command, request, (tasks, each), &of.host);
+            running.dress(&mut command, request, (tasks, each), &of.host);
             command.env("SLURM_PROCID", task.to_string()).env("SLURM_LOCALID", task.to_string());
-            self.streams(&mut command, of, request, task)?;
-            let child = command.spawn();
-            let child = child.map_err(|error| {
-                self.pids.keys().for_each(|&pid| signals::send(pid, signals::SIGTERM));
-                say::error("srun", &format!("{}: task {task}: Exited with exit code 2", of.host));
-                failed_to_execute(Path::new(&words[0]), &error)
-            })?;
-            self.keep(child, task);
+            running.streams(&mut command, of, request, task).map(|()| command)
+        };
+        let mut first = Some(of_task(self, 0)?);
+        let arrived = block()?;
+        for task in 0..tasks {
+            let command = first.take().map_or_else(|| of_task(self, task), Ok);
+            let started = command.and_then(|command| {
+                self.spawn(command, task, &arrived).map_err(|error| {
+                    say::error("srun", &format!("{}: task {task}: Exited with exit code 2", of.host));
+                    failed_to_execute(Path::new(&words[0]), &error)
+                })
+            });
+            if let Err(trouble) = started {
+                self.send(signals::SIGTERM);
+                return Err(trouble);
+            }
         }
+        Ok(arrived)
+    }
+
+    fn spawn(&mut self, mut command: Command, task: u32, arrived: &Signals) -> io::Result<()> {
+        arrived.spare(&mut command);
+        let child = command.spawn()?;
+        self.keep(child, task);
         Ok(())
+    }
+
+    /// Sends a signal to each task that runs.
+    fn send(&self, signal: i32) {
+        self.pids.keys().for_each(|&pid| signals::send(pid, signal));
     }
 
     /// Takes in the process of a task, and what it writes where that is read here.
@@ -206,7 +232,7 @@ impl Running {
         words: &[OsString],
         (tasks, each): (u32, u32),
         bind: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<Signals, Trouble> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = Command::new(launch::pinfold()?);
         command.arg("run").args([
@@ -222,9 +248,10 @@ impl Running {
         if request.label && request.output.is_none() {
             command.env(LABELLED, "1");
         }
-        let child = command.spawn().map_err(|error| failed_to_execute(Path::new("pinfold"), &error))?;
-        self.pids.insert(child.id(), 0);
-        Ok(())
+        let arrived = block()?;
+        let started = self.spawn(command, 0, &arrived);
+        started.map_err(|error| failed_to_execute(Path::new("pinfold"), &error))?;
+        Ok(arrived)
     }
 
     fn dress(&self, command: &mut Command, request: &Request, (tasks, each): (u32, u32), host: &str) {
@@ -310,7 +337,7 @@ impl Running {
                 }
                 // What the terminal sends to its foreground group, the tasks have as well.
                 if signal.signal != signals::SIGCHLD && !signal.to_group {
-                    self.pids.keys().for_each(|&pid| signals::send(pid, signal.signal));
+                    self.send(signal.signal);
                 }
             }
             while let Some(reaped) = spawn::reap() {
@@ -318,7 +345,7 @@ impl Running {
                 if status(&reaped) != 0 {
                     host.into_iter().for_each(|host| told(&reaped, task, host));
                     if kill_others {
-                        self.pids.keys().for_each(|&pid| signals::send(pid, signals::SIGTERM));
+                        self.send(signals::SIGTERM);
                     }
                 }
                 ended.push(reaped);
