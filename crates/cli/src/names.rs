@@ -212,7 +212,7 @@ impl WhyArray {
     /// As one JSON object.
     pub(crate) fn json(&self) -> Value {
         let groups = self.groups.iter().map(|group| {
-            json!({
+            let mut of_group = json!({
                 "members": show_indexes(&group.indexes),
                 "jobs": group.indexes.len(),
                 "first_job": group.first.job,
@@ -221,7 +221,11 @@ impl WhyArray {
                 "numbers": group.first.numbers,
                 "figures": group.first.figures,
                 "change": group.first.change,
-            })
+            });
+            if let Some(left_out) = group.first.left_out {
+                of_group["left_out"] = json!(left_out);
+            }
+            of_group
         });
         json!({ "version": VERSION, "array_id": self.array, "groups": groups.collect::<Vec<_>>() })
     }
@@ -231,7 +235,7 @@ impl WhyArray {
         let count: usize = self.groups.iter().map(|group| group.indexes.len()).sum();
         writeln!(out, "array {} has {count} {}", self.array, if count == 1 { "member" } else { "members" })?;
         for Group { indexes, first } in &self.groups {
-            let state = if first.state == JobState::Exited { "over" } else { first.state.word() };
+            let state = if first.state == JobState::Exited { "over" } else { first.state_words() };
             writeln!(out)?;
             match indexes.as_slice() {
                 [index] => writeln!(out, "{}_{index} is {state}: {}", self.array, plain(&first.cause))?,
@@ -295,6 +299,7 @@ mod tests {
                 figures: pinfold_proto::row::Figures::new(),
                 change: "its end".to_owned(),
                 decisions: Vec::new(),
+                left_out: None,
             };
             (Member { job: view.job, index: Some(index), over: false }, view)
         };

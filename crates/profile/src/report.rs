@@ -18,6 +18,7 @@ pub mod units;
 
 use std::time::SystemTime;
 
+use crate::store::details::{DECISIONS_FIRST, DECISIONS_LAST};
 use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
 use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION, seconds};
 use pinfold_proto::{JobState, Resource};
@@ -192,6 +193,16 @@ pub fn decision_view(row: &DecisionRow) -> DecisionView {
         code: codes.map(|codes| codes.reason.clone()),
         figures: codes.map(|codes| codes.figures.clone()).unwrap_or_default(),
     }
+}
+
+/// Where decisions about a job are left out, of all that are kept of it, in microseconds since the Unix epoch: the last one
+/// before them and the first one after them. `None`: there were not so many.
+#[must_use]
+pub fn left_out(kept: &[DecisionRow]) -> Option<(u64, u64)> {
+    let first = usize::try_from(DECISIONS_FIRST).ok()?;
+    let is_cut = kept.len() as u64 >= DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
+    let (before, after) = kept.split_at_checked(first).filter(|_| is_cut)?;
+    Some((before.last()?.time_us, after.first()?.time_us))
 }
 
 /// The series of a job. The cores of the first point are a mean since the start, those of the others since the

@@ -32,7 +32,7 @@ pub use report::{NodeView, ReportView};
 pub use resources::{DeviceView, ResourceView};
 pub use slots::{MemoryView, OtherLoadView, SlotsView};
 pub use summary::{GroupView, SpreadView, SummaryView};
-pub use why::{DecisionView, NumberView, WhyView};
+pub use why::{DecisionView, LeftOutView, NumberView, WhyView};
 
 /// The version that every top object carries.
 pub const VERSION: u32 = 1;

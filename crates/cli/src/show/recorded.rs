@@ -68,5 +68,6 @@ pub(super) fn why(dial: &Dial, job: u64, at_us: u64) -> Result<Option<WhyView>, 
         figures,
         change: job.change,
         decisions: decided.into_iter().map(decision).collect(),
+        left_out: None,
     }))
 }

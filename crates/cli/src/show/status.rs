@@ -147,9 +147,11 @@ fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure>
         return if args.json { print_json(&why.json()) } else { print_text(|out| why.write(out)) };
     }
     let Some((_, view)) = views.pop() else { return Ok(()) };
-    // Of a job that waited the store says no more than that; a recording says for what.
+    // Of a job that waited the store says no more than that, and of one of which decisions are left out less; a recording
+    // says for what, and has all.
     let waited = matches!(view.state, JobState::Queued | JobState::Held);
-    let better = match at_us.filter(|_| waited) {
+    let is_hidden = view.left_out.is_some_and(|left_out| left_out.hides_state);
+    let better = match at_us.filter(|_| waited || is_hidden) {
         Some(at_us) => recorded::why(dial, view.job, at_us).ok().flatten(),
         None => None,
     };

@@ -2,9 +2,10 @@
 //!
 //! Pure. What the numbers behind a decision were stands in its reason.
 
+use pinfold_profile::report::{date_utc, decision_view, left_out};
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, Figures, JobRow, SampleRow};
-use pinfold_proto::view::{JobView, VERSION, WhyView, seconds};
+use pinfold_proto::view::{JobView, LeftOutView, VERSION, WhyView, seconds};
 
 /// The state of a job at `at_us` and the decision that had led to it; the error is for people.
 pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result<WhyView, String> {
@@ -18,6 +19,7 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result
     let before: Vec<&DecisionRow> = decisions.iter().filter(|decision| decision.time_us <= at_us).collect();
     let next = decisions.iter().find(|decision| decision.time_us > at_us);
     let over = row.ended_us.is_some_and(|ended| ended <= at_us);
+    let gap = left_out(decisions).filter(|&(after_us, _)| after_us <= at_us);
     let first = if row.spec.held { JobState::Held } else { JobState::Queued };
     let (mut state, mut cause) = (first, "it waited for its start".to_owned());
     for decision in &before {
@@ -25,6 +27,22 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result
             state = led_to;
             cause = decision.reason.clone();
         }
+    }
+    let is_known_again = |before_us: u64| {
+        let mut later = before.iter().filter(|decision| decision.time_us >= before_us);
+        later.any(|decision| led_to(&decision.action).is_some())
+    };
+    let left_out = gap.map(|(after_us, before_us)| LeftOutView {
+        after_s: seconds(after_us),
+        before_s: seconds(before_us),
+        hides_state: !over && after_us < at_us && !is_known_again(before_us),
+    });
+    if let Some(LeftOutView { after_s, before_s, hides_state: true }) = left_out {
+        let (from, to) = (date_utc(after_s), date_utc(before_s));
+        cause = format!(
+            "decisions between {from} and {to} were not kept; before them it was {}: {cause}",
+            state.word()
+        );
     }
     let change = match (over, next, row.ended_us) {
         (true, ..) => {
@@ -34,12 +52,18 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result
         }
         (false, Some(next), _) => {
             let later = seconds(next.time_us - at_us);
-            format!("{:.1} s later: {}, because {}", later, next.action, next.reason)
+            let what = format!("{later:.1} s later: {}, because {}", next.action, next.reason);
+            match gap {
+                Some((_, before_us)) if at_us < before_us => {
+                    format!("the next decisions were not kept; the first that was, {what}")
+                }
+                _ => what,
+            }
         }
         (false, None, Some(ended)) => format!("it ended {:.1} s later", seconds(ended - at_us)),
         (false, None, None) => "nothing has been decided since".to_owned(),
     };
-    let decisions = before.into_iter().map(pinfold_profile::report::decision_view).collect();
+    let decisions = before.into_iter().map(decision_view).collect();
     Ok(WhyView {
         version: VERSION,
         job: row.job,
@@ -49,6 +73,7 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result
         figures: Figures::new(),
         change,
         decisions,
+        left_out,
     })
 }
 
@@ -207,5 +232,50 @@ mod tests {
         assert_eq!(at(8_000_000), is(JobState::Running, "memory suffices again", "it ended 1.0 s later", 4));
         assert_eq!(at(9_500_000), is(JobState::Exited, "done", "nothing: it was over", 4));
         assert!(why(&row(), &decisions, 0).unwrap_err().contains("1.0 s later"));
+    }
+
+    #[test]
+    fn what_decisions_that_were_left_out_changed_is_not_known() {
+        const S: u64 = 1_000_000;
+        let start = Action::Start { class: Class::Primary, cpus: CpuSet::new(), priority: 10 };
+        // The first hundred until 101 s, then one decision that changes no state, and freezes and thaws from 901 s on.
+        let mut decisions = vec![decision(2 * S, &start, "a home core was free")];
+        let turn = |s: u64| match s % 2 {
+            0 => decision(s * S, &Action::Thaw, "a user asked for it"),
+            _ => decision(s * S, &Action::Freeze, "a user asked for it"),
+        };
+        decisions.extend((3..=101).map(turn));
+        decisions.push(decision(900 * S, &Action::Slow { allowance: None }, "memory suffices"));
+        decisions.extend((901..1800).map(turn));
+        assert_eq!(decisions.len(), 1000);
+        let row = JobRow { ended_us: Some(2000 * S), ..row() };
+        let at = |at_us: u64| why(&row, &decisions, at_us).expect("it was there");
+        let hides = |at_us: u64| at(at_us).left_out.map(|left_out| left_out.hides_state);
+        assert_eq!((hides(100 * S), at(100 * S).state), (None, JobState::Running));
+        // The last that is known: what it led to, and not what came next.
+        let last = at(101 * S);
+        assert_eq!(
+            (hides(101 * S), last.state, &*last.cause),
+            (Some(false), JobState::Frozen, "a user asked for it")
+        );
+        let next = "the next decisions were not kept; the first that was, 799.0 s later: let it grow \
+                    again, because memory suffices";
+        assert_eq!(last.change, next);
+        let among = at(500 * S);
+        let left_out = LeftOutView { after_s: 101.0, before_s: 900.0, hides_state: true };
+        assert_eq!((among.left_out, among.decisions.len()), (Some(left_out), 100));
+        let cause = "decisions between 1970-01-01 00:01:41 UTC and 1970-01-01 00:15:00 UTC were not kept; before them it was \
+                     frozen: a user asked for it";
+        assert_eq!(among.cause, cause);
+        assert!(among.change.starts_with("the next decisions were not kept"), "{}", among.change);
+        // That one says nothing of the state; the next does.
+        let after = at(900 * S);
+        assert_eq!(
+            (hides(900 * S), &*after.change),
+            (Some(true), "1.0 s later: freeze, because a user asked for it")
+        );
+        assert_eq!((hides(901 * S), at(901 * S).state), (Some(false), JobState::Frozen));
+        assert_eq!((hides(2000 * S), at(2000 * S).state), (Some(false), JobState::Exited));
+        assert_eq!(why(&row, &decisions[..999], 500 * S).expect("it was there").left_out, None);
     }
 }

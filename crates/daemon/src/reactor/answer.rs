@@ -7,8 +7,8 @@ use pinfold_profile::report;
 use pinfold_proto::job::PlaceView;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
-    DoctorView, JobView, MapView, MemoryView, NumberView, SetView, SlotsView, StatusView, VERSION, WhyView,
-    seconds,
+    DoctorView, JobView, LeftOutView, MapView, MemoryView, NumberView, SetView, SlotsView, StatusView,
+    VERSION, WhyView, seconds,
 };
 use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request};
 use pinfold_proto::{JobPlace, JobState};
@@ -290,6 +290,9 @@ impl Daemon {
             return crate::clients::past::why(&row, &decisions, at_us)
                 .map_err(|text| (ErrorCode::Usage, text));
         }
+        let left_out = pinfold_profile::report::left_out(&decisions).map(|(after_us, before_us)| {
+            LeftOutView { after_s: seconds(after_us), before_s: seconds(before_us), hides_state: false }
+        });
         let decisions = decisions.iter().map(pinfold_profile::report::decision_view).collect();
         let awaited = self.jobs.table.get(&job).is_some_and(|live| live.awaits_keeper.is_some());
         let (cause, numbers, change) = match explained {
@@ -316,6 +319,7 @@ impl Daemon {
             figures,
             change,
             decisions,
+            left_out,
         })
     }
 

@@ -224,7 +224,7 @@ fn stalls(view: &ReportView) -> Option<String> {
 /// # Errors
 /// Those of `out`.
 pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "job {} is {}: {}", view.job, view.state.word(), plain(&view.cause))?;
+    writeln!(out, "job {} is {}: {}", view.job, view.state_words(), plain(&view.cause))?;
     let wide = view.numbers.iter().map(|number| number.name.chars().count()).max().unwrap_or(0);
     for number in &view.numbers {
         writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&number.text))?;
@@ -236,16 +236,7 @@ pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "decisions so far")?;
     }
     let mut day = None;
-    let most = DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
-    let is_cut = view.decisions.len() as u64 >= most;
-    for (index, decision) in (0..).zip(&view.decisions) {
-        if is_cut && index == DECISIONS_FIRST {
-            // Else the one before would seem to have held until the next.
-            writeln!(
-                out,
-                "    (of more than {most} only the first {DECISIONS_FIRST} and the last {DECISIONS_LAST} are kept)"
-            )?;
-        }
+    for (number, decision) in (1..).zip(&view.decisions) {
         let date = date_utc(decision.time_s);
         let today = date.split(' ').next().map(str::to_owned);
         if today != day {
@@ -259,6 +250,14 @@ pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
             plain(&decision.action),
             plain(&decision.reason)
         )?;
+        if number == DECISIONS_FIRST && view.left_out.is_some() {
+            // Else this one would seem to have held until the next.
+            let most = DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
+            writeln!(
+                out,
+                "    (of more than {most} only the first {DECISIONS_FIRST} and the last {DECISIONS_LAST} are kept)"
+            )?;
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 use pinfold_proto::row::{Figures, Usage};
 use pinfold_proto::view::{
-    BatchResultView, BatchView, MemoryView, NumberView, ProjectView, SlotsView, StatusView, WhyView,
+    BatchResultView, BatchView, LeftOutView, MemoryView, NumberView, ProjectView, SlotsView, StatusView,
+    WhyView,
 };
 use pinfold_proto::{Ending, JobClass, JobSpec};
 
@@ -272,6 +273,7 @@ fn why_tells_cause_numbers_and_history() {
                 })
             })
             .into(),
+        left_out: None,
     };
     let want = "\
 job 3 is frozen: memory is short
@@ -287,12 +289,30 @@ decisions so far
     assert_eq!(text(|out| write_why(&view, out)), want);
     let (first, last) = (view.decisions[0].clone(), view.decisions[1].clone());
     let mut decisions = vec![first; 100];
-    decisions.resize(999, last.clone());
+    decisions.resize(1000, last);
     let mut view = WhyView { decisions, ..view };
     assert!(!text(|out| write_why(&view, out)).contains("are kept"));
-    view.decisions.push(last);
-    let cut = "23:59:59 UTC  start: a slot\n    (of more than 1000 only the first 100 and the last 900 are kept)\n  1970-01-02\n";
-    assert!(text(|out| write_why(&view, out)).contains(cut));
+    view.left_out = Some(LeftOutView { after_s: 86_399.0, before_s: 86_400.0, hides_state: false });
+    let cut =
+        "23:59:59 UTC  start: a slot\n    (of more than 1000 only the first 100 and the last 900 are kept)\n";
+    let shown = text(|out| write_why(&view, out));
+    assert!(shown.contains(&format!("{cut}  1970-01-02\n")), "{shown}");
+    // At a moment among them, after which none is shown.
+    view.decisions.truncate(100);
+    view.left_out = view.left_out.map(|left_out| LeftOutView { hides_state: true, ..left_out });
+    let shown = text(|out| write_why(&view, out));
+    assert!(shown.starts_with("job 3 is in a state that is not known: memory is short\n"), "{shown}");
+    assert!(shown.ends_with(cut), "{shown}");
+}
+
+#[test]
+fn decisions_are_left_out_between_the_first_and_the_last() {
+    let row =
+        |time_us| DecisionRow { job: 3, time_us, action: String::new(), reason: String::new(), codes: None };
+    let mut kept: Vec<DecisionRow> = (0..100).chain(500..1399).map(row).collect();
+    assert_eq!(left_out(&kept), None);
+    kept.push(row(1399));
+    assert_eq!(left_out(&kept), Some((99, 500)));
 }
 
 fn batch(jobs: u64) -> BatchView {

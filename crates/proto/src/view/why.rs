@@ -12,7 +12,7 @@ pub struct WhyView {
     pub version: u32,
     /// The job.
     pub job: u64,
-    /// Its state.
+    /// Its state; where `left_out` hides that, the last one that is known before it.
     pub state: JobState,
     /// The cause of that state.
     pub cause: String,
@@ -25,6 +25,31 @@ pub struct WhyView {
     pub change: String,
     /// The decisions so far, oldest first.
     pub decisions: Vec<DecisionView>,
+    /// Which decisions are left out of those, of a job with thousands of them. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOutView>,
+}
+
+impl WhyView {
+    /// Its state in words.
+    #[must_use]
+    pub fn state_words(&self) -> &'static str {
+        match self.left_out {
+            Some(LeftOutView { hides_state: true, .. }) => "in a state that is not known",
+            _ => self.state.word(),
+        }
+    }
+}
+
+/// Decisions that are not kept: those between the first and the last about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LeftOutView {
+    /// When the last decision before them was made, in Unix seconds.
+    pub after_s: f64,
+    /// When the first decision after them was made, in Unix seconds.
+    pub before_s: f64,
+    /// Whether the state at the moment of `--at` is not known, because one of them may have changed it.
+    pub hides_state: bool,
 }
 
 /// A number behind a state.
