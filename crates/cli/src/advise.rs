@@ -21,7 +21,6 @@ pub(crate) mod sizes;
 mod table;
 mod text;
 
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -282,17 +281,11 @@ fn replay_table(args: &ReplayArgs) -> Result<(), Failure> {
             |scored| if args.json { line(scored, &mut out) } else { Ok(()) },
         );
     let summary = summary.map_err(wrong)?;
-    let told = if args.json {
-        serde_json::to_string(&summary).map_err(|error| wrong(error.to_string()))?
-    } else {
-        format!(
-            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed",
-            summary.jobs, summary.classes, summary.wastage_gbh, summary.failures
-        )
-    };
-    writeln!(out, "{told}")
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::doing("failed to print", &error))
+    let words = format!(
+        "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed",
+        summary.jobs, summary.classes, summary.wastage_gbh, summary.failures
+    );
+    end(args.json, &summary, &words, &mut out)
 }
 
 /// `advise replay --series`: with segments over time, beside peaks alone.
@@ -303,24 +296,29 @@ fn replay_over_time(args: &ReplayArgs, series: &Path) -> Result<(), Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let each = |scored: &over_time::Scored<'_>| if args.json { line(scored, &mut out) } else { Ok(()) };
     let summary = over_time::replay(&jobs, args.asked(), each).map_err(wrong)?;
-    let told = if args.json {
-        serde_json::to_string(&summary).map_err(|error| wrong(error.to_string()))?
-    } else {
-        format!(
-            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed; {} jobs in segments; by peaks alone \
-             {:.2}, and {} failed",
-            summary.jobs,
-            summary.classes,
-            summary.wastage_gbh,
-            summary.failures,
-            summary.segmented,
-            summary.by_peak.wastage_gbh,
-            summary.by_peak.failures
-        )
-    };
-    writeln!(out, "{told}")
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::doing("failed to print", &error))
+    let words = format!(
+        "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed; {} jobs in segments; by peaks alone \
+         {:.2}, and {} failed",
+        summary.jobs,
+        summary.classes,
+        summary.wastage_gbh,
+        summary.failures,
+        summary.segmented,
+        summary.by_peak.wastage_gbh,
+        summary.by_peak.failures
+    );
+    end(args.json, &summary, &words, &mut out)
+}
+
+/// Prints the last line.
+fn end(
+    json: bool,
+    summary: &impl serde::Serialize,
+    words: &str,
+    out: &mut impl std::io::Write,
+) -> Result<(), Failure> {
+    let written = if json { write_json(summary, out) } else { writeln!(out, "{words}") };
+    written.and_then(|()| out.flush()).map_err(|error| Failure::doing("failed to print", &error))
 }
 
 /// Prints a line of JSON.

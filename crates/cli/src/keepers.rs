@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
@@ -19,6 +18,7 @@ use pinfold_sys::spawn::{self, Environment, Program, Side};
 use pinfold_sys::{own, peer};
 use serde_json::json;
 
+use crate::print::{print_json, print_text};
 use crate::submit;
 use crate::successor::{JOB, SOCKET};
 use pinfold_client::Failure;
@@ -90,13 +90,14 @@ pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
 }
 
 fn tell(json: bool, jobs: &[u64], names: &[String]) -> Result<(), Failure> {
+    if json {
+        return print_json(&json!({ "version": 1, "jobs": jobs }));
+    }
     let text = match names {
-        _ if json => json!({ "version": 1, "jobs": jobs }).to_string(),
         [] => "no job waits for a keeper".to_owned(),
         names => format!("started keepers of jobs {}", names.join(", ")),
     };
-    let written = writeln!(std::io::stdout(), "{text}");
-    written.map_err(|error| Failure::doing("standard output", &error))
+    print_text(|out| writeln!(out, "{text}"))
 }
 
 /// What a keeper is to keep: a job, or members of an array.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     CopyArgs, Database, Failure, LoginArgs, RenameArgs, RevokeArgs, TokenArgs, TokensArgs, WeeklyArgs, print,
-    say, serve,
+    print_json, say, serve,
 };
 
 /// Who acts, for the audit: the kernel's word, not the environment's.
@@ -64,7 +64,7 @@ pub(crate) fn tokens(args: &TokensArgs) -> Result<(), Failure> {
                     "revoked_s": token.revoked_us.map(seconds) })
             })
             .collect();
-        print(&json!({ "version": 1, "tokens": list }).to_string());
+        print_json(&json!({ "version": 1, "tokens": list }));
         return Ok(());
     }
     for token in tokens {
@@ -133,7 +133,7 @@ pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
         let group = if list == "projects" { Group::Project } else { Group::User };
         let names = weekly::subjects(&store, group, week)?;
         if args.json {
-            print(&json!({ "version": 1, "week": week.to_string(), list: names }).to_string());
+            print_json(&json!({ "version": 1, "week": week.to_string(), list: names }));
         } else {
             // A name that is no plain word would be more than one to a script.
             let plain = |name: &&String| {
@@ -150,7 +150,7 @@ pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
     };
     let report = weekly::report(&store, &Access::All, subject, week)?;
     if args.json {
-        print(&weekly::json(&report).to_string());
+        print_json(&weekly::json(&report));
         return Ok(());
     }
     let head = match &args.to {

@@ -6,7 +6,7 @@ mod commands;
 mod manual;
 mod serve;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -279,4 +279,27 @@ fn say(words: &str) {
 /// To programs.
 fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// One JSON object on a line.
+fn print_json(value: &serde_json::Value) {
+    print(&json_text(value, std::io::stdout().is_terminal()));
+}
+
+/// Names in it are users' own; no terminal acts upon them.
+fn json_text(value: &serde_json::Value, for_terminal: bool) -> String {
+    let text = value.to_string();
+    if for_terminal { pinfold_proto::text::plain_json(&text) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::json_text;
+
+    #[test]
+    fn json_does_nothing_to_a_terminal() {
+        let names = serde_json::json!(["a\u{9b}2J\u{202e}b"]);
+        assert_eq!(json_text(&names, true), r#"["a\u009b2J\u202eb"]"#);
+        assert_eq!(json_text(&names, false), "[\"a\u{9b}2J\u{202e}b\"]");
+    }
 }
