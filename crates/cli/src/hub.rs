@@ -162,6 +162,8 @@ fn of_hub(error: ClientError) -> Failure {
     let code = match &error {
         ClientError::Address { .. } | ClientError::Certificates(_) => ExitCode::Usage,
         ClientError::Refused { status: 401 | 403, .. } => ExitCode::Permission,
+        // What a proxy before it says while it is away, or the hub itself while it is busy.
+        ClientError::Refused { status: 502..=504, .. } => ExitCode::NoDaemon,
         ClientError::Unreachable { .. } | ClientError::Identity(_) => ExitCode::NoDaemon,
         _ => ExitCode::Failed,
     };
@@ -308,4 +310,29 @@ fn reader(args: &ReaderArgs) -> Result<(), Failure> {
     settings.save(&reader_file()?).map_err(of_settings)?;
     say(&format!("reads {} as {}", settings.url, settings.name));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_that_is_away_is_told_from_one_that_refuses() {
+        let refused = |status| ClientError::Refused { status, words: "\u{1b}[2J".to_owned() };
+        let unreachable =
+            ClientError::Unreachable { url: "http://hub".to_owned(), why: "refused".to_owned() };
+        assert_eq!(of_hub(unreachable).code, ExitCode::NoDaemon);
+        for (status, code) in [
+            (401, ExitCode::Permission),
+            (404, ExitCode::Failed),
+            (500, ExitCode::Failed),
+            (502, ExitCode::NoDaemon),
+            (503, ExitCode::NoDaemon),
+            (504, ExitCode::NoDaemon),
+        ] {
+            let failure = of_hub(refused(status));
+            assert_eq!(failure.code, code, "{status}");
+            assert!(!failure.message.contains('\u{1b}'), "{failure}");
+        }
+    }
 }

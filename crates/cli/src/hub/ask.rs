@@ -155,30 +155,39 @@ pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Resu
     let Which { jobs, since, .. } = &args.which;
     let last = args.which.last_of();
     let wanted = Wanted { jobs, last, since: since.as_deref(), series: args.series };
-    // Between its end and the bundle with it, a job is not over and not living.
-    let mut missed = 0;
+    let Some(interval) = args.every else { return show(wanted.ask(&mut client, which)?, args) };
+    let (mut missed, mut is_first) = (0, true);
     loop {
-        let found = wanted.ask(&mut client, which);
-        let Some(interval) = args.every else { return show(found?, args) };
-        match found {
-            Ok(found) => {
-                show(found, args)?;
-                if !jobs.is_empty() {
-                    return Ok(());
-                }
-            }
-            // Named jobs that are not over: how they are, until they are.
-            Err(failure) if failure.code == ExitCode::Failed && !jobs.is_empty() => {
-                missed = if show_living(&mut client, which, args)? { 0 } else { missed + 1 };
-                if missed > MISSED_MAX {
-                    return Err(failure);
-                }
-            }
+        match look(&mut client, which, args, &wanted, &mut missed) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(failure) if failure.code == ExitCode::NoDaemon && !is_first => say(&failure.to_string()),
             Err(failure) => return Err(failure),
         }
+        is_first = false;
         if !until_next_elsewhere(interval) {
             return Ok(());
         }
+    }
+}
+
+/// Shows the reports, or of named jobs that are not over how they are; says whether that was the last time. Between its end
+/// and the bundle with it, a job is not over and not living: it is missed.
+fn look(
+    client: &mut Hub<'_>,
+    which: &Elsewhere,
+    args: &ReportArgs,
+    wanted: &Wanted<'_>,
+    missed: &mut u32,
+) -> Result<bool, Failure> {
+    let is_named = !wanted.jobs.is_empty();
+    match wanted.ask(client, which) {
+        Ok(found) => show(found, args).map(|()| is_named),
+        Err(failure) if failure.code == ExitCode::Failed && is_named => {
+            *missed = if show_living(client, which, args)? { 0 } else { *missed + 1 };
+            if *missed > MISSED_MAX { Err(failure) } else { Ok(false) }
+        }
+        Err(failure) => Err(failure),
     }
 }
 

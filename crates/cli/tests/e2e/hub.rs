@@ -10,11 +10,16 @@ use pinfold_proto::view::{ReportView, StatusView};
 
 use crate::host::Host;
 use crate::kind::{Kind, become_nobody, each_kind};
-use crate::process::Done;
+use crate::process::{Done, Running};
 use crate::users::shared;
 use crate::wait::eventually;
 
-each_kind!(jobs_are_told_once, what_cannot_be_is_said, estimates_come_from_other_hosts);
+each_kind!(
+    jobs_are_told_once,
+    looks_go_on_over_a_restart,
+    what_cannot_be_is_said,
+    estimates_come_from_other_hosts,
+);
 
 /// A hub's program, serving; killed when it is dropped.
 struct Hub {
@@ -171,6 +176,57 @@ fn looks_end_with_their_reader(host: &Host, job: u64) {
         let told = good(&pinfold(host, &format!("--host alpha {command} --every 1s | head -n 2")));
         assert_eq!(told.lines().count(), 2, "{command}: {told}");
     }
+}
+
+/// With `--every` a command that was answered once asks on while the hub is away, and ends when its token holds no more.
+fn looks_go_on_over_a_restart(kind: Kind) {
+    let host = Host::new(kind);
+    let dir = tempfile::tempdir().expect("a directory for the hub");
+    let mut hub = Hub::serve(dir.path(), &pinfold_testkit::free_address());
+    let (token, reader) = (hub.token("--host", "alpha"), hub.token("--reader", "ops"));
+    let address = hub.url.trim_start_matches("http://").to_owned();
+    let job = host.submit(&[], "until [ -e go ]; do sleep 0.02; done");
+    host.until(job, JobState::Running);
+    good(&pinfold(&host, &format!("hub join {} --token {token} --no-start", hub.url)));
+    good(&pinfold(&host, &format!("hub reader {} --token {reader}", hub.url)));
+    good(&pinfold(&host, "hub push --once"));
+    let watch = |words: &str| {
+        let mut command = host.command(host.programs().join("pinfold"));
+        command.env("PINFOLD_HUB_DIR", host.work("push")).env("PINFOLD_HUB_READER_DIR", host.work("reader"));
+        command.args(words.split(' ')).args(["--every", "1s", "--json"]).stdin(Stdio::null());
+        host.spawn(command)
+    };
+    let [report, status] =
+        [format!("--host alpha report {job}"), "--all-hosts status".to_owned()].map(|it| watch(&it));
+    let lines = |looks: &Running| looks.said("out").lines().count();
+    let looked_after = |looks: &Running, before: usize| {
+        eventually("it looked", || if lines(looks) > before { Ok(()) } else { Err(looks.said("err")) });
+    };
+    [&report, &status].into_iter().for_each(|looks| looked_after(looks, 0));
+    drop(hub);
+    for looks in [&report, &status] {
+        eventually("it says that no hub answers", || match looks.said("err") {
+            said if said.contains("the hub") => Ok(()),
+            said => Err(said),
+        });
+    }
+    let before = [&report, &status].map(lines);
+    hub = Hub::serve(dir.path(), &address);
+    good(&pinfold(&host, "hub push --once"));
+    looked_after(&report, before[0]);
+    looked_after(&status, before[1]);
+    host.make("go");
+    host.until(job, JobState::Exited);
+    good(&pinfold(&host, "hub push --once"));
+    let told = good(&report.wait());
+    let last = told.lines().last().expect("a line");
+    assert_eq!(serde_json::from_str::<ReportView>(last).expect("a report").job, job);
+    let mut revoke = Command::new(program());
+    revoke.args(["revoke", "--database", &hub.database, "--reader", "ops"]);
+    assert!(revoke.output().expect("the hub's program runs").status.success());
+    let done = status.wait();
+    let denied = i32::from(ExitCode::Permission.code());
+    assert!(done.code == Some(denied) && done.err.contains("revoked"), "{done:?}");
 }
 
 /// What is made would be another user's than the pusher that is started next.
