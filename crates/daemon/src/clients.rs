@@ -42,7 +42,7 @@ pub(crate) struct Clients {
     pub(crate) audit: Audit,
     /// Long answers under way.
     pub(crate) pieces: Pieces,
-    /// Questions about earlier moments, under way.
+    /// Questions about many jobs, under way.
     pub(crate) looks: Looks,
     /// Those that wait until jobs are over.
     pub(crate) waiters: Waiters,

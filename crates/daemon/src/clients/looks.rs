@@ -16,15 +16,17 @@ use crate::core::{ConnectionId, Refusal};
 const MOMENTS_OF_A_USER_MAX: usize = 4;
 /// Jobs named in one user's questions under way, as many as one user's waits may name.
 const NAMED_BY_A_USER_MAX: usize = 1_000_000;
-/// A question counts as if it named so many at least: one that names few is kept as well while it waits behind another.
-const NAMED_LEAST: usize = 256;
+/// A question counts as if it named so many at least: one that names few is kept as well while it waits behind another,
+/// and all that are kept are looked at for each new one.
+const NAMED_LEAST: usize = 4_096;
 
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    /// The next part is of the first look of the first connection, which then goes behind the others. Those of one
-    /// connection are done one after another, so that their answers keep the order of the questions.
-    under_way: VecDeque<(ConnectionId, VecDeque<Look>)>,
+    /// By user. The next part is of the first look of the first user, which then goes behind the others. Those of one user
+    /// are done one after another: the answers of a connection keep the order of the questions, and however many connections
+    /// a user has, one long answer is under way.
+    under_way: VecDeque<(u32, VecDeque<Look>)>,
 }
 
 /// A look under way.
@@ -90,6 +92,13 @@ pub(crate) struct Tell {
     pub(crate) frame: ReportsFrame,
 }
 
+impl Look {
+    /// Whether its answer is begun.
+    fn is_telling(&self) -> bool {
+        matches!(&self.what, What::Tell(tell) if tell.frame.size() > 0)
+    }
+}
+
 impl What {
     /// How many jobs it counts for: those it names that are not looked at yet.
     fn named(&self) -> usize {
@@ -104,7 +113,7 @@ impl What {
 impl Looks {
     /// Checks whether a user may have one more.
     pub(crate) fn may_begin(&self, uid: u32, what: &What) -> Result<(), Refusal> {
-        let own = || self.all().filter(|look| look.user.uid == uid);
+        let own = || self.of_user(uid);
         let text = if let What::Moment(_) = what {
             if own().filter(|look| matches!(look.what, What::Moment(_))).count() < MOMENTS_OF_A_USER_MAX {
                 return Ok(());
@@ -116,60 +125,64 @@ impl Looks {
                 return Ok(());
             }
             format!(
-                "questions of yours that are not answered yet name {named} jobs, {NAMED_BY_A_USER_MAX} are the most"
+                "questions of yours that are not answered yet count as {named} jobs, {NAMED_BY_A_USER_MAX} are the most"
             )
         };
         Err((ErrorCode::Refused, format!("{text}; ask again when one is answered")))
     }
 
-    fn all(&self) -> impl Iterator<Item = &Look> {
-        self.under_way.iter().flat_map(|(_, looks)| looks)
+    fn of_user(&self, uid: u32) -> impl Iterator<Item = &Look> {
+        self.under_way.iter().filter(move |(user, _)| *user == uid).flat_map(|(_, looks)| looks)
     }
 
-    /// Whether one is under way on this connection.
-    pub(crate) fn has(&self, id: ConnectionId) -> bool {
-        self.under_way.iter().any(|(asks, _)| *asks == id)
+    /// Whether one is under way on this connection of a user.
+    pub(crate) fn has(&self, uid: u32, id: ConnectionId) -> bool {
+        self.of_user(uid).any(|look| look.id == id)
     }
 
-    /// One begins in a later turn, behind those of its connection.
+    /// Whether an answer to this user is begun: it is the next of the user's then.
+    pub(crate) fn is_telling(&self, uid: u32) -> bool {
+        self.of_user(uid).next().is_some_and(Look::is_telling)
+    }
+
+    /// One begins in a later turn, behind those of its user. An answer that is begun already goes on before them: what it
+    /// holds is to go first.
     pub(crate) fn begin(&mut self, look: Look) {
-        match self.under_way.iter_mut().find(|(id, _)| *id == look.id) {
+        match self.under_way.iter_mut().find(|(uid, _)| *uid == look.user.uid) {
+            Some((_, looks)) if look.is_telling() => looks.push_front(look),
             Some((_, looks)) => looks.push_back(look),
-            None => self.under_way.push_back((look.id, VecDeque::from([look]))),
+            None => self.under_way.push_back((look.user.uid, VecDeque::from([look]))),
         }
     }
 
-    /// The one that was the next goes on in a later turn, before those of its connection.
+    /// The one that was the next goes on in a later turn, before those of its user.
     pub(crate) fn goes_on(&mut self, look: Look) {
-        match self.under_way.iter_mut().find(|(id, _)| *id == look.id) {
+        match self.under_way.iter_mut().find(|(uid, _)| *uid == look.user.uid) {
             Some((_, looks)) => looks.push_front(look),
-            None => self.under_way.push_back((look.id, VecDeque::from([look]))),
+            None => self.under_way.push_back((look.user.uid, VecDeque::from([look]))),
         }
     }
 
-    /// The one of which the next part is due.
-    pub(crate) fn next(&mut self) -> Option<Look> {
-        let (id, mut looks) = self.under_way.pop_front()?;
+    /// The one of which the next part is due, of the users to whom more may be told.
+    pub(crate) fn next(&mut self, may: impl Fn(u32) -> bool) -> Option<Look> {
+        let at = self.under_way.iter().position(|(uid, _)| may(*uid))?;
+        let (uid, mut looks) = self.under_way.remove(at)?;
         let look = looks.pop_front()?;
         if !looks.is_empty() {
-            self.under_way.push_back((id, looks));
+            self.under_way.push_back((uid, looks));
         }
         Some(look)
     }
 
     /// A connection is gone.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
-        self.under_way.retain(|(asks, _)| *asks != id);
+        self.under_way.iter_mut().for_each(|(_, looks)| looks.retain(|look| look.id != id));
+        self.under_way.retain(|(_, looks)| !looks.is_empty());
     }
 
-    /// When the next part is due: at once, if there is one.
-    pub(crate) fn due_us(&self) -> Option<u64> {
-        self.has_due().then_some(0)
-    }
-
-    /// Whether a part is due.
-    pub(crate) fn has_due(&self) -> bool {
-        !self.under_way.is_empty()
+    /// Whether a part is due: at once, if there is one, of the users to whom more may be told.
+    pub(crate) fn has_due(&self, may: impl Fn(u32) -> bool) -> bool {
+        self.under_way.iter().any(|(uid, _)| may(*uid))
     }
 }
 
@@ -191,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_has_its_turn_and_a_user_some() {
+    fn each_user_has_its_turn_and_some_moments() {
         let mut looks = Looks::default();
-        assert!(looks.due_us().is_none() && looks.next().is_none());
+        assert!(!looks.has_due(|_| true) && looks.next(|_| true).is_none());
         for id in 0..MOMENTS_OF_A_USER_MAX as u64 {
             assert!(looks.may_begin(1, &moment(0)).is_ok());
             looks.begin(look(id, 1, moment(0)));
@@ -203,25 +216,31 @@ mod tests {
         assert!(looks.may_begin(1, &named(5)).is_ok(), "it names its jobs");
         assert!(looks.may_begin(2, &moment(0)).is_ok(), "another user");
         looks.begin(look(9, 2, moment(0)));
-        looks.forget(ConnectionId(1));
-        let turns = (0..6).map(|_| {
-            let look = looks.next().unwrap();
+        looks.forget(ConnectionId(0));
+        let mut turns = |goes_on: bool, may: fn(u32) -> bool| {
+            let look = looks.next(may).unwrap();
             let id = look.id.0;
-            looks.goes_on(look);
+            if goes_on {
+                looks.goes_on(look);
+            }
             id
-        });
-        assert_eq!(turns.collect::<Vec<_>>(), [0, 2, 3, 9, 0, 2]);
-        assert!(looks.may_begin(1, &moment(0)).is_ok() && looks.due_us() == Some(0));
+        };
+        assert_eq!([turns(true, |_| true), turns(true, |_| true), turns(true, |_| true)], [1, 9, 1]);
+        // To the second user no more may be told.
+        assert_eq!([turns(false, |uid| uid != 2), turns(false, |uid| uid != 2)], [1, 2]);
+        assert!(looks.may_begin(1, &moment(0)).is_ok() && looks.has_due(|uid| uid == 2));
+        looks.forget(ConnectionId(3));
+        assert!(!looks.has_due(|uid| uid != 2));
     }
 
     #[test]
     fn questions_of_a_connection_are_answered_in_their_order() {
         let mut looks = Looks::default();
         for (id, at_us) in [(1, 10), (2, 20), (1, 11), (1, 12)] {
-            looks.begin(look(id, 1, moment(at_us)));
+            looks.begin(look(id, u32::try_from(id).unwrap(), moment(at_us)));
         }
         let mut at = |goes_on: bool| {
-            let look = looks.next().unwrap();
+            let look = looks.next(|_| true).unwrap();
             let What::Moment(Moment { at_us, .. }) = &look.what else { panic!("a moment") };
             let at_us = *at_us;
             if goes_on {
@@ -231,7 +250,24 @@ mod tests {
         };
         assert_eq!([at(true), at(true), at(true)], [10, 20, 10]);
         assert_eq!([at(false), at(false), at(false), at(false)], [20, 10, 11, 12]);
-        assert!(!looks.has(ConnectionId(1)) && !looks.has_due());
+        assert!(!looks.has(1, ConnectionId(1)) && !looks.has_due(|_| true));
+    }
+
+    #[test]
+    fn one_answer_to_a_user_is_under_way() {
+        let tell = |id: u64, told: u64| {
+            let mut frame = ReportsFrame::default();
+            (0..told).for_each(|job| frame.push(job, &job).unwrap());
+            look(id, 1, What::Tell(Tell { open: VecDeque::from([9]), wanted: Wanted::default(), frame }))
+        };
+        let mut looks = Looks::default();
+        looks.begin(look(1, 1, moment(0)));
+        looks.begin(tell(2, 0));
+        assert!(!looks.is_telling(1), "it is not begun");
+        looks.begin(tell(3, 1));
+        assert!(looks.is_telling(1) && !looks.is_telling(2) && looks.has(1, ConnectionId(2)));
+        let order: Vec<u64> = std::iter::from_fn(|| looks.next(|_| true)).map(|look| look.id.0).collect();
+        assert_eq!(order, [3, 1, 2]);
     }
 
     #[test]

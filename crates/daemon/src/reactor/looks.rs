@@ -72,31 +72,41 @@ impl Daemon {
     pub(super) fn look(&mut self, look: Look) {
         if let Err(refusal) = self.clients.looks.may_begin(look.user.uid, &look.what) {
             self.outbox.refuse(look.id, refusal);
-        } else if self.clients.looks.has(look.id) {
+        } else if self.clients.looks.has(look.user.uid, look.id) {
             self.clients.looks.begin(look);
-        } else {
-            self.look_on(look);
+        } else if let Some(rest) = self.look_on(look) {
+            self.clients.looks.begin(rest);
         }
+    }
+
+    /// Whether a part is due. Nothing more is made for a user that leaves too much unread.
+    pub(super) fn has_look_due(&self) -> bool {
+        self.clients.looks.has_due(|uid| self.clients.server.leaves_unread(uid).is_none())
     }
 
     /// Does the next part of one of them.
     pub(super) fn on_look_due(&mut self) {
-        if let Some(look) = self.clients.looks.next() {
-            self.look_on(look);
+        let server = &self.clients.server;
+        let next = self.clients.looks.next(|uid| server.leaves_unread(uid).is_none());
+        if let Some(rest) = next.and_then(|look| self.look_on(look)) {
+            self.clients.looks.goes_on(rest);
         }
     }
 
-    fn look_on(&mut self, look: Look) {
+    /// Does a part of a look; gives what is left to do.
+    fn look_on(&mut self, look: Look) -> Option<Look> {
         let Look { id, user, what } = look;
         let goes_on = match what {
             What::Moment(moment) => self.look_at_moment(id, user, moment).map(|rest| rest.map(What::Moment)),
             What::Check(check) => self.check_on(id, user, check),
-            What::Tell(tell) => self.tell_on(id, tell),
+            What::Tell(tell) => self.tell_on(id, user, tell),
         };
         match goes_on {
-            Ok(Some(what)) => self.clients.looks.goes_on(Look { id, user, what }),
-            Ok(None) => {}
-            Err(refusal) => self.outbox.refuse(id, refusal),
+            Ok(rest) => rest.map(|what| Look { id, user, what }),
+            Err(refusal) => {
+                self.outbox.refuse(id, refusal);
+                None
+            }
         }
     }
 
@@ -150,7 +160,7 @@ impl Daemon {
                 if !named {
                     jobs.reverse();
                 }
-                self.tell_on(id, tell(jobs, wanted))
+                self.tell_on(id, user, tell(jobs, wanted))
             }
         }
     }
@@ -186,7 +196,11 @@ impl Daemon {
     }
 
     /// Tells of some jobs; gives what is left to do. One that was struck off meanwhile is left out.
-    fn tell_on(&mut self, id: ConnectionId, mut tell: Tell) -> Result<Option<What>, Refusal> {
+    fn tell_on(&mut self, id: ConnectionId, user: Peer, mut tell: Tell) -> Result<Option<What>, Refusal> {
+        // However many connections ask, no more is held for a user than one answer.
+        if tell.frame.size() == 0 && self.clients.looks.is_telling(user.uid) {
+            return Ok(Some(What::Tell(tell)));
+        }
         let before = tell.frame.size();
         for _ in 0..JOBS_A_PART {
             let Some(job) = tell.open.pop_front() else { break };

@@ -22,7 +22,7 @@ impl Daemon {
             (host.drifts.due().map(|at| at.0), Event::DriftDue),
             (jobs.self_attach_due.front().map(|&(at, _)| at), Event::SelfAttachDue),
             (self.clients.pieces.due_us(), Event::PieceDue),
-            (self.clients.looks.due_us(), Event::LookPartDue),
+            (self.has_look_due().then_some(0), Event::LookPartDue),
             ((!jobs.left.is_empty()).then_some(0), Event::LeftDue),
             (jobs.kills.first().map(|&(at, _)| at), Event::KillsDue),
             (jobs.gates.due_us().map(|at| self.ctx.clock.look_us(at)), Event::BeginsDue),
@@ -53,7 +53,7 @@ impl Daemon {
     /// How long the loop may sleep.
     pub(super) fn timeout(&self) -> Option<Duration> {
         let clients = &self.clients;
-        let has_due = clients.pieces.has_due() || clients.looks.has_due() || !self.jobs.left.is_empty();
+        let has_due = clients.pieces.has_due() || self.has_look_due() || !self.jobs.left.is_empty();
         if has_due || !clients.backlog.is_empty() {
             return Some(Duration::ZERO);
         }
