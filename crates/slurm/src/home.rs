@@ -4,10 +4,10 @@
 //! Absent here: anything the daemon knows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -20,6 +20,11 @@ use crate::warning::Warning;
 
 /// Names the directory, so that programs which are started without the variables of XDG find it too.
 pub(crate) const VARIABLE: &str = "PINFOLD_SLURM_DIR";
+
+/// The files in a job's directory: what is known of it,
+pub(crate) const JOB_FILE: &str = "job.json";
+/// and its script.
+pub(crate) const SCRIPT_FILE: &str = "slurm_script";
 
 /// Above this the older half of a journal goes, but for jobs that are not over.
 const JOURNAL_MAX_BYTES: u64 = 32 << 20;
@@ -216,6 +221,17 @@ pub(crate) fn new_spool(directory: &Path) -> Result<PathBuf, String> {
         }
     }
     Err(format!("failed to find a free name in {}", above.display()))
+}
+
+/// Notes that the journal has the label of the job with this directory: nothing is to change in the label's file any more,
+/// which can be written no more from then on. That costs no file of its own.
+pub(crate) fn note_in_journal(spool: &Path) {
+    let _ = fs::set_permissions(spool.join(JOB_FILE), Permissions::from_mode(0o400));
+}
+
+/// Whether that was noted.
+pub(crate) fn is_in_journal(spool: &Path) -> bool {
+    fs::metadata(spool.join(JOB_FILE)).is_ok_and(|found| found.permissions().mode() & 0o200 == 0)
 }
 
 /// The most starts of a job that are counted.

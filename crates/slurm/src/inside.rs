@@ -6,20 +6,16 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::commands;
 use crate::environment;
-use crate::home::{self, Home, Label};
+use crate::home::{self, Home, JOB_FILE, Label, SCRIPT_FILE};
 use crate::pattern::{Meant, expand};
 use crate::trouble::{Trouble, failed_to_execute};
 
 /// The word before a job's directory, by which this program knows that it is inside.
 pub(crate) const INSIDE: &str = "--inside";
-/// The files in a job's directory: what is known of it,
-pub(crate) const JOB_FILE: &str = "job.json";
-/// and its script.
-pub(crate) const SCRIPT_FILE: &str = "slurm_script";
 /// Names the directory in the job's environment.
 pub(crate) const SPOOL: &str = "PINFOLD_SLURM_JOB";
 
@@ -51,11 +47,13 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     let (job, member) = own().ok_or_else(|| unusable("this is no job of pinfold's".to_owned()))?;
     let host = pinfold_sys::peer::host_name();
     let restarts = home::note_start(&spool, job);
-    if !label.batch {
-        // Whoever asked for it does not know its number.
-        label.job = job;
+    // Whoever asked for it did not know its number, or was killed before it was written down.
+    if !label.batch || !home::is_in_journal(&spool) {
+        label.job = member.map_or(job, |(array, _)| array);
         let instance = std::env::var("PINFOLD_INSTANCE").unwrap_or_default();
-        let _ = Home::of(&instance).add(&label);
+        if Home::of(&instance).add(&label).is_ok() {
+            home::note_in_journal(&spool);
+        }
         if label.granted {
             crate::say::info("salloc", &format!("Granted job allocation {job}"));
         }
@@ -117,7 +115,7 @@ fn redirect(
         ..Meant::default()
     };
     let append = label.append || again;
-    let out = open(&expand(&label.output, &meant), append)?;
+    let out = open(expand(&label.output, &meant), append)?;
     let err = match label.error.as_ref().map(|error| expand(error, &meant)) {
         Some(error) if error != expand(&label.output, &meant) => open(&error, append)?,
         _ => {
@@ -131,8 +129,9 @@ fn redirect(
 }
 
 /// Opens a file for output. Both streams may write to one: what is written goes to its end.
-pub(crate) fn open(name: &str, append: bool) -> Result<File, Trouble> {
-    let path = Path::new(if name == "none" { "/dev/null" } else { name });
+pub(crate) fn open(name: impl AsRef<Path>, append: bool) -> Result<File, Trouble> {
+    let name = name.as_ref();
+    let path = if name == Path::new("none") { Path::new("/dev/null") } else { name };
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     let file = options.open(path);
@@ -143,9 +142,4 @@ pub(crate) fn open(name: &str, append: bool) -> Result<File, Trouble> {
         other => other,
     };
     file.map_err(|error| unusable(format!("Could not open stdout file {}: {error}", path.display())))
-}
-
-/// Streams of a step.
-pub(crate) fn stdio(file: Option<File>) -> Stdio {
-    file.map_or_else(Stdio::inherit, Stdio::from)
 }

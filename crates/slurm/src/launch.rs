@@ -13,8 +13,8 @@ use pinfold_sys::spawn::{self, Side};
 
 use crate::batch_step::TOLD;
 use crate::cluster::Cluster;
-use crate::home::{self, Label};
-use crate::inside::{INSIDE, JOB_FILE, SCRIPT_FILE};
+use crate::home::{self, JOB_FILE, Label, SCRIPT_FILE};
+use crate::inside::INSIDE;
 use crate::request::{Memory, Request};
 use crate::script::Script;
 use crate::trouble::Trouble;

@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         Some(execute) => execute(rest),
         None if command == inside::INSIDE => inside::inside(rest),
         None if command == srun::TASK => srun::task(rest),
+        None if command == srun::FIFOS => srun::fifos(rest),
         None if command == within::DIR => within::dir(),
         None if command == within::WITHIN => within::within(rest),
         None => {

@@ -16,7 +16,7 @@ use pinfold_sys::ready::{self, Wanted};
 use crate::cluster::{self, Cluster};
 use crate::dependency;
 use crate::getopt::{Order, parse};
-use crate::home::Label;
+use crate::home::{self, Label};
 use crate::jobs::Job;
 use crate::launch::{self, command, plan};
 use crate::options;
@@ -128,10 +128,12 @@ fn line(arguments: &[OsString]) -> String {
     ["sbatch".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A label that cannot be kept is missed by later commands; the job is there all the same.
+/// A label that cannot be kept is missed by later commands until the job starts, which tries that once more; the job is
+/// there all the same.
 pub(crate) fn keep(cluster: &Cluster, label: &Label) {
-    if let Err(error) = cluster.home.add(label) {
-        not_kept(label.job, &error.to_string());
+    match cluster.home.add(label) {
+        Ok(()) => home::note_in_journal(&label.spool),
+        Err(error) => not_kept(label.job, &error.to_string()),
     }
 }
 

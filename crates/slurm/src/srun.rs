@@ -17,7 +17,11 @@ use crate::request::Request;
 use crate::say;
 use crate::trouble::{Trouble, failed_to_execute, words};
 
+mod labelled;
 mod step;
+mod streams;
+
+pub(crate) use streams::{FIFOS, fifos};
 
 /// The word before a command that is one of several tasks, which learns its number from pinfold.
 pub(crate) const TASK: &str = "--task";

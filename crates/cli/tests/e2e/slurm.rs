@@ -10,6 +10,7 @@ use crate::wait::{eventually, no_rescue};
 mod choices;
 mod engines;
 mod hostile;
+mod labels;
 mod stay;
 mod step_signals;
 

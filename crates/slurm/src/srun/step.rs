@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write as _};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use pinfold_sys::procfs::Proc;
+use pinfold_sys::ready::{self, Wanted};
 use pinfold_sys::signals::{self, Signals};
 use pinfold_sys::spawn::{self, Reaped};
 
 use crate::batch_step::{KILL_FOLLOWS, KILL_WAIT, below};
 use crate::home::Step;
-use crate::inside::{open, stdio};
 use crate::launch;
-use crate::pattern::{Meant, expand};
 use crate::request::Request;
 use crate::say;
 use crate::trouble::{Trouble, failed_to_execute};
 use crate::units::now_s;
 
+use super::labelled::Readers;
+use super::streams::Streams;
 use super::{ENTERED, LABELLED, TASK, journal};
 
 /// Signals that are the tasks' to take.
@@ -84,17 +84,16 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
     if let Some(directory) = directory(request).filter(|it| !Path::new(it).is_dir()) {
         return Err(Trouble::new(format!("Unable to chdir to {directory}: No such file or directory")));
     }
-    let step = number(&of.spool, of.job);
-    let began = now_s();
-    let mut running = Running::new(step, request.label);
+    let mut running = Running::new(|| number(&of.spool, of.job), request.label)?;
+    let (step, began) = (running.step, now_s());
     let bind = request.cpu_bind.as_deref().filter(|bind| binds(bind));
-    let arrived = match bind {
-        Some(bind) => running.start_bound(of, request, words, (tasks, each), bind)?,
-        None => running.start(of, request, words, (tasks, each))?,
+    let started = match bind {
+        Some(bind) => running.start_bound(of, request, words, (tasks, each), bind),
+        None => running.start(of, request, words, (tasks, each)),
     };
-    running.read();
-    let ended = running.attend(&arrived, request.kill_on_bad_exit, Some(&of.host));
-    let worst = ended.iter().map(status).max().unwrap_or(0);
+    let (ended, cut_by) = running.attend(&started, request.kill_on_bad_exit, Some(&of.host));
+    started?;
+    let worst = worst(&ended, cut_by);
     let signal = ended.iter().find_map(|reaped| reaped.signal).unwrap_or(0);
     let name = Path::new(&words[0]).file_name().unwrap_or(&words[0]).to_string_lossy().into_owned();
     let micros = |us: u64| std::time::Duration::from_micros(us).as_secs_f64();
@@ -119,19 +118,14 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
 
 /// Runs a task that pinfold bound to its end, with its number before each of its lines.
 pub(super) fn run_labelled(task: u32, mut command: Command, program: &Path) -> Result<u8, Trouble> {
-    let mut running = Running::new(0, true);
+    let mut running = Running::new(|| 0, true)?;
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let arrived = block()?;
-    running.spawn(command, task, &arrived).map_err(|error| failed_to_execute(program, &error))?;
-    running.read();
-    let ended = running.attend(&arrived, false, None);
-    Ok(ended.iter().map(status).max().unwrap_or(0))
+    let started = running.spawn(command, task).map_err(|error| failed_to_execute(program, &error));
+    let (ended, cut_by) = running.attend(&started, false, None);
+    started.map(|()| worst(&ended, cut_by))
 }
 
-/// Blocks what is the tasks' to take. Before the first task starts, for a signal that ended this process would leave the
-/// task; and so before the readers, for a thread that does not block the end of a child may be the one that receives it,
-/// and drop it. After the first task's files are open: a FIFO opens when it has a reader, and until then a signal is to
-/// end this process.
+/// Blocks what is the tasks' to take.
 fn block() -> Result<Signals, Trouble> {
     let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
     Ok(Signals::block(&numbers).map_err(|error| error.to_string())?)
@@ -148,80 +142,67 @@ fn status(reaped: &Reaped) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// A task's stream that is read here, for its lines are labelled.
-struct Piped {
-    task: u32,
-    from: Box<dyn Read + Send>,
-    /// Whether it is standard error.
-    error: bool,
+/// The highest status of the tasks, and of a signal after which their output was read no further.
+fn worst(ended: &[Reaped], cut_by: Option<i32>) -> u8 {
+    let cut = cut_by.map(|signal| u8::try_from(128 + signal).unwrap_or(1));
+    ended.iter().map(status).chain(cut).max().unwrap_or(0)
 }
 
 struct Running {
     step: u32,
     /// The task of each process.
     pids: BTreeMap<u32, u32>,
-    /// What the tasks write, until it has a reader.
-    piped: Vec<Piped>,
-    readers: Vec<JoinHandle<()>>,
+    readers: Readers,
     label: bool,
+    arrived: Signals,
+    /// When what still runs is killed.
+    kill_at: Option<Instant>,
 }
 
 impl Running {
-    fn new(step: u32, label: bool) -> Self {
-        Self { step, pids: BTreeMap::new(), piped: Vec::new(), readers: Vec::new(), label }
+    /// Signals are blocked first of all, the step's number is the next: one that ended this process would leave the
+    /// tasks that have started. And so before the readers, for a thread that does not block the end of a child may be
+    /// the one that receives it, and drop it.
+    fn new(step: impl FnOnce() -> u32, label: bool) -> Result<Self, Trouble> {
+        let arrived = block()?;
+        let readers = Readers::new().map_err(|error| error.to_string())?;
+        Ok(Self { step: step(), pids: BTreeMap::new(), readers, label, arrived, kill_at: None })
     }
 
-    /// Starts all tasks, or none that stays.
+    /// Starts all tasks, up to the first that cannot be started.
     fn start(
         &mut self,
         of: &Of,
         request: &Request,
         words: &[OsString],
         (tasks, each): (u32, u32),
-    ) -> Result<Signals, Trouble> {
-        let of_task = |running: &Self, task: u32| {
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]);
-            running.dress(&mut command, request, (tasks, each), &of.host);
-            command.env("SLURM_PROCID", task.to_string()).env("SLURM_LOCALID", task.to_string());
-            running.streams(&mut command, of, request, task).map(|()| command)
-        };
-        let mut first = Some(of_task(self, 0)?);
-        let arrived = block()?;
+    ) -> Result<(), Trouble> {
         for task in 0..tasks {
-            let command = first.take().map_or_else(|| of_task(self, task), Ok);
-            let started = command.and_then(|command| {
-                self.spawn(command, task, &arrived).map_err(|error| {
-                    say::error("srun", &format!("{}: task {task}: Exited with exit code 2", of.host));
-                    failed_to_execute(Path::new(&words[0]), &error)
-                })
-            });
-            if let Err(trouble) = started {
-                self.send(signals::SIGTERM);
-                return Err(trouble);
-            }
+            let streams = Streams::open(of, request, task, self.step)?;
+            let mut command = streams.command(Path::new(&words[0]))?;
+            command.args(&words[1..]);
+            self.dress(&mut command, request, (tasks, each), &of.host);
+            command.env("SLURM_PROCID", task.to_string()).env("SLURM_LOCALID", task.to_string());
+            streams.give(&mut command, self.label);
+            self.spawn(command, task).map_err(|error| {
+                say::error("srun", &format!("{}: task {task}: Exited with exit code 2", of.host));
+                failed_to_execute(Path::new(&words[0]), &error)
+            })?;
         }
-        Ok(arrived)
+        Ok(())
     }
 
-    fn spawn(&mut self, mut command: Command, task: u32, arrived: &Signals) -> io::Result<()> {
-        arrived.spare(&mut command);
-        let child = command.spawn()?;
-        self.keep(child, task);
-        Ok(())
+    /// Starts a task.
+    fn spawn(&mut self, mut command: Command, task: u32) -> io::Result<()> {
+        self.arrived.spare(&mut command);
+        let mut child = command.spawn()?;
+        self.pids.insert(child.id(), task);
+        self.readers.read(&mut child, task)
     }
 
     /// Sends a signal to each task that runs.
     fn send(&self, signal: i32) {
         self.pids.keys().for_each(|&pid| signals::send(pid, signal));
-    }
-
-    /// Takes in the process of a task, and what it writes where that is read here.
-    fn keep(&mut self, mut child: Child, task: u32) {
-        self.pids.insert(child.id(), task);
-        let out = child.stdout.take().map(|from| Piped { task, from: Box::new(from), error: false });
-        let err = child.stderr.take().map(|from| Piped { task, from: Box::new(from), error: true });
-        self.piped.extend(out.into_iter().chain(err));
     }
 
     /// By `pinfold run`, which lays tasks out on the job's cores and binds them.
@@ -232,9 +213,10 @@ impl Running {
         words: &[OsString],
         (tasks, each): (u32, u32),
         bind: &str,
-    ) -> Result<Signals, Trouble> {
+    ) -> Result<(), Trouble> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(launch::pinfold()?);
+        let streams = Streams::open(of, request, 0, self.step)?;
+        let mut command = streams.command(&launch::pinfold()?)?;
         command.arg("run").args([
             format!("--ntasks={tasks}"),
             format!("--cpus-per-task={each}"),
@@ -244,14 +226,11 @@ impl Running {
         self.dress(&mut command, request, (tasks, each), &of.host);
         // Only the tasks know their numbers: each has its own lines labelled.
         self.label = false;
-        self.streams(&mut command, of, request, 0)?;
+        streams.give(&mut command, false);
         if request.label && request.output.is_none() {
             command.env(LABELLED, "1");
         }
-        let arrived = block()?;
-        let started = self.spawn(command, 0, &arrived);
-        started.map_err(|error| failed_to_execute(Path::new("pinfold"), &error))?;
-        Ok(arrived)
+        self.spawn(command, 0).map_err(|error| failed_to_execute(Path::new("pinfold"), &error))
     }
 
     fn dress(&self, command: &mut Command, request: &Request, (tasks, each): (u32, u32), host: &str) {
@@ -277,69 +256,23 @@ impl Running {
         }
     }
 
-    fn streams(&self, command: &mut Command, of: &Of, request: &Request, task: u32) -> Result<(), Trouble> {
-        let user = pinfold_sys::peer::own_name();
-        let name = std::env::var("SLURM_JOB_NAME").unwrap_or_default();
-        let meant = Meant {
-            job: of.job,
-            array: of.member.map_or(of.job, |(array, _)| array),
-            index: of.member.map(|(_, index)| index),
-            user: &user,
-            name: &name,
-            host: &of.host,
-            task,
-            step: Some(self.step),
-        };
-        let file = |pattern: &String| -> Result<File, Trouble> {
-            // Tasks that share a file append to it; the first of them empties it.
-            let shared = !pattern.contains("%t") && task > 0;
-            open(&expand(pattern, &meant), shared || request.append.unwrap_or(false))
-        };
-        let out = request.output.as_ref().filter(|it| *it != "all").map(file).transpose()?;
-        let err = match &request.error {
-            Some(error) if Some(error) != request.output.as_ref() => Some(file(error)?),
-            // As in Slurm, both go to one file unless it is said.
-            _ => out.as_ref().map(File::try_clone).transpose().map_err(|error| error.to_string())?,
-        };
-        let input =
-            match &request.input {
-                Some(input) => {
-                    let name = expand(input, &meant);
-                    let opened = File::open(&name);
-                    Some(opened.map_err(|error| {
-                        Trouble::new(format!("Could not open stdin file {name}: {error}"))
-                    })?)
-                }
-                None if task > 0 => File::open("/dev/null").ok(),
-                None => None,
-            };
-        command.stdin(stdio(input));
-        let or_labelled = |file: Option<File>| match file {
-            None if self.label => Stdio::piped(),
-            file => stdio(file),
-        };
-        command.stdout(or_labelled(out)).stderr(or_labelled(err));
-        Ok(())
-    }
-
-    /// Begins to read what the tasks write.
-    fn read(&mut self) {
-        self.readers.extend(self.piped.drain(..).map(labelled));
-    }
-
-    /// Waits for the tasks; without a host nothing is said of those that fail.
-    fn attend(mut self, arrived: &Signals, kill_others: bool, host: Option<&str>) -> Vec<Reaped> {
-        let (mut ended, mut kill_at) = (Vec::new(), None);
-        while !self.pids.is_empty() {
-            while let Some(signal) = arrived.next() {
-                if signal.word == KILL_FOLLOWS {
-                    kill_at.get_or_insert_with(|| Instant::now() + KILL_WAIT);
-                }
-                // What the terminal sends to its foreground group, the tasks have as well.
-                if signal.signal != signals::SIGCHLD && !signal.to_group {
-                    self.send(signal.signal);
-                }
-            }
+    /// Waits for the tasks, and then for the last of what they wrote. Where one could not be started, the others are
+    /// ended. Without a host nothing is said of those that fail. Gives how they ended, and the signal after which their
+    /// output is read no further: what a task leaves behind may have it open without end.
+    fn attend(
+        mut self,
+        started: &Result<(), Trouble>,
+        kill_others: bool,
+        host: Option<&str>,
+    ) -> (Vec<Reaped>, Option<i32>) {
+        if started.is_err() {
+            self.send(signals::SIGTERM);
+            self.kill_at = Some(Instant::now() + KILL_WAIT);
+        }
+        self.readers.are_all();
+        let mut ended = Vec::new();
+        loop {
+            let mut cut_by = self.hear();
             while let Some(reaped) = spawn::reap() {
                 let Some(task) = self.pids.remove(&reaped.pid) else { continue };
                 if status(&reaped) != 0 {
@@ -350,16 +283,41 @@ impl Running {
                 }
                 ended.push(reaped);
             }
-            if kill_at.take_if(|at| *at <= Instant::now()).is_some() {
+            if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+                self.kill_at = Some(Instant::now() + KILL_WAIT);
                 kill_all();
+                cut_by = cut_by.or(Some(signals::SIGKILL));
             }
-            if !self.pids.is_empty() {
-                let left = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
-                let _ = pinfold_sys::ready::readable(arrived, left);
+            let mut wanted = vec![Wanted::input(&self.arrived)];
+            if self.pids.is_empty() {
+                match self.readers.are_done() {
+                    true => return (ended, None),
+                    false if cut_by.is_some() => return (ended, cut_by),
+                    false => wanted.push(Wanted::end(&self.readers)),
+                }
+            }
+            let left = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let _ = ready::wait(wanted, left);
+        }
+    }
+
+    /// Passes on what has arrived; gives a signal that no task is there for.
+    fn hear(&mut self) -> Option<i32> {
+        let mut last = None;
+        while let Some(signal) = self.arrived.next() {
+            if signal.word == KILL_FOLLOWS {
+                self.kill_at.get_or_insert_with(|| Instant::now() + KILL_WAIT);
+            }
+            if signal.signal == signals::SIGCHLD {
+                continue;
+            }
+            last = Some(signal.signal).filter(|_| self.pids.is_empty());
+            // What the terminal sends to its foreground group, the tasks have as well.
+            if !signal.to_group {
+                self.send(signal.signal);
             }
         }
-        self.readers.into_iter().for_each(|reader| drop(reader.join()));
-        ended
+        last
     }
 }
 
@@ -380,23 +338,6 @@ fn told(reaped: &Reaped, task: u32, host: &str) {
         }
     };
     say::error("srun", &format!("{host}: task {task}: {how}"));
-}
-
-/// Puts a task's number before each of its lines.
-fn labelled(Piped { task, from, error }: Piped) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut from = BufReader::new(from);
-        let mut line = Vec::new();
-        while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-            let mut text = format!("{task}: ").into_bytes();
-            text.append(&mut line);
-            // One call a line, so that lines of several tasks stay whole. A reader that is gone is no failure.
-            let _ = match error {
-                true => std::io::stderr().lock().write_all(&text),
-                false => std::io::stdout().lock().write_all(&text),
-            };
-        }
-    })
 }
 
 #[cfg(test)]
