@@ -3,6 +3,7 @@
 //! Absent here: what it looks at, and `top`, which has a screen of its own.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -11,11 +12,37 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_duration;
 use pinfold_sys::ready::{Wanted, wait};
 
-use crate::print::{print_text, say};
+use crate::print::{needs_output, print_text, say};
+
+/// What looks again and again.
+const EVERY: &str = "--every";
 
 /// The least time between two looks at this host, and between two questions to a hub.
 const LEAST_HERE: Duration = Duration::from_millis(100);
 const LEAST_ELSEWHERE: Duration = Duration::from_secs(1);
+
+/// What a look prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prints {
+    /// Text for people, with an empty line between that of two looks.
+    Text,
+    /// JSON, or a table for programs.
+    Data,
+    /// Nothing: it writes a file.
+    Nothing,
+}
+
+impl Prints {
+    /// Text, or else data.
+    pub(crate) fn of(is_text: bool) -> Self {
+        if is_text { Self::Text } else { Self::Data }
+    }
+
+    /// The same where no file is written instead.
+    pub(crate) fn to(file: Option<&PathBuf>, is_text: bool) -> Self {
+        file.map_or(Self::of(is_text), |_| Self::Nothing)
+    }
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Again {
@@ -25,12 +52,17 @@ pub(crate) struct Again {
 }
 
 impl Again {
-    /// Looks at this host, once or as often as is asked for; `apart`: with an empty line between what two looks print.
+    /// Looks at this host, once or as often as is asked for.
     ///
     /// # Errors
-    /// What the first look fails with, and later ones, except that nobody answered: that is said, and asked again.
-    pub(crate) fn here(&self, apart: bool, look: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
-        self.look(LEAST_HERE, apart, look)
+    /// What the first look fails with, and later ones, except that nobody answered: that is said, and asked again. When
+    /// standard output is closed to what looks more than once.
+    pub(crate) fn here(
+        &self,
+        prints: Prints,
+        look: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.look(LEAST_HERE, prints, look)
     }
 
     /// The same, of other hosts.
@@ -39,22 +71,25 @@ impl Again {
     /// As of [`Again::here`].
     pub(crate) fn elsewhere(
         &self,
-        apart: bool,
+        prints: Prints,
         look: impl FnMut() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.look(LEAST_ELSEWHERE, apart, look)
+        self.look(LEAST_ELSEWHERE, prints, look)
     }
 
     fn look(
         &self,
         least: Duration,
-        apart: bool,
+        prints: Prints,
         mut look: impl FnMut() -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let Some(interval) = self.every else { return look() };
+        if prints != Prints::Nothing {
+            needs_output(EVERY)?;
+        }
         look()?;
         while until_next(interval.max(least)) {
-            if apart {
+            if prints == Prints::Text {
                 print_text(|out| writeln!(out))?;
             }
             match look() {
@@ -67,16 +102,25 @@ impl Again {
 }
 
 /// Waits until the next look at this host is due; `false`: the output has no reader any more, so there is none.
-pub(crate) fn until_next_here(interval: Duration) -> bool {
-    until_next(interval.max(LEAST_HERE))
+///
+/// # Errors
+/// When standard output is closed.
+pub(crate) fn until_next_here(interval: Duration) -> Result<bool, Failure> {
+    needs_output(EVERY)?;
+    Ok(until_next(interval.max(LEAST_HERE)))
 }
 
 /// The same, of other hosts.
-pub(crate) fn until_next_elsewhere(interval: Duration) -> bool {
-    until_next(interval.max(LEAST_ELSEWHERE))
+///
+/// # Errors
+/// As of [`until_next_here`].
+pub(crate) fn until_next_elsewhere(interval: Duration) -> Result<bool, Failure> {
+    needs_output(EVERY)?;
+    Ok(until_next(interval.max(LEAST_ELSEWHERE)))
 }
 
-fn until_next(interval: Duration) -> bool {
+/// Waits so long; `false`: the output has no reader any more, so that there is no use in going on.
+pub(crate) fn until_next(interval: Duration) -> bool {
     let due = Instant::now() + interval;
     loop {
         let left = due.saturating_duration_since(Instant::now());

@@ -58,6 +58,7 @@ use std::process::ExitCode as ProcessExit;
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::Verb;
 
+use crate::again::Prints;
 use crate::args::{AdminCommand, Cli, Command};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -118,12 +119,16 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Make(args) => return make::make(dial, &args),
         Command::Adopt(args) => adopt::adopt(&dial, &args)?,
         Command::Wait(args) => return control::wait(&dial, &args),
-        Command::Status(args) => args.again.here(!args.json, || show::status(&dial, &args))?,
-        Command::Why(args) => args.again.here(!args.json, || show::why(&dial, &args))?,
+        Command::Status(args) => args.again.here(Prints::of(!args.json), || show::status(&dial, &args))?,
+        Command::Why(args) => args.again.here(Prints::of(!args.json), || show::why(&dial, &args))?,
         Command::Log(args) => log::log(&dial, &args)?,
         Command::Report(args) => show::report(&dial, &args)?,
-        Command::Export(args) => args.again.here(false, || show::export(&dial, &args))?,
-        Command::Plot(args) => args.again.here(args.output.is_none(), || show::plot(&dial, &args))?,
+        Command::Export(args) => {
+            args.again.here(Prints::to(args.output.as_ref(), false), || show::export(&dial, &args))?
+        }
+        Command::Plot(args) => {
+            args.again.here(Prints::to(args.output.as_ref(), true), || show::plot(&dial, &args))?
+        }
         Command::Top(args) => top::top(&dial, &args)?,
         Command::Ps(args) => ps::ps(&dial, &args)?,
         Command::Cancel(args) => control::cancel(&dial, &args)?,
@@ -139,7 +144,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Sets(args) => sets::sets(&dial, args.json)?,
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => topology::topology(&args)?,
-        Command::Map(args) => args.again.here(args.is_text(), || map::map(&dial, &args))?,
+        Command::Map(args) => args.again.here(args.prints(), || map::map(&dial, &args))?,
         Command::Advise(args) => advise::advise(&dial, &args)?,
         Command::Squeeze(args) => squeeze::squeeze(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
@@ -157,16 +162,22 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
 /// A command about other hosts, through the hub.
 fn elsewhere(dial: &Dial, which: &hub::Elsewhere, command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Status(args) => args.again.elsewhere(!args.json, || hub::ask::status(dial, which, args)),
+        Command::Status(args) => {
+            args.again.elsewhere(Prints::of(!args.json), || hub::ask::status(dial, which, args))
+        }
         Command::Report(args) => hub::ask::reports(dial, which, args),
-        Command::Why(args) => args.again.elsewhere(!args.json, || hub::ask::why(dial, which, args)),
-        Command::Map(args) => args.again.elsewhere(args.is_text(), || hub::far::map(dial, which, args)),
+        Command::Why(args) => {
+            args.again.elsewhere(Prints::of(!args.json), || hub::ask::why(dial, which, args))
+        }
+        Command::Map(args) => args.again.elsewhere(args.prints(), || hub::far::map(dial, which, args)),
         Command::Top(args) => hub::far::top(dial, which, args),
         Command::Plot(args) => {
-            args.again.elsewhere(args.output.is_none(), || hub::far::plot(dial, which, args))
+            args.again.elsewhere(Prints::to(args.output.as_ref(), true), || hub::far::plot(dial, which, args))
         }
         Command::Advise(args) => hub::far::advise(dial, which, args),
-        Command::Export(args) => args.again.elsewhere(false, || hub::far::export(dial, which, args)),
+        Command::Export(args) => args
+            .again
+            .elsewhere(Prints::to(args.output.as_ref(), false), || hub::far::export(dial, which, args)),
         _ => {
             let text =
                 "--host and --all-hosts go with status, report, why, map, top, plot, advise and export";

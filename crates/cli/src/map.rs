@@ -14,7 +14,7 @@ use pinfold_sys::discover;
 use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 
-use crate::again::Again;
+use crate::again::{Again, Prints};
 use crate::print::{JSON_VERSION, colours, print_json, print_text, width};
 use crate::show::{Picture, picture_kind};
 use pinfold_client::Failure;
@@ -36,9 +36,9 @@ pub(crate) struct MapArgs {
 }
 
 impl MapArgs {
-    /// Whether it prints text for people.
-    pub(crate) fn is_text(&self) -> bool {
-        !self.json && self.output.is_none()
+    /// What it prints.
+    pub(crate) fn prints(&self) -> Prints {
+        Prints::to(self.output.as_ref(), !self.json)
     }
 }
 

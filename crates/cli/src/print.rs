@@ -104,14 +104,30 @@ pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> 
     writeln!(out)
 }
 
-/// Prints to standard output. A reader that has seen enough (`| head`) is success.
+/// Prints to standard output, as [`printed`] says.
 pub(crate) fn print_text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    match write(&mut out).and_then(|()| out.flush()) {
+    printed(write(&mut out).and_then(|()| out.flush()))
+}
+
+/// What came of writing to standard output. A reader that has seen enough (`| head`) is success.
+pub(crate) fn printed(done: io::Result<()>) -> Result<(), Failure> {
+    match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::doing("standard output", &error))
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses to print for long where nothing of it goes anywhere; `what` does so.
+///
+/// # Errors
+/// When standard output is closed.
+pub(crate) fn needs_output(what: &str) -> Result<(), Failure> {
+    match pinfold_sys::stdout::is_open() {
+        true => Ok(()),
+        false => Err(Failure::new(ExitCode::Failed, format!("{what}: standard output is closed"))),
     }
 }
 

@@ -125,7 +125,8 @@ pub fn drop_inherited_files() {
     open.into_iter().filter(|&fd| fd > 2 && close_on_exec(fd) == Some(false)).for_each(close);
 }
 
-fn close_on_exec(fd: RawFd) -> Option<bool> {
+/// Whether an exec closes this descriptor; `None`: it is not open.
+pub(crate) fn close_on_exec(fd: RawFd) -> Option<bool> {
     #[expect(unsafe_code, reason = "rustix asks flags only of descriptors it owns or borrows")]
     // SAFETY: F_GETFD reads the flags of any number, open or not, and changes nothing.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };

@@ -165,7 +165,7 @@ pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Resu
             Err(failure) => return Err(failure),
         }
         is_first = false;
-        if !until_next_elsewhere(interval) {
+        if !until_next_elsewhere(interval)? {
             return Ok(());
         }
     }

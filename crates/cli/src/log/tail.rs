@@ -10,7 +10,8 @@ use pinfold_proto::view::JobView;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
 
-use crate::print::say;
+use crate::again::until_next;
+use crate::print::{needs_output, say};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 /// How often a file is looked at that may grow.
@@ -68,6 +69,9 @@ impl<'a> Jobs<'a> {
 
     /// Prints what a job wrote to this file; if it is followed, until the job is over.
     pub(super) fn print(&mut self, job: u64, path: &Path, follow: bool) -> Result<(), Failure> {
+        if follow {
+            needs_output("--follow")?;
+        }
         let waits = self.says_it_waits(job)?;
         let Some(file) = self.opened(job, path, follow, waits)? else { return Ok(()) };
         let mut followed = Followed { file, is_removed: false };
@@ -79,7 +83,8 @@ impl<'a> Jobs<'a> {
                 return Ok(());
             }
             match followed.look(path) {
-                Seen::Same => std::thread::sleep(LOOK),
+                Seen::Same if until_next(LOOK) => {}
+                Seen::Same => return Ok(()),
                 Seen::Removed => say(&format!(
                     "{}, where job {job} writes, was removed; what it writes is followed in the removed file",
                     path.display()
@@ -93,7 +98,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// The file; `None`: it is not there yet, as that of an array's member is made when that starts, and nobody waits for
-    /// it, or it never came.
+    /// it any more, or it never came.
     fn opened(&mut self, job: u64, path: &Path, follow: bool, waits: bool) -> Result<Option<File>, Failure> {
         let (mut waits, mut looks) = (waits, 0);
         let found = loop {
@@ -112,7 +117,9 @@ impl<'a> Jobs<'a> {
                 let text = "is not there; if it is made again, it is followed from then on";
                 say(&format!("{}, where job {job} writes, {text}", path.display()));
             }
-            std::thread::sleep(LOOK);
+            if !until_next(LOOK) {
+                return Ok(None);
+            }
             waits = self.status(job)?.is_some_and(|view| view.started_s.is_none());
         };
         // A device or a pipe would never end, or take from somebody else.

@@ -139,7 +139,7 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
         let outputs = Outputs::of(dial.socket());
         let over = report_once(&mut client, &request, args, sheet, &outputs)?;
         match args.every {
-            Some(interval) if !over && until_next_here(interval) => {}
+            Some(interval) if !over && until_next_here(interval)? => {}
             _ => return Ok(()),
         }
     }

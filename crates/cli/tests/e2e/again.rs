@@ -8,7 +8,13 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(looks_end_with_their_reader, a_picture_is_drawn_again, looks_go_on_over_a_restart);
+each_kind!(
+    looks_end_with_their_reader,
+    what_is_followed_ends_with_its_reader,
+    nothing_is_printed_to_nowhere,
+    a_picture_is_drawn_again,
+    looks_go_on_over_a_restart,
+);
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
@@ -43,11 +49,54 @@ fn looks_end_with_their_reader(kind: Kind) {
     host.until(job, JobState::Exited);
 }
 
+/// Not only when the job writes its next line.
+fn what_is_followed_ends_with_its_reader(kind: Kind) {
+    let host = Host::new(kind);
+    let script = format!("echo one; {WAIT}");
+    host.succeeds(["submit", "-o", "out", "-e", "err", "--", "/bin/sh", "-c", &script]);
+    let done = host.shell("pinfold log -f 1 | head -n 1");
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "one\n"), "{done:?}");
+    host.make("go");
+    host.until(1, JobState::Exited);
+}
+
+/// Rust opens `/dev/null` in the place of a standard stream that is closed, and drops what cannot be written to one
+/// that is open for reading alone.
+fn nothing_is_printed_to_nowhere(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    let every = ["status --json", "status", "why 1", "map", "plot 1", "export --last 5", "report 1"];
+    let every = every.map(|command| (format!("{command} --every 100ms"), "--every"));
+    for (command, option) in every.into_iter().chain([("log -f 1".to_owned(), "--follow")]) {
+        for closed in [">&-", "1</dev/null"] {
+            let done = host.shell(&format!("pinfold {command} {closed}"));
+            let said = format!("pinfold: {option}: standard output is closed\n");
+            assert_eq!((done.code, done.err), (Some(1), said), "{command} {closed}");
+        }
+    }
+    // Once is not for ever, and a device takes all.
+    host.shell("pinfold status >&-").ended_with(0);
+    let mut looks = host.spawn({
+        let mut command = host.command("/bin/sh");
+        command.args(["-c", "exec pinfold status --every 100ms </dev/null >/dev/null"]);
+        command
+    });
+    host.make("go");
+    host.until(job, JobState::Exited);
+    assert!(looks.runs());
+    looks.signal(Signal::INT);
+    looks.wait();
+}
+
 fn a_picture_is_drawn_again(kind: Kind) {
     let host = Host::new(kind);
     let job = host.submit(&[], WAIT);
     host.until(job, JobState::Running);
-    let drawing = host.start(["plot", &job.to_string(), "--every", "100ms", "-o", "job.svg"]);
+    // What is drawn does not go to standard output, which need not be open.
+    let mut command = host.command("/bin/sh");
+    command.args(["-c", &format!("exec pinfold plot {job} --every 100ms -o job.svg </dev/null >&-")]);
+    let drawing = host.spawn(command);
     for _ in 0..2 {
         host.until_made("job.svg");
         // It may be written at this moment, and is then there again.
