@@ -21,6 +21,7 @@ pub(crate) mod sizes;
 mod table;
 mod text;
 
+use std::io::{self, BufWriter, StdoutLock, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -28,8 +29,9 @@ use std::time::SystemTime;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_size;
 use pinfold_proto::view::ReportView;
+use serde::Serialize;
 
-use crate::print::{JSON_VERSION, print_json, print_text, width, write_json};
+use crate::print::{JSON_VERSION, print_json, print_text, printed, width, write_json};
 use crate::show::picture_kind;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -269,61 +271,82 @@ fn replay_table(args: &ReplayArgs) -> Result<(), Failure> {
     if let Some(series) = &args.series {
         return replay_over_time(args, series);
     }
-    let name = args.file.display();
     let text = read(&args.file)?;
-    let wrong = |error: String| Failure::new(ExitCode::Failed, format!("{name}: {error}"));
-    let table = table::Table::read(&text).map_err(wrong)?;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let summary =
-        replay::replay(
-            &table,
-            args.asked(),
-            |scored| if args.json { line(scored, &mut out) } else { Ok(()) },
-        );
-    let summary = summary.map_err(wrong)?;
-    let words = format!(
-        "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed",
-        summary.jobs, summary.classes, summary.wastage_gbh, summary.failures
-    );
-    end(args.json, &summary, &words, &mut out)
+    let table = table::Table::read(&text).map_err(|error| wrong(args, error))?;
+    let mut printed = Printed::new(args.json);
+    let summary = replay::replay(&table, args.asked(), |scored| printed.line(scored));
+    let words = |it: &replay::Summary| {
+        format!(
+            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed",
+            it.jobs, it.classes, it.wastage_gbh, it.failures
+        )
+    };
+    printed.end(args, summary, words)
 }
 
 /// `advise replay --series`: with segments over time, beside peaks alone.
 fn replay_over_time(args: &ReplayArgs, series: &Path) -> Result<(), Failure> {
-    let name = args.file.display();
-    let wrong = |error: String| Failure::new(ExitCode::Failed, format!("{name}: {error}"));
-    let jobs = series::Jobs::read(&read(&args.file)?, &read(series)?).map_err(wrong)?;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let each = |scored: &over_time::Scored<'_>| if args.json { line(scored, &mut out) } else { Ok(()) };
-    let summary = over_time::replay(&jobs, args.asked(), each).map_err(wrong)?;
-    let words = format!(
-        "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed; {} jobs in segments; by peaks alone \
-         {:.2}, and {} failed",
-        summary.jobs,
-        summary.classes,
-        summary.wastage_gbh,
-        summary.failures,
-        summary.segmented,
-        summary.by_peak.wastage_gbh,
-        summary.by_peak.failures
-    );
-    end(args.json, &summary, &words, &mut out)
+    let jobs = series::Jobs::read(&read(&args.file)?, &read(series)?).map_err(|error| wrong(args, error))?;
+    let mut printed = Printed::new(args.json);
+    let summary = over_time::replay(&jobs, args.asked(), |scored| printed.line(scored));
+    let words = |it: &over_time::Summary| {
+        format!(
+            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed; {} jobs in segments; by peaks alone \
+             {:.2}, and {} failed",
+            it.jobs,
+            it.classes,
+            it.wastage_gbh,
+            it.failures,
+            it.segmented,
+            it.by_peak.wastage_gbh,
+            it.by_peak.failures
+        )
+    };
+    printed.end(args, summary, words)
 }
 
-/// Prints the last line.
-fn end(
+fn wrong(args: &ReplayArgs, error: String) -> Failure {
+    Failure::new(ExitCode::Failed, format!("{}: {error}", args.file.display()))
+}
+
+/// What is printed of a replay.
+struct Printed {
     json: bool,
-    summary: &impl serde::Serialize,
-    words: &str,
-    out: &mut impl std::io::Write,
-) -> Result<(), Failure> {
-    let written = if json { write_json(summary, out) } else { writeln!(out, "{words}") };
-    written.and_then(|()| out.flush()).map_err(|error| Failure::doing("failed to print", &error))
+    out: BufWriter<StdoutLock<'static>>,
+    /// Why no more could be written.
+    failed: Option<io::Error>,
 }
 
-/// Prints a line of JSON.
-fn line(of: &impl serde::Serialize, out: &mut impl std::io::Write) -> Result<(), String> {
-    write_json(of, out).map_err(|error| format!("failed to print: {error}"))
+impl Printed {
+    fn new(json: bool) -> Self {
+        Self { json, out: BufWriter::new(io::stdout().lock()), failed: None }
+    }
+
+    /// Prints a line of JSON for a scored job, if JSON is wanted. Where that cannot be written the replay ends.
+    fn line(&mut self, of: &impl Serialize) -> Result<(), String> {
+        let written = if self.json { write_json(of, &mut self.out) } else { Ok(()) };
+        written.map_err(|error| self.failed.insert(error).to_string())
+    }
+
+    /// Prints the last line. A reader that has seen enough (`| head`) is success, as everywhere.
+    fn end<S: Serialize>(
+        mut self,
+        args: &ReplayArgs,
+        summary: Result<S, String>,
+        words: impl FnOnce(&S) -> String,
+    ) -> Result<(), Failure> {
+        printed(match (self.failed.take(), summary) {
+            (Some(error), _) => Err(error),
+            (None, Err(error)) => return Err(wrong(args, error)),
+            (None, Ok(summary)) => {
+                let written = match self.json {
+                    true => write_json(&summary, &mut self.out),
+                    false => writeln!(self.out, "{}", words(&summary)),
+                };
+                written.and_then(|()| self.out.flush())
+            }
+        })
+    }
 }
 
 impl ReplayArgs {

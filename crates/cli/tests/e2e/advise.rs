@@ -48,6 +48,25 @@ fn each_scored_job_and_the_sum() {
     );
 }
 
+/// As after `| head`, whether it ends before the replay does or after.
+#[test]
+fn a_reader_that_has_seen_enough_is_success() {
+    for rows in [1, 5000] {
+        let table = format!("class,peak_bytes,wall_s\n{}", "a,1000000000,60\n".repeat(rows));
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(table.as_bytes()).expect("a table");
+        for options in [&["--json"][..], &[]] {
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
+            command.args(["advise", "replay"]).arg(file.path()).args(options).stdin(Stdio::null());
+            let output = command.stdout(writer).output().expect("pinfold starts");
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), &*err), (Some(0), ""), "{rows} {options:?}");
+        }
+    }
+}
+
 #[test]
 fn the_same_seed_prints_the_same() {
     let mut table = "class,submit_s,end_s,input_bytes,request_bytes,peak_bytes,wall_s\n".to_owned();
