@@ -22,6 +22,7 @@ mod keeper;
 mod looks;
 mod named;
 mod neighbours;
+mod now;
 mod open;
 mod operate;
 mod part;
@@ -155,6 +156,7 @@ impl Daemon {
         self.service.turn.busy_with(work::READING);
         let mut events = Vec::new();
         self.clients.server.begin_turn(self.load());
+        self.clients.looks.begin_turn(looks::JOBS_A_PART);
         let backlog = std::mem::take(&mut self.clients.backlog);
         for &ready in ready {
             match ready {

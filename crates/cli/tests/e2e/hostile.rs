@@ -10,6 +10,7 @@ mod journal;
 mod keepers;
 mod learning;
 mod limits;
+mod parts;
 mod pids;
 mod rescue;
 mod sets;

@@ -14,7 +14,7 @@
 //! | `child`, `attach`, `ended`, `withdraw`, `checkpointed`, `interrupted` | no more |
 //! | any question or order | 64 |
 //! | `status`, `starts`, `set_aside`, `set_remove`, `config_set`, `map` | 1 for each 16 jobs that are not over |
-//! | `status`, `wait`, `report` with numbers | 1 for each job named; those of `wait` and `report` are looked at in later turns (`looks`) |
+//! | `status`, `wait`, `report` with numbers | 1 for each job named; those of `wait` and `report`, and of `status` those that are over, are looked at in later turns (`looks`) |
 //! | `status` of all or of then, `report` of the last, or since | 1,000: as many jobs are read from the store; those of then and since are looked at in later turns |
 //! | `report` with series or lists, and not in pieces | 1,000 |
 //! | `members` | 1 for each name, 1 for each 32 members named, for a whole array as many as the longest has |

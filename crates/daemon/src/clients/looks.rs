@@ -2,13 +2,17 @@
 //! the store is looked through, and thousands of jobs that are named. A turn of the loop does one part of one question,
 //! however many jobs there are and however many clients ask.
 //!
-//! Owner of state: the looks under way. Absent here: what is read, and what is answered (`reactor::looks`, `reactor::then`).
+//! Owner of state: the looks under way. Absent here: what is read, and what is answered (`reactor::looks`, `reactor::then`,
+//! `reactor::now`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use pinfold_proto::wire::{ErrorCode, ReportsFrame};
+use pinfold_proto::view::JobView;
+use pinfold_proto::wire::{ErrorCode, ReportsFrame, json_bytes};
 use pinfold_sys::peer::Peer;
 
+use crate::clients::cost::ANSWER_MAX_BYTES;
+use crate::clients::quota::is_trusted;
 use crate::core::event::{Asked, Wanted};
 use crate::core::{ConnectionId, Refusal};
 
@@ -20,6 +24,9 @@ const NAMED_BY_A_USER_MAX: usize = 1_000_000;
 /// and all that are kept are looked at for each new one.
 const NAMED_LEAST: usize = 4_096;
 
+/// Of no more jobs all is told in one turn, whatever they take.
+const FEW: usize = 16;
+
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
@@ -27,6 +34,10 @@ pub(crate) struct Looks {
     /// are done one after another: the answers of a connection keep the order of the questions, and however many connections
     /// a user has, one long answer is under way.
     under_way: VecDeque<(u32, VecDeque<Look>)>,
+    /// The last part was of root's, or of the daemon's own user: the next one is of another user.
+    was_trusted: bool,
+    /// So many jobs may still be told at once in this turn, to those that waited for them.
+    at_once: usize,
 }
 
 /// A look under way.
@@ -42,6 +53,10 @@ pub(crate) struct Look {
 pub(crate) enum What {
     /// Which jobs there were at a moment.
     Moment(Moment),
+    /// What they were like.
+    Then(Then),
+    /// The host as it is, with jobs that are named.
+    Now(Now),
     /// Whether a user may see what is asked for, and whether it is not too much.
     Check(Check),
     /// Reports of jobs.
@@ -57,6 +72,57 @@ pub(crate) struct Moment {
     pub(crate) before: u64,
     /// The numbers of those that were found, descending.
     pub(crate) found: Vec<u64>,
+}
+
+/// The host at an earlier moment, whose jobs are found.
+#[derive(Debug, Default)]
+pub(crate) struct Then {
+    /// In microseconds since the Unix epoch.
+    pub(crate) at_us: u64,
+    /// Those that are still to be looked at, ascending.
+    pub(crate) open: VecDeque<u64>,
+    /// Those of them that the user may see.
+    pub(crate) told: Views,
+    /// What all had together: memory and swap, in bytes,
+    pub(crate) held_bytes: u64,
+    pub(crate) swap_bytes: u64,
+    /// and how many of them ran and waited.
+    pub(crate) running: u64,
+    pub(crate) waiting: u64,
+}
+
+/// Jobs that are named, some of which are over.
+#[derive(Debug)]
+pub(crate) struct Now {
+    /// Those that are still to be looked at.
+    pub(crate) open: VecDeque<u64>,
+    /// Those that were not over when they were looked at, or were not looked at yet.
+    pub(crate) untold: BTreeSet<u64>,
+    /// Those that are over.
+    pub(crate) told: Views,
+}
+
+/// Jobs as `status` shows them.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    pub(crate) jobs: Vec<JobView>,
+    /// How long they are as JSON.
+    bytes: u64,
+}
+
+impl Views {
+    /// One more; gives its length in bytes.
+    pub(crate) fn push(&mut self, view: JobView) -> u64 {
+        let bytes = json_bytes(&view);
+        self.bytes += bytes;
+        self.jobs.push(view);
+        bytes
+    }
+
+    /// Whether they are more than one answer may have.
+    pub(crate) fn are_too_long(&self) -> bool {
+        self.bytes > ANSWER_MAX_BYTES
+    }
 }
 
 /// Jobs that are checked.
@@ -92,18 +158,59 @@ pub(crate) struct Tell {
     pub(crate) frame: ReportsFrame,
 }
 
+impl Now {
+    /// Whether all is told in one turn.
+    pub(crate) fn is_short(&self) -> bool {
+        self.told.jobs.is_empty() && self.open.len() <= FEW
+    }
+}
+
+impl Tell {
+    /// Whether all is told in one turn.
+    pub(crate) fn is_short(&self) -> bool {
+        let Wanted { series, processes, threads, files } = self.wanted;
+        let has_lists = series || processes || threads || files;
+        self.frame.size() == 0 && self.open.len() <= FEW && !has_lists
+    }
+}
+
 impl Look {
     /// Whether its answer is begun.
     fn is_telling(&self) -> bool {
-        matches!(&self.what, What::Tell(tell) if tell.frame.size() > 0)
+        self.what.is_telling()
     }
 }
 
 impl What {
+    /// Whether its answer is begun, so that something of it is held.
+    fn is_telling(&self) -> bool {
+        match self {
+            Self::Moment(_) | Self::Check(_) => false,
+            Self::Then(then) => !then.told.jobs.is_empty(),
+            Self::Now(now) => !now.told.jobs.is_empty(),
+            Self::Tell(tell) => tell.frame.size() > 0,
+        }
+    }
+
+    /// Whether its next part begins an answer of which something is held then.
+    fn begins_to_tell(&self) -> bool {
+        match self {
+            Self::Moment(_) | Self::Check(_) => false,
+            Self::Then(_) => !self.is_telling(),
+            Self::Now(now) => !self.is_telling() && !now.is_short(),
+            Self::Tell(tell) => !self.is_telling() && !tell.is_short(),
+        }
+    }
+
+    fn is_of_a_moment(&self) -> bool {
+        matches!(self, Self::Moment(_) | Self::Then(_))
+    }
+
     /// How many jobs it counts for: those it names that are not looked at yet.
     fn named(&self) -> usize {
         match self {
-            Self::Moment(_) => 0,
+            Self::Moment(_) | Self::Then(_) => 0,
+            Self::Now(now) => now.open.len().max(NAMED_LEAST),
             Self::Check(check) => check.open.len().max(NAMED_LEAST),
             Self::Tell(tell) => tell.open.len().max(NAMED_LEAST),
         }
@@ -111,11 +218,29 @@ impl What {
 }
 
 impl Looks {
+    /// A turn of the loop begins, in which so many jobs may be told at once.
+    pub(crate) fn begin_turn(&mut self, at_once: usize) {
+        self.at_once = at_once;
+    }
+
+    /// Whether so many more jobs may be told in this turn, to one that waited for them.
+    pub(crate) fn may_tell_at_once(&mut self, jobs: usize) -> bool {
+        let left = self.at_once.checked_sub(jobs);
+        self.at_once = left.unwrap_or(self.at_once);
+        left.is_some()
+    }
+
+    /// Whether a part of this one has to wait for another answer to its user: however many connections ask, no more is held
+    /// for a user than one.
+    pub(crate) fn waits(&self, uid: u32, what: &What) -> bool {
+        what.begins_to_tell() && self.is_telling(uid)
+    }
+
     /// Checks whether a user may have one more.
     pub(crate) fn may_begin(&self, uid: u32, what: &What) -> Result<(), Refusal> {
         let own = || self.of_user(uid);
-        let text = if let What::Moment(_) = what {
-            if own().filter(|look| matches!(look.what, What::Moment(_))).count() < MOMENTS_OF_A_USER_MAX {
+        let text = if what.is_of_a_moment() {
+            if own().filter(|look| look.what.is_of_a_moment()).count() < MOMENTS_OF_A_USER_MAX {
                 return Ok(());
             }
             format!("{MOMENTS_OF_A_USER_MAX} questions of yours about earlier moments are not answered yet")
@@ -141,7 +266,7 @@ impl Looks {
     }
 
     /// Whether an answer to this user is begun: it is the next of the user's then.
-    pub(crate) fn is_telling(&self, uid: u32) -> bool {
+    fn is_telling(&self, uid: u32) -> bool {
         self.of_user(uid).next().is_some_and(Look::is_telling)
     }
 
@@ -163,10 +288,15 @@ impl Looks {
         }
     }
 
-    /// The one of which the next part is due, of the users to whom more may be told.
+    /// The one of which the next part is due, of the users to whom more may be told. However many others ask, every second part
+    /// is for root and the daemon's own user.
     pub(crate) fn next(&mut self, may: impl Fn(u32) -> bool) -> Option<Look> {
-        let at = self.under_way.iter().position(|(uid, _)| may(*uid))?;
+        let first = |trusted: bool| {
+            self.under_way.iter().position(|(uid, _)| is_trusted(*uid) == trusted && may(*uid))
+        };
+        let at = first(!self.was_trusted).or_else(|| first(self.was_trusted))?;
         let (uid, mut looks) = self.under_way.remove(at)?;
+        self.was_trusted = is_trusted(uid);
         let look = looks.pop_front()?;
         if !looks.is_empty() {
             self.under_way.push_back((uid, looks));
@@ -187,108 +317,4 @@ impl Looks {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn look(id: u64, uid: u32, what: What) -> Look {
-        Look { id: ConnectionId(id), user: Peer { pid: 1, uid }, what }
-    }
-
-    fn moment(at_us: u64) -> What {
-        What::Moment(Moment { at_us, before: 1, found: Vec::new() })
-    }
-
-    fn named(jobs: u64) -> What {
-        let open = (0..jobs).map(|job| (job, 1)).collect();
-        What::Check(Check { open, bytes: 0, samples: 0, then: Checked::Wait(Vec::new()) })
-    }
-
-    #[test]
-    fn each_user_has_its_turn_and_some_moments() {
-        let mut looks = Looks::default();
-        assert!(!looks.has_due(|_| true) && looks.next(|_| true).is_none());
-        for id in 0..MOMENTS_OF_A_USER_MAX as u64 {
-            assert!(looks.may_begin(1, &moment(0)).is_ok());
-            looks.begin(look(id, 1, moment(0)));
-        }
-        let (_, text) = looks.may_begin(1, &moment(0)).unwrap_err();
-        assert!(text.contains("4 questions") && text.contains("ask again"), "{text}");
-        assert!(looks.may_begin(1, &named(5)).is_ok(), "it names its jobs");
-        assert!(looks.may_begin(2, &moment(0)).is_ok(), "another user");
-        looks.begin(look(9, 2, moment(0)));
-        looks.forget(ConnectionId(0));
-        let mut turns = |goes_on: bool, may: fn(u32) -> bool| {
-            let look = looks.next(may).unwrap();
-            let id = look.id.0;
-            if goes_on {
-                looks.goes_on(look);
-            }
-            id
-        };
-        assert_eq!([turns(true, |_| true), turns(true, |_| true), turns(true, |_| true)], [1, 9, 1]);
-        // To the second user no more may be told.
-        assert_eq!([turns(false, |uid| uid != 2), turns(false, |uid| uid != 2)], [1, 2]);
-        assert!(looks.may_begin(1, &moment(0)).is_ok() && looks.has_due(|uid| uid == 2));
-        looks.forget(ConnectionId(3));
-        assert!(!looks.has_due(|uid| uid != 2));
-    }
-
-    #[test]
-    fn questions_of_a_connection_are_answered_in_their_order() {
-        let mut looks = Looks::default();
-        for (id, at_us) in [(1, 10), (2, 20), (1, 11), (1, 12)] {
-            looks.begin(look(id, u32::try_from(id).unwrap(), moment(at_us)));
-        }
-        let mut at = |goes_on: bool| {
-            let look = looks.next(|_| true).unwrap();
-            let What::Moment(Moment { at_us, .. }) = &look.what else { panic!("a moment") };
-            let at_us = *at_us;
-            if goes_on {
-                looks.goes_on(look);
-            }
-            at_us
-        };
-        assert_eq!([at(true), at(true), at(true)], [10, 20, 10]);
-        assert_eq!([at(false), at(false), at(false), at(false)], [20, 10, 11, 12]);
-        assert!(!looks.has(1, ConnectionId(1)) && !looks.has_due(|_| true));
-    }
-
-    #[test]
-    fn one_answer_to_a_user_is_under_way() {
-        let tell = |id: u64, told: u64| {
-            let mut frame = ReportsFrame::default();
-            (0..told).for_each(|job| frame.push(job, &job).unwrap());
-            look(id, 1, What::Tell(Tell { open: VecDeque::from([9]), wanted: Wanted::default(), frame }))
-        };
-        let mut looks = Looks::default();
-        looks.begin(look(1, 1, moment(0)));
-        looks.begin(tell(2, 0));
-        assert!(!looks.is_telling(1), "it is not begun");
-        looks.begin(tell(3, 1));
-        assert!(looks.is_telling(1) && !looks.is_telling(2) && looks.has(1, ConnectionId(2)));
-        let order: Vec<u64> = std::iter::from_fn(|| looks.next(|_| true)).map(|look| look.id.0).collect();
-        assert_eq!(order, [3, 1, 2]);
-    }
-
-    #[test]
-    fn a_user_names_so_many_jobs_at_a_time() {
-        let mut looks = Looks::default();
-        looks.begin(look(1, 1, named(600_000)));
-        assert!(looks.may_begin(1, &named(400_000)).is_ok() && looks.may_begin(2, &named(400_001)).is_ok());
-        let (_, text) = looks.may_begin(1, &named(400_001)).unwrap_err();
-        assert!(text.contains("1000001 jobs, 1000000 are the most; ask again"), "{text}");
-        looks.forget(ConnectionId(1));
-        assert!(looks.may_begin(1, &named(400_001)).is_ok());
-    }
-
-    #[test]
-    fn those_that_name_nothing_are_not_kept_without_end() {
-        let mut looks = Looks::default();
-        let kept = (0..).take_while(|_| {
-            let may = looks.may_begin(1, &named(0)).is_ok();
-            looks.begin(look(1, 1, named(0)));
-            may
-        });
-        assert_eq!(kept.count(), NAMED_BY_A_USER_MAX / NAMED_LEAST);
-    }
-}
+mod tests;

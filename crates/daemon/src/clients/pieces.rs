@@ -13,21 +13,30 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pinfold_profile::report::Points;
-use pinfold_profile::store::{Place, Snapshot, StoreError};
+use pinfold_profile::store::{Place, Snapshot, Store, StoreError, Whose};
 use pinfold_proto::row::{JobRow, SampleRow};
 use pinfold_proto::view::{PointView, ReportView};
+use pinfold_proto::wire::{ErrorCode, Select};
 use pinfold_sys::peer::Peer;
 
-use crate::core::ConnectionId;
+use crate::clients::quota::is_trusted;
 use crate::core::event::{Asked, Wanted};
+use crate::core::{ConnectionId, Refusal};
 
 /// The next piece follows when less than this is still to be sent.
 const UNSENT_MAX_BYTES: usize = 512 * 1024;
 /// Points of a piece: the same.
 const POINTS_A_PIECE: usize = 1_000;
-/// Answers under way at a time, and of one user.
+/// Answers under way at a time, those beyond that for root and the daemon's own user, and those of one user.
 const UNDER_WAY_MAX: usize = 8;
+const RESERVED: usize = 2;
 const OF_A_USER_MAX: usize = 4;
+/// Jobs of an answer: 8 MiB of numbers.
+const JOBS_MAX: u32 = 1_000_000;
+/// So many of them are listed in a turn of the loop: a few milliseconds.
+const LISTED_A_TURN: u32 = 4_096;
+/// So many answers of one user wait for others at most: each may have named thousands of jobs.
+const WAITING_OF_A_USER_MAX: usize = 100;
 /// How long a client may take nothing, and how long an answer may take in all, in microseconds.
 const STALLED_US: u64 = 60_000_000;
 const LONGEST_US: u64 = 600_000_000;
@@ -49,14 +58,72 @@ pub(crate) struct Answer {
     pub(crate) uid: u32,
     pub(crate) wanted: Wanted,
     pub(crate) snapshot: Snapshot,
-    /// Jobs that are still to be told.
+    /// Jobs that are not listed yet.
+    pub(crate) listing: Option<Listing>,
+    /// Jobs that are listed and still to be told.
     pub(crate) jobs: VecDeque<u64>,
-    /// Those of them that only the loop knew in full, as they were.
+    /// Those of all of them that only the loop knew in full, as they were.
     pub(crate) live: BTreeMap<u64, Known>,
     /// The series that is being told.
     pub(crate) series: Option<Series>,
     pub(crate) begun_us: u64,
     pub(crate) moved_us: u64,
+}
+
+/// Which jobs are still to be listed: there may be a million.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    whose: Whose,
+    /// No more than so many.
+    left: u32,
+    rest: Rest,
+}
+
+/// Where the list goes on.
+#[derive(Debug)]
+enum Rest {
+    /// The last ones before this number. They are told from the first one on, so all are listed before one is told.
+    Before(u64),
+    /// Those from this number on that were asked for at or after a moment, in microseconds since the Unix epoch.
+    From(u64, u64),
+}
+
+impl Listing {
+    /// Of jobs that are not named.
+    pub(crate) fn of(select: &Select, whose: Whose, snapshot: &Snapshot) -> Result<Option<Self>, StoreError> {
+        Ok(match *select {
+            Select::Jobs(_) => None,
+            Select::Last(count) => {
+                Some(Self { whose, left: count.min(JOBS_MAX), rest: Rest::Before(u64::MAX) })
+            }
+            Select::Since(since_us) => {
+                let rest = Rest::From(snapshot.first_since(since_us)?, since_us);
+                Some(Self { whose, left: JOBS_MAX, rest })
+            }
+        })
+    }
+
+    /// Lists some more; says whether these are all.
+    fn go_on(&mut self, store: &Store, jobs: &mut VecDeque<u64>) -> Result<bool, StoreError> {
+        let count = self.left.min(LISTED_A_TURN);
+        let found = match &mut self.rest {
+            Rest::Before(before) => {
+                let found = store.numbers_before(&self.whose, *before, count)?;
+                *before = found.last().copied().unwrap_or(0);
+                found.iter().for_each(|&job| jobs.push_front(job));
+                found
+            }
+            Rest::From(first, since_us) => {
+                let found = store.numbers_since_from(&self.whose, *first, *since_us, count)?;
+                *first = found.last().map_or(*first, |last| last + 1);
+                jobs.extend(&found);
+                found
+            }
+        };
+        let listed = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        self.left = self.left.saturating_sub(listed);
+        Ok(listed < count || self.left == 0)
+    }
 }
 
 /// What only the loop knew of a job when the answer began.
@@ -92,6 +159,20 @@ impl Series {
 }
 
 impl Answer {
+    /// Lists some more of its jobs, if that is due; says whether jobs may be told in this turn.
+    pub(crate) fn list(&mut self) -> Result<bool, StoreError> {
+        let Some(listing) = &mut self.listing else { return Ok(true) };
+        let as_it_goes = matches!(listing.rest, Rest::From(..));
+        if as_it_goes && !self.jobs.is_empty() {
+            return Ok(true);
+        }
+        let is_all = listing.go_on(&self.snapshot, &mut self.jobs)?;
+        if is_all {
+            self.listing = None;
+        }
+        Ok(is_all || as_it_goes)
+    }
+
     /// Why it goes no further, if it took too long.
     fn late(&self, now_us: u64) -> Option<&'static str> {
         if now_us >= self.moved_us.saturating_add(STALLED_US) {
@@ -110,9 +191,9 @@ impl Pieces {
         if self.has_due() { Some(0) } else { self.late_us() }
     }
 
-    /// Whether a piece can be made at once.
+    /// Whether a piece can be made at once, or one that waits can begin.
     pub(crate) fn has_due(&self) -> bool {
-        !self.due.is_empty()
+        !self.due.is_empty() || self.waiting.iter().any(|(_, user, _)| self.may_begin(user.uid))
     }
 
     /// When the first answer is to be given up unless it goes on.
@@ -154,13 +235,23 @@ impl Pieces {
 
     /// Whether a user may have one more.
     pub(crate) fn may_begin(&self, uid: u32) -> bool {
-        let own = self.under_way.values().filter(|answer| answer.uid == uid).count();
-        self.under_way.len() < UNDER_WAY_MAX && own < OF_A_USER_MAX
+        let most = UNDER_WAY_MAX + if is_trusted(uid) { RESERVED } else { 0 };
+        self.under_way.len() < most && self.own(uid) < OF_A_USER_MAX
     }
 
-    /// One waits its turn.
-    pub(crate) fn wait(&mut self, id: ConnectionId, user: Peer, asked: Asked) {
+    fn own(&self, uid: u32) -> usize {
+        self.under_way.values().filter(|answer| answer.uid == uid).count()
+    }
+
+    /// One waits its turn, unless too many of its user do.
+    pub(crate) fn wait(&mut self, id: ConnectionId, user: Peer, asked: Asked) -> Result<(), Refusal> {
+        if self.waiting.iter().filter(|(_, other, _)| other.uid == user.uid).count() >= WAITING_OF_A_USER_MAX
+        {
+            let text = format!("{WAITING_OF_A_USER_MAX} answers in pieces to you wait for others already");
+            return Err((ErrorCode::Refused, format!("{text}; ask again when one is told")));
+        }
         self.waiting.push_back((id, user, asked));
+        Ok(())
     }
 
     /// One begins.
@@ -180,9 +271,16 @@ impl Pieces {
         self.under_way.insert(id, answer);
     }
 
-    /// The first of those that wait and may begin now.
+    /// It goes on at once: nothing of it was told in this turn.
+    pub(crate) fn goes_on_at_once(&mut self, id: ConnectionId, answer: Answer) {
+        self.begin(id, answer);
+    }
+
+    /// The one of those that wait that may begin now: the first of the users that have the fewest under way, so that none whose
+    /// questions are many is always before the others.
     pub(crate) fn take_waiting(&mut self) -> Option<(ConnectionId, Peer, Asked)> {
-        let at = self.waiting.iter().position(|(_, user, _)| self.may_begin(user.uid))?;
+        let waiting = self.waiting.iter().enumerate().filter(|(_, (_, user, _))| self.may_begin(user.uid));
+        let (at, _) = waiting.min_by_key(|(_, (_, user, _))| self.own(user.uid))?;
         self.waiting.remove(at)
     }
 
@@ -196,84 +294,4 @@ impl Pieces {
 }
 
 #[cfg(test)]
-mod tests {
-    use pinfold_profile::store::Store;
-
-    use super::*;
-
-    fn answer(store: &Store, uid: u32, begun_us: u64) -> Answer {
-        Answer {
-            uid,
-            wanted: Wanted::default(),
-            snapshot: store.snapshot().unwrap(),
-            jobs: VecDeque::new(),
-            live: BTreeMap::new(),
-            series: None,
-            begun_us,
-            moved_us: begun_us,
-        }
-    }
-
-    fn asked() -> Asked {
-        Asked { select: pinfold_proto::wire::Select::Last(1), all: false, wanted: Wanted::default() }
-    }
-
-    #[test]
-    fn who_does_not_read_is_given_up_and_so_is_who_reads_for_too_long() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path()).unwrap().store;
-        let mut pieces = Pieces::default();
-        let (idle, slow) = (ConnectionId(1), ConnectionId(2));
-        pieces.under_way.insert(idle, answer(&store, 1, 0));
-        pieces.under_way.insert(slow, answer(&store, 1, 0));
-        assert_eq!(pieces.late_us(), Some(STALLED_US));
-        assert!(pieces.take_late(STALLED_US - 1).is_empty());
-        pieces.under_way.get_mut(&slow).unwrap().moved_us = STALLED_US - 1;
-        pieces.room(idle, 0);
-        pieces.keep_room();
-        assert!(!pieces.take_room(), "the log is kept");
-        let late = pieces.take_late(STALLED_US);
-        assert!(late.len() == 1 && late[0].0 == idle && late[0].1.contains("not read"), "{late:?}");
-        assert!(!pieces.has_due(), "nothing of it is left");
-        pieces.under_way.get_mut(&slow).unwrap().moved_us = LONGEST_US - 1;
-        assert_eq!(pieces.late_us(), Some(LONGEST_US));
-        let late = pieces.take_late(LONGEST_US);
-        assert!(late.len() == 1 && late[0].1.contains("ten minutes"), "{late:?}");
-        assert!(pieces.late_us().is_none() && pieces.take_room() && !pieces.take_room());
-    }
-
-    #[test]
-    fn one_user_leaves_room_for_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path()).unwrap().store;
-        let mut pieces = Pieces::default();
-        for id in 0..OF_A_USER_MAX as u64 {
-            assert!(pieces.may_begin(1));
-            pieces.under_way.insert(ConnectionId(id), answer(&store, 1, 0));
-        }
-        assert!(!pieces.may_begin(1) && pieces.may_begin(2));
-        for (id, uid) in [(10, 1), (11, 1), (12, 2)] {
-            pieces.waiting.push_back((ConnectionId(id), Peer { pid: 1, uid }, asked()));
-        }
-        assert_eq!(pieces.take_waiting().map(|(id, ..)| id), Some(ConnectionId(12)), "the other user's");
-        assert!(pieces.take_waiting().is_none());
-        pieces.forget(ConnectionId(0));
-        pieces.forget(ConnectionId(10));
-        assert_eq!(pieces.take_waiting().map(|(id, ..)| id), Some(ConnectionId(11)), "10 has gone");
-        assert!(pieces.has(ConnectionId(1)) && !pieces.has(ConnectionId(11)));
-    }
-
-    #[test]
-    fn the_next_piece_waits_for_room() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path()).unwrap().store;
-        let mut pieces = Pieces::default();
-        pieces.under_way.insert(ConnectionId(1), answer(&store, 1, 0));
-        pieces.room(ConnectionId(2), 0);
-        pieces.room(ConnectionId(1), UNSENT_MAX_BYTES);
-        assert!(!pieces.has_due());
-        pieces.room(ConnectionId(1), UNSENT_MAX_BYTES - 1);
-        pieces.room(ConnectionId(1), 0);
-        assert_eq!(pieces.due, [ConnectionId(1)], "once");
-    }
-}
+mod tests;

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use pinfold_proto::JobSpec;
 use pinfold_proto::quantity::show_size;
 use pinfold_proto::wire::json_bytes;
+use pinfold_sys::peer;
 use pinfold_topo::CpuSet;
 
 /// Bytes of replies that a connection may leave unread: until it has read half of them nothing more is read from it.
@@ -31,6 +32,11 @@ pub(crate) const UNHEARD_OF_USER_MAX: u64 = 32 << 20;
 
 /// All users together may have so many times what one may.
 const USERS_FULL: u64 = 8;
+
+/// Whether a user has a reserve of what others may use up: root, and the daemon's own user.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == peer::own_uid()
+}
 
 /// How much of one thing each user has.
 #[derive(Debug, Default)]

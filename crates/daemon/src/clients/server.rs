@@ -64,7 +64,9 @@ struct Connection {
     process: Option<ProcessId>,
     decoder: Decoder,
     out: Outbox,
-    /// So many bytes of `out` are in the book of its user,
+    /// Answers that are made and wait for the disk, in bytes.
+    held_back: usize,
+    /// So many bytes of `out` and of those are in the book of its user,
     unread: usize,
     /// and so many of `decoder`.
     unheard: usize,
@@ -156,6 +158,7 @@ impl Server {
                 process,
                 decoder,
                 out: Outbox::default(),
+                held_back: 0,
                 unread: 0,
                 unheard: 0,
                 watched: Watch { input: true, output: false },
@@ -185,8 +188,7 @@ impl Server {
     /// Whether a user may have one more connection, so that another always gets one.
     fn has_room(&self, uid: u32) -> bool {
         let most = self.connections_max as u64;
-        let is_trusted = uid == 0 || uid == peer::own_uid();
-        quota::has_connection(self.open.own(uid), self.open.all(), most, most / 8, is_trusted)
+        quota::has_connection(self.open.own(uid), self.open.all(), most, most / 8, quota::is_trusted(uid))
     }
 
     /// A turn of the loop begins: every user may ask again, who is not in debt from turns before.
@@ -261,6 +263,20 @@ impl Server {
         self.note_unread(id);
     }
 
+    /// An answer of so many bytes is made, and waits for the disk: to its user it counts as unread.
+    pub(crate) fn hold_back(&mut self, id: ConnectionId, bytes: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.held_back += bytes;
+        self.note_unread(id);
+    }
+
+    /// It waits no more, and is sent in this turn.
+    pub(crate) fn let_go(&mut self, id: ConnectionId, bytes: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.held_back = connection.held_back.saturating_sub(bytes);
+        self.note_unread(id);
+    }
+
     /// As [`Self::send`], with files that the client gets along with the reply.
     pub(crate) fn send_with(&mut self, id: ConnectionId, reply: &Reply, files: Doors) {
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -272,7 +288,7 @@ impl Server {
     /// Keeps the book of what users have not read.
     fn note_unread(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let unread = connection.out.len();
+        let unread = connection.out.len() + connection.held_back;
         let before = std::mem::replace(&mut connection.unread, unread);
         self.unread.take(connection.peer.uid, before as u64);
         self.unread.add(connection.peer.uid, unread as u64);

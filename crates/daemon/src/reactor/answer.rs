@@ -1,4 +1,5 @@
-//! What `status`, `why`, `config get` and `doctor` are told. Nothing here changes anything.
+//! What `status`, `why`, `config get` and `doctor` are told. Nothing here changes anything. Jobs that `status` names: `now`; the
+//! host at an earlier moment: `then`.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +34,7 @@ impl Daemon {
     /// Answers a question.
     pub(super) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
         match question {
-            Request::Status { jobs, all, at_us: None } => self.status(user, &jobs, all).map(Reply::Status),
+            Request::Status { all, .. } => self.status_of_all(user, all).map(Reply::Status),
             Request::Members { names } => self
                 .jobs
                 .table
@@ -80,42 +81,47 @@ impl Daemon {
         }
     }
 
-    fn status(&mut self, user: Peer, wanted: &[u64], all: bool) -> Result<StatusView, Refusal> {
+    /// All jobs that the user may see; with `all` also the last ones that are over.
+    fn status_of_all(&mut self, user: Peer, all: bool) -> Result<StatusView, Refusal> {
+        let mut over = Vec::new();
+        if all {
+            let whose = rights::may_see(&self.ctx.configured.config, user, true);
+            let rows = self.last_of(&whose).map_err(|error| store_failed(&error))?;
+            let rows = rows.iter().filter(|row| !self.jobs.table.contains_key(&JobId(row.job)));
+            over.extend(rows.map(|row| report::job_view(row, None, None, Vec::new())));
+        }
+        self.status(user, None, over)
+    }
+
+    /// The host as it is, with these jobs, or all that the user may see, and beside them `over`.
+    pub(super) fn status(
+        &mut self,
+        user: Peer,
+        wanted: Option<BTreeSet<u64>>,
+        over: Vec<JobView>,
+    ) -> Result<StatusView, Refusal> {
         let config = self.ctx.configured.config.clone();
-        let mut views = Vec::new();
-        let mut left: BTreeSet<u64> = wanted.iter().copied().collect();
+        let mut views = over;
+        let mut left = wanted;
         let (mut held_bytes, mut swap_bytes) = (0, 0);
         for live in self.jobs.table.values() {
             let measure =
                 live.container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
             held_bytes += measure.as_ref().map_or(0, |measure| measure.memory_bytes);
             swap_bytes += measure.as_ref().map_or(0, |measure| measure.swap_bytes);
-            let asked_for = wanted.is_empty() || left.contains(&live.row.job);
+            let asked_for = left.as_ref().is_none_or(|left| left.contains(&live.row.job));
             if asked_for && rights::may_touch(&config, user, &live.row) {
                 let mut view = live_view(live, measure.as_ref(), self.ctx.clock.now_us());
                 view.place = self.place_view(JobId(live.row.job));
                 view.own_nodes = live.row.set().and_then(|set| self.host.own_nodes.view(&set));
                 views.push(view);
-                left.remove(&live.row.job);
-            }
-        }
-        for job in left {
-            match self.outbox.journal.stored_row(JobId(job)) {
-                Some(row)
-                    if rights::may_touch(&config, user, &row)
-                        && !self.jobs.table.contains_key(&JobId(job)) =>
-                {
-                    views.push(report::job_view(&row, None, None, Vec::new()));
+                if let Some(left) = &mut left {
+                    left.remove(&live.row.job);
                 }
-                _ => return Err(self.no_such_job(user, JobId(job))),
             }
         }
-        if all && wanted.is_empty() {
-            let whose = rights::may_see(&config, user, true);
-            let over = self.last_of(&whose);
-            let over = over.map_err(|error| store_failed(&error))?;
-            let over = over.iter().filter(|row| !self.jobs.table.contains_key(&JobId(row.job)));
-            views.extend(over.map(|row| report::job_view(row, None, None, Vec::new())));
+        if let Some(job) = left.and_then(|mut left| left.pop_first()) {
+            return Err(self.no_such_job(user, JobId(job)));
         }
         views.sort_by_key(|view| view.job);
         Ok(StatusView {
@@ -143,50 +149,6 @@ impl Daemon {
                 .chain(sets::cpus_warning(&self.ctx))
                 .chain(self.clients.warnings.iter().cloned())
                 .collect(),
-        })
-    }
-
-    /// The host as it was, of what the store knows. Slots and budget are those of now, and so are priority, class and
-    /// cores of each job, unless it is over: then the last it had. `jobs` are those of that moment, by number.
-    pub(super) fn status_then(
-        &mut self,
-        user: Peer,
-        at_us: u64,
-        jobs: &[u64],
-    ) -> Result<StatusView, Refusal> {
-        let config = self.ctx.configured.config.clone();
-        let (mut held_bytes, mut swap_bytes, mut running, mut waiting, mut views) = (0, 0, 0, 0, Vec::new());
-        for &job in jobs {
-            let row = self.outbox.journal.store().job(job).map_err(|error| store_failed(&error))?;
-            // It may have been struck off since it was found.
-            let Some(row) = row.map(|row| self.newest(row)) else { continue };
-            let samples = self.outbox.journal.store().samples_until(row.job, at_us);
-            let view =
-                crate::clients::past::job_then(&row, &samples.map_err(|error| store_failed(&error))?, at_us);
-            held_bytes += view.memory_bytes.unwrap_or(0);
-            swap_bytes += view.swap_bytes.unwrap_or(0);
-            running += u64::from(view.state == pinfold_proto::JobState::Running);
-            waiting += u64::from(view.state == pinfold_proto::JobState::Queued);
-            if rights::may_touch(&config, user, &row) {
-                views.push(view);
-            }
-        }
-        let memory = MemoryView { pressure_full_avg10: None, ..self.memory_view(held_bytes, swap_bytes) };
-        Ok(StatusView {
-            version: VERSION,
-            host: self.ctx.host.clone(),
-            mode: self.ctx.containers.plan().mode.as_str().to_owned(),
-            slots: SlotsView { used: running, waiting, ..self.slots_view() },
-            memory,
-            projects: Vec::new(),
-            resources: Vec::new(),
-            other_load: None,
-            at_s: Some(seconds(at_us)),
-            reading: readings::reading_at(&mut self.outbox.journal, at_us),
-            neighbours: None,
-            draining: false,
-            jobs: views,
-            warnings: Vec::new(),
         })
     }
 
@@ -253,7 +215,7 @@ impl Daemon {
         })
     }
 
-    fn slots_view(&self) -> SlotsView {
+    pub(super) fn slots_view(&self) -> SlotsView {
         let (used, total) = self.ctx.policy.slots();
         SlotsView {
             cores: self.ctx.policy.machine().cores.len() as u64,
@@ -264,7 +226,7 @@ impl Daemon {
         }
     }
 
-    fn memory_view(&self, held_bytes: u64, swap_held_bytes: u64) -> MemoryView {
+    pub(super) fn memory_view(&self, held_bytes: u64, swap_held_bytes: u64) -> MemoryView {
         let pressure = self.ctx.proc.pressure(PressureResource::Memory).ok().flatten();
         MemoryView {
             budget_bytes: memory::budget_bytes(&self.ctx),

@@ -26,7 +26,10 @@ impl Daemon {
             match after {
                 After::Begin(job) => self.begin_now(job),
                 After::Reply(id, reply) => self.outbox.reply(id, *reply),
-                After::Frame(id, frame) => self.outbox.push(Effect::Frame(id, frame)),
+                After::Frame(id, frame) => {
+                    self.clients.server.let_go(id, frame.len());
+                    self.outbox.push(Effect::Frame(id, frame));
+                }
                 After::ForgetStart(kept) => self.jobs.starts.forget_unneeded(&self.jobs.table, kept),
                 After::KeepStart(kept, start) => self.outbox.push(Effect::KeepStart(kept, start)),
             }

@@ -1,5 +1,5 @@
 //! Thousands of jobs that are named are looked at and told a part at a time (`clients/looks`). A few are answered in the turn in
-//! which they are asked for.
+//! which they are asked for. What else is looked at so: `now`, `then`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,9 +16,9 @@ use crate::reactor::Daemon;
 use crate::reactor::reports::OVER_SHOWN;
 
 /// So many of the jobs that are named are looked at in a turn of the loop: what all users together may ask for in one.
-const JOBS_A_PART: usize = 256;
-/// Fewer, if their requests are longer than this.
-const BYTES_A_PART: u64 = 1 << 20;
+pub(super) const JOBS_A_PART: usize = 256;
+/// Fewer, if their requests, or what is told of them, are longer than this.
+pub(super) const BYTES_A_PART: u64 = 1 << 20;
 /// How many jobs, and how many samples of them in all, one answer holds that does not come in pieces.
 const JOBS_AT_ONCE: u32 = 10_000;
 const SAMPLES_AT_ONCE: u64 = 100_000;
@@ -96,17 +96,31 @@ impl Daemon {
     /// Does a part of a look; gives what is left to do.
     fn look_on(&mut self, look: Look) -> Option<Look> {
         let Look { id, user, what } = look;
-        let goes_on = match what {
-            What::Moment(moment) => self.look_at_moment(id, user, moment).map(|rest| rest.map(What::Moment)),
-            What::Check(check) => self.check_on(id, user, check),
-            What::Tell(tell) => self.tell_on(id, user, tell),
-        };
-        match goes_on {
+        match self.part_of_look(id, user, what) {
             Ok(rest) => rest.map(|what| Look { id, user, what }),
             Err(refusal) => {
                 self.outbox.refuse(id, refusal);
                 None
             }
+        }
+    }
+
+    /// The same of what it is for. An answer is not begun while another one to its user is under way.
+    pub(super) fn part_of_look(
+        &mut self,
+        id: ConnectionId,
+        user: Peer,
+        what: What,
+    ) -> Result<Option<What>, Refusal> {
+        if self.clients.looks.waits(user.uid, &what) {
+            return Ok(Some(what));
+        }
+        match what {
+            What::Moment(moment) => self.look_at_moment(id, user, moment),
+            What::Then(then) => self.tell_moment(id, user, then),
+            What::Now(now) => self.look_at_named(id, user, now),
+            What::Check(check) => self.check_on(id, user, check),
+            What::Tell(tell) => self.tell_on(id, tell),
         }
     }
 
@@ -160,7 +174,7 @@ impl Daemon {
                 if !named {
                     jobs.reverse();
                 }
-                self.tell_on(id, user, tell(jobs, wanted))
+                self.part_of_look(id, user, What::Tell(tell(jobs, wanted)))
             }
         }
     }
@@ -176,12 +190,14 @@ impl Daemon {
         Ok(())
     }
 
-    /// Answers those that wait for nothing any more; if `lasting`, once that is on disk.
+    /// Answers those that wait for nothing any more; if `lasting`, once that is on disk. One job may be the last that thousands
+    /// wait for, each together with others: in a turn no more are told than in a part of a look, and the rest in later turns.
     pub(super) fn answer_waiters(&mut self, lasting: bool) {
         for (id, wanted) in self.clients.waiters.done() {
-            if wanted.len() > JOBS_A_PART {
+            let Some(user) = self.clients.server.peer(id) else { continue };
+            let may = self.clients.server.leaves_unread(user.uid).is_none();
+            if !may || !self.clients.looks.may_tell_at_once(wanted.len()) {
                 // By then it is written, and whether that may be lost is seen when all are told.
-                let Some(user) = self.clients.server.peer(id) else { continue };
                 let what = What::Tell(tell(wanted, Wanted::default()));
                 self.clients.looks.begin(Look { id, user, what });
                 continue;
@@ -196,12 +212,8 @@ impl Daemon {
     }
 
     /// Tells of some jobs; gives what is left to do. One that was struck off meanwhile is left out.
-    fn tell_on(&mut self, id: ConnectionId, user: Peer, mut tell: Tell) -> Result<Option<What>, Refusal> {
-        // However many connections ask, no more is held for a user than one answer.
-        if tell.frame.size() == 0 && self.clients.looks.is_telling(user.uid) {
-            return Ok(Some(What::Tell(tell)));
-        }
-        let before = tell.frame.size();
+    fn tell_on(&mut self, id: ConnectionId, mut tell: Tell) -> Result<Option<What>, Refusal> {
+        let (before, most) = (tell.frame.size(), if tell.is_short() { u64::MAX } else { BYTES_A_PART });
         for _ in 0..JOBS_A_PART {
             let Some(job) = tell.open.pop_front() else { break };
             let told = match tell.frame.repeat(job) {
@@ -216,15 +228,18 @@ impl Daemon {
                     format!("the answer cannot be sent: {}; ask for less at once", in_full(&error)),
                 )
             })?;
-            if (tell.frame.size() - before) as u64 > BYTES_A_PART {
+            if (tell.frame.size() - before) as u64 > most {
                 break;
             }
         }
         if !tell.open.is_empty() {
             return Ok(Some(What::Tell(tell)));
         }
-        let lasting = self.outbox.durable.is_behind();
-        self.outbox.frame_lasting(id, tell.frame.finish(), lasting);
+        let (lasting, frame) = (self.outbox.durable.is_behind(), tell.frame.finish());
+        if lasting {
+            self.clients.server.hold_back(id, frame.len());
+        }
+        self.outbox.frame_lasting(id, frame, lasting);
         Ok(None)
     }
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pinfold_policy::JobId;
 use pinfold_profile::report::Points;
-use pinfold_profile::store::{Place, StoreError};
+use pinfold_profile::store::{Place, StoreError, Whose};
+use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Piece, Reply, Select};
 use pinfold_sys::peer::Peer;
 
 use crate::clients::looks::Checked;
-use crate::clients::pieces::{Answer, Known, Series};
+use crate::clients::pieces::{Answer, Known, Listing, Series};
 use crate::core::event::{Asked, Wanted};
 use crate::core::{ConnectionId, Effect, Refusal, store_failed};
 use crate::reactor::Daemon;
@@ -18,8 +19,6 @@ use crate::reactor::Daemon;
 const JOBS_A_PIECE: usize = 100;
 /// A piece has no more jobs than take so many bytes, as far as their commands go.
 const PIECE_BYTES: usize = 512 * 1024;
-/// Jobs of an answer: 8 MiB of numbers.
-const JOBS_MAX: u32 = 1_000_000;
 
 impl Daemon {
     /// Checks the question, and has the answer begin once all that is known is on disk.
@@ -46,7 +45,10 @@ impl Daemon {
             return self.outbox.refuse(id, (ErrorCode::Usage, text));
         }
         if !self.clients.pieces.may_begin(user.uid) {
-            return self.clients.pieces.wait(id, user, asked);
+            if let Err(refusal) = self.clients.pieces.wait(id, user, asked) {
+                self.outbox.refuse(id, refusal);
+            }
+            return;
         }
         match self.begin_answer(user, &asked) {
             Ok(answer) => self.clients.pieces.begin(id, answer),
@@ -57,39 +59,59 @@ impl Daemon {
     fn begin_answer(&mut self, user: Peer, asked: &Asked) -> Result<Answer, Refusal> {
         let snapshot = self.outbox.journal.store().snapshot().map_err(|error| store_failed(&error))?;
         let whose = self.whose(user, asked.all)?;
-        let jobs = match &asked.select {
-            Select::Jobs(jobs) => Ok(jobs.clone()),
-            Select::Last(count) => snapshot.last_numbers(&whose, (*count).min(JOBS_MAX)),
-            Select::Since(since_us) => snapshot.numbers_since(&whose, *since_us, JOBS_MAX),
-        };
-        let jobs: VecDeque<u64> = jobs.map_err(|error| store_failed(&error))?.into();
         let mut live = BTreeMap::new();
-        for &job in &jobs {
-            let only_here = self.jobs.table.contains_key(&JobId(job))
-                || self.outbox.journal.unwritten(JobId(job)).is_some();
-            if only_here && let Some(row) = self.row_of(JobId(job)) {
-                let waits = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.container.is_none());
-                // There may be thousands that wait.
-                let known = if waits {
-                    Known::Waits(Box::new(row))
-                } else {
-                    let started_us = row.started_us;
-                    Known::Told(Box::new(self.report_of_row(row, Wanted::default())), started_us)
-                };
-                live.insert(job, known);
-            }
+        for job in self.only_here(&asked.select, &whose) {
+            let Some(row) = self.row_of(JobId(job)) else { continue };
+            let waits = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.container.is_none());
+            // There may be thousands that wait.
+            let known = if waits {
+                Known::Waits(Box::new(row))
+            } else {
+                let started_us = row.started_us;
+                Known::Told(Box::new(self.report_of_row(row, Wanted::default())), started_us)
+            };
+            live.insert(job, known);
         }
+        let listing = Listing::of(&asked.select, whose, &snapshot).map_err(|error| store_failed(&error))?;
+        let jobs = if let Select::Jobs(jobs) = &asked.select { jobs.clone() } else { Vec::new() };
         let now_us = self.ctx.clock.now_us();
         Ok(Answer {
             uid: user.uid,
             wanted: asked.wanted,
             snapshot,
-            jobs,
+            listing,
+            jobs: jobs.into(),
             live,
             series: None,
             begun_us: now_us,
             moved_us: now_us,
         })
+    }
+
+    /// Of the jobs that are asked for those of which only the loop knows all; perhaps some more.
+    fn only_here(&self, select: &Select, whose: &Whose) -> Vec<u64> {
+        let (table, journal) = (&self.jobs.table, &self.outbox.journal);
+        let is_meant = |row: &&JobRow| match whose {
+            Whose::Everybody => true,
+            Whose::User { uid, projects } => {
+                row.uid == *uid || row.spec.project.as_ref().is_some_and(|project| projects.contains(project))
+            }
+        };
+        let rows = table.values().map(|live| &live.row).chain(journal.all_unwritten()).filter(is_meant);
+        match select {
+            Select::Jobs(jobs) => {
+                let is_here = |job: JobId| table.contains_key(&job) || journal.unwritten(job).is_some();
+                jobs.iter().copied().filter(|&job| is_here(JobId(job))).collect()
+            }
+            Select::Since(since_us) => {
+                rows.filter(|row| row.submitted_us >= *since_us).map(|row| row.job).collect()
+            }
+            Select::Last(count) => {
+                let mut jobs: Vec<u64> = rows.map(|row| row.job).collect();
+                jobs.sort_unstable();
+                jobs.split_off(jobs.len().saturating_sub(*count as usize))
+            }
+        }
     }
 
     /// Makes the next piece of one answer, gives up those that took too long, and begins those that waited for that.
@@ -101,7 +123,11 @@ impl Daemon {
         }
         if let Some((id, mut answer)) = self.clients.pieces.next() {
             match self.next_piece(&mut answer) {
-                Ok(piece) => {
+                Ok(None) => {
+                    answer.moved_us = now_us;
+                    self.clients.pieces.goes_on_at_once(id, answer);
+                }
+                Ok(Some(piece)) => {
                     answer.moved_us = now_us;
                     if piece != Piece::Last {
                         self.clients.pieces.goes_on(id, answer);
@@ -116,12 +142,16 @@ impl Daemon {
         }
     }
 
-    fn next_piece(&mut self, answer: &mut Answer) -> Result<Piece, StoreError> {
+    /// The next piece; `None`: first more of its jobs are to be listed.
+    fn next_piece(&mut self, answer: &mut Answer) -> Result<Option<Piece>, StoreError> {
         if let Some(series) = &mut answer.series {
             if let Some(points) = series.next(&answer.snapshot)? {
-                return Ok(Piece::Points(points));
+                return Ok(Some(Piece::Points(points)));
             }
             answer.series = None;
+        }
+        if !answer.list()? {
+            return Ok(None);
         }
         let wanted = answer.wanted;
         let has_lists = wanted.series || wanted.processes || wanted.threads || wanted.files;
@@ -159,6 +189,7 @@ impl Daemon {
             bytes += view.command.iter().map(|word| word.len() + 8).sum::<usize>();
             views.push(view);
         }
-        Ok(if views.is_empty() { Piece::Last } else { Piece::Jobs(views) })
+        let is_last = views.is_empty() && answer.listing.is_none();
+        Ok(Some(if is_last { Piece::Last } else { Piece::Jobs(views) }))
     }
 }

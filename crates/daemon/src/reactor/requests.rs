@@ -103,6 +103,7 @@ impl Daemon {
             Request::Part => self.outbox.reply(id, self.part_of(id)),
             Request::Wait { jobs } => self.asked_to_wait(id, user, jobs),
             Request::Status { at_us: Some(at_us), .. } => self.asked_about_then(id, user, at_us),
+            Request::Status { jobs, .. } if !jobs.is_empty() => self.asked_about_named(id, user, jobs),
             Request::Report { select, series, processes, threads, files, all, pieces } => {
                 let asked = Asked { select, all, wanted: Wanted { series, processes, threads, files } };
                 if pieces {

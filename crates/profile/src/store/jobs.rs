@@ -1,6 +1,7 @@
 //! Which jobs the store knows: by number, by user, by time.
 
 use pinfold_proto::row::{JobRow, SampleRow};
+use rusqlite::types::Value;
 use rusqlite::{Row, ToSql};
 
 use super::fields::whole;
@@ -118,44 +119,75 @@ impl Store {
     /// # Errors
     /// As SQLite refuses.
     pub fn last_numbers(&self, whose: &Whose, count: u32) -> Result<Vec<u64>, StoreError> {
-        let mut jobs = match whose {
-            Whose::Everybody => self.numbers("ORDER BY job DESC LIMIT ?1", &[&count])?,
-            Whose::User { uid, projects } => {
-                let rest = format!("WHERE {} ORDER BY job DESC LIMIT ?3", of(projects));
-                self.numbers(&rest, &[uid, &list(projects), &count])?
-            }
-        };
+        let mut jobs = self.numbers_before(whose, u64::MAX, count)?;
         jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The numbers of the last `count` of these jobs before number `before`, descending. Each part of a list costs as much as
+    /// it gives, and as much again for each project.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn numbers_before(&self, whose: &Whose, before: u64, count: u32) -> Result<Vec<u64>, StoreError> {
+        let mut jobs = Vec::new();
+        for (of, owner) in owners(whose) {
+            let rest = format!("WHERE {of} AND job < ?2 ORDER BY job DESC LIMIT ?3");
+            jobs.extend(self.numbers(&rest, &[&owner, &whole(before), &count])?);
+        }
+        // What one owner has is in order.
+        jobs.sort_unstable_by(|one, other| other.cmp(one));
+        jobs.dedup();
+        jobs.truncate(count as usize);
         Ok(jobs)
     }
 
     /// The numbers of those of these jobs that were asked for at or after `since_us`, ascending; up to so many.
     ///
-    /// Jobs are read from the one on that was asked for an hour before that, for there may be millions. So those are left out
-    /// whose time is later only because the clock was set back by more than an hour after them.
+    /// Jobs are read from [`Self::first_since`] on. So those are left out whose time is later only because the clock was set
+    /// back by more than an hour after them.
     ///
     /// # Errors
     /// As SQLite refuses.
     pub fn numbers_since(&self, whose: &Whose, since_us: u64, count: u32) -> Result<Vec<u64>, StoreError> {
-        let (since, earlier) = (whole(since_us), whole(since_us.saturating_sub(CLOCK_SET_BACK_US)));
+        self.numbers_since_from(whose, self.first_since(since_us)?, since_us, count)
+    }
+
+    /// The number from which on jobs are looked at for those that were asked for at or after `since_us`: that of the one that
+    /// was asked for an hour before, for there may be millions.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn first_since(&self, since_us: u64) -> Result<u64, StoreError> {
+        let earlier = whole(since_us.saturating_sub(CLOCK_SET_BACK_US));
         let first =
             "SELECT job FROM jobs WHERE submitted_us < ?1 ORDER BY submitted_us DESC, job DESC LIMIT 1";
         let first = self.read("read jobs", first, &[&earlier], |row| row.get::<_, i64>(0))?;
-        let first = first.first().copied().unwrap_or(0);
-        match whose {
-            Whose::Everybody => {
-                // `+`: by their numbers, in whose order they are wanted.
-                let rest = "WHERE job >= ?1 AND +submitted_us >= ?2 ORDER BY job LIMIT ?3";
-                self.numbers(rest, &[&first, &since, &count])
-            }
-            Whose::User { uid, projects } => {
-                let rest = format!(
-                    "WHERE {} AND job >= ?3 AND +submitted_us >= ?4 ORDER BY job LIMIT ?5",
-                    of(projects)
-                );
-                self.numbers(&rest, &[uid, &list(projects), &first, &since, &count])
-            }
+        Ok(first.first().and_then(|&job| u64::try_from(job).ok()).unwrap_or(0))
+    }
+
+    /// The numbers of those of these jobs from number `first` on that were asked for at or after `since_us`, ascending; up to
+    /// so many.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn numbers_since_from(
+        &self,
+        whose: &Whose,
+        first: u64,
+        since_us: u64,
+        count: u32,
+    ) -> Result<Vec<u64>, StoreError> {
+        let mut jobs = Vec::new();
+        for (of, owner) in owners(whose) {
+            // `+`: by their numbers, in whose order they are wanted.
+            let rest = format!("WHERE {of} AND job >= ?2 AND +submitted_us >= ?3 ORDER BY job LIMIT ?4");
+            jobs.extend(self.numbers(&rest, &[&owner, &whole(first), &whole(since_us), &count])?);
         }
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs.truncate(count as usize);
+        Ok(jobs)
     }
 
     fn numbers(&self, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<u64>, StoreError> {
@@ -200,15 +232,13 @@ impl Store {
     }
 }
 
-/// The jobs of user `?1` and of the projects `?2`, each by an index of its own.
-fn of(projects: &[String]) -> &'static str {
-    if projects.is_empty() {
-        "uid = ?1 AND ?2 IS NOT NULL"
-    } else {
-        "(uid = ?1 OR project IN (SELECT value FROM json_each(?2)))"
+/// What jobs have in common that are asked for, with the value of `?1` in it; an index finds the jobs of each by their numbers.
+fn owners(whose: &Whose) -> Vec<(&'static str, Value)> {
+    match whose {
+        Whose::Everybody => vec![("?1 IS NULL", Value::Null)],
+        Whose::User { uid, projects } => {
+            let projects = projects.iter().map(|name| ("project = ?1", Value::from(name.clone())));
+            std::iter::once(("uid = ?1", Value::from(*uid))).chain(projects).collect()
+        }
     }
-}
-
-fn list(projects: &[String]) -> String {
-    serde_json::Value::from(projects.to_vec()).to_string()
 }

@@ -32,19 +32,19 @@ fn peak_bytes(host: &Host) -> u64 {
     kib << 10
 }
 
-fn submit(ticket: u64, spec: JobSpec) -> Request {
+pub(super) fn submit(ticket: u64, spec: JobSpec) -> Request {
     Request::Submit { ticket, spec: Box::new(spec), pid: None }
 }
 
-fn held() -> JobSpec {
+pub(super) fn held() -> JobSpec {
     JobSpec { held: true, ..spec() }
 }
 
-fn report(jobs: Vec<u64>, pieces: bool) -> Request {
+pub(super) fn report(jobs: Vec<u64>, pieces: bool) -> Request {
     reports_of(Select::Jobs(jobs), false, pieces)
 }
 
-fn reports_of(select: Select, all: bool, pieces: bool) -> Request {
+pub(super) fn reports_of(select: Select, all: bool, pieces: bool) -> Request {
     Request::Report { select, series: false, processes: false, threads: false, files: false, all, pieces }
 }
 
@@ -241,13 +241,13 @@ fn waiting_jobs_as_large_as_may_be(kind: Kind) {
     assert!(again > taken);
 }
 
-fn now_us() -> u64 {
+pub(super) fn now_us() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
     u64::try_from(now.as_micros()).expect("a clock not far from now")
 }
 
 /// Gives a daemon's store so many jobs; the daemon dies before, and another one begins.
-fn store(host: &mut Host, jobs: u64, row: impl Fn(u64) -> JobRow) {
+pub(super) fn store(host: &mut Host, jobs: u64, row: impl Fn(u64) -> JobRow) {
     host.crash();
     let mut store = Store::open(&host.state()).expect("the daemon's store").store;
     store.begin().expect("a transaction");

@@ -109,6 +109,33 @@ fn who_does_not_read_is_not_heard() {
     assert_eq!((server.unread.all(), server.open.all(), server.unheard.all()), (0, 0, 0));
 }
 
+/// An answer that waits for the disk is held for its user as one that is not read, until it is sent or its client is gone.
+#[test]
+fn what_waits_for_the_disk_counts_as_unread() {
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Server::listen(&path, 64).unwrap();
+    let clients = [(); 2].map(|()| UnixStream::connect(&path).unwrap());
+    let [one, other] = server.accept(&proc)[..] else { panic!("two connections") };
+    let uid = peer::own_uid();
+    let bytes = usize::try_from(UNREAD_OF_USER_MAX).unwrap();
+    server.hold_back(one, bytes);
+    assert_eq!(server.leaves_unread(uid), None);
+    server.hold_back(other, 1);
+    assert!(server.leaves_unread(uid).is_some());
+    assert!(!server.flush(other), "there is nothing to be sent yet");
+    assert!(server.leaves_unread(uid).is_some());
+    server.let_go(other, 1);
+    assert_eq!((server.leaves_unread(uid), server.unread.all()), (None, UNREAD_OF_USER_MAX));
+    server.close(one);
+    // It is gone, and so is what waited.
+    server.let_go(one, bytes);
+    assert_eq!(server.unread.all(), 0);
+    server.close(other);
+    drop(clients);
+}
+
 /// The questions of one that went without waiting for the answers are not answered; what it told is heard.
 #[test]
 fn nobody_is_answered_who_is_gone() {

@@ -1,0 +1,170 @@
+//! Answers about thousands of jobs are made in parts: others ask, and are answered in between.
+
+use pinfold_proto::row::JobRow;
+use pinfold_proto::wire;
+
+use super::cost::{held, now_us, report, reports_of, store, submit};
+use super::*;
+
+each_kind!(
+    status_names_thousands_that_are_over,
+    many_waits_for_one_job,
+    an_earlier_moment_with_many_jobs,
+    lists_of_thousands_come_in_pieces,
+);
+
+const JOBS: u64 = 10_000;
+
+/// A job that is over, of this user, by its number.
+fn over(job: u64, user: u32, at_us: u64) -> JobRow {
+    JobRow::asked_for(job, user, "nobody".to_owned(), spec(), at_us + job).ran_until(at_us + 2 * job)
+}
+
+fn status(jobs: Vec<u64>) -> Request {
+    Request::Status { jobs, all: false, at_us: None }
+}
+
+/// Sends a question and another one, which is answered before it.
+fn is_overtaken(wire: &mut Wire, request: Request) -> Reply {
+    wire.send_all(&[request, Request::Where]);
+    let first = wire.hear();
+    assert!(matches!(first, Some(Reply::Where { .. })), "{:.60}", format!("{first:?}"));
+    wire.hear().expect("the daemon goes on")
+}
+
+/// Holds the daemon, and waits until it stands still: what is said from now on it hears at once.
+fn hold(host: &Host) {
+    host.hold_daemon();
+    eventually("the daemon is stopped", || {
+        let state = status_field(host.daemon_pid(), "State").expect("it lives");
+        if state.trim_start().starts_with('T') { Ok(()) } else { Err(state) }
+    });
+}
+
+/// Those that are over are read in parts, and each is told once, as it is; so is one that ends meanwhile.
+fn status_names_thousands_that_are_over(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, JOBS, |job| over(job, if job == JOBS { VICTIM } else { ATTACKER }, at_us));
+    let all: Vec<u64> = (1..=JOBS).collect();
+    let (mut root, mut keeper) = (Wire::greeted(&host), Wire::greeted(&host));
+    let Reply::Status(view) = is_overtaken(&mut root, status(all.clone())) else {
+        panic!("the host as it is")
+    };
+    assert_eq!(view.jobs.iter().map(|job| job.job).collect::<Vec<_>>(), all);
+    assert!(view.jobs.iter().all(|job| job.state == JobState::Exited));
+    // Another user's job is told to nobody, wherever it is named, nor what is not there.
+    speak_as(&host, ATTACKER, |mut wire| {
+        wire.send(&status(all.clone()));
+        let denied = wire.hear();
+        assert!(matches!(denied, Some(Reply::Error { code: ErrorCode::Permission, .. })), "{denied:?}");
+        wire.send(&status((2..JOBS).chain([JOBS + 9]).collect()));
+        let none = wire.hear();
+        assert!(
+            matches!(&none, Some(Reply::Error { message, .. }) if message.contains("no job")),
+            "{none:?}"
+        );
+    });
+    keeper.send_all(&[submit(1, held()), submit(2, held())]);
+    let jobs = [(); 2].map(|()| match keeper.hear() {
+        Some(Reply::Queued { job, .. }) => job,
+        other => panic!("it is queued, not {other:?}"),
+    });
+    hold(&host);
+    root.send(&status([&all[2..], &jobs].concat()));
+    keeper.send(&Request::Withdraw { job: jobs[0], reason: "it was a try".to_owned() });
+    send(host.daemon_pid(), Signal::CONT);
+    let Some(Reply::Status(view)) = root.hear() else { panic!("the host as it is") };
+    assert_eq!(view.jobs.iter().map(|job| job.job).collect::<Vec<_>>(), [&all[2..], &jobs].concat());
+    let states = [JOBS - 2, JOBS - 1].map(|at| view.jobs[usize::try_from(at).expect("some")].state);
+    assert_eq!(states, [JobState::Exited, JobState::Held]);
+    serves(&host);
+}
+
+/// One job ends for which many wait, each together with hundreds that are over: they are not all told in one turn.
+fn many_waits_for_one_job(kind: Kind) {
+    const WAITS: usize = 16;
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, 200, |job| over(job, ATTACKER, at_us));
+    let (mut root, mut keeper) = (Wire::greeted(&host), Wire::greeted(&host));
+    keeper.send(&submit(1, held()));
+    let Some(Reply::Queued { job, .. }) = keeper.hear() else { panic!("it is queued") };
+    let wanted: Vec<u64> = (1..=200).chain([job]).collect();
+    root.send_all(&vec![Request::Wait { jobs: wanted.clone() }; WAITS]);
+    root.send(&Request::Where);
+    assert!(matches!(root.hear(), Some(Reply::Where { .. })), "all wait");
+    hold(&host);
+    root.send_all(&vec![Request::Where; 60]);
+    keeper.send(&Request::Withdraw { job, reason: "it was a try".to_owned() });
+    send(host.daemon_pid(), Signal::CONT);
+    let mut reports = Vec::new();
+    for at in 0..60 + WAITS {
+        match root.hear() {
+            Some(Reply::Where { .. }) => {}
+            Some(Reply::Report(told)) => {
+                assert_eq!(told.iter().map(|report| report.job).collect::<Vec<_>>(), wanted);
+                assert_eq!(told[200].state, JobState::Exited);
+                reports.push(at);
+            }
+            other => panic!("{:.60}", format!("{other:?}")),
+        }
+    }
+    assert_eq!(reports.len(), WAITS);
+    assert!(reports[WAITS - 1] - reports[0] >= WAITS, "others are answered in between: {reports:?}");
+}
+
+/// They are found in one part, and looked at in several.
+fn an_earlier_moment_with_many_jobs(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, 1_200, |job| {
+        let row = JobRow::asked_for(job, VICTIM, "nobody".to_owned(), spec(), at_us - 30_000_000 + job);
+        row.ran_until(if job % 4 == 0 { at_us - job } else { at_us + job })
+    });
+    let then = Request::Status { jobs: Vec::new(), all: false, at_us: Some(at_us) };
+    let Reply::Status(view) = is_overtaken(&mut Wire::greeted(&host), then.clone()) else {
+        panic!("the host as it was")
+    };
+    let there: Vec<u64> = (1..=1_200).filter(|job| job % 4 != 0).collect();
+    assert_eq!(view.jobs.iter().map(|job| job.job).collect::<Vec<_>>(), there);
+    assert_eq!((view.slots.used, view.slots.waiting), (900, 0));
+    let others = speak_as(&host, ATTACKER, |mut wire| {
+        wire.send(&then);
+        wire.hear()
+    });
+    let Some(Reply::Status(view)) = others else { panic!("the host as it was") };
+    assert_eq!((view.jobs.len(), view.slots.used), (0, 900));
+}
+
+/// Whether they are named, the last ones or those since then: all of them, in order, and a job that waits as well.
+fn lists_of_thousands_come_in_pieces(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, JOBS, |job| over(job, ATTACKER, at_us));
+    let mut keeper = Wire::greeted(&host);
+    keeper.send(&submit(1, held()));
+    let Some(Reply::Queued { job, .. }) = keeper.hear() else { panic!("it is queued") };
+    let mut wire = Wire::greeted(&host);
+    let mut check = |request: Request, first: u64| {
+        wire.send(&request);
+        let mut told = Vec::new();
+        loop {
+            match wire.hear() {
+                Some(Reply::Piece(wire::Piece::Jobs(jobs))) => told.extend(jobs),
+                Some(Reply::Piece(wire::Piece::Last)) => break,
+                other => panic!("{:.60}", format!("{other:?}")),
+            }
+        }
+        let last = told.pop().expect("the one that waits");
+        assert_eq!((last.job, last.state), (job, JobState::Held));
+        assert_eq!(
+            told.iter().map(|report| report.job).collect::<Vec<_>>(),
+            (first..=JOBS).collect::<Vec<_>>()
+        );
+    };
+    check(reports_of(Select::Last(5_001), true, true), JOBS - 4_999);
+    check(reports_of(Select::Since(at_us + 2_001), true, true), 2_001);
+    check(report((JOBS - 3..=JOBS).chain([job]).collect(), true), JOBS - 3);
+    serves(&host);
+}
