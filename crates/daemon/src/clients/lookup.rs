@@ -2,7 +2,7 @@
 //!
 //! What is known is asked for again every few minutes; where there is no answer then, the last one is good for an hour.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant as Moment};
@@ -13,6 +13,8 @@ use crate::core::reports::Reporter;
 
 /// How often what is known is looked up again.
 const AGAIN: Duration = Duration::from_secs(300);
+/// How often a name that gives rights is looked up again for which there was no answer.
+const SOON: Duration = Duration::from_secs(30);
 /// How long an answer is good while there is no newer one.
 const GOOD: Duration = Duration::from_secs(3600);
 /// More names than these are forgotten, and looked up again when they are wanted.
@@ -67,14 +69,31 @@ pub(super) enum Word {
 
 /// The thread's life.
 pub(super) fn look_up(wanted: &Receiver<Wanted>, tell: &Reporter<Word>) {
+    obey(wanted, tell, look_up_number, SOON);
+}
+
+/// The same over these databases.
+fn obey(
+    wanted: &Receiver<Wanted>,
+    tell: &Reporter<Word>,
+    look_up_number: impl Fn(&str, bool) -> Number,
+    soon: Duration,
+) {
     let mut names: BTreeMap<u32, Known<String>> = BTreeMap::new();
+    // A directory service may come up after the daemon.
+    let mut unanswered: BTreeSet<String> = BTreeSet::new();
     let mut again = Moment::now() + AGAIN;
     loop {
-        match wanted.recv_timeout(again.saturating_duration_since(Moment::now())) {
+        let pause = again.saturating_duration_since(Moment::now());
+        let pause = if unanswered.is_empty() { pause } else { pause.min(soon) };
+        match wanted.recv_timeout(pause) {
             Ok(Wanted::Number(name, key)) => {
                 let found = look_up_number(&name, key.is_some());
                 if let (Number::Nobody, Some(key)) = (found, &key) {
                     tracing::warn!(key, name, "the configuration names a user whom this host does not know");
+                }
+                if found == Number::Unknown && key.is_some() {
+                    unanswered.insert(name.clone());
                 }
                 if !tell.say(Word::Number(name)) {
                     return;
@@ -87,6 +106,10 @@ pub(super) fn look_up(wanted: &Receiver<Wanted>, tell: &Reporter<Word>) {
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
+                unanswered.retain(|name| look_up_number(name, true) == Number::Unknown);
+                if Moment::now() < again {
+                    continue;
+                }
                 let known: Vec<String> =
                     NUMBERS.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
                 for name in &known {
@@ -131,4 +154,41 @@ fn look_up_name(names: &mut BTreeMap<u32, Known<String>>, uid: u32) -> Option<St
     }
     let known = names.get(&uid).filter(|known| known.at.elapsed() < GOOD);
     known.and_then(|known| known.found.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::core::reports::Reports;
+
+    /// It gives rights once there is an answer, though nobody asks for it again.
+    #[test]
+    fn a_name_that_gives_rights_is_asked_for_until_there_is_an_answer() {
+        let (orders, received) = channel();
+        let (asked, heard) = channel();
+        let mut words: Reports<Word> = Reports::new().unwrap();
+        let reporter = words.reporter();
+        // No answer three times.
+        let answers = Mutex::new(0..3);
+        let number = move |name: &str, kept: bool| {
+            asked.send((name.to_owned(), kept)).unwrap();
+            answers.lock().unwrap().next().map_or(Number::User(7), |_| Number::Unknown)
+        };
+        let thread = std::thread::spawn(move || obey(&received, &reporter, number, Duration::from_millis(1)));
+        orders.send(Wanted::Number("ann".to_owned(), Some("access.operators".to_owned()))).unwrap();
+        for _ in 0..4 {
+            let asked = heard.recv_timeout(Duration::from_secs(180)).expect("it is looked up");
+            assert_eq!(asked, ("ann".to_owned(), true));
+        }
+        // One that gives none is not, and one that is known is not: the next that is heard of is this one.
+        orders.send(Wanted::Number("bob".to_owned(), None)).unwrap();
+        let asked = heard.recv_timeout(Duration::from_secs(180)).expect("it is looked up");
+        assert_eq!(asked, ("bob".to_owned(), false));
+        assert!(words.wait(Duration::from_secs(180)).is_some(), "an answer is told");
+        drop(orders);
+        thread.join().unwrap();
+    }
 }

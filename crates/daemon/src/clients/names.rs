@@ -22,8 +22,10 @@ use crate::core::{ConnectionId, Ctx};
 
 /// How long a start waits for the names of the configuration.
 const START_WAIT: Duration = Duration::from_secs(2);
-/// How long a client waits for a name, in microseconds.
+/// How long a client waits for a name, in microseconds,
 const CLIENT_WAIT_US: u64 = 2_000_000;
+/// and one that changes who has rights: its change is refused then.
+const CHANGE_WAIT_US: u64 = 20_000_000;
 /// So many requests wait for names.
 const PARKED_MAX: usize = 64;
 
@@ -211,7 +213,8 @@ impl Names {
             return false;
         }
         missing.iter().for_each(|name| self.want_number(name, None));
-        let until_us = ctx.clock.now_us().saturating_add(CLIENT_WAIT_US);
+        let wait_us = if let Request::ConfigSet { .. } = request { CHANGE_WAIT_US } else { CLIENT_WAIT_US };
+        let until_us = ctx.clock.now_us().saturating_add(wait_us);
         self.parked.push((id, request.clone(), missing, until_us));
         true
     }

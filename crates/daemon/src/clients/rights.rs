@@ -82,6 +82,23 @@ pub(crate) fn users_named(config: &Config) -> Vec<(String, &str)> {
     named.filter(|(_, name)| *name != "*").collect()
 }
 
+/// Why changes of these keys cannot be made, if they name a user that is not there, or of whom it is not known: who makes
+/// them means that rights hold from then on. A file may name users before there are any.
+pub(crate) fn named_in_vain(config: &Config, changed: &[String]) -> Option<Refusal> {
+    let named: Vec<_> = users_named(config).into_iter().filter(|(key, _)| changed.contains(key)).collect();
+    let is = |number: Number| named.iter().find(|(_, name)| lookup::number_of(name) == number);
+    if let Some((key, name)) = is(Number::Nobody) {
+        let text = format!("`{key}` names {name}, and this host knows no such user (`getent passwd {name}`)");
+        return Some((ErrorCode::Usage, text));
+    }
+    let (key, name) = is(Number::Unknown)?;
+    let text = format!(
+        "`{key}` names {name}, and the system's user databases give no answer about that user \
+         (`getent passwd {name}`): nothing is changed; try again"
+    );
+    Some((ErrorCode::Failed, text))
+}
+
 /// Whether a list names this user, or everybody. A name of which it is not known yet whose it is gives no rights.
 pub(crate) fn named(list: &[String], uid: u32) -> bool {
     list.iter().any(|name| name == "*" || lookup::number_of(name) == Number::User(uid))
@@ -129,6 +146,34 @@ mod tests {
         check(&["access.exclusive=root"], STRANGER, &exclusive, Err(ErrorCode::Permission));
         check(&[], ROOT, &JobSpec::default(), Err(ErrorCode::Usage));
         check(&["priority.default=3"], STRANGER, &plain, Ok(3));
+    }
+
+    /// Whoever is named has the rights once a change is answered.
+    #[test]
+    fn a_user_of_whom_nothing_is_known_is_named_in_vain() {
+        let check = |change: &str, want: Option<(ErrorCode, &str)>| {
+            let (config, changed) = Config::default().with_changes([change]).unwrap();
+            let said = named_in_vain(&config, &changed);
+            match (&said, want) {
+                (None, None) => {}
+                (Some((code, text)), Some((want, words))) if *code == want && text.contains(words) => {}
+                _ => panic!("{change}: {said:?}"),
+            }
+        };
+        check("access.operators=*", None);
+        check("slots.factor=2", None);
+        check("access.operators=not-looked-up-yet", Some((ErrorCode::Failed, "no answer")));
+        check(
+            "projects.web.operators=not-looked-up-yet",
+            Some((ErrorCode::Failed, "projects.web.operators")),
+        );
+        lookup::look_up_number("root", false);
+        check("access.operators=root", None);
+        lookup::look_up_number("nobody of this name", false);
+        check(
+            "access.operators=[\"root\", \"nobody of this name\"]",
+            Some((ErrorCode::Usage, "knows no such")),
+        );
     }
 
     fn job(uid: u32, project: Option<&str>) -> JobRow {

@@ -8,8 +8,7 @@ use pinfold_sys::peer::{self, Peer};
 
 use crate::clients::audit::{self, Concern};
 use crate::clients::config_file::{DRAINED, replace, with_values};
-use crate::clients::lookup::Number;
-use crate::clients::{lookup, projects, rights};
+use crate::clients::{projects, rights};
 use crate::core::{Next, Refusal, denied};
 use crate::reactor::Daemon;
 
@@ -146,14 +145,8 @@ impl Daemon {
                 format!("`host.cpus` is {cpus}, and of those there is none here; pinfold may have {usable}");
             return Err((ErrorCode::Usage, text));
         }
-        // A file may name users before there are any; who sets it now means some that there are.
-        if let Some((key, name)) = rights::users_named(&config)
-            .into_iter()
-            .find(|(key, name)| set.contains(key) && lookup::number_of(name) == Number::Nobody)
-        {
-            let text =
-                format!("`{key}` names {name}, and this host knows no such user (`getent passwd {name}`)");
-            return Err((ErrorCode::Usage, text));
+        if let Some(refusal) = rights::named_in_vain(&config, &set) {
+            return Err(refusal);
         }
         if let Some(wrong) = projects::overcommitted(&self.ctx, &config) {
             return Err((ErrorCode::Usage, wrong));
