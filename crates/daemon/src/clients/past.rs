@@ -7,6 +7,9 @@ use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, Figures, JobRow, SampleRow};
 use pinfold_proto::view::{JobView, LeftOutView, VERSION, WhyView, seconds};
 
+use crate::core::words::{REQUEUE, REQUEUE_BEFORE};
+use crate::jobs::unheard::PUT_BACK;
+
 /// The state of a job at `at_us` and the decision that had led to it; the error is for people.
 pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result<WhyView, String> {
     if at_us < row.submitted_us {
@@ -113,6 +116,9 @@ pub(crate) fn job_then(row: &JobRow, samples: &[SampleRow], at_us: u64) -> JobVi
 
 /// The state that an action leads to, by its words in the record; `None`: it changes none.
 fn led_to(action: &str) -> Option<JobState> {
+    if let PUT_BACK | REQUEUE | REQUEUE_BEFORE = action {
+        return Some(JobState::Queued);
+    }
     match action.split(' ').next()? {
         "start" | "thaw" => Some(JobState::Running),
         "freeze" => Some(JobState::Frozen),
@@ -232,6 +238,27 @@ mod tests {
         assert_eq!(at(8_000_000), is(JobState::Running, "memory suffices again", "it ended 1.0 s later", 4));
         assert_eq!(at(9_500_000), is(JobState::Exited, "done", "nothing: it was over", 4));
         assert!(why(&row(), &decisions, 0).unwrap_err().contains("1.0 s later"));
+    }
+
+    /// It waits again, until the next start.
+    #[test]
+    fn one_that_was_requeued_waits() {
+        let start = Action::Start { class: Class::Primary, cpus: CpuSet::new(), priority: 10 };
+        let action = |time_us, action: &str| DecisionRow {
+            action: action.to_owned(),
+            ..decision(time_us, &Action::Thaw, "an older job needs the room")
+        };
+        for ended in [&in_words(&Action::Requeue), REQUEUE_BEFORE, PUT_BACK] {
+            let decisions = [
+                decision(2_000_000, &start, "a home core was free"),
+                action(4_000_000, ended),
+                decision(6_000_000, &start, "a home core was free"),
+            ];
+            let at = |at_us| why(&row(), &decisions, at_us).expect("it was there");
+            let states = [3_000_000, 5_000_000, 7_000_000].map(|at_us| at(at_us).state);
+            assert_eq!(states, [JobState::Running, JobState::Queued, JobState::Running], "{ended}");
+            assert_eq!(at(5_000_000).cause, "an older job needs the room");
+        }
     }
 
     #[test]
