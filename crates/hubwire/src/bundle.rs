@@ -89,6 +89,9 @@ pub struct Head {
     pub acts: Vec<Act>,
 }
 
+/// What stands as the action where decisions are left out: between the last one before them and the first one after them.
+pub const LEFT_OUT: &str = "left out";
+
 /// One decision about a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Act {
@@ -377,7 +380,7 @@ fn first_and_last(mut acts: Vec<Act>) -> Vec<Act> {
     let middle = ACTS_MAX / 2;
     if let (1.., Some(first)) = (more, acts.get(middle)) {
         let reason = format!("{more} decisions are not told to the hub");
-        let left_out = Act { time_s: first.time_s, action: "left out".to_owned(), reason };
+        let left_out = Act { time_s: first.time_s, action: LEFT_OUT.to_owned(), reason };
         acts.splice(middle..middle + more, [left_out]);
     }
     acts

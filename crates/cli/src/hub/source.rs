@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use pinfold_hubwire::bundle::Act;
+use pinfold_hubwire::bundle::{Act, LEFT_OUT};
 use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
 use pinfold_hubwire::series::Thinned;
 use pinfold_proto::ExitCode;
 use pinfold_proto::learned::Signed;
-use pinfold_proto::view::{ReportView, StatusView};
+use pinfold_proto::view::{DecisionView, LeftOutView, ReportView, StatusView, WhyView};
 use pinfold_proto::voucher::{JOIN, Voucher};
 use pinfold_proto::wire::{Piece, Reply, Request, Select};
 use pinfold_sys::discover;
@@ -255,18 +255,62 @@ impl Source for Daemon<'_> {
     }
 }
 
-fn acts(why: pinfold_proto::view::WhyView) -> Vec<Act> {
-    let act = |decision: pinfold_proto::view::DecisionView| Act {
+/// The decisions about a job; where the host kept some no longer, that stands among them.
+fn acts(why: WhyView) -> Vec<Act> {
+    let act = |decision: DecisionView| Act {
         time_s: decision.time_s,
         action: decision.action,
         reason: decision.reason,
     };
-    why.decisions.into_iter().map(act).collect()
+    let mut acts: Vec<Act> = why.decisions.into_iter().map(act).collect();
+    if let Some(LeftOutView { after_s, before_s, .. }) = why.left_out {
+        let is_there = |around: &[Act]| {
+            around[0].time_s.total_cmp(&after_s).is_eq() && around[1].time_s.total_cmp(&before_s).is_eq()
+        };
+        if let Some(before) = acts.windows(2).position(is_there) {
+            let reason = "the decisions between these two were not kept".to_owned();
+            acts.insert(before + 1, Act { time_s: after_s, action: LEFT_OUT.to_owned(), reason });
+        }
+    }
+    acts
 }
 
 #[cfg(test)]
 mod tests {
+    use pinfold_proto::JobState;
+
     use super::*;
+
+    #[test]
+    fn where_decisions_are_left_out_stands_among_them() {
+        let decision = |time_s: f64| DecisionView {
+            time_s,
+            action: "freeze".to_owned(),
+            reason: "memory runs short".to_owned(),
+            text: String::new(),
+            action_code: None,
+            code: None,
+            figures: Default::default(),
+        };
+        let told = |left_out| {
+            let why = WhyView {
+                version: 1,
+                job: 3,
+                state: JobState::Exited,
+                cause: String::new(),
+                numbers: Vec::new(),
+                figures: Default::default(),
+                change: String::new(),
+                decisions: [1.0, 2.0, 2.0, 90.0, 91.0].map(decision).into(),
+                left_out,
+            };
+            acts(why).into_iter().map(|act| (act.time_s, act.action)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(None).len(), 5);
+        let all = told(Some(LeftOutView { after_s: 2.0, before_s: 90.0, hides_state: false }));
+        assert_eq!((all.len(), &all[3]), (6, &(2.0, LEFT_OUT.to_owned())));
+        assert_eq!((all[2].0, all[4].0), (2.0, 90.0));
+    }
 
     #[test]
     fn jobs_behind_the_last_one_that_was_seen_are_found_whatever_the_clock_said() {

@@ -8,7 +8,9 @@ use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use pinfold_hubwire::bundle::{self, HostReport, LiveReceipt, PACKED_MAX_BYTES, Receipt, SpoolFigures};
+use pinfold_hubwire::bundle::{
+    self, Act, HostReport, LEFT_OUT, LiveReceipt, PACKED_MAX_BYTES, Receipt, SpoolFigures,
+};
 use pinfold_proto::voucher::{self, Voucher};
 use pinfold_topo::Topology;
 use serde::{Deserialize, Serialize};
@@ -365,8 +367,19 @@ pub async fn why(
         return Err(Problem::new(StatusCode::NOT_FOUND, words));
     };
     let report = &found.head.report;
-    Ok(Json(json!({ "version": 1, "host": found.host, "job": report.job, "state": report.state,
-        "cause": report.reason, "decisions": found.head.acts })))
+    let mut answer = json!({ "version": 1, "host": found.host, "job": report.job, "state": report.state,
+        "cause": report.reason, "decisions": found.head.acts });
+    if let (Some(left_out), Some(fields)) = (left_out(&found.head.acts), answer.as_object_mut()) {
+        fields.insert("left_out".to_owned(), left_out);
+    }
+    Ok(Json(answer))
+}
+
+/// Between which of these decisions others were not kept, if that is so; the same as `pinfold why --json` has of this host.
+fn left_out(acts: &[Act]) -> Option<Value> {
+    let at = acts.iter().position(|act| act.action == LEFT_OUT)?;
+    let (before, after) = (acts.get(at.checked_sub(1)?)?, acts.get(at + 1)?);
+    Some(json!({ "after_s": before.time_s, "before_s": after.time_s, "hides_state": false }))
 }
 
 /// Signs the viewer in on the page: a one-time link, by which is seen what the viewer sees.
@@ -390,4 +403,28 @@ pub fn make_link(store: &Store, origin: &str, whose: LinkFor<'_>) -> Result<Stri
         store.add_code(&hash, whose, now_us.saturating_add(auth::CODE_US), now_us)?;
     }
     Ok(format!("{origin}/login?code={code}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_decisions_are_left_out_is_told() {
+        let check = |acts: &[(f64, &str)], want: Option<Value>| {
+            let act = |&(time_s, action): &(f64, &str)| Act {
+                time_s,
+                action: action.to_owned(),
+                reason: String::new(),
+            };
+            assert_eq!(left_out(&acts.iter().map(act).collect::<Vec<_>>()), want, "{acts:?}");
+        };
+        check(&[], None);
+        check(&[(1.0, "start"), (2.0, "freeze")], None);
+        let want = json!({ "after_s": 2.0, "before_s": 90.0, "hides_state": false });
+        check(&[(1.0, "start"), (2.0, "freeze"), (2.0, LEFT_OUT), (90.0, "thaw")], Some(want));
+        // No host tells so.
+        check(&[(2.0, LEFT_OUT)], None);
+        check(&[(1.0, "start"), (2.0, LEFT_OUT)], None);
+    }
 }

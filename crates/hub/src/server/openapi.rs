@@ -169,7 +169,14 @@ const ENDPOINTS: [Endpoint; 17] = [
     },
     Endpoint {
         parameters: &[HOST_NAMED, ("job", "integer", true, "The job's number on its host.")],
-        ..endpoint(Call::Why, "get", "/api/v1/why", Whose::Viewer, "What was decided about a job, and why.")
+        ..endpoint(
+            Call::Why,
+            "get",
+            "/api/v1/why",
+            Whose::Viewer,
+            "What was decided about a job, and why. `left_out`: \
+            between which two moments decisions were not kept; absent: none.",
+        )
     },
     Endpoint {
         parameters: &[
