@@ -83,6 +83,10 @@ struct Cell {
     predicted_s: f64,
     /// Cores that programs beside the bench used meanwhile, the most of all runs.
     foreign_cores: f64,
+    /// Jobs frozen for memory in the last run,
+    freezes: usize,
+    /// and what the kernel moved to swap meanwhile, in bytes.
+    swapped_out_bytes: u64,
     /// Each job of the last run: its name, how long it ran and computed, in seconds.
     ran: Vec<(String, f64, f64)>,
 }
@@ -176,6 +180,8 @@ impl Asked<'_> {
             measured_s: Vec::new(),
             predicted_s,
             foreign_cores: 0.0,
+            freezes: 0,
+            swapped_out_bytes: 0,
             ran: Vec::new(),
         };
         let mut cells: Vec<Cell> = self.factors.iter().zip(predicted).map(cell).collect();
@@ -189,7 +195,10 @@ impl Asked<'_> {
                 if ground.interrupted() {
                     bail!("interrupted");
                 }
+                let before = swapped_out();
                 let run = self.run(mix, cell.factor)?;
+                cell.swapped_out_bytes = swapped_out().saturating_sub(before);
+                cell.freezes = run.freezes_us.len();
                 cell.measured_s.push(run.makespan_s);
                 let ran = |one: &Ending| (one.name.clone(), seconds(one.wall_us), seconds(one.cpu_us));
                 cell.ran = run.endings.iter().map(ran).collect();
@@ -258,6 +267,13 @@ fn line(job: &Job, alone: &Solo, pressed: bool) -> Value {
         "runs_before": u64::from(pressed),
         "io_bytes": alone.io_bytes,
     })
+}
+
+/// What the kernel has moved to swap since it started, in bytes; 0 where it does not tell.
+fn swapped_out() -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let pages = text.lines().find_map(|line| line.strip_prefix("pswpout ")?.trim().parse::<u64>().ok());
+    pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
 }
 
 /// Calibrates this host into `file`; gives what was measured.

@@ -4,9 +4,9 @@
 //! All are lines through what a calibration measured. Cores: the speed of a job falls evenly with the part of the other
 //! cores that compute, from its full speed down to the speed at which it computes while all do. Disk, in bytes: as long as
 //! jobs want less than the disk gives, none waits; beyond that each gets the same part of what it wants. Disk, in requests:
-//! one that waits for its requests one after the other takes one of the disk's places; as long as there are enough, none
-//! waits longer than by itself; beyond that all wait longer, so that the places suffice. Absent: which job needs how much of
-//! a cache, reading ahead.
+//! one that waits for its requests one after the other waits longer by a part of its wait for each request of others that
+//! is under way, on average (mean value analysis of a closed queue, Reiser and Lavenberg 1980, with the jobs' means for what
+//! a new request finds: Bard 1979). Absent: which job needs how much of a cache, how large requests are, reading ahead.
 
 use pinfold_cluster::{Micros, SECOND};
 
@@ -27,14 +27,50 @@ pub struct Contention {
 pub struct Requests {
     /// Requests of [`REQUEST_BYTES`] that one job gets in a second, at least 1.
     pub one: u64,
-    /// So many jobs get together as much as each by itself, in thousandths: at least 1000.
-    pub places_milli: u64,
+    /// How much longer a request takes for each request of others that is under way, in thousandths of what it takes by
+    /// itself: 0 on a disk that serves all at once, 1000 on one that serves one after the other, more where those of others
+    /// are larger.
+    pub beside_milli: u16,
+}
+
+impl Requests {
+    fn customer(&self, job: &Doing) -> Customer {
+        let requests = u128::from(job.io_rate / REQUEST_BYTES) * 1000 / u128::from(self.one.max(1));
+        let waits_milli =
+            u64::try_from(requests).unwrap_or(1000).min(1000 - u64::from(job.busy_milli.min(1000)));
+        // One that stands has nothing under way.
+        let waits_milli = if job.speed_milli > 0 { waits_milli } else { 0 };
+        Customer { waits_milli, speed_milli: job.speed_milli.max(1), longer_milli: 1000 }
+    }
+}
+
+/// A job as the disk has it.
+#[derive(Debug, Clone, Copy)]
+struct Customer {
+    /// The part of its time in which it waits for its requests by itself, in thousandths.
+    waits_milli: u64,
+    /// Its speed without the waits of others, in thousandths: at least 1.
+    speed_milli: u64,
+    /// How long its requests take, in thousandths of what they take by themselves: at least 1000.
+    longer_milli: u64,
+}
+
+impl Customer {
+    /// How long it takes now for what takes it a second by itself, in milliseconds: at least 1.
+    fn takes_milli(&self) -> u64 {
+        1_000_000 / self.speed_milli + self.waits_milli * (self.longer_milli - 1000) / 1000
+    }
+
+    /// Its requests that are under way, on average, in thousandths.
+    fn under_way_milli(&self) -> u64 {
+        self.waits_milli * self.longer_milli / self.takes_milli()
+    }
 }
 
 /// A small request to a disk, in bytes: a page.
 pub const REQUEST_BYTES: u64 = 4096;
-/// No wait gets longer by more than this factor, in thousandths.
-const LONGER_MAX: u64 = 1_000_000;
+/// So often at most the waits are found from each other: they settle in far fewer turns.
+const TURNS: u32 = 32;
 
 /// What one job does on a host now.
 #[derive(Debug, Clone, Copy)]
@@ -81,27 +117,26 @@ impl Contention {
     }
 
     fn wait_for_requests(&self, jobs: &mut [Doing]) {
-        let Some(Requests { one, places_milli }) = self.requests else { return };
-        // The part of its time in which a job would wait for its requests by itself, in thousandths.
-        let waits = |job: &Doing| {
-            let requests = u128::from(job.io_rate / REQUEST_BYTES) * 1000 / u128::from(one.max(1));
-            u64::try_from(requests).unwrap_or(1000).min(1000 - u64::from(job.busy_milli.min(1000)))
-        };
-        let paces: Vec<(u64, u64)> = jobs.iter().map(|job| (waits(job), job.speed_milli)).collect();
-        // What all take of the disk's places if each wait is so much longer.
-        let taken = |longer: u64| -> u64 {
-            paces.iter().map(|&(waits, speed)| waits * speed / (1000 - waits + waits * longer / 1000)).sum()
-        };
-        if taken(1000) <= places_milli {
+        let Some(requests) = &self.requests else { return };
+        let mut queue: Vec<Customer> = jobs.iter().map(|job| requests.customer(job)).collect();
+        if queue.iter().filter(|customer| customer.waits_milli > 0).count() < 2 {
             return;
         }
-        let (mut enough, mut short) = (LONGER_MAX, 1000);
-        while short + 1 < enough {
-            let middle = short.midpoint(enough);
-            if taken(middle) > places_milli { short = middle } else { enough = middle }
+        for _ in 0..TURNS {
+            let all_milli: u64 = queue.iter().map(Customer::under_way_milli).sum();
+            let mut changed = false;
+            for customer in &mut queue {
+                let others_milli = all_milli - customer.under_way_milli();
+                let longer_milli = 1000 + others_milli * u64::from(requests.beside_milli) / 1000;
+                changed |= longer_milli != customer.longer_milli;
+                customer.longer_milli = longer_milli;
+            }
+            if !changed {
+                break;
+            }
         }
-        for (job, &(waits, _)) in jobs.iter_mut().zip(&paces).filter(|(job, _)| job.speed_milli > 0) {
-            job.speed_milli = (job.speed_milli * 1000 / (1000 - waits + waits * enough / 1000)).max(1);
+        for (job, customer) in jobs.iter_mut().zip(&queue).filter(|(_, customer)| customer.waits_milli > 0) {
+            job.speed_milli = (1_000_000 / customer.takes_milli()).clamp(1, job.speed_milli);
         }
     }
 
@@ -234,19 +269,34 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_has_places_for_those_that_wait() {
-        let requests = Some(Requests { one: 100, places_milli: 1500 });
-        let contention = Contention { full_milli: 1000, disk_rate: None, requests };
+    fn requests_wait_for_those_of_others() {
+        let serves = |beside_milli| Contention {
+            full_milli: 1000,
+            disk_rate: None,
+            requests: Some(Requests { one: 100, beside_milli }),
+        };
         let io =
             |requests: u64, busy_milli| Doing { io_rate: requests * REQUEST_BYTES, busy_milli, ..COMPUTES };
-        let waits = io(100, 1);
-        check(contention, 8, &[waits, io(0, 1), io(0, 1), io(0, 1)], &[1000; 4]);
-        // Three wait all the time, and there are places for one and a half.
-        check(contention, 8, &[waits, waits, waits, io(0, 500)], &[501, 501, 501, 1000]);
-        // Two that wait half of their time leave one place to a third.
-        check(contention, 8, &[io(50, 500), io(50, 500), io(50, 1)], &[1000; 3]);
+        let waits = io(100, 0);
+        // By itself, beside jobs that need no disk, and beside one that stands, none waits longer.
+        check(serves(1000), 8, &[waits, io(0, 0), COMPUTES], &[1000; 3]);
+        check(serves(1000), 8, &[waits, Doing { speed_milli: 0, ..waits }], &[1000, 0]);
+        check(serves(0), 8, &[waits; 4], &[1000; 4]);
+        // One after the other: those that do nothing but wait get the same part of the disk each.
+        check(serves(1000), 8, &[waits; 2], &[500; 2]);
+        check(serves(1000), 8, &[waits; 4], &[250; 4]);
+        check(serves(500), 8, &[waits; 2], &[666; 2]);
         // By its bytes it would wait longer than it waits at all.
-        check(contention, 8, &[io(u64::MAX / REQUEST_BYTES, 1000); 4], &[1000; 4]);
+        check(serves(1000), 8, &[io(u64::MAX / REQUEST_BYTES, 1000); 4], &[1000; 4]);
+        // The one that computes beside its waits loses less, and takes less from the other.
+        let mut jobs = [waits, io(50, 500)];
+        serves(1000).apply(8, &mut jobs);
+        let [first, second] = jobs.map(|job| job.speed_milli);
+        assert!((600..700).contains(&first) && (650..750).contains(&second), "{first} {second}");
+        // However many wait, each goes on.
+        let mut jobs = vec![waits; 10_000];
+        serves(u16::MAX).apply(8, &mut jobs);
+        assert!(jobs.iter().all(|job| job.speed_milli == 1));
     }
 
     #[test]

@@ -101,6 +101,8 @@ mod tests {
             measured_s: vec![measured_s],
             predicted_s,
             foreign_cores: 0.0,
+            freezes: 0,
+            swapped_out_bytes: 0,
             ran: Vec::new(),
         }
     }

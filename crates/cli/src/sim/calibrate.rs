@@ -20,9 +20,12 @@ use pinfold_client::Failure;
 /// Rounds; an odd number.
 const ROUNDS: u32 = 3;
 /// Steps of a round.
-const STEPS: u32 = 12;
+const STEPS: u32 = 14;
 /// Writers at most that wait for the disk at once, one a core.
 const WRITERS_MAX: usize = 64;
+/// A small request to the disk, and a large one, in bytes.
+const PAGE: usize = 4096;
+const BLOCK: usize = 128 << 10;
 /// From this part of a core on other programs are worth a word.
 const DISTURBED: f64 = 0.1;
 
@@ -66,8 +69,9 @@ trait Host {
     fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure>;
     /// Bytes that so many files take together in a second, until they are on disk, written for about so long.
     fn write(&mut self, files: usize, time: Duration) -> Result<u64, Failure>;
-    /// Pages that so many writers bring to disk together in a second, each one after the other, for about so long.
-    fn requests(&mut self, writers: usize, time: Duration) -> Result<u64, Failure>;
+    /// Requests that each of some writers brings to disk in a second, one after the other, for about so long. `sizes`: what
+    /// each writes at once, in bytes.
+    fn requests(&mut self, sizes: &[usize], time: Duration) -> Result<Vec<u64>, Failure>;
     /// Bytes a second to swap and back; `None`: there is none.
     fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure>;
     /// Cores that other programs kept busy since the start.
@@ -103,8 +107,7 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
     let cores = host.cores();
     let step = time / (ROUNDS * STEPS);
     let (mut compute, mut memory, mut jumps) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut one, mut all) = (Vec::new(), Vec::new());
-    let (mut requests, mut all_requests) = (Vec::new(), Vec::new());
+    let mut disks: Vec<Disk> = Vec::new();
     let (mut out, mut back) = (Vec::new(), Vec::new());
     let mut disk = true;
     for _ in 0..ROUNDS {
@@ -116,16 +119,11 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
         }
         if disk {
             match disk_of(host, cores, step) {
-                Ok([first, second, first_requests, second_requests]) => {
-                    one.push(first);
-                    all.push(second);
-                    requests.push(first_requests);
-                    all_requests.push(second_requests);
-                }
+                Ok(found) => disks.push(found),
                 Err(failure) => {
                     word(&format!("the disk is not measured: {failure}"));
                     disk = false;
-                    [&mut one, &mut all, &mut requests, &mut all_requests].into_iter().for_each(Vec::clear);
+                    disks.clear();
                 }
             }
         }
@@ -144,6 +142,11 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
              idle host"
         ));
     }
+    let each = |of: fn(&Disk) -> u64| middle(disks.iter().map(of).collect());
+    let part = |of: fn(&Disk) -> f64| {
+        middle(disks.iter().map(of).filter(|part| part.is_finite()).collect())
+            .map(|part| part.clamp(0.001, 1.0))
+    };
     Ok(Calibration {
         version: Calibration::version(),
         measured_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64().floor()),
@@ -151,10 +154,13 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
         compute_full: middle(compute).unwrap_or(1.0),
         memory_full: middle(memory).unwrap_or(1.0),
         jumps_full: middle(jumps),
-        disk_bytes_per_s: middle(one),
-        disk_all_bytes_per_s: middle(all),
-        disk_requests_per_s: middle(requests),
-        disk_all_requests_per_s: middle(all_requests),
+        disk_bytes_per_s: each(|disk| disk.bytes),
+        disk_all_bytes_per_s: each(|disk| disk.all_bytes),
+        disk_requests_per_s: each(|disk| disk.pages),
+        disk_all_requests_per_s: each(|disk| disk.all_pages),
+        disk_blocks_per_s: each(|disk| disk.blocks),
+        disk_pages_beside: part(|disk| disk.pages_beside as f64 / disk.pages as f64),
+        disk_blocks_beside: part(|disk| disk.blocks_beside as f64 / disk.blocks as f64),
         disk: None,
         swap_out_bytes_per_s: middle(out),
         swap_in_bytes_per_s: middle(back),
@@ -162,15 +168,39 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
     })
 }
 
-/// What a disk does: bytes of one file and of one a core, pages of one writer and of several.
-fn disk_of(host: &mut impl Host, cores: usize, step: Duration) -> Result<[u64; 4], Failure> {
-    let several = cores.min(WRITERS_MAX);
-    Ok([
-        host.write(1, step)?,
-        host.write(cores, step)?,
-        host.requests(1, step)?,
-        host.requests(several, step)?,
-    ])
+/// What a disk does in a second.
+#[derive(Debug, Clone, Copy)]
+struct Disk {
+    /// Bytes of one file.
+    bytes: u64,
+    /// Of a file a core.
+    all_bytes: u64,
+    /// Pages of one writer.
+    pages: u64,
+    /// Of several, one a core, together.
+    all_pages: u64,
+    /// Blocks of one writer.
+    blocks: u64,
+    /// Pages of a writer beside one of blocks.
+    pages_beside: u64,
+    /// Blocks of that one.
+    blocks_beside: u64,
+}
+
+fn disk_of(host: &mut impl Host, cores: usize, step: Duration) -> Result<Disk, Failure> {
+    let mut requests = |sizes: &[usize]| host.requests(sizes, step);
+    let (pages, blocks) = (requests(&[PAGE])?[0], requests(&[BLOCK])?[0]);
+    let all_pages = requests(&vec![PAGE; cores.min(WRITERS_MAX)])?.iter().sum();
+    let both = requests(&[PAGE, BLOCK])?;
+    Ok(Disk {
+        bytes: host.write(1, step)?,
+        all_bytes: host.write(cores, step)?,
+        pages,
+        all_pages,
+        blocks,
+        pages_beside: both[0],
+        blocks_beside: both[1],
+    })
 }
 
 /// The median of an odd number; of an even one the higher of the two.
@@ -194,6 +224,14 @@ fn tell(found: &Calibration, out: &mut dyn std::io::Write) -> std::io::Result<()
         |found: Option<u64>| found.map_or_else(|| "not measured".to_owned(), |all| format!("{all}/s"));
     writeln!(out, "  pages of one writer  {}", requests(found.disk_requests_per_s))?;
     writeln!(out, "  of a writer a core   {}", requests(found.disk_all_requests_per_s))?;
+    if let (Some(pages), Some(blocks)) = (found.disk_pages_beside, found.disk_blocks_beside) {
+        writeln!(
+            out,
+            "  pages beside blocks  {:.1} %, blocks beside pages {:.1} %",
+            pages * 100.0,
+            blocks * 100.0
+        )?;
+    }
     writeln!(out, "swap")?;
     writeln!(out, "  out                  {}", rate(found.swap_out_bytes_per_s))?;
     writeln!(out, "  back                 {}", rate(found.swap_in_bytes_per_s))?;
@@ -238,9 +276,14 @@ mod tests {
             Ok(if files == 1 { 100 } else { 150 })
         }
 
-        fn requests(&mut self, writers: usize, time: Duration) -> Result<u64, Failure> {
+        fn requests(&mut self, sizes: &[usize], time: Duration) -> Result<Vec<u64>, Failure> {
             self.time += time;
-            Ok(if writers == 1 { 1000 } else { 400 * writers as u64 })
+            Ok(match sizes {
+                [PAGE] => vec![1000],
+                [BLOCK] => vec![300],
+                [PAGE, BLOCK] => vec![250, 200],
+                pages => vec![400; pages.len()],
+            })
         }
 
         fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure> {
@@ -278,9 +321,12 @@ mod tests {
         assert!(host.time <= Duration::from_secs(60), "{:?}", host.time);
         let contention = found.contention();
         assert_eq!((contention.full_milli, contention.disk_rate), (876, Some(150)));
-        assert_eq!(contention.requests, Some(Requests { one: 1000, places_milli: 1600 }));
-        // What an earlier version measured has a walk alone.
-        let earlier = Calibration { jumps_full: None, disk_requests_per_s: None, ..found };
+        // Pages take four times as long beside blocks, blocks one and a half times beside pages.
+        assert_eq!(contention.requests, Some(Requests { one: 1000, beside_milli: 1750 }));
+        // What earlier versions measured has pages alone, and a walk alone.
+        let earlier = Calibration { disk_pages_beside: None, disk_blocks_beside: None, ..found };
+        assert_eq!(earlier.contention().requests, Some(Requests { one: 1000, beside_milli: 500 }));
+        let earlier = Calibration { jumps_full: None, disk_requests_per_s: None, ..earlier };
         assert_eq!((earlier.contention().full_milli, earlier.contention().requests), (759, None));
     }
 
@@ -306,6 +352,7 @@ mod tests {
             (Calibration { version: 99, ..found.clone() }, "another version"),
             (Calibration { compute_full: 0.0, ..found.clone() }, "cannot be"),
             (Calibration { memory_full: 7.0, ..found.clone() }, "cannot be"),
+            (Calibration { disk_pages_beside: Some(0.0), ..found.clone() }, "cannot be"),
         ] {
             figures.write(&path).expect("it is written");
             let error = Calibration::read(&path).expect_err("wrong").to_string();

@@ -52,6 +52,15 @@ pub(super) struct Calibration {
     /// The same of several at once, together.
     #[serde(default)]
     pub disk_all_requests_per_s: Option<u64>,
+    /// Blocks of 128 KiB that one writer brings to disk in a second, one after the other; absent: not measured.
+    #[serde(default)]
+    pub disk_blocks_per_s: Option<u64>,
+    /// What is left of the pages a second of one writer beside one of blocks, as a part.
+    #[serde(default)]
+    pub disk_pages_beside: Option<f64>,
+    /// What is left of the blocks.
+    #[serde(default)]
+    pub disk_blocks_beside: Option<f64>,
     /// Where the files were.
     pub disk: Option<String>,
     /// What is moved to swap in a second, in bytes; `None`: there is no swap to measure.
@@ -72,18 +81,23 @@ impl Calibration {
     /// stands for all. A walk, for which the bandwidth of memory counts alone, is the worst case, and few programs are it.
     pub(super) fn contention(&self) -> Contention {
         let full = (self.compute_full * self.jumps_full.unwrap_or(self.memory_full)).sqrt();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between 1 and 1000, clamped here"
-        )]
-        let full_milli = (full * 1000.0).round().clamp(1.0, 1000.0) as u16;
-        let requests = self.disk_requests_per_s.zip(self.disk_all_requests_per_s);
-        let requests = requests.map(|(one, all)| Requests {
-            one: one.max(1),
-            places_milli: all.saturating_mul(1000).checked_div(one).unwrap_or(1000).clamp(1000, 1_000_000),
-        });
+        let full_milli = milli(full).clamp(1, 1000);
+        let requests = self.disk_requests_per_s.zip(self.beside());
+        let requests =
+            requests.map(|(one, beside)| Requests { one: one.max(1), beside_milli: milli(beside) });
         Contention { full_milli, disk_rate: self.disk_all_bytes_per_s.map(|rate| rate.max(1)), requests }
+    }
+
+    /// How much longer a request takes for each of others that is under way, as a part of what it takes by itself. How
+    /// large the requests of a job are is not known: the mean of a small one that waits for large ones and the other way
+    /// round stands for all. An earlier version has measured small ones alone.
+    fn beside(&self) -> Option<f64> {
+        if let (Some(pages), Some(blocks)) = (self.disk_pages_beside, self.disk_blocks_beside) {
+            return Some(f64::midpoint(1.0 / pages, 1.0 / blocks) - 1.0);
+        }
+        let (one, all) = (self.disk_requests_per_s?, self.disk_all_requests_per_s?);
+        let writers = f64::from(self.cores);
+        Some((writers * one as f64 / all.max(1) as f64 - 1.0) / (writers - 1.0).max(1.0))
     }
 
     /// One line for people.
@@ -107,6 +121,8 @@ impl Calibration {
         part(self.compute_full)
             && part(self.memory_full)
             && self.jumps_full.is_none_or(part)
+            && self.disk_pages_beside.is_none_or(part)
+            && self.disk_blocks_beside.is_none_or(part)
             && self.cores > 0
             && self.measured_s.is_finite()
     }
@@ -139,6 +155,12 @@ impl Calibration {
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
     }
+}
+
+/// In thousandths; what is out of range is the nearest that is in it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range here")]
+fn milli(part: f64) -> u16 {
+    (part * 1000.0).round().clamp(0.0, f64::from(u16::MAX)) as u16
 }
 
 /// Where this user's calibration is kept.

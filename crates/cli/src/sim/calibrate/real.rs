@@ -16,7 +16,7 @@ use pinfold_sys::procfs::Proc;
 use pinfold_sys::{affinity, discover, own};
 use pinfold_topo::CpuSet;
 
-use super::{Host, Kind};
+use super::{Host, Kind, PAGE};
 use pinfold_client::Failure;
 
 /// A walk goes through this much memory, in words of 8 bytes: 64 MiB, more than a core's part of common caches.
@@ -26,9 +26,8 @@ const ROUND: u64 = 1 << 16;
 /// What is written at once, and up to how much in all.
 const BLOCK: usize = 4 << 20;
 const WRITTEN_MAX: u64 = 256 << 20;
-/// What one of many small requests writes, and how many pages a file of them has at most: 16 MiB.
-const PAGE: usize = 4096;
-const PAGES: u64 = 4096;
+/// What a file has at most that is written in single requests, in bytes.
+const REQUESTED_MAX: u64 = 16 << 20;
 /// What is moved to swap at most, and at least.
 const SWAPPED_MAX: u64 = 256 << 20;
 const SWAPPED_MIN: u64 = 16 << 20;
@@ -73,10 +72,10 @@ impl Real {
         self.proc.host_cpu().map(ticks).unwrap_or(0) as f64 / 100.0
     }
 
-    /// A file of so many pages that are on disk.
-    fn file_of(&self, pages: u64) -> std::io::Result<File> {
+    /// A file of so many bytes, in whole pages, that are on disk.
+    fn file_of(&self, bytes: u64) -> std::io::Result<File> {
         let mut file = tempfile::tempfile_in(&self.directory)?;
-        for _ in 0..pages {
+        for _ in 0..(bytes / PAGE as u64).max(1) {
             file.write_all(&[1; PAGE])?;
         }
         file.sync_all()?;
@@ -156,33 +155,34 @@ impl Host for Real {
         Ok(in_a_second(all, begun.elapsed()))
     }
 
-    fn requests(&mut self, writers: usize, time: Duration) -> Result<u64, Failure> {
+    fn requests(&mut self, sizes: &[usize], time: Duration) -> Result<Vec<u64>, Failure> {
         let failed = |error: std::io::Error| {
             Failure::doing(format!("failed to write to {}", self.directory.display()), &error)
         };
-        let pages = PAGES.min(WRITTEN_MAX / writers.max(1) as u64 / PAGE as u64).max(1);
-        let made: std::io::Result<Vec<File>> = (0..writers).map(|_| self.file_of(pages)).collect();
+        let bytes = REQUESTED_MAX.min(WRITTEN_MAX / sizes.len().max(1) as u64);
+        let made: std::io::Result<Vec<File>> = sizes.iter().map(|_| self.file_of(bytes)).collect();
         let files = made.map_err(failed)?;
         let begun = Instant::now();
-        let one = |file: &File, seed: u64| -> std::io::Result<u64> {
+        let one = |file: &File, size: usize, seed: u64| -> std::io::Result<u64> {
             let (mut number, mut written) = (seed | 1, 0);
-            let page = noise(PAGE, seed);
+            let (data, places) = (noise(size, seed), (bytes / size as u64).max(1));
             while written == 0 || begun.elapsed() < time {
                 number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
-                file.write_all_at(&page[..PAGE], number % pages * PAGE as u64)?;
+                file.write_all_at(&data[..size], number % places * size as u64)?;
                 // The file is as long as before: its data alone have to get there.
                 file.sync_data()?;
                 written += 1;
             }
-            Ok(written)
+            Ok(in_a_second(written, begun.elapsed()))
         };
-        let all: std::io::Result<u64> = thread::scope(|scope| {
+        let all: std::io::Result<Vec<u64>> = thread::scope(|scope| {
+            let writers = (1..).zip(files.iter().zip(sizes));
             let threads: Vec<_> =
-                (1..).zip(&files).map(|(seed, file)| scope.spawn(move || one(file, seed))).collect();
+                writers.map(|(seed, (file, &size))| scope.spawn(move || one(file, size, seed))).collect();
             let gone = |_| std::io::Error::other("a writing thread failed");
-            threads.into_iter().map(|thread| thread.join().map_err(gone).flatten()).sum()
+            threads.into_iter().map(|thread| thread.join().map_err(gone).flatten()).collect()
         });
-        Ok(in_a_second(all.map_err(failed)?, begun.elapsed()))
+        all.map_err(failed)
     }
 
     fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure> {
