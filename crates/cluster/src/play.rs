@@ -119,19 +119,19 @@ pub fn play(jobs: &[Job], graph: &Graph, options: &Options, mut progress: impl F
         spans: vec![Span::default(); jobs.len()],
         ended: 0,
     };
-    let mut told = 0;
+    let mut moments = 0_u64;
     while let Some(now_us) = run.next_us() {
         run.moment(now_us);
-        if run.ended >= told + PROGRESS_EVERY {
-            told = run.ended;
-            progress(told);
+        moments += 1;
+        if moments.is_multiple_of(PROGRESS_EVERY) {
+            progress(run.ended);
         }
     }
     Played { spans: run.spans, parts: run.dispatcher.into_parts(), events: 2 * jobs.len() as u64 }
 }
 
-/// After so many ends progress is told.
-pub const PROGRESS_EVERY: usize = 10_000;
+/// After so many moments progress is told, however few jobs ended in them.
+pub const PROGRESS_EVERY: u64 = 256;
 
 #[derive(Debug)]
 struct Run<'a> {
@@ -174,6 +174,7 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SECOND;
 
     /// Jobs of `(submission, length)` on one processor, and what each waits for: when each starts.
     #[track_caller]
@@ -192,6 +193,17 @@ mod tests {
         check(&[(0, 5), (0, 5), (3, 1)], &[], &[0, 5, 10]);
         check(&[(0, 5), (0, 5), (3, 1)], &[&[1], &[], &[]], &[6, 0, 5]);
         check(&[(0, 5), (0, 5), (9, 1)], &[&[1], &[], &[1]], &[5, 0, 10]);
+    }
+
+    #[test]
+    fn progress_is_told_before_the_first_job_ends() {
+        let job = |number: u64| Job { number, submit_us: number, run_us: SECOND, ..Job::default() };
+        let jobs: Vec<Job> = (1..2 * PROGRESS_EVERY).map(job).collect();
+        let fleet = Fleet::pool(1);
+        let options = Options { fleet, dispatch: Dispatch::Easy, runtimes: Runtimes::Requested };
+        let mut told = Vec::new();
+        let _ = play(&jobs, &Graph::default(), &options, |ended| told.push(ended));
+        assert_eq!(told.first(), Some(&0), "{told:?}");
     }
 
     #[test]

@@ -14,10 +14,13 @@ use pinfold_topo::{CpuSet, PuOs};
 /// What a core does in a microsecond.
 const CORE_RATE: u64 = 1000;
 
+/// Work without end: when it is done is told from outside ([`World::end`]).
+pub const ENDLESS: u64 = u64::MAX;
+
 /// What a job will do once it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
-    /// The work, in microseconds of a core x [`CORE_RATE`].
+    /// The work, in microseconds of a core x [`CORE_RATE`]; [`ENDLESS`]: it never becomes less.
     pub left: u64,
     /// The part of the time each of its threads wants a core, in thousandths.
     pub duty_milli: u64,
@@ -143,6 +146,7 @@ impl World {
     pub fn next_end_us(&self) -> Option<u64> {
         let end = |container: &Container| match container.rate {
             0 => None,
+            _ if container.work.left == ENDLESS => None,
             rate => Some(self.now_us.saturating_add(container.work.left.div_ceil(rate))),
         };
         self.containers.values().filter_map(end).min()
@@ -154,15 +158,19 @@ impl World {
         self.now_us = self.now_us.max(to_us);
         let mut done = Vec::new();
         for (&job, container) in &mut self.containers {
-            container.work.left = container.work.left.saturating_sub(elapsed.saturating_mul(container.rate));
+            if container.work.left != ENDLESS {
+                let done = elapsed.saturating_mul(container.rate);
+                container.work.left = container.work.left.saturating_sub(done);
+            }
             if container.work.left == 0 && !container.frozen {
                 done.push(job);
             }
         }
         for (busy, rate) in self.busy.iter_mut().zip(&self.core_rates) {
-            *busy += elapsed.saturating_mul(*rate);
+            *busy = busy.saturating_add(elapsed.saturating_mul(*rate));
         }
-        self.idle_class += elapsed.saturating_mul(self.idle_class_rate);
+        let used = elapsed.saturating_mul(self.idle_class_rate);
+        self.idle_class = self.idle_class.saturating_add(used);
         done.into_iter().for_each(|job| self.end(job));
     }
 

@@ -13,7 +13,7 @@ use pinfold_policy::{
     Action, Class, Decision, Event, Instant, JobId, JobMemory, Kind, Machine, MemorySample, Policy, Request,
     Sample, Settings,
 };
-use pinfold_sim::world::{Work, World};
+use pinfold_sim::world::{ENDLESS, Work, World};
 
 use crate::contention::{Contention, Doing};
 use crate::memory::{Body, Hardware, Memory};
@@ -29,9 +29,6 @@ const READING_MIN: Micros = SECOND;
 const READING_SUSPENDED: Micros = 10 * SECOND;
 /// and this often where RAM is far from full.
 const READING_MAX: Micros = 60 * SECOND;
-/// More work than any job has: when it is done is told from outside.
-const ENDLESS: u64 = u64::MAX / 2;
-
 /// A class keeps its last 500 runs: more that are alike say nothing more.
 const RUNS_KEPT: u16 = 500;
 
@@ -317,6 +314,7 @@ impl Host {
                     threads: part.processors.into(),
                     stubborn: false,
                 };
+                under.world.advance(now_us);
                 under.world.spawn(job, work, class, priority, cpus);
                 under.plan_looks(now_us);
                 self.start(index, 0);

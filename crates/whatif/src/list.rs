@@ -1,5 +1,7 @@
 //! Jobs as a list, one JSON object a line, or that a host's store tells of; some may wait for others.
 
+mod error;
+
 use std::collections::BTreeMap;
 
 use pinfold_cluster::fleet::Fleet;
@@ -7,6 +9,8 @@ use pinfold_cluster::graph::{Cycle, Graph};
 use pinfold_cluster::job::{Dropped, Job, LONGEST_S, RAMP_MILLI};
 use pinfold_cluster::{Micros, SECOND};
 use serde::Deserialize;
+
+pub use error::ListError;
 
 /// A job of a list. Sizes and times are the whole job's, not a processor's.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -60,65 +64,9 @@ pub struct Entry {
     /// The numbers of jobs that have to end before it starts.
     #[serde(default)]
     pub after: Vec<u64>,
-}
-
-/// What is wrong with a list.
-#[derive(Debug, thiserror::Error)]
-pub enum ListError {
-    /// A line is no job.
-    #[error("line {line}: {source}")]
-    Line {
-        /// Which line, the first is 1.
-        line: u64,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// A figure cannot be.
-    #[error("job {job}: {key} is {value}, and a number of seconds from 0 on is wanted")]
-    Figure {
-        /// The job.
-        job: u64,
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: f64,
-    },
-    /// It grows over a part of its run that cannot be.
-    #[error("job {job}: memory_ramp is {value}, and a part of the run above 0, up to 1, is wanted")]
-    Part {
-        /// The job.
-        job: u64,
-        /// The value.
-        value: f64,
-    },
-    /// Two jobs have one number.
-    #[error("there are two jobs {0}")]
-    Twice(u64),
-    /// A job waits for one that there is not.
-    #[error("job {job} waits for job {after}, which is not in the list")]
-    Unknown {
-        /// The job.
-        job: u64,
-        /// The one that there is not.
-        after: u64,
-    },
-    /// Jobs wait for each other.
-    #[error("jobs wait for each other in a circle: {}", shown(.0))]
-    Cycle(Vec<String>),
-}
-
-/// Members of a circle that are named at most.
-const NAMED: usize = 8;
-
-fn shown(members: &[String]) -> String {
-    let more = members.len().saturating_sub(NAMED);
-    let mut named = members[..members.len() - more].join(" waits for ");
-    if more > 0 {
-        named.push_str(&format!(" and {more} more, which waits for"));
-    } else {
-        named.push_str(" waits for");
-    }
-    format!("{named} {}", members.first().map_or("", String::as_str))
+    /// What errors call it; `None`: its number and name.
+    #[serde(skip)]
+    pub label: Option<String>,
 }
 
 /// Jobs that can be played on some hosts.
@@ -148,8 +96,10 @@ impl List {
     pub fn line(&mut self, text: &str) -> Result<(), ListError> {
         self.lines += 1;
         let line = self.lines;
-        if text.trim().is_empty() {
-            return Ok(());
+        match text.trim_start().chars().next() {
+            None => return Ok(()),
+            Some('{') => {}
+            Some(_) => return Err(ListError::NoObject(line)),
         }
         let mut entry: Entry =
             serde_json::from_str(text).map_err(|source| ListError::Line { line, source })?;
@@ -227,6 +177,9 @@ impl List {
     fn named(&self, cycle: impl Iterator<Item = usize>) -> ListError {
         let name = |place: usize| {
             let entry = &self.entries[place];
+            if let Some(label) = &entry.label {
+                return label.clone();
+            }
             let name = if entry.name.is_empty() { String::new() } else { format!(" ({})", entry.name) };
             format!("{}{name}", entry.number())
         };
@@ -246,13 +199,13 @@ impl Entry {
         let processors = self.cores.unwrap_or(1);
         let run_us = micros("wall_s", self.wall_s)?;
         let requested_us = micros("requested_s", self.requested_s.unwrap_or(0.0))?.max(run_us);
-        let busy = |key, cpu_s: Option<f64>, over_us: u64| -> Result<Option<u16>, ListError> {
-            let all_us = u128::from(over_us) * u128::from(processors);
+        let busy = |key, cpu_s: Option<f64>, over_us: u128| -> Result<Option<u16>, ListError> {
+            let all_us = over_us * u128::from(processors);
             let part = |cpu_us: u64| u128::from(cpu_us) * 1000 / all_us.max(1);
             let busy = cpu_s.map(|cpu_s| micros(key, cpu_s).map(part)).transpose()?;
             Ok(busy.map(|busy| u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000)))
         };
-        let busy_milli = busy("cpu_s", self.cpu_s, run_us)?.unwrap_or(1000);
+        let busy_milli = busy("cpu_s", self.cpu_s, run_us.into())?.unwrap_or(1000);
         let ramp = self.memory_ramp.map_or(f64::from(RAMP_MILLI), |part| part * 1000.0);
         if !(ramp > 0.0 && ramp <= 1000.0) {
             let (job, value) = (self.number(), self.memory_ramp.unwrap_or_default());
@@ -260,6 +213,7 @@ impl Entry {
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
         let ramp_milli = (ramp.round() as u16).max(1);
+        let ramp_us = u128::from(run_us) * u128::from(ramp_milli) / 1000;
         let each = |bytes: u64| bytes.div_ceil(u64::from(processors.max(1)));
         let peak = self.memory_peak_bytes.unwrap_or(0);
         let user = names.users.of(&self.user);
@@ -274,7 +228,7 @@ impl Entry {
             memory: each(self.memory_request_bytes.unwrap_or(peak)),
             memory_peak: each(peak),
             ramp_milli,
-            ramp_busy_milli: busy("ramp_cpu_s", self.ramp_cpu_s, run_us * u64::from(ramp_milli) / 1000)?,
+            ramp_busy_milli: busy("ramp_cpu_s", self.ramp_cpu_s, ramp_us)?,
             io_rate: each(in_a_second(self.io_bytes.unwrap_or(0), run_us)),
             user,
             program: if self.name.is_empty() { 0 } else { names.programs.of(&self.name) },
@@ -351,7 +305,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         wrong("{", "line 1: EOF");
-        wrong("\n{\"submit_s\":1}", "line 2: missing field `wall_s`");
+        wrong("\n{\"submit_s\":1}", "line 2: missing field `wall_s` (column 14)");
+        wrong("[1,2]", "line 1: it is no JSON object");
         wrong(r#"{"wall_s":1,"core":2}"#, "unknown field `core`");
         wrong(r#"{"wall_s":-1}"#, "job 1: wall_s is -1");
         wrong("{\"job\":3,\"wall_s\":1}\n{\"job\":3,\"wall_s\":1}", "there are two jobs 3");
@@ -362,6 +317,13 @@ mod tests {
             "{\"wall_s\":1,\"after\":[2],\"name\":\"a\"}\n{\"wall_s\":1,\"after\":[1]}",
             "in a circle: 1 (a) waits for 2 waits for 1 (a)",
         );
+    }
+
+    #[test]
+    fn a_run_too_long_to_be_played_is_left_out_however_its_memory_grows() {
+        let dropped =
+            arranged(r#"{"wall_s":1e12,"memory_ramp":1,"ramp_cpu_s":1e12,"cores":4}"#).unwrap().dropped;
+        assert_eq!((dropped.too_long, dropped.total()), (1, 1));
     }
 
     #[test]

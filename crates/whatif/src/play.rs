@@ -212,12 +212,12 @@ pub fn play(
         killed: 0,
         held: hosts.series.then(|| vec![Vec::new(); count]),
     };
-    let mut told = 0;
+    let mut moments = 0_u64;
     while let Some(now_us) = run.next_us().filter(|&at_us| at_us < LAST_US) {
         run.moment(now_us);
-        if run.ended >= told + PROGRESS_EVERY {
-            told = run.ended;
-            progress(told);
+        moments += 1;
+        if moments.is_multiple_of(PROGRESS_EVERY) {
+            progress(run.ended);
         }
     }
     run.finish()

@@ -40,6 +40,14 @@ pub enum InstanceError {
         /// What stands there.
         text: String,
     },
+    /// A run time cannot be.
+    #[error("task {task} ran for {value} s, and a number of seconds from 0 on is wanted")]
+    Time {
+        /// The task.
+        task: String,
+        /// What stands there.
+        value: f64,
+    },
     /// A task waits for one that there is not.
     #[error("task {task} waits for task {parent}, which is not in the instance")]
     Unknown {
@@ -199,6 +207,9 @@ fn entry(task: &Task, number: u64, numbers: &BTreeMap<&str, u64>) -> Result<Entr
         let unknown = || InstanceError::Unknown { task: task.id.clone(), parent: parent.clone() };
         numbers.get(parent.as_str()).copied().ok_or_else(unknown)
     };
+    if !task.runtime_s.is_finite() || task.runtime_s < 0.0 {
+        return Err(InstanceError::Time { task: task.id.clone(), value: task.runtime_s });
+    }
     let used = task.cpu_percent.filter(|percent| percent.is_finite() && *percent > 0.0);
     // Where nothing was written down, it took the cores that it used.
     let cores = task.cores.filter(|&cores| cores >= 1.0).or(used.map(|percent| percent / 100.0));
@@ -207,11 +218,12 @@ fn entry(task: &Task, number: u64, numbers: &BTreeMap<&str, u64>) -> Result<Entr
         job: Some(number),
         wall_s: task.runtime_s,
         cores: Some(u32::try_from(cores).unwrap_or(u32::MAX)),
-        cpu_s: used.map(|percent| percent / 100.0 * task.runtime_s),
+        cpu_s: used.map(|percent| (percent / 100.0 * task.runtime_s).min(f64::MAX)),
         memory_peak_bytes: task.memory_bytes.filter(|&bytes| bytes > 0.0).map(whole),
         // Tasks of one class have the same name but for what follows the last underscore.
         name: class(&task.name).to_owned(),
         after: task.parents.iter().map(parent).collect::<Result<_, _>>()?,
+        label: Some(task.id.clone()),
         ..Entry::default()
     })
 }
@@ -254,8 +266,14 @@ mod tests {
         wrong("id,runtime_s,parents\n1,2,7\n", "task 1 waits for task 7");
         wrong("id,runtime_s,parents\n1,2,\n1,2,\n", "there are two tasks 1");
         wrong("{\"workflow\":1}", "it is no instance of WfFormat 1.5");
-        let circle = read("id,runtime_s,parents\na,2,b\nb,2,a\n").unwrap();
-        assert!(circle.arrange(&Fleet::pool(1)).unwrap_err().to_string().contains("in a circle"));
+        for time in ["NaN", "inf", "-1"] {
+            wrong(&format!("id,runtime_s,parents\nx_7,{time},\n"), &format!("task x_7 ran for {time} s"));
+        }
+        let circle = read("id,runtime_s,parents\nx_7,2,x_9\nx_9,2,x_7\n").unwrap();
+        let error = circle.arrange(&Fleet::pool(1)).unwrap_err().to_string();
+        assert!(error.ends_with("in a circle: x_7 waits for x_9 waits for x_7"), "{error}");
+        let huge = read("id,runtime_s,parents,avg_cpu_pct\na,1e300,,1e300\n").unwrap();
+        assert_eq!(huge.arrange(&Fleet::pool(1)).unwrap().dropped.total(), 1);
     }
 
     #[test]

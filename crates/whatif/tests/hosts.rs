@@ -179,6 +179,31 @@ fn hosts_with_ram_left_come_before_those_that_would_have_to_swap() {
     assert_eq!(hosts(fleet).len(), 3);
 }
 
+/// A store and accounting have Unix times; a job may be wide, and may run for years.
+#[test]
+fn jobs_that_begin_late_or_run_long_come_to_an_end() {
+    let fleet = Fleet { hosts: 1, cores: 64, slots: 64, memory: None, job_memory: u64::MAX };
+    let small = pinfold(1000, None);
+    let settings = small.pinfold.clone().map(|(settings, _)| (settings, machine(64)));
+    let hosts = Hosts { pinfold: settings, ..small };
+    let wide = |submit_s: u64, run_s: u64, processors| Job {
+        submit_us: submit_s * SECOND,
+        processors,
+        ..job(run_s)
+    };
+    for jobs in [
+        vec![wide(1_790_000_000, 10, 64)],
+        vec![wide(LONGEST_S, 10, 1)],
+        vec![wide(0, 5 * 365 * 86_400, 63), wide(4 * 365 * 86_400, 10, 1)],
+        vec![wide(0, LONGEST_S, 1), wide(LONGEST_S - 1, 10, 1)],
+    ] {
+        let outcome = played(&jobs, fleet, &hosts);
+        assert_eq!(outcome.stuck, 0, "{jobs:?}");
+        let ends = jobs.iter().map(|job| job.submit_us + job.run_us);
+        assert!(ends.eq(outcome.played.spans.iter().map(|span| span.end_us)), "{jobs:?}");
+    }
+}
+
 #[test]
 fn a_list_that_outlasts_the_clock_comes_to_an_end() {
     let jobs = vec![Job { processors: 2, ..job(LONGEST_S) }; 600];

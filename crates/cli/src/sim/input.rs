@@ -281,6 +281,7 @@ fn entry(report: &ReportView) -> Option<(Entry, Run)> {
         list: report.array_id.map(|array| array.to_string()),
         runs_before: 0,
         after: Vec::new(),
+        label: None,
     };
     let start_us = micros(started_s);
     let run = Run {
