@@ -300,6 +300,42 @@ fn an_interrupt_leaves_nothing() {
     }
 }
 
+/// A row that only computes ends at once on a signal, however long one of its simulations takes.
+#[test]
+fn a_signal_ends_a_simulation() {
+    let directory = tempfile::tempdir().unwrap();
+    // No job list is so short: what is left are the NUMA nodes, which take minutes.
+    let mut bench = Command::new(BENCH)
+        .args(["sim", "--jobs", "1", "--keep", "kept", "--keep-in"])
+        .arg(directory.path())
+        .arg("--scratch")
+        .arg(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Signals are handled before the row makes its directory.
+    while fs::read_dir(directory.path()).unwrap().next().is_none() {
+        assert!(bench.try_wait().unwrap().is_none(), "the bench ended by itself");
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_raw(i32::try_from(bench.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = bench.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            bench.kill().unwrap();
+            panic!("the bench goes on after a signal");
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(1), "an error is told");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "files were left");
+}
+
 /// Waits until a journal below `directory` names a job's wrapper, and gives its pid.
 fn started(directory: &Path) -> i64 {
     let deadline = Instant::now() + Duration::from_secs(180);

@@ -116,16 +116,19 @@ fn one(
     let log = Log::read(file, args, table)?;
     let site = Site::new(args.cores, args.ram_per_core, args.swap_rate);
     let all = log.processors.div_ceil(args.cores).max(1);
-    let played = log.stretches.iter().map(|stretch| Played::new(&site, all, stretch));
-    let played: Vec<Played<'_>> = played.collect::<Option<_>>().context("some job fits on no host")?;
+    let mut played: Vec<Played<'_>> = Vec::new();
+    for stretch in &log.stretches {
+        if ground.interrupted() {
+            return Ok(());
+        }
+        played.push(Played::new(&site, all, stretch).context("some job fits on no host")?);
+    }
     tell::log(&log, all, &played, record)?;
     let mut rows = Vec::new();
     for variant in Variant::all() {
-        let runs = Runs::play(&site, &variant, all, &played);
-        let good = |hosts: u32| {
-            let runs = if ground.interrupted() { None } else { Runs::play(&site, &variant, hosts, &played) };
-            runs.is_some_and(|runs| runs.are_as_good_as_plain(&played))
-        };
+        let play = |hosts: u32| Runs::play(&site, &variant, hosts, &played, &|| ground.interrupted());
+        let runs = play(all);
+        let good = |hosts: u32| play(hosts).is_some_and(|runs| runs.are_as_good_as_plain(&played));
         let least = search::fewest(all, good);
         if ground.interrupted() {
             return Ok(());

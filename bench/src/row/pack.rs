@@ -54,11 +54,11 @@ pub(crate) fn run(args: &PackArgs) -> anyhow::Result<()> {
             let mut table = Vec::new();
             for load in LOADS {
                 for (rule, name) in RULES {
-                    if ground.interrupted() {
-                        return Ok(());
-                    }
                     let mut outcomes = Vec::new();
                     for seed in 0..args.row.repetitions() {
+                        if ground.interrupted() {
+                            return Ok(());
+                        }
                         let jobs = stream(grid, load, args.jobs, seed as u64);
                         let outcome = Outcome::of(grid, rule, &jobs);
                         record.add("stream", &outcome.line(name, cores, load, seed))?;

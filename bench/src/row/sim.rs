@@ -25,6 +25,6 @@ pub(crate) struct SimArgs {
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<()> {
     perform("sim", &args.row, |ground, record| {
         scale::tell(args, ground, record)?;
-        packing::tell(args, record)
+        packing::tell(args, ground, record)
     })
 }

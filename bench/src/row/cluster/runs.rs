@@ -27,9 +27,19 @@ impl<'a> Played<'a> {
 pub(super) struct Runs(pub Vec<Figures>);
 
 impl Runs {
-    /// On so many hosts; `None`: some job of a stretch has no room on them.
-    pub(super) fn play(site: &Site, variant: &Variant, hosts: u32, of: &[Played<'_>]) -> Option<Self> {
+    /// On so many hosts; `None`: some job of a stretch has no room on them, or it is to stop, which is looked at before each
+    /// stretch.
+    pub(super) fn play(
+        site: &Site,
+        variant: &Variant,
+        hosts: u32,
+        of: &[Played<'_>],
+        stops: &dyn Fn() -> bool,
+    ) -> Option<Self> {
         let one = |played: &Played<'_>| {
+            if stops() {
+                return None;
+            }
             let jobs = if variant.advised { &played.advised.jobs } else { &played.stretch.jobs };
             site.play(variant, hosts, jobs)
         };

@@ -9,6 +9,7 @@ use pinfold_sim::nodes::Host;
 
 use super::SimArgs;
 use crate::record::Record;
+use crate::row::Ground;
 use crate::row::pack::Dice;
 use crate::table::markdown;
 
@@ -37,7 +38,7 @@ const RULES: [Rule; 4] = [
     Rule { name: "chunks of 4 by hand", chunk: 4, fullest: false },
 ];
 
-pub(super) fn tell(args: &SimArgs, record: &mut Record) -> anyhow::Result<()> {
+pub(super) fn tell(args: &SimArgs, ground: &Ground, record: &mut Record) -> anyhow::Result<()> {
     for (nodes, cores) in MACHINES.into_iter().filter(|&(nodes, _)| nodes <= args.nodes) {
         record.say(&format!(
             "Jobs bound at once on {nodes} NUMA nodes of {cores} cores, by what they need of a node's memory (2 % of each \
@@ -49,9 +50,13 @@ pub(super) fn tell(args: &SimArgs, record: &mut Record) -> anyhow::Result<()> {
             let needs = needs(mix, nodes);
             let limit = at_will(&needs, nodes);
             let by_rule = by_rule(&needs, nodes);
-            let begun = Instant::now();
-            let by_policy = by_policy(&needs, nodes, cores)?;
-            let ms = begun.elapsed().as_secs_f64() * 1e3 / needs.len() as f64;
+            let jobs = needs.clone();
+            let (by_policy, wall_s) = ground.compute(move || {
+                let begun = Instant::now();
+                (by_policy(&jobs, nodes, cores), begun.elapsed().as_secs_f64())
+            })?;
+            let by_policy = by_policy?;
+            let ms = wall_s * 1e3 / needs.len() as f64;
             let named = mix.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
             let told = share(by_policy, limit);
             let mut row = vec![format!("{named} %"), format!("{ms:.2}"), told, share(by_rule, limit)];

@@ -32,10 +32,7 @@ pub(super) fn tell(args: &SimArgs, ground: &Ground, record: &mut Record) -> anyh
     for load in LOADS {
         let mut before: Option<(f64, f64)> = None;
         for (count, hosts) in sizes(args) {
-            if ground.interrupted() {
-                return Ok(());
-            }
-            let (wall_s, events) = once(count, hosts, load);
+            let (wall_s, events) = ground.compute(move || once(count, hosts, load))?;
             let peak_mib = peak_mib();
             record.add(
                 "scale",
