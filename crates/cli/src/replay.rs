@@ -51,31 +51,56 @@ fn job_wanted(text: &str) -> Result<u64, String> {
     number.parse().map_err(|_| "job=NUMBER is expected, as in job=17".to_owned())
 }
 
-/// What `replay --json` prints.
+/// `pinfold admin replay FILE --json`.
 #[derive(Debug, Serialize)]
-struct View {
-    version: u32,
-    /// The version of pinfold that recorded.
-    program: Option<String>,
-    files: usize,
-    steps: u64,
-    decisions: u64,
-    from_s: Option<f64>,
-    until_s: Option<f64>,
-    /// Whether the last file ends where its writer did not end it.
-    cut: bool,
-    differs: Option<DiffersView>,
-    /// What was decided about the job that was named.
-    about: Vec<Said>,
-    /// How jobs stood where it was stopped.
-    jobs: Vec<JobAt>,
+pub(crate) struct ReplayView {
+    /// 1.
+    pub version: u32,
+    /// The version of pinfold that recorded; null: no file was played.
+    pub program: Option<String>,
+    /// Files that were played: with `--at` the one of that moment.
+    pub files: usize,
+    /// Steps that were played, each of one event.
+    pub steps: u64,
+    /// Decisions that were made in them.
+    pub decisions: u64,
+    /// When the first step was, in Unix seconds.
+    pub from_s: Option<f64>,
+    /// When the last step was that was played, in Unix seconds.
+    pub until_s: Option<f64>,
+    /// Whether the last file ends where its writer did not end it: it is being written, or its writer was killed.
+    pub cut: bool,
+    /// The first step that is decided otherwise than it was; nothing is played after it. Null: there is none.
+    pub differs: Option<DiffersView>,
+    /// With `--until`: what was decided about the job where it was stopped.
+    pub about: Vec<Said>,
+    /// With `--at` and `--until`: how jobs stood where it was stopped.
+    pub jobs: Vec<JobAt>,
 }
 
+/// A step that is decided otherwise than it was.
 #[derive(Debug, Serialize)]
-struct DiffersView {
-    file: String,
-    #[serde(flatten)]
-    differs: Differs,
+pub(crate) struct DiffersView {
+    /// The file.
+    pub file: String,
+    /// Its number in the file, from 1.
+    pub step: u64,
+    /// When it was, in microseconds since the Unix epoch.
+    pub time_us: u64,
+    /// What happened, as the scheduler was told.
+    pub event: serde_json::Value,
+    /// What was decided then.
+    pub recorded: Vec<Said>,
+    /// What is decided now.
+    pub made: Vec<Said>,
+}
+
+impl DiffersView {
+    fn new(file: String, differs: Differs) -> Self {
+        let Differs { step, time_us, event, recorded, made } = differs;
+        let event = serde_json::to_value(&event).unwrap_or_default();
+        Self { file, step, time_us, event, recorded, made }
+    }
 }
 
 /// `pinfold replay`.
@@ -152,8 +177,8 @@ pub(crate) fn of_that_moment(files: &[PathBuf], at_us: u64) -> Result<PathBuf, F
     })
 }
 
-fn play_all(files: &[PathBuf], until: Until) -> Result<View, Failure> {
-    let mut view = View {
+fn play_all(files: &[PathBuf], until: Until) -> Result<ReplayView, Failure> {
+    let mut view = ReplayView {
         version: JSON_VERSION,
         program: None,
         files: files.len(),
@@ -185,25 +210,26 @@ fn play_all(files: &[PathBuf], until: Until) -> Result<View, Failure> {
     Ok(view)
 }
 
-impl View {
+impl ReplayView {
     fn add(&mut self, path: &Path, came: &Came) {
         self.steps += came.steps;
         self.decisions += came.decisions;
         self.from_s = self.from_s.or(came.from_us.map(seconds));
         self.until_s = came.until_us.map(seconds).or(self.until_s);
         let file = path.display().to_string();
-        self.differs = came.differs.clone().map(|differs| DiffersView { file, differs });
+        self.differs = came.differs.clone().map(|differs| DiffersView::new(file, differs));
         self.about.clone_from(&came.about);
     }
 }
 
-fn write(view: &View, until: Until, out: &mut dyn Write) -> io::Result<()> {
+fn write(view: &ReplayView, until: Until, out: &mut dyn Write) -> io::Result<()> {
     let program = view.program.as_deref().unwrap_or("?");
     let time = |at: Option<f64>| at.map_or_else(|| "-".to_owned(), clock_utc);
-    if let Some(DiffersView { file, differs }) = &view.differs {
+    if let Some(differs) = &view.differs {
+        let file = &differs.file;
         writeln!(out, "{file}: step {} is decided otherwise than it was", differs.step)?;
         writeln!(out, "  at        {}", clock_utc(seconds(differs.time_us)))?;
-        writeln!(out, "  event     {:?}", differs.event)?;
+        writeln!(out, "  event     {}", differs.event)?;
         said(out, "recorded", &differs.recorded)?;
         said(out, "made", &differs.made)?;
         if program != env!("CARGO_PKG_VERSION") {

@@ -5,6 +5,7 @@
 mod calibrate;
 mod calibration;
 mod input;
+mod own;
 mod picture;
 mod question;
 mod shake;
@@ -26,13 +27,13 @@ use pinfold_whatif::play::{Hosts, Outcome};
 
 use crate::print::{JSON_VERSION, print_json, print_text};
 use crate::show::picture_kind;
-use input::{Input, Loaded};
+use input::{Input, Loaded, Words};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 use shake::Shake;
-use show::RunView;
+use show::{RunView, SimView};
 use site::Site;
-use variant::Variant;
+use variant::{HOSTS_MAX, Variant};
 
 /// How often a terminal is told how far a run is.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -60,7 +61,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "WHEN", group = "played")]
     pub since: Option<String>,
     /// Hosts, all alike; a job that fits on one is on one [default: one, of all processors of a log]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(HOSTS_MAX)))]
     pub hosts: Option<u32>,
     /// Cores of each host [default: the processors that the log's header names, divided among the hosts; else this host's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -92,8 +93,8 @@ pub(crate) struct SimArgs {
     /// Set a key of the configuration (`pinfold config get` lists them), or what --compare takes
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// One run for each value of `dispatch`, `runtimes`, `hosts`, `cores`, `memory`, `swap`, `host-policy` or a key of the
-    /// configuration; several times: for each combination
+    /// One run for each value of `dispatch`, `runtimes`, `hosts`, `cores`, `memory`, `swap`, `mem` (what jobs ask for),
+    /// `host-policy` or a key of the configuration; several times: for each combination
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub compare: Vec<String>,
     /// Two runs: jobs as they were, and with what they ask for changed, as in "my jobs with --mem 2GiB", "--mem advised"
@@ -159,22 +160,34 @@ pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
         return calibrate::calibrate(args);
     }
     let input = Input::open(dial, args)?;
-    let site = Site::look(args, &input)?;
+    let config = own::config(args, input.settings());
+    let site = Site::look(args, &input, &config)?;
     let calibration = calibration::find(args, &site)?;
-    let variants = variant::variants(args, input.is_log(), calibration.as_ref())?;
+    let variants = variant::variants(args, input.is_log(), calibration.as_ref(), config)?;
     for (option, given) in [("--starts", args.starts.is_some()), ("-o", args.output.is_some())] {
         if given && variants.len() > 1 {
-            let text =
-                format!("{option} writes of one run; leave out --compare, or name one value of each key");
+            let text = format!(
+                "{option} writes of one run, and these are {}; leave out --what-if, and name one value of each key \
+                 compared",
+                variants.len()
+            );
             return Err(Failure::new(ExitCode::Usage, text));
         }
     }
+    input.check_runs(variants.len() as u64 * args.repeat)?;
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    // A run may take long: a directory that does not exist is told of before it.
+    for file in args.starts.iter().chain(&args.output) {
+        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(Err(error)) = parent.map(std::fs::metadata) {
+            return Err(Failure::doing(format!("failed to write {}", file.display()), &error));
+        }
+    }
     let used = variants.iter().any(|variant| variant.calibration().is_some());
     let calibration = calibration.map(|(calibration, _)| calibration).filter(|_| used);
-    let mut views = Vec::new();
+    let (mut views, words) = (Vec::new(), Words::default());
     for variant in variants {
-        let (loaded, outcome, mut view) = run(args, &input, &variant, &site, 0)?;
+        let (loaded, outcome, mut view) = run(args, &input, &variant, &site, (0, Some(&words)))?;
         if let Some(file) = &args.starts {
             let written = File::create(file).map(BufWriter::new);
             written
@@ -185,13 +198,12 @@ pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
             picture::write(file, kind, &view.label, &loaded, &outcome)?;
         }
         for replay in 1..args.repeat {
-            view.add_replay(&run(args, &input, &variant, &site, replay)?.2);
+            view.add_replay(&run(args, &input, &variant, &site, (replay, None))?.2);
         }
         views.push(view);
     }
     if args.json {
-        let view = serde_json::json!({ "version": JSON_VERSION, "runs": views, "calibration": calibration });
-        return print_json(&view);
+        return print_json(&SimView { version: JSON_VERSION, runs: views, calibration });
     }
     print_text(|out| {
         show::write_table(&views, out)?;
@@ -202,15 +214,15 @@ pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
     })
 }
 
-/// One run: the jobs as they were, or one of its replays.
+/// One run: the jobs as they were, or one of its replays, of which nothing is said.
 fn run(
     args: &SimArgs,
     input: &Input,
     variant: &Variant,
     site: &Site,
-    replay: u64,
+    (replay, words): (u64, Option<&Words>),
 ) -> Result<(Loaded, Outcome, RunView), Failure> {
-    let loaded = input.load(variant, site, Shake::new(args.seed, replay), replay == 0)?;
+    let loaded = input.load(variant, site, Shake::new(args.seed, replay), words)?;
     let options = Options { fleet: loaded.fleet, dispatch: variant.rule(), runtimes: variant.estimates() };
     let hosts = if variant.is_simple() {
         None

@@ -127,6 +127,8 @@ pub struct Then {
     /// What was decided about it before, as far as the recording goes back: when, in microseconds since the Unix epoch, and
     /// what.
     pub decided: Vec<(u64, Said)>,
+    /// When the last step up to that moment was, of whichever job; `None`: there was none.
+    pub last_us: Option<u64>,
 }
 
 /// Plays a recording up to a moment, and tells of one job; `None`: it was not there then.
@@ -135,8 +137,9 @@ pub struct Then {
 /// When the recording cannot be read so far, or is decided otherwise than it was: then the state of that moment is not
 /// known.
 pub fn then<R: Read>(player: &mut Player<R>, at_us: u64, job: u64) -> Result<Option<Then>, RecordError> {
-    let mut decided = Vec::new();
-    while player.next_at()?.is_some_and(|at| at.0 <= at_us) {
+    let (mut decided, mut last_us) = (Vec::new(), None);
+    while let Some(at) = player.next_at()?.filter(|at| at.0 <= at_us) {
+        last_us = Some(at.0);
         let Some(played) = player.step()? else { break };
         if !played.agrees() {
             let cause = "it is decided otherwise than it was; `pinfold admin replay` shows it".to_owned();
@@ -147,7 +150,12 @@ pub fn then<R: Read>(player: &mut Player<R>, at_us: u64, job: u64) -> Result<Opt
     }
     let why = player.policy().explain(Instant(at_us), JobId(job));
     let found = jobs(player.policy(), at_us, Some(job)).pop();
-    Ok(found.map(|job| Then { job, numbers: why.map(|why| why.numbers).unwrap_or_default(), decided }))
+    Ok(found.map(|job| Then {
+        job,
+        numbers: why.map(|why| why.numbers).unwrap_or_default(),
+        decided,
+        last_us,
+    }))
 }
 
 /// A job as it stands, and why.

@@ -91,8 +91,8 @@ fn exit_codes(source: &str) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// What prints which object, where that is a view of the protocol.
-const COMMANDS: [(&str, &str); 10] = [
+/// What prints which object.
+const COMMANDS: [(&str, &str); 13] = [
     ("pinfold status --json", "StatusView"),
     ("pinfold why JOB --json", "WhyView"),
     ("pinfold report JOB --json", "ReportView"),
@@ -103,14 +103,21 @@ const COMMANDS: [(&str, &str); 10] = [
     ("pinfold host --json", "HostView"),
     ("pinfold admin audit --json", "AuditView"),
     ("pinfold doctor --json", "DoctorView"),
+    ("pinfold sim --json", "SimView"),
+    ("pinfold sim calibrate --json", "Calibration"),
+    ("pinfold admin replay FILE --json", "ReplayView"),
 ];
 
 /// Where views are defined: these files, and all below the folder.
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 8] = [
     "crates/proto/src/view.rs",
     "crates/proto/src/host.rs",
     "crates/proto/src/job.rs",
     "crates/proto/src/resource.rs",
+    "crates/cli/src/sim/show.rs",
+    "crates/cli/src/sim/calibration.rs",
+    "crates/cli/src/replay.rs",
+    "crates/record/src/tell.rs",
 ];
 const FOLDER: &str = "crates/proto/src/view";
 
@@ -129,7 +136,7 @@ fn views(root: &Path) -> anyhow::Result<Vec<View>> {
     Ok(views)
 }
 
-/// A struct of the protocol: its documentation and its fields.
+/// A struct that is printed: its documentation and its fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct View {
     name: String,
@@ -179,7 +186,7 @@ fn json(root: &Path) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// Public structs with what is said of them; the code is formatted, so a field is a line.
+/// Structs that are shown outside their modules, with what is said of them; the code is formatted, so a field is a line.
 fn parse(source: &str) -> Vec<View> {
     let mut views = Vec::new();
     let mut open: Option<View> = None;
@@ -190,14 +197,16 @@ fn parse(source: &str) -> Vec<View> {
             docs.push(doc.trim());
         } else if bare.starts_with("#[") {
             // Attributes stand between the documentation and what it is about.
-        } else if let Some(name) = line.strip_prefix("pub struct ").and_then(|rest| rest.strip_suffix(" {")) {
+        } else if let Some(name) =
+            shown(line).and_then(|rest| rest.strip_prefix("struct ")?.strip_suffix(" {"))
+        {
             open = Some(View { name: name.to_owned(), about: docs.join(" "), fields: Vec::new() });
             docs.clear();
         } else if line == "}" {
             views.extend(open.take());
             docs.clear();
         } else {
-            let field = bare.strip_prefix("pub ").and_then(|rest| rest.strip_suffix(',')?.split_once(": "));
+            let field = shown(bare).and_then(|rest| rest.strip_suffix(',')?.split_once(": "));
             if let (Some(view), Some((name, kind))) = (&mut open, field) {
                 view.fields.push(Field {
                     name: name.to_owned(),
@@ -209,6 +218,11 @@ fn parse(source: &str) -> Vec<View> {
         }
     }
     views
+}
+
+/// What is behind the word that shows it outside its module.
+fn shown(line: &str) -> Option<&str> {
+    ["pub ", "pub(super) ", "pub(crate) "].into_iter().find_map(|word| line.strip_prefix(word))
 }
 
 /// Whether a type is or holds the named one.
@@ -261,6 +275,7 @@ mod tests {
                       pub fn other() {}\n";
         let views = parse(source);
         assert_eq!((views.len(), views[0].about.as_str()), (1, "What it is, in two lines."));
+        assert_eq!(parse(&source.replace("pub struct", "pub(super) struct")), views);
         assert_eq!(views[0].fields[0].about, "A number.");
         let known: Vec<&View> = views.iter().collect();
         assert_eq!(kind(&views[0].fields[0].kind, &known), "number or null");

@@ -28,13 +28,17 @@ pub(super) fn why(dial: &Dial, job: u64, at_us: u64) -> Result<Option<WhyView>, 
     let mut player = replay::open(&file)?;
     let found =
         tell::then(&mut player, at_us, job).map_err(|error| Failure::doing(file.display(), &error))?;
-    let Some(tell::Then { job, numbers, decided }) = found else { return Ok(None) };
+    let Some(tell::Then { job, numbers, decided, last_us }) = found else { return Ok(None) };
     let state = serde_json::from_value(job.state.into())
         .map_err(|error| Failure::doing(format!("the state `{}`", job.state), &error))?;
+    let begun_us = player.head().begun_us;
+    // Where nothing was recorded for long before that moment, its reader has to judge what that means.
+    let last_us = last_us.unwrap_or(begun_us);
     say(&format!(
-        "from {}, which was begun at {}",
+        "from {}, which was begun at {}; the last event up to that moment was at {}",
         file.display(),
-        clock_utc(seconds(player.head().begun_us))
+        clock_utc(seconds(begun_us)),
+        clock_utc(seconds(last_us))
     ));
     let decision = |(time_us, said): (u64, tell::Said)| DecisionView {
         time_s: seconds(time_us),

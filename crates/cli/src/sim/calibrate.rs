@@ -109,7 +109,7 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
     let (mut compute, mut memory, mut jumps) = (Vec::new(), Vec::new(), Vec::new());
     let mut disks: Vec<Disk> = Vec::new();
     let (mut out, mut back) = (Vec::new(), Vec::new());
-    let mut disk = true;
+    let (mut disk, mut swap) = (true, true);
     for _ in 0..ROUNDS {
         let kinds = [(Kind::Compute, &mut compute), (Kind::Memory, &mut memory), (Kind::Jumps, &mut jumps)];
         for (kind, parts) in kinds {
@@ -127,12 +127,18 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
                 }
             }
         }
-        if let Some((to, from)) = host.swap()? {
+        let moved = if swap { host.swap() } else { Ok(None) };
+        let moved = moved.unwrap_or_else(|failure| {
+            word(&format!("swap is not measured: {failure}"));
+            (swap, out, back) = (false, Vec::new(), Vec::new());
+            None
+        });
+        if let Some((to, from)) = moved {
             out.push(to);
             back.push(from);
         }
     }
-    if out.is_empty() {
+    if swap && out.is_empty() {
         word("there is no swap that could be measured");
     }
     let others_cores = host.others();
@@ -251,6 +257,7 @@ mod tests {
         /// Speeds of each kind on all cores, one round after the other.
         full: [Vec<f64>; 3],
         disk_full: bool,
+        no_paging: bool,
         swap: Option<(u64, u64)>,
         others: f64,
         time: Duration,
@@ -288,6 +295,9 @@ mod tests {
 
         fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure> {
             self.rounds += 1;
+            if self.no_paging {
+                return Err(Failure::new(ExitCode::Failed, "invalid argument"));
+            }
             Ok(self.swap.map(|(out, back)| (out + self.rounds as u64, back)))
         }
 
@@ -339,6 +349,9 @@ mod tests {
         assert!(words.contains("the disk is not measured: no space left on device"), "{words}");
         assert!(words.contains("no swap") && words.contains("1.3 cores busy"), "{words}");
         assert_eq!((found.contention().disk_rate, found.contention().requests), (None, None));
+        let (found, words, _) = of(Fake { no_paging: true, ..quiet() });
+        assert_eq!((found.swap_out_bytes_per_s, found.compute_full), (None, 0.96));
+        assert_eq!(words, ["swap is not measured: invalid argument"]);
     }
 
     #[test]

@@ -25,10 +25,10 @@ const VERSION: u32 = 1;
 /// A calibration is not larger than this, in bytes.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// See the module's page. Speeds are parts of the speed beside idle cores.
+/// `pinfold sim calibrate --json`: what a host was measured to do. Speeds are parts of the speed beside idle cores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calibration {
-    /// See [`VERSION`].
+    /// 1.
     pub version: u32,
     /// When it was measured, in Unix seconds.
     pub measured_s: f64,
@@ -38,15 +38,15 @@ pub(super) struct Calibration {
     pub compute_full: f64,
     /// The speed of a walk through memory while all cores walk.
     pub memory_full: f64,
-    /// The speed of jumps through memory, each to where the one before says, while all cores jump; absent: an earlier
+    /// The speed of jumps through memory, each to where the one before says, while all cores jump; null: an earlier
     /// version measured.
     #[serde(default)]
     pub jumps_full: Option<f64>,
-    /// What one file is written with, in bytes a second; `None`: nothing could be written.
+    /// What one file is written with, in bytes a second; null: nothing could be written.
     pub disk_bytes_per_s: Option<u64>,
     /// The same of a file a core at once, together.
     pub disk_all_bytes_per_s: Option<u64>,
-    /// Pages that one writer brings to disk in a second, one after the other; absent: not measured.
+    /// Pages that one writer brings to disk in a second, one after the other; null: not measured.
     #[serde(default)]
     pub disk_requests_per_s: Option<u64>,
     /// The same of several at once, together.
@@ -63,7 +63,7 @@ pub(super) struct Calibration {
     pub disk_blocks_beside: Option<f64>,
     /// Where the files were.
     pub disk: Option<String>,
-    /// What is moved to swap in a second, in bytes; `None`: there is no swap to measure.
+    /// What is moved to swap in a second, in bytes; null: there is no swap to measure.
     pub swap_out_bytes_per_s: Option<u64>,
     /// What is read back in a second.
     pub swap_in_bytes_per_s: Option<u64>,
@@ -189,7 +189,11 @@ pub(super) fn find(args: &SimArgs, site: &Site) -> Result<Option<(Calibration, b
             Ok(read) => return Ok(fits(read, site, &path).map(|read| (read, false))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            Err(error) => return Err(Failure::doing(path.display(), &error)),
+            // Jobs can be played without it, as before it was measured.
+            Err(error) => {
+                say(&format!("{} is left out: {error}", path.display()));
+                return Ok(None);
+            }
         }
     }
     Ok(None)
@@ -197,7 +201,7 @@ pub(super) fn find(args: &SimArgs, site: &Site) -> Result<Option<(Calibration, b
 
 /// One of another machine's cores says nothing here.
 fn fits(read: Calibration, site: &Site, path: &Path) -> Option<Calibration> {
-    let cores = site.topology.as_ref().map(|topology| topology.cores_within(&topology.usable()).len());
+    let cores = site.own_cores;
     if cores.is_none_or(|cores| cores == read.cores as usize) {
         return Some(read);
     }

@@ -1,27 +1,29 @@
 //! What `pinfold sim` plays: the jobs of a log, a list, a graph or the host's own store, and the hosts they are played on.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use pinfold_cluster::SECOND;
 use pinfold_cluster::fleet::Fleet;
 use pinfold_cluster::graph::Graph;
 use pinfold_cluster::job::{Dropped, Filter, Job};
 use pinfold_cluster::swf::{Header, Reader, Record};
-use pinfold_cluster::{Micros, SECOND};
+use pinfold_profile::report::size;
 use pinfold_proto::ExitCode;
-use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Piece, Request, Select};
+use pinfold_proto::wire::ConfigValue;
 use pinfold_whatif::contention::{Contention, Run};
-use pinfold_whatif::list::{Entry, List};
+use pinfold_whatif::list::List;
 use pinfold_whatif::wfinstance;
 
-use super::SimArgs;
 use super::shake::Shake;
 use super::site::Site;
 use super::variant::Variant;
+use super::{SimArgs, own};
 use crate::print::say;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -48,6 +50,28 @@ pub(super) struct Listed {
     list: List,
     /// Of the store, for each job of the list: when it ran, and beside what.
     runs: Vec<Run>,
+    /// Of the store, the host's settings: those that are not the usual ones.
+    settings: Vec<ConfigValue>,
+}
+
+impl Listed {
+    /// Of this host's store.
+    pub(super) fn of_store(name: String, list: List, runs: Vec<Run>, settings: Vec<ConfigValue>) -> Self {
+        Self { name, list, runs, settings }
+    }
+}
+
+/// What is said of the jobs of runs, once however many runs there are.
+#[derive(Debug, Default)]
+pub(super) struct Words(RefCell<BTreeSet<String>>);
+
+impl Words {
+    fn say(&self, text: String) {
+        if !self.0.borrow().contains(&text) {
+            say(&text);
+            self.0.borrow_mut().insert(text);
+        }
+    }
 }
 
 /// What is played.
@@ -66,7 +90,7 @@ impl Input {
             return Ok(Self::Swf(file.clone()));
         }
         if let Some(since) = &args.since {
-            return own(dial, since);
+            return own::jobs(dial, since);
         }
         let (file, graph) = match (&args.jobs, &args.wfinstance) {
             (Some(file), _) => (file, false),
@@ -82,8 +106,10 @@ impl Input {
         let failed = |error: &dyn std::error::Error| Failure::doing(format!("failed to read {name}"), error);
         let list = if graph {
             let mut text = String::new();
-            let read = opened(file).and_then(|bytes| bytes.take(GRAPH_MAX).read_to_string(&mut text));
-            read.map_err(|error| failed(&error))?;
+            let read = opened(file).and_then(|bytes| bytes.take(GRAPH_MAX + 1).read_to_string(&mut text));
+            if read.map_err(|error| failed(&error))? as u64 > GRAPH_MAX {
+                return Err(failed(&wrong(format!("it is larger than {}", size(GRAPH_MAX)))));
+            }
             wfinstance::read(&text).map_err(|error| failed(&error))?
         } else {
             let mut list = List::default();
@@ -91,7 +117,29 @@ impl Input {
                 .map_err(|error| failed(&error))?;
             list
         };
-        Ok(Self::List(Listed { name, list, runs: Vec::new() }))
+        Ok(Self::List(Listed { name, list, runs: Vec::new(), settings: Vec::new() }))
+    }
+
+    /// Whether so many runs can be played: a log is read for each, and a pipe can be read once.
+    pub(super) fn check_runs(&self, runs: u64) -> Result<(), Failure> {
+        let Self::Swf(file) = self else { return Ok(()) };
+        let again = std::fs::metadata(file).is_ok_and(|data| data.is_file() || data.is_dir());
+        if runs < 2 || again || !file.exists() {
+            return Ok(());
+        }
+        let text = format!(
+            "{}: it is no file and can be read once, and each of {runs} runs reads it; write the log to a file",
+            file.display()
+        );
+        Err(Failure::new(ExitCode::Usage, text))
+    }
+
+    /// The settings of the host that the jobs ran on, where it is known.
+    pub(super) fn settings(&self) -> &[ConfigValue] {
+        match self {
+            Self::Swf(_) => &[],
+            Self::List(listed) => &listed.settings,
+        }
     }
 
     /// Whether this is a log of a cluster, which says itself how large that was.
@@ -105,14 +153,15 @@ impl Input {
         variant: &Variant,
         site: &Site,
         shake: Shake,
-        tells: bool,
+        words: Option<&Words>,
     ) -> Result<Loaded, Failure> {
         let (name, loaded, lines, dropped) = match self {
             Self::Swf(file) => load_log(file, variant, site, shake)?,
-            Self::List(listed) => listed.load(variant, site, shake, tells)?,
+            Self::List(listed) => listed.load(variant, site, shake, words)?,
         };
-        if tells && dropped.total() > 0 {
-            say(&format!("{name}: {} of {lines} jobs are not played: {}", dropped.total(), causes(&dropped)));
+        if let (Some(words), true) = (words, dropped.total() > 0) {
+            let (count, causes) = (dropped.total(), causes(&dropped));
+            words.say(format!("{name}: {count} of {lines} jobs are not played: {causes}"));
         }
         if loaded.jobs.is_empty() {
             return Err(Failure::new(ExitCode::Failed, format!("{name}: there is no job to play")));
@@ -127,7 +176,7 @@ impl Listed {
         variant: &Variant,
         site: &Site,
         shake: Shake,
-        tells: bool,
+        words: Option<&Words>,
     ) -> Result<(String, Loaded, u64, Dropped), Failure> {
         let fleet = variant.fleet(site, None)?;
         let name = &self.name;
@@ -135,8 +184,8 @@ impl Listed {
         if !variant.question.is_idle() {
             let ended_s: Vec<f64> = self.runs.iter().map(|run| run.end_us as f64 / SECOND as f64).collect();
             let answered = variant.question.answer(&list, &ended_s);
-            if tells {
-                say(&format!(
+            if let Some(words) = words {
+                words.say(format!(
                     "{}: {} of {} jobs ask for other memory than they did; {} came to hold more than that",
                     variant.label,
                     answered.changed,
@@ -227,77 +276,6 @@ fn causes(dropped: &Dropped) -> String {
     causes.map(|(count, cause)| format!("{count} {cause}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The jobs of this host's store that are over, as the daemon tells of them.
-fn own(dial: &Dial, since: &str) -> Result<Input, Failure> {
-    let request = Request::Report {
-        select: Select::Since(crate::print::moment("--since", since)?),
-        series: false,
-        processes: false,
-        threads: false,
-        files: false,
-        all: false,
-        pieces: true,
-    };
-    let (mut list, mut runs, mut running) = (List::default(), Vec::new(), 0_u64);
-    dial.connect()?.ask_in_pieces(&request, |piece| {
-        if let Piece::Jobs(reports) = piece {
-            for report in reports {
-                match entry(&report) {
-                    Some((entry, run)) => {
-                        list.add(entry);
-                        runs.push(run);
-                    }
-                    None => running += 1,
-                }
-            }
-        }
-        Ok(())
-    })?;
-    if running > 0 {
-        say(&format!("{running} jobs since {since} are left out: they are not over, or never started"));
-    }
-    Ok(Input::List(Listed { name: format!("jobs since {since}"), list, runs }))
-}
-
-/// A job of the store, and when it ran; one that never started or is not over says too little.
-fn entry(report: &ReportView) -> Option<(Entry, Run)> {
-    let (started_s, ended_s) = (report.started_s?, report.ended_s?);
-    // While it was suspended, it did not run.
-    let wall_s = (report.wall_s? - report.suspended_s).max(0.0);
-    let entry = Entry {
-        job: Some(report.job),
-        submit_s: report.submitted_s.max(0.0),
-        wall_s,
-        requested_s: None,
-        cores: Some(report.cores.max(1)),
-        cpu_s: Some(report.cpu_user_s + report.cpu_system_s),
-        memory_peak_bytes: Some(report.memory_peak_bytes),
-        memory_ramp: None,
-        ramp_cpu_s: None,
-        memory_request_bytes: report.claim_bytes,
-        user: report.user.clone(),
-        name: report.name.clone(),
-        io_bytes: Some(report.io_read_bytes.saturating_add(report.io_write_bytes)),
-        list: report.array_id.map(|array| array.to_string()),
-        runs_before: 0,
-        after: Vec::new(),
-        label: None,
-    };
-    let start_us = micros(started_s);
-    let run = Run {
-        start_us,
-        end_us: micros(ended_s).max(start_us),
-        cpu_us: micros(report.cpu_user_s + report.cpu_system_s),
-        cores: report.cores.max(1),
-    };
-    Some((entry, run))
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as is saturates")]
-fn micros(seconds: f64) -> Micros {
-    (seconds * SECOND as f64) as u64
-}
-
 /// Reads the lines of a log, until `take` has enough.
 fn swf(file: &Path, mut take: impl FnMut(&Header, Record) -> bool) -> io::Result<Header> {
     let mut reader = Reader::default();
@@ -312,23 +290,43 @@ fn swf(file: &Path, mut take: impl FnMut(&Header, Record) -> bool) -> io::Result
 fn lines(file: &Path, mut take: impl FnMut(&str) -> Result<bool, String>) -> io::Result<()> {
     let mut text = BufReader::with_capacity(1 << 16, opened(file)?);
     let mut line = Vec::new();
-    loop {
+    for number in 1_u64.. {
         line.clear();
-        if (&mut text).take(LINE_MAX).read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
+        if (&mut text).take(LINE_MAX + 1).read_until(b'\n', &mut line)? == 0 {
+            break;
         }
+        if line.len() as u64 > LINE_MAX {
+            return Err(wrong(format!("line {number} is longer than {}", size(LINE_MAX))));
+        }
+        // The mark of its encoding stands before the first line.
+        let marked = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1);
         // Names in comments may be in any encoding.
-        let more = take(&String::from_utf8_lossy(&line))
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        if !more {
-            return Ok(());
+        if !take(&String::from_utf8_lossy(marked.unwrap_or(&line))).map_err(wrong)? {
+            break;
         }
     }
+    Ok(())
+}
+
+fn wrong(words: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words)
 }
 
 /// A file, plain or compressed by gzip.
 fn opened(file: &Path) -> io::Result<Box<dyn Read>> {
     let mut bytes = BufReader::new(File::open(file)?);
     let compressed = bytes.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(if compressed { Box::new(MultiGzDecoder::new(bytes)) } else { Box::new(bytes) })
+    Ok(if compressed { Box::new(Unpacked(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
+}
+
+/// What a file packed by gzip holds; one that is cut short is told of in words.
+struct Unpacked<R>(MultiGzDecoder<R>);
+
+impl<R: BufRead> Read for Unpacked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => wrong("the compressed file is cut short".to_owned()),
+            _ => error,
+        })
+    }
 }

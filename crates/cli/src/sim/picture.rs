@@ -15,8 +15,12 @@ use pinfold_client::Failure;
 
 /// The picture, in pixels.
 const SIZE: (u32, u32) = (1400, 900);
-/// Bars that are told apart in a picture at most.
-const BARS_MAX: usize = 50_000;
+/// So many rows a host has at least, where it has so many cores: idle ones are seen as well.
+const IDLE_ROWS_MAX: usize = 4096;
+/// Jobs that are told apart in a picture at most, a job on several hosts being several.
+const JOBS_MAX: usize = 50_000;
+/// Bars of a picture at most, one for each core of a job: some 40 MB of SVG.
+const BARS_MAX: u64 = 500_000;
 
 /// Draws a run.
 pub(super) fn write(
@@ -26,9 +30,21 @@ pub(super) fn write(
     loaded: &Loaded,
     outcome: &Outcome,
 ) -> Result<(), Failure> {
-    let bars: usize = outcome.played.parts.iter().map(|parts| parts.len()).sum();
+    let jobs: usize = outcome.played.parts.iter().map(|parts| parts.len()).sum();
+    if jobs > JOBS_MAX {
+        let text = format!("{jobs} jobs and parts of jobs in one picture: up to {JOBS_MAX} can be drawn");
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    let bars: u64 = outcome
+        .played
+        .parts
+        .iter()
+        .flat_map(|parts| parts.iter())
+        .map(|part| u64::from(part.processors))
+        .sum();
     if bars > BARS_MAX {
-        let text = format!("{bars} jobs and parts of jobs in one picture: up to {BARS_MAX} can be drawn");
+        let text =
+            format!("{jobs} jobs on {bars} cores, added up, in one picture: up to {BARS_MAX} can be drawn");
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let gantt = gantt(title, loaded, outcome);
@@ -68,7 +84,14 @@ fn gantt(title: &str, loaded: &Loaded, outcome: &Outcome) -> Gantt {
         let of = |resident: bool| held(outcome, begin_us, resident);
         panels.push(panel("memory", Unit::Bytes, vec![("in RAM", of(true)), ("in swap", of(false))]));
     }
-    Gantt { groups, below: Chart { title: format!("pinfold sim: {title}"), panels, ..Chart::default() } }
+    Gantt {
+        groups,
+        below: Chart {
+            title: format!("pinfold sim: {title}; above, hosts with a row for each core"),
+            panels,
+            ..Chart::default()
+        },
+    }
 }
 
 fn panel(title: &str, unit: Unit, series: Vec<(&str, Vec<(f64, f64)>)>) -> Panel {
@@ -77,10 +100,11 @@ fn panel(title: &str, unit: Unit, series: Vec<(&str, Vec<(f64, f64)>)>) -> Panel
     Panel { title: title.to_owned(), unit, series: series.collect(), ..Panel::default() }
 }
 
-/// A row for each core, and one more for each job that was there beyond them. A job takes the lowest rows that are free.
+/// A row for each core, and more for jobs that were there beyond them. A job takes the lowest rows that are free.
 fn rows(stays: &[(Micros, Micros, usize, u32)], loaded: &Loaded, begin_us: Micros) -> Vec<Vec<Bar>> {
-    let mut rows: Vec<Vec<Bar>> = vec![Vec::new(); loaded.fleet.cores as usize];
-    let mut free: BinaryHeap<Reverse<usize>> = (0..rows.len()).map(Reverse).collect();
+    // A row is made as it is needed: a log's pool may have more cores than memory holds rows.
+    let mut rows: Vec<Vec<Bar>> = Vec::new();
+    let mut free: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
     let mut taken: BinaryHeap<Reverse<(Micros, usize)>> = BinaryHeap::new();
     for &(start_us, end_us, index, processors) in stays {
         while let Some(&Reverse((until_us, row))) = taken.peek()
@@ -103,6 +127,8 @@ fn rows(stays: &[(Micros, Micros, usize, u32)], loaded: &Loaded, begin_us: Micro
             });
         }
     }
+    let cores = (loaded.fleet.cores as usize).min(IDLE_ROWS_MAX);
+    rows.resize(rows.len().max(cores), Vec::new());
     rows
 }
 

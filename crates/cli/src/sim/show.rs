@@ -11,26 +11,54 @@ use pinfold_profile::report::{duration, size};
 use pinfold_whatif::play::Outcome;
 use serde::Serialize;
 
-/// A run and what came of it, as JSON has it.
+use super::calibration::Calibration;
+
+/// `pinfold sim --json`.
+#[derive(Debug, Serialize)]
+pub(super) struct SimView {
+    /// 1.
+    pub version: u32,
+    /// The runs, in the order of the table.
+    pub runs: Vec<RunView>,
+    /// What was measured of this host, where a run used it.
+    pub calibration: Option<Calibration>,
+}
+
+/// A run and what came of it. Figures are those of the jobs as they were; averages are over all jobs that were played.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct RunView {
+    /// What tells it from the others.
     pub label: String,
+    /// Jobs that were played.
     pub jobs: usize,
+    /// From the first submission to the last end.
     pub makespan_s: f64,
+    /// The work of all jobs over what all cores could do in the makespan: 0 to 1; above 1 where jobs that waited left their
+    /// cores to others.
     pub utilisation: f64,
+    /// From submission to start.
     pub mean_wait_s: f64,
+    /// Of turnaround over run time: max(1, turnaround / max(10 s, run time)).
     pub mean_bounded_slowdown: f64,
+    /// The wait that 95 of 100 jobs do not exceed.
     pub p95_wait_s: f64,
+    /// From submission to end.
     pub mean_turnaround_s: f64,
+    /// How long jobs were suspended, added up over all jobs.
     pub frozen_s: f64,
+    /// Jobs that the kernel killed for want of memory, or that no host started.
     pub killed: u64,
+    /// Events of the simulation.
     pub events: u64,
+    /// How long the simulation took.
     pub wall_s: f64,
+    /// How often jobs were suspended.
     pub freezes: u64,
+    /// What was moved to swap.
     pub paged_bytes: u64,
-    /// What jobs asked for and did not come to hold, in GB x hours; `None`: of no job both are known.
+    /// What jobs asked for and did not come to hold, in GB x hours; null: of no job both are known.
     pub memory_wasted_gbh: Option<f64>,
-    /// The lowest and the highest of all replays, by the name of the figure; `None`: there was one.
+    /// The lowest and the highest of all replays, by the name of the figure; null: there was one.
     pub intervals: Option<BTreeMap<&'static str, [f64; 2]>>,
 }
 
@@ -70,7 +98,57 @@ impl RunView {
         }
     }
 
-    fn figures(&self) -> [(&'static str, f64); 6] {
+    /// Whether anything was suspended, moved to swap or killed, in whichever replay.
+    fn has_toll(&self) -> bool {
+        let highest =
+            |name| self.intervals.as_ref().and_then(|of| of.get(name)).map_or(0.0, |[_, most]| *most);
+        self.freezes > 0
+            || self.paged_bytes > 0
+            || self.killed > 0
+            || ["freezes", "paged_bytes", "killed"].into_iter().any(|name| highest(name) > 0.0)
+    }
+
+    /// The lowest and the highest figures of all replays, in lines below the table.
+    fn write_intervals(&self, wide: usize, out: &mut dyn Write) -> io::Result<()> {
+        let Some(intervals) = &self.intervals else { return Ok(()) };
+        let both = |name: &str, words: &dyn Fn(f64) -> String| {
+            let [least, most] = intervals.get(name).copied().unwrap_or_default();
+            format!("{} to {}", words(least), words(most))
+        };
+        let time = |name| both(name, &duration);
+        writeln!(
+            out,
+            "{:wide$}  in all replays: makespan {}, used {} %, mean wait {}, 95% wait {}, turnaround {}, slowdown {}",
+            self.label,
+            time("makespan_s"),
+            both("utilisation", &|part| format!("{:.1}", part * 100.0)),
+            time("mean_wait_s"),
+            time("p95_wait_s"),
+            time("mean_turnaround_s"),
+            both("mean_bounded_slowdown", &|slowdown| format!("{slowdown:.2}")),
+        )?;
+        if self.has_toll() {
+            let count = |count: f64| format!("{count:.0}");
+            let (freezes, killed) = (both("freezes", &count), both("killed", &count));
+            // More bytes than this are no figure of a host.
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "it saturates at both ends"
+            )]
+            let paged = both("paged_bytes", &|bytes| size(bytes as u64));
+            let frozen = time("frozen_s");
+            writeln!(
+                out,
+                "{:wide$}  freezes {freezes}, frozen {frozen}, paged {paged}, killed {killed}",
+                ""
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Those that replays may change.
+    fn figures(&self) -> [(&'static str, f64); 10] {
         [
             ("makespan_s", self.makespan_s),
             ("utilisation", self.utilisation),
@@ -78,6 +156,10 @@ impl RunView {
             ("mean_bounded_slowdown", self.mean_bounded_slowdown),
             ("p95_wait_s", self.p95_wait_s),
             ("mean_turnaround_s", self.mean_turnaround_s),
+            ("frozen_s", self.frozen_s),
+            ("killed", self.killed as f64),
+            ("freezes", self.freezes as f64),
+            ("paged_bytes", self.paged_bytes as f64),
         ]
     }
 }
@@ -115,12 +197,17 @@ fn seconds(us: Micros) -> String {
 
 pub(super) fn write_table(views: &[RunView], out: &mut dyn Write) -> io::Result<()> {
     let wide = views.iter().map(|view| view.label.len()).max().unwrap_or(0).max(3);
-    let tolls = views.iter().any(|view| view.freezes > 0 || view.paged_bytes > 0 || view.killed > 0);
+    // Where a figure is 0 in all runs, the table is narrower without it.
+    let wastes = views.iter().any(|view| view.memory_wasted_gbh.is_some_and(|wasted| wasted > 0.0));
+    let tolls = views.iter().any(RunView::has_toll);
     write!(
         out,
         "{:wide$}  {:>9}  {:>10}  {:>5}  {:>10}  {:>10}  {:>10}  {:>9}",
         "RUN", "JOBS", "MAKESPAN", "USED", "MEAN WAIT", "95% WAIT", "TURNAROUND", "SLOWDOWN"
     )?;
+    if wastes {
+        write!(out, "  {:>11}", "WASTED")?;
+    }
     if tolls {
         write!(out, "  {:>8}  {:>10}  {:>10}  {:>7}", "FREEZES", "FROZEN", "PAGED", "KILLED")?;
     }
@@ -138,6 +225,10 @@ pub(super) fn write_table(views: &[RunView], out: &mut dyn Write) -> io::Result<
             duration(view.mean_turnaround_s),
             view.mean_bounded_slowdown
         )?;
+        if wastes {
+            let wasted = view.memory_wasted_gbh.map_or_else(|| "-".to_owned(), |gbh| format!("{gbh:.1} GBh"));
+            write!(out, "  {wasted:>11}")?;
+        }
         if tolls {
             let (frozen, paged) = (duration(view.frozen_s), size(view.paged_bytes));
             write!(out, "  {:>8}  {frozen:>10}  {paged:>10}  {:>7}", view.freezes, view.killed)?;
@@ -145,15 +236,7 @@ pub(super) fn write_table(views: &[RunView], out: &mut dyn Write) -> io::Result<
         writeln!(out)?;
     }
     for view in views {
-        let Some(intervals) = &view.intervals else { continue };
-        let of = |name: &str| intervals.get(name).copied().unwrap_or_default();
-        let [wait, turnaround] = ["mean_wait_s", "mean_turnaround_s"].map(|name| of(name).map(duration));
-        let slowdown = of("mean_bounded_slowdown");
-        writeln!(
-            out,
-            "{:wide$}  in all replays: mean wait {} to {}, turnaround {} to {}, slowdown {:.2} to {:.2}",
-            view.label, wait[0], wait[1], turnaround[0], turnaround[1], slowdown[0], slowdown[1]
-        )?;
+        view.write_intervals(wide, out)?;
     }
     Ok(())
 }

@@ -19,6 +19,8 @@ use pinfold_client::Failure;
 /// The keys that are options of their own as well.
 const KEYS: &str = "dispatch, runtimes, hosts, cores, memory, swap, mem, host-policy, and those of the configuration \
                     (slots.factor ...)";
+/// More hosts than this are not played.
+pub(super) const HOSTS_MAX: u32 = 1_000_000;
 /// A host of more cores than this is no host that pinfold runs on.
 const CORES_MAX: u32 = 1024;
 /// What a swap device reads and writes in a second, unless something else is said.
@@ -49,7 +51,7 @@ pub(super) struct Variant {
 
 impl Variant {
     /// As the options say.
-    fn base(args: &SimArgs, log: bool, calibration: Option<&(Calibration, bool)>) -> Self {
+    fn base(args: &SimArgs, log: bool, calibration: Option<&(Calibration, bool)>, config: Config) -> Self {
         Self {
             label: String::new(),
             dispatch: args.dispatch.unwrap_or(DispatchArg::Easy),
@@ -62,7 +64,7 @@ impl Variant {
             calibration: calibration.cloned(),
             question: Question::default(),
             policy: args.host_policy,
-            config: Config::default(),
+            config,
             configured: false,
             dispatched: args.dispatch.is_some() || args.runtimes.is_some(),
             log,
@@ -187,17 +189,17 @@ impl Variant {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let count = || match value.parse() {
-            Ok(0) | Err(_) => Err(format!("`{value}` is no number above 0")),
-            Ok(count) => Ok(count),
+        let count = |most: u32| match value.parse() {
+            Ok(count) if (1..=most).contains(&count) => Ok(count),
+            _ => Err(format!("`{value}` is no number from 1 to {most}")),
         };
         let size = || parse_size(value).map_err(|error| error.to_string());
         self.dispatched |= matches!(key, "dispatch" | "runtimes");
         match key {
             "dispatch" => self.dispatch = DispatchArg::from_str(value, false)?,
             "runtimes" => self.runtimes = RuntimesArg::from_str(value, false)?,
-            "hosts" => self.hosts = Some(count()?),
-            "cores" => self.cores = Some(count()?),
+            "hosts" => self.hosts = Some(count(HOSTS_MAX)?),
+            "cores" => self.cores = Some(count(u32::MAX)?),
             "memory" => self.memory = Some(size()?),
             "swap" => self.swap = Some(size()?),
             "mem" if self.log => return Err("what a log's jobs ask for is not changed".to_owned()),
@@ -235,8 +237,9 @@ pub(super) fn variants(
     args: &SimArgs,
     log: bool,
     calibration: Option<&(Calibration, bool)>,
+    config: Config,
 ) -> Result<Vec<Variant>, Failure> {
-    let mut base = Variant::base(args, log, calibration);
+    let mut base = Variant::base(args, log, calibration, config);
     for change in &args.set {
         let wrong = |text: String| Failure::new(ExitCode::Usage, format!("--set {change}: {text}"));
         let (key, value) =

@@ -57,6 +57,11 @@ fn what_was_decided_is_decided_again(kind: Kind) {
     host.make("go");
     host.until_exit_code(first, 0);
     host.until_exit_code(second, 0);
+    // On one core with a slot the second waits for the first, as it did: the simulation begins with this host's settings.
+    let done = host.pinfold(["sim", "--since", "1h", "--json"]);
+    assert!(done.code == Some(0) && done.err.contains("host.cpus=\"0\" slots.factor=1"), "{done:?}");
+    let view: serde_json::Value = serde_json::from_str(&done.out).expect("one JSON object");
+    assert!(view["runs"][0]["mean_wait_s"].as_f64() > Some(0.0), "{view}");
     // The store knows that it waited; the recording knows for what.
     let at = format!("@{then_s:.6}");
     why_then(&host, second, &at);

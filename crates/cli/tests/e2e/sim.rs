@@ -52,7 +52,9 @@ fn runs_beside_each_other() {
             &["--json", "--compare", "dispatch=fcfs,easy", "--compare", "cores=4,5"],
         );
         assert_eq!(said.code, Some(0), "{}", said.err);
-        assert!(said.err.contains("1 of 4 jobs are not played: 1 wider than the machine"), "{}", said.err);
+        // The same for all runs, it is said once.
+        let left_out = "1 of 4 jobs are not played: 1 wider than the machine";
+        assert_eq!(said.err.matches(left_out).count(), 1, "{}", said.err);
         let view: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
         let runs = view["runs"].as_array().expect("runs");
         let figures: Vec<_> =
@@ -87,6 +89,18 @@ fn starts_of_each_job() {
     );
 }
 
+/// Each core of a job is a bar: a few wide jobs are more of them than a picture can show.
+#[test]
+fn a_picture_of_more_than_can_be_drawn_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = "; MaxProcs: 400000\n".to_owned()
+        + &LOG.lines().skip(1).take(2).map(|line| line.replace(" 4 ", " 300000 ") + "\n").collect::<String>();
+    let picture = dir.path().join("picture.svg");
+    let said = sim(&file(dir.path(), log.as_bytes()), &["-o", picture.to_str().expect("text")]);
+    assert!(said.code == Some(2) && said.err.contains("2 jobs on 600000 cores"), "{}", said.err);
+    assert!(!picture.exists());
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -101,7 +115,7 @@ fn what_is_wrong_is_named() {
         (LOG.as_bytes(), &["--compare", "slots=1"], 2, "there is no key `slots`"),
         (b"; MaxProcs: 4\n1 2 3\n", &[], 1, "line 2 has 3 fields, and a job has 18"),
         (b"; MaxProcs: 4\n", &[], 1, "there is no job to play"),
-        (&whole[..whole.len() / 2], &[], 1, "failed to read"),
+        (&whole[..whole.len() / 2], &[], 1, "the compressed file is cut short"),
     ];
     for (bytes, arguments, code, words) in cases {
         let said = sim(&file(dir.path(), bytes), arguments);
@@ -143,7 +157,8 @@ fn hosts_that_decide_for_themselves() {
         &[&hosts[..], &["-o", picture, "--starts", starts, "--repeat", "3"]].concat(),
     );
     assert!(said.code == Some(0) && said.out.contains("in all replays"), "{} {}", said.out, said.err);
-    assert!(std::fs::read_to_string(picture).expect("a picture").contains("memory (GiB)"));
+    let drawn = std::fs::read_to_string(picture).expect("a picture");
+    assert!(drawn.contains("memory (GiB)") && drawn.contains("hosts with a row for each core"), "{drawn}");
     assert_eq!(std::fs::read_to_string(starts).expect("starts").lines().count(), 5);
 }
 
@@ -153,7 +168,8 @@ fn what_is_wrong_with_lists_and_hosts_is_named() {
     let circle = "{\"wall_s\":1,\"after\":[2]}\n{\"wall_s\":1,\"after\":[1]}\n";
     let one = "{\"wall_s\":1}\n";
     let table = "id,runtime_s,parents\n0,1.5,\n1,0.25,0\n";
-    let cases: [(&str, &str, &[&str], i32, &str); 11] = [
+    let long = format!("{{\"wall_s\":1,\"name\":\"{}\"}}", "n".repeat(1 << 20));
+    let cases: [(&str, &str, &[&str], i32, &str); 15] = [
         ("--jobs", circle, &[], 1, "jobs wait for each other in a circle: 1 waits for 2 waits for 1"),
         ("--jobs", "{\"wall_s\":1,\"cors\":2}", &[], 1, "line 1: unknown field `cors`"),
         ("--jobs", "", &[], 1, "there is no job to play"),
@@ -171,6 +187,10 @@ fn what_is_wrong_with_lists_and_hosts_is_named() {
         ("--wfinstance", "id,runtime_s\n", &[], 1, "its header has no column `parents`"),
         ("--wfinstance", table, &["--cores", "2"], 0, ""),
         ("--swf", LOG, &["--set", "slots.factor=2", "--hosts", "0"], 2, "--hosts"),
+        ("--swf", LOG, &["--set", "hosts=4000000000"], 2, "`4000000000` is no number from 1 to 1000000"),
+        ("--jobs", &long, &[], 1, "line 1 is longer than 1.00 MiB"),
+        ("--swf", &long, &["--cores", "2"], 1, "line 1 is longer than 1.00 MiB"),
+        ("--jobs", "\u{feff}{\"wall_s\":1}\n", &["--cores", "2"], 0, ""),
     ];
     for (option, text, arguments, code, words) in cases {
         let said = played(option, &file(dir.path(), text.as_bytes()), arguments);
@@ -225,7 +245,30 @@ fn what_was_measured_is_used_and_said() {
     assert!(said.code == Some(1) && said.err.contains("too large to be a calibration"), "{}", said.err);
     change(&|value| value["version"] = 99.into());
     let said = run(&["--jobs", "list.jsonl"]);
+    let left_out = said.err.contains("calibration.json is left out: another version");
+    assert!(said.code == Some(0) && left_out, "{}", said.err);
+    let said = run(&["--jobs", "list.jsonl", "--calibration", "state/calibration.json"]);
     assert!(said.code == Some(1) && said.err.contains("another version"), "{}", said.err);
+}
+
+#[test]
+fn what_a_pipe_gives_is_played_once() {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
+        command.args(["sim", "--swf", "/dev/stdin"]).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("pinfold starts");
+        // A command that refuses reads nothing.
+        let _ = child.stdin.take().expect("a pipe").write_all(LOG.as_bytes());
+        let output = child.wait_with_output().expect("it ends");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, err) = run(&[]);
+    assert_eq!(code, Some(0), "{err}");
+    for arguments in [["--repeat", "2"], ["--compare", "cores=4,5"]] {
+        let (code, err) = run(&arguments);
+        assert!(code == Some(2) && err.contains("can be read once, and each of 2 runs reads it"), "{err}");
+    }
 }
 
 #[test]
@@ -256,6 +299,13 @@ fn what_if_jobs_asked_for_other_memory() {
     // The first four had ended before the others came: their classes are known.
     let (_, after_s, words) = makespans("--mem advised");
     assert_eq!((after_s, words.contains("5 of 8 jobs")), (5100.0, true), "{words}");
+    let host = &host[..host.len() - 1];
+    let said = played("--jobs", &path, &[host, &["--what-if", "--mem 2GiB", "--repeat", "2"]].concat());
+    // Eight jobs of 100 s ask for 7 GiB each that they do not hold: 1.67 GB x hours; then for 1 GiB: 0.24.
+    let all = ["WASTED", "1.7 GBh", "0.2 GBh", "in all replays: makespan 1 h ", ", 95% wait "];
+    assert!(all.into_iter().all(|words| said.out.contains(words)), "{}", said.out);
+    let said = played("--jobs", &path, &["--what-if", "--mem 2GiB", "-o", "picture.svg"]);
+    assert!(said.code == Some(2) && said.err.contains("leave out --what-if"), "{}", said.err);
     let said = played("--jobs", &path, &["--what-if", "all jobs with --cores 3"]);
     assert!(said.code == Some(2) && said.err.contains("`--cores` is not understood"), "{}", said.err);
     let said = sim(&file(dir.path(), LOG.as_bytes()), &["--set", "mem=advised"]);
