@@ -350,7 +350,8 @@ mod tests {
         assert!(words.contains("no swap") && words.contains("1.3 cores busy"), "{words}");
         assert_eq!((found.contention().disk_rate, found.contention().requests), (None, None));
         let (found, words, _) = of(Fake { no_paging: true, ..quiet() });
-        assert_eq!((found.swap_out_bytes_per_s, found.compute_full), (None, 0.96));
+        // It is asked once, so this host stays in its second round.
+        assert_eq!((found.swap_out_bytes_per_s, found.compute_full), (None, 0.9));
         assert_eq!(words, ["swap is not measured: invalid argument"]);
     }
 
