@@ -253,7 +253,9 @@ fn write(view: &ReplayView, until: Until, out: &mut dyn Write) -> io::Result<()>
         writeln!(out, "the last file goes no further: it is being written, or its writer was killed")?;
     }
     said(out, "decided", &view.about)?;
-    if until != Until::End {
+    if until != Until::End && view.jobs.is_empty() {
+        writeln!(out, "no job waited or ran then")?;
+    } else if until != Until::End {
         jobs(&view.jobs).write(width(), colours(), out)?;
     }
     Ok(())

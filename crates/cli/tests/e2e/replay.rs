@@ -85,10 +85,12 @@ fn what_was_decided_is_decided_again(kind: Kind) {
     assert_eq!(all["files"], 3, "{all}");
     assert_eq!((&all["differs"], &all["cut"]), (&serde_json::Value::Null, &false.into()), "{all}");
     assert!(all["decisions"].as_u64() >= Some(2), "{all}");
+    let events = host.state().join("events").display().to_string();
+    let after = host.pinfold(["replay", &events, "--at", "0s"]);
+    assert!(after.code == Some(0) && after.out.contains("no job waited or ran then"), "{after:?}");
     let about = replayed(&host, &["--until", &format!("job={second}")]);
     assert_eq!(about["about"][0]["action"], "start", "{about}");
-    let none =
-        host.pinfold(["replay", "--until", "job=99", &host.state().join("events").display().to_string()]);
+    let none = host.pinfold(["replay", "--until", "job=99", &events]);
     assert_eq!(none.code, Some(1), "{none:?}");
     let copy = host.path("copy.events").display().to_string();
     let one = host.state().join("events/00000001.events").display().to_string();
