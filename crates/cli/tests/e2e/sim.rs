@@ -220,6 +220,8 @@ fn what_was_measured_is_used_and_said() {
     let file = dir.path().join("state/calibration.json");
     let change = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut changed = found.clone();
+        // How long single requests take here and now is nothing to count with.
+        changed["disk_requests_per_s"] = serde_json::Value::Null;
         change(&mut changed);
         std::fs::write(&file, changed.to_string()).expect("a calibration");
     };
