@@ -85,7 +85,7 @@ pub(crate) fn prepare_anew(
     let names = Names::of_array(args)?;
     let left = members_left(&mut plan.connect(&dial)?, name)?;
     let (indexes, jobs) = left.iter().copied().unzip();
-    let members = Members { names, array: name.job, indexes, jobs, open: output::append };
+    let members = Members { names, array: name.job, indexes, jobs, open: output::append_for_job };
     plan.outputs = outputs(&Rc::new(RefCell::new(members)));
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     for (at, (index, job)) in left.into_iter().enumerate() {

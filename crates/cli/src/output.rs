@@ -33,22 +33,43 @@ struct How {
     keep: bool,
     /// All that is written goes behind what is there by then.
     behind: bool,
+    /// A FIFO is only looked at: the job itself opens it.
+    later: bool,
 }
 
 /// Makes the file, or empties the one that is there.
 pub(crate) fn create(path: &Path, named: Named) -> io::Result<File> {
-    open(path, named, How { keep: false, behind: false })
+    open(path, named, How { keep: false, behind: false, later: false })
 }
 
 /// Makes the file, or empties the one that is there, for a job to write to. Another that empties it while the job runs, as
-/// programs that rotate logs do, leaves no gap in it.
+/// programs that rotate logs do, leaves no gap in it. A FIFO is only looked at: its opening waits for a reader, and this
+/// process has others to hear.
 pub(crate) fn create_for_job(path: &Path, named: Named) -> io::Result<File> {
-    open(path, named, How { keep: false, behind: true })
+    open(path, named, How { keep: false, behind: true, later: true })
 }
 
 /// Makes the file, or opens the one that is there, to write behind what is in it.
 pub(crate) fn append(path: &Path, named: Named) -> io::Result<File> {
-    open(path, named, How { keep: true, behind: true })
+    open(path, named, How { keep: true, behind: true, later: false })
+}
+
+/// The same for a job that is kept anew.
+pub(crate) fn append_for_job(path: &Path, named: Named) -> io::Result<File> {
+    open(path, named, How { keep: true, behind: true, later: true })
+}
+
+/// A FIFO that was only looked at, opened if it is read already; anything else as it is.
+pub(crate) fn open_if_read(file: File) -> File {
+    if !file.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        return file;
+    }
+    files::open_pipe_with_reader(&own_path(&file)).unwrap_or(file)
+}
+
+/// The path of a file that this process has open, or only looks at.
+fn own_path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 fn open(path: &Path, named: Named, how: How) -> io::Result<File> {
@@ -64,11 +85,16 @@ fn open(path: &Path, named: Named, how: How) -> io::Result<File> {
             found => found?,
         };
         if !there.metadata()?.is_symlink() {
-            return reopen(&there, &path, named, how);
+            return reopen(there, &path, named, how);
         }
         if path.starts_with("/proc/") {
             // An open file of this process's own, which has no other name as a rule: /dev/stdout leads here.
-            return File::options().write(true).open(path);
+            let is_fifo = std::fs::metadata(&path)?.file_type().is_fifo();
+            return if is_fifo {
+                files::open_pipe_with_reader(&path)
+            } else {
+                File::options().write(true).open(path)
+            };
         }
         path = target(&there, &path, named)?;
     }
@@ -107,7 +133,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Resul
 }
 
 /// Opens a file that is there and was looked at, and empties it unless what is there is kept.
-fn reopen(there: &File, path: &Path, named: Named, how: How) -> io::Result<File> {
+fn reopen(there: File, path: &Path, named: Named, how: How) -> io::Result<File> {
     let found = there.metadata()?;
     let own = found.uid() == peer::own_uid();
     let is_readable_by_its_owner = found.is_file() || found.file_type().is_fifo();
@@ -122,9 +148,11 @@ fn reopen(there: &File, path: &Path, named: Named, how: How) -> io::Result<File>
         }
         _ => {}
     }
+    if found.file_type().is_fifo() && how.later {
+        return files::may_be_written(&there).map(|()| there);
+    }
     // The very one that was looked at.
-    let file = format!("/proc/self/fd/{}", there.as_raw_fd());
-    let file = writing(how).open(file)?;
+    let file = writing(how).open(own_path(&there))?;
     if found.is_file() && !how.keep {
         file.set_len(0)?;
     }

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{PipeWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
@@ -14,6 +15,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::array::{ArraySpec, JobName};
 use pinfold_sys::signals::{self, SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Side};
+use pinfold_sys::stdout;
 
 use crate::array;
 use crate::checkpoint;
@@ -118,10 +120,18 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
                 format!("{{\"version\":1,\"job\":{job},\"array_id\":{job},\"members\":[{members}]}}")
             }
         };
-        let written = writeln!(std::io::stdout(), "{line}");
-        return written
-            .map(|()| ProcessExit::SUCCESS)
-            .map_err(|error| Failure::doing("standard output", &error));
+        // It runs, whether or not its number can be told.
+        let untold = |why: &dyn fmt::Display| {
+            let what = if members.is_some() { "array" } else { "job" };
+            let text =
+                format!("{what} {job} was accepted, but standard output did not take its number: {why}");
+            Err(Failure::new(ExitCode::Failed, text))
+        };
+        return match writeln!(std::io::stdout(), "{line}") {
+            Err(error) => untold(&error),
+            Ok(()) if !stdout::is_open() => untold(&"it is closed"),
+            Ok(()) => Ok(ProcessExit::SUCCESS),
+        };
     }
     let code = [ExitCode::Usage, ExitCode::Permission, ExitCode::NoDaemon, ExitCode::Refused]
         .into_iter()
@@ -193,7 +203,7 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
     }
     match names.of_job(job, 0, job).open(output::create_for_job) {
         Ok(opened) => {
-            *files.borrow_mut() = Some(opened);
+            *files.borrow_mut() = Some(opened.open_if_read());
             record::keep(&socket, job, false, &names.out.0, &names.err.0);
         }
         Err(failure) => {
@@ -226,8 +236,8 @@ fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExi
 fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failure> {
     let mut plan = plan_of(args)?;
     drop(plan.connect(&dial)?);
-    let files = Names::of_one(args)?.of_job(job, 0, job).open(output::append)?;
-    write_to(&mut plan, args, &Rc::new(RefCell::new(Some(files))));
+    let files = Names::of_one(args)?.of_job(job, 0, job).open(output::append_for_job)?;
+    write_to(&mut plan, args, &Rc::new(RefCell::new(Some(files.open_if_read()))));
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     keeper.take_over(TICKET, plan.spec, job);
     Ok(keeper)

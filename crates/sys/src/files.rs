@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 /// Opens what is at a path, a link itself included, to be looked at and neither read nor written (`O_PATH`).
 ///
@@ -18,6 +18,26 @@ use rustix::fs::{CWD, Mode, OFlags};
 pub fn look_at(path: &Path) -> io::Result<File> {
     let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, path, how, Mode::empty())?.into())
+}
+
+/// Whether this process may write what was opened by [`look_at`].
+///
+/// # Errors
+/// When it may not.
+pub fn may_be_written(place: &File) -> io::Result<()> {
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    Ok(rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
+/// Opens a pipe to be written, and does not wait for a reader where there is none.
+///
+/// # Errors
+/// When it may not be written, or has no reader.
+pub fn open_pipe_with_reader(path: &Path) -> io::Result<File> {
+    let how = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(CWD, path, how, Mode::empty())?);
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
 }
 
 /// Where a link leads that was opened by [`look_at`].

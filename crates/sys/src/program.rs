@@ -18,7 +18,8 @@ pub struct Program {
     path: CString,
     arguments: Vec<CString>,
     environment: Environment,
-    /// Where its standard input, output and error go; `None`: as the caller's.
+    /// Where its standard input, output and error go; `None`: as the caller's. An output that was only looked at
+    /// ([`crate::files::look_at`]) is opened by the child.
     pub streams: [Option<OwnedFd>; 3],
     /// Whether it leads a session of its own, apart from any terminal.
     pub own_session: bool,

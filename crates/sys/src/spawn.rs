@@ -8,6 +8,7 @@
 //! Absent here: containers, the daemon, what to start.
 
 mod at_once;
+mod places;
 
 use std::ffi::CString;
 use std::io;
@@ -25,7 +26,27 @@ pub use crate::fork::{
     single_threaded,
 };
 pub use crate::program::{Environment, Program, ResolveError, resolve, wrapper};
-pub use at_once::start;
+
+/// Starts `program` with these variables set over its environment (and wrapped in what is among them, see [`wrapper`]), in
+/// a child that first goes through `doors` (see [`crate::container::Container::doors`]). Where it cannot be executed, the
+/// child says so on its standard error and ends with 126 or 127, as shells do. Either way the child is the caller's to
+/// reap.
+///
+/// The caller may be stopped until the program is executed, so nobody may freeze the container before it knows of the
+/// child.
+///
+/// # Errors
+/// When the system has no process or file descriptor left.
+pub fn start(program: &Program, doors: &[OwnedFd], variables: &[(String, String)]) -> io::Result<u32> {
+    if program.tasks.is_none() && !program.apart.is_any() && !places::are_in(program) {
+        return at_once::start(program, doors, variables);
+    }
+    let held = Held::fork(program, doors)?;
+    let pid = held.pid();
+    // A child that ended meanwhile is reaped like any other.
+    let _ = held.release(variables);
+    Ok(pid)
+}
 
 /// A child that waits to be released. Dropped without release, it ends by itself with status 125.
 #[derive(Debug)]
@@ -102,6 +123,11 @@ fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) ->
         let _ = rustix::process::setsid();
     }
     let Some(variables) = await_release(wait) else { leave(125) };
+    if let Err(error) = places::open() {
+        let text = format!("pinfold: failed to open a file for the job's output: {error}\n");
+        let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+        leave(126);
+    }
     let variables = match apart::enter_with(program.apart, variables) {
         Ok(variables) => variables,
         Err(error) => give_up(&error),

@@ -131,13 +131,7 @@ impl Keeper {
 
     fn start_new(&mut self, ticket: u64, doors: &[OwnedFd], variables: &[(String, String)]) -> Option<u32> {
         let program = self.program(ticket)?;
-        if program.tasks.is_none() && !program.apart.is_any() {
-            return spawn::start(&program, doors, variables).ok();
-        }
-        let held = Held::fork(&program, doors).ok()?;
-        let pid = held.pid();
-        let _ = held.release(variables);
-        Some(pid)
+        spawn::start(&program, doors, variables).ok()
     }
 
     /// Has a job write down what it has done.

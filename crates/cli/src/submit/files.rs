@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use pinfold_proto::ExitCode;
 
 use super::SubmitArgs;
-use crate::output::Named;
+use crate::output::{self, Named};
 use pinfold_client::Failure;
 
 /// Where a job's standard output and error go.
@@ -22,6 +22,12 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// With FIFOs opened that are read already. They stay open as long as the job is kept: the reader of one that runs again
+    /// reads on.
+    pub(crate) fn open_if_read(self) -> Self {
+        Self { out: output::open_if_read(self.out), err: output::open_if_read(self.err) }
+    }
+
     /// Both once more, for another process.
     pub(crate) fn copies(&self) -> [Option<OwnedFd>; 2] {
         [&self.out, &self.err].map(|file| file.try_clone().ok().map(OwnedFd::from))

@@ -25,6 +25,7 @@ mod delegated;
 mod disk;
 mod drift;
 mod faults;
+mod fifos;
 mod files;
 mod host;
 mod hostile;

@@ -30,19 +30,15 @@ struct Plan<'a> {
     failed: i32,
 }
 
-/// Starts `program` with these variables set over its environment (and wrapped in what is among them, see
-/// [`super::wrapper`]), in a child that first goes through `doors` (see
-/// [`crate::container::Container::doors`]). It comes back when the program is executed, or cannot be: the child then
-/// says so on its standard error and ends with 126 or 127, as shells do. Either way the child is the caller's to
-/// reap.
+/// See [`super::start`]. It comes back when the program is executed, or cannot be; the caller is stopped meanwhile.
 ///
-/// The caller is stopped meanwhile, so nobody may freeze the container before it knows of the child. A program of
-/// several tasks needs [`super::Held`]: what leads them is a process of its own. So does one that is apart from the host: a
-/// child that shares memory cannot leave its namespaces.
+/// A program of several tasks needs [`super::Held`]: what leads them is a process of its own. So does one that is apart from
+/// the host: a child that shares memory cannot leave its namespaces. So does one whose streams its child opens: the caller
+/// would wait for that.
 ///
 /// # Errors
 /// When the system has no process left.
-pub fn start(program: &Program, doors: &[OwnedFd], variables: &[(String, String)]) -> io::Result<u32> {
+pub(super) fn start(program: &Program, doors: &[OwnedFd], variables: &[(String, String)]) -> io::Result<u32> {
     let variable = |(name, value): &(String, String)| CString::new(format!("{name}={value}")).ok();
     let variables: Vec<CString> = variables.iter().filter_map(variable).collect();
     let environment = environment(program, &variables);
