@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -281,17 +281,8 @@ fn an_interrupt_leaves_nothing() {
         .spawn()
         .unwrap();
     let wrapper = started(directory.path());
-    let pid = Pid::from_raw(i32::try_from(bench.id()).unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
     let deadline = Instant::now() + Duration::from_secs(180);
-    let status = loop {
-        if let Some(status) = bench.try_wait().unwrap() {
-            break status;
-        }
-        assert!(Instant::now() < deadline, "the bench goes on after an interrupt");
-        std::thread::yield_now();
-    };
-    assert!(!status.success());
+    assert!(!ended_by(&mut bench, Signal::INT, deadline).success());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "files were left");
     // Its launcher may have ended before it: then it has the first process of the host as its parent, which reaps it.
     while Path::new(&format!("/proc/{wrapper}")).exists() {
@@ -320,20 +311,24 @@ fn a_signal_ends_a_simulation() {
         assert!(bench.try_wait().unwrap().is_none(), "the bench ended by itself");
         std::thread::yield_now();
     }
-    kill_process(Pid::from_raw(i32::try_from(bench.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let status = loop {
+    let status = ended_by(&mut bench, Signal::TERM, Instant::now() + Duration::from_secs(60));
+    assert_eq!(status.code(), Some(1), "an error is told");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "files were left");
+}
+
+/// Sends a bench a signal and waits until it has ended.
+fn ended_by(bench: &mut Child, signal: Signal, deadline: Instant) -> ExitStatus {
+    kill_process(Pid::from_raw(i32::try_from(bench.id()).unwrap()).unwrap(), signal).unwrap();
+    loop {
         if let Some(status) = bench.try_wait().unwrap() {
-            break status;
+            return status;
         }
         if Instant::now() > deadline {
             bench.kill().unwrap();
             panic!("the bench goes on after a signal");
         }
         std::thread::yield_now();
-    };
-    assert_eq!(status.code(), Some(1), "an error is told");
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "files were left");
+    }
 }
 
 /// Waits until a journal below `directory` names a job's wrapper, and gives its pid.
