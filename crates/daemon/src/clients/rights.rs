@@ -3,7 +3,7 @@
 use pinfold_profile::store::Whose;
 use pinfold_proto::config::Config;
 use pinfold_proto::row::JobRow;
-use pinfold_proto::wire::ErrorCode;
+use pinfold_proto::wire::{ErrorCode, Request};
 use pinfold_proto::{JobClass, JobSpec};
 use pinfold_sys::peer::{self, Peer};
 
@@ -80,6 +80,21 @@ pub(crate) fn users_named(config: &Config) -> Vec<(String, &str)> {
     let all = keys.chain(projects);
     let named = all.flat_map(|(key, names)| names.iter().map(move |name| (key.clone(), name.as_str())));
     named.filter(|(_, name)| *name != "*").collect()
+}
+
+/// The users that are named in a request, as far as this user may make it: nobody else has names looked up, and waits for
+/// that in one of the few places that there are.
+pub(crate) fn users_in(config: &Config, user: Peer, request: &Request) -> Vec<String> {
+    match request {
+        Request::SetAside(asked) => asked.users.clone(),
+        Request::ConfigSet { changes } if is_operator(config, user) => {
+            let changed = config.with_changes(changes.iter().map(String::as_str));
+            let Ok((config, set)) = changed else { return Vec::new() };
+            let named = users_named(&config).into_iter().filter(|(key, _)| set.contains(key));
+            named.map(|(_, name)| name.to_owned()).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Why changes of these keys cannot be made, if they name a user that is not there, or of whom it is not known: who makes
@@ -174,6 +189,21 @@ mod tests {
             "access.operators=[\"root\", \"nobody of this name\"]",
             Some((ErrorCode::Usage, "knows no such")),
         );
+    }
+
+    /// One who may not change the configuration has nobody looked up.
+    #[test]
+    fn users_are_looked_up_for_those_who_may_name_them() {
+        let config = Config::default();
+        let named = |user: Peer, changes: &[&str]| {
+            let changes = changes.iter().map(|&change| change.to_owned()).collect();
+            users_in(&config, user, &Request::ConfigSet { changes })
+        };
+        let change = ["access.operators=ann", "slots.factor=2"];
+        assert_eq!(named(ROOT, &change), ["ann"]);
+        assert_eq!(named(ROOT, &["slots.factor=2"]), [""; 0]);
+        assert_eq!(named(ROOT, &["no such key=1"]), [""; 0]);
+        assert_eq!(named(STRANGER, &change), [""; 0]);
     }
 
     fn job(uid: u32, project: Option<&str>) -> JobRow {

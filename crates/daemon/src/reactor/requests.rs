@@ -85,7 +85,7 @@ impl Daemon {
                 self.outbox.reply(id, reply.map_or_else(error_reply, noted));
             }
             request @ (Request::SetAside(_) | Request::ConfigSet { .. }) => {
-                let names = self.names_in(&request);
+                let names = rights::users_in(&self.ctx.configured.config, user, &request);
                 if !self.clients.names.waits_for_names(&self.ctx, id, &names, &request) {
                     self.requested_with_names(id, request);
                 }
@@ -150,20 +150,6 @@ impl Daemon {
             && self.ctx.poller.watch(Ready::Connection(id), descriptor).is_err()
         {
             self.clients.server.close(id);
-        }
-    }
-
-    /// The users that are named in a request.
-    fn names_in(&self, request: &Request) -> Vec<String> {
-        match request {
-            Request::SetAside(asked) => asked.users.clone(),
-            Request::ConfigSet { changes } => {
-                let changed = self.ctx.configured.config.with_changes(changes.iter().map(String::as_str));
-                let Ok((config, set)) = changed else { return Vec::new() };
-                let named = rights::users_named(&config).into_iter().filter(|(key, _)| set.contains(key));
-                named.map(|(_, name)| name.to_owned()).collect()
-            }
-            _ => Vec::new(),
         }
     }
 
