@@ -270,16 +270,7 @@ fn one_job() {
 #[test]
 fn an_interrupt_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let mut bench = Command::new(BENCH)
-        .args(["e5", "--cell", "60:1", "--job-seconds", "600", "--keep", "kept", "--keep-in"])
-        .arg(directory.path())
-        .arg("--scratch")
-        .arg(directory.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut bench = spawned(&["e5", "--cell", "60:1", "--job-seconds", "600"], directory.path());
     let wrapper = started(directory.path());
     let deadline = Instant::now() + Duration::from_secs(180);
     assert!(!ended_by(&mut bench, Signal::INT, deadline).success());
@@ -296,16 +287,7 @@ fn an_interrupt_leaves_nothing() {
 fn a_signal_ends_a_simulation() {
     let directory = tempfile::tempdir().unwrap();
     // No job list is so short: what is left are the NUMA nodes, which take minutes.
-    let mut bench = Command::new(BENCH)
-        .args(["sim", "--jobs", "1", "--keep", "kept", "--keep-in"])
-        .arg(directory.path())
-        .arg("--scratch")
-        .arg(directory.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut bench = spawned(&["sim", "--jobs", "1"], directory.path());
     // Signals are handled before the row makes its directory.
     while fs::read_dir(directory.path()).unwrap().next().is_none() {
         assert!(bench.try_wait().unwrap().is_none(), "the bench ended by itself");
@@ -314,6 +296,14 @@ fn a_signal_ends_a_simulation() {
     let status = ended_by(&mut bench, Signal::TERM, Instant::now() + Duration::from_secs(60));
     assert_eq!(status.code(), Some(1), "an error is told");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "files were left");
+}
+
+/// Starts a row that has its files below `directory`, and would keep its data there.
+fn spawned(row: &[&str], directory: &Path) -> Child {
+    let silent = Stdio::null;
+    let mut bench = Command::new(BENCH);
+    bench.args(row).args(["--keep", "kept", "--keep-in"]).arg(directory).arg("--scratch").arg(directory);
+    bench.stdin(silent()).stdout(silent()).stderr(silent()).spawn().unwrap()
 }
 
 /// Sends a bench a signal and waits until it has ended.

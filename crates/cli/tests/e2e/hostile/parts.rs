@@ -32,7 +32,7 @@ fn is_overtaken(wire: &mut Wire, request: Request) -> Reply {
     wire.hear().expect("the daemon goes on")
 }
 
-/// Holds the daemon, and waits until it stands still: what is said from now on it hears at once.
+/// Stops the daemon (SIGSTOP), and waits until it is stopped: all that is sent from then on it receives in one turn.
 fn hold(host: &Host) {
     host.hold_daemon();
     eventually("the daemon is stopped", || {
