@@ -4,7 +4,9 @@
 //! is served first, in proportion to what its jobs want there; the idle class shares what is left. Numbers are
 //! whole, so that a history is the same on every machine.
 //!
-//! Absent: the policy, the daemon, any decision.
+//! Absent: the policy, the daemon, any decision; what jobs lose that want a core at the same moments ([`bursts`]).
+
+mod bursts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,6 +68,20 @@ pub struct World {
     /// Of it what the idle class used.
     idle_class: u64,
     idle_class_rate: u64,
+    /// See [`World::in_bursts`].
+    bursts: bool,
+}
+
+/// What a job wants of cores.
+#[derive(Debug)]
+struct Place {
+    job: JobId,
+    /// The cores, by their place in the world.
+    cores: Vec<usize>,
+    /// How much of each.
+    each: u64,
+    /// Its class: 0 is the normal one, 1 the idle one.
+    idle: usize,
 }
 
 impl World {
@@ -90,6 +106,7 @@ impl World {
             core_rates: vec![0; count],
             idle_class: 0,
             idle_class_rate: 0,
+            bursts: false,
         }
     }
 
@@ -188,10 +205,10 @@ impl World {
     /// Shares the cores out anew.
     fn share(&mut self) {
         let mut wanted = vec![[0u64; 2]; self.cores.len()];
-        let places: Vec<(JobId, Vec<usize>, u64, usize)> =
+        let places: Vec<Place> =
             self.containers.iter().filter_map(|(&job, container)| self.wants(job, container)).collect();
-        for (_, cores, each, idle) in &places {
-            cores.iter().for_each(|&core| wanted[core][*idle] += each);
+        for place in &places {
+            place.cores.iter().for_each(|&core| wanted[core][place.idle] += place.each);
         }
         for container in self.containers.values_mut() {
             container.rate = 0;
@@ -199,22 +216,24 @@ impl World {
         self.core_rates = wanted.iter().map(|wanted| (wanted[0] + wanted[1]).min(CORE_RATE)).collect();
         let idle_class = |wanted: &[u64; 2]| wanted[1].min(CORE_RATE.saturating_sub(wanted[0]));
         self.idle_class_rate = wanted.iter().map(idle_class).sum();
-        for (job, cores, each, idle) in places {
+        for place in &places {
             let got = |&core: &usize| {
-                let [normal, _] = wanted[core];
-                // The kernel gives the idle class a few thousandths even of a busy core.
-                let capacity = if idle == 0 { CORE_RATE } else { CORE_RATE.saturating_sub(normal).max(3) };
-                if wanted[core][idle] <= capacity { each } else { each * capacity / wanted[core][idle] }
+                let (each, wants) = (place.each, wanted[core][place.idle]);
+                let capacity = if place.idle == 0 { CORE_RATE } else { left(&wanted[core]) };
+                if wants <= capacity { each } else { each * capacity / wants }
             };
-            let rate: u64 = cores.iter().map(got).sum();
-            if let Some(container) = self.containers.get_mut(&job) {
+            let rate: u64 = place.cores.iter().map(got).sum();
+            if let Some(container) = self.containers.get_mut(&place.job) {
                 container.rate = rate.max(1);
             }
+        }
+        if self.bursts {
+            self.collide(&places, &wanted);
         }
     }
 
     /// The cores a job wants, how much of each, and whether in the idle class.
-    fn wants(&self, job: JobId, container: &Container) -> Option<(JobId, Vec<usize>, u64, usize)> {
+    fn wants(&self, job: JobId, container: &Container) -> Option<Place> {
         if container.frozen {
             return None;
         }
@@ -225,8 +244,14 @@ impl World {
         }
         let all = container.work.threads * container.work.duty_milli * CORE_RATE / 1000;
         let each = (all / cores.len() as u64).clamp(1, CORE_RATE);
-        Some((job, cores, each, usize::from(container.class == Class::Backfill && !container.even)))
+        let idle = usize::from(container.class == Class::Backfill && !container.even);
+        Some(Place { job, cores, each, idle })
     }
+}
+
+/// What the normal class leaves of a core: the kernel gives the idle class a few thousandths even of a busy one.
+fn left(wanted: &[u64; 2]) -> u64 {
+    CORE_RATE.saturating_sub(wanted[0]).max(3)
 }
 
 #[cfg(test)]

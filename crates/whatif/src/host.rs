@@ -107,7 +107,11 @@ impl Host {
     }
 
     /// The same host, on so many cores whose jobs cost each other so much.
-    pub(crate) fn contended(self, cores: u32, contention: Option<Contention>) -> Self {
+    pub(crate) fn contended(mut self, cores: u32, contention: Option<Contention>) -> Self {
+        if let Some(under) = self.under.as_mut().filter(|_| contention.is_some()) {
+            let world = std::mem::replace(&mut under.world, World::with(Vec::new()));
+            under.world = world.in_bursts();
+        }
         Self { contention: contention.map(|contention| (cores, contention)), ..self }
     }
 
