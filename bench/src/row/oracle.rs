@@ -85,8 +85,9 @@ struct Cell {
     foreign_cores: f64,
     /// Jobs frozen for memory in the last run,
     freezes: usize,
-    /// and what the kernel moved to swap meanwhile, in bytes.
+    /// and what the kernel moved to swap and back meanwhile, in bytes.
     swapped_out_bytes: u64,
+    swapped_in_bytes: u64,
     /// Each job of the last run: its name, how long it ran and computed, in seconds.
     ran: Vec<(String, f64, f64)>,
 }
@@ -182,6 +183,7 @@ impl Asked<'_> {
             foreign_cores: 0.0,
             freezes: 0,
             swapped_out_bytes: 0,
+            swapped_in_bytes: 0,
             ran: Vec::new(),
         };
         let mut cells: Vec<Cell> = self.factors.iter().zip(predicted).map(cell).collect();
@@ -195,9 +197,11 @@ impl Asked<'_> {
                 if ground.interrupted() {
                     bail!("interrupted");
                 }
-                let before = swapped_out();
+                let before = swapped();
                 let run = self.run(mix, cell.factor)?;
-                cell.swapped_out_bytes = swapped_out().saturating_sub(before);
+                let after = swapped();
+                cell.swapped_out_bytes = after.0.saturating_sub(before.0);
+                cell.swapped_in_bytes = after.1.saturating_sub(before.1);
                 cell.freezes = run.freezes_us.len();
                 cell.measured_s.push(run.makespan_s);
                 let ran = |one: &Ending| (one.name.clone(), seconds(one.wall_us), seconds(one.cpu_us));
@@ -269,11 +273,14 @@ fn line(job: &Job, alone: &Solo, pressed: bool) -> Value {
     })
 }
 
-/// What the kernel has moved to swap since it started, in bytes; 0 where it does not tell.
-fn swapped_out() -> u64 {
+/// What the kernel has moved to swap and back since it started, in bytes; 0 where it does not tell.
+fn swapped() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    let pages = text.lines().find_map(|line| line.strip_prefix("pswpout ")?.trim().parse::<u64>().ok());
-    pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+    let bytes = |key: &str| {
+        let pages = text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+        pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+    };
+    (bytes("pswpout "), bytes("pswpin "))
 }
 
 /// Calibrates this host into `file`; gives what was measured.

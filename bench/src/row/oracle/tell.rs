@@ -103,6 +103,7 @@ mod tests {
             foreign_cores: 0.0,
             freezes: 0,
             swapped_out_bytes: 0,
+            swapped_in_bytes: 0,
             ran: Vec::new(),
         }
     }

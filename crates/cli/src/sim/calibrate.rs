@@ -69,8 +69,8 @@ trait Host {
     fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure>;
     /// Bytes that so many files take together in a second, until they are on disk, written for about so long.
     fn write(&mut self, files: usize, time: Duration) -> Result<u64, Failure>;
-    /// Requests that each of some writers brings to disk in a second, one after the other, for about so long. `sizes`: what
-    /// each writes at once, in bytes.
+    /// Requests that each of some writers brings to disk in a second, one after the other, each of which makes a file
+    /// longer, for about so long. `sizes`: what each writes at once, in bytes.
     fn requests(&mut self, sizes: &[usize], time: Duration) -> Result<Vec<u64>, Failure>;
     /// Bytes a second to swap and back; `None`: there is none.
     fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure>;

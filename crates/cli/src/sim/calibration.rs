@@ -46,13 +46,14 @@ pub(super) struct Calibration {
     pub disk_bytes_per_s: Option<u64>,
     /// The same of a file a core at once, together.
     pub disk_all_bytes_per_s: Option<u64>,
-    /// Pages that one writer brings to disk in a second, one after the other; null: not measured.
+    /// Pages that one writer adds to a file and brings to disk in a second, one after the other; null: not measured.
     #[serde(default)]
     pub disk_requests_per_s: Option<u64>,
     /// The same of several at once, together.
     #[serde(default)]
     pub disk_all_requests_per_s: Option<u64>,
-    /// Blocks of 128 KiB that one writer brings to disk in a second, one after the other; absent: not measured.
+    /// Blocks of 128 KiB that one writer adds to a file and brings to disk in a second, one after the other; absent: not
+    /// measured.
     #[serde(default)]
     pub disk_blocks_per_s: Option<u64>,
     /// What is left of the pages a second of one writer beside one of blocks, as a part.

@@ -16,7 +16,7 @@ use pinfold_sys::procfs::Proc;
 use pinfold_sys::{affinity, discover, own};
 use pinfold_topo::CpuSet;
 
-use super::{Host, Kind, PAGE};
+use super::{Host, Kind};
 use pinfold_client::Failure;
 
 /// A walk goes through this much memory, in words of 8 bytes: 64 MiB, more than a core's part of common caches.
@@ -70,16 +70,6 @@ impl Real {
         let ticks = |cpu: pinfold_sys::procfs::HostCpu| cpu.pus.iter().map(|pu| pu.busy_ticks).sum::<u64>();
         // A clock tick of user space is a hundredth of a second on Linux.
         self.proc.host_cpu().map(ticks).unwrap_or(0) as f64 / 100.0
-    }
-
-    /// A file of so many bytes, in whole pages, that are on disk.
-    fn file_of(&self, bytes: u64) -> std::io::Result<File> {
-        let mut file = tempfile::tempfile_in(&self.directory)?;
-        for _ in 0..(bytes / PAGE as u64).max(1) {
-            file.write_all(&[1; PAGE])?;
-        }
-        file.sync_all()?;
-        Ok(file)
     }
 
     fn swapped(&self) -> u64 {
@@ -160,16 +150,21 @@ impl Host for Real {
             Failure::doing(format!("failed to write to {}", self.directory.display()), &error)
         };
         let bytes = REQUESTED_MAX.min(WRITTEN_MAX / sizes.len().max(1) as u64);
-        let made: std::io::Result<Vec<File>> = sizes.iter().map(|_| self.file_of(bytes)).collect();
+        let made: std::io::Result<Vec<File>> =
+            sizes.iter().map(|_| tempfile::tempfile_in(&self.directory)).collect();
         let files = made.map_err(failed)?;
         let begun = Instant::now();
         let one = |file: &File, size: usize, seed: u64| -> std::io::Result<u64> {
-            let (mut number, mut written) = (seed | 1, 0);
             let (data, places) = (noise(size, seed), (bytes / size as u64).max(1));
+            let mut written = 0;
             while written == 0 || begun.elapsed() < time {
-                number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17);
-                file.write_all_at(&data[..size], number % places * size as u64)?;
-                // The file is as long as before: its data alone have to get there.
+                let place = written % places;
+                if place == 0 {
+                    file.set_len(0)?;
+                }
+                // The file grows, as those that programs write do: the file system has to record where it lies, and
+                // many record that of all files at once, after the data of each.
+                file.write_all_at(&data[..size], place * size as u64)?;
                 file.sync_data()?;
                 written += 1;
             }
