@@ -27,7 +27,7 @@ use crate::clients::rights;
 use crate::core::{Ctx, Next, Outbox, Refusal, denied, usage};
 use crate::host::own_nodes::OwnNodes;
 use crate::jobs::JobTable;
-use crate::meters::learn;
+use crate::meters::learn::{self, Learned};
 
 /// How long idle cores stay set aside without a job, unless said otherwise.
 const HOLD_US: u64 = 60_000_000;
@@ -285,11 +285,12 @@ impl Sets {
     }
 
     /// A job's request, as the scheduler takes it.
-    pub(crate) fn request(&self, ctx: &Ctx, table: &JobTable, row: &JobRow) -> Request {
+    pub(crate) fn request(&self, ctx: &Ctx, table: &JobTable, learned: &Learned, row: &JobRow) -> Request {
         let (job, spec) = (row.job, &row.spec);
         let mut request = crate::jobs::record::request(row);
         request.after = table.predecessors(&spec.after);
         request.kind = learn::kind_of(ctx, row.uid, spec);
+        request.expected = learned.expected(row);
         if crate::jobs::record::is_isolated(spec) {
             request.aside = Some(isolated_set(job));
             return request;

@@ -262,7 +262,8 @@ pub(crate) fn share(class: JobClass, priority: u8, even: bool) -> Share {
     }
 }
 
-/// A job's request, as the scheduler takes it; but for its set, its kind, and the jobs it is to start after.
+/// A job's request, as the scheduler takes it; but for its set, its kind, how long it is expected to run, and the jobs
+/// it is to start after.
 pub(crate) fn request(row: &JobRow) -> Request {
     let spec = &row.spec;
     Request {
@@ -271,7 +272,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
         priority: row.priority,
         cores: spec.cores,
         class: spec.class.map(to_policy),
-        expected: spec.expected_us.map(Duration::from_micros),
+        expected: None,
         ttl: spec.ttl_us.map(Duration::from_micros),
         held: spec.held,
         no_suspend: spec.no_suspend,

@@ -3,9 +3,11 @@
 //!
 //! Owns the first two memories, the scheduler the third; all are made anew from the store at each start. Classes are a
 //! user's own, unless an operator has the whole site learn from what was measured (`memory.learn`). What follows from
-//! them is decided elsewhere: from the claims in the scheduler's memory room, from the lengths by the client that asks for them.
+//! them is decided elsewhere: from the claims in the scheduler's memory room, from the lengths by the client that asks for
+//! them and by the scheduler, which expects no job to run shorter than its user's own usually did.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use pinfold_policy::claims::{Claims, Peak, of_elsewhere};
 use pinfold_policy::lengths::{Lengths, Likeness};
@@ -223,10 +225,19 @@ impl Learned {
 
     /// How long the user's jobs with such commands usually ran, in microseconds.
     pub(crate) fn lengths(&self, user: Peer, commands: &[Vec<String>]) -> Vec<Option<u64>> {
-        let usual_us = |command: &Vec<String>| {
-            likenesses(user.uid, command).into_iter().find_map(|alike| self.lengths.usual_us(alike))
-        };
-        commands.iter().map(usual_us).collect()
+        commands.iter().map(|command| self.usual_us(user.uid, command)).collect()
+    }
+
+    fn usual_us(&self, uid: u32, command: &[String]) -> Option<u64> {
+        likenesses(uid, command).into_iter().find_map(|alike| self.lengths.usual_us(alike))
+    }
+
+    /// How long a job is expected to run, if its user told it. It goes first after a multiple of that. What the user's own
+    /// jobs of this kind usually took counts where it is longer: else a user could pass others by telling little.
+    pub(crate) fn expected(&self, row: &JobRow) -> Option<Duration> {
+        let told_us = row.spec.expected_us?;
+        let usual_us = self.usual_us(row.uid, &row.spec.command).unwrap_or(0);
+        Some(Duration::from_micros(told_us.max(usual_us)))
     }
 }
 
@@ -289,6 +300,33 @@ mod tests {
         assert_eq!(program, likenesses(7, &line("velveth b 31"))[1]);
         assert_ne!(program, likenesses(7, &line("bowtie b"))[1]);
         assert!(likenesses(8, &line("velveth a 31")).iter().all(|other| ![this, program].contains(other)));
+    }
+
+    #[test]
+    fn a_job_is_expected_to_run_no_shorter_than_its_users_own_usually_did() {
+        const S: u64 = 1_000_000;
+        let mut learned = Learned::default();
+        let asked = |uid, told_s: Option<u64>, words: &[&str]| {
+            let expected_us = told_s.map(|seconds| seconds * S);
+            let spec = JobSpec { command: command(words), expected_us, ..JobSpec::default() };
+            JobRow::asked_for(3, uid, "ada".to_owned(), spec, 1)
+        };
+        let train = ["python3", "train.py", "1"];
+        let told = |learned: &Learned, uid, told_s, words: &[&str]| {
+            learned.expected(&asked(uid, told_s, words)).map(|length| length.as_secs())
+        };
+        assert_eq!(told(&learned, 7, Some(1), &train), Some(1), "the first of them");
+        for length_s in [50, 3_600, 60] {
+            for likeness in likenesses(7, &command(&train)) {
+                learned.lengths.ended(likeness, length_s * S);
+            }
+        }
+        assert_eq!(told(&learned, 7, Some(1), &train), Some(60), "the median of the last");
+        assert_eq!(told(&learned, 7, Some(90), &train), Some(90), "the longer one counts");
+        assert_eq!(told(&learned, 7, Some(1), &["python3", "train.py", "2"]), Some(60), "other arguments");
+        assert_eq!(told(&learned, 7, None, &train), None, "one that tells nothing waits ten minutes");
+        assert_eq!(told(&learned, 7, Some(1), &["python3", "plot.py"]), Some(1));
+        assert_eq!(told(&learned, 8, Some(1), &train), Some(1), "another user's runs say nothing");
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl Daemon {
         let gated = gated.map_err(|why| (ErrorCode::Refused, format!("--after: {why}")))?;
         let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
         self.note(user, concern, "adopt", &format!("job {job}: {}", named(&row.spec)));
-        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        let learned = &self.meters.learned;
+        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, learned, &row);
         request.gated = gated;
         self.jobs.table.insert(JobId(job), Box::new(JobRecord::new(row, false)));
         self.outbox.journal.touch(JobId(job));

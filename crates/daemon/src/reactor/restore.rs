@@ -335,7 +335,8 @@ impl Daemon {
             self.host.resources.keep(job, &mut live.row.spec.terms.resources);
         }
         let live = &self.jobs.table[&job];
-        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &live.row);
+        let learned = &self.meters.learned;
+        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, learned, &live.row);
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
         (request.requeues, request.checkpoints) = (live.row.requeues, live.row.checkpoints);
         request.gated = !runs && self.jobs.gates.is_closed(job);

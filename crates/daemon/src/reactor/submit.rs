@@ -66,7 +66,8 @@ impl Daemon {
         };
         let elsewhere = &self.meters.elsewhere;
         self.meters.learned.learn_from_elsewhere(&self.ctx, &mut self.outbox, elsewhere, &row);
-        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        let learned = &self.meters.learned;
+        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, learned, &row);
         request.gated = gated;
         let mut live = Box::new(JobRecord::new(row, false));
         live.keeper = Some(id);

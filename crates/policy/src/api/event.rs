@@ -166,7 +166,8 @@ pub struct Request {
     pub cores: u32,
     /// The class asked for; `None`: whichever is free first, a home core before a backfill slot.
     pub class: Option<Class>,
-    /// The expected run time, where it is known.
+    /// The expected run time, where its user told one: that, or what such jobs of the user usually took where that is
+    /// longer.
     pub expected: Option<Duration>,
     /// How long it may wait; overrides [`Settings::queue_ttl`].
     pub ttl: Option<Duration>,
