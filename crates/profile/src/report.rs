@@ -195,14 +195,18 @@ pub fn decision_view(row: &DecisionRow) -> DecisionView {
     }
 }
 
-/// Where decisions about a job are left out, of all that are kept of it, in microseconds since the Unix epoch: the last one
-/// before them and the first one after them. `None`: there were not so many.
+/// The decisions about a job that are shown, of all that the store has of it, and where others are left out, in
+/// microseconds since the Unix epoch: the last one before them and the first one after them. `None`: all are shown.
 #[must_use]
-pub fn left_out(kept: &[DecisionRow]) -> Option<(u64, u64)> {
-    let first = usize::try_from(DECISIONS_FIRST).ok()?;
-    let is_cut = kept.len() as u64 >= DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
-    let (before, after) = kept.split_at_checked(first).filter(|_| is_cut)?;
-    Some((before.last()?.time_us, after.first()?.time_us))
+pub fn shown_decisions(mut stored: Vec<DecisionRow>) -> (Vec<DecisionRow>, Option<(u64, u64)>) {
+    // One more than is shown, and no more: the store has dropped some, or would with the next one.
+    let shown = DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
+    let (Ok(first), true) = (usize::try_from(DECISIONS_FIRST), stored.len() as u64 == shown + 1) else {
+        return (stored, None);
+    };
+    stored.remove(first);
+    let gap = (stored[first - 1].time_us, stored[first].time_us);
+    (stored, Some(gap))
 }
 
 /// The series of a job. The cores of the first point are a mean since the start, those of the others since the

@@ -2,7 +2,7 @@
 //!
 //! Pure. What the numbers behind a decision were stands in its reason.
 
-use pinfold_profile::report::{date_utc, decision_view, left_out};
+use pinfold_profile::report::{date_utc, decision_view};
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, Figures, JobRow, SampleRow};
 use pinfold_proto::view::{JobView, LeftOutView, VERSION, WhyView, seconds};
@@ -10,8 +10,11 @@ use pinfold_proto::view::{JobView, LeftOutView, VERSION, WhyView, seconds};
 use crate::core::words::{REQUEUE, REQUEUE_BEFORE};
 use crate::jobs::unheard::PUT_BACK;
 
+/// Between which times decisions are left out, if some are, in microseconds.
+type Gap = Option<(u64, u64)>;
+
 /// The state of a job at `at_us` and the decision that had led to it; the error is for people.
-pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result<WhyView, String> {
+pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], gap: Gap, at_us: u64) -> Result<WhyView, String> {
     if at_us < row.submitted_us {
         return Err(format!(
             "--at: job {} was asked for only {:.1} s later",
@@ -22,7 +25,7 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result
     let before: Vec<&DecisionRow> = decisions.iter().filter(|decision| decision.time_us <= at_us).collect();
     let next = decisions.iter().find(|decision| decision.time_us > at_us);
     let over = row.ended_us.is_some_and(|ended| ended <= at_us);
-    let gap = left_out(decisions).filter(|&(after_us, _)| after_us <= at_us);
+    let gap = gap.filter(|&(after_us, _)| after_us <= at_us);
     let first = if row.spec.held { JobState::Held } else { JobState::Queued };
     let (mut state, mut cause) = (first, "it waited for its start".to_owned());
     for decision in &before {
@@ -131,6 +134,7 @@ fn led_to(action: &str) -> Option<JobState> {
 #[cfg(test)]
 mod tests {
     use pinfold_policy::{Action, Class};
+    use pinfold_profile::report::shown_decisions;
     use pinfold_topo::CpuSet;
 
     use super::*;
@@ -210,7 +214,7 @@ mod tests {
             decision(7_000_000, &Action::Thaw, "memory suffices again"),
         ];
         let at = |at_us| {
-            let view = why(&row(), &decisions, at_us).expect("it was there");
+            let view = why(&row(), &decisions, None, at_us).expect("it was there");
             (view.state, view.cause, view.change, view.decisions.len())
         };
         let is =
@@ -237,7 +241,7 @@ mod tests {
         assert_eq!(at(6_000_000).0, JobState::Parked);
         assert_eq!(at(8_000_000), is(JobState::Running, "memory suffices again", "it ended 1.0 s later", 4));
         assert_eq!(at(9_500_000), is(JobState::Exited, "done", "nothing: it was over", 4));
-        assert!(why(&row(), &decisions, 0).unwrap_err().contains("1.0 s later"));
+        assert!(why(&row(), &decisions, None, 0).unwrap_err().contains("1.0 s later"));
     }
 
     /// It waits again, until the next start.
@@ -254,7 +258,7 @@ mod tests {
                 action(4_000_000, ended),
                 decision(6_000_000, &start, "a home core was free"),
             ];
-            let at = |at_us| why(&row(), &decisions, at_us).expect("it was there");
+            let at = |at_us| why(&row(), &decisions, None, at_us).expect("it was there");
             let states = [3_000_000, 5_000_000, 7_000_000].map(|at_us| at(at_us).state);
             assert_eq!(states, [JobState::Running, JobState::Queued, JobState::Running], "{ended}");
             assert_eq!(at(5_000_000).cause, "an older job needs the room");
@@ -272,11 +276,13 @@ mod tests {
             _ => decision(s * S, &Action::Freeze, "a user asked for it"),
         };
         decisions.extend((3..=101).map(turn));
+        decisions.push(decision(899 * S, &Action::Freeze, "this one tells that others were dropped"));
         decisions.push(decision(900 * S, &Action::Slow { allowance: None }, "memory suffices"));
         decisions.extend((901..1800).map(turn));
+        let (decisions, gap) = shown_decisions(decisions);
         assert_eq!(decisions.len(), 1000);
         let row = JobRow { ended_us: Some(2000 * S), ..row() };
-        let at = |at_us: u64| why(&row, &decisions, at_us).expect("it was there");
+        let at = |at_us: u64| why(&row, &decisions, gap, at_us).expect("it was there");
         let hides = |at_us: u64| at(at_us).left_out.map(|left_out| left_out.hides_state);
         assert_eq!((hides(100 * S), at(100 * S).state), (None, JobState::Running));
         // The last that is known: what it led to, and not what came next.
@@ -303,6 +309,6 @@ mod tests {
         );
         assert_eq!((hides(901 * S), at(901 * S).state), (Some(false), JobState::Frozen));
         assert_eq!((hides(2000 * S), at(2000 * S).state), (Some(false), JobState::Exited));
-        assert_eq!(why(&row, &decisions[..999], 500 * S).expect("it was there").left_out, None);
+        assert_eq!(why(&row, &decisions, None, 500 * S).expect("it was there").left_out, None);
     }
 }

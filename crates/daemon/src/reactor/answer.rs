@@ -247,13 +247,16 @@ impl Daemon {
         }
         let now = Instant(self.ctx.clock.now_us());
         let explained = if is_live { self.ctx.policy.explain(now, job) } else { None };
-        let decisions = self.outbox.journal.store().decisions(job.0).map_err(|error| store_failed(&error))?;
+        let stored = self.outbox.journal.store().decisions(job.0).map_err(|error| store_failed(&error))?;
+        let (decisions, gap) = pinfold_profile::report::shown_decisions(stored);
         if let Some(at_us) = at_us {
-            return crate::clients::past::why(&row, &decisions, at_us)
+            return crate::clients::past::why(&row, &decisions, gap, at_us)
                 .map_err(|text| (ErrorCode::Usage, text));
         }
-        let left_out = pinfold_profile::report::left_out(&decisions).map(|(after_us, before_us)| {
-            LeftOutView { after_s: seconds(after_us), before_s: seconds(before_us), hides_state: false }
+        let left_out = gap.map(|(after_us, before_us)| LeftOutView {
+            after_s: seconds(after_us),
+            before_s: seconds(before_us),
+            hides_state: false,
         });
         let decisions = decisions.iter().map(pinfold_profile::report::decision_view).collect();
         let awaited = self.jobs.table.get(&job).is_some_and(|live| live.awaits_keeper.is_some());

@@ -309,10 +309,12 @@ decisions so far
 fn decisions_are_left_out_between_the_first_and_the_last() {
     let row =
         |time_us| DecisionRow { job: 3, time_us, action: String::new(), reason: String::new(), codes: None };
-    let mut kept: Vec<DecisionRow> = (0..100).chain(500..1399).map(row).collect();
-    assert_eq!(left_out(&kept), None);
-    kept.push(row(1399));
-    assert_eq!(left_out(&kept), Some((99, 500)));
+    for count in [0, 999, 1_000, 1_002] {
+        let stored: Vec<DecisionRow> = (0..count).map(row).collect();
+        assert_eq!(shown_decisions(stored.clone()), (stored, None), "{count}: nothing was dropped");
+    }
+    let (some, gap) = shown_decisions((0..100).chain(500..1_401).map(row).collect());
+    assert_eq!((some.len(), some[100].time_us, gap), (1_000, 501, Some((99, 501))));
 }
 
 fn batch(jobs: u64) -> BatchView {

@@ -10,6 +10,8 @@ use super::{Place, Store, StoreError, compact, rows};
 pub(crate) const DECISIONS_FIRST: u64 = 100;
 /// and how many of those that were made last.
 pub(crate) const DECISIONS_LAST: u64 = 900;
+/// One more of those is in the file: that it is there tells that more were made than are shown.
+const DECISIONS_LAST_STORED: u64 = DECISIONS_LAST + 1;
 
 impl Store {
     /// Writes a sample.
@@ -25,8 +27,9 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a decision. Of a job the first [`DECISIONS_FIRST`] and the last [`DECISIONS_LAST`] are kept: a user can have
-    /// a job of its own suspended and resumed all day, and of a job that is not over nothing is given up for room.
+    /// Writes a decision. Of a job the first [`DECISIONS_FIRST`] and the last [`DECISIONS_LAST`] are kept, and one
+    /// between them: a user can have a job of its own suspended and resumed all day, and of a job that is not over
+    /// nothing is given up for room.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -38,7 +41,8 @@ impl Store {
             // For most jobs this first look finds that there are not so many.
             let last = "SELECT number FROM decisions WHERE job = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2";
             let (mut last, job) = (store.connection.prepare_cached(last)?, whole(row.job));
-            let last = last.query_row((job, whole(DECISIONS_LAST)), |row| row.get::<_, i64>(0)).optional()?;
+            let last =
+                last.query_row((job, whole(DECISIONS_LAST_STORED)), |row| row.get::<_, i64>(0)).optional()?;
             let Some(last) = last else { return Ok(()) };
             let strike = "DELETE FROM decisions WHERE job = ?1 AND number <= ?2 AND number >= \
                           (SELECT number FROM decisions WHERE job = ?1 ORDER BY number LIMIT 1 OFFSET ?3)";
@@ -113,7 +117,7 @@ impl Store {
         self.read("read processes", &sql, &[&whole(job)], rows::read_process_row)
     }
 
-    /// The decisions about a job, oldest first.
+    /// The decisions about a job, oldest first, all that the file has: [`crate::report::shown_decisions`] says which are shown.
     ///
     /// # Errors
     /// As SQLite refuses.

@@ -593,10 +593,28 @@ fn of_many_decisions_about_a_job_the_first_and_the_last_are_kept() {
     store.commit().unwrap();
     let first = (0..details::DECISIONS_FIRST).map(made);
     let last = (most + 250 - details::DECISIONS_LAST..most + 250).map(made);
-    assert_eq!(store.decisions(7).unwrap(), first.chain(last).collect::<Vec<_>>());
+    let (shown, left_out) = crate::report::shown_decisions(store.decisions(7).unwrap());
+    assert_eq!(shown, first.chain(last).collect::<Vec<_>>());
+    assert_eq!(left_out, Some((details::DECISIONS_FIRST - 1, most + 250 - details::DECISIONS_LAST)));
     for number in 0..most + 250 {
         assert_eq!(store.decisions(8 + number).unwrap().len(), 1, "of other jobs nothing goes");
     }
+}
+
+/// As many as are kept are all of them.
+#[test]
+fn decisions_are_left_out_once_more_were_made_than_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for (job, made, left_out) in [(7, 999, None), (8, 1_000, None), (9, 1_001, Some((99, 101)))] {
+        for number in 0..made {
+            store.add_decision(&DecisionRow { time_us: number, ..decision(job, "freeze") }).unwrap();
+        }
+        let (shown, gap) = crate::report::shown_decisions(store.decisions(job).unwrap());
+        assert_eq!((shown.len() as u64, gap), (made.min(1_000), left_out), "{made}");
+    }
+    store.commit().unwrap();
 }
 
 #[test]
