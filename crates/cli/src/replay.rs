@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 
-use pinfold_profile::report::{Align, Cell, Column, Table, clock_utc};
+use pinfold_profile::report::{Align, Cell, Column, Table, clock_utc, counted};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::seconds;
 use pinfold_record::play::Player;
@@ -243,11 +243,11 @@ fn write(view: &ReplayView, until: Until, out: &mut dyn Write) -> io::Result<()>
     }
     writeln!(
         out,
-        "{} steps from {} to {}: {} decisions, each as recorded by pinfold {program}",
-        view.steps,
+        "{} from {} to {}: {}, each as recorded by pinfold {program}",
+        counted(view.steps, "step"),
         time(view.from_s),
         time(view.until_s),
-        view.decisions
+        counted(view.decisions, "decision")
     )?;
     if view.cut {
         writeln!(out, "the last file goes no further: it is being written, or its writer was killed")?;
@@ -306,5 +306,36 @@ fn masked(files: &[PathBuf], copy: &Path) -> Result<(), Failure> {
             let _ = std::fs::remove_file(copy);
             Err(failure)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(steps: u64, decisions: u64, want: &str) {
+        let view = ReplayView {
+            version: 1,
+            program: None,
+            files: 1,
+            steps,
+            decisions,
+            from_s: None,
+            until_s: None,
+            cut: false,
+            differs: None,
+            about: vec![],
+            jobs: vec![],
+        };
+        let mut out = Vec::new();
+        write(&view, Until::End, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        check(1, 1, "1 step from - to -: 1 decision, each as recorded by pinfold ?\n");
+        check(3, 0, "3 steps from - to -: 0 decisions, each as recorded by pinfold ?\n");
     }
 }

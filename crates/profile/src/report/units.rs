@@ -113,7 +113,8 @@ pub(crate) fn precise(value: u64) -> f64 {
 }
 
 /// So many of a thing, in its plural but for one.
-pub(crate) fn counted(count: u64, what: &str) -> String {
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
