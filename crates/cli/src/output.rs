@@ -87,13 +87,19 @@ fn open(path: &Path, named: Named, how: How) -> io::Result<File> {
         if !there.metadata()?.is_symlink() {
             return reopen(there, &path, named, how);
         }
-        if path.starts_with("/proc/") {
-            // An open file of this process's own, which has no other name as a rule: /dev/stdout leads here.
-            let is_fifo = std::fs::metadata(&path)?.file_type().is_fifo();
-            return if is_fifo {
-                files::open_pipe_with_reader(&path)
-            } else {
-                File::options().write(true).open(path)
+        if files::is_in_proc(&there) {
+            // An open file of this process's, which has no other name as a rule: /dev/stdout leads here.
+            if files::is_own(&path) {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "no file is open there"));
+            }
+            if std::fs::metadata(&path)?.file_type().is_fifo() {
+                return files::open_pipe_with_reader(&path);
+            }
+            // A job writes where the command that submits it does, and not over what that says.
+            return match files::inherited_to_write(&path).filter(|_| how.later) {
+                Some(file) => Ok(file),
+                // What was written to it before stays.
+                None => writing(How { behind: true, ..how }).open(path),
             };
         }
         path = target(&there, &path, named)?;

@@ -4,12 +4,14 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+
+use crate::fork::close_on_exec;
 
 /// Opens what is at a path, a link itself included, to be looked at and neither read nor written (`O_PATH`).
 ///
@@ -82,6 +84,40 @@ pub fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0))
 }
 
+/// Whether what was opened by [`look_at`] lies in `/proc`. The links there that stand for open files lead to these and to no
+/// name: /dev/stdout and /dev/fd/3 are such links.
+#[must_use]
+pub fn is_in_proc(place: &File) -> bool {
+    rustix::fs::fstatfs(place).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+/// The descriptor of this process for which a path in `/proc` stands, and whether it was inherited: those that this process
+/// opened for itself are closed when it executes a program.
+fn own_descriptor(path: &Path) -> Option<(RawFd, bool)> {
+    let number = path.file_name()?.to_str()?.parse().ok()?;
+    let is_own = path.parent()?.canonicalize().ok()? == Path::new("/proc/self/fd").canonicalize().ok()?;
+    Some((number, !close_on_exec(number)?)).filter(|_| is_own)
+}
+
+/// Whether a path in `/proc` stands for a file that this process opened for itself.
+#[must_use]
+pub fn is_own(path: &Path) -> bool {
+    own_descriptor(path).is_some_and(|(_, inherited)| !inherited)
+}
+
+/// One more descriptor of an inherited file for which a path in `/proc` stands: it has the place in the file that the
+/// inherited one has. `None`: it stands for no such file, or for one that is not open for writing.
+#[must_use]
+pub fn inherited_to_write(path: &Path) -> Option<File> {
+    let (number, _) = own_descriptor(path).filter(|&(_, inherited)| inherited)?;
+    #[expect(unsafe_code, reason = "a number that a user gave names a descriptor that no value here owns")]
+    // SAFETY: the number was just seen to be open, this function closes nothing, and the borrow ends with it.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+    let flags = rustix::fs::fcntl_getfl(descriptor).ok()?;
+    let is_written = !flags.contains(OFlags::PATH) && flags & OFlags::RWMODE != OFlags::RDONLY;
+    is_written.then(|| rustix::io::fcntl_dupfd_cloexec(descriptor, 3).ok().map(File::from)).flatten()
+}
+
 /// Writes to a pipe or socket whose reader is slow fail instead of waiting.
 ///
 /// # Errors
@@ -122,6 +158,11 @@ mod tests {
         assert_eq!(target_of(&found).unwrap(), Path::new("nowhere"));
         assert!(without_links(OpenOptions::new().write(true).create(true)).open(&link).is_err());
         assert!(look_at(&dir.path().join("nothing")).is_err());
+        let own = |directory: &str| is_own(&Path::new(directory).join(found.as_raw_fd().to_string()));
+        assert!(
+            own("/dev/fd") && own("/proc/self/fd") && !own("/proc/1/fd") && !is_own(Path::new("/dev/fd/0"))
+        );
+        assert!(!is_in_proc(&found) && is_in_proc(&look_at(Path::new("/proc/self/exe")).unwrap()));
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod modules;
 mod neighbours;
 mod operate;
 mod other_load;
+mod outputs;
 mod part;
 mod power;
 mod privacy;

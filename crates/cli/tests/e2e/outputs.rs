@@ -1,0 +1,52 @@
+//! Output of submitted jobs that goes to no file of its own: to the streams of the command that submits them, and below
+//! `/dev`.
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+
+each_kind!(
+    a_stream_that_is_a_file_is_written_behind_what_is_there,
+    a_pipe_by_its_descriptor,
+);
+
+/// Runs a shell's script, which submits one job or array, and says nothing on standard error.
+fn submits(host: &Host, script: &str) {
+    let done = host.shell(script);
+    assert_eq!((done.code, &done.err[..]), (Some(0), ""), "{script}: {done:?}");
+}
+
+/// As any program does that the shell starts.
+fn a_stream_that_is_a_file_is_written_behind_what_is_there(kind: Kind) {
+    let host = Host::new(kind);
+    for (job, how) in [("1", ">>log"), ("2", ">log")] {
+        std::fs::write(host.work("log"), "before\n").expect("a file");
+        kind.give(&host.work("log"));
+        let script = "{ echo first; pinfold submit -o /dev/stdout -e /dev/null -- echo out; }";
+        submits(&host, &format!("{script} {how}"));
+        host.until_exit_code(job.parse().expect("a number"), 0);
+        let log = host.wrote("log");
+        let rest = if job == "1" { log.strip_prefix("before\n") } else { Some(&log[..]) };
+        let mut lines: Vec<&str> = rest.expect("it is behind that").lines().collect();
+        assert_eq!(lines.remove(0), "first", "{log}");
+        // The number and the output, whichever came first.
+        lines.sort_unstable();
+        assert_eq!(lines, [job, "out"], "{log}");
+    }
+}
+
+/// A shell's `>(cat)` is such a name.
+fn a_pipe_by_its_descriptor(kind: Kind) {
+    let host = Host::new(kind);
+    submits(
+        &host,
+        "{ pinfold submit -o /dev/fd/3 -e /dev/null -- echo out 3>&1 >number; } | cat >out; cat number >>out",
+    );
+    host.until_exit_code(1, 0);
+    assert_eq!(host.wrote("out"), "out\n1\n");
+    // The keeper's own are none of the user's.
+    let closed = "3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
+    for number in 3..=9 {
+        let done = host.shell(&format!("pinfold submit -o /dev/fd/{number} -e /dev/null true {closed}"));
+        assert!(done.code == Some(1) && done.err.contains("failed to open /dev/fd/"), "{number}: {done:?}");
+    }
+}
