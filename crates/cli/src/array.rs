@@ -4,7 +4,10 @@
 //! Owns the names of the members' output files. Absent here: how many may run at once, which is the daemon's to see to.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,8 +39,10 @@ pub(crate) fn prepare(
     spec: &ArraySpec,
     mut plan: LaunchPlan,
 ) -> Result<(Keeper, String), Failure> {
+    let names = Names::of_array(args)?;
     let members: Rc<RefCell<Members>> = Rc::new(RefCell::new(Members {
-        names: Names::of_array(args)?,
+        shared: names.open_shared(output::create_for_job)?,
+        names,
         array: 0,
         indexes: spec.indexes.clone(),
         jobs: vec![],
@@ -85,7 +90,8 @@ pub(crate) fn prepare_anew(
     let names = Names::of_array(args)?;
     let left = members_left(&mut plan.connect(&dial)?, name)?;
     let (indexes, jobs) = left.iter().copied().unzip();
-    let members = Members { names, array: name.job, indexes, jobs, open: output::append_for_job };
+    let shared = names.open_shared(output::append_for_job)?;
+    let members = Members { names, shared, array: name.job, indexes, jobs, open: output::append_for_job };
     plan.outputs = outputs(&Rc::new(RefCell::new(members)));
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     for (at, (index, job)) in left.into_iter().enumerate() {
@@ -160,6 +166,8 @@ fn place(ticket: u64) -> usize {
 /// The members and where their output goes.
 struct Members {
     names: Names,
+    /// Files that all of them write to.
+    shared: BTreeMap<PathBuf, File>,
     /// The array's number, and theirs, once all are known.
     array: u64,
     jobs: Vec<u64>,
@@ -170,7 +178,10 @@ struct Members {
 impl Members {
     fn open(&self, place: usize) -> Result<Files, Failure> {
         let (array, index, job) = (self.array, self.indexes[place], self.jobs[place]);
-        self.names.of_job(array, index, job).open(self.open)
+        self.names.of_job(array, index, job).open(|path, named| match self.shared.get(path) {
+            Some(file) => file.try_clone(),
+            None => (self.open)(path, named),
+        })
     }
 
     /// The array's number, and `INDEX:JOB` of each.

@@ -2,6 +2,8 @@
 //!
 //! Absent here: whose files may be written to (`output`).
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -78,11 +80,12 @@ impl Names {
     }
 
     /// Opens the files for a job's standard output and error.
-    pub(crate) fn open(&self, open: Open) -> Result<Files, Failure> {
+    pub(crate) fn open(
+        &self,
+        open: impl Fn(&Path, Named) -> std::io::Result<File>,
+    ) -> Result<Files, Failure> {
         let one = |(path, named): &(PathBuf, Named)| {
-            open(path, *named).map_err(|error| {
-                Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
-            })
+            open(path, *named).map_err(|error| cannot_be_opened(path, &error))
         };
         let out = one(&self.out)?;
         // One file named for both is opened once, for both have one place in it then.
@@ -98,7 +101,7 @@ impl Names {
     pub(crate) fn of_array(args: &SubmitArgs) -> Result<Self, Failure> {
         let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
             None => Ok((PathBuf::from(format!("pinfold-%A_%a.{ending}")), Named::ByRule)),
-            // A device takes from all.
+            // What is there takes from all.
             Some(path) if tells_apart(path.as_os_str()) || path.starts_with("/dev") => {
                 Ok((path.clone(), Named::ByUser))
             }
@@ -116,6 +119,27 @@ impl Names {
             err: pattern("--error", &args.error, "err")?,
         })
     }
+
+    /// Those of an array's files that all members write to, by their names. They are opened now: a stream of this process
+    /// (/dev/stdout) is another once the members start, and what one wrote to a file is not for the next to remove.
+    pub(crate) fn open_shared(&self, open: Open) -> Result<BTreeMap<PathBuf, File>, Failure> {
+        let shared =
+            [&self.out, &self.err].into_iter().filter(|(pattern, _)| !tells_apart(pattern.as_os_str()));
+        let mut opened = BTreeMap::new();
+        for (pattern, named) in shared {
+            let path = expand(pattern.as_os_str(), 0, 0, 0);
+            if let Entry::Vacant(vacant) = opened.entry(path) {
+                let file =
+                    open(vacant.key(), *named).map_err(|error| cannot_be_opened(vacant.key(), &error))?;
+                vacant.insert(file);
+            }
+        }
+        Ok(opened)
+    }
+}
+
+fn cannot_be_opened(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::doing(format!("failed to open {} for the job's output", path.display()), error)
 }
 
 /// Whether two names lead to one regular file.

@@ -7,6 +7,8 @@ use crate::kind::{Kind, each_kind};
 each_kind!(
     a_stream_that_is_a_file_is_written_behind_what_is_there,
     a_pipe_by_its_descriptor,
+    members_share_a_stream,
+    members_share_a_file_of_a_device_directory,
 );
 
 /// Runs a shell's script, which submits one job or array, and says nothing on standard error.
@@ -49,4 +51,36 @@ fn a_pipe_by_its_descriptor(kind: Kind) {
         let done = host.shell(&format!("pinfold submit -o /dev/fd/{number} -e /dev/null true {closed}"));
         assert!(done.code == Some(1) && done.err.contains("failed to open /dev/fd/"), "{number}: {done:?}");
     }
+}
+
+/// The keeper has other streams by the time that the members start.
+fn members_share_a_stream(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "sh -c 'echo out $PINFOLD_ARRAY_INDEX; echo err $PINFOLD_ARRAY_INDEX >&2'";
+    submits(&host, &format!("pinfold submit -a 1-2 -o /dev/stdout -e err.%a -- {script} >log"));
+    [1, 2].into_iter().for_each(|job| host.until_exit_code(job, 0));
+    let log = host.wrote("log");
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["1", "out 1", "out 2"]);
+    assert_eq!((host.wrote("err.1"), host.wrote("err.2")), ("err 1\n".to_owned(), "err 2\n".to_owned()));
+}
+
+/// It takes from all of them.
+fn members_share_a_file_of_a_device_directory(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let Ok(file) = tempfile::Builder::new().prefix("pinfold-test-").tempfile_in("/dev/shm") else {
+        return println!("skipped: no /dev/shm here");
+    };
+    kind.give(file.path());
+    let name = file.path().display();
+    submits(
+        &host,
+        &format!("pinfold submit -a 1-3 -o {name} -e {name} -- sh -c 'echo $PINFOLD_ARRAY_INDEX' >log"),
+    );
+    (1..=3).for_each(|job| host.until_exit_code(job, 0));
+    let text = std::fs::read_to_string(file.path()).expect("it is there");
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["1", "2", "3"]);
 }
