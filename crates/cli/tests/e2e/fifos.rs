@@ -21,6 +21,7 @@ use crate::wire::Wire;
 
 each_kind!(
     a_job_waits_until_its_output_is_read,
+    why_says_that_nobody_reads,
     a_job_that_waits_for_a_reader_is_ended,
     the_daemon_is_replaced_while_a_job_waits_for_a_reader,
     a_keeper_is_replaced_whose_job_writes_to_a_fifo,
@@ -52,6 +53,14 @@ fn waiting(host: &Host, options: &[&str], script: &str) -> JobView {
         let view = host.until(job, JobState::Running);
         if view.pids.is_empty() { Err(format!("{view:?}")) } else { Ok(view) }
     })
+}
+
+/// The keeper of such a job, whose script has this mark.
+fn keeper_of(view: &JobView, mark: &str) -> u32 {
+    let is_keeper = |pid: &u32| !view.pids.contains(pid);
+    let keepers: Vec<u32> = processes_with(mark).into_iter().filter(is_keeper).collect();
+    assert_eq!(keepers.len(), 1, "{keepers:?} {view:?}");
+    keepers[0]
 }
 
 /// A shell's command, started and left alone.
@@ -95,6 +104,24 @@ fn a_job_waits_until_its_output_is_read(kind: Kind) {
     host.until_exit_code(5, 3);
 }
 
+fn why_says_that_nobody_reads(kind: Kind) {
+    let host = Host::new(kind);
+    let path = fifo(&host, "out");
+    let path = path.canonicalize().expect("it is there").display().to_string();
+    let job = waiting(&host, &[], "until [ -e go ]; do sleep 0.05; done").job;
+    let why = || host.succeeds(["why", &job.to_string()]).out;
+    let said = format!("it waits until {path}, where its output goes, is read");
+    eventually("it is said", || if why().contains(&said) { Ok(()) } else { Err(why()) });
+    // By the name that it has now.
+    std::fs::rename(host.work("out"), host.work("other")).expect("another name");
+    assert!(why().contains("/other, where"), "{}", why());
+    let reader = shell(&host, "cat other");
+    eventually("it has begun", || if why().contains("is read") { Err(why()) } else { Ok(()) });
+    host.make("go");
+    host.until_exit_code(job, 0);
+    assert_eq!(reader.wait().out, "");
+}
+
 fn a_job_that_waits_for_a_reader_is_ended(kind: Kind) {
     let host = Host::new(kind);
     fifo(&host, "out");
@@ -116,10 +143,7 @@ fn a_job_that_waits_for_a_reader_is_ended(kind: Kind) {
     assert_eq!((view.end, view.signal), (Some(End::Timeout), Some(15)), "{view:?}");
     // What its keeper is told is meant for it.
     let view = waiting(&host, &[], &script);
-    let is_keeper = |pid: &u32| !view.pids.contains(pid);
-    let keepers: Vec<u32> = processes_with(&mark).into_iter().filter(is_keeper).collect();
-    assert_eq!(keepers.len(), 1, "{keepers:?} {view:?}");
-    send(keepers[0], Signal::TERM);
+    send(keeper_of(&view, &mark), Signal::TERM);
     assert_eq!(ends(view.job).signal, Some(15));
 }
 

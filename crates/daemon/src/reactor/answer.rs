@@ -266,6 +266,11 @@ impl Daemon {
                 explained.numbers,
                 format!("`pinfold keepers` starts another, or `pinfold cancel {job}`"),
             ),
+            Some(explained) if let Some(fifo) = self.awaits_reader_of(&row) => (
+                format!("its command has not begun: it waits until {fifo}, where its output goes, is read"),
+                explained.numbers,
+                format!("a reader of that FIFO, or `pinfold cancel {job}`"),
+            ),
             Some(explained) => match self.gate_words(job).filter(|_| row.state != JobState::Held) {
                 Some((cause, change)) => (cause, explained.numbers, change),
                 None => (explained.cause, explained.numbers, explained.change),
@@ -286,6 +291,12 @@ impl Daemon {
             decisions,
             left_out,
         })
+    }
+
+    /// The FIFO that a job whose command has not begun waits to be read.
+    fn awaits_reader_of(&self, row: &JobRow) -> Option<String> {
+        let main = row.main.filter(|_| row.state == JobState::Running)?;
+        self.ctx.proc.awaits_reader_of(main.pid)
     }
 
     /// What `why` tells of a job beside what the scheduler knows.

@@ -4,7 +4,7 @@
 //! What is read or written at a given place (`pread`), or through a mapping, moves no position and is not told here.
 //! Costs some 8 us an open file: a link, a small text, and a look at the file.
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, OFlags};
 
 use super::{Proc, ProcError};
 
@@ -66,6 +66,18 @@ impl Proc {
         self.numbered(&format!("{pid}/fd")).is_ok_and(|numbers| numbers.into_iter().flatten().any(is_it))
     }
 
+    /// The FIFO that the child which starts a job's command waits to be read ([`crate::spawn`]), before it executes that;
+    /// ` (deleted)` is behind one that was removed. `None`: it waits for none, is gone, or we may not look.
+    #[must_use]
+    pub fn awaits_reader_of(&self, pid: u32) -> Option<String> {
+        let only_looked_at = |stream: &u32| {
+            let text = self.text(&format!("{pid}/fdinfo/{stream}"));
+            text.is_ok_and(|text| text.is_some_and(|text| is_path(&text)))
+        };
+        let stream = [1, 2].into_iter().find(only_looked_at)?;
+        Some(self.link(&format!("{pid}/fd/{stream}"))?.to_string_lossy().into_owned())
+    }
+
     fn open_file(&self, pid: u32, descriptor: u32) -> Result<Option<OpenFile>, ProcError> {
         let link = format!("{pid}/fd/{descriptor}");
         let Ok(path) = rustix::fs::readlinkat(&self.dir, link.as_str(), Vec::new()) else { return Ok(None) };
@@ -96,6 +108,13 @@ impl Proc {
     }
 }
 
+/// Whether a file is only looked at (`O_PATH`), by its `/proc/PID/fdinfo/N`.
+fn is_path(text: &str) -> bool {
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| OFlags::from_bits_retain(flags).contains(OFlags::PATH))
+}
+
 /// Position, access and whether writing appends, of `/proc/PID/fdinfo/N`; the flags there are octal (proc(5)).
 fn parse_fdinfo(text: &str) -> Option<(u64, Access, bool)> {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -123,6 +142,8 @@ mod tests {
         check("pos:\t7\nflags:\t0100002\n", Some((7, Access::Both, false)));
         check("pos:\tx\nflags:\t0\n", None);
         check("", None);
+        assert!(is_path("pos:\t0\nflags:\t012400000\nmnt_id:\t27\n"));
+        assert!(!is_path("pos:\t0\nflags:\t0102001\n") && !is_path(""));
     }
 
     #[test]
