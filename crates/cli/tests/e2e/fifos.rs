@@ -24,6 +24,7 @@ each_kind!(
     why_says_that_nobody_reads,
     a_job_that_waits_for_a_reader_is_ended,
     the_daemon_is_replaced_while_a_job_waits_for_a_reader,
+    the_daemon_and_the_keeper_of_a_job_that_waits_for_a_reader_are_killed,
     a_keeper_is_replaced_whose_job_writes_to_a_fifo,
     a_reader_from_before_the_start_reads_all_runs,
     members_write_to_fifos,
@@ -155,6 +156,22 @@ fn the_daemon_is_replaced_while_a_job_waits_for_a_reader(kind: Kind) {
     host.start_daemon();
     reads(&host, "out", "out\n");
     host.until_exit_code(job, 3);
+}
+
+/// Its process is the job's all the same, though nothing in its environment says so yet.
+fn the_daemon_and_the_keeper_of_a_job_that_waits_for_a_reader_are_killed(kind: Kind) {
+    let mut host = Host::new(kind);
+    fifo(&host, "out");
+    let mark = format!(": mark-of-{}", host.instance());
+    let view = waiting(&host, &[], &format!("{mark}; echo out"));
+    host.crash();
+    send(keeper_of(&view, &mark), Signal::KILL);
+    host.start_daemon();
+    let again = host.job(view.job);
+    assert_eq!((again.state, &again.pids), (JobState::Running, &view.pids), "{again:?}");
+    host.succeeds(["cancel", &view.job.to_string()]);
+    host.until(view.job, JobState::Exited);
+    assert_eq!(processes_with(&mark), [0; 0]);
 }
 
 /// The one in its place does not wait for a reader either.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pinfold_proto::row::ProcessId;
 use pinfold_proto::view::FindingView;
 use pinfold_sys::container::{Containers, InPlace, Taken};
 use pinfold_sys::mode::{Plan, Roots};
@@ -83,9 +84,9 @@ impl Guard {
     }
 
     /// A job is about to be frozen.
-    pub(crate) fn will_freeze(&mut self, job: u64, main_pid: Option<u32>) {
+    pub(crate) fn will_freeze(&mut self, job: u64, main: Option<ProcessId>) {
         self.told.insert(job);
-        self.say(&format!("freeze {job} {}\n", main_pid.unwrap_or(0)));
+        self.say(&format!("freeze {job}{}\n", identity(main)));
     }
 
     /// A job was thawed.
@@ -96,9 +97,9 @@ impl Guard {
     }
 
     /// A job is about to be throttled.
-    pub(crate) fn will_throttle(&mut self, job: u64, main_pid: Option<u32>) {
+    pub(crate) fn will_throttle(&mut self, job: u64, main: Option<ProcessId>) {
         self.slowed.insert(job);
-        self.say(&format!("slow {job} {}\n", main_pid.unwrap_or(0)));
+        self.say(&format!("slow {job}{}\n", identity(main)));
     }
 
     /// A job grows as it likes again.
@@ -109,9 +110,9 @@ impl Guard {
     }
 
     /// A job's memory is about to be bound to some NUMA nodes.
-    pub(crate) fn will_bind_memory(&mut self, job: u64, main_pid: Option<u32>) {
+    pub(crate) fn will_bind_memory(&mut self, job: u64, main: Option<ProcessId>) {
         if self.bound.insert(job) {
-            self.say(&format!("near {job} {}\n", main_pid.unwrap_or(0)));
+            self.say(&format!("near {job}{}\n", identity(main)));
         }
     }
 
@@ -225,12 +226,20 @@ fn topic(line: &str) -> Option<(u64, u8)> {
 /// Jobs that the daemon holds, each with its main process where that is known.
 #[derive(Debug, Default)]
 struct Held {
-    frozen: BTreeMap<u64, Option<u32>>,
-    slowed: BTreeMap<u64, Option<u32>>,
+    frozen: BTreeMap<u64, Main>,
+    slowed: BTreeMap<u64, Main>,
     /// Their memory is bound to some NUMA nodes: a job that is alone with them may find them full.
-    bound: BTreeMap<u64, Option<u32>>,
+    bound: BTreeMap<u64, Main>,
     /// Not held for that: processes of jobs that ran before.
     taken: BTreeMap<u64, Taken>,
+}
+
+/// A job's first process, by its number and when it was started in clock ticks.
+type Main = Option<(u32, u64)>;
+
+/// The same in words for the guard.
+fn identity(main: Option<ProcessId>) -> String {
+    main.map_or_else(String::new, |main| format!(" {} {}", main.pid, main.start_ticks))
 }
 
 /// The guard's life: listens until the daemon is gone, then acts if nobody else does.
@@ -258,12 +267,13 @@ fn watch(lines: PipeReader, scene: &Scene) {
             }
             (Some("left"), Some(job), _) => drop(held.taken.remove(&job)),
             (Some(verb @ ("freeze" | "slow" | "near")), Some(job), pid) => {
+                let pid = pid.and_then(|pid| u32::try_from(pid).ok());
                 let all = match verb {
                     "freeze" => &mut held.frozen,
                     "slow" => &mut held.slowed,
                     _ => &mut held.bound,
                 };
-                all.insert(job, pid.and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0));
+                all.insert(job, pid.zip(number()));
             }
             (Some("thaw"), Some(job), _) => drop(held.frozen.remove(&job)),
             (Some("grow"), Some(job), _) => drop(held.slowed.remove(&job)),
@@ -300,18 +310,18 @@ fn let_go(scene: &Scene, held: &Held) {
         containers.takes_in(job, taken.clone());
     }
     // Before they wake, or they would wake into their bounds.
-    for (&job, &main_pid) in &held.slowed {
-        if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
+    for (&job, &main) in &held.slowed {
+        if let Ok(Some(mut container)) = containers.adopt(job, main) {
             let _ = container.slow(None);
         }
     }
-    for (&job, &main_pid) in &held.bound {
-        if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
+    for (&job, &main) in &held.bound {
+        if let Ok(Some(mut container)) = containers.adopt(job, main) {
             let _ = container.near(&[]);
         }
     }
-    for (&job, &main_pid) in &held.frozen {
-        if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
+    for (&job, &main) in &held.frozen {
+        if let Ok(Some(mut container)) = containers.adopt(job, main) {
             let _ = container.thaw();
         }
     }
@@ -322,6 +332,10 @@ mod tests {
     use super::*;
     use pinfold_sys::ready;
     use std::io::Read;
+
+    fn main(pid: u32) -> Option<ProcessId> {
+        Some(ProcessId { pid, start_ticks: 90 })
+    }
 
     fn guard() -> (PipeReader, Guard) {
         let (lines, pipe) = std::io::pipe().unwrap();
@@ -335,11 +349,11 @@ mod tests {
     fn a_guard_that_is_stopped_is_told_later() {
         let (mut lines, mut guard) = guard();
         for round in 0..20_000 {
-            guard.will_freeze(round % 10, Some(7));
+            guard.will_freeze(round % 10, main(7));
             guard.thawed(round % 10);
-            guard.will_throttle(11, Some(8));
+            guard.will_throttle(11, main(8));
         }
-        guard.will_freeze(3, Some(9));
+        guard.will_freeze(3, main(9));
         assert!(guard.is_behind() && guard.finding().is_some());
         assert!(guard.unsent.len() <= 12, "{:?}", guard.unsent);
         let (mut text, mut buffer) = (Vec::new(), [0; 1 << 16]);
@@ -352,7 +366,7 @@ mod tests {
         lines.read_to_end(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let last = |job: &str| text.lines().rfind(|line| line.split(' ').nth(1) == Some(job)).unwrap();
-        assert_eq!((last("3"), last("4"), last("11")), ("freeze 3 9", "thaw 4", "slow 11 8"));
+        assert_eq!((last("3"), last("4"), last("11")), ("freeze 3 9 90", "thaw 4", "slow 11 8 90"));
         assert!(text.lines().all(|line| topic(line).is_some() || line == "done"), "no line is torn");
         assert_eq!(text.lines().last(), Some("done"));
     }

@@ -312,7 +312,7 @@ impl OwnNodes {
         for &job in jobs {
             let may = self.may_lie_on(ctx, table, job);
             let Some(live) = table.get_mut(&job) else { continue };
-            let main = live.row.main.map(|main| main.pid);
+            let main = live.row.main;
             let Some(container) = live.container.as_mut().filter(|_| !may.is_empty()) else { continue };
             // Before it is bound: if this daemon dies, somebody has to unbind it.
             guard.will_bind_memory(job.0, main);

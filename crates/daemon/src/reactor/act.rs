@@ -3,6 +3,7 @@
 
 use pinfold_policy::{Action, Event as SchedulerEvent, JobId};
 use pinfold_proto::JobState;
+use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::container::{Applied, Container, ContainerError};
 
@@ -113,7 +114,7 @@ impl Daemon {
             live.freezes_since = None;
             return Some(Ok(()));
         }
-        let main = live.row.main.map(|main| main.pid);
+        let main = live.row.main;
         if let Action::Near { nodes } = action {
             let (host, table) = (&mut self.host, &mut self.jobs.table);
             let (guard, own_nodes) = (&mut host.guard, &mut host.own_nodes);
@@ -228,7 +229,7 @@ impl Daemon {
 fn slow(
     guard: &mut Guard,
     job: JobId,
-    main: Option<u32>,
+    main: Option<ProcessId>,
     container: &mut Container,
     allowance: Option<u64>,
 ) -> Result<Applied, ContainerError> {

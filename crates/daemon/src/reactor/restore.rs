@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use pinfold_policy::{Adopted, Event as SchedulerEvent, Instant, JobId, Running, Settings};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
-use pinfold_proto::row::JobRow;
+use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_sys::container::{Container, Entered};
 use pinfold_sys::identity::Process;
 use pinfold_sys::mode::Mode;
@@ -136,7 +136,7 @@ impl Daemon {
         let runs_outside = self.restore_adopted(&live.row);
         let is_alive = |process| !self.ctx.rebooted && is_alive(&self.ctx.proc, process);
         let keeper_alive = live.row.keeper.is_some_and(is_alive);
-        let main = live.row.main.filter(|&main| is_alive(main)).map(|main| main.pid);
+        let main = live.row.main.filter(|&main| is_alive(main));
         let granted_us = if live.has_started() { None } else { self.was_to_start(job) };
         live.found_granted = granted_us.is_some();
         // Anybody can mark a process of its own as one of a job of its own: without groups that is no start.
@@ -240,11 +240,16 @@ impl Daemon {
     }
 
     /// Finds a job's container again, if it has one; says whether anything runs in it.
-    fn contain_again(&self, live: &mut JobRecord, contained: &BTreeSet<u64>, main: Option<u32>) -> bool {
+    fn contain_again(
+        &self,
+        live: &mut JobRecord,
+        contained: &BTreeSet<u64>,
+        main: Option<ProcessId>,
+    ) -> bool {
         let job = live.id();
         // A start whose moment was not written yet shows by its container.
         let contained = if live.has_started() || contained.contains(&job.0) {
-            self.ctx.containers.adopt(job.0, main)
+            self.ctx.containers.adopt(job.0, main.map(|main| (main.pid, main.start_ticks)))
         } else {
             Ok(None)
         };
@@ -271,7 +276,8 @@ impl Daemon {
             return self.thaw_again(job);
         }
         let shape = live.shape();
-        let found = self.ctx.containers.adopt(job.0, Some(process.pid())).ok().flatten();
+        let identity = Some((process.pid(), process.start_ticks()));
+        let found = self.ctx.containers.adopt(job.0, identity).ok().flatten();
         let mut container = match found.map_or_else(|| self.ctx.containers.create(job.0, &shape), Ok) {
             Ok(container) => container,
             Err(error) => {

@@ -71,22 +71,22 @@ impl Containers {
         Ok(container)
     }
 
-    /// Finds the container of a job again after a restart; `None`: nothing of it is left. `main_pid` helps where
-    /// there are no groups: the process is taken only if its environment names the job, as its number may have
-    /// been given to another one since.
-    pub fn adopt(&self, job: u64, main_pid: Option<u32>) -> Result<Option<Container>, ContainerError> {
+    /// Finds the container of a job again after a restart; `None`: nothing of it is left. `main` helps where there are
+    /// no groups: the process of this number that was started then, in clock ticks, is the job's, though its environment
+    /// may not say so: as long as it has not executed the job's command, or where that has none.
+    pub fn adopt(&self, job: u64, main: Option<(u32, u64)>) -> Result<Option<Container>, ContainerError> {
         let shared = self.shared_for(job);
         if shared.levels.is_empty() {
             let mut family = shared.family(job);
-            if let Some(pid) = main_pid {
-                family.take_in_if_marked(&shared.proc, pid)?;
+            if let Some((pid, start_ticks)) = main {
+                family.take_in(&shared.proc, pid, start_ticks)?;
             }
             let alive = !family.scan_all(&shared.proc)?.is_empty();
             let container = Container { family: Some(Mutex::new(family)), ..Container::bare(job, shared) };
             return Ok(alive.then_some(container));
         }
         let Some(groups) = self.shared.find_groups(job)? else {
-            return self.find_by_processes(job, main_pid);
+            return self.find_by_processes(job, main.map(|(pid, _)| pid));
         };
         let container = Container { groups, ..Container::bare(job, &self.shared) };
         container.make_tree(false)?;

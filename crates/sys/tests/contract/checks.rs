@@ -565,7 +565,8 @@ fn drifts(world: &World) -> usize {
     assert!(world.plan.mode == Mode::Rootless || compared > 1, "{}", world.name);
     // The next daemon is told what this one had asked for.
     drop(container);
-    let mut container = containers.adopt(5, Some(actor.pid())).expect("adopt").expect("still there");
+    let mut container =
+        containers.adopt(5, Some(identity(world, &actor))).expect("adopt").expect("still there");
     container.remember(&shape);
     assert_eq!(container.drifts(false).expect("read"), [], "{}: as the one before asked", world.name);
     let other = Shape { limit_bytes: Some(300 * MIB), ..shape.clone() };
@@ -683,6 +684,12 @@ fn groups_left(world: &World, instance: &str) -> Vec<std::path::PathBuf> {
     bases.filter(|path| path.exists()).collect()
 }
 
+/// By which number, and when in clock ticks, it was started.
+fn identity(world: &World, actor: &Actor) -> (u32, u64) {
+    let stat = proc(world).stat(actor.pid()).expect("stat").expect("it is there");
+    (stat.pid, stat.start_ticks)
+}
+
 fn adopts(world: &World) -> usize {
     let instance = world.instance();
     let containers = world.open(&instance);
@@ -700,15 +707,16 @@ fn adopts(world: &World) -> usize {
     let containers = world.open(&instance);
     assert_eq!(containers.list().expect("list"), [41]);
     let mut container =
-        containers.adopt(41, Some(actor.pid())).expect("adopt").expect("the job is still there");
+        containers.adopt(41, Some(identity(world, &actor))).expect("adopt").expect("the job is still there");
     assert_eq!(container.pids().expect("pids"), pids);
     assert!(container.is_frozen().expect("frozen"), "still as it was left");
     container.thaw().expect("thaw");
     until(world, &container, "it goes on", |one| !one.is_frozen().expect("frozen"));
     container.share(Share::NORMAL).expect("an answer");
+    let (pid, start_ticks) = identity(world, &actor);
     assert!(
-        containers.adopt(42, Some(actor.pid())).expect("adopt").is_none(),
-        "the process is another job's"
+        containers.adopt(42, Some((pid, start_ticks - 1))).expect("adopt").is_none(),
+        "the process before it that had its number"
     );
     assert!(actor.end().success());
     remove(world, container);
@@ -752,7 +760,7 @@ fn rescues(world: &World) -> usize {
     }
 
     let containers = world.open(&instance);
-    let container = containers.adopt(3, Some(actor.pid())).expect("adopt").expect("still there");
+    let container = containers.adopt(3, Some(identity(world, &actor))).expect("adopt").expect("still there");
     until(world, &container, "it goes on", |one| !one.is_frozen().expect("frozen"));
     if world.plan.via(AbilityName::Pin) != Via::Processes {
         assert!(all.is_subset(&proc.status(actor.pid()).expect("status").expect("there").cpus), "unbound");

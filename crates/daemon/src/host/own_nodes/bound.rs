@@ -191,7 +191,7 @@ pub(crate) fn bind_memory(
         return Some(done);
     }
     let live = table.get_mut(&job)?;
-    let main = live.row.main.map(|main| main.pid);
+    let main = live.row.main;
     let container = live.container.as_mut()?;
     if !nodes.is_empty() {
         guard.will_bind_memory(job.0, main);
