@@ -115,13 +115,14 @@ impl Starts {
         }
         crash::point("before a start is kept");
         let (path, fresh) = (self.path(job), self.directory.join("fresh"));
+        let text = serde_json::to_vec(start)?;
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        serde_json::to_writer(&mut file, start)?;
-        file.flush()?;
+        // At once: the loop waits for each write.
+        file.write_all(&text)?;
         crash::point("before a kept start has its name");
         fs::rename(&fresh, &path)?;
         crash::point("after a start was kept");
-        let bytes = json_bytes(start);
+        let bytes = text.len() as u64;
         let before = self.kept.insert(job.0, Kept { uid, bytes }).unwrap_or_default();
         self.sizes.take(before.uid, before.bytes);
         self.sizes.add(uid, bytes);
