@@ -67,7 +67,7 @@ pub(crate) fn prepare(
         for ticket in keeper.waiting() {
             keeper.withdraw(ticket, &failure.message);
         }
-        keeper.wait(&[], Some(Duration::ZERO));
+        keeper.wait(vec![], Some(Duration::ZERO));
         return Err(failure);
     }
     let said = members.borrow().told();
@@ -118,7 +118,7 @@ fn submit_all(keeper: &mut Keeper, one: &JobSpec, spec: &ArraySpec) -> Result<Ve
             keeper.submit(ticket(next), JobSpec { array: Some(place), ..one.clone() });
             next += 1;
         }
-        for told in keeper.wait(&[], None) {
+        for told in keeper.wait(vec![], None) {
             match told {
                 Told::Queued { ticket, job } => {
                     jobs[place(ticket)] = job;

@@ -5,7 +5,6 @@
 //! passes signals on and waits for the keeper.
 
 use std::io::{IsTerminal, PipeReader};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
@@ -13,11 +12,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{ExitCode, JobSpec};
+use pinfold_sys::ready::Wanted;
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Side};
 
 use crate::job::{self, JobOptions, part};
-use crate::keeper::{Keeper, Told, send_signal_to_group};
+use crate::keeper::{Keeper, Told};
 use crate::launch::LaunchPlan;
 use crate::progress::Progress;
 use pinfold_client::Dial;
@@ -27,6 +27,7 @@ mod answer;
 mod args;
 mod at_once;
 mod direct;
+mod ending;
 mod inputs;
 mod joblog;
 mod lines;
@@ -34,6 +35,7 @@ mod order;
 mod ordered;
 mod outcome;
 mod pace;
+mod printer;
 mod proxy;
 mod sink;
 mod template;
@@ -47,6 +49,7 @@ use joblog::JobLog;
 use lines::{Lines, shell};
 use outcome::Outcome;
 use pace::Pace;
+use printer::Printer;
 use proxy::{hung_up, proxy};
 use sink::Sink;
 
@@ -56,9 +59,6 @@ const WINDOW: usize = 512;
 
 /// How long a line that found the queue full waits before it is asked for again.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
-
-/// How long lines that are ended by `--halt now` have before they are killed.
-const KILLED_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
@@ -100,7 +100,8 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop((hold, signals));
-            Batch::new(dial, args, plan, Work { lines, order, sink, log, answer })?.run(&alive)
+            let printer = Printer::new().map_err(pipe)?;
+            Batch::new(dial, args, plan, Work { lines, order, sink, printer, log, answer })?.run(&alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
@@ -127,8 +128,16 @@ struct Work {
     /// Indexes of the lines, as they are to be asked for.
     order: Vec<usize>,
     sink: Sink,
+    printer: Printer,
     log: Option<JobLog>,
     answer: Answer,
+}
+
+impl Work {
+    /// What to wait for until more of the outputs, or of the log, is taken.
+    fn unread(&self) -> impl Iterator<Item = Wanted<'_>> {
+        self.printer.wanted().into_iter().chain(self.log.as_ref().and_then(JobLog::wanted))
+    }
 }
 
 /// A batch that gives up.
@@ -209,15 +218,17 @@ impl Batch {
             let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
             let apart = self.pace.left(Instant::now()).filter(|_| self.has_more());
             let timeout = [pause, self.progress.due(), kill, apart].into_iter().flatten().min();
-            let watched = [alive.as_fd()];
-            let told = self.keeper.wait(if self.orphaned { &[] } else { &watched }, timeout);
+            let alive_still = (!self.orphaned).then(|| Wanted::input(alive));
+            let told = self.keeper.wait(alive_still.into_iter().chain(self.work.unread()).collect(), timeout);
             told.into_iter().for_each(|told| self.hear(told));
+            self.work.log.iter_mut().for_each(JobLog::write);
+            self.print();
             if !self.orphaned && hung_up(alive) {
                 self.orphan();
             }
             self.kill_halted();
             self.fill();
-            self.show_progress();
+            self.progress.show(self.keeper.running_count(), self.began.elapsed());
             if self.ending.is_some() && self.keeper.only_news_for_nobody() {
                 // Told to end, and no daemon is there to hear how the jobs did.
                 break;
@@ -225,10 +236,12 @@ impl Batch {
         }
         self.progress.clear();
         if !self.orphaned {
-            self.told_lost(|work| work.sink.print_due(&work.lines, true));
+            self.work.sink.print_due(&self.work.lines, true, &mut self.work.printer);
         }
+        self.drain(alive, false);
         let view = outcome::view(&self.outcomes, &self.work, self.began);
         let shown = self.work.answer.print(&view);
+        self.drain(alive, true);
         if let Some((signal, _)) = self.ending {
             return Ok(ProcessExit::from(u8::try_from(128 + signal).unwrap_or(255)));
         }
@@ -268,7 +281,7 @@ impl Batch {
     fn has_room(&self) -> bool {
         let apart = self.pace.is_set()
             && (self.pace.left(Instant::now()).is_some() || !self.keeper.waiting().is_empty());
-        !apart && self.keeper.pending() < self.window
+        !apart && self.keeper.pending() < self.window && !self.work.printer.is_far_behind()
     }
 
     fn ask(&mut self, index: usize) {
@@ -358,30 +371,30 @@ impl Batch {
             outcome.to_be_tried_again = true;
             return;
         }
+        let received = self.work.sink.written(ticket, &self.work.lines);
         if self.work.sink.holds(ticket) && !self.orphaned {
-            self.progress.clear();
-            self.told_lost(|work| work.sink.print(ticket, &work.lines));
+            self.told_lost(|work| work.sink.print(ticket, &work.lines, &mut work.printer));
+            self.print();
         }
-        self.log(ticket);
+        self.log(ticket, received);
         self.progress.ended(failed);
         if failed {
             self.count_failure();
         }
     }
 
-    fn log(&mut self, ticket: u64) {
-        let (received, index) = (self.work.sink.written(ticket, &self.work.lines), index(ticket));
-        let outcome = &self.outcomes[index];
-        if let (Some(log), Some(started)) = (&mut self.work.log, outcome.started_at) {
-            log.add(&joblog::Entry {
-                seq: index + 1,
-                started,
-                ran: outcome.ran(),
-                received,
-                exit_code: outcome.exit_code,
-                signal: outcome.signal,
-                command: self.work.lines.line(index).as_bytes(),
-            });
+    fn log(&mut self, ticket: u64, received: u64) {
+        let index = index(ticket);
+        if let Some(log) = &mut self.work.log {
+            log.over(index, &self.outcomes[index], received, self.work.lines.line(index).as_bytes());
+        }
+    }
+
+    /// Prints of the outputs what is taken now.
+    fn print(&mut self) {
+        if self.work.printer.wanted().is_some() {
+            self.progress.clear();
+            self.told_lost(|work| work.printer.print());
         }
     }
 
@@ -398,93 +411,16 @@ impl Batch {
     }
 
     /// Prints outputs, and says so where that fails; a reader that has seen enough lacks nothing.
-    fn told_lost(&mut self, print: impl FnOnce(&Work) -> std::io::Result<()>) {
-        if let Err(error) = print(&self.work)
+    fn told_lost(&mut self, print: impl FnOnce(&mut Work) -> std::io::Result<()>) {
+        if let Err(error) = print(&mut self.work)
             && error.kind() != std::io::ErrorKind::BrokenPipe
         {
             self.progress.note(&format!("the output of a line is lost: {error}"));
         }
     }
 
-    fn count_failure(&mut self) {
-        self.failures += 1;
-        let Some(halt) = self.halt.filter(|halt| self.failures >= halt.failures) else { return };
-        if self.is_over_early() {
-            return;
-        }
-        let kill_at = halt.now.then(|| Instant::now() + KILLED_AFTER);
-        self.halted = Some(Halted { kill_at });
-        self.withdraw_waiting("the batch gave up before the job started (--halt)");
-        if halt.now {
-            self.signal_running(SIGTERM);
-        }
-        let running = if halt.now { "those that run are ended" } else { "those that run go on" };
-        let failures = self.failures;
-        self.progress.note(&format!("{failures} failed: no more is started, {running} (--halt)"));
-    }
-
-    /// Kills what goes on after it was told to end.
-    fn kill_halted(&mut self) {
-        let due = |halted: &Halted| halted.kill_at.is_some_and(|at| at <= Instant::now());
-        if self.halted.as_ref().is_some_and(due) {
-            self.halted = Some(Halted { kill_at: None });
-            self.signal_running(SIGKILL);
-        }
-    }
-
-    fn signal_running(&mut self, signal: i32) {
-        let running: Vec<(u64, u32)> = self.keeper.running().collect();
-        for (ticket, pid) in running {
-            send_signal_to_group(pid, signal);
-            self.keeper.interrupted(ticket);
-        }
-    }
-
     fn outcome(&mut self, ticket: u64) -> &mut Outcome {
         &mut self.outcomes[index(ticket)]
-    }
-
-    /// The user wants it to end: waiting jobs are withdrawn, running ones get the signal, and from the third
-    /// time on SIGKILL.
-    fn end(&mut self, signal: i32) {
-        let times = self.ending.map_or(1, |(_, times)| times + 1);
-        self.ending = Some((signal, times));
-        self.withdraw_waiting("the batch was told to end before the job started");
-        let sent = if times >= 3 { SIGKILL } else { signal };
-        self.signal_running(sent);
-        self.progress.note(match times {
-            1 => "ending: running jobs got the signal, waiting ones are withdrawn",
-            2 => "the signal was sent again; once more kills",
-            _ => "killed what was left",
-        });
-    }
-
-    /// The command that wanted the result was killed: what runs goes on, the rest is not started.
-    fn orphan(&mut self) {
-        self.orphaned = true;
-        self.withdraw_waiting("the batch command was killed before the job started");
-        let _ = spawn::null_streams();
-    }
-
-    fn withdraw_waiting(&mut self, reason: &str) {
-        for ticket in self.keeper.waiting() {
-            if self.keeper.withdraw(ticket, reason) {
-                self.outcome(ticket).reason = Some(reason.to_owned());
-            }
-        }
-        for index in std::mem::take(&mut self.again) {
-            self.outcomes[index].reason = Some(reason.to_owned());
-        }
-        self.again_at = None;
-        for &index in &self.work.order[self.next..] {
-            self.outcomes[index].reason = Some(reason.to_owned());
-        }
-        self.next = self.work.order.len();
-    }
-
-    fn show_progress(&mut self) {
-        let running = self.keeper.running_count();
-        self.progress.show(running, self.began.elapsed());
     }
 }
 

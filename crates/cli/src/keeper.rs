@@ -7,7 +7,6 @@
 //! Absent here: terminals, output, what to run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use pinfold_proto::start::Start;
@@ -253,8 +252,8 @@ impl Keeper {
         }
     }
 
-    /// Waits until something is to be told, one of `others` is readable, or `timeout` is over.
-    pub(crate) fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Vec<Told> {
+    /// Waits until something is to be told, one of `others` is ready, or `timeout` is over.
+    pub(crate) fn wait(&mut self, others: Vec<Wanted<'_>>, timeout: Option<Duration>) -> Vec<Told> {
         self.flush();
         if self.told.is_empty() {
             self.sleep(others, timeout);
@@ -278,12 +277,11 @@ impl Keeper {
         self.told.drain(..).collect()
     }
 
-    fn sleep(&self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) {
+    fn sleep<'a>(&'a self, mut wanted: Vec<Wanted<'a>>, timeout: Option<Duration>) {
         let late = self.hooks.due().map(|at| at.saturating_duration_since(Instant::now()));
         let limit = [timeout, self.line.retry_in(), late].into_iter().flatten().min();
-        let mut wanted = vec![Wanted::input(&self.signals)];
+        wanted.push(Wanted::input(&self.signals));
         wanted.extend(self.line.wanted());
-        wanted.extend(others.iter().copied().map(Wanted::borrowed));
         // An interrupted or failed wait is a short one; whatever is ready is looked at next.
         let _ = ready::wait(wanted, limit);
     }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pinfold_proto::{End, ExitCode};
+use pinfold_sys::ready::Wanted;
 use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use pinfold_sys::spawn::{self, Reaped, Side};
 
@@ -157,7 +158,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
     loop {
         let word_due = (!quiet).then(|| (asked + WORD_AFTER).saturating_duration_since(Instant::now()));
         let due = word_due.into_iter().chain(beside.due()).min();
-        let told = keeper.wait(beside.watched().as_slice(), due);
+        let told = keeper.wait(beside.watched().into_iter().map(Wanted::borrowed).collect(), due);
         for told in told {
             match told {
                 Told::Queued { job, .. } => number = Some(job),
@@ -205,7 +206,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
 fn withdrawn(keeper: &mut Keeper, signal: i32) -> Reaped {
     let name = pinfold_sys::signals::name(signal).map_or_else(|| signal.to_string(), str::to_owned);
     keeper.withdraw(TICKET, &format!("its client was ended by {name} before the job started"));
-    keeper.wait(&[], Some(Duration::ZERO));
+    keeper.wait(vec![], Some(Duration::ZERO));
     Reaped {
         pid: 0,
         exit_code: None,
@@ -246,7 +247,7 @@ fn wait_recorded(keeper: &mut Keeper, limit: Duration, worth: impl Fn(&Keeper) -
         if left.is_zero() {
             break;
         }
-        for told in keeper.wait(&[], Some(left)) {
+        for told in keeper.wait(vec![], Some(left)) {
             if let Told::Recorded { end, .. } = told {
                 found = end;
             }

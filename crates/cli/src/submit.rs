@@ -208,7 +208,7 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
         }
         Err(failure) => {
             keeper.withdraw(TICKET, &failure.message);
-            keeper.wait(&[], Some(Duration::ZERO));
+            keeper.wait(vec![], Some(Duration::ZERO));
             return Err(failure);
         }
     }
@@ -280,14 +280,14 @@ pub(crate) fn give_back(dial: Dial, name: &JobName, reason: &str) {
             keeper.take_over(ticket, pinfold_proto::JobSpec::default(), job);
             keeper.withdraw(ticket, reason);
         }
-        keeper.wait(&[], Some(Duration::ZERO));
+        keeper.wait(vec![], Some(Duration::ZERO));
     }
 }
 
 /// Waits for the job's number.
 fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
     loop {
-        for told in keeper.wait(&[], None) {
+        for told in keeper.wait(vec![], None) {
             match told {
                 Told::Queued { job, .. } => return Ok(job),
                 Told::Refused { reason, code, .. } => return Err(Failure::refused(code, reason)),
@@ -314,7 +314,7 @@ fn attend(mut keeper: Keeper) {
     let mut told_to_end = false;
     while keeper.pending() > 0 {
         let patience = told_to_end.then_some(NEWS_MAX);
-        for told in keeper.wait(&[], patience) {
+        for told in keeper.wait(vec![], patience) {
             let Told::Signal(arrived) = told else { continue };
             told_to_end = true;
             let running: Vec<(u64, u32)> = keeper.running().collect();
@@ -330,7 +330,7 @@ fn attend(mut keeper: Keeper) {
             for ticket in keeper.waiting() {
                 keeper.withdraw(ticket, "its keeper was told to end before the job started");
             }
-            keeper.wait(&[], Some(Duration::ZERO));
+            keeper.wait(vec![], Some(Duration::ZERO));
         }
         if told_to_end && keeper.has_successor() && keeper.pending() == keeper.waiting().len() {
             return;

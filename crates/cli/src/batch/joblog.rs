@@ -1,5 +1,8 @@
 //! The job log: a line for each job that ended, in the columns of GNU parallel's `--joblog`, and what such a log says has
 //! run already.
+//!
+//! A log may go to a pipe or a terminal, whose reader may stop. What it does not take is kept until it does: the keeper
+//! has jobs to wait for, and signals to hear.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,8 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pinfold_proto::ExitCode;
+use pinfold_sys::files;
+use pinfold_sys::ready::Wanted;
 
 use super::lines::Lines;
+use super::outcome::Outcome;
 use crate::output::{self, Named};
 use crate::print::say;
 use pinfold_client::Failure;
@@ -20,20 +26,25 @@ const HEAD: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSi
 /// A job log that is written.
 pub(super) struct JobLog {
     path: PathBuf,
+    /// `None`: it was given up.
     file: Option<File>,
+    /// What the file does not take yet.
+    unwritten: Vec<u8>,
+    /// Whether it was said that its reader is waited for.
+    told: bool,
 }
 
 /// One job that ended.
-pub(super) struct Entry<'a> {
+struct Entry<'a> {
     /// Its place in the list, from 1.
-    pub seq: usize,
-    pub started: SystemTime,
-    pub ran: Duration,
+    seq: usize,
+    started: SystemTime,
+    ran: Duration,
     /// Bytes that it wrote to standard output, where they were seen.
-    pub received: u64,
-    pub exit_code: Option<i32>,
-    pub signal: Option<i32>,
-    pub command: &'a [u8],
+    received: u64,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    command: &'a [u8],
 }
 
 impl JobLog {
@@ -48,15 +59,70 @@ impl JobLog {
         if file.metadata().map_err(failed)?.len() == 0 {
             file.write_all(HEAD.as_bytes()).map_err(failed)?;
         }
-        Ok(Self { path: path.to_owned(), file: Some(file) })
+        // No other process has it open as it is here.
+        files::set_nonblocking(&file).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), file: Some(file), unwritten: Vec::new(), told: false })
     }
 
-    /// Writes one down. A log that cannot be written is given up with a word, and the jobs go on.
-    pub(super) fn add(&mut self, entry: &Entry<'_>) {
+    /// Writes down a line that is over, if it ran.
+    pub(super) fn over(&mut self, index: usize, outcome: &Outcome, received: u64, command: &[u8]) {
+        let Some(started) = outcome.started_at else { return };
+        let (ran, exit_code, signal) = (outcome.ran(), outcome.exit_code, outcome.signal);
+        self.add(&Entry { seq: index + 1, started, ran, received, exit_code, signal, command });
+    }
+
+    fn add(&mut self, entry: &Entry<'_>) {
+        if self.file.is_some() {
+            self.unwritten.extend(entry.line());
+            self.write();
+        }
+    }
+
+    /// Writes what is taken now. A log that cannot be written is given up with a word, and the jobs go on.
+    pub(super) fn write(&mut self) {
         let Some(file) = &mut self.file else { return };
-        if let Err(error) = file.write_all(&entry.line()) {
+        while !self.unwritten.is_empty() {
+            match file.write(&self.unwritten) {
+                Ok(count) => drop(self.unwritten.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.file = None;
+                    self.unwritten.clear();
+                    let text = format!(
+                        "warning: failed to write {}: {error}; no more is logged",
+                        self.path.display()
+                    );
+                    return say(&text);
+                }
+            }
+        }
+    }
+
+    /// What to wait for before more is written.
+    pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
+        self.file.as_ref().filter(|_| !self.unwritten.is_empty()).map(Wanted::output)
+    }
+
+    /// Whether its reader is waited for now that all jobs are over. Says so, once.
+    pub(super) fn waits(&mut self) -> bool {
+        let waits = !self.unwritten.is_empty();
+        if waits && !std::mem::replace(&mut self.told, true) {
+            let path = self.path.display();
+            say(&format!(
+                "all lines are over; waiting for the reader of {path}, which has not read all of the job log"
+            ));
+        }
+        waits
+    }
+
+    /// Its reader is waited for no longer.
+    pub(super) fn give_up(&mut self) {
+        let lines = self.unwritten.split_inclusive(|&byte| byte == b'\n').count();
+        if lines > 0 {
             self.file = None;
-            say(&format!("warning: failed to write {}: {error}; no more is logged", self.path.display()));
+            self.unwritten.clear();
+            say(&format!("warning: {lines} lines of the job log were not read from {}", self.path.display()));
         }
     }
 }
@@ -121,6 +187,38 @@ fn read(line: &[u8]) -> Option<(usize, bool, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_read_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let reader = File::options().read(true).write(true).open(&path).unwrap();
+        let mut log = JobLog::open(&path, false).unwrap();
+        let command = vec![b'x'; 10_000];
+        for seq in 1..=20 {
+            let (started, ran) = (SystemTime::UNIX_EPOCH, Duration::ZERO);
+            log.add(&Entry {
+                seq,
+                started,
+                ran,
+                received: 0,
+                exit_code: Some(0),
+                signal: None,
+                command: &command,
+            });
+        }
+        assert!(log.wanted().is_some() && log.waits());
+        let mut lines = io::BufRead::lines(io::BufReader::new(reader));
+        let mut read = 0;
+        while read < 21 {
+            assert!(lines.next().unwrap().unwrap().len() > 60);
+            read += 1;
+            log.write();
+        }
+        assert!(log.wanted().is_none() && !log.waits());
+    }
 
     #[test]
     fn a_log_is_read_back() {

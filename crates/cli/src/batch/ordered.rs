@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
+use std::rc::Rc;
 
 /// Where the two outputs of a line lie in the file, and how long they are, in bytes.
 pub(super) type Places = [(u64, u64); 2];
@@ -13,7 +14,7 @@ pub(super) struct Ordered {
     /// The lines by their tickets, in the order in which they are printed; what is before `next` was.
     tickets: Vec<u64>,
     next: usize,
-    spool: File,
+    spool: Rc<File>,
     /// Where the file ends, in bytes.
     end: u64,
     /// Of each that waits; `None`: it has no outputs.
@@ -23,12 +24,13 @@ pub(super) struct Ordered {
 impl Ordered {
     /// For these lines, in order.
     pub(super) fn new(tickets: Vec<u64>) -> io::Result<Self> {
-        let spool = tempfile::tempfile()?;
+        let spool = Rc::new(tempfile::tempfile()?);
         Ok(Self { tickets, next: 0, spool, end: 0, waits: BTreeMap::new() })
     }
 
     /// A line is over, with what it wrote.
     pub(super) fn over(&mut self, ticket: u64, outputs: Option<[File; 2]>) -> io::Result<()> {
+        self.tidy()?;
         let places = match outputs {
             Some([out, err]) => Some([self.keep(out)?, self.keep(err)?]),
             None => None,
@@ -39,8 +41,8 @@ impl Ordered {
 
     fn keep(&mut self, mut output: File) -> io::Result<(u64, u64)> {
         output.seek(SeekFrom::Start(0))?;
-        let at = self.spool.seek(SeekFrom::Start(self.end))?;
-        let length = io::copy(&mut output, &mut self.spool)?;
+        let at = (&*self.spool).seek(SeekFrom::Start(self.end))?;
+        let length = io::copy(&mut output, &mut &*self.spool)?;
         self.end = at + length;
         Ok((at, length))
     }
@@ -60,15 +62,14 @@ impl Ordered {
         }
     }
 
-    /// What lies there.
-    pub(super) fn read(&mut self, (at, length): (u64, u64)) -> io::Result<impl Read + '_> {
-        self.spool.seek(SeekFrom::Start(at))?;
-        Ok((&mut self.spool).take(length))
+    /// What lies there, as a part of the file.
+    pub(super) fn part(&self, (at, length): (u64, u64)) -> (Rc<File>, u64, u64) {
+        (self.spool.clone(), at, length)
     }
 
-    /// Nothing waits any more: what was printed needs no room.
-    pub(super) fn tidy(&mut self) -> io::Result<()> {
-        if self.waits.is_empty() {
+    /// Nothing waits any more, nor is about to be printed: what was needs no room.
+    fn tidy(&mut self) -> io::Result<()> {
+        if self.waits.is_empty() && Rc::strong_count(&self.spool) == 1 {
             self.spool.set_len(0)?;
             self.end = 0;
         }
@@ -79,6 +80,7 @@ impl Ordered {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
 
     use super::*;
 
@@ -92,7 +94,10 @@ mod tests {
         let mut text = String::new();
         while let Some((_, places)) = ordered.next(rest) {
             if let Some([out, _]) = places {
-                ordered.read(out).and_then(|mut out| out.read_to_string(&mut text)).expect("it was kept");
+                let (spool, at, length) = ordered.part(out);
+                let mut bytes = vec![0; usize::try_from(length).expect("a short text")];
+                spool.read_exact_at(&mut bytes, at).expect("it was kept");
+                text += std::str::from_utf8(&bytes).expect("text");
             }
         }
         ordered.tidy().expect("a file");

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use pinfold_sys::spawn::ResolveError;
 use super::args::BatchArgs;
 use super::lines::Lines;
 use super::ordered::Ordered;
+use super::printer::{Printer, Stream};
 use crate::launch::Outputs;
 use crate::output::{self, Named};
 use crate::submit::files;
@@ -137,67 +138,39 @@ impl Sink {
         matches!(self, Self::Grouped { kept, ordered, .. } if ordered.is_some() || kept.borrow().contains_key(&ticket))
     }
 
-    /// Prints what was kept of a line that ended, or keeps it on until it is its turn.
-    pub(super) fn print(&self, ticket: u64, lines: &Lines) -> io::Result<()> {
+    /// Has printed what was kept of a line that ended, or keeps it on until it is its turn.
+    pub(super) fn print(&self, ticket: u64, lines: &Lines, printer: &mut Printer) -> io::Result<()> {
         let Self::Grouped { kept, tagged, to_err, ordered } = self else { return Ok(()) };
         let outputs = kept.borrow_mut().remove(&ticket);
         if let Some(ordered) = ordered {
             ordered.borrow_mut().over(ticket, outputs)?;
-            return self.print_due(lines, false);
+            self.print_due(lines, false, printer);
+            return Ok(());
         }
-        let Some([mut out, mut err]) = outputs else { return Ok(()) };
-        out.seek(SeekFrom::Start(0))?;
-        err.seek(SeekFrom::Start(0))?;
+        let Some([out, err]) = outputs else { return Ok(()) };
         let tag = tagged.then(|| tag(lines, ticket));
-        copy_out(out, tag, *to_err)?;
-        copy(err, tag, &mut io::stderr().lock())
+        printer.add(out, out_of(*to_err), tag)?;
+        printer.add(err, Stream::Err, tag)
     }
 
-    /// Prints the lines whose turn it is; `rest`: all that are left.
-    pub(super) fn print_due(&self, lines: &Lines, rest: bool) -> io::Result<()> {
-        let Self::Grouped { ordered: Some(ordered), tagged, to_err, .. } = self else { return Ok(()) };
+    /// Has the lines printed whose turn it is; `rest`: all that are left.
+    pub(super) fn print_due(&self, lines: &Lines, rest: bool, printer: &mut Printer) {
+        let Self::Grouped { ordered: Some(ordered), tagged, to_err, .. } = self else { return };
         let mut ordered = ordered.borrow_mut();
         while let Some((ticket, places)) = ordered.next(rest) {
             let Some([out, err]) = places else { continue };
             let tag = tagged.then(|| tag(lines, ticket));
-            copy_out(ordered.read(out)?, tag, *to_err)?;
-            copy(ordered.read(err)?, tag, &mut io::stderr().lock())?;
+            printer.add_part(ordered.part(out), out_of(*to_err), tag);
+            printer.add_part(ordered.part(err), Stream::Err, tag);
         }
-        ordered.tidy()
     }
+}
+
+/// Where standard output goes.
+fn out_of(to_err: bool) -> Stream {
+    if to_err { Stream::Err } else { Stream::Out }
 }
 
 fn tag(lines: &Lines, ticket: u64) -> &[u8] {
     lines.tag(usize::try_from(ticket).unwrap_or(usize::MAX))
-}
-
-/// To standard output, unless that is another's.
-fn copy_out(from: impl Read, tag: Option<&[u8]>, to_err: bool) -> io::Result<()> {
-    match to_err {
-        true => copy(from, tag, &mut io::stderr().lock()),
-        false => copy(from, tag, &mut io::stdout().lock()),
-    }
-}
-
-/// Copies what is read, each line of it behind the tag.
-fn copy(mut from: impl Read, tag: Option<&[u8]>, to: &mut impl Write) -> io::Result<()> {
-    let Some(tag) = tag else {
-        io::copy(&mut from, to)?;
-        return to.flush();
-    };
-    let mut from = BufReader::new(from);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        // A line without end is printed in parts rather than held in memory.
-        if from.by_ref().take(1 << 20).read_until(b'\n', &mut line)? == 0 {
-            return to.flush();
-        }
-        to.write_all(tag)?;
-        to.write_all(b"\t")?;
-        to.write_all(&line)?;
-        if !line.ends_with(b"\n") {
-            to.write_all(b"\n")?;
-        }
-    }
 }

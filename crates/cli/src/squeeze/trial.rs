@@ -69,7 +69,7 @@ impl Runner {
         let (mut job, mut ends, mut was_stopped) = (None, None, false);
         loop {
             let left = ends.map(|ends: Instant| ends.saturating_duration_since(Instant::now()));
-            for told in self.keeper.wait(&[], left) {
+            for told in self.keeper.wait(vec![], left) {
                 match told {
                     Told::Queued { job: number, .. } => job = Some(number),
                     Told::Started { .. } => ends = deadline.map(|deadline| Instant::now() + deadline),
@@ -109,7 +109,7 @@ impl Runner {
         } else {
             self.keeper.withdraw(self.runs, "its client was ended before the job started");
         }
-        self.keeper.wait(&[], Some(Duration::ZERO));
+        self.keeper.wait(vec![], Some(Duration::ZERO));
         Failure::new(ExitCode::Failed, "interrupted: no knee was found")
     }
 }

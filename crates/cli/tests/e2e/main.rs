@@ -73,6 +73,7 @@ mod terminal;
 mod terms;
 mod text;
 mod times;
+mod unread;
 mod users;
 mod wait;
 mod wire;

@@ -1,0 +1,129 @@
+//! How a batch ends before its lines are over: it is told to, gives up after failures, or its user's command is gone.
+
+use std::io::PipeReader;
+use std::time::{Duration, Instant};
+
+use pinfold_sys::ready::Wanted;
+use pinfold_sys::signals::{SIGKILL, SIGTERM};
+use pinfold_sys::spawn;
+
+use super::joblog::JobLog;
+use super::proxy::hung_up;
+use super::{Batch, Halted};
+use crate::keeper::{Told, send_signal_to_group};
+
+/// How long lines that are ended by `--halt now` have before they are killed.
+const KILLED_AFTER: Duration = Duration::from_secs(10);
+
+impl Batch {
+    pub(super) fn count_failure(&mut self) {
+        self.failures += 1;
+        let Some(halt) = self.halt.filter(|halt| self.failures >= halt.failures) else { return };
+        if self.is_over_early() {
+            return;
+        }
+        let kill_at = halt.now.then(|| Instant::now() + KILLED_AFTER);
+        self.halted = Some(Halted { kill_at });
+        self.withdraw_waiting("the batch gave up before the job started (--halt)");
+        if halt.now {
+            self.signal_running(SIGTERM);
+        }
+        let running = if halt.now { "those that run are ended" } else { "those that run go on" };
+        let failures = self.failures;
+        self.progress.note(&format!("{failures} failed: no more is started, {running} (--halt)"));
+    }
+
+    /// Kills what goes on after it was told to end.
+    pub(super) fn kill_halted(&mut self) {
+        let due = |halted: &Halted| halted.kill_at.is_some_and(|at| at <= Instant::now());
+        if self.halted.as_ref().is_some_and(due) {
+            self.halted = Some(Halted { kill_at: None });
+            self.signal_running(SIGKILL);
+        }
+    }
+
+    fn signal_running(&mut self, signal: i32) {
+        let running: Vec<(u64, u32)> = self.keeper.running().collect();
+        for (ticket, pid) in running {
+            send_signal_to_group(pid, signal);
+            self.keeper.interrupted(ticket);
+        }
+    }
+
+    /// The user wants it to end: waiting jobs are withdrawn, running ones get the signal, and from the third
+    /// time on SIGKILL.
+    pub(super) fn end(&mut self, signal: i32) {
+        let times = self.ending.map_or(1, |(_, times)| times + 1);
+        self.ending = Some((signal, times));
+        self.withdraw_waiting("the batch was told to end before the job started");
+        let sent = if times >= 3 { SIGKILL } else { signal };
+        self.signal_running(sent);
+        self.progress.note(match times {
+            1 => "ending: running jobs got the signal, waiting ones are withdrawn",
+            2 => "the signal was sent again; once more kills",
+            _ => "killed what was left",
+        });
+    }
+
+    /// The command that wanted the result was killed: what runs goes on, the rest is not started.
+    pub(super) fn orphan(&mut self) {
+        self.orphaned = true;
+        self.withdraw_waiting("the batch command was killed before the job started");
+        // Who reads them must not wait for what runs on.
+        self.work.printer.give_up();
+        let _ = spawn::null_streams();
+    }
+
+    /// All lines are over. What is not taken yet of their outputs, or of the log, is waited for, until a signal ends that; if
+    /// a signal ended the lines, not for long.
+    pub(super) fn drain(&mut self, alive: &PipeReader, with_log: bool) {
+        let until = self.ending.map(|_| Instant::now() + KILLED_AFTER);
+        loop {
+            self.print();
+            let work = &mut self.work;
+            work.log.iter_mut().for_each(JobLog::write);
+            let waits = with_log && work.log.as_mut().is_some_and(JobLog::waits);
+            if !waits && work.printer.wanted().is_none() {
+                return;
+            }
+            if until.is_some_and(|at| at <= Instant::now()) {
+                return self.give_up();
+            }
+            let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+            let alive_still = (!self.orphaned).then(|| Wanted::end(alive));
+            for told in self.keeper.wait(alive_still.into_iter().chain(work.unread()).collect(), left) {
+                if let Told::Signal(arrived) = told {
+                    self.ending = Some((arrived.signal, 1));
+                    return self.give_up();
+                }
+                self.hear(told);
+            }
+            if !self.orphaned && hung_up(alive) {
+                self.orphan();
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        if self.work.printer.give_up() {
+            self.progress.note("nobody reads the outputs: what was not read of them is lost");
+        }
+        self.work.log.iter_mut().for_each(JobLog::give_up);
+    }
+
+    fn withdraw_waiting(&mut self, reason: &str) {
+        for ticket in self.keeper.waiting() {
+            if self.keeper.withdraw(ticket, reason) {
+                self.outcome(ticket).reason = Some(reason.to_owned());
+            }
+        }
+        for index in std::mem::take(&mut self.again) {
+            self.outcomes[index].reason = Some(reason.to_owned());
+        }
+        self.again_at = None;
+        for &index in &self.work.order[self.next..] {
+            self.outcomes[index].reason = Some(reason.to_owned());
+        }
+        self.next = self.work.order.len();
+    }
+}
