@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use crate::host::{Host, processes_with, send};
 use crate::kind::{Kind, each_kind};
 use crate::process::{Killed, Running, ended_within};
-use crate::wait::{PATIENCE, eventually};
+use crate::wait::{PATIENCE, eventually, no_rescue};
 use crate::wire::Wire;
 
 each_kind!(
@@ -25,6 +25,7 @@ each_kind!(
     a_job_that_waits_for_a_reader_is_ended,
     the_daemon_is_replaced_while_a_job_waits_for_a_reader,
     the_daemon_and_the_keeper_of_a_job_that_waits_for_a_reader_are_killed,
+    a_job_that_waits_for_a_reader_is_thawed_as_the_daemon_dies,
     a_keeper_is_replaced_whose_job_writes_to_a_fifo,
     a_reader_from_before_the_start_reads_all_runs,
     members_write_to_fifos,
@@ -172,6 +173,19 @@ fn the_daemon_and_the_keeper_of_a_job_that_waits_for_a_reader_are_killed(kind: K
     host.succeeds(["cancel", &view.job.to_string()]);
     host.until(view.job, JobState::Exited);
     assert_eq!(processes_with(&mark), [0; 0]);
+}
+
+fn a_job_that_waits_for_a_reader_is_thawed_as_the_daemon_dies(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = Host::new(kind);
+    fifo(&host, "out");
+    let job = waiting(&host, &[], "echo out; exit 3").job;
+    host.succeeds(["suspend", &job.to_string()]);
+    host.until(job, JobState::Frozen);
+    host.crash();
+    reads(&host, "out", "out\n");
+    host.start_daemon();
+    host.until_exit_code(job, 3);
 }
 
 /// The one in its place does not wait for a reader either.
