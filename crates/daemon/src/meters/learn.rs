@@ -34,6 +34,8 @@ const WAITED_PART: u64 = 20;
 pub(crate) struct Learned {
     claims: Claims,
     lengths: Lengths,
+    /// Those of earlier lives are among the lengths.
+    lengths_read: bool,
 }
 
 /// Stands for all users where the whole site's jobs are learned from. No user has this number: it means none.
@@ -68,6 +70,13 @@ fn held(row: &JobRow, measured: Option<u64>, learn: Learn, there: impl FnOnce() 
         (None, Learn::User) => Some(reported.min(there())),
         (None, Learn::Site) => None,
     }
+}
+
+/// Whether something is learned from a job that is over. Only from those that ended well: one that failed may have done so
+/// before it needed much. Of one that was adopted neither its length is known nor what it held before.
+fn teaches(row: &JobRow) -> bool {
+    let ended_well = row.ending.is_some_and(|ending| ending.exit_code == Some(0));
+    row.spec.adopted.is_none() && row.started_us.is_some() && ended_well
 }
 
 /// What was measured of a job of an earlier life: the kernel's own peak of its group, with what it had in swap.
@@ -138,27 +147,27 @@ impl Learned {
         row.needed_bytes = needed.filter(|&needed| needed < held_peak);
         row.lay = info.and_then(|info| info.lay).and_then(lay_row);
         let measured = Some(held_peak.max(measured_bytes)).filter(|&bytes| bytes > 0);
+        self.learn_length(row);
         self.learn(ctx, out, row, measured);
         if ctx.configured.config.memory_learn == Learn::User || saw_end(row, ctx.clock.now_us()) {
             learn_lay(ctx, out, row);
         }
     }
 
-    /// Learns from a job that is over. Only from those that ended well: one that failed may have done so before it
-    /// needed much. `measured`: the most that the daemon saw it hold, in bytes.
-    fn learn(&mut self, ctx: &Ctx, out: &mut Outbox, row: &JobRow, measured: Option<u64>) {
-        // Of one that was adopted neither its length is known nor what it held before.
-        if row.spec.adopted.is_some()
-            || row.started_us.is_none()
-            || row.ending.is_none_or(|ending| ending.exit_code != Some(0))
-        {
-            return;
-        }
-        if let (Some(started_us), Some(ended_us)) = (row.started_us, row.ended_us) {
+    /// Learns how long a job ran that is over.
+    fn learn_length(&mut self, row: &JobRow) {
+        if let (true, Some(started_us), Some(ended_us)) = (teaches(row), row.started_us, row.ended_us) {
             let length_us = ended_us.saturating_sub(started_us).saturating_sub(row.suspended_us);
             for likeness in likenesses(row.uid, &row.spec.command) {
                 self.lengths.ended(likeness, length_us);
             }
+        }
+    }
+
+    /// Learns from a job that is over. `measured`: the most that the daemon saw it hold, in bytes.
+    fn learn(&mut self, ctx: &Ctx, out: &mut Outbox, row: &JobRow, measured: Option<u64>) {
+        if !teaches(row) {
+            return;
         }
         let learn = ctx.configured.config.memory_learn;
         let Some(kind) = kind_of(ctx, row.uid, &row.spec) else { return };
@@ -166,6 +175,19 @@ impl Learned {
         let peak = Peak { held_bytes, needed_bytes: row.needed_bytes.unwrap_or(held_bytes).min(held_bytes) };
         let claim = self.claims.ended(kind, JobId(row.job), peak, row.spec.claim_bytes);
         out.step(SchedulerEvent::Learned(kind, claim));
+    }
+
+    /// Learns from the jobs of earlier lives how long such jobs run, if the scheduler is about to hear of one whose user told
+    /// that. All else, which no job is told with, can wait until the daemon is ready.
+    pub(crate) fn learn_lengths_for(&mut self, unfinished: &[JobRow], out: &mut Outbox) {
+        if unfinished.iter().all(|row| row.spec.expected_us.is_none()) {
+            return;
+        }
+        match out.journal.store().last(None, HISTORY) {
+            Ok(rows) => rows.iter().for_each(|row| self.learn_length(row)),
+            Err(error) => tracing::warn!(%error, "nothing is learned of how long earlier jobs ran"),
+        }
+        self.lengths_read = true;
     }
 
     /// Learns from the jobs of earlier lives.
@@ -179,6 +201,9 @@ impl Learned {
         match out.journal.store().last(None, HISTORY) {
             Ok(mut rows) => {
                 rows.sort_by_key(|row| row.job);
+                if !std::mem::replace(&mut self.lengths_read, true) {
+                    rows.iter().for_each(|row| self.learn_length(row));
+                }
                 rows.iter().for_each(|row| self.learn(ctx, out, row, measured_then(row)));
             }
             Err(error) => tracing::warn!(%error, "nothing is learned from earlier jobs"),
@@ -317,10 +342,10 @@ mod tests {
         };
         assert_eq!(told(&learned, 7, Some(1), &train), Some(1), "the first of them");
         for length_s in [50, 3_600, 60] {
-            for likeness in likenesses(7, &command(&train)) {
-                learned.lengths.ended(likeness, length_s * S);
-            }
+            learned.learn_length(&asked(7, None, &train).ran_until(1 + length_s * S));
         }
+        let failed = JobRow { ending: None, ..asked(7, None, &train).ran_until(1 + 90 * S) };
+        learned.learn_length(&failed);
         assert_eq!(told(&learned, 7, Some(1), &train), Some(60), "the median of the last");
         assert_eq!(told(&learned, 7, Some(90), &train), Some(90), "the longer one counts");
         assert_eq!(told(&learned, 7, Some(1), &["python3", "train.py", "2"]), Some(60), "other arguments");

@@ -58,6 +58,7 @@ impl Daemon {
         let left = self.left_behind();
         let rows = self.outbox.journal.store().unfinished()?;
         let found = rows.len();
+        self.meters.learned.learn_lengths_for(&rows, &mut self.outbox);
         let mut later = VecDeque::new();
         for row in rows {
             self.restore_job(row, &left);
