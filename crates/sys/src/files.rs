@@ -84,15 +84,15 @@ pub fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0))
 }
 
-/// Whether what was opened by [`look_at`] lies in `/proc`. The links there that stand for open files lead to these and to no
-/// name: /dev/stdout and /dev/fd/3 are such links.
+/// Whether what was opened by [`look_at`] lies in `/proc`. The links there that stand for open files lead to these and
+/// to no name: /dev/stdout and /dev/fd/3 are such links.
 #[must_use]
 pub fn is_in_proc(place: &File) -> bool {
     rustix::fs::fstatfs(place).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// The descriptor of this process for which a path in `/proc` stands, and whether it was inherited: those that this process
-/// opened for itself are closed when it executes a program.
+/// The descriptor of this process for which a path in `/proc` stands, and whether it was inherited: those that this
+/// process opened for itself are closed when it executes a program.
 fn own_descriptor(path: &Path) -> Option<(RawFd, bool)> {
     let number = path.file_name()?.to_str()?.parse().ok()?;
     let is_own = path.parent()?.canonicalize().ok()? == Path::new("/proc/self/fd").canonicalize().ok()?;

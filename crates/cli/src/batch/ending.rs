@@ -69,13 +69,13 @@ impl Batch {
     pub(super) fn orphan(&mut self) {
         self.orphaned = true;
         self.withdraw_waiting("the batch command was killed before the job started");
-        // Who reads them must not wait for what runs on.
+        // Their reader must not wait for what runs on.
         self.work.printer.give_up();
         let _ = spawn::null_streams();
     }
 
-    /// All lines are over. What is not taken yet of their outputs, or of the log, is waited for, until a signal ends that; if
-    /// a signal ended the lines, not for long.
+    /// All lines are over. What is not taken yet of their outputs, or of the log, is waited for, until a signal ends
+    /// that; if a signal ended the lines, not for long.
     pub(super) fn drain(&mut self, alive: &PipeReader, with_log: bool) {
         let until = self.ending.map(|_| Instant::now() + KILLED_AFTER);
         loop {

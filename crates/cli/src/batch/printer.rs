@@ -1,7 +1,7 @@
 //! What lines wrote, on its way to standard output and standard error: as much as their readers take.
 //!
-//! A reader may stop. The keeper of the lines has their ends to hear, and signals, so it never waits in a write. Owns what
-//! is still to be printed. Absent here: whose turn it is.
+//! A reader may stop. The keeper of the lines has their ends to hear, and signals, so it never waits in a write. Owns
+//! what is still to be printed. Absent here: whose turn it is.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -120,8 +120,8 @@ impl Names {
         })
     }
 
-    /// Those of an array's files that all members write to, by their names. They are opened now: a stream of this process
-    /// (/dev/stdout) is another once the members start, and what one wrote to a file is not for the next to remove.
+    /// Those of an array's files that all members write to, by their names. They are opened now: a stream of this
+    /// process (/dev/stdout) is another once the members start, and what one wrote is not for the next to remove.
     pub(crate) fn open_shared(&self, open: Open) -> Result<BTreeMap<PathBuf, File>, Failure> {
         let shared =
             [&self.out, &self.err].into_iter().filter(|(pattern, _)| !tells_apart(pattern.as_os_str()));

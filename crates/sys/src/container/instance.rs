@@ -72,8 +72,8 @@ impl Containers {
     }
 
     /// Finds the container of a job again after a restart; `None`: nothing of it is left. `main` helps where there are
-    /// no groups: the process of this number that was started then, in clock ticks, is the job's, though its environment
-    /// may not say so: as long as it has not executed the job's command, or where that has none.
+    /// no groups: the process of this number that was started then, in clock ticks, is the job's. Its environment may
+    /// not say so: before it executes the job's command, or where that has none.
     pub fn adopt(&self, job: u64, main: Option<(u32, u64)>) -> Result<Option<Container>, ContainerError> {
         let shared = self.shared_for(job);
         if shared.levels.is_empty() {

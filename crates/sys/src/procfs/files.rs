@@ -66,8 +66,8 @@ impl Proc {
         self.numbered(&format!("{pid}/fd")).is_ok_and(|numbers| numbers.into_iter().flatten().any(is_it))
     }
 
-    /// The FIFO that the child which starts a job's command waits to be read ([`crate::spawn`]), before it executes that;
-    /// ` (deleted)` is behind one that was removed. `None`: it waits for none, is gone, or we may not look.
+    /// The FIFO that the child which starts a job's command waits to be read ([`crate::spawn`]) before it executes
+    /// that; ` (deleted)` is behind one that was removed. `None`: it waits for none, is gone, or we may not look.
     #[must_use]
     pub fn awaits_reader_of(&self, pid: u32) -> Option<String> {
         let only_looked_at = |stream: &u32| {
