@@ -17,6 +17,7 @@ each_kind!(
     a_timeout_does_not_count_time_in_the_queue,
     frozen_until_the_guard_thawed_it,
     a_wait_goes_on_when_the_daemon_is_restarted,
+    a_job_goes_first_no_sooner_than_earlier_ones_allow,
 );
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -143,6 +144,26 @@ fn frozen_until_the_guard_thawed_it(kind: Kind) {
     assert!(!note.exists(), "it is heeded once");
     host.make("go");
     host.until_exit_code(job, 3);
+}
+
+/// What a job says of its time counts no less after a restart if earlier ones of its user took longer.
+fn a_job_goes_first_no_sooner_than_earlier_ones_allow(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let ran = host.submit(&[], "true");
+    host.until_exit_code(ran, 0);
+    let first = host.submit(&[], WAIT);
+    host.until(first, JobState::Running);
+    let job = host.submit(&["--time", "1s"], "true");
+    assert_eq!(host.stop(), Some(0));
+    // It took half a minute: jobs of its class go first after ten times that.
+    change(&host, ran, |row| earlier(row, 30_000_000));
+    host.start_daemon();
+    let done = host.succeeds(["why", "--json", &job.to_string()]);
+    let why: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
+    let left_s = why["figures"]["goes_first_in_s"].as_f64();
+    assert!(left_s.is_some_and(|left_s| (100.0..301.0).contains(&left_s)), "{why}");
+    host.make("go");
+    host.until_exit_code(job, 0);
 }
 
 /// By how much the jobs below are made to have waited longer than they did, in microseconds.

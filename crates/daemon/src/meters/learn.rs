@@ -12,6 +12,7 @@ use std::time::Duration;
 use pinfold_policy::claims::{Claims, Peak, of_elsewhere};
 use pinfold_policy::lengths::{Lengths, Likeness};
 use pinfold_policy::{Event as SchedulerEvent, JobId, Kind, Lay, Ran, Shape};
+use pinfold_profile::store::StoreError;
 use pinfold_proto::config::Learn;
 use pinfold_proto::learned::program;
 use pinfold_proto::row::{self, JobRow};
@@ -70,6 +71,13 @@ fn held(row: &JobRow, measured: Option<u64>, learn: Learn, there: impl FnOnce() 
         (None, Learn::User) => Some(reported.min(there())),
         (None, Learn::Site) => None,
     }
+}
+
+/// The last jobs that are over, the oldest first.
+fn history(out: &mut Outbox) -> Result<Vec<JobRow>, StoreError> {
+    let mut rows = out.journal.store().last(None, HISTORY)?;
+    rows.sort_by_key(|row| row.job);
+    Ok(rows)
 }
 
 /// Whether something is learned from a job that is over. Only from those that ended well: one that failed may have done so
@@ -183,7 +191,7 @@ impl Learned {
         if unfinished.iter().all(|row| row.spec.expected_us.is_none()) {
             return;
         }
-        match out.journal.store().last(None, HISTORY) {
+        match history(out) {
             Ok(rows) => rows.iter().for_each(|row| self.learn_length(row)),
             Err(error) => tracing::warn!(%error, "nothing is learned of how long earlier jobs ran"),
         }
@@ -198,9 +206,8 @@ impl Learned {
             Ok(rows) => rows.iter().for_each(|row| learn_lay(ctx, out, row)),
             Err(error) => tracing::warn!(%error, "nothing is learned of how earlier jobs lay"),
         }
-        match out.journal.store().last(None, HISTORY) {
-            Ok(mut rows) => {
-                rows.sort_by_key(|row| row.job);
+        match history(out) {
+            Ok(rows) => {
                 if !std::mem::replace(&mut self.lengths_read, true) {
                     rows.iter().for_each(|row| self.learn_length(row));
                 }
@@ -210,8 +217,8 @@ impl Learned {
         }
     }
 
-    /// Has the scheduler expect of a job what its like held on other hosts, if none of them is known here; before the job
-    /// itself is told of.
+    /// Has the scheduler expect of a job what those of its class held on other hosts, if none of them is known here; before
+    /// the job itself is told of.
     pub(crate) fn learn_from_elsewhere(
         &self,
         ctx: &Ctx,
