@@ -356,20 +356,36 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-/// Takes a file from its version to `to`, each step in a transaction of its own together with its number.
+/// What all steps come to. SQLite reads the whole schema again for each change of a table, and a store that begins, or is
+/// compared with what it should have, needs none of the versions between.
+const NEWEST: &str = include_str!("schema/newest.sql");
+
+/// Takes a file from its version to `to`, each step in a transaction of its own together with its number; an empty one to
+/// the newest version at once.
 pub(super) fn migrate(connection: &mut Connection, to: u32) -> rusqlite::Result<()> {
-    for (from, step) in (0..to).zip(STEPS) {
-        if version(connection)? > from {
-            continue;
+    if to == VERSION && version(connection)? == 0 {
+        return step(connection, NEWEST, VERSION);
+    }
+    migrate_by_steps(connection, to)
+}
+
+/// The same, an empty file step by step as well.
+fn migrate_by_steps(connection: &mut Connection, to: u32) -> rusqlite::Result<()> {
+    for (from, text) in (0..to).zip(STEPS) {
+        if version(connection)? == from {
+            step(connection, text, from + 1)?;
         }
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
-        transaction.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('schema', ?1)", [from + 1])?;
-        transaction.pragma_update(None, "user_version", from + 1)?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.commit()?;
     }
     Ok(())
+}
+
+fn step(connection: &mut Connection, text: &str, to: u32) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(text)?;
+    transaction.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('schema', ?1)", [to])?;
+    transaction.pragma_update(None, "user_version", to)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.commit()
 }
 
 /// The version as `meta` has it.
@@ -383,4 +399,49 @@ pub(super) fn objects(
 ) -> rusqlite::Result<BTreeSet<(String, String, Option<String>)>> {
     let mut statement = connection.prepare("SELECT type, name, sql FROM sqlite_schema")?;
     statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of a file but its pages: its schema in the order in which it was made, and the rows of `meta`.
+    fn all(connection: &Connection) -> (String, Vec<(String, i64)>) {
+        let texts = |sql: &str| -> rusqlite::Result<Vec<String>> {
+            connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+        };
+        let schema =
+            texts("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid").expect("a schema");
+        let meta = || -> rusqlite::Result<Vec<(String, i64)>> {
+            let mut rows = connection.prepare("SELECT key, value FROM meta ORDER BY key")?;
+            rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        let text: String = schema.iter().map(|sql| format!("{sql};\n")).collect();
+        (text, meta().expect("its rows"))
+    }
+
+    /// `PINFOLD_BLESS=1` writes what the steps come to.
+    #[test]
+    fn the_newest_schema_is_what_the_steps_come_to() {
+        let memory = || Connection::open_in_memory().expect("a file");
+        let mut by_steps = memory();
+        migrate_by_steps(&mut by_steps, VERSION).expect("they can be taken");
+        if std::env::var_os("PINFOLD_BLESS").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/schema/newest.sql");
+            std::fs::write(path, all(&by_steps).0).expect("it can be written");
+            return;
+        }
+        let mut at_once = memory();
+        migrate(&mut at_once, VERSION).expect("it can be made");
+        assert_eq!(all(&at_once), all(&by_steps), "PINFOLD_BLESS=1 writes it anew");
+        assert_eq!(objects(&at_once), objects(&by_steps));
+        let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'meta'";
+        let mut names = by_steps.prepare(tables).expect("it can be asked");
+        for name in names.query_map([], |row| row.get::<_, String>(0)).expect("names") {
+            let count = format!("SELECT count(*) FROM {}", name.expect("a name"));
+            let rows: i64 = by_steps.query_row(&count, [], |row| row.get(0)).expect("rows");
+            assert_eq!(rows, 0, "{count}: the steps put rows there, which the newest schema has not");
+        }
+        assert_eq!((version(&at_once), noted_version(&at_once)), (Ok(VERSION), Ok(Some(VERSION.into()))));
+    }
 }
