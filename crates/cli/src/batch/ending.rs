@@ -77,8 +77,11 @@ impl Batch {
     /// All lines are over. What is not taken yet of their outputs, or of the log, is waited for, until a signal ends
     /// that; if a signal ended the lines, not for long.
     pub(super) fn drain(&mut self, alive: &PipeReader, with_log: bool) {
-        let until = self.ending.map(|_| Instant::now() + KILLED_AFTER);
+        let mut until = self.ending.map(|_| Instant::now() + KILLED_AFTER);
         loop {
+            if self.orphaned {
+                until.get_or_insert_with(|| Instant::now() + KILLED_AFTER);
+            }
             self.print();
             let work = &mut self.work;
             work.log.iter_mut().for_each(JobLog::write);

@@ -17,6 +17,10 @@ use pinfold_sys::ready::{self, Wanted};
 const TO_READER: usize = 4096;
 /// And to a file.
 const TO_FILE: usize = 1 << 20;
+/// No more lines are started where the outputs of so many wait,
+const PARTS_MAX: usize = 1000;
+/// or the file that keeps what waits has come to this size: room in it is reused once nothing waits.
+const SPOOLED_MAX: u64 = 256 << 20;
 /// So many pieces are written before others have their turn.
 const PIECES_AT_ONCE: usize = 256;
 
@@ -65,9 +69,10 @@ impl Printer {
         Self { streams: Some(streams), parts: VecDeque::new(), piece: Vec::new(), spool: None }
     }
 
-    /// Whether the outputs of many lines wait for a reader.
+    /// Whether the outputs of many lines wait for a reader, or much output does.
     pub(super) fn is_far_behind(&self) -> bool {
-        self.parts.len() > 1000
+        let spooled = self.spool.as_ref().filter(|_| !self.parts.is_empty()).map_or(0, |(_, end)| *end);
+        self.parts.len() > PARTS_MAX || spooled > SPOOLED_MAX
     }
 
     /// Lets a file be printed when all before it is.
@@ -83,9 +88,17 @@ impl Printer {
         let (spool, end) = self.spool()?;
         (&*spool).seek(SeekFrom::Start(end))?;
         (&file).seek(SeekFrom::Start(0))?;
-        let left = io::copy(&mut &file, &mut &*spool)?;
-        self.spool = Some((spool.clone(), end + left));
-        self.add_part((spool, end, left), to, tag);
+        match io::copy(&mut &file, &mut &*spool) {
+            Ok(left) => {
+                self.spool = Some((spool.clone(), end + left));
+                self.add_part((spool, end, left), to, tag);
+            }
+            // No room: it is printed from where it is, and what was copied of it gives its room back.
+            Err(_) => {
+                spool.set_len(end)?;
+                self.add_part((Rc::new(file), 0, left), to, tag);
+            }
+        }
         Ok(())
     }
 

@@ -192,10 +192,12 @@ impl Learned {
             return;
         }
         match history(out) {
-            Ok(rows) => rows.iter().for_each(|row| self.learn_length(row)),
+            Ok(rows) => {
+                rows.iter().for_each(|row| self.learn_length(row));
+                self.lengths_read = true;
+            }
             Err(error) => tracing::warn!(%error, "nothing is learned of how long earlier jobs ran"),
         }
-        self.lengths_read = true;
     }
 
     /// Learns from the jobs of earlier lives.
