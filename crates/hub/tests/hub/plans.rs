@@ -2,7 +2,7 @@
 use std::time::{Duration, Instant};
 
 use pinfold_hub::store::{
-    Access, Cell, Ending, Grant, JobQuery, JobRow, Kind, SCHEMA_VERSION, Store, Way, columns,
+    Access, Cell, Ending, Grant, JobQuery, JobRow, Kind, SCHEMA_VERSION, Store, StoreError, Way, columns,
 };
 
 use crate::server::Server;
@@ -187,8 +187,14 @@ fn the_last_jobs_of_a_class_are_looked_for_in_growing_portions() {
             wall_s.reverse();
             wall_s
         };
+        // On a busy machine a question may take longer than a hub lets it.
+        let asked = |query: &JobQuery| {
+            let mut answers = (0..20).map(|_| store.class_weeks(query));
+            answers.find(|answer| !matches!(answer, Err(StoreError::TooLong)))
+        };
         let found = |query: &JobQuery| -> Vec<f64> {
-            store.class_weeks(query).unwrap().runs.iter().map(|run| run.wall_s).collect()
+            let weeks = asked(query).expect("each time it took too long").unwrap();
+            weeks.runs.iter().map(|run| run.wall_s).collect()
         };
         // None of the first portion, all of the second.
         assert_eq!(found(&query), want(500));
