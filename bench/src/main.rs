@@ -80,6 +80,8 @@ enum Row {
     Oracle(row::oracle::OracleArgs),
     /// How long simulations of clusters take, and how jobs are packed on NUMA nodes; simulated.
     Sim(row::sim::SimArgs),
+    /// How long `pinfold sim` and AccaSim take to play the same job log; simulated.
+    Simulators(row::simulators::SimulatorsArgs),
     /// What pinfold brings on job logs of clusters: waits, slowdown, hosts saved, beside plain hosts; simulated.
     Cluster(row::cluster::ClusterArgs),
     /// What watching 100 and 1,000 processes costs.
@@ -124,6 +126,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Pack(args) => row::pack::run(&args)?,
         Row::Oracle(args) => row::oracle::run(&args)?,
         Row::Sim(args) => row::sim::run(&args)?,
+        Row::Simulators(args) => row::simulators::run(&args)?,
         Row::Cluster(args) => row::cluster::run(&args)?,
         Row::Cost(args) => row::cost::run(&args)?,
         Row::Truth(args) => row::truth::run(&args)?,

@@ -21,6 +21,7 @@ pub(crate) mod pack;
 pub(crate) mod short;
 pub(crate) mod short_lived;
 pub(crate) mod sim;
+pub(crate) mod simulators;
 pub(crate) mod store;
 pub(crate) mod truth;
 pub(crate) mod turns;
