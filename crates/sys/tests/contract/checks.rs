@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pinfold_sys::container::{
-    Applied, Container, ContainerError, Containers, Detail, Entered, Removed, Shape, Share, rescue_instance,
+    Applied, Container, ContainerError, Containers, Detail, Entered, Removed, Shape, Share,
 };
 use pinfold_sys::mode::{AbilityName, Mode, Via};
 use pinfold_sys::procfs::Proc;
@@ -17,7 +17,7 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// Emulated hosts are twenty times as slow as real ones.
 const PATIENCE: Duration = Duration::from_secs(180);
-const MIB: u64 = 1024 * 1024;
+pub(crate) const MIB: u64 = 1024 * 1024;
 
 /// One check; it answers how many things it compared.
 type Check = fn(&World) -> usize;
@@ -41,8 +41,8 @@ pub(crate) fn all(world: &World) -> usize {
         ("what another program changes is seen and set again", drifts),
         ("a busy container is not removed", busy),
         ("what one job had the next has not", inherits_nothing),
-        ("a job is found again after a restart", adopts),
-        ("a rescue lets go of everything", rescues),
+        ("a job is found again after a restart", crate::again::adopts),
+        ("a rescue lets go of everything", crate::again::rescues),
         ("jobs that fork all the time are held all the same", forks),
     ];
     let mut compared = 0;
@@ -58,7 +58,12 @@ pub(crate) fn all(world: &World) -> usize {
 /// Waits until `holds` does, but not for ever. Between two tries it waits for the container's own events
 /// where there are any.
 #[track_caller]
-fn until(world: &World, container: &Container, what: &str, mut holds: impl FnMut(&Container) -> bool) {
+pub(crate) fn until(
+    world: &World,
+    container: &Container,
+    what: &str,
+    mut holds: impl FnMut(&Container) -> bool,
+) {
     let deadline = Instant::now() + PATIENCE;
     while !holds(container) {
         assert!(Instant::now() < deadline, "{}: {what}: not within {PATIENCE:?}", world.name);
@@ -71,12 +76,12 @@ fn until(world: &World, container: &Container, what: &str, mut holds: impl FnMut
     }
 }
 
-fn proc(world: &World) -> Proc {
+pub(crate) fn proc(world: &World) -> Proc {
     Proc::open(&world.roots.proc).expect("the process file system")
 }
 
 #[track_caller]
-fn remove(world: &World, container: Container) {
+pub(crate) fn remove(world: &World, container: Container) {
     until(world, &container, "the last process is gone", |one| !one.is_populated().expect("events"));
     // The kernel may still hold the group for the instant in which the last process is taken out.
     let deadline = Instant::now() + PATIENCE;
@@ -565,8 +570,10 @@ fn drifts(world: &World) -> usize {
     assert!(world.plan.mode == Mode::Rootless || compared > 1, "{}", world.name);
     // The next daemon is told what this one had asked for.
     drop(container);
-    let mut container =
-        containers.adopt(5, Some(identity(world, &actor))).expect("adopt").expect("still there");
+    let mut container = containers
+        .adopt(5, Some(crate::again::identity(world, &actor)))
+        .expect("adopt")
+        .expect("still there");
     container.remember(&shape);
     assert_eq!(container.drifts(false).expect("read"), [], "{}: as the one before asked", world.name);
     let other = Shape { limit_bytes: Some(300 * MIB), ..shape.clone() };
@@ -682,93 +689,6 @@ fn inherits_nothing(world: &World) -> usize {
 fn groups_left(world: &World, instance: &str) -> Vec<std::path::PathBuf> {
     let bases = world.plan.hierarchies.iter().map(|one| one.base_path().join("pinfold").join(instance));
     bases.filter(|path| path.exists()).collect()
-}
-
-/// By which number, and when in clock ticks, it was started.
-fn identity(world: &World, actor: &Actor) -> (u32, u64) {
-    let stat = proc(world).stat(actor.pid()).expect("stat").expect("it is there");
-    (stat.pid, stat.start_ticks)
-}
-
-fn adopts(world: &World) -> usize {
-    let instance = world.instance();
-    let containers = world.open(&instance);
-    let shape = Shape { share: Share::Idle, ..Shape::default() };
-    let mut container = containers.create(41, &shape).expect("created");
-    let mut actor = Actor::start(Role::Parent(1), 41, &instance);
-    container.enter(actor.pid()).expect("enter");
-    actor.begin();
-    let pids = container.pids().expect("pids");
-    container.freeze().expect("freeze");
-    until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
-    // The daemon dies: whatever it held open closes, and nothing is tidied up.
-    drop((container, containers));
-
-    let containers = world.open(&instance);
-    assert_eq!(containers.list().expect("list"), [41]);
-    let mut container =
-        containers.adopt(41, Some(identity(world, &actor))).expect("adopt").expect("the job is still there");
-    assert_eq!(container.pids().expect("pids"), pids);
-    assert!(container.is_frozen().expect("frozen"), "still as it was left");
-    container.thaw().expect("thaw");
-    until(world, &container, "it goes on", |one| !one.is_frozen().expect("frozen"));
-    container.share(Share::NORMAL).expect("an answer");
-    let (pid, start_ticks) = identity(world, &actor);
-    assert!(
-        containers.adopt(42, Some((pid, start_ticks - 1))).expect("adopt").is_none(),
-        "the process before it that had its number"
-    );
-    assert!(actor.end().success());
-    remove(world, container);
-    containers.close();
-    5
-}
-
-fn rescues(world: &World) -> usize {
-    let instance = world.instance();
-    let containers = world.open(&instance);
-    let proc = proc(world);
-    let all = proc.status(std::process::id()).expect("status").expect("we are there").cpus;
-    let first = CpuSet::single(all.first().expect("we run somewhere"));
-    let shape = Shape { cpus: first, share: Share::Idle, limit_bytes: Some(512 * MIB), ..Shape::default() };
-    let mut container = containers.create(3, &shape).expect("created");
-    let mut actor = Actor::start(Role::Spin, 3, &instance);
-    container.enter(actor.pid()).expect("enter");
-    actor.begin();
-    container.slow(Some(512 * MIB)).expect("an answer");
-    container.protect(MIB).expect("an answer");
-    let steered = containers.can_steer_memory();
-    container.freeze().expect("freeze");
-    until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
-    drop((container, containers));
-
-    assert_eq!(rescue_instance(&world.probe_roots, "no-such-instance"), [], "others are left alone");
-    let roots = if world.plan.mode == Mode::Rootless { &world.roots } else { &world.probe_roots };
-    let rescued = rescue_instance(roots, &instance);
-    assert!(!rescued.is_empty());
-    assert!(rescued.iter().all(|one| one.failure.is_none()), "{rescued:?}");
-    let by_group = |name| matches!(world.plan.via(name), Via::V1 | Via::V2);
-    let weighed = by_group(AbilityName::Weigh) && by_group(AbilityName::IdleClass);
-    assert_eq!(rescued.iter().any(|one| one.done == "given the usual weight"), weighed, "{rescued:?}");
-    assert_eq!(rescue_instance(roots, &instance), [], "the second time nothing is left to do");
-    for group in groups_of_job(world, &instance, 3).iter().filter(|_| steered) {
-        let read = |file: &str| std::fs::read_to_string(group.join(file)).map(|text| text.trim().to_owned());
-        assert_eq!(
-            (read("memory.high").ok(), read("memory.low").ok()),
-            (Some("max".into()), Some("0".into()))
-        );
-    }
-
-    let containers = world.open(&instance);
-    let container = containers.adopt(3, Some(identity(world, &actor))).expect("adopt").expect("still there");
-    until(world, &container, "it goes on", |one| !one.is_frozen().expect("frozen"));
-    if world.plan.via(AbilityName::Pin) != Via::Processes {
-        assert!(all.is_subset(&proc.status(actor.pid()).expect("status").expect("there").cpus), "unbound");
-    }
-    assert!(actor.end().success());
-    remove(world, container);
-    containers.close();
-    5
 }
 
 fn forks(world: &World) -> usize {

@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "what was compared and what was skipped is said aloud")]
 
+mod again;
 mod checks;
 mod child;
 mod hurry;
