@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 
 use crate::fork::close_on_exec;
 
@@ -106,7 +106,8 @@ pub fn is_own(path: &Path) -> bool {
 }
 
 /// One more descriptor of an inherited file for which a path in `/proc` stands: it has the place in the file that the
-/// inherited one has. `None`: it stands for no such file, or for one that is not open for writing.
+/// inherited one has. `None`: it stands for no such file, for one that is not open for writing, or for a device, which
+/// has no place: a terminal that is shared so changes for the shell, too, when a program makes its writes wait for nothing.
 #[must_use]
 pub fn inherited_to_write(path: &Path) -> Option<File> {
     let (number, _) = own_descriptor(path).filter(|&(_, inherited)| inherited)?;
@@ -114,7 +115,9 @@ pub fn inherited_to_write(path: &Path) -> Option<File> {
     // SAFETY: the number was just seen to be open, this function closes nothing, and the borrow ends with it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     let flags = rustix::fs::fcntl_getfl(descriptor).ok()?;
-    let is_written = !flags.contains(OFlags::PATH) && flags & OFlags::RWMODE != OFlags::RDONLY;
+    let is_device =
+        FileType::from_raw_mode(rustix::fs::fstat(descriptor).ok()?.st_mode) == FileType::CharacterDevice;
+    let is_written = !flags.contains(OFlags::PATH) && flags & OFlags::RWMODE != OFlags::RDONLY && !is_device;
     is_written.then(|| rustix::io::fcntl_dupfd_cloexec(descriptor, 3).ok().map(File::from)).flatten()
 }
 

@@ -95,7 +95,7 @@ impl Printer {
             }
             // No room: it is printed from where it is, and what was copied of it gives its room back.
             Err(_) => {
-                spool.set_len(end)?;
+                let _ = spool.set_len(end);
                 self.add_part((Rc::new(file), 0, left), to, tag);
             }
         }
@@ -233,6 +233,35 @@ mod tests {
         out.read_to_string(&mut said).expect("text");
         err.read_to_string(&mut errors).expect("text");
         assert_eq!((&said[..], &errors[..]), ("t\ta\nt\t\nt\tb\nmore", "plain"));
+    }
+
+    #[test]
+    fn what_finds_no_room_in_the_file_is_printed_from_its_own() {
+        let (mut printer, [mut out, _err]) = printer();
+        let full = Rc::new(File::options().read(true).write(true).open("/dev/full").expect("a full disk"));
+        // Held once more, as by a part that waits.
+        printer.spool = Some((Rc::clone(&full), 0));
+        for text in ["first ", "second ", "third"] {
+            printer.add(wrote(text), Stream::Out, None).expect("kept");
+        }
+        printer.print().expect("printed");
+        printer.give_up();
+        let mut said = String::new();
+        out.read_to_string(&mut said).expect("text");
+        assert_eq!(said, "first second third");
+    }
+
+    #[test]
+    fn much_that_waits_keeps_lines_from_starting() {
+        let (mut printer, [_out, _err]) = printer();
+        printer.spool = Some((Rc::new(tempfile::tempfile().expect("a file")), SPOOLED_MAX + 1));
+        assert!(!printer.is_far_behind(), "all of it was printed");
+        printer.add(wrote("waits"), Stream::Out, None).expect("kept");
+        assert!(printer.is_far_behind());
+        printer.print().expect("printed");
+        assert!(!printer.is_far_behind());
+        (0..=PARTS_MAX).for_each(|_| printer.add(wrote("a"), Stream::Out, None).expect("kept"));
+        assert!(printer.is_far_behind());
     }
 
     #[test]

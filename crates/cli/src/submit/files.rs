@@ -121,10 +121,12 @@ impl Names {
     }
 
     /// Those of an array's files that all members write to, by their names. They are opened now: a stream of this
-    /// process (/dev/stdout) is another once the members start, and what one wrote is not for the next to remove.
+    /// process (/dev/stdout) is another once the members start, and what one wrote is not for the next to remove. One
+    /// that is named by the array's number is not among them, as that is not known yet.
     pub(crate) fn open_shared(&self, open: Open) -> Result<BTreeMap<PathBuf, File>, Failure> {
-        let shared =
-            [&self.out, &self.err].into_iter().filter(|(pattern, _)| !tells_apart(pattern.as_os_str()));
+        let is_shared =
+            |pattern: &OsStr| !tells_apart(pattern) && expand(pattern, 0, 0, 0) == expand(pattern, 1, 0, 0);
+        let shared = [&self.out, &self.err].into_iter().filter(|(pattern, _)| is_shared(pattern.as_os_str()));
         let mut opened = BTreeMap::new();
         for (pattern, named) in shared {
             let path = expand(pattern.as_os_str(), 0, 0, 0);

@@ -19,7 +19,7 @@ use pinfold_sys::procfs::PressureResource;
 use pinfold_topo::CpuSet;
 
 use crate::clients::{projects, rights, vouch};
-use crate::core::{Refusal, denied, store_failed, words};
+use crate::core::{Refusal, denied, is_alive, store_failed, words};
 use crate::host::{resources, sets};
 use crate::jobs::{JobRecord, external};
 use crate::meters::{memory, numa, readings};
@@ -296,7 +296,9 @@ impl Daemon {
     /// The FIFO that a job whose command has not begun waits to be read.
     fn awaits_reader_of(&self, row: &JobRow) -> Option<String> {
         let main = row.main.filter(|_| row.state == JobState::Running)?;
-        self.ctx.proc.awaits_reader_of(main.pid)
+        let fifo = self.ctx.proc.awaits_reader_of(main.pid);
+        // Asked after that was read: a process that got the number since may be another user's.
+        fifo.filter(|_| is_alive(&self.ctx.proc, main))
     }
 
     /// What `why` tells of a job beside what the scheduler knows.
