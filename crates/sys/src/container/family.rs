@@ -2,11 +2,12 @@
 //!
 //! Members are the processes that entered and their descendants, plus every process whose environment names job and
 //! instance and whose user is the job's: one whose parent ended is nobody's descendant any more, but it keeps the
-//! environment it was started with. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a process,
-//! and certainty: a process whose parents are all gone and that lives for less than a look at the host takes (some
-//! milliseconds) may be missed.
+//! environment it was started with. Owner of state: the list of members and the ledger of processor time. Absent here:
+//! any change to a process, and certainty: a process whose parents are all gone and that lives for less than a look at
+//! the host takes (some milliseconds) may be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
 use super::measure::{Detail, Measure, Sums, memory_of_processes};
@@ -357,9 +358,24 @@ pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> 
     Ok(proc.environ(pid)?.and_then(|environ| parse_mark(&environ)))
 }
 
+/// The entries of an environment; the last may lack its end.
+fn entries(environ: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = environ;
+    std::iter::from_fn(move || {
+        // Environments are most of what a look at all processes reads: their ends are searched by words, not by bytes.
+        let entry = match CStr::from_bytes_until_nul(rest) {
+            Ok(entry) => entry.to_bytes(),
+            Err(_) if rest.is_empty() => return None,
+            Err(_) => rest,
+        };
+        rest = rest.get(entry.len() + 1..).unwrap_or_default();
+        Some(entry)
+    })
+}
+
 pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
     let value = |variable: &str| {
-        environ.split(|byte| *byte == 0).find_map(|entry| {
+        entries(environ).find_map(|entry| {
             let text = entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?;
             std::str::from_utf8(text).ok()
         })

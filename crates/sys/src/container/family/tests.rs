@@ -122,6 +122,7 @@ fn a_mark_needs_both_names_whole() {
     assert_eq!(mark("PINFOLD_INSTANCE=main|PINFOLD_JOB_ID=x|"), None);
     assert_eq!(mark("XPINFOLD_JOB_ID=12|PINFOLD_INSTANCE=main|"), None);
     assert_eq!(mark(""), None);
+    assert!(mark("||PINFOLD_JOB_ID=12||PINFOLD_INSTANCE=main").is_some_and(|mark| mark.is(12, "main")));
     assert_eq!(
         mark("PINFOLD_JOB_ID=12|PINFOLD_INSTANCE=main|PINFOLD_HOOK_OF=12|"),
         None,
