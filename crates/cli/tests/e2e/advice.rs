@@ -7,11 +7,11 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::users::{as_nobody, shared};
 use crate::wait::eventually;
 
-each_kind!(a_class_that_asks_for_too_much, a_class_of_too_few_runs, the_size_of_inputs_is_known,);
+any_kind!(a_class_that_asks_for_too_much, a_class_of_too_few_runs, the_size_of_inputs_is_known);
 
 const MIB: u64 = 1 << 20;
 

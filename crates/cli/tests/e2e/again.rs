@@ -5,10 +5,10 @@ use pinfold_proto::view::StatusView;
 use rustix::process::Signal;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 
-each_kind!(
+any_kind!(
     looks_end_with_their_reader,
     what_is_followed_ends_with_its_reader,
     nothing_is_printed_to_nowhere,

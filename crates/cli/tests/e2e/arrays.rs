@@ -5,16 +5,16 @@ use pinfold_proto::{JobState, view::StatusView};
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(
+each_kind!(the_last_of_it_share_evenly);
+any_kind!(
     each_member_has_its_index,
     no_more_than_asked_for_start,
     all_or_one_of_them,
     refused_as_a_whole,
     across_a_restart,
-    the_last_of_it_share_evenly,
 );
 
 /// Each member waits for a file of its own.

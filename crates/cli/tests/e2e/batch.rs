@@ -9,10 +9,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::process::Done;
 
-each_kind!(
+any_kind!(
     results,
     nothing_to_do,
     from_standard_input,

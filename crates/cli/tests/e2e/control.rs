@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pinfold_proto::{JobClass, JobState};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::times::until_frozen;
 use crate::wait::{eventually, no_rescue, within};
 
@@ -14,23 +14,25 @@ each_kind!(
     suspended_in_the_foreground,
     cancelled,
     cancelled_at_once,
-    cancelled_while_it_waits,
     cancelled_while_suspended,
-    held_and_released,
-    the_order_of_starts,
     a_running_job_changes_its_class,
-    the_queue_is_full,
-    waited_too_long,
     alone_on_the_host,
-    no_slots,
     jobs_get_cores_of_their_own,
-    jobs_that_are_not_there,
-    words_that_change_nothing_say_so,
-    more_than_the_machine_has,
     preempted_unless_it_may_not_be,
     primaries_are_protected,
     a_limit_on_memory,
     a_program_killed_for_the_hosts_memory,
+);
+any_kind!(
+    cancelled_while_it_waits,
+    held_and_released,
+    the_order_of_starts,
+    the_queue_is_full,
+    waited_too_long,
+    no_slots,
+    jobs_that_are_not_there,
+    words_that_change_nothing_say_so,
+    more_than_the_machine_has,
 );
 
 /// One slot, so that what runs next is what the queue says.

@@ -8,7 +8,7 @@ use pinfold_proto::JobState;
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::ended_within;
 use crate::wait::{PATIENCE, eventually};
 
@@ -21,13 +21,12 @@ each_kind!(
     a_private_daemon,
     a_private_daemon_that_was_idle_too_soon_is_started_again,
     a_private_daemon_keeps_nothing_of_its_starter,
-    a_users_configuration_lasts,
     many_first_commands_share_one_daemon,
     a_running_batch_outlives_its_private_daemon,
-    a_store_that_is_damaged,
     nothing_is_left_in_the_kernel,
     a_group_that_another_program_removed,
 );
+any_kind!(a_users_configuration_lasts, a_store_that_is_damaged);
 
 /// Starts another daemon that is expected to give up; gives its exit code and words.
 fn refused(host: &Host, mut command: std::process::Command) -> (Option<i32>, String) {

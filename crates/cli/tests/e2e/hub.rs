@@ -9,12 +9,12 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{ReportView, StatusView};
 
 use crate::host::Host;
-use crate::kind::{Kind, become_nobody, each_kind};
+use crate::kind::{Kind, any_kind, become_nobody};
 use crate::process::{Done, Running};
 use crate::users::shared;
 use crate::wait::eventually;
 
-each_kind!(
+any_kind!(
     jobs_are_told_once,
     looks_go_on_over_a_restart,
     what_cannot_be_is_said,

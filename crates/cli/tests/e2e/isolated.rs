@@ -6,7 +6,7 @@ use pinfold_proto::view::{SetKind, SetsView, WhyView};
 use pinfold_topo::CpuSet;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::tasks::two_cores;
 use crate::wait::eventually;
 
@@ -15,8 +15,8 @@ each_kind!(
     it_waits_for_its_cores,
     best_effort_jobs_make_room_at_once,
     the_daemon_dies_beside_it,
-    what_does_not_go_with_it,
 );
+any_kind!(what_does_not_go_with_it);
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 

@@ -8,12 +8,13 @@ use pinfold_proto::JobState;
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::{Killed, full_pipe};
 use crate::site::WAIT;
 use crate::wait::eventually;
 
-each_kind!(an_end_is_not_given_up_while_its_keeper_lives, what_brings_a_job_back_is_sent_before_its_number);
+each_kind!(an_end_is_not_given_up_while_its_keeper_lives);
+any_kind!(what_brings_a_job_back_is_sent_before_its_number);
 
 /// The keeper lives and does not connect again; what it tells in the end is written down.
 fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {

@@ -27,6 +27,17 @@ impl Kind {
         }
     }
 
+    /// The same of a test that holds under all rights alike, where each kind is asked for.
+    pub(crate) fn check_too(self, test: fn(Self)) {
+        if std::env::var_os("PINFOLD_ALL_RIGHTS").is_some_and(|set| !set.is_empty()) {
+            self.check(test);
+        } else {
+            println!(
+                "skipped: it is the same under all rights; with PINFOLD_ALL_RIGHTS=1 it runs under each"
+            );
+        }
+    }
+
     /// Why a test cannot run under these rights here.
     pub(crate) fn missing(self) -> Option<String> {
         let root = rustix::process::geteuid().is_root();
@@ -48,6 +59,11 @@ impl Kind {
                 Some("only root can become another user; the tests of `rootless` are these".to_owned())
             }
         }
+    }
+
+    /// As this user, as well contained as can be here.
+    pub(crate) fn best() -> Self {
+        if Self::Groups.missing().is_none() { Self::Groups } else { Self::Rootless }
     }
 
     /// Options of a daemon of this kind.
@@ -102,7 +118,8 @@ pub(crate) fn delegate(group: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes a test of each function, once for each kind of rights.
+/// Makes a test of each function, once for each kind of rights: rights, or how processes are held together, make a
+/// difference there.
 macro_rules! each_kind {
     ($($test:ident),+ $(,)?) => {
         mod groups { $( #[test] fn $test() { crate::kind::Kind::Groups.check(super::$test); } )+ }
@@ -111,3 +128,20 @@ macro_rules! each_kind {
     };
 }
 pub(crate) use each_kind;
+
+/// Makes a test of each function under the best rights that this host gives: what it looks at is decided, kept or shown
+/// in the same way under all. The other kinds have their turn where `PINFOLD_ALL_RIGHTS` is set.
+macro_rules! any_kind {
+    ($($test:ident),+ $(,)?) => {
+        mod any {
+            $( #[test] fn $test() { crate::kind::Kind::best().check(super::$test); } )+
+            mod rootless {
+                $( #[test] fn $test() { crate::kind::Kind::Rootless.check_too(super::super::$test); } )+
+            }
+            mod nobody {
+                $( #[test] fn $test() { crate::kind::Kind::Nobody.check_too(super::super::$test); } )+
+            }
+        }
+    };
+}
+pub(crate) use any_kind;

@@ -6,14 +6,14 @@ use std::process::Command;
 use pinfold_proto::JobState;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 
-each_kind!(
+any_kind!(
     what_a_killed_build_left_goes_with_the_next,
     tokens_follow_the_host,
     commands_are_told_of_the_jobserver,
-    within_a_job_and_without_a_daemon
+    within_a_job_and_without_a_daemon,
 );
 
 /// Two commands that run at the same time or not at all, and then one alone, which has a client of the jobserver killed

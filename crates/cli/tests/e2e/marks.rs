@@ -6,10 +6,10 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 
-each_kind!(marked);
+any_kind!(marked);
 
 fn marked(kind: Kind) {
     let host = Host::with(kind, &["mark.character=+", "profile.interval=50ms"]);

@@ -4,14 +4,13 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{BatchView, WhyView};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::{Done, Running};
 use crate::wait::{eventually, no_rescue};
 
 each_kind!(
     what_is_claimed_is_waited_for,
     growth_stops_the_younger_and_both_end,
-    what_ended_well_is_learned_from,
     switched_off_nothing_is_frozen,
     one_larger_than_the_budget_runs_alone,
     the_daemon_dies_while_one_stands_still,
@@ -21,6 +20,7 @@ each_kind!(
     one_in_the_foreground_begins_anew,
     a_line_of_a_batch_begins_anew,
 );
+any_kind!(what_ended_well_is_learned_from);
 
 /// Two slots on any host, and this much memory.
 fn host(kind: Kind, budget: &str) -> Host {

@@ -7,10 +7,10 @@ use pinfold_proto::JobState;
 use pinfold_testkit::free_address;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 
-each_kind!(scraped, projects_are_scraped);
+any_kind!(scraped, projects_are_scraped);
 
 /// The body of the answer to `GET /metrics`.
 pub(crate) fn scrape(address: &str) -> Option<String> {

@@ -4,10 +4,10 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{AuditView, WhyView};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::no_rescue;
 
-each_kind!(
+any_kind!(
     a_drained_host_starts_nothing_new,
     changes_are_saved_and_remembered,
     a_forged_audit_shows,

@@ -2,9 +2,9 @@
 //! `/dev`.
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 
-each_kind!(
+any_kind!(
     a_stream_that_is_a_file_is_written_behind_what_is_there,
     a_pipe_by_its_descriptor,
     members_share_a_stream,

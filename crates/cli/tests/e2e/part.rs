@@ -4,10 +4,10 @@ use pinfold_proto::JobState;
 use pinfold_proto::wire::{Reply, Request};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wire::Wire;
 
-each_kind!(
+any_kind!(
     without_the_variables_of_the_job,
     variables_of_a_job_that_is_over,
     variables_of_a_job_that_it_is_not_in,

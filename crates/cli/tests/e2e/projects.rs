@@ -4,16 +4,16 @@ use pinfold_proto::view::ProjectView;
 use pinfold_proto::{JobClass, JobState};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::tasks::two_cores;
 use crate::wait::{eventually, no_rescue};
 
 each_kind!(
     a_borrower_becomes_a_backfiller,
     without_a_slot_left_a_borrower_stands_still,
-    projects_are_set_while_jobs_run,
     memory_that_swap_could_not_take_back_is_not_lent,
 );
+any_kind!(projects_are_set_while_jobs_run);
 
 fn done(host: &Host, arguments: &[&str]) -> String {
     let done = host.pinfold(arguments);

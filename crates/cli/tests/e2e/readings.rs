@@ -6,10 +6,10 @@ use pinfold_proto::host::{HostPoint, HostRow, HostView};
 use pinfold_proto::view::StatusView;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 
-each_kind!(while_a_job_runs, drawn_written_and_scrolled_back_to, many_readings);
+any_kind!(while_a_job_runs, drawn_written_and_scrolled_back_to, many_readings);
 
 fn view(host: &Host, since: &str) -> HostView {
     let done = host.pinfold(["host", "--json", "--since", since]);

@@ -11,17 +11,19 @@ use pinfold_proto::{End, JobState};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, become_nobody, each_kind};
+use crate::kind::{Kind, any_kind, become_nobody, each_kind};
 use crate::users::shared_in;
 use crate::wait::eventually;
 
 each_kind!(
     the_host_is_restarted,
+    a_keeper_killed_in_the_queue_is_replaced,
+    a_keeper_told_to_end_in_the_queue_is_replaced,
+);
+any_kind!(
     what_was_submitted_comes_back,
     what_comes_back_waits_for_what_it_was_to_wait_for,
     members_come_back_with_their_array,
-    a_keeper_killed_in_the_queue_is_replaced,
-    a_keeper_told_to_end_in_the_queue_is_replaced,
 );
 
 /// As a restart of the host leaves it, with a new daemon.

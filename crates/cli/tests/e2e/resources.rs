@@ -6,13 +6,13 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::JobView;
 
 use crate::host::{Host, has, said};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(
+any_kind!(
     gpus_are_handed_out_by_number,
     a_gpu_with_another_number_is_not_handed_out_twice,
-    lines_of_a_batch_take_turns
+    lines_of_a_batch_take_turns,
 );
 
 /// Tells which GPUs it has, and waits for a file.

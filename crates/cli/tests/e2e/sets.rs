@@ -5,17 +5,16 @@ use pinfold_proto::view::{SetKind, SetsView, WhyView};
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::tasks::two_cores;
 use crate::wait::{PATIENCE, within};
 
 each_kind!(
     jobs_in_a_set_and_beside_it,
     who_runs_on_cores_that_are_set_aside_moves,
-    idle_cores_for_a_script,
     a_shared_set_and_one_for_the_host,
-    bad_sets_change_nothing,
 );
+any_kind!(idle_cores_for_a_script, bad_sets_change_nothing);
 
 /// Writes down what the kernel says that it may use, once it is let go on.
 fn tell(name: &str) -> String {

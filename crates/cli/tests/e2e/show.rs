@@ -4,10 +4,10 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 
-each_kind!(
+any_kind!(
     status_keys,
     report_keys,
     why_a_job_waits,

@@ -10,11 +10,11 @@ use pinfold_proto::wire::{ErrorCode, Piece, Reply, Request, Select};
 use pinfold_proto::{JobSpec, JobState};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 use crate::wire::Wire;
 
-each_kind!(below_its_size, in_pieces, drawn_of_all_jobs);
+any_kind!(below_its_size, in_pieces, drawn_of_all_jobs);
 
 /// What the store may take.
 const MOST_BYTES: u64 = 1 << 20;

@@ -5,13 +5,13 @@ use pinfold_proto::view::JobView;
 use pinfold_proto::wire::Reply;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::{Done, Running};
 use crate::relay::Between;
 use crate::wait::{PATIENCE, eventually, within};
 
-each_kind!(
-    output_files,
+each_kind!(output_files, the_shell_that_submitted_may_go, a_child_that_lives_on);
+any_kind!(
     output_files_that_cannot_be_made,
     what_a_job_wrote,
     waiting_for_jobs,
@@ -19,8 +19,6 @@ each_kind!(
     a_followed_file_that_is_removed,
     a_file_that_came_and_went_unseen_is_followed,
     a_file_that_is_just_being_made_is_followed,
-    the_shell_that_submitted_may_go,
-    a_child_that_lives_on,
 );
 
 fn output_files(kind: Kind) {

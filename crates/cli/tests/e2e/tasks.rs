@@ -6,20 +6,22 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::{Host, said};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::wait::eventually;
 
 each_kind!(
-    three_kinds_of_user,
     tasks_are_bound_as_planned,
-    the_worst_status_counts,
     signals_reach_every_task,
-    a_submitted_job_and_a_batch,
     a_step_inside_a_job,
-    bad_layouts_start_nothing,
     bindings_follow_the_job,
     a_job_on_named_cores_waits_for_them,
     launchers_beside_each_other_have_different_cores,
+);
+any_kind!(
+    three_kinds_of_user,
+    the_worst_status_counts,
+    a_submitted_job_and_a_batch,
+    bad_layouts_start_nothing,
     how_cores_lie_is_said_once,
 );
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use pinfold_proto::{End, JobState};
 
 use crate::host::{Host, has, said};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::wait::no_rescue;
 
 each_kind!(
@@ -14,6 +14,8 @@ each_kind!(
     ended_at_its_limit_of_cpu_time,
     frozen_time_does_not_count,
     signalled_before_its_timeout,
+);
+any_kind!(
     started_after_how_others_ended,
     never_started_after_a_failure,
     jobs_of_one_name_are_waited_for_together,

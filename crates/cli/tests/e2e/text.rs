@@ -4,14 +4,14 @@
 use pinfold_proto::JobState;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 
-each_kind!(
+any_kind!(
     status_is_a_table,
     why_says_cause_and_change,
     report_is_a_card,
-    plots_in_characters_and_as_pictures
+    plots_in_characters_and_as_pictures,
 );
 
 /// The words of one line of a table, by the head's columns.

@@ -8,11 +8,11 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::process::Signal;
 
 use crate::host::{Host, send};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::process::{Killed, Running, ended_within, full_pipe};
 use crate::wait::PATIENCE;
 
-each_kind!(
+any_kind!(
     a_job_log_that_nobody_reads_holds_up_no_line,
     a_batch_that_waits_for_the_reader_of_its_log_is_ended,
     a_job_log_whose_reader_is_gone,

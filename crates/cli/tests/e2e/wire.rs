@@ -9,11 +9,12 @@ use pinfold_proto::wire::{self, Decoder, ErrorCode, REPLY_MAX_BYTES, Reply, Requ
 use pinfold_proto::{Checkpoint, JobArray, JobSpec, JobState};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::Killed;
 use crate::wait::{PATIENCE, eventually, within};
 
-each_kind!(
+each_kind!(a_foreign_process_as_a_jobs_child, somebody_elses_number, too_many_connections);
+any_kind!(
     another_version,
     no_hello,
     garbage,
@@ -21,12 +22,9 @@ each_kind!(
     cut_off_in_the_middle,
     asks_and_never_reads,
     an_empty_checkpoint_command,
-    a_foreign_process_as_a_jobs_child,
-    somebody_elses_number,
     asked_for_twice,
     an_end_that_comes_late,
     an_array_is_kept_whose_first_is_over,
-    too_many_connections,
 );
 
 pub(crate) struct Wire {

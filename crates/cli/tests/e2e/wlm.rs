@@ -8,7 +8,7 @@ use pinfold_proto::wire::{Adoptee, ErrorCode, Reply, Request};
 use pinfold_proto::{JobSpec, JobState};
 
 use crate::host::{Host, status_field};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::Running;
 use crate::users::{as_nobody, shared_in};
 use crate::wait::{eventually, no_rescue};
@@ -18,12 +18,14 @@ each_kind!(
     a_job_waits_in_its_hook,
     it_stays_in_its_groups,
     its_daemon_rests,
+    it_outlives_the_daemon,
+    it_outlives_its_first_process_and_the_daemon,
+);
+any_kind!(
     tasks_of_one_job_are_one,
     names_that_mean_none_or_several,
     each_environment_gives_a_name,
     without_a_daemon_it_runs,
-    it_outlives_the_daemon,
-    it_outlives_its_first_process_and_the_daemon,
     a_wrapper_of_htcondors,
     wishes_that_are_none,
     wishes_that_the_host_refuses,

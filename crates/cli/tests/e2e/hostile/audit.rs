@@ -4,7 +4,7 @@ use pinfold_proto::view::AuditView;
 
 use super::*;
 
-each_kind!(words_about_ones_own_job);
+any_kind!(words_about_ones_own_job);
 
 fn audit(host: &Host) -> AuditView {
     let done = host.pinfold(["audit", "--verify", "--json"]);

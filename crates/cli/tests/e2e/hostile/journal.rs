@@ -2,7 +2,7 @@
 
 use super::*;
 
-each_kind!(ends_a_job_in_the_turn_it_came, says_anything_in_one_turn);
+any_kind!(ends_a_job_in_the_turn_it_came, says_anything_in_one_turn);
 
 /// How many batches are tried, each on a connection of its own.
 const BATCHES: u64 = 60;

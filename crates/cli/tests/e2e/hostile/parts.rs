@@ -6,7 +6,7 @@ use pinfold_proto::wire;
 use super::cost::{held, now_us, report, reports_of, store, submit};
 use super::*;
 
-each_kind!(
+any_kind!(
     status_names_thousands_that_are_over,
     many_waits_for_one_job,
     an_earlier_moment_with_many_jobs,

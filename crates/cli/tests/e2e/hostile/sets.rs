@@ -7,7 +7,7 @@ use pinfold_proto::wire::SetAside;
 use super::*;
 use crate::tasks::two_cores;
 
-each_kind!(
+any_kind!(
     a_user_reserves_nothing_but_idle_cores,
     idle_cores_are_given_back_though_a_held_job_names_them,
     a_set_in_use_is_written_once,

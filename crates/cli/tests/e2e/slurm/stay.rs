@@ -8,12 +8,12 @@ use rustix::process::Signal;
 
 use super::{said, shell, until};
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, any_kind};
 use crate::process::Done;
 use crate::relay::Between;
 use crate::wait::eventually;
 
-each_kind!(
+any_kind!(
     ends_are_heard_of_where_the_caller_ignores_them,
     nothing_that_the_caller_has_open_is_held,
     signals_that_the_caller_ignores_reach_the_job,
