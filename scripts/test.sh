@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole suite, as `make test` and CI run it: format, lints, simulated episodes, the parts that depend on rights
-# once more as an unprivileged user, and at the end `cargo test` with all unit, integration and documentation tests.
-# Every step runs even when one before it failed; the exit status is that of the worst.
+# once more as an unprivileged user, and at the end `cargo test` with all unit and integration tests.
+# Every step runs even when one before it failed, unless nothing could be built; the exit status is that of the worst.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,32 +42,37 @@ joined() {
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(nproc) + 1))}
 
 step "format" cargo fmt --all --check
+# All at once, and first: of a few packages by themselves cargo would build everything below them anew, as they ask for
+# other features of it. Tests run the programs of other crates too, which a test build alone does not make.
+target=${CARGO_TARGET_DIR:-target}
+step "build" cargo build --quiet --workspace --all-targets
+case " ${failed[*]-} " in *" build "*) exit 1 ;; esac
+xtask=$target/debug/xtask
+
+# The real programs on a kernel with control groups v2 alone, NUMA nodes and threads that share cores. The emulator takes one
+# core, so it goes on beside the other steps.
+work=$(mktemp -d)
+"$xtask" lab >"$work/lab" 2>&1 &
+lab=$!
+wlm=
+trap 'kill "$lab" $wlm 2>/dev/null; rm -rf "$work"' EXIT
+
 # The programs never use libhwloc; where it is there, tests ask it what it makes of the same machines.
 hwloc=()
 if command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.8'; then
   hwloc=(--features pinfold-sys/hwloc)
 fi
 step "lints" cargo clippy --workspace --all-targets "${hwloc[@]}" -- -D warnings
-step "tidy" cargo xtask tidy
-step "documentation: every link leads somewhere, reference as the code says" cargo xtask book
+step "tidy" "$xtask" tidy
+step "documentation: every link leads somewhere, reference as the code says" "$xtask" book
 if cargo deny --version >/dev/null 2>&1; then
   step "licences and bans" cargo deny check licenses bans sources
 else
   echo "== licences and bans: SKIPPED, as cargo-deny is not installed (cargo install cargo-deny)"
 fi
-step "simulated episodes, with and without memory pressure: no promise broken, decisions as kept" cargo xtask gate
-step "twisted words" cargo xtask fuzz --inputs 20000 --seed 1
+step "simulated episodes, with and without memory pressure: no promise broken, decisions as kept" "$xtask" gate
+step "twisted words" "$xtask" fuzz --inputs 5000 --seed 1
 
-# The real programs on a kernel with control groups v2 alone, NUMA nodes and threads that share cores. The emulator takes one
-# core, so it goes on beside the next step.
-cargo build --quiet --workspace --bins || failed+=("build")
-work=$(mktemp -d)
-cargo xtask lab >"$work/lab" 2>&1 &
-lab=$!
-wlm=
-trap 'kill "$lab" $wlm 2>/dev/null; rm -rf "$work"' EXIT
-# Until it has what it builds: the next step builds, too.
-until grep -q '^lab: kernel' "$work/lab" || ! kill -0 "$lab" 2>/dev/null; do sleep 1; done
 if [ "$(id -u)" = 0 ]; then
   step "unprivileged" scripts/test-unprivileged.sh
 else
@@ -81,36 +86,37 @@ else
   echo "== hwloc's second opinion: SKIPPED, as libhwloc 2.8 or newer is not installed (apt: libhwloc-dev, pkg-config)"
 fi
 
-cargo build --quiet --workspace --bins || failed+=("build")
 # Mostly waits for the managers' own periods, beside what packs and installs.
 scripts/wlm.sh --quick >"$work/wlm" 2>&1 &
 wlm=$!
-step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
-step "package for other families (RPM)" scripts/test-rpm.sh "${CARGO_TARGET_DIR:-target}/debug"
+step "package" scripts/test-package.sh "$target/debug"
+step "package for other families (RPM)" scripts/test-rpm.sh "$target/debug"
 step "installation from source" scripts/test-install.sh
 step "dashboard" scripts/test-grafana.sh
-step "python package" scripts/python-test.sh "${CARGO_TARGET_DIR:-target}/debug" --quick
+step "python package" scripts/python-test.sh "$target/debug" --quick
 step "real workload managers, the quick form, beside the steps before" joined "$wlm" "$work/wlm"
 step "emulated host, beside the steps before" joined "$lab" "$work/lab"
 
 start=$SECONDS
 echo "== tests"
 # Last, so that what remains on the screen is the test runner's own summary.
-# Tests run the programs of other crates too, which a test build alone does not make.
-cargo build --workspace --bins || failed+=("build")
 # By its own path, for the program that it links to knows nothing of what is installed beside it.
 python=$(realpath -m "${CARGO_TARGET_DIR:-target}")/python/bin/python
 if [ -x "$python" ]; then
   export PINFOLD_PYTHON=$python
 fi
-tests=(--workspace --no-fail-fast)
+# To find out that no documentation has code, rustdoc would read all crates.
+if grep -rqE '^ *//[/!] +```' --include='*.rs' crates bench xtask; then
+  cargo test --workspace --no-fail-fast --doc || failed+=("code in documentation")
+fi
+options=()
 if [ -n "${PINFOLD_SHUFFLE:-}" ]; then
-  # Test programs of a stable compiler heed this only when they are told that they may; tests in documentation cannot be told.
+  # Test programs of a stable compiler heed this only when they are told that they may.
   runner=CARGO_TARGET_$(rustc --print host-tuple | tr 'a-z-' 'A-Z_')_RUNNER
   export "$runner=env RUSTC_BOOTSTRAP=1"
-  tests+=(--lib --bins --tests -- -Z unstable-options --shuffle)
+  options+=(-Z unstable-options --shuffle)
 fi
-cargo test "${tests[@]}" || failed+=("tests")
+cargo test --workspace --no-fail-fast --all-targets -- "${options[@]}" || failed+=("tests")
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "== failed: $(printf '%s; ' "${failed[@]}")tests took $((SECONDS - start)) s"
   exit 1

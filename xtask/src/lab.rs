@@ -169,10 +169,8 @@ fn programs() -> anyhow::Result<Vec<(PathBuf, &'static str)>> {
         "--quiet",
         "--no-run",
         "--message-format=json",
-        "--package=pinfold-sys",
-        "--package=pinfold-cli",
-        "--package=pinfold-daemon",
-        "--bins",
+        // Of one package by itself cargo would build all below it anew, as it asks for other features of that.
+        "--workspace",
         "--test=contract",
     ]))?;
     let mut found = Vec::new();
