@@ -269,9 +269,13 @@ fn a_running_batch_outlives_its_private_daemon(kind: Kind) {
     std::fs::write(host.work("lines"), lines).expect("a file");
     let batch = host.start(["batch", "--json", "lines"]);
     host.until_made("ready");
-    let first = daemons(&host);
-    first.iter().for_each(|&pid| send(pid, Signal::KILL));
-    eventually("another takes over", || match daemons(&host).as_slice() {
+    // A number may be given again at once, while other tests play with the next one.
+    let proc = pinfold_sys::procfs::Proc::open(std::path::Path::new("/proc")).expect("proc");
+    let since = |pid| proc.stat(pid).ok().flatten().map(|stat| (pid, stat.start_ticks));
+    let running = || daemons(&host).into_iter().filter_map(since).collect::<Vec<_>>();
+    let first = running();
+    first.iter().for_each(|&(pid, _)| send(pid, Signal::KILL));
+    eventually("another takes over", || match running().as_slice() {
         [another] if !first.contains(another) => Ok(()),
         found => Err(format!("{found:?}")),
     });
