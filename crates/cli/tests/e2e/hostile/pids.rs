@@ -22,8 +22,34 @@ const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 /// Others start processes meanwhile, and take a number that is wanted here.
 const TRIES_MAX: usize = 100;
 
-/// Whether this test can say which number comes next.
-fn chooses_numbers() -> bool {
+/// Set in a test that has a namespace of numbers to itself.
+const OWN_NUMBERS: &str = "PINFOLD_TEST_OWN_NUMBERS";
+
+/// Whether this test can say which number comes next, and is to go on. Other tests are not to meet numbers that are given
+/// again at once: where it can be, the test runs in a namespace of its own, by another process of this program.
+fn chooses_numbers(kind: Kind, test: &str) -> bool {
+    const UNSHARE: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+    let can =
+        || Command::new("unshare").args(UNSHARE).arg("true").output().is_ok_and(|done| done.status.success());
+    if std::env::var_os(OWN_NUMBERS).is_none() && can() {
+        let module = match kind {
+            Kind::Groups => "groups",
+            Kind::Rootless => "rootless",
+            Kind::Nobody => "nobody",
+        };
+        // The first process of a namespace has to wait for those whose parents are gone, as a shell does.
+        let program = std::env::current_exe().expect("this program");
+        let mut again = Command::new("unshare");
+        again.args(UNSHARE).args(["sh", "-c", "\"$@\"; exit $?", "sh"]).arg(program);
+        again
+            .args(["--exact", &format!("hostile::pids::{module}::{test}"), "--nocapture"])
+            .env(OWN_NUMBERS, "1");
+        let done = again.output().expect("it runs once more");
+        let said = String::from_utf8_lossy(&done.stdout);
+        println!("{said}{}", String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success() && said.contains("1 passed"), "in a namespace of its own");
+        return false;
+    }
     let last = std::fs::read_to_string(LAST_PID).unwrap_or_default();
     let may = std::fs::write(LAST_PID, last.trim()).is_ok();
     if !may {
@@ -112,11 +138,11 @@ fn control(wire: &mut Wire, job: u64, verb: Verb) {
     heard_all(wire);
 }
 
-fn is_left_alone(kind: Kind, strangers_user: u32) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
-    if !chooses_numbers() {
+fn is_left_alone(kind: Kind, test: &str, strangers_user: u32) {
+    if !chooses_numbers(kind, test) {
         return;
     }
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     for way in [Way::WithTheJob, Way::Ahead, Way::AttachedAgain] {
         let tried = (0..TRIES_MAX).any(|_| {
             let mut wire = attackers_connection(&host);
@@ -144,20 +170,20 @@ fn is_left_alone(kind: Kind, strangers_user: u32) {
 }
 
 fn a_number_that_is_roots_by_the_start(kind: Kind) {
-    is_left_alone(kind, 0);
+    is_left_alone(kind, "a_number_that_is_roots_by_the_start", 0);
 }
 
 /// It is a child of the same parent, run by the same user: only its start tells that it was never named.
 fn a_number_that_is_a_younger_childs_by_the_start(kind: Kind) {
-    is_left_alone(kind, ATTACKER);
+    is_left_alone(kind, "a_number_that_is_a_younger_childs_by_the_start", ATTACKER);
 }
 
 /// What is adopted waits for its turn as well.
 fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
-    if !chooses_numbers() {
+    if !chooses_numbers(kind, "a_number_that_is_anothers_by_the_turn_of_what_was_adopted") {
         return;
     }
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     let tried = (0..TRIES_MAX).any(|_| {
         let mut wire = attackers_connection(&host);
         // Two, so that the job waits on with the second when the first has ended.
