@@ -363,9 +363,19 @@ first=$(pinfold submit --name foremost -- sh -c 'until [ -e /tmp/end ]; do uslee
 until_is "the foremost runs" running said "$first" state
 keeper=$(pinfold submit --name keeper -- sh -c '(head -c 100663296 /dev/zero; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "one holds 96 MiB" 1 sh -c "awk '/^anon /{ print (\$2 > 96000000) }' $groups/*/job-$keeper/memory.stat"
-other=$(pinfold submit --name other -- sh -c '(dd if=/dev/zero bs=1M count=60 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
-until_is "it is probed when another grows" 1 sh -c "pinfold why $keeper --json | grep -c 'this shows whether it runs as well' | sed 's/[1-9][0-9]*/1/'"
-until_is "and does not refault" 1 sh -c "pinfold why $keeper | grep -c 'in swap, not refaulted'"
+# On a busy machine it may be asked while it still reads, takes back what went, and is let alone until another one grows.
+probed() { pinfold why "$keeper" --json | grep -q 'this shows whether it runs as well'; }
+not_refaulted() { pinfold why "$keeper" | grep -q 'in swap, not refaulted'; }
+for try in 1 2 3 4; do
+  other=$(pinfold submit --name other -- sh -c '(dd if=/dev/zero bs=1M count=60 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+  if happens probed && happens not_refaulted; then break; fi
+  pinfold why "$keeper" | tail -n 5
+  [ $try = 4 ] || { pinfold cancel --signal KILL "$other"; pinfold wait "$other"; }
+done
+probed
+check "it is probed when another grows" 0 $?
+not_refaulted
+check "and does not refault" 0 $?
 check "it runs" running "$(said "$keeper" state)"
 until_is "its pages are in swap" 0 sh -c "awk '{ print (\$1 < 4194304) }' $groups/*/job-$keeper/memory.swap.current"
 touch /tmp/end
