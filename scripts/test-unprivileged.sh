@@ -14,7 +14,7 @@ already_known() {
     # What is drawn and written of rows that are there: no file, no process.
     pinfold_profile-*) printf -- '--skip %s:: ' csv export map metrics plot report ;;
     # What requests are answered, and a thousand kills: the same with all rights. Left are programs, files and sockets.
-    hub-*) printf -- '--skip %s:: ' clocks drift grafana hostile http kills learned openapi plans proxied pusher roles standby store tables wide ;;
+    hub-*) printf -- '--skip %s:: ' clocks drift grafana hostile http kills learned openapi plans proxied roles standby store tables wide ;;
   esac
 }
 as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)

@@ -71,7 +71,7 @@ else
   echo "== licences and bans: SKIPPED, as cargo-deny is not installed (cargo install cargo-deny)"
 fi
 step "simulated episodes, with and without memory pressure: no promise broken, decisions as kept" "$xtask" gate
-step "twisted words" "$xtask" fuzz --inputs 5000 --seed 1
+step "twisted words" "$xtask" fuzz --inputs 20000 --seed 1
 
 if [ "$(id -u)" = 0 ]; then
   step "unprivileged" scripts/test-unprivileged.sh
@@ -116,7 +116,7 @@ if [ -n "${PINFOLD_SHUFFLE:-}" ]; then
   export "$runner=env RUSTC_BOOTSTRAP=1"
   options+=(-Z unstable-options --shuffle)
 fi
-cargo test --workspace --no-fail-fast --all-targets -- "${options[@]}" || failed+=("tests")
+cargo test --workspace --no-fail-fast --lib --bins --tests -- "${options[@]}" || failed+=("tests")
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "== failed: $(printf '%s; ' "${failed[@]}")tests took $((SECONDS - start)) s"
   exit 1

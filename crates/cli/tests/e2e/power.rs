@@ -14,12 +14,12 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::AuditView;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, each_kind};
 use crate::process::Running;
 use crate::reboot::go_down;
 use crate::wait::{eventually, within};
 
-any_kind!(
+each_kind!(
     what_began_does_not_begin_again,
     an_end_that_was_heard_of_is_known,
     nothing_begins_twice_after_many_cuts,

@@ -4,10 +4,11 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, any_kind, each_kind};
 use crate::wait::eventually;
 
-any_kind!(together, tables, store_as_a_file, live);
+each_kind!(live);
+any_kind!(together, tables, store_as_a_file);
 
 /// Three jobs of two names, one of which fails.
 fn ran(kind: Kind) -> Host {

@@ -25,31 +25,37 @@ const TRIES_MAX: usize = 100;
 /// Set in a test that has a namespace of numbers to itself.
 const OWN_NUMBERS: &str = "PINFOLD_TEST_OWN_NUMBERS";
 
-/// Whether this test can say which number comes next, and is to go on. Other tests are not to meet numbers that are given
-/// again at once: where it can be, the test runs in a namespace of its own, by another process of this program.
-fn chooses_numbers(kind: Kind, test: &str) -> bool {
-    const UNSHARE: [&str; 4] = ["--pid", "--fork", "--kill-child", "--mount-proc"];
-    let can =
-        || Command::new("unshare").args(UNSHARE).arg("true").output().is_ok_and(|done| done.status.success());
-    if std::env::var_os(OWN_NUMBERS).is_none() && can() {
-        let module = match kind {
-            Kind::Groups => "groups",
-            Kind::Rootless => "rootless",
-            Kind::Nobody => "nobody",
-        };
-        // The first process of a namespace has to wait for those whose parents are gone, as a shell does.
-        let program = std::env::current_exe().expect("this program");
-        let mut again = Command::new("unshare");
-        again.args(UNSHARE).args(["sh", "-c", "\"$@\"; exit $?", "sh"]).arg(program);
-        again
-            .args(["--exact", &format!("hostile::pids::{module}::{test}"), "--nocapture"])
-            .env(OWN_NUMBERS, "1");
-        let done = again.output().expect("it runs once more");
-        let said = String::from_utf8_lossy(&done.stdout);
-        println!("{said}{}", String::from_utf8_lossy(&done.stderr));
-        assert!(done.status.success() && said.contains("1 passed"), "in a namespace of its own");
+/// Runs a test once more, as another process in a namespace of numbers of its own, so that no other test meets numbers
+/// that are given again at once. `false`: this process is that one, or there are no such namespaces here.
+fn ran_among_numbers_of_its_own(kind: Kind, test: &str) -> bool {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command
+    };
+    let can = || unshare().arg("true").output().is_ok_and(|done| done.status.success());
+    if std::env::var_os(OWN_NUMBERS).is_some() || !can() {
         return false;
     }
+    let module = match kind {
+        Kind::Groups => "groups",
+        Kind::Rootless => "rootless",
+        Kind::Nobody => "nobody",
+    };
+    let mut again = unshare();
+    // The first process of a namespace has to wait for those whose parents are gone, as a shell does.
+    again.args(["sh", "-c", "\"$@\"; exit $?", "sh"]);
+    again.arg(std::env::current_exe().expect("this program"));
+    again.args(["--exact", &format!("hostile::pids::{module}::{test}"), "--nocapture"]);
+    let done = again.env(OWN_NUMBERS, "1").output().expect("it runs once more");
+    let said = String::from_utf8_lossy(&done.stdout);
+    println!("{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success() && said.contains("1 passed"), "in a namespace of its own");
+    true
+}
+
+/// Whether this test can say which number comes next.
+fn chooses_numbers() -> bool {
     let last = std::fs::read_to_string(LAST_PID).unwrap_or_default();
     let may = std::fs::write(LAST_PID, last.trim()).is_ok();
     if !may {
@@ -139,7 +145,7 @@ fn control(wire: &mut Wire, job: u64, verb: Verb) {
 }
 
 fn is_left_alone(kind: Kind, test: &str, strangers_user: u32) {
-    if !chooses_numbers(kind, test) {
+    if ran_among_numbers_of_its_own(kind, test) || !chooses_numbers() {
         return;
     }
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
@@ -180,7 +186,8 @@ fn a_number_that_is_a_younger_childs_by_the_start(kind: Kind) {
 
 /// What is adopted waits for its turn as well.
 fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
-    if !chooses_numbers(kind, "a_number_that_is_anothers_by_the_turn_of_what_was_adopted") {
+    const TEST: &str = "a_number_that_is_anothers_by_the_turn_of_what_was_adopted";
+    if ran_among_numbers_of_its_own(kind, TEST) || !chooses_numbers() {
         return;
     }
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
