@@ -77,31 +77,32 @@ impl Peaks {
     #[must_use]
     pub fn expected(&self, request: Option<u64>) -> Expected {
         // What lies in swap unused has to lie somewhere: safety goes by all that is held.
-        let needed = at_risk(&self.sorted(|peak| peak.needed_bytes), P50_RISK, request);
-        let held = self.sorted(|peak| peak.held_bytes);
-        let p50_held = at_risk(&held, P50_RISK, request).max(needed);
+        let needed = at_risk(&mut self.each(|peak| peak.needed_bytes), P50_RISK, request);
+        let mut held = self.each(|peak| peak.held_bytes);
+        let p50_held = at_risk(&mut held, P50_RISK, request).max(needed);
         Expected {
             p50_needed_bytes: needed,
             p50_held_bytes: p50_held,
-            p99_held_bytes: at_risk(&held, P99_RISK, request).max(p50_held),
+            p99_held_bytes: at_risk(&mut held, P99_RISK, request).max(p50_held),
             runs: self.0.len(),
         }
     }
 
-    fn sorted(&self, of: impl Fn(&Peak) -> u64) -> Vec<u64> {
-        let mut sorted: Vec<u64> = self.0.iter().map(of).collect();
-        sorted.sort_unstable();
-        sorted
+    fn each(&self, of: impl Fn(&Peak) -> u64) -> Vec<u64> {
+        self.0.iter().map(of).collect()
     }
 }
 
-/// The estimate at this risk, from peaks in ascending order; 0 of none.
-fn at_risk(sorted: &[u64], risk: f64, request: Option<u64>) -> u64 {
-    let Some(&largest) = sorted.last() else { return 0 };
-    if let Some(&peak) = sorted.get(rank(sorted.len(), risk) - 1) {
-        return peak;
+/// The estimate at this risk from peaks, whose order it changes; 0 of none.
+fn at_risk(peaks: &mut [u64], risk: f64, request: Option<u64>) -> u64 {
+    let Some(&largest) = peaks.iter().max() else { return 0 };
+    let runs = peaks.len();
+    // One of them is asked for each time, which needs no order of all.
+    let at = rank(runs, risk) - 1;
+    if at < runs {
+        return *peaks.select_nth_unstable(at).1;
     }
-    let more = largest.saturating_add(largest / sorted.len() as u64);
+    let more = largest.saturating_add(largest / runs as u64);
     // The request bounds what is added, not what was seen.
     request.map_or(more, |request| more.min(request.max(largest)))
 }
