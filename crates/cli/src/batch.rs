@@ -38,6 +38,7 @@ mod pace;
 mod printer;
 mod proxy;
 mod sink;
+mod spool;
 mod template;
 
 pub(crate) use args::BatchArgs;
@@ -174,6 +175,8 @@ struct Batch {
     ending: Option<(i32, u32)>,
     /// Whether the command that wanted the result is gone.
     orphaned: bool,
+    /// Whether the output of a line could not be printed.
+    lost: bool,
 }
 
 impl Batch {
@@ -206,6 +209,7 @@ impl Batch {
             began: Instant::now(),
             ending: None,
             orphaned: false,
+            lost: false,
         })
     }
 
@@ -236,7 +240,7 @@ impl Batch {
         }
         self.progress.clear();
         if !self.orphaned {
-            self.work.sink.print_due(&self.work.lines, true, &mut self.work.printer);
+            self.told_lost(|work| work.sink.print_due(&work.lines, true, &mut work.printer));
         }
         self.drain(alive, false);
         let view = outcome::view(&self.outcomes, &self.work, self.began);
@@ -246,7 +250,8 @@ impl Batch {
             return Ok(ProcessExit::from(u8::try_from(128 + signal).unwrap_or(255)));
         }
         shown?;
-        Ok(ProcessExit::from(if view.failed == 0 { ExitCode::Done.code() } else { ExitCode::Failed.code() }))
+        let done = view.failed == 0 && !self.lost;
+        Ok(ProcessExit::from(if done { ExitCode::Done.code() } else { ExitCode::Failed.code() }))
     }
 
     /// Asks for more lines while the window has room.
@@ -410,11 +415,12 @@ impl Batch {
         self.ask(index(ticket));
     }
 
-    /// Prints outputs, and says so where that fails; a reader that has seen enough lacks nothing.
+    /// Prints outputs. Where that fails it says so, and the batch fails; a reader that has seen enough lacks nothing.
     fn told_lost(&mut self, print: impl FnOnce(&mut Work) -> std::io::Result<()>) {
         if let Err(error) = print(&mut self.work)
             && error.kind() != std::io::ErrorKind::BrokenPipe
         {
+            self.lost = true;
             self.progress.note(&format!("the output of a line is lost: {error}"));
         }
     }

@@ -5,13 +5,15 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt as _;
 use std::rc::Rc;
 use std::time::Duration;
 
 use pinfold_sys::ready::{self, Wanted};
+
+use super::spool::{Place, Spool};
 
 /// So much is written at once to what may have a reader: a pipe that has any room has this much (`PIPE_BUF`).
 const TO_READER: usize = 4096;
@@ -50,8 +52,8 @@ pub(super) struct Printer {
     parts: VecDeque<Part>,
     /// What is read and not written yet, of the first part.
     piece: Vec<u8>,
-    /// Keeps what waits behind others, whatever their number, and where that ends.
-    spool: Option<(Rc<File>, u64)>,
+    /// Keeps what waits behind others, whatever their number.
+    spool: Spool,
 }
 
 impl Printer {
@@ -66,13 +68,13 @@ impl Printer {
     }
 
     fn to(streams: [(File, usize); 2]) -> Self {
-        Self { streams: Some(streams), parts: VecDeque::new(), piece: Vec::new(), spool: None }
+        Self { streams: Some(streams), parts: VecDeque::new(), piece: Vec::new(), spool: Spool::new() }
     }
 
     /// Whether the outputs of many lines wait for a reader, or much output does.
     pub(super) fn is_far_behind(&self) -> bool {
-        let spooled = self.spool.as_ref().filter(|_| !self.parts.is_empty()).map_or(0, |(_, end)| *end);
-        self.parts.len() > PARTS_MAX || spooled > SPOOLED_MAX
+        let parts = self.parts.len();
+        parts > PARTS_MAX || (parts > 0 && self.spool.size() > SPOOLED_MAX)
     }
 
     /// Lets a file be printed when all before it is.
@@ -81,45 +83,30 @@ impl Printer {
         if left == 0 || self.streams.is_none() {
             return Ok(());
         }
-        if self.parts.is_empty() {
-            self.add_part((Rc::new(file), 0, left), to, tag);
-            return Ok(());
-        }
-        let (spool, end) = self.spool()?;
-        (&*spool).seek(SeekFrom::Start(end))?;
-        (&file).seek(SeekFrom::Start(0))?;
-        match io::copy(&mut &file, &mut &*spool) {
-            Ok(left) => {
-                self.spool = Some((spool.clone(), end + left));
-                self.add_part((spool, end, left), to, tag);
-            }
-            // No room: it is printed from where it is, and what was copied of it gives its room back.
-            Err(_) => {
-                let _ = spool.set_len(end);
-                self.add_part((Rc::new(file), 0, left), to, tag);
-            }
+        // With nothing before it, it is printed from where it is, as where there is no room for a copy.
+        let place = if self.parts.is_empty() { Place::Own(file) } else { self.spool.keep(file) };
+        let part = match place {
+            Place::Part(spool, at, left) => (spool, at, left),
+            Place::Own(file) => (Rc::new(file), 0, left),
+        };
+        self.add_part(part, to, tag);
+        Ok(())
+    }
+
+    /// The same with what was kept elsewhere.
+    pub(super) fn add_kept(&mut self, place: Place, to: Stream, tag: Option<&[u8]>) -> io::Result<()> {
+        match place {
+            Place::Part(spool, at, left) => self.add_part((spool, at, left), to, tag),
+            Place::Own(file) => self.add(file, to, tag)?,
         }
         Ok(())
     }
 
-    /// The same with a part of a file.
-    pub(super) fn add_part(&mut self, part: (Rc<File>, u64, u64), to: Stream, tag: Option<&[u8]>) {
+    fn add_part(&mut self, part: (Rc<File>, u64, u64), to: Stream, tag: Option<&[u8]>) {
         let (from, at, left) = part;
         if left > 0 && self.streams.is_some() {
             self.parts.push_back(Part { from, at, left, to, tag: tag.map(<[u8]>::to_vec), begins: true });
         }
-    }
-
-    /// A file for what waits, and where it ends.
-    fn spool(&mut self) -> io::Result<(Rc<File>, u64)> {
-        let (spool, end) = match self.spool.take() {
-            Some(spool) => spool,
-            None => (Rc::new(tempfile::tempfile()?), 0),
-        };
-        // Nothing of it waits any more: what was printed needs no room.
-        let end = if Rc::strong_count(&spool) == 1 { spool.set_len(0).map(|()| 0)? } else { end };
-        self.spool = Some((spool.clone(), end));
-        Ok((spool, end))
     }
 
     /// Prints what is taken now, or a good piece of it. On failure the part that could not be printed is left out.
@@ -237,24 +224,25 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_in_the_file_is_printed_from_its_own() {
-        let (mut printer, [mut out, _err]) = printer();
-        let full = Rc::new(File::options().read(true).write(true).open("/dev/full").expect("a full disk"));
-        // Held once more, as by a part that waits.
-        printer.spool = Some((Rc::clone(&full), 0));
-        for text in ["first ", "second ", "third"] {
-            printer.add(wrote(text), Stream::Out, None).expect("kept");
+        for spool in [Spool::full(), Spool::without_file()] {
+            let (mut printer, [mut out, _err]) = printer();
+            printer.spool = spool;
+            for text in ["first ", "second ", "third "] {
+                printer.add(wrote(text), Stream::Out, None).expect("kept");
+            }
+            printer.add_kept(Place::Own(wrote("fourth")), Stream::Out, None).expect("kept");
+            printer.print().expect("printed");
+            printer.give_up();
+            let mut said = String::new();
+            out.read_to_string(&mut said).expect("text");
+            assert_eq!(said, "first second third fourth");
         }
-        printer.print().expect("printed");
-        printer.give_up();
-        let mut said = String::new();
-        out.read_to_string(&mut said).expect("text");
-        assert_eq!(said, "first second third");
     }
 
     #[test]
     fn much_that_waits_keeps_lines_from_starting() {
         let (mut printer, [_out, _err]) = printer();
-        printer.spool = Some((Rc::new(tempfile::tempfile().expect("a file")), SPOOLED_MAX + 1));
+        printer.spool = Spool::of(tempfile::tempfile().expect("a file"), SPOOLED_MAX + 1);
         assert!(!printer.is_far_behind(), "all of it was printed");
         printer.add(wrote("waits"), Stream::Out, None).expect("kept");
         assert!(printer.is_far_behind());

@@ -143,26 +143,28 @@ impl Sink {
         let Self::Grouped { kept, tagged, to_err, ordered } = self else { return Ok(()) };
         let outputs = kept.borrow_mut().remove(&ticket);
         if let Some(ordered) = ordered {
-            ordered.borrow_mut().over(ticket, outputs)?;
-            self.print_due(lines, false, printer);
-            return Ok(());
+            ordered.borrow_mut().over(ticket, outputs);
+            return self.print_due(lines, false, printer);
         }
         let Some([out, err]) = outputs else { return Ok(()) };
         let tag = tagged.then(|| tag(lines, ticket));
-        printer.add(out, out_of(*to_err), tag)?;
-        printer.add(err, Stream::Err, tag)
+        // What becomes of the one is nothing to the other.
+        let added = printer.add(out, out_of(*to_err), tag);
+        added.and(printer.add(err, Stream::Err, tag))
     }
 
-    /// Has the lines printed whose turn it is; `rest`: all that are left.
-    pub(super) fn print_due(&self, lines: &Lines, rest: bool, printer: &mut Printer) {
-        let Self::Grouped { ordered: Some(ordered), tagged, to_err, .. } = self else { return };
+    /// Has the lines printed whose turn it is; `rest`: all that are left. One that is lost keeps none back.
+    pub(super) fn print_due(&self, lines: &Lines, rest: bool, printer: &mut Printer) -> io::Result<()> {
+        let Self::Grouped { ordered: Some(ordered), tagged, to_err, .. } = self else { return Ok(()) };
         let mut ordered = ordered.borrow_mut();
+        let mut added = Ok(());
         while let Some((ticket, places)) = ordered.next(rest) {
             let Some([out, err]) = places else { continue };
             let tag = tagged.then(|| tag(lines, ticket));
-            printer.add_part(ordered.part(out), out_of(*to_err), tag);
-            printer.add_part(ordered.part(err), Stream::Err, tag);
+            added = added.and(printer.add_kept(out, out_of(*to_err), tag));
+            added = added.and(printer.add_kept(err, Stream::Err, tag));
         }
+        added
     }
 }
 

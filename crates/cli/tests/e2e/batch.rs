@@ -26,6 +26,7 @@ any_kind!(
     plain_words_need_no_shell,
     output_in_files_and_a_log_to_resume_from,
     arguments_tags_and_tries,
+    output_that_a_full_disk_does_not_take,
     as_many_at_once_as_the_processors_say,
     giving_up,
 );
@@ -315,6 +316,18 @@ fn arguments_tags_and_tries(kind: Kind) {
     assert_eq!(got, [(Some(0), 3), (Some(7), 3)]);
     let done = host.pinfold(["batch", "echo {}"]);
     assert!(done.code == Some(2) && done.err.contains(":::"), "{done:?}");
+}
+
+fn output_that_a_full_disk_does_not_take(kind: Kind) {
+    let host = Host::new(kind);
+    for options in ["--tag", "-k"] {
+        let done = host.shell(&format!("pinfold batch {options} 'echo {{}}' ::: 1 2 >/dev/full"));
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(done.err.contains("the output of a line is lost: No space left"), "{done:?}");
+    }
+    // Lines that write nothing lose nothing.
+    let done = host.shell("pinfold batch --tag 'true {}' ::: 1 2 >/dev/full");
+    assert_eq!(done.code, Some(0), "{done:?}");
 }
 
 fn as_many_at_once_as_the_processors_say(kind: Kind) {

@@ -1,0 +1,156 @@
+//! One file that keeps the outputs of many lines until they are printed, so that what waits takes no descriptors. Where
+//! it has no room for an output, the output stays in its own file.
+
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom};
+use std::rc::Rc;
+
+/// Where an output lies.
+pub(super) enum Place {
+    /// In a file with others: from where on, and how many bytes.
+    Part(Rc<File>, u64, u64),
+    /// In its own file.
+    Own(File),
+}
+
+/// See the module's page.
+pub(super) struct Spool {
+    make: fn() -> io::Result<File>,
+    file: Option<Rc<File>>,
+    /// Where the file ends, in bytes.
+    end: u64,
+}
+
+impl Spool {
+    /// Its file is made when it is needed.
+    pub(super) fn new() -> Self {
+        Self { make: tempfile::tempfile, file: None, end: 0 }
+    }
+
+    /// Its file is made now.
+    pub(super) fn made() -> io::Result<Self> {
+        let mut spool = Self::new();
+        spool.file()?;
+        Ok(spool)
+    }
+
+    /// How much it keeps, in bytes, with what was printed and is not cut yet.
+    pub(super) fn size(&self) -> u64 {
+        self.end
+    }
+
+    /// Keeps a copy of an output, or its own file where no copy can be made.
+    pub(super) fn keep(&mut self, output: File) -> Place {
+        self.tidy();
+        let Ok(file) = self.file() else { return Place::Own(output) };
+        match copy(&output, &file, self.end) {
+            Ok(length) => {
+                let at = self.end;
+                self.end += length;
+                Place::Part(file, at, length)
+            }
+            Err(_) => {
+                // What was copied of it gives its room back.
+                let _ = file.set_len(self.end);
+                // Whoever has it open still goes on at its end.
+                let _ = (&output).seek(SeekFrom::End(0));
+                Place::Own(output)
+            }
+        }
+    }
+
+    /// If nothing of it waits any more: what was printed needs no room.
+    pub(super) fn tidy(&mut self) {
+        if self.end > 0
+            && let Some(file) = &self.file
+            && Rc::strong_count(file) == 1
+            && file.set_len(0).is_ok()
+        {
+            self.end = 0;
+        }
+    }
+
+    fn file(&mut self) -> io::Result<Rc<File>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => Rc::new((self.make)()?),
+        };
+        self.file = Some(file.clone());
+        Ok(file)
+    }
+}
+
+/// Copies all of a file to this place in another; gives how much that was.
+fn copy(mut from: &File, mut to: &File, at: u64) -> io::Result<u64> {
+    from.seek(SeekFrom::Start(0))?;
+    to.seek(SeekFrom::Start(at))?;
+    io::copy(&mut from, &mut to)
+}
+
+#[cfg(test)]
+impl Spool {
+    /// Keeps so much in this file already.
+    pub(super) fn of(file: File, end: u64) -> Self {
+        Self { file: Some(Rc::new(file)), end, ..Self::new() }
+    }
+
+    /// On a full disk.
+    pub(super) fn full() -> Self {
+        Self::of(File::options().read(true).write(true).open("/dev/full").expect("a full disk"), 0)
+    }
+
+    /// Where no file can be made.
+    pub(super) fn without_file() -> Self {
+        Self { make: || Err(io::ErrorKind::StorageFull.into()), ..Self::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    fn wrote(text: &str) -> File {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(text.as_bytes()).expect("it takes it");
+        file
+    }
+
+    #[test]
+    fn it_is_cut_once_nothing_waits() {
+        let mut spool = Spool::new();
+        let first = spool.keep(wrote("first"));
+        let second = spool.keep(wrote("second"));
+        assert!(matches!((&first, &second), (Place::Part(_, 0, 5), Place::Part(_, 5, 6))));
+        drop(first);
+        spool.tidy();
+        assert_eq!(spool.size(), 11);
+        drop(second);
+        spool.tidy();
+        assert_eq!(spool.size(), 0);
+        assert!(matches!(spool.keep(wrote("third")), Place::Part(_, 0, 5)));
+    }
+
+    #[test]
+    fn what_was_copied_in_part_gives_its_room_back() {
+        let mut spool = Spool::new();
+        let Place::Part(file, ..) = spool.keep(wrote("kept")) else { panic!("there is room") };
+        // As a copy leaves it that came to a part of an output.
+        file.write_all_at(b"a part", 4).expect("it takes it");
+        let named = tempfile::NamedTempFile::new().expect("a file");
+        let unreadable = File::options().write(true).open(named.path()).expect("a file");
+        assert!(matches!(spool.keep(unreadable), Place::Own(_)));
+        assert_eq!((file.metadata().expect("a file").len(), spool.size()), (4, 4));
+        assert!(matches!(spool.keep(wrote("next")), Place::Part(_, 4, 4)));
+    }
+
+    #[test]
+    fn what_finds_no_room_stays_in_its_own_file() {
+        for mut spool in [Spool::full(), Spool::without_file()] {
+            let Place::Own(file) = spool.keep(wrote("own")) else { panic!("there is no room") };
+            assert_eq!((file.metadata().expect("a file").len(), spool.size()), (3, 0));
+        }
+    }
+}
