@@ -9,6 +9,7 @@
 mod act;
 mod adopted;
 mod answer;
+mod belongs;
 mod checkpoint;
 mod commit;
 mod control;
@@ -51,7 +52,7 @@ use crate::core::turns::work;
 use crate::core::{ConnectionId, Ctx, Event, Outbox};
 use crate::host::Host;
 use crate::jobs::Jobs;
-use crate::meters::Meters;
+use crate::meters::{Meters, readings};
 use crate::store::events::Events;
 use crate::surroundings::Surroundings;
 
@@ -197,7 +198,14 @@ impl Daemon {
 
     /// What requests of this turn may have to look at.
     fn load(&self) -> Load {
-        Load { jobs: self.jobs.table.len(), processes: self.host.processes_seen, refuses: false }
+        Load {
+            jobs: self.jobs.table.len(),
+            processes: self.host.processes_seen,
+            readings: readings::kept_max(&self.ctx),
+            reading_every_us: readings::EVERY_US,
+            now_us: self.ctx.clock.now_us(),
+            refuses: false,
+        }
     }
 
     /// Reads what a connection has to say.

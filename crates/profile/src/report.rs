@@ -124,6 +124,7 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         files_left_out: None,
         processes: None,
         threads: None,
+        threads_left_out: None,
         series: samples.map(|samples| points(samples, row.started_us)),
         notes: Vec::new(),
     };

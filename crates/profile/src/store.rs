@@ -144,11 +144,13 @@ impl Store {
     pub fn open(dir: &Path) -> Result<Opened, StoreError> {
         let path = dir.join(FILE_NAME);
         recovery::finish_interrupted(&path)?;
-        match open::whole(&path) {
-            Ok(connection) => Ok(Opened { store: Self::over(connection, path)?, recovered: None }),
-            Err(damaged) if damaged.is_damaged() => Self::recover(path, &damaged),
-            Err(other) => Err(other),
-        }
+        let opened = match open::whole(&path) {
+            Ok(connection) => Opened { store: Self::over(connection, path)?, recovered: None },
+            Err(damaged) if damaged.is_damaged() => Self::recover(path, &damaged)?,
+            Err(other) => return Err(other),
+        };
+        open::suspect_no_more(&opened.store.path);
+        Ok(opened)
     }
 
     /// For a store that met [`StoreError::Damaged`] while in use: moves its file aside as `open` does, even if
@@ -422,7 +424,11 @@ impl Store {
     }
 
     fn sort(&self, operation: &'static str, source: rusqlite::Error) -> StoreError {
-        StoreError::of(operation, &self.path, source)
+        let error = StoreError::of(operation, &self.path, source);
+        if error.is_damaged() {
+            open::suspect_damage(&self.path);
+        }
+        error
     }
 
     /// Undoes what SQLite has open; it may have undone it itself.

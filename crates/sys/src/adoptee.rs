@@ -152,17 +152,38 @@ impl Processes {
         found
     }
 
-    /// A process and those that it descends from, itself first.
-    pub fn line(&self, pid: u32) -> impl Iterator<Item = &ProcessStat> {
-        let next =
-            |stat: &&ProcessStat| self.everybody.get(&stat.parent).filter(|above| above.pid != stat.pid);
-        // What is read one after the other need not be a tree; no line is longer than this on any host.
-        std::iter::successors(self.everybody.get(&pid), next).take(LINE_MAX)
+    /// What `of` knows of each of these processes, or else of the nearest that it descends from. However long their lines
+    /// of descent are, and however many of them meet, `of` is asked once of each process.
+    pub fn nearest<T: Copy>(
+        &self,
+        pids: impl IntoIterator<Item = u32>,
+        mut of: impl FnMut(&ProcessStat) -> Option<T>,
+    ) -> BTreeMap<u32, T> {
+        let mut seen: BTreeMap<u32, Option<T>> = BTreeMap::new();
+        for pid in pids {
+            let (mut line, mut found) = (Vec::new(), None);
+            let mut at = self.everybody.get(&pid);
+            while let Some(stat) = at {
+                // What is read one after the other need not be a tree: a circle ends here as well.
+                if let Some(known) = seen.get(&stat.pid) {
+                    found = *known;
+                    break;
+                }
+                found = of(stat);
+                seen.insert(stat.pid, found);
+                line.push(stat.pid);
+                if found.is_some() {
+                    break;
+                }
+                // A parent is no younger than its child; one that is has got a number that was free again.
+                let is_older = |above: &&ProcessStat| above.start_ticks <= stat.start_ticks;
+                at = self.everybody.get(&stat.parent).filter(is_older);
+            }
+            seen.extend(line.into_iter().map(|below| (below, found)));
+        }
+        seen.into_iter().filter_map(|(pid, found)| Some((pid, found?))).collect()
     }
 }
-
-/// The longest line of descent that is followed.
-const LINE_MAX: usize = 4096;
 
 /// As [`Processes::tree`], of the processes as they are now.
 ///
@@ -275,16 +296,37 @@ mod tests {
     fn a_tree_has_all_below_and_none_beside() {
         let all = [(1, 0, 'S'), (5, 1, 'S'), (6, 5, 'S'), (7, 6, 'Z'), (8, 6, 'R'), (9, 1, 'S'), (4, 8, 'S')];
         let (_root, proc) = proc(&all);
-        let pids =
-            |named: &[u32]| -> Vec<u32> { tree(&proc, named).unwrap().iter().map(|stat| stat.pid).collect() };
+        let all = Processes::read(&proc).unwrap();
+        let pids = |named: &[u32]| all.tree(named).iter().map(|stat| stat.pid).collect::<Vec<_>>();
         assert_eq!(pids(&[5]), [5, 6, 8, 4]);
         assert_eq!(pids(&[8, 5]), [8, 5, 4, 6]);
         assert_eq!(pids(&[9, 77]), [9]);
         assert_eq!(pids(&[]), [0; 0]);
-        assert_eq!(tree(&proc, &[9]).unwrap()[0].start_ticks, 90);
+        assert_eq!((all.tree(&[9])[0].start_ticks, all.count()), (90, 7));
+    }
+
+    #[test]
+    fn each_of_a_deep_line_is_asked_once() {
+        // One below the other, one beside them, one whose parent's number is another's now, and two that are each other's parents.
+        let chain = (1..=500).map(|pid| (pid, pid - 1, 'S'));
+        let others = [(600, 500, 'S'), (601, 700, 'S'), (700, 450, 'S'), (800, 801, 'S'), (801, 800, 'S')];
+        let (_root, proc) = proc(&chain.chain(others).collect::<Vec<_>>());
         let all = Processes::read(&proc).unwrap();
-        let line = |pid| all.line(pid).map(|stat| stat.pid).collect::<Vec<_>>();
-        assert_eq!((line(4), line(1), line(77), all.count()), (vec![4, 8, 6, 5, 1], vec![1], vec![], 7));
+        let mut asked = BTreeMap::new();
+        let found = all.nearest((1..=900).rev(), |stat| {
+            *asked.entry(stat.pid).or_insert(0) += 1;
+            (stat.pid % 100 == 0).then_some(stat.pid)
+        });
+        assert!(asked.len() == all.count() && asked.values().all(|&times| times == 1), "{asked:?}");
+        let of = |pid: u32| found.get(&pid).copied();
+        assert_eq!(
+            [of(500), of(499), of(200), of(199), of(99)],
+            [Some(500), Some(400), Some(200), Some(100), None]
+        );
+        assert_eq!(
+            [of(600), of(601), of(700), of(801), of(900)],
+            [Some(600), None, Some(700), Some(800), None]
+        );
     }
 
     #[test]

@@ -3,16 +3,43 @@
 //!
 //! Absent here: what follows from it, and managers that leave no mark that the kernel keeps.
 
-use crate::procfs::Proc;
+use std::collections::BTreeMap;
+
+use crate::adoptee::Processes;
+use crate::procfs::{Proc, ProcessStat};
 
 /// So many processes are looked at on the way up.
 const ANCESTORS_MAX: usize = 64;
+
+const GRID_ENGINE: &str = "Grid Engine";
 
 /// The workload manager in whose job a process is, with the job's number where that shows; of a process that is gone `None`.
 #[must_use]
 pub fn of_process(proc: &Proc, pid: u32) -> Option<String> {
     let groups = proc.text(&format!("{pid}/cgroup")).ok().flatten()?;
     of_groups(&groups).or_else(|| of_ancestors(proc, pid))
+}
+
+/// As [`of_process`], of several by their numbers: what is above them is read once, however many descend from it.
+#[must_use]
+pub fn of_processes<'a>(
+    proc: &Proc,
+    all: &Processes,
+    these: impl IntoIterator<Item = &'a ProcessStat>,
+) -> BTreeMap<u32, String> {
+    let (mut found, mut others) = (BTreeMap::new(), Vec::new());
+    for stat in these {
+        let Some(groups) = proc.text(&format!("{}/cgroup", stat.pid)).ok().flatten() else { continue };
+        match of_groups(&groups) {
+            Some(manager) => drop(found.insert(stat.pid, manager)),
+            None => others.push(stat),
+        }
+    }
+    let parents = others.iter().map(|stat| stat.parent);
+    let below = all.nearest(parents, |above| is_shepherd(proc, above.pid).then_some(()));
+    others.retain(|stat| below.contains_key(&stat.parent));
+    found.extend(others.into_iter().map(|stat| (stat.pid, GRID_ENGINE.to_owned())));
+    found
 }
 
 /// Of `/proc/PID/cgroup`.
@@ -73,12 +100,17 @@ fn of_ancestors(proc: &Proc, pid: u32) -> Option<String> {
         if at <= 1 {
             return None;
         }
-        let name = proc.text(&format!("{at}/comm")).ok().flatten().unwrap_or_default();
-        if name.trim() == "sge_shepherd" && is_roots(&proc.text(&format!("{at}/status")).ok().flatten()?) {
-            return Some("Grid Engine".to_owned());
+        if is_shepherd(proc, at) {
+            return Some(GRID_ENGINE.to_owned());
         }
     }
     None
+}
+
+/// Whether a process is what Grid Engine has above each of its jobs.
+fn is_shepherd(proc: &Proc, pid: u32) -> bool {
+    let text = |file: &str| proc.text(&format!("{pid}/{file}")).ok().flatten().unwrap_or_default();
+    pid > 1 && text("comm").trim() == "sge_shepherd" && is_roots(&text("status"))
 }
 
 /// Whether a process is root's by any of its users; a shepherd takes its administrator's rights at times, and comes back.
@@ -142,5 +174,8 @@ mod tests {
         assert_eq!(of_process(&proc, 6).as_deref(), Some("Grid Engine"));
         assert_eq!(of_process(&proc, 10), None, "anybody may call a process so");
         assert_eq!(of_process(&proc, 11), None);
+        let all = Processes::read(&proc).unwrap();
+        let found = of_processes(&proc, &all, &all.tree(&[5, 9]));
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), [6, 8], "together as one by one");
     }
 }

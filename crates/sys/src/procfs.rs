@@ -32,6 +32,18 @@ pub use types::{
 /// Of a process with more threads than this, no figures are added up over them: it would take milliseconds.
 pub const THREADS_MAX: usize = 64;
 
+/// No file is read further than so many bytes, where nothing else is said: the longest of the kernel's own have some
+/// hundred thousand. Bounds are needed, for a process can have its files say as much as it likes.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+/// Of an environment: the kernel starts no process with a longer one (execve(2)); one that is was made so later.
+const ENVIRON_BYTES_MAX: usize = 6 << 20;
+/// Of mapped ranges: as many as a process may have as a rule (65,530), but their files may have long names.
+const MAPS_BYTES_MAX: usize = 8 << 20;
+/// Of children: the numbers of as many processes as a host can have.
+const CHILDREN_BYTES_MAX: usize = 32 << 20;
+/// Of what is said of an open file: locks, of which there may be any number, stand behind what is looked for.
+const FDINFO_BYTES_MAX: usize = 4 << 10;
+
 /// A file below `/proc` could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcError {
@@ -86,6 +98,21 @@ impl Proc {
         self.numbered(&format!("{pid}/task"))
     }
 
+    /// As [`Proc::threads`], at most `most` of them, and whether there are more: those are not listed.
+    pub fn some_threads(&self, pid: u32, most: usize) -> Result<Option<(Vec<u32>, bool)>, ProcError> {
+        let numbers = self.some_numbered(&format!("{pid}/task"), most)?;
+        Ok(numbers.map(|(mut numbers, more)| {
+            numbers.sort_unstable();
+            (numbers, more)
+        }))
+    }
+
+    /// The threads of a process that has up to [`THREADS_MAX`]; `None`: it is gone, or has more.
+    fn few_threads(&self, pid: u32) -> Result<Option<Vec<u32>>, ProcError> {
+        let found = self.some_threads(pid, THREADS_MAX)?;
+        Ok(found.and_then(|(threads, more)| (!more).then_some(threads)))
+    }
+
     /// The children of one process, over all its threads, ascending; `None`: it is gone.
     pub fn children(&self, pid: u32) -> Result<Option<Vec<u32>>, ProcError> {
         let Some(threads) = self.threads(pid)? else { return Ok(None) };
@@ -93,7 +120,8 @@ impl Proc {
         for thread in threads {
             // A thread may end between the listing and the reading; its children move to another thread of the
             // process, which callers see by scanning until nothing new appears.
-            let Some(text) = self.text(&format!("{pid}/task/{thread}/children"))? else { continue };
+            let file = format!("{pid}/task/{thread}/children");
+            let Some(text) = self.whole(&file, CHILDREN_BYTES_MAX)? else { continue };
             children.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok()));
         }
         children.sort_unstable();
@@ -125,9 +153,7 @@ impl Proc {
     /// What the threads of a process that live read and wrote themselves, without children; `None`: it is gone, not
     /// ours to see, or has more than [`THREADS_MAX`] threads.
     pub fn own_io(&self, pid: u32) -> Result<Option<ProcessIo>, ProcError> {
-        let Some(threads) = self.threads(pid)?.filter(|threads| threads.len() <= THREADS_MAX) else {
-            return Ok(None);
-        };
+        let Some(threads) = self.few_threads(pid)? else { return Ok(None) };
         let mut sum: Option<ProcessIo> = None;
         for thread in threads {
             if let Some(io) = self.parsed(&format!("{pid}/task/{thread}/io"), parse_process_io)? {
@@ -140,9 +166,7 @@ impl Proc {
     /// How the threads of a process that live came by their processors; `None`: it is gone, the kernel does not count
     /// that, or it has more than [`THREADS_MAX`] threads.
     pub fn turns(&self, pid: u32) -> Result<Option<Turns>, ProcError> {
-        let Some(threads) = self.threads(pid)?.filter(|threads| threads.len() <= THREADS_MAX) else {
-            return Ok(None);
-        };
+        let Some(threads) = self.few_threads(pid)? else { return Ok(None) };
         let mut sum: Option<Turns> = None;
         for thread in threads {
             let folder = format!("{pid}/task/{thread}");
@@ -182,13 +206,18 @@ impl Proc {
     /// The command line, arguments apart by blanks, at most so many bytes of it; `None`: it is gone, or has none,
     /// as kernel threads and processes that ended.
     pub fn command_line(&self, pid: u32, bytes_max: usize) -> Result<Option<String>, ProcError> {
-        let Some(mut bytes) = self.bytes(&format!("{pid}/cmdline"))? else { return Ok(None) };
-        bytes.truncate(bytes_max);
+        let file = format!("{pid}/cmdline");
+        let Some((mut bytes, _)) = self.bytes(&file, bytes_max)? else { return Ok(None) };
         while bytes.last() == Some(&0) {
             bytes.pop();
         }
         let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
         Ok((!text.is_empty()).then_some(text))
+    }
+
+    /// As [`Proc::command_line`], with the arguments apart by NULs.
+    pub fn arguments(&self, pid: u32, bytes_max: usize) -> Result<Option<String>, ProcError> {
+        self.beginning(&format!("{pid}/cmdline"), bytes_max)
     }
 
     /// Opens a file of a process to keep it open; `None`: the process is gone, or it is not ours to see.
@@ -197,15 +226,20 @@ impl Proc {
         rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
     }
 
-    /// The environment that the process was started with, as NUL-separated bytes; `None`: it is gone, or we may
-    /// not see it.
+    /// The environment that the process was started with, as NUL-separated bytes, of one that is too long what comes
+    /// first; `None`: it is gone, or we may not see it.
     pub fn environ(&self, pid: u32) -> Result<Option<Vec<u8>>, ProcError> {
-        self.bytes(&format!("{pid}/environ"))
+        let read = self.bytes(&format!("{pid}/environ"), ENVIRON_BYTES_MAX)?;
+        Ok(read.map(|(bytes, more)| if more { up_to_last(bytes, 0) } else { bytes }))
     }
 
-    /// The mapped ranges of one process, as the kernel prints them; `None`: it is gone, or we may not see them.
+    /// The mapped ranges of one process, as the kernel prints them, of very many the first ones; `None`: it is gone,
+    /// or we may not see them.
     pub fn maps(&self, pid: u32) -> Result<Option<String>, ProcError> {
-        self.text(&format!("{pid}/maps"))
+        let file = format!("{pid}/maps");
+        let Some((bytes, more)) = self.bytes(&file, MAPS_BYTES_MAX)? else { return Ok(None) };
+        let bytes = if more { up_to_last(bytes, b'\n') } else { bytes };
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// The times of all PUs since boot.
@@ -228,10 +262,29 @@ impl Proc {
         self.parsed(&format!("pressure/{}", resource.as_str()), parse_pressure)
     }
 
-    /// A file by its name below the root; `None`: it is not there, or its process is gone, or it is not ours.
+    /// A file by its name below the root; `None`: it is not there, or its process is gone, or it is not ours. One of
+    /// more than 4 MiB is an error.
     pub fn text(&self, file: &str) -> Result<Option<String>, ProcError> {
-        // Names and environments of processes are bytes of any kind; what is not UTF-8 is of no use to the parsers.
-        Ok(self.bytes(file)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+        self.whole(file, TEXT_BYTES_MAX)
+    }
+
+    /// A file of at most so many bytes.
+    fn whole(&self, file: &str, bytes_max: usize) -> Result<Option<String>, ProcError> {
+        match self.bytes(file, bytes_max)? {
+            // The beginning of a list, or of a number, would read as the whole.
+            Some((_, true)) => {
+                Err(ProcError::Read { path: self.root.join(file), source: Errno::FBIG.into() })
+            }
+            // Names and environments of processes are bytes of any kind; what is not UTF-8 is of no use to the parsers.
+            Some((bytes, false)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            None => Ok(None),
+        }
+    }
+
+    /// At most so many bytes of a file, whatever follows.
+    fn beginning(&self, file: &str, bytes_max: usize) -> Result<Option<String>, ProcError> {
+        let read = self.bytes(file, bytes_max)?;
+        Ok(read.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Where a symbolic link leads; `None`: it is not there, or not to be looked at.
@@ -258,17 +311,27 @@ impl Proc {
         }
     }
 
-    fn bytes(&self, file: &str) -> Result<Option<Vec<u8>>, ProcError> {
+    /// At most so many bytes of a file, and whether there are more.
+    fn bytes(&self, file: &str, bytes_max: usize) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
         let read = rustix::fs::openat(&self.dir, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .and_then(|fd| read_all(&fd));
+            .and_then(|fd| read_at_most(&fd, bytes_max));
         match read {
-            Ok(bytes) => Ok(Some(bytes)),
+            Ok(read) => Ok(Some(read)),
             Err(errno) if is_answer(errno) => Ok(None),
             Err(errno) => Err(ProcError::Read { path: self.root.join(file), source: errno.into() }),
         }
     }
 
     fn numbered(&self, folder: &str) -> Result<Option<Vec<u32>>, ProcError> {
+        let numbers = self.some_numbered(folder, usize::MAX)?;
+        Ok(numbers.map(|(mut numbers, _)| {
+            numbers.sort_unstable();
+            numbers
+        }))
+    }
+
+    /// The first `most` numbers in a folder, in no order, and whether there are more.
+    fn some_numbered(&self, folder: &str, most: usize) -> Result<Option<(Vec<u32>, bool)>, ProcError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let failed = |errno: Errno| ProcError::Read { path: self.root.join(folder), source: errno.into() };
         let fd = match rustix::fs::openat(&self.dir, folder, flags, Mode::empty()) {
@@ -278,16 +341,17 @@ impl Proc {
         };
         let mut numbers = Vec::new();
         for entry in Dir::new(fd).map_err(failed)? {
-            match entry {
-                Ok(entry) => {
-                    numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
-                }
+            let number = match entry {
+                Ok(entry) => entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()),
                 Err(errno) if is_answer(errno) => return Ok(None),
                 Err(errno) => return Err(failed(errno)),
+            };
+            if number.is_some() && numbers.len() == most {
+                return Ok(Some((numbers, true)));
             }
+            numbers.extend(number);
         }
-        numbers.sort_unstable();
-        Ok(Some(numbers))
+        Ok(Some((numbers, false)))
     }
 }
 
@@ -299,19 +363,36 @@ fn is_answer(errno: Errno) -> bool {
     )
 }
 
-/// Reads an open file to its end; kernel files state no length beforehand.
+/// What was cut, without the part behind the last `end`, which may lack its own; as it is, where there is no `end`.
+fn up_to_last(mut bytes: Vec<u8>, end: u8) -> Vec<u8> {
+    if let Some(at) = bytes.iter().rposition(|byte| *byte == end) {
+        bytes.truncate(at + 1);
+    }
+    bytes
+}
+
+/// Reads an open file to its end: one whose length is the kernel's to say, and no process's.
 pub(crate) fn read_all(fd: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    Ok(read_at_most(fd, usize::MAX)?.0)
+}
+
+/// Reads at most `most` bytes of an open file, and whether there are more; kernel files state no length beforehand.
+fn read_at_most(fd: &OwnedFd, most: usize) -> Result<(Vec<u8>, bool), Errno> {
     let mut bytes = Vec::with_capacity(4096);
-    loop {
+    while bytes.len() <= most {
         if bytes.capacity() - bytes.len() < 1024 {
-            bytes.reserve(bytes.capacity());
+            // Twice as much, but no more room than for what may be read.
+            let left = (most - bytes.len()).saturating_add(1024);
+            bytes.reserve_exact(bytes.capacity().min(left));
         }
         match rustix::io::read(fd, rustix::buffer::spare_capacity(&mut bytes)) {
-            Ok(0) => return Ok(bytes),
+            Ok(0) => return Ok((bytes, false)),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
     }
+    bytes.truncate(most);
+    Ok((bytes, true))
 }
 
 /// Ticks of `/proc/PID/stat` as microseconds.
@@ -320,3 +401,6 @@ pub fn ticks_to_us(ticks: u64) -> u64 {
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(per_second)).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,8 +101,11 @@ impl Names {
     pub(crate) fn of_array(args: &SubmitArgs) -> Result<Self, Failure> {
         let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
             None => Ok((PathBuf::from(format!("pinfold-%A_%a.{ending}")), Named::ByRule)),
-            // What is there takes from all.
-            Some(path) if tells_apart(path.as_os_str()) || path.starts_with("/dev") => {
+            // What is there takes from all, where its name is known before there are members.
+            Some(path)
+                if tells_apart(path.as_os_str())
+                    || path.starts_with("/dev") && is_shared(path.as_os_str()) =>
+            {
                 Ok((path.clone(), Named::ByUser))
             }
             Some(path) => {
@@ -121,11 +124,8 @@ impl Names {
     }
 
     /// Those of an array's files that all members write to, by their names. They are opened now: a stream of this
-    /// process (/dev/stdout) is another once the members start, and what one wrote is not for the next to remove. One
-    /// that is named by the array's number is not among them, as that is not known yet.
+    /// process (/dev/stdout) is another once the members start, and what one wrote is not for the next to remove.
     pub(crate) fn open_shared(&self, open: Open) -> Result<BTreeMap<PathBuf, File>, Failure> {
-        let is_shared =
-            |pattern: &OsStr| !tells_apart(pattern) && expand(pattern, 0, 0, 0) == expand(pattern, 1, 0, 0);
         let shared = [&self.out, &self.err].into_iter().filter(|(pattern, _)| is_shared(pattern.as_os_str()));
         let mut opened = BTreeMap::new();
         for (pattern, named) in shared {
@@ -153,6 +153,11 @@ fn is_same(one: &File, other: &File) -> bool {
 /// Whether such a name is another for each member.
 fn tells_apart(pattern: &OsStr) -> bool {
     expand(pattern, 0, 0, 0) != expand(pattern, 0, 1, 1)
+}
+
+/// Whether such a name is the same for all members, and for all arrays.
+fn is_shared(pattern: &OsStr) -> bool {
+    expand(pattern, 0, 0, 0) == expand(pattern, 1, 1, 1)
 }
 
 /// A name of which `%A` stands for the array's number, `%a` for the index, `%j` for the job's own number and `%%` for
@@ -190,6 +195,7 @@ mod tests {
         let check = |pattern: &str, want: &str, apart: bool| {
             assert_eq!(expand(OsStr::new(pattern), 12, 3, 15), Path::new(want), "{pattern}");
             assert_eq!(tells_apart(OsStr::new(pattern)), apart, "{pattern}");
+            assert_eq!(is_shared(OsStr::new(pattern)), !apart && !pattern.contains("%A"), "{pattern}");
         };
         check("pinfold-%A_%a.out", "pinfold-12_3.out", true);
         check("%j.log", "15.log", true);

@@ -178,8 +178,11 @@ fn refused_as_a_whole(kind: Kind) {
         let said = told(&host, &["submit", "--array", wrong, "--", "true"], 2);
         assert!(said.contains("--array") && said.contains(why), "{wrong}: {said}");
     }
-    let said = told(&host, &["submit", "--array", "0-1", "-o", "one", "--", "true"], 2);
-    assert!(said.contains("--output one") && said.contains("%a"), "{said}");
+    // Each member would empty what the others wrote. What is there before them takes from all, but not by this name.
+    for one in ["one", "/dev/shm/pinfold-test-%A.log"] {
+        let said = told(&host, &["submit", "--array", "0-1", "-o", one, "--", "true"], 2);
+        assert!(said.contains(&format!("--output {one}")) && said.contains("%a"), "{said}");
+    }
     let said = told(&host, &["submit", "--after", "7_1", "--", "true"], 2);
     assert!(said.contains("--after 7_1"), "{said}");
     assert!(host.status(&[]).jobs.is_empty());

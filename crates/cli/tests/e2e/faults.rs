@@ -49,6 +49,16 @@ fn a_full_disk() {
     assert!(done.err.contains("warning"), "{done:?}");
     // Known, though not on disk.
     host.until_exit_code(2, 3);
+    let numbers = |of: &[serde_json::Value]| of.iter().map(|job| job["job"].clone()).collect::<Vec<_>>();
+    for among in [["--last", "9"], ["--since", "1h"]] {
+        let done = host.pinfold([&["report", "--json"][..], &among].concat());
+        let told: Vec<serde_json::Value> =
+            done.out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        assert_eq!(numbers(&told), [1, 2, 3, 4, 5], "{among:?}: {done:?}");
+    }
+    let done = host.pinfold(["status", "--all", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(numbers(status["jobs"].as_array().expect("jobs")), [1, 2, 3, 4, 5], "{done:?}");
 
     std::fs::remove_file(&filler).expect("room again");
     host.make("go");

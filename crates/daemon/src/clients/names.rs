@@ -26,11 +26,19 @@ const START_WAIT: Duration = Duration::from_secs(2);
 const CLIENT_WAIT_US: u64 = 2_000_000;
 /// and one that changes who has rights: its change is refused then.
 const CHANGE_WAIT_US: u64 = 20_000_000;
-/// So many requests wait for names.
+/// So many requests wait for names, and so many of one user.
 const PARKED_MAX: usize = 64;
+const PARKED_OF_A_USER_MAX: usize = 8;
 
 /// A request that waits for the numbers of these names, and until when.
-type Parked = (ConnectionId, Request, BTreeSet<String>, u64);
+#[derive(Debug)]
+struct Parked {
+    id: ConnectionId,
+    uid: u32,
+    request: Request,
+    missing: BTreeSet<String>,
+    until_us: u64,
+}
 
 /// The loop's end of the thread.
 #[derive(Debug)]
@@ -114,13 +122,13 @@ impl Names {
     /// When a waiting request has waited long enough.
     pub(crate) fn due_us(&self) -> Option<u64> {
         let arriving = self.arriving.values().map(|&(_, until_us)| until_us);
-        arriving.chain(self.parked.iter().map(|&(.., until_us)| until_us)).min()
+        arriving.chain(self.parked.iter().map(|parked| parked.until_us)).min()
     }
 
     /// A connection is gone.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         self.arriving.remove(&id);
-        self.parked.retain(|(whose, ..)| *whose != id);
+        self.parked.retain(|parked| parked.id != id);
     }
 
     /// What doctor says, where there is something to say.
@@ -202,20 +210,21 @@ impl Names {
     /// Lets a request wait for the names in it, if any is not known; says whether it does.
     pub(crate) fn waits_for_names(
         &mut self,
-        ctx: &Ctx,
-        id: ConnectionId,
+        now_us: u64,
+        (id, uid): (ConnectionId, u32),
         names: &[String],
         request: &Request,
     ) -> bool {
         let unknown = |name: &&String| *name != "*" && number_of(name) == Number::Unknown;
         let missing: BTreeSet<String> = names.iter().filter(unknown).cloned().collect();
-        if missing.is_empty() || self.parked.len() >= PARKED_MAX {
+        let own = self.parked.iter().filter(|parked| parked.uid == uid).count();
+        if missing.is_empty() || own >= PARKED_OF_A_USER_MAX || self.parked.len() >= PARKED_MAX {
             return false;
         }
         missing.iter().for_each(|name| self.want_number(name, None));
         let wait_us = if let Request::ConfigSet { .. } = request { CHANGE_WAIT_US } else { CLIENT_WAIT_US };
-        let until_us = ctx.clock.now_us().saturating_add(wait_us);
-        self.parked.push((id, request.clone(), missing, until_us));
+        let until_us = now_us.saturating_add(wait_us);
+        self.parked.push(Parked { id, uid, request: request.clone(), missing, until_us });
         true
     }
 
@@ -232,10 +241,10 @@ impl Names {
         let answered = |missing: &BTreeSet<String>| missing.iter().all(|name| !open.contains(name));
         let (ready, parked): (Vec<Parked>, Vec<Parked>) = std::mem::take(&mut self.parked)
             .into_iter()
-            .partition(|(_, _, missing, until_us)| answered(missing) || *until_us <= now_us);
+            .partition(|parked| answered(&parked.missing) || parked.until_us <= now_us);
         self.parked = parked;
         self.arriving.retain(|id, _| !heard.contains(id));
-        (heard, ready.into_iter().map(|(id, request, ..)| (id, request)).collect())
+        (heard, ready.into_iter().map(|parked| (parked.id, parked.request)).collect())
     }
 }
 
@@ -252,6 +261,22 @@ mod tests {
         assert_eq!(look_up_number(name, false), Number::Nobody);
         assert_eq!(number_of(name), Number::Nobody);
         assert_eq!((look_up_number("root", false), number_of("root")), (Number::User(0), Number::User(0)));
+    }
+
+    /// Beyond its own places a user's request is answered by what is known.
+    #[test]
+    fn a_user_leaves_places_for_others() {
+        let mut names = Names::new().unwrap();
+        let request = Request::ConfigSet { changes: Vec::new() };
+        let mut waits = |id: u64, uid| {
+            let unknown = [format!("surely no user either, {id}")];
+            names.waits_for_names(0, (ConnectionId(id), uid), &unknown, &request)
+        };
+        let each = PARKED_OF_A_USER_MAX as u64;
+        assert!((0..each).all(|id| waits(id, 5)));
+        assert!(!waits(each, 5) && waits(each + 1, 6));
+        names.forget(ConnectionId(0));
+        assert!(names.waits_for_names(0, (ConnectionId(99), 5), &["not even this one".to_owned()], &request));
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) struct Listing {
     whose: Whose,
-    /// No more than so many.
+    /// No more than so many, and of these are still to be listed so many.
+    most: u32,
     left: u32,
     rest: Rest,
 }
@@ -94,11 +95,12 @@ impl Listing {
         Ok(match *select {
             Select::Jobs(_) => None,
             Select::Last(count) => {
-                Some(Self { whose, left: count.min(JOBS_MAX), rest: Rest::Before(u64::MAX) })
+                let most = count.min(JOBS_MAX);
+                Some(Self { whose, most, left: most, rest: Rest::Before(u64::MAX) })
             }
             Select::Since(since_us) => {
                 let rest = Rest::From(snapshot.first_since(since_us)?, since_us);
-                Some(Self { whose, left: JOBS_MAX, rest })
+                Some(Self { whose, most: JOBS_MAX, left: JOBS_MAX, rest })
             }
         })
     }
@@ -168,9 +170,23 @@ impl Answer {
         }
         let is_all = listing.go_on(&self.snapshot, &mut self.jobs)?;
         if is_all {
+            let most = listing.most as usize;
             self.listing = None;
+            self.list_unwritten(most);
         }
         Ok(is_all || as_it_goes)
+    }
+
+    /// Lists what the store does not have, as the disk is full, among the last ones that are listed.
+    fn list_unwritten(&mut self, most: usize) {
+        let jobs = self.jobs.make_contiguous();
+        let lacking: Vec<u64> =
+            self.live.keys().copied().filter(|job| jobs.binary_search(job).is_err()).collect();
+        if !lacking.is_empty() {
+            self.jobs.extend(lacking);
+            self.jobs.make_contiguous().sort_unstable();
+        }
+        self.jobs.drain(..self.jobs.len().saturating_sub(most));
     }
 
     /// Why it goes no further, if it took too long.

@@ -4,6 +4,11 @@
 //! number, so that nobody can put a job into an array of somebody else's. Absent here: how many members may have started
 //! (`policy`), and what is done to each, which is done to jobs.
 
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_policy::JobId;
@@ -18,9 +23,13 @@ use pinfold_sys::peer::Peer;
 use crate::clients::cost::NAMED_MAX;
 use crate::clients::rights;
 use crate::core::{ConnectionId, Ctx, Refusal, denied};
-use crate::jobs::gates::{Condition, ended_well};
+use crate::jobs::gates::Condition;
 use crate::jobs::table::JobTable;
 use crate::store::journal::Journal;
+
+pub(crate) use read::ArraysRead;
+
+use read::is_first;
 
 /// The most names that a question, or the list of those that a job is to start after, may have.
 pub(crate) const NAMES_MAX: usize = 4096;
@@ -76,7 +85,17 @@ impl JobTable {
         id: ConnectionId,
         array: u64,
     ) {
-        arriving.entry(id).or_insert_with(|| (array, self.all_members(journal, array).len()));
+        arriving.entry(id).or_insert_with(|| (array, self.count_members(journal, array)));
+    }
+
+    /// How many members an array has. They are counted and not read, for each connection may ask for it.
+    fn count_members(&self, journal: &mut Journal, array: u64) -> usize {
+        // What the store does not have yet is younger than what it has.
+        let (stored, last) = journal.store().count_members(array).unwrap_or_default();
+        let living = self.members(array).filter(|(job, _)| job.0 > last).count();
+        let of_array = |row: &&JobRow| row.spec.array.is_some_and(|place| place.array == Some(array));
+        let over = journal.all_unwritten().filter(|row| row.job > last).filter(of_array).count();
+        stored + living + over
     }
 
     /// Whether any member of an array is not over.
@@ -101,25 +120,20 @@ impl JobTable {
 
     /// The first of these names that means something there never was; an error if it takes too much to find out.
     pub(crate) fn unheard_of<'a>(
-        &mut self,
+        &self,
         journal: &mut Journal,
+        read: &mut ArraysRead,
         names: &'a [After],
     ) -> Result<Option<&'a JobName>, Refusal> {
-        let (mut looked_at, mut unknown) = (0, BTreeMap::new());
+        let mut unknown = BTreeMap::new();
         for (number, Named { whole, mut indexes }) in by_number(names.iter().flat_map(After::jobs)) {
-            let job = JobId(number);
-            let known = !whole || self.contains_key(&job) || journal.stored_row(job).is_some();
+            let known = !whole || self.contains_key(&JobId(number)) || read.job(journal, number).is_some();
             indexes.retain(|&index| self.members_with(number, index).next().is_none());
             if !indexes.is_empty() {
                 // Some are over, or were never there.
-                let members = self.all_members(journal, number);
-                looked_at += members.len();
-                indexes.retain(|index| !members.contains_key(index));
-            }
-            if looked_at > NAMED_MAX {
-                let text =
-                    format!("--after: the arrays named have more than {NAMED_MAX} members; name fewer");
-                return Err((ErrorCode::Usage, text));
+                let members = read.members(journal, number);
+                indexes.retain(|&index| members.range((index, 0)..=(index, u64::MAX)).next().is_none());
+                read.refusal()?;
             }
             if !known || !indexes.is_empty() {
                 unknown.insert(number, (!known, indexes));
@@ -133,60 +147,73 @@ impl JobTable {
         Ok(names.iter().flat_map(After::jobs).find(is_unknown))
     }
 
-    /// How the jobs of a condition stand, and how many they are.
-    pub(crate) fn condition(&self, journal: &mut Journal, after: &After) -> (Condition, usize) {
+    /// How the jobs of a condition stand.
+    ///
+    /// # Errors
+    /// If it takes too much to find out, or with those before it is about too many.
+    pub(crate) fn condition(
+        &self,
+        journal: &mut Journal,
+        read: &mut ArraysRead,
+        after: &After,
+    ) -> Result<Condition, Refusal> {
         let mut condition = Condition { after: after.clone(), left: BTreeSet::new(), failed: None };
-        let count = after.jobs().map(|name| self.stand(journal, name, &mut condition)).sum();
-        (condition, count)
+        for (number, named) in by_number(after.jobs()) {
+            let count = self.stand(journal, read, number, &named, &mut condition);
+            read.names_jobs(count);
+            read.refusal()?;
+        }
+        Ok(condition)
     }
 
-    /// Adds to a condition how the jobs of this name stand; gives how many they are.
-    fn stand(&self, journal: &mut Journal, name: &JobName, condition: &mut Condition) -> usize {
-        let (number, indexes) = (name.job, &name.indexes);
-        let first = self.get(&JobId(number)).map(|live| live.row.clone());
-        let first = first.or_else(|| journal.stored_row(JobId(number)));
-        let of_array = |row: &JobRow| row.spec.array.is_some_and(|place| place.array == Some(number));
-        let is_array = indexes.is_some() || first.as_ref().is_some_and(of_array);
-        if !is_array {
-            if self.contains_key(&JobId(number)) {
-                condition.left.insert(JobId(number));
-            } else if !first.as_ref().is_some_and(ended_well) {
-                condition.failed.get_or_insert(JobId(number));
+    /// Adds to a condition how the jobs of this number stand; gives how many they are.
+    fn stand(
+        &self,
+        journal: &mut Journal,
+        read: &mut ArraysRead,
+        number: u64,
+        named: &Named,
+        condition: &mut Condition,
+    ) -> usize {
+        let Named { mut whole, ref indexes } = *named;
+        let mut count = 0;
+        if whole {
+            let lives = self.get(&JobId(number)).map(|live| is_first(&live.row));
+            let over = if lives.is_none() { read.job(journal, number) } else { None };
+            if lives.or(over.map(|over| over.is_first)) != Some(true) {
+                // It is a job alone.
+                (whole, count) = (false, 1);
+                if lives.is_some() {
+                    condition.left.insert(JobId(number));
+                } else if !over.is_some_and(|over| over.well) {
+                    condition.failed.get_or_insert(JobId(number));
+                }
             }
-            return 1;
         }
-        let wanted = |index: u32| indexes.as_ref().is_none_or(|indexes| indexes.contains(index));
-        let stored = journal.store().members_over(number).unwrap_or_default();
-        let mut over: BTreeMap<JobId, bool> = stored
-            .into_iter()
-            .filter(|&(index, ..)| wanted(index))
-            .map(|(_, job, well)| (JobId(job), well))
-            .collect();
-        for row in journal.all_unwritten() {
-            let place = row.spec.array.filter(|place| place.array == Some(number) && wanted(place.index));
-            over.extend(place.map(|_| (JobId(row.job), ended_well(row))));
+        if !whole && indexes.is_empty() {
+            return count;
         }
-        let left: BTreeSet<JobId> =
-            self.members(number).filter(|&(_, index)| wanted(index)).map(|(job, _)| job).collect();
+        let members = read.members(journal, number);
+        let ended = |(&(_, job), well): (&(u32, u64), &Option<bool>)| Some((JobId(job), (*well)?));
+        let (left, mut over): (BTreeSet<JobId>, BTreeMap<JobId, bool>) = if whole {
+            (self.members(number).map(|(job, _)| job).collect(), members.iter().filter_map(ended).collect())
+        } else {
+            let with = |&index: &u32| members.range((index, 0)..=(index, u64::MAX)).filter_map(ended);
+            let living = indexes.iter().flat_map(|&index| self.members_with(number, index));
+            (living.collect(), indexes.iter().flat_map(with).collect())
+        };
         over.retain(|job, _| !left.contains(job));
         condition.failed = condition.failed.or(over.iter().find(|(_, well)| !**well).map(|(job, _)| *job));
-        let count = left.len() + over.len();
+        count += left.len() + over.len();
         condition.left.extend(left);
         count
     }
 
     /// All members of an array that are known, by index.
-    fn all_members(&mut self, journal: &mut Journal, array: u64) -> BTreeMap<u32, u64> {
-        let stored = journal.store().members(array).unwrap_or_default();
-        let mut all: BTreeMap<u32, u64> = stored.into_iter().collect();
+    fn all_members(&self, journal: &mut Journal, read: &mut ArraysRead, array: u64) -> BTreeMap<u32, u64> {
+        let members = read.members(journal, array).keys().copied();
         // What the store does not have yet lives, or is about to be written.
-        all.extend(self.members(array).map(|(job, index)| (index, job.0)));
-        for row in journal.all_unwritten() {
-            if let Some(place) = row.spec.array.filter(|place| place.array == Some(array)) {
-                all.insert(place.index, row.job);
-            }
-        }
-        all
+        members.chain(self.members(array).map(|(job, index)| (index, job.0))).collect()
     }
 
     /// The jobs that each name means.
@@ -207,7 +234,7 @@ impl JobTable {
             return Err(too_many("jobs", NAMED_MAX));
         }
         let (mut all, mut count) = (Vec::new(), 0);
-        let mut known = Known::default();
+        let mut known = Known { read: ArraysRead::for_request(), ..Known::default() };
         for name in names {
             let found = self.members_of(ctx, journal, user, name, &mut known)?;
             count += found.jobs.len();
@@ -246,7 +273,12 @@ impl JobTable {
             }
             (Some(_), true) => {}
         }
-        let members = known.arrays.entry(name.job).or_insert_with(|| self.all_members(journal, name.job));
+        let Known { arrays, read, .. } = known;
+        let members = match arrays.entry(name.job) {
+            Entry::Occupied(members) => members.into_mut(),
+            Entry::Vacant(place) => place.insert(self.all_members(journal, read, name.job)),
+        };
+        read.refusal()?;
         let Some(indexes) = &name.indexes else {
             return Ok(self.found(true, members.iter().map(|(index, job)| (*index, *job))));
         };
@@ -302,6 +334,7 @@ pub(crate) fn has_room_in_array(
 struct Known {
     jobs: BTreeMap<u64, Seen>,
     arrays: BTreeMap<u64, BTreeMap<u32, u64>>,
+    read: ArraysRead,
 }
 
 /// What a question needs to know of a job: by default, one that is not there.

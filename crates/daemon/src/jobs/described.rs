@@ -11,6 +11,8 @@ use crate::core::{Ctx, Refusal};
 /// How much of a command line is kept, in words and in bytes of each.
 const WORDS_MAX: usize = 64;
 const WORD_MAX_BYTES: usize = 256;
+/// So much of it is read: a process can have the kernel tell a longer one than there is memory.
+const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// What is asked for, with what the processes say of themselves, and without what only a job has that pinfold starts.
 pub(crate) fn described(
@@ -40,7 +42,7 @@ pub(crate) fn described(
         return Err((ErrorCode::Usage, text));
     }
     let first = found[0].pid;
-    let words = ctx.proc.text(&format!("{first}/cmdline")).ok().flatten().unwrap_or_default();
+    let words = ctx.proc.arguments(first, LINE_BYTES_MAX).ok().flatten().unwrap_or_default();
     let cut = |word: &str| word.chars().take(WORD_MAX_BYTES / 4).collect::<String>();
     spec.command = words.trim_end_matches('\0').split('\0').take(WORDS_MAX).map(cut).collect();
     if spec.command.iter().all(String::is_empty) {

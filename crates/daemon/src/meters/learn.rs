@@ -73,11 +73,9 @@ fn held(row: &JobRow, measured: Option<u64>, learn: Learn, there: impl FnOnce() 
     }
 }
 
-/// The last jobs that are over, the oldest first.
+/// The last jobs that are over, in the order of their ends.
 fn history(out: &mut Outbox) -> Result<Vec<JobRow>, StoreError> {
-    let mut rows = out.journal.store().last(None, HISTORY)?;
-    rows.sort_by_key(|row| row.job);
-    Ok(rows)
+    out.journal.store().last_ended(HISTORY)
 }
 
 /// Whether something is learned from a job that is over. Only from those that ended well: one that failed may have done so

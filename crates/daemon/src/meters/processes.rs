@@ -27,6 +27,8 @@ const CLOSE_AFTER_US: u64 = 60_000_000;
 const TURNS_SAMPLED: usize = 8;
 /// and of so many when somebody asks for them.
 const TURNS_ASKED: usize = 200;
+/// So many threads of a job are told at most: some 7 us each, and meanwhile the loop answers nobody else.
+const THREADS_TOLD: usize = 4_096;
 
 /// The records, the census, and when to look next.
 #[derive(Debug)]
@@ -296,29 +298,46 @@ impl Processes {
     }
 }
 
-/// The threads of a job that runs.
-pub(crate) fn threads(ctx: &Ctx, table: &JobTable, job: JobId) -> Vec<ThreadView> {
-    let container = table.get(&job).and_then(|live| live.container.as_ref());
-    let pids = container.and_then(|container| container.pids().ok()).unwrap_or_default();
-    pids.iter().flat_map(|&pid| threads_of(&ctx.proc, pid)).collect()
+/// The threads of a job that runs, up to [`THREADS_TOLD`]; and how many more there are by the last sample, if any.
+pub(crate) fn threads(ctx: &Ctx, table: &JobTable, job: JobId) -> (Vec<ThreadView>, Option<u64>) {
+    let Some(live) = table.get(&job) else { return (Vec::new(), None) };
+    let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
+    let (told, more) = threads_of(&ctx.proc, &pids, THREADS_TOLD);
+    // Those left out are not counted one by one: that would take as long as to tell them.
+    let left_out = more.then(|| live.members.sums().threads.saturating_sub(told.len() as u64).max(1));
+    (told, left_out)
 }
 
-fn threads_of(proc: &Proc, pid: u32) -> Vec<ThreadView> {
-    let threads = proc.threads(pid).ok().flatten().unwrap_or_default();
-    let view = |thread: u32| {
-        let (stat, waited_us) = proc.thread(pid, thread).ok().flatten()?;
-        Some(ThreadView {
-            pid,
-            thread,
-            name: stat.name,
-            state: stat.state.to_string(),
-            cpu_user_s: pinfold_proto::view::seconds(stat.cpu_user_us),
-            cpu_system_s: pinfold_proto::view::seconds(stat.cpu_system_us),
-            waited_s: waited_us.map(pinfold_proto::view::seconds),
-            pu: stat.pu,
-        })
-    };
-    threads.into_iter().filter_map(view).collect()
+/// The threads of these processes, and whether there are more than `most` to be looked at: one that is gone counts, and
+/// so does a process of which nothing is read.
+fn threads_of(proc: &Proc, pids: &[u32], most: usize) -> (Vec<ThreadView>, bool) {
+    let (mut told, mut left) = (Vec::new(), most);
+    for &pid in pids {
+        if left == 0 {
+            return (told, true);
+        }
+        let (threads, more) = proc.some_threads(pid, left).ok().flatten().unwrap_or_default();
+        left = left.saturating_sub(threads.len().max(1));
+        told.extend(threads.into_iter().filter_map(|thread| thread_view(proc, pid, thread)));
+        if more {
+            return (told, true);
+        }
+    }
+    (told, false)
+}
+
+fn thread_view(proc: &Proc, pid: u32, thread: u32) -> Option<ThreadView> {
+    let (stat, waited_us) = proc.thread(pid, thread).ok().flatten()?;
+    Some(ThreadView {
+        pid,
+        thread,
+        name: stat.name,
+        state: stat.state.to_string(),
+        cpu_user_s: pinfold_proto::view::seconds(stat.cpu_user_us),
+        cpu_system_s: pinfold_proto::view::seconds(stat.cpu_system_us),
+        waited_s: waited_us.map(pinfold_proto::view::seconds),
+        pu: stat.pu,
+    })
 }
 
 fn end(end: &records::End) -> End {
@@ -370,5 +389,40 @@ fn seen(member: &Member) -> Seen {
             faults_major: member.faults_major,
             ..ProcessUsage::default()
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Makes a process with so many threads below a fake root.
+    fn process(root: &std::path::Path, pid: u32, threads: u32) {
+        for thread in pid..pid + threads {
+            let folder = root.join(format!("{pid}/task/{thread}"));
+            fs::create_dir_all(&folder).unwrap();
+            let stat = format!("{thread} (x) S 1 {pid} {pid} 0 -1 0 {}", "0 ".repeat(43));
+            fs::write(folder.join("stat"), stat).unwrap();
+        }
+    }
+
+    #[test]
+    fn so_many_threads_of_a_job_are_told_and_no_more() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 100, 6);
+        process(root.path(), 200, 6);
+        let proc = Proc::open(root.path()).unwrap();
+        let told = |pids: &[u32], most| {
+            let (told, more) = threads_of(&proc, pids, most);
+            (told.len(), more)
+        };
+        assert_eq!(told(&[100, 200], 12), (12, false));
+        assert_eq!(told(&[100, 200], 11), (11, true), "within a process");
+        assert_eq!(told(&[100, 200], 6), (6, true), "between two");
+        assert_eq!(told(&[100, 200], 3), (3, true), "within the first");
+        assert_eq!(told(&[], 0), (0, false));
+        assert_eq!(told(&[1, 2, 3, 100], 3), (0, true), "those that are gone are looked at as well");
     }
 }

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use pinfold_profile::report;
+use pinfold_profile::store::Store;
 use pinfold_proto::host::{HostPoint, HostRow, HostView};
 use pinfold_proto::view::VERSION;
 use pinfold_sys::procfs::{self, PressureResource, ticks_to_us};
@@ -13,7 +14,7 @@ use crate::core::{Ctx, Refusal, store_failed};
 use crate::store::journal::Journal;
 
 /// No more often than this, with a sample of the jobs.
-const EVERY_US: u64 = 10_000_000;
+pub(crate) const EVERY_US: u64 = 10_000_000;
 /// How often old readings are struck off.
 const PRUNE_EVERY_US: u64 = 3_600_000_000;
 /// So many readings one answer has at most, or about so many.
@@ -55,6 +56,14 @@ impl HostReadings {
             tracing::warn!(%error, "old readings of the host cannot be struck off");
         }
     }
+}
+
+/// About how many readings are kept, at most.
+pub(crate) fn kept_max(ctx: &Ctx) -> usize {
+    let config = &ctx.configured.config;
+    let retain_us = u64::try_from(config.profile_retain.as_micros()).unwrap_or(u64::MAX);
+    let rows = Store::host_rows_max(retain_us, EVERY_US, config.profile_store_max);
+    usize::try_from(rows).unwrap_or(usize::MAX)
 }
 
 fn host_row(ctx: &Ctx, now_us: u64) -> Result<HostRow, procfs::ProcError> {

@@ -198,15 +198,23 @@ impl Sampler {
     }
 }
 
+/// Threads of a job of which each is asked how long it waited, 7 us each.
+const THREADS_LOOKED_AT: usize = 1_024;
+
 /// How long a job's threads were ready and waited for a processor: some of them, by the kernel's word on its group; where
-/// there is none, all of those that live, added up.
+/// there is none, all of those that live, added up. `None`: that is not known, or there are too many to look at each second.
 fn waited_us(container: &Container, proc: &Proc) -> Option<u64> {
     if let Some(pressure) = container.pressure(PressureResource::Cpu).ok().flatten() {
         return Some(pressure.some.total_us);
     }
-    let mut sum: u64 = 0;
+    let (mut sum, mut left) = (0_u64, THREADS_LOOKED_AT);
     for pid in container.pids().ok()? {
-        for thread in proc.threads(pid).ok().flatten().unwrap_or_default() {
+        let (threads, more) = proc.some_threads(pid, left).ok().flatten().unwrap_or_default();
+        if more {
+            return None;
+        }
+        left -= threads.len();
+        for thread in threads {
             let waited = proc.thread(pid, thread).ok().flatten().and_then(|(_, waited_us)| waited_us);
             sum = sum.saturating_add(waited.unwrap_or(0));
         }

@@ -19,15 +19,15 @@ use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::{ProcError, ProcessStat};
 
 use crate::clients::audit::Concern;
-use crate::clients::rights;
+use crate::clients::{cost, rights};
 use crate::core::poller::Ready;
 use crate::core::{ConnectionId, Event, Next, Refusal, denied, in_full, is_alive};
 use crate::host::allocation;
 use crate::jobs::{JobRecord, bounds, described, endings};
-use crate::reactor::Daemon;
+use crate::reactor::{Daemon, belongs};
 
 /// So many processes can be taken in at once. Each costs a look at it and a write in each hierarchy.
-pub(super) const PROCESSES_MAX: usize = 1024;
+pub(super) const PROCESSES_MAX: usize = cost::ADOPTED_MAX;
 /// How often is looked for processes that were forked while others were moved.
 const ROUNDS_MAX: usize = 64;
 
@@ -47,7 +47,7 @@ impl Daemon {
         spec: JobSpec,
         in_place: bool,
     ) -> Result<(), Refusal> {
-        let (mut found, owner) = self.adoptees(user, which, in_place)?;
+        let (mut found, owner, all) = self.adoptees(user, which, in_place)?;
         // Of a task that waits in its manager's hook, the hook itself is no part.
         found.retain(|stat| !in_place || stat.pid != user.pid || found_first(which) == Some(user.pid));
         let mut spec = described::described(&self.ctx, which, spec, &found, in_place)?;
@@ -58,7 +58,7 @@ impl Daemon {
         let bounds = allocation::bounds_around(&self.ctx, found[0].pid);
         spec.allocation = None;
         if in_place {
-            self.admit_in_place(user, &found, &mut spec)?;
+            self.admit_in_place(user, &found, &all, &mut spec)?;
             if self.join_in_place(id, owner, &found, &spec)? {
                 return Ok(());
             }
@@ -72,8 +72,7 @@ impl Daemon {
             bounds,
             &mut spec,
         )?;
-        let priority = self.admit(user, &spec)?;
-        let conditions = self.conditions(user, &spec)?;
+        let (priority, conditions) = self.admit(user, &spec)?;
         let first = ProcessId { pid: found[0].pid, start_ticks: found[0].start_ticks };
         let job = self.outbox.journal.next_number().map_err(|reason| (ErrorCode::Failed, reason))?;
         let uid_name = self.clients.names.name(owner);
@@ -103,13 +102,14 @@ impl Daemon {
         self.outbox.reply(id, Reply::Adopted { job: job.0, processes });
     }
 
-    /// The processes that are meant, the first one named first, each such as may be taken in; and whose that one is.
+    /// The processes that are meant, the first one named first, each such as may be taken in; whose that one is; and all
+    /// processes as they were read for that.
     fn adoptees(
         &mut self,
         user: Peer,
         which: &Adoptee,
         in_place: bool,
-    ) -> Result<(Vec<ProcessStat>, u32), Refusal> {
+    ) -> Result<(Vec<ProcessStat>, u32, Processes), Refusal> {
         let named = match which {
             Adoptee::Process(pid) => vec![*pid],
             Adoptee::Group(path) => self.in_group(path)?,
@@ -136,16 +136,20 @@ impl Daemon {
         }
         let is_named: BTreeSet<u32> = named.into_iter().collect();
         let kept = self.kept_processes();
-        for (stat, standing) in &found {
+        let (found, standings): (Vec<ProcessStat>, Vec<Standing>) = found.into_iter().unzip();
+        let above = self.jobs_above(&all, &found);
+        let stays = !in_place && !rights::is_operator(&self.ctx.configured.config, user);
+        let held = if stays { managers::of_processes(&self.ctx.proc, &all, &found) } else { BTreeMap::new() };
+        for (stat, standing) in found.iter().zip(&standings) {
             self.may_adopt(user, stat, *standing, is_named.contains(&stat.pid), &kept)?;
-            if !in_place {
-                self.stays_with_its_manager(user, stat.pid)?;
+            let environ = self.environ(stat.pid);
+            self.is_no_part(stat.pid, &above, &environ)?;
+            if stays {
+                belongs::stays_with_its_manager(stat.pid, held.get(&stat.pid), &environ)?;
             }
         }
-        let owner = found[0].1.user;
-        let found: Vec<ProcessStat> = found.into_iter().map(|(stat, _)| stat).collect();
         self.beside_none(&found, &all)?;
-        Ok((found, owner))
+        Ok((found, standings[0].user, all))
     }
 
     fn in_group(&self, path: &str) -> Result<Vec<u32>, Refusal> {
@@ -204,49 +208,7 @@ impl Daemon {
         if kept.contains(&(pid, stat.start_ticks)) {
             return refuse("keeps jobs of pinfold's: it starts their commands and waits for them");
         }
-        match self.managed(pid) {
-            Some((true, job)) => return refuse(&format!("is part of job {job} already")),
-            Some((false, job)) => return refuse(&format!("is part of job {job} of another daemon already")),
-            None => {}
-        }
         Ok(())
-    }
-
-    /// Whether a process may be moved out of the groups of a workload manager, for this user.
-    fn stays_with_its_manager(&self, user: Peer, pid: u32) -> Result<(), Refusal> {
-        let refuse = |text: &str| Err((ErrorCode::Refused, format!("process {pid} {text}")));
-        let operator = rights::is_operator(&self.ctx.configured.config, user);
-        let environ = self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default();
-        let by_groups = managers::of_process(&self.ctx.proc, pid);
-        match by_groups.or_else(|| adoptee::manager(&environ).map(str::to_owned)) {
-            Some(manager) if !operator => refuse(&format!(
-                "is part of a job of {manager}, which would not find it any more to end it; operators may adopt it"
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// The processes that keep jobs.
-    fn kept_processes(&self) -> BTreeSet<(u32, u64)> {
-        let keepers = self.jobs.table.values().filter_map(|live| live.row.keeper);
-        keepers.map(|keeper| (keeper.pid, keeper.start_ticks)).collect()
-    }
-
-    /// The job that a process is part of, and whether it is one of this daemon's.
-    fn managed(&self, pid: u32) -> Option<(bool, u64)> {
-        let groups = self.ctx.proc.text(&format!("{pid}/cgroup")).ok().flatten().unwrap_or_default();
-        if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
-            return Some((instance == self.ctx.instance, job));
-        }
-        // Without groups, what its environment lacks its descent tells.
-        if let Some(job) = self.ctx.process(pid).and_then(|process| self.by_descent(process)) {
-            return Some((true, job.0));
-        }
-        let environ = self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default();
-        let (instance, job) = adoptee::mark_of_a_job(&environ)?;
-        // What a process found in its environment, it may have long after the job.
-        let lives = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.has_started());
-        (instance == self.ctx.instance && lives && self.is_rootless()).then_some((true, job))
     }
 
     /// Whether the processes of a job are known one by one.
@@ -256,28 +218,6 @@ impl Daemon {
 
     pub(super) fn is_rootless(&self) -> bool {
         self.ctx.containers.plan().mode == Mode::Rootless
-    }
-
-    /// Refuses processes that are part of another job that was adopted, or of one that waits for that.
-    fn beside_none(&self, found: &[ProcessStat], all: &Processes) -> Result<(), Refusal> {
-        let mut theirs: BTreeMap<u32, JobId> = BTreeMap::new();
-        for (job, live) in self.jobs.table.adopted() {
-            let Some(adopted) = &live.row.spec.adopted else { continue };
-            match &live.container {
-                Some(container) => {
-                    theirs.extend(container.pids().unwrap_or_default().into_iter().map(|pid| (pid, job)));
-                }
-                None => theirs.extend(adopted.processes.iter().map(|&(pid, _)| (pid, job))),
-            }
-        }
-        // A process is part of such a job if it, or one that it descends from, is named there.
-        let job_of = |stat: &ProcessStat| all.line(stat.pid).find_map(|above| theirs.get(&above.pid));
-        match found.iter().find_map(|stat| Some((stat.pid, job_of(stat)?))) {
-            Some((pid, job)) => {
-                Err((ErrorCode::Refused, format!("process {pid} is part of job {job} already")))
-            }
-            None => Ok(()),
-        }
     }
 
     /// Tells those who hold jobs of one of an earlier life whose processes ran before; says whether any of them is alive.
@@ -447,17 +387,19 @@ impl Daemon {
         let (mut entered, mut known) = (Vec::new(), BTreeSet::new());
         let kept = self.kept_processes();
         for _ in 0..ROUNDS_MAX {
-            let fresh: Vec<ProcessStat> = adoptee::tree(&self.ctx.proc, &named)?
-                .into_iter()
-                .filter(|stat| known.insert((stat.pid, stat.start_ticks)))
-                .collect();
+            let all = Processes::read(&self.ctx.proc)?;
+            let mut fresh = all.tree(&named);
+            fresh.retain(|stat| known.insert((stat.pid, stat.start_ticks)));
             if fresh.is_empty() {
                 break;
             }
+            let above = self.jobs_above(&all, &fresh);
             for stat in fresh {
                 let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks };
                 let Some(process) = self.ctx.process_again(id) else { continue };
-                if self.may_enter(job, &stat, &kept) && container.enter_process(&process)? == Entered::Yes {
+                if self.may_enter(job, &stat, &kept, &above)
+                    && container.enter_process(&process)? == Entered::Yes
+                {
                     entered.push(stat);
                 }
             }
@@ -467,7 +409,13 @@ impl Daemon {
 
     /// Whether one that descends from those that were asked for may come along: what has become another job since, or
     /// keeps one, may not; nor what is another user's by now, unless an operator asked.
-    fn may_enter(&self, job: JobId, stat: &ProcessStat, kept: &BTreeSet<(u32, u64)>) -> bool {
+    fn may_enter(
+        &self,
+        job: JobId,
+        stat: &ProcessStat,
+        kept: &BTreeSet<(u32, u64)>,
+        above: &BTreeMap<u32, JobId>,
+    ) -> bool {
         let Some(row) = self.jobs.table.get(&job).map(|live| &live.row) else { return false };
         let any_user = row.spec.adopted.as_ref().is_some_and(|adopted| adopted.any_user);
         let standing = adoptee::standing(&self.ctx.proc, stat.pid).ok().flatten();
@@ -477,7 +425,9 @@ impl Daemon {
         is_alive(&self.ctx.proc, ProcessId { pid: stat.pid, start_ticks: stat.start_ticks })
             && stat.pid != std::process::id()
             && !kept.contains(&(stat.pid, stat.start_ticks))
-            && self.managed(stat.pid).is_none_or(|whose| whose == (true, job.0))
+            && self
+                .managed(stat.pid, above, &self.environ(stat.pid))
+                .is_none_or(|whose| whose == (true, job.0))
     }
 }
 

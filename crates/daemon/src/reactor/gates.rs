@@ -3,7 +3,6 @@
 
 use pinfold_policy::{Event as SchedulerEvent, JobId};
 use pinfold_profile::report::date_utc;
-use pinfold_proto::array::MEMBERS_MAX;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::seconds;
 use pinfold_proto::wire::ErrorCode;
@@ -13,14 +12,20 @@ use pinfold_sys::peer::Peer;
 use crate::clients::rights;
 use crate::core::clock::wall_us;
 use crate::core::{Next, Refusal, denied};
+use crate::jobs::arrays::ArraysRead;
 use crate::jobs::gates::{Condition, Verdict, ended_well, not_before};
 use crate::reactor::Daemon;
 
 impl Daemon {
     /// How other jobs must end for this one to start, as they stand. How a job ends is told to users who may see it; of
     /// others' jobs only that they end can be waited for.
-    pub(super) fn conditions(&mut self, user: Peer, spec: &JobSpec) -> Result<Vec<Condition>, Refusal> {
-        let (mut all, mut count) = (Vec::new(), 0);
+    pub(super) fn conditions(
+        &mut self,
+        user: Peer,
+        spec: &JobSpec,
+        read: &mut ArraysRead,
+    ) -> Result<Vec<Condition>, Refusal> {
+        let mut all = Vec::new();
         for after in spec.after.iter().filter(|after| after.end != AfterEnd::Any) {
             for job in after.jobs() {
                 let row = self.row_of(JobId(job.job));
@@ -32,13 +37,7 @@ impl Daemon {
                     )));
                 }
             }
-            let (condition, jobs) = self.jobs.table.condition(&mut self.outbox.journal, after);
-            count += jobs;
-            if count > MEMBERS_MAX {
-                let text = format!("--after: conditions about more than {MEMBERS_MAX} jobs; name fewer");
-                return Err((ErrorCode::Usage, text));
-            }
-            all.push(condition);
+            all.push(self.jobs.table.condition(&mut self.outbox.journal, read, after)?);
         }
         Ok(all)
     }
@@ -138,17 +137,18 @@ impl Daemon {
     /// All jobs are known again: which of them wait on.
     pub(super) fn restore_gates(&mut self) {
         let now_us = wall_us();
-        // Many may wait for the members of one array, which are looked at once.
-        let mut last: Option<Condition> = None;
+        // Many may wait for the members of the same arrays, each of which is read once.
+        let (mut read, mut last): (_, Option<Condition>) = (ArraysRead::for_restore(), None);
         for job in self.jobs.gates.closed_for_now() {
             let Some(live) = self.jobs.table.get(&job) else { continue };
             let (begin_us, after): (_, Vec<After>) =
                 (live.row.spec.terms.begin_us, live.row.spec.after.clone());
             let mut conditions = Vec::new();
             for after in after.iter().filter(|after| after.end != AfterEnd::Any) {
+                let (journal, table) = (&mut self.outbox.journal, &self.jobs.table);
                 let same = last.take().filter(|last| last.after == *after);
-                let stands = || self.jobs.table.condition(&mut self.outbox.journal, after).0;
-                conditions.push(last.insert(same.unwrap_or_else(stands)).clone());
+                last = same.or_else(|| table.condition(journal, &mut read, after).ok());
+                conditions.extend(last.clone());
             }
             match self.jobs.gates.close(job, begin_us, conditions, now_us) {
                 Ok(true) => {

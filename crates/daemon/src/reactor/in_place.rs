@@ -7,13 +7,14 @@ use pinfold_policy::JobId;
 use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Adopted, Allocation, InPlace, JobSpec};
+use pinfold_sys::adoptee::Processes;
 use pinfold_sys::container::{Container, Entered};
 use pinfold_sys::managers;
 use pinfold_sys::peer::Peer;
 use pinfold_sys::procfs::ProcessStat;
 
 use crate::clients::rights;
-use crate::core::{ConnectionId, Effect, Refusal, denied, in_full};
+use crate::core::{ConnectionId, Effect, Refusal, denied, in_full, is_alive};
 use crate::jobs::external;
 use crate::reactor::Daemon;
 use crate::reactor::adopted::{PROCESSES_MAX, taken};
@@ -28,16 +29,20 @@ impl Daemon {
         &self,
         user: Peer,
         found: &[ProcessStat],
+        all: &Processes,
         spec: &mut JobSpec,
     ) -> Result<(), Refusal> {
         let Some(name) = spec.external.clone() else {
             let text = "only a workload manager's job is managed in place: say its name there";
             return Err((ErrorCode::Usage, text.to_owned()));
         };
+        // Operators are believed.
         let operator = rights::is_operator(&self.ctx.configured.config, user);
+        let (found, first) = (if operator { &[] } else { found }, found[0].pid);
+        let managers = managers::of_processes(&self.ctx.proc, all, found);
         for stat in found {
-            let manager = managers::of_process(&self.ctx.proc, stat.pid);
-            if !operator && !external::agrees(&name, manager.as_deref()) {
+            let manager = managers.get(&stat.pid).map(String::as_str);
+            if !external::agrees(&name, manager) {
                 let manager = manager.unwrap_or_default();
                 return Err(denied(&format!(
                     "process {} is part of job {manager}, and cannot be called {name}",
@@ -45,7 +50,7 @@ impl Daemon {
                 )));
             }
         }
-        let status = self.ctx.proc.status(found[0].pid).ok().flatten();
+        let status = self.ctx.proc.status(first).ok().flatten();
         let cpus = status.map(|status| status.cpus).unwrap_or_default();
         let usable = self.ctx.topology.usable();
         let bound = !usable.difference(&cpus).is_empty();
@@ -73,6 +78,9 @@ impl Daemon {
         let Some(job) = external::joined(&self.jobs.table, owner, name) else { return Ok(false) };
         let Some(live) = self.jobs.table.get_mut(&job) else { return Ok(false) };
         let Some(mut adopted) = live.row.spec.adopted.clone() else { return Ok(false) };
+        let alive =
+            |&(pid, start_ticks): &(u32, u64)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks });
+        make_room(job, &mut adopted.processes, found.len(), alive)?;
         let mut entered: Vec<&ProcessStat> = found.iter().collect();
         if let Some(container) = &live.container {
             entered.clear();
@@ -170,9 +178,47 @@ impl Daemon {
     }
 }
 
+/// Makes room in the list of a job's processes for as many more. What has ended is no part of the job any more: else a job
+/// that processes join for days would have an ever longer row.
+fn make_room(
+    job: JobId,
+    known: &mut Vec<(u32, u64)>,
+    more: usize,
+    alive: impl Fn(&(u32, u64)) -> bool,
+) -> Result<(), Refusal> {
+    known.retain(alive);
+    if known.len().saturating_add(more) > PROCESSES_MAX {
+        let text = format!("job {} has {} processes that were adopted", job.0, known.len());
+        let text =
+            format!("{text}, and {PROCESSES_MAX} at once are the most: there is no room for {more} more");
+        return Err((ErrorCode::Refused, text));
+    }
+    Ok(())
+}
+
 /// Adds what processes had used before they became part of a job.
 fn used_before(adopted: &mut Adopted, entered: &[&ProcessStat]) {
     let sum = |of: fn(&ProcessStat) -> u64| entered.iter().map(|stat| of(stat)).sum::<u64>();
     adopted.before_ticks.0 += sum(|stat| stat.user_ticks + stat.children_user_ticks);
     adopted.before_ticks.1 += sum(|stat| stat.system_ticks + stat.children_system_ticks);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processes join, end, and others join: the list stays as long as what lives.
+    #[test]
+    fn what_has_ended_makes_room_for_what_joins() {
+        let mut known = Vec::new();
+        for round in 0..100_u32 {
+            let alive = |&(pid, _): &(u32, u64)| pid / 1_000 == round;
+            make_room(JobId(7), &mut known, 1_000, alive).expect("those before have ended");
+            known.extend((0..1_000).map(|at| (round * 1_000 + at, u64::from(at))));
+        }
+        assert_eq!(known.len(), 1_000);
+        make_room(JobId(7), &mut known, 24, |_| true).expect("there is room for these");
+        let (_, words) = make_room(JobId(7), &mut known, 25, |_| true).expect_err("one more than may be");
+        assert!(words.contains("1000 processes") && words.contains("1024 at once are the most"), "{words}");
+    }
 }

@@ -38,14 +38,21 @@ impl Daemon {
         let Asked { select, all, wanted } = asked;
         let found = self.whose(user, all).and_then(|whose| {
             let store = self.outbox.journal.store();
-            let found = match select {
+            let (stored, most, since_us) = match select {
                 Select::Jobs(jobs) => return Ok((jobs, true)),
-                Select::Last(count) => store.last_numbers(&whose, count.min(OVER_SHOWN)),
+                Select::Last(count) => {
+                    let most = count.min(OVER_SHOWN);
+                    (store.last_numbers(&whose, most), most as usize, 0)
+                }
                 // One more than an answer may have at most.
-                Select::Since(since_us) => store.numbers_since(&whose, since_us, JOBS_AT_ONCE + 1),
+                Select::Since(since_us) => {
+                    (store.numbers_since(&whose, since_us, JOBS_AT_ONCE + 1), usize::MAX, since_us)
+                }
             };
-            let mut found = found.map_err(|error| store_failed(&error))?;
+            let stored = stored.map_err(|error| store_failed(&error))?;
+            let mut found = self.with_those_here(stored, &whose, since_us);
             found.reverse();
+            found.truncate(most);
             Ok((found, false))
         });
         match found {
@@ -130,9 +137,8 @@ impl Daemon {
         for _ in 0..JOBS_A_PART {
             let Some((job, times)) = check.open.pop_front() else { break };
             let row = if let Checked::Report { named: false, .. } = check.then {
-                let stored = self.outbox.journal.store().job(job).map_err(|error| store_failed(&error))?;
                 // It may have been struck off since it was found.
-                let Some(row) = stored.map(|row| self.newest(row)) else { continue };
+                let Some(row) = self.newest(job).map_err(|error| store_failed(&error))? else { continue };
                 row
             } else {
                 self.row_for(user, JobId(job))?

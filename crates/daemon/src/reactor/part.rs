@@ -33,20 +33,13 @@ impl Daemon {
     }
 
     /// The running job that a process descends from, where jobs are known by their processes: the nearest.
-    pub(super) fn by_descent(&self, process: ProcessId) -> Option<JobId> {
-        let began = |job: &JobId, above: ProcessId| {
-            self.jobs.table.get(job).is_some_and(|live| {
-                let adopted = live.row.spec.adopted.as_ref();
-                let named = adopted.is_some_and(|adopted| {
-                    self.knows_each(adopted) && adopted.processes.contains(&(above.pid, above.start_ticks))
-                });
-                named || (self.is_rootless() && live.row.main == Some(above))
-            })
-        };
-        let mut next = Some(process);
+    fn by_descent(&self, process: ProcessId) -> Option<JobId> {
+        let known = self.known_processes();
+        // Where each job has a group, nothing above it needs to be read.
+        let mut next = (!known.is_empty()).then_some(process);
         for _ in 0..ANCESTORS_MAX {
             let above = next?;
-            if let Some(job) = self.jobs.running.iter().find(|job| began(job, above)) {
+            if let Some(job) = known.get(&(above.pid, above.start_ticks)) {
                 return Some(*job);
             }
             let parent = self.ctx.proc.stat(above.pid).ok().flatten()?.parent;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 use pinfold_policy::JobId;
 use pinfold_profile::report::Points;
 use pinfold_profile::store::{Place, StoreError, Whose};
-use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Piece, Reply, Select};
 use pinfold_sys::peer::Peer;
 
@@ -91,13 +90,7 @@ impl Daemon {
     /// Of the jobs that are asked for those of which only the loop knows all; perhaps some more.
     fn only_here(&self, select: &Select, whose: &Whose) -> Vec<u64> {
         let (table, journal) = (&self.jobs.table, &self.outbox.journal);
-        let is_meant = |row: &&JobRow| match whose {
-            Whose::Everybody => true,
-            Whose::User { uid, projects } => {
-                row.uid == *uid || row.spec.project.as_ref().is_some_and(|project| projects.contains(project))
-            }
-        };
-        let rows = table.values().map(|live| &live.row).chain(journal.all_unwritten()).filter(is_meant);
+        let rows = self.here(whose);
         match select {
             Select::Jobs(jobs) => {
                 let is_here = |job: JobId| table.contains_key(&job) || journal.unwritten(job).is_some();
@@ -173,7 +166,7 @@ impl Daemon {
                     self.tell_lists(JobId(job), wanted, &mut view);
                     (view, row.started_us)
                 }
-                // One that was never written and is over is not there either.
+                // One that is over may have been struck off since it was listed.
                 None => match answer.snapshot.job(job)? {
                     Some(row) => {
                         (self.report_then(&answer.snapshot, &row, wanted, answer.begun_us)?, row.started_us)

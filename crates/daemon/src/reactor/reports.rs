@@ -22,12 +22,12 @@ pub(super) const OVER_SHOWN: u32 = 1000;
 impl Daemon {
     /// The last jobs, by number; no more than an answer holds.
     pub(super) fn last_of(&mut self, whose: &Whose) -> Result<Vec<JobRow>, StoreError> {
-        let store = self.outbox.journal.store();
-        let jobs = store.last_numbers(whose, OVER_SHOWN)?;
+        let stored = self.outbox.journal.store().last_numbers(whose, OVER_SHOWN)?;
+        let jobs = self.with_those_here(stored, whose, 0);
         let (mut rows, mut bytes) = (Vec::new(), 0);
         // The last ones, if not all fit.
-        for job in jobs.into_iter().rev() {
-            let Some(row) = store.job(job)? else { continue };
+        for job in jobs.into_iter().rev().take(OVER_SHOWN as usize) {
+            let Some(row) = self.newest(job)? else { continue };
             bytes += json_bytes(&row.spec);
             if bytes > ANSWER_MAX_BYTES {
                 break;
@@ -35,7 +35,28 @@ impl Daemon {
             rows.push(row);
         }
         rows.reverse();
-        Ok(rows.into_iter().map(|row| self.newest(row)).collect())
+        Ok(rows)
+    }
+
+    /// Those of these jobs of which the loop knows all: jobs that are not over, and those whose last row is not written yet.
+    pub(super) fn here<'a>(&'a self, whose: &'a Whose) -> impl Iterator<Item = &'a JobRow> {
+        let is_meant = move |row: &&JobRow| match whose {
+            Whose::Everybody => true,
+            Whose::User { uid, projects } => {
+                row.uid == *uid || row.spec.project.as_ref().is_some_and(|project| projects.contains(project))
+            }
+        };
+        let live = self.jobs.table.values().map(|live| &live.row);
+        live.chain(self.outbox.journal.all_unwritten()).filter(is_meant)
+    }
+
+    /// Adds to what the store lists of these jobs what it may not have, as the disk is full: those here that were asked for
+    /// at or after `since_us`. Ascending.
+    pub(super) fn with_those_here(&self, mut jobs: Vec<u64>, whose: &Whose, since_us: u64) -> Vec<u64> {
+        jobs.extend(self.here(whose).filter(|row| row.submitted_us >= since_us).map(|row| row.job));
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs
     }
 
     /// Whose jobs are told of where none are named; refuses a user who asks for all users' jobs and may not see any.
@@ -50,11 +71,14 @@ impl Daemon {
         }
     }
 
-    /// The row as it is now, where the one on disk is behind.
-    pub(super) fn newest(&self, row: JobRow) -> JobRow {
-        match self.jobs.table.get(&JobId(row.job)) {
-            Some(live) => live.row.clone(),
-            None => self.outbox.journal.unwritten(JobId(row.job)).cloned().unwrap_or(row),
+    /// The row as it is now, where the one on disk is behind or not there; `None`: there is no such job any more.
+    pub(super) fn newest(&mut self, job: u64) -> Result<Option<JobRow>, StoreError> {
+        if let Some(live) = self.jobs.table.get(&JobId(job)) {
+            return Ok(Some(live.row.clone()));
+        }
+        match self.outbox.journal.unwritten(JobId(job)) {
+            Some(row) => Ok(Some(row.clone())),
+            None => self.outbox.journal.store().job(job),
         }
     }
 
@@ -124,7 +148,9 @@ impl Daemon {
             view.files_left_out = left_out;
         }
         if wanted.threads {
-            view.threads = Some(processes::threads(&self.ctx, &self.jobs.table, job));
+            let (threads, left_out) = processes::threads(&self.ctx, &self.jobs.table, job);
+            view.threads = Some(threads);
+            view.threads_left_out = left_out;
         }
     }
 

@@ -86,7 +86,8 @@ impl Daemon {
             }
             request @ (Request::SetAside(_) | Request::ConfigSet { .. }) => {
                 let names = rights::users_in(&self.ctx.configured.config, user, &request);
-                if !self.clients.names.waits_for_names(&self.ctx, id, &names, &request) {
+                let now_us = self.ctx.clock.now_us();
+                if !self.clients.names.waits_for_names(now_us, (id, user.uid), &names, &request) {
                     self.requested_with_names(id, request);
                 }
             }

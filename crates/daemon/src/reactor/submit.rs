@@ -9,6 +9,8 @@ use pinfold_sys::peer::Peer;
 use crate::clients::{projects, rights};
 use crate::core::{ConnectionId, Refusal};
 use crate::host::isolated;
+use crate::jobs::arrays::ArraysRead;
+use crate::jobs::gates::Condition;
 use crate::jobs::{JobRecord, arrays, bounds, taken};
 use crate::meters::memory;
 use crate::reactor::Daemon;
@@ -37,10 +39,7 @@ impl Daemon {
                     &mut spec,
                 )
             });
-        let admitted = bounded.and_then(|()| {
-            let priority = self.admit(user, &spec)?;
-            Ok((priority, self.conditions(user, &spec)?))
-        });
+        let admitted = bounded.and_then(|()| self.admit(user, &spec));
         let (priority, conditions) = match admitted {
             Ok(admitted) => admitted,
             Err((code, reason)) => {
@@ -79,8 +78,9 @@ impl Daemon {
         self.host.isolated.wants_isolation(&mut self.outbox, &self.jobs.table, JobId(job));
     }
 
-    /// Checks what is asked for against what this host has and this user may have; gives the priority it gets.
-    pub(super) fn admit(&mut self, user: Peer, spec: &JobSpec) -> Result<u8, Refusal> {
+    /// Checks what is asked for against what this host has and this user may have; gives the priority it gets,
+    /// and how the jobs that it is to start after must end.
+    pub(super) fn admit(&mut self, user: Peer, spec: &JobSpec) -> Result<(u8, Vec<Condition>), Refusal> {
         arrays::within_bounds(spec)?;
         let priority = rights::admit(&self.ctx.configured.config, user, spec)?;
         spec.claim_bytes.map_or(Ok(None), |bytes| memory::admit_claim(&self.ctx, bytes))?;
@@ -92,12 +92,13 @@ impl Daemon {
         isolated::admit_isolated(&self.ctx, &self.host.sets, user, spec)?;
         self.admit_size(user, spec)?;
         self.clients.waiting.admit_to_queue(&self.ctx, &self.jobs.table, user)?;
-        match self.jobs.table.unheard_of(&mut self.outbox.journal, &spec.after)? {
+        let mut read = ArraysRead::for_request();
+        match self.jobs.table.unheard_of(&mut self.outbox.journal, &mut read, &spec.after)? {
             Some(unknown) => {
                 let text = format!("--after {unknown}: there is no such job{}", self.own_jobs(user));
                 Err((ErrorCode::Usage, text))
             }
-            None => Ok(priority),
+            None => Ok((priority, self.conditions(user, spec, &mut read)?)),
         }
     }
 

@@ -57,9 +57,8 @@ impl Daemon {
         let mut left = BYTES_A_PART;
         for _ in 0..VIEWS_A_PART {
             let Some(job) = then.open.pop_front() else { break };
-            let row = self.outbox.journal.store().job(job).map_err(|error| store_failed(&error))?;
             // It may have been struck off since it was found.
-            let Some(row) = row.map(|row| self.newest(row)) else { continue };
+            let Some(row) = self.newest(job).map_err(|error| store_failed(&error))? else { continue };
             let samples = self.outbox.journal.store().samples_until(job, then.at_us);
             let view = past::job_then(&row, &samples.map_err(|error| store_failed(&error))?, then.at_us);
             then.held_bytes += view.memory_bytes.unwrap_or(0);

@@ -321,7 +321,10 @@ impl Journal {
     }
 
     fn failed(&mut self, error: &StoreError) {
-        let text = in_full(error);
+        let mut text = in_full(error);
+        if error.is_damaged() {
+            text.push_str("; restart the daemon: it replaces a damaged store, and jobs go on meanwhile");
+        }
         if self.trouble.as_deref() != Some(&text) {
             tracing::error!(error = %text, "the store cannot be written; jobs go on, unrecorded for now");
         }

@@ -7,6 +7,8 @@
 //! asks for them and starts a keeper for each as its user. Where the daemon's own rights are cut down by what started it,
 //! jobs would be cut down as well; then that has to call `pinfold keepers`, as the packaged service does.
 
+mod keeping;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -23,7 +25,6 @@ use pinfold_sys::confined;
 use pinfold_sys::peer::{self, Peer};
 
 use crate::clients::quota::{self, Book};
-use crate::clients::rights;
 use crate::clients::server::Server;
 use crate::core::durable::After;
 use crate::core::{ConnectionId, Ctx, Next, Outbox, crash, is_alive};
@@ -185,68 +186,6 @@ pub(crate) fn kept_as(row: &JobRow) -> JobId {
 }
 
 impl Starts {
-    /// A keeper tells what another one would need in its place.
-    pub(crate) fn keep_start(
-        &mut self,
-        ctx: &Ctx,
-        out: &mut Outbox,
-        table: &mut JobTable,
-        kept: JobId,
-        start: Box<Start>,
-    ) {
-        if self.kept.contains_key(&kept.0) {
-            // Told once more after a restart of the daemon.
-            return;
-        }
-        let begun = |job: &JobId| table.get(job).is_some_and(|live| live.has_started());
-        let all = std::iter::once(kept).chain(table.members(kept.0).map(|(member, _)| member));
-        let begun: BTreeSet<JobId> = all.filter(begun).collect();
-        if begun.is_empty() {
-            return self.keep_start_now(ctx, out, table, kept, &start);
-        }
-        // First that these have: were the host to go down in between, they would be taken for ones that have not.
-        begun.into_iter().for_each(|job| out.journal.touch(job));
-        self.coming.insert(kept.0);
-        out.durable.after(After::KeepStart(kept, start));
-    }
-
-    /// Keeps it on disk, for a job or all members of an array. What is over by now needs it no more.
-    pub(crate) fn keep_start_now(
-        &mut self,
-        ctx: &Ctx,
-        out: &mut Outbox,
-        table: &mut JobTable,
-        kept: JobId,
-        start: &Start,
-    ) {
-        self.coming.remove(&kept.0);
-        if !table.contains_key(&kept) && !table.has_members(kept.0) {
-            return;
-        }
-        let members = table.members(kept.0).map(|(member, _)| member);
-        let all: Vec<JobId> = std::iter::once(kept).chain(members).collect();
-        let Some(uid) = all.iter().find_map(|job| Some(table.get(job)?.row.uid)) else { return };
-        let config = &ctx.configured.config;
-        let most = config.access_max_jobs_size.saturating_mul(quota::STARTS_FACTOR);
-        let trusted = rights::is_operator(config, Peer { pid: 0, uid });
-        if let Some(words) = self.refusal(kept, uid, start, most).filter(|_| !trusted) {
-            tracing::warn!(job = kept.0, uid, words, "a job's start is not kept");
-            for job in all {
-                if let Some(live) = table.get_mut(&job).filter(|live| !live.has_started()) {
-                    live.row.reason = Some(words.clone());
-                    out.journal.touch(job);
-                }
-            }
-            return;
-        }
-        match self.keep(kept, uid, start) {
-            Ok(written) => written.into_iter().for_each(|path| out.durable.file(path)),
-            Err(error) => {
-                tracing::warn!(job = kept.0, %error, "a job will not come back if the host is restarted");
-            }
-        }
-    }
-
     /// Jobs that wait for a keeper: the peer's own; for root all. As many as one answer holds, one of each user before the
     /// second of any; a further request is told of the next, until there are none.
     pub(crate) fn starts_for(

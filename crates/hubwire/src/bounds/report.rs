@@ -40,6 +40,7 @@ pub(super) fn each(report: &mut ReportView, see: See<'_>) {
         samples: Count,
         numa_local: Part,
         files_left_out: Count,
+        threads_left_out: Count,
         memory_peak_kernel_bytes: Memory,
         cpu_stalled_s: Span,
         memory_stalled_s: Span,

@@ -13,7 +13,7 @@ fn head() -> Head {
         "cache_peak_bytes":1,"swap_peak_bytes":0,"virtual_peak_bytes":1,"io_read_bytes":0,"io_write_bytes":0,
         "processes_total":1,"processes_peak":1,"threads_peak":1,"samples":1,
         "numa":[{"node":0,"local":true,"memory_bytes":1,"memory_mean_bytes":1,"memory_peak_bytes":1}],"numa_local":1.0,
-        "files_left_out":1,"memory_peak_kernel_bytes":1,"cpu_stalled_s":1.0,"memory_stalled_s":1.0,
+        "files_left_out":1,"threads_left_out":1,"memory_peak_kernel_bytes":1,"cpu_stalled_s":1.0,"memory_stalled_s":1.0,
         "memory_full_stalled_s":1.0,"io_stalled_s":1.0,"io_full_stalled_s":1.0,"anonymous_peak_bytes":1,
         "shared_peak_bytes":1,"mapped_peak_bytes":1,"io_read_calls":1,"io_write_calls":1,"faults_minor":1,
         "faults_major":1,"switches_voluntary":1,"switches_forced":1,"waited_s":1.0}"#;
@@ -106,7 +106,7 @@ fn each_figure_has_a_range() {
             && of_job.contains(&"acts.time_s")
             && of_job.contains(&"numa.memory_bytes")
     );
-    assert_eq!((of_job.len(), of_series.len(), of_host.len()), (53, 9, 72));
+    assert_eq!((of_job.len(), of_series.len(), of_host.len()), (54, 9, 72));
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         files_left_out: None,
         processes: None,
         threads: None,
+        threads_left_out: None,
         series,
         notes: Vec::new(),
     }

@@ -266,6 +266,9 @@ pub fn write_threads(view: &ReportView, width: usize, out: &mut dyn Write) -> io
         table.push(thread_row(thread));
     }
     table.write(width, false, out)?;
+    if let Some(others) = view.threads_left_out {
+        writeln!(out, "  {others} more threads or so are not told one by one")?;
+    }
     writeln!(out)
 }
 

@@ -90,6 +90,15 @@ impl Store {
         Ok(rows)
     }
 
+    /// About how many readings there are at most, where one is written each so often and they are kept so long, within
+    /// this size of the store.
+    #[must_use]
+    pub fn host_rows_max(retain_us: u64, every_us: u64, bytes_max: Option<u64>) -> u64 {
+        let whole = retain_us.min(WHOLE_US) / every_us.max(1);
+        let rows = whole.saturating_add(retain_us.saturating_sub(WHOLE_US) / THIN_US);
+        rows.min(rows_within(bytes_max))
+    }
+
     /// Strikes off readings of the host from before that moment, thins those of more than a week ago, and keeps all of
     /// them below an eighth of what the store may take. Inside a transaction it is part of that.
     ///
@@ -101,11 +110,16 @@ impl Store {
         now_us: u64,
         bytes_max: Option<u64>,
     ) -> Result<(), StoreError> {
-        let rows_max = bytes_max.map_or(u64::MAX, |bytes| bytes / 8 / ROW_BYTES);
+        let rows_max = rows_within(bytes_max);
         self.in_turn("prune the host's readings", |store| {
             prune(&store.connection, before_us, now_us, rows_max)
         })
     }
+}
+
+/// So many readings take an eighth of what the store may take.
+fn rows_within(bytes_max: Option<u64>) -> u64 {
+    bytes_max.map_or(u64::MAX, |bytes| bytes / 8 / ROW_BYTES)
 }
 
 fn prune(connection: &Connection, before_us: u64, now_us: u64, rows_max: u64) -> rusqlite::Result<()> {

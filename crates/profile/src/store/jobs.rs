@@ -10,6 +10,8 @@ use super::{Store, StoreError, Whose, compact};
 /// By so much the clock may be set back, and jobs are found by their times all the same, in microseconds.
 const CLOCK_SET_BACK_US: u64 = 3_600_000_000;
 
+pub(super) const COUNT_MEMBERS: &str = "SELECT count(*), max(job) FROM jobs WHERE array_id = ?1";
+
 impl Store {
     /// The jobs that are not over, by number.
     ///
@@ -27,30 +29,34 @@ impl Store {
         Ok(self.jobs("WHERE job = ?1", &[&whole(job)])?.pop())
     }
 
-    /// The members of an array, those that are over included: index and number, by index.
+    /// The members of an array, by index and number, each with whether it ended well: with exit code 0, and by itself;
+    /// `None`: it is not over. All of them are read, however few are wanted: no index finds one.
     ///
     /// # Errors
     /// As SQLite refuses.
-    pub fn members(&self, array: u64) -> Result<Vec<(u32, u64)>, StoreError> {
-        let sql = "SELECT array_index, job FROM jobs WHERE array_id = ?1 ORDER BY array_index, job";
-        self.read("read an array", sql, &[&whole(array)], |row| {
-            let job: i64 = row.get(1)?;
-            Ok((row.get(0)?, u64::try_from(job).unwrap_or(0)))
-        })
-    }
-
-    /// The members of an array that are over, each with its number and whether it ended well: with exit code 0, and by
-    /// itself.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn members_over(&self, array: u64) -> Result<Vec<(u32, u64, bool)>, StoreError> {
-        let sql = "SELECT array_index, job, coalesce(exit_code = 0 AND ended_by IS NULL, 0) FROM jobs \
-                   WHERE array_id = ?1 AND ended_us IS NOT NULL ORDER BY array_index, job";
+    pub fn members(&self, array: u64) -> Result<Vec<(u32, u64, Option<bool>)>, StoreError> {
+        let sql = "SELECT array_index, job, \
+                   CASE WHEN ended_us IS NOT NULL THEN coalesce(exit_code = 0 AND ended_by IS NULL, 0) END \
+                   FROM jobs WHERE array_id = ?1 ORDER BY array_index, job";
         self.read("read an array", sql, &[&whole(array)], |row| {
             let job: i64 = row.get(1)?;
             Ok((row.get(0)?, u64::try_from(job).unwrap_or(0), row.get(2)?))
         })
+    }
+
+    /// How many members an array has, and the last one's number; an index alone says so.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn count_members(&self, array: u64) -> Result<(usize, u64), StoreError> {
+        let mut found = self.read("count an array", COUNT_MEMBERS, &[&whole(array)], |row| {
+            let (count, last): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+            Ok((
+                usize::try_from(count).unwrap_or(0),
+                last.and_then(|job| u64::try_from(job).ok()).unwrap_or(0),
+            ))
+        })?;
+        Ok(found.pop().unwrap_or_default())
     }
 
     /// When the last of the members of an array that have run and are over ended, in microseconds since the Unix epoch;
@@ -85,6 +91,17 @@ impl Store {
             Some(uid) => self.jobs("WHERE uid = ?1 ORDER BY job DESC LIMIT ?2", &[&uid, &count])?,
             None => self.jobs("ORDER BY job DESC LIMIT ?1", &[&count])?,
         };
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The last `count` jobs that ended, in the order of their ends.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last_ended(&self, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        let mut jobs =
+            self.jobs("WHERE state = 'exited' ORDER BY ended_us DESC, job DESC LIMIT ?1", &[&count])?;
         jobs.reverse();
         Ok(jobs)
     }

@@ -1,13 +1,20 @@
 //! The store's file without its writer: looked through and copied beside a daemon that works on it, and put back
 //! into a directory where none does. The caller needs the rights to the file; nobody else's are used.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Error, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::StoreError;
-use super::{CheckReport, FILE_NAME, open, schema};
+use super::{CheckReport, FILE_NAME, open, recovery, schema};
+
+/// A store that is whole and about to take the place of the one that is there.
+pub(super) const RESTORE: &str = ".restore";
+/// What was in its place, with a number behind it.
+pub(super) const BEFORE_RESTORE: &str = ".before-restore-";
 
 /// What [`restore`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,13 +39,31 @@ pub fn check(dir: &Path) -> Result<CheckReport, StoreError> {
 /// the copy, and only then puts it in place of what was there.
 ///
 /// # Errors
+/// [`StoreError::File`] when `to` is the store itself, or a database that a program may be at work on;
 /// [`StoreError::Damaged`] when the copy does not pass; else as SQLite or the file system refuse.
 pub fn backup(dir: &Path, to: &Path) -> Result<CheckReport, StoreError> {
     let path = dir.join(FILE_NAME);
+    may_be_replaced(&path, to)?;
     open::backup(&beside_its_writer(&path)?, &path, to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let copy = Connection::open_with_flags(to, flags).map_err(|source| StoreError::of("open", to, source))?;
     super::check::report(&copy, to)
+}
+
+/// A daemon would go on writing to the file that was taken from below it, and the log beside it would be read into the copy.
+fn may_be_replaced(path: &Path, to: &Path) -> Result<(), StoreError> {
+    let refused = |why: String| StoreError::file("replace", to, Error::new(ErrorKind::AlreadyExists, why));
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    if let Some(store) = identity(path)
+        && identity(to) == Some(store)
+    {
+        return Err(refused("it is the store itself".to_owned()));
+    }
+    let log = open::beside(to, "-wal");
+    match log.symlink_metadata() {
+        Ok(_) => Err(refused(format!("a program may be at work on it, as there is {}", log.display()))),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Whether a file is a job store or a copy of one, by its application's number. Only looks.
@@ -58,25 +83,51 @@ pub fn is_store(file: &Path) -> bool {
 /// system refuse. Nothing has changed then.
 pub fn restore(from: &Path, dir: &Path) -> Result<Restored, StoreError> {
     let path = dir.join(FILE_NAME);
-    let copy = open::beside(&path, ".restore");
-    for ending in ["", "-wal", "-shm", "-journal"] {
-        let _ = fs::remove_file(open::beside(&copy, ending));
-    }
-    let result = prepare(from, &copy).and_then(|report| {
-        let kept = set_aside(&path)?;
-        fs::rename(&copy, &path).map_err(|source| StoreError::file("put in place", &path, source))?;
-        Ok(Restored { kept, report })
+    let (partial, copy) = (open::beside(&path, ".restore-partial"), open::beside(&path, RESTORE));
+    let clear = || {
+        for ending in ["", "-wal", "-shm", "-journal"] {
+            let _ = fs::remove_file(open::beside(&partial, ending));
+        }
+        let _ = fs::remove_file(&copy);
+    };
+    clear();
+    let result = prepare(from, &partial).and_then(|report| {
+        // By this name it is whole: a start that finds no store goes on from here.
+        rename("put in place", &partial, &copy)?;
+        Ok(Restored { kept: exchange(&path, &copy)?, report })
     });
     if result.is_err() {
-        let _ = fs::remove_file(&copy);
+        clear();
     }
     result
 }
 
-/// A copy that was looked through and is of this version.
+/// Puts a file in the place of the store, which is moved aside; says where to. Where that fails the store is back in its place.
+fn exchange(path: &Path, copy: &Path) -> Result<Option<PathBuf>, StoreError> {
+    let kept = set_aside(path)?;
+    let put = rename("put in place", copy, path);
+    if let (Err(_), Some(kept)) = (&put, &kept) {
+        let _ = fs::rename(kept, path);
+        let _ = fs::rename(open::beside(kept, "-wal"), open::beside(path, "-wal"));
+    }
+    put.map(|()| kept)
+}
+
+fn rename(doing: &'static str, from: &Path, to: &Path) -> Result<(), StoreError> {
+    fs::rename(from, to).map_err(|source| StoreError::file(doing, from, source))
+}
+
+/// A copy that was looked through and is of this version. What a program that was killed left in the log belongs to it.
 fn prepare(from: &Path, copy: &Path) -> Result<CheckReport, StoreError> {
-    open::touch(copy)?;
-    fs::copy(from, copy).map_err(|source| StoreError::file("copy", from, source))?;
+    copy_file(from, copy).map_err(|source| StoreError::file("copy", from, source))?;
+    let log = open::beside(from, "-wal");
+    match copy_file(&log, &open::beside(copy, "-wal")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        copied => copied.map_err(|source| StoreError::file("copy", &log, source))?,
+    }
+    if open::has_no_tables(copy) {
+        return Err(open::damaged("restore", from, "there is nothing in it"));
+    }
     let connection = open::whole(copy)?;
     let report = super::check::report(&connection, copy)?;
     if let Some(first) = report.problems.first() {
@@ -95,18 +146,26 @@ fn prepare(from: &Path, copy: &Path) -> Result<CheckReport, StoreError> {
     Ok(report)
 }
 
+/// Copies what a file holds into one that its owner alone can read, whoever may read the other.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
+    io::copy(&mut from, &mut to).map(drop)
+}
+
 /// Moves the file and its log aside; `None`: there is none.
 fn set_aside(path: &Path) -> Result<Option<PathBuf>, StoreError> {
     if !path.exists() {
         return Ok(None);
     }
-    let free = (1u32..).map(|number| open::beside(path, &format!(".before-restore-{number}")));
-    let kept = free.into_iter().find(|name| !name.exists()).expect("numbers do not end");
-    fs::rename(path, &kept).map_err(|source| StoreError::file("move aside", path, source))?;
+    let kept = recovery::free_name(path, BEFORE_RESTORE)?;
+    rename("move aside", path, &kept)?;
     let log = open::beside(path, "-wal");
-    if log.exists() {
-        fs::rename(&log, open::beside(&kept, "-wal"))
-            .map_err(|source| StoreError::file("move aside", &log, source))?;
+    if log.exists()
+        && let Err(error) = rename("move aside", &log, &open::beside(&kept, "-wal"))
+    {
+        let _ = fs::rename(&kept, path);
+        return Err(error);
     }
     let _ = fs::remove_file(open::beside(path, "-shm"));
     Ok(Some(kept))
@@ -114,11 +173,7 @@ fn set_aside(path: &Path) -> Result<Option<PathBuf>, StoreError> {
 
 fn beside_its_writer(path: &Path) -> Result<Connection, StoreError> {
     if !path.exists() {
-        return Err(StoreError::file(
-            "open",
-            path,
-            std::io::Error::new(std::io::ErrorKind::NotFound, "there is no store"),
-        ));
+        return Err(StoreError::file("open", path, Error::new(ErrorKind::NotFound, "there is no store")));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let sort = |source| StoreError::of("open", path, source);

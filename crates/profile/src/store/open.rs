@@ -14,8 +14,12 @@ use super::fields::whole as whole_number;
 use super::schema;
 
 /// Files up to this size are looked through as a whole at each opening (measured: 20 ms per MiB); of larger ones
-/// only the tables that decide about jobs, because the daemon must be back within a second.
+/// only the tables that decide about jobs, because the daemon must be back within a second; but all of one in which damage
+/// was met before.
 const LOOK_THROUGH_MAX_BYTES: u64 = 16 << 20;
+
+/// Beside a store that was found damaged while it was in use, for the next opening.
+const SUSPECT: &str = ".suspect";
 
 /// How long a write waits for another program that holds the file locked. Readers do not, in WAL mode.
 const BUSY: Duration = Duration::from_millis(500);
@@ -25,6 +29,16 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
+}
+
+/// Notes that damage was met in the file: the next opening looks through all of it. Without the note it looks as usual.
+pub(super) fn suspect_damage(path: &Path) {
+    let _ = touch(&beside(path, SUSPECT));
+}
+
+/// It was looked through, or replaced.
+pub(super) fn suspect_no_more(path: &Path) {
+    let _ = fs::remove_file(beside(path, SUSPECT));
 }
 
 /// An error that says the file is damaged, in our words.
@@ -55,6 +69,17 @@ pub(super) fn whole_at(path: &Path, to: u32) -> Result<Connection, StoreError> {
     set_up(&mut connection, path, to).map_err(|error| suspect(path, error))?;
     keep_log(&connection, false).map_err(sort)?;
     Ok(connection)
+}
+
+/// Whether a file is a database, or empty, in which nothing was ever made. Only looks.
+pub(super) fn has_no_tables(path: &Path) -> bool {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let look = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        keep_log(&connection, true)?;
+        is_empty(&connection)
+    };
+    look().unwrap_or(false)
 }
 
 /// A connection that only reads, and sees the file as it is now for as long as it lives.
@@ -176,7 +201,7 @@ fn check_origin(connection: &Connection, path: &Path, found: u32) -> Result<(), 
 fn look_through(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let bytes = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?.len();
     let mut problems = problems(connection, "integrity_check", "jobs");
-    if bytes <= LOOK_THROUGH_MAX_BYTES {
+    if bytes <= LOOK_THROUGH_MAX_BYTES || beside(path, SUSPECT).exists() {
         problems.extend(self::problems(connection, "quick_check", ""));
     } else {
         problems.extend(self::problems(connection, "quick_check", "meta"));

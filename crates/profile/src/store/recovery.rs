@@ -16,11 +16,14 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::StoreError;
 use super::fields::{Binder, whole};
-use super::{insert, open, rows, schema};
+use super::{insert, offline, open, rows, schema};
 use pages::{Pages, Record};
 
 /// The fresh store until it is complete.
 const SALVAGE: &str = ".salvage";
+
+/// A damaged file that was moved aside, with a number behind it.
+const DAMAGED: &str = ".damaged-";
 
 /// How often reading is taken up again behind damaged places.
 const RETRIES_MAX: u32 = 4_096;
@@ -62,21 +65,36 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// Completes a recovery that was cut off between its renames.
+/// Completes a recovery, or a restoration, that was cut off between its renames.
 pub(super) fn finish_interrupted(path: &Path) -> Result<(), StoreError> {
-    let salvage = open::beside(path, SALVAGE);
-    let there = |path: &Path| path.try_exists().map_err(|source| StoreError::file("look at", path, source));
-    if there(path)? {
-        return remove(&salvage);
+    let (salvage, restored) = (open::beside(path, SALVAGE), open::beside(path, offline::RESTORE));
+    if exists(path)? {
+        remove(&salvage)?;
+        return remove(&restored);
     }
+    let next = if exists(&restored)? {
+        Some((restored, offline::BEFORE_RESTORE))
+    } else if exists(&salvage)? {
+        Some((salvage, DAMAGED))
+    } else {
+        None
+    };
     let log = open::beside(path, "-wal");
-    if there(&log)? {
-        // The log of a file that is gone, or moved aside the moment before.
-        rename(&log, &open::beside(&free_name(path, "-wal")?, "-wal"))?;
+    if exists(&log)? {
+        let moved = match &next {
+            // The file was moved aside the moment before.
+            Some((_, kind)) => last_name(path, kind)?,
+            None => None,
+        };
+        let of = match moved {
+            Some(moved) => moved,
+            None => free_name(path, DAMAGED)?,
+        };
+        rename(&log, &open::beside(&of, "-wal"))?;
     }
-    if there(&salvage)? {
+    if let Some((next, _)) = next {
         remove(&open::beside(path, "-shm"))?;
-        rename(&salvage, path)?;
+        rename(&next, path)?;
     }
     Ok(())
 }
@@ -88,10 +106,10 @@ pub(super) fn recover(path: &Path, cause: &StoreError) -> Result<Recovery, Store
         remove(&open::beside(&salvage, ending))?;
     }
     let (jobs, unfinished) = make_fresh(path, &salvage)?;
-    let kept = free_name(path, "")?;
+    let kept = free_name(path, DAMAGED)?;
     rename(path, &kept)?;
     let log = open::beside(path, "-wal");
-    if log.try_exists().map_err(|source| StoreError::file("look at", &log, source))? {
+    if exists(&log)? {
         rename(&log, &open::beside(&kept, "-wal"))?;
     }
     remove(&open::beside(path, "-shm"))?;
@@ -107,16 +125,35 @@ fn cause_words(cause: &StoreError) -> String {
     }
 }
 
-/// `path.damaged-1`, or the first of its kind that is not taken with this ending.
-fn free_name(path: &Path, ending: &str) -> Result<PathBuf, StoreError> {
+fn exists(path: &Path) -> Result<bool, StoreError> {
+    path.try_exists().map_err(|source| StoreError::file("look at", path, source))
+}
+
+/// The path with this behind it and the first number by which there is neither a file nor a log.
+pub(super) fn free_name(path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
     for number in 1u32.. {
-        let name = open::beside(path, &format!(".damaged-{number}"));
-        let taken = open::beside(&name, ending);
-        if !taken.try_exists().map_err(|source| StoreError::file("look at", &taken, source))? {
+        let name = open::beside(path, &format!("{kind}{number}"));
+        if !exists(&name)? && !exists(&open::beside(&name, "-wal"))? {
             return Ok(name);
         }
     }
     Err(StoreError::file("move aside", path, io::Error::from(ErrorKind::AlreadyExists)))
+}
+
+/// The last of those files, if it has no log.
+fn last_name(path: &Path, kind: &str) -> Result<Option<PathBuf>, StoreError> {
+    let mut last = None;
+    for number in 1u32.. {
+        let name = open::beside(path, &format!("{kind}{number}"));
+        let log = exists(&open::beside(&name, "-wal"))?;
+        match exists(&name)? {
+            true => last = (!log).then_some(name),
+            // A number may be left out by a log alone.
+            false if !log => break,
+            false => {}
+        }
+    }
+    Ok(last)
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
@@ -141,10 +178,12 @@ fn make_fresh(path: &Path, salvage: &Path) -> Result<(u64, u64), StoreError> {
     let transaction = fresh.transaction().map_err(sort)?;
     // Without any of the old file a fresh store is empty, which is what can be had.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut is_all = false;
     if let Ok(old) = Connection::open_with_flags(path, flags) {
-        salvage_all(&old, &transaction).map_err(sort)?;
+        is_all = salvage_all(&old, &transaction).map_err(sort)?;
     }
-    if let Ok(pages) = Pages::open(path) {
+    // Pages also tell of jobs that were struck off: free ones keep what was in them.
+    if !is_all && let Ok(pages) = Pages::open(path) {
         salvage_pages(&pages, &transaction).map_err(sort)?;
     }
     let counts = count(&transaction).map_err(sort)?;
@@ -152,9 +191,10 @@ fn make_fresh(path: &Path, salvage: &Path) -> Result<(u64, u64), StoreError> {
     Ok(counts)
 }
 
-/// Errors are those of the fresh store; what cannot be read of the old one is left behind.
-fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<()> {
-    let jobs = read_jobs(old);
+/// Says whether these are surely all jobs. Errors are those of the fresh store; what cannot be read of the old one is left
+/// behind.
+fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<bool> {
+    let (jobs, to_the_end) = read_jobs(old);
     let mut next = old
         .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get::<_, i64>(0))
         .unwrap_or(1);
@@ -166,14 +206,28 @@ fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<()> {
     let mut write = fresh.prepare(&insert("INSERT INTO jobs", &rows::JOB))?;
     for row in &jobs {
         rows::bind_job(row, &mut Binder::new(&mut write))?;
-        write.raw_execute()?;
         next = next.max(whole(row.job) + 1);
+        if !is_taken(write.raw_execute())? {
+            continue;
+        }
         if row.state != pinfold_proto::JobState::Exited {
             salvage_job(old, fresh, row.job)?;
         }
     }
     open::keep_next_job(fresh, u64::try_from(next.min(JOB_MAX)).unwrap_or(1))?;
-    Ok(())
+    Ok(to_the_end && open::problems(old, "integrity_check", "jobs").is_empty())
+}
+
+/// Whether a row went in. What the table's types and CHECKs do not take is none of ours: a bit of it may have been turned.
+fn is_taken<T>(done: rusqlite::Result<T>) -> rusqlite::Result<bool> {
+    use rusqlite::ErrorCode::{ConstraintViolation, TypeMismatch};
+    match done {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.sqlite_error_code(), Some(ConstraintViolation | TypeMismatch)) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The jobs that only their pages tell of. Of two rows of one job, as a page that is free again may have an older one, that
@@ -209,13 +263,7 @@ fn insert_record(fresh: &Connection, columns: &[String], record: Record) -> rusq
     );
     let number = std::iter::once(rusqlite::types::Value::Integer(record.number));
     let values = number.chain(record.columns.into_iter().skip(1));
-    match fresh.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values)) {
-        Ok(_) => Ok(()),
-        // What the table's types and CHECKs do not take is no job.
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => Ok(()),
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::TypeMismatch) => Ok(()),
-        Err(error) => Err(error),
-    }
+    is_taken(fresh.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values))).map(drop)
 }
 
 /// How many jobs there are, and how many of them are not over; notes that no number of theirs is given again.
@@ -233,7 +281,7 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
     let sql = format!("SELECT {columns} FROM samples WHERE job = ?1 ORDER BY time_us");
     for row in readable(old, &sql, job, rows::read_sample) {
         rows::bind_sample(&row, &mut Binder::new(&mut write))?;
-        write.raw_execute()?;
+        is_taken(write.raw_execute())?;
     }
     let mut write = fresh.prepare_cached(
         "INSERT OR REPLACE INTO blocks (job, first_us, last_us, step_us, samples, data) \
@@ -246,33 +294,33 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
         Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
     };
     for block in readable(old, sql, job, block) {
-        write.execute(block)?;
+        is_taken(write.execute(block))?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO processes", &rows::PROCESS))?;
     let columns = there(old, "processes", &rows::PROCESS);
     let sql = format!("SELECT {columns} FROM processes WHERE job = ?1 ORDER BY number");
     for row in readable(old, &sql, job, rows::read_process_row) {
         rows::bind_process(&row, &mut Binder::new(&mut write))?;
-        write.raw_execute()?;
+        is_taken(write.raw_execute())?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO files", &rows::FILE))?;
     let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", there(old, "files", &rows::FILE));
     for row in readable(old, &sql, job, rows::read_file) {
         rows::bind_file(&row, &mut Binder::new(&mut write))?;
-        write.raw_execute()?;
+        is_taken(write.raw_execute())?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO nodes", &rows::NODE))?;
     let sql = format!("SELECT {} FROM nodes WHERE job = ?1 ORDER BY node", there(old, "nodes", &rows::NODE));
     for row in readable(old, &sql, job, rows::read_node) {
         rows::bind_node(&row, &mut Binder::new(&mut write))?;
-        write.raw_execute()?;
+        is_taken(write.raw_execute())?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT INTO decisions", &rows::DECISION))?;
     let columns = there(old, "decisions", &rows::DECISION);
     let sql = format!("SELECT {columns} FROM decisions WHERE job = ?1 ORDER BY number");
     for row in readable(old, &sql, job, rows::read_decision) {
         rows::bind_decision(&row, &mut Binder::new(&mut write))?;
-        write.raw_execute()?;
+        is_taken(write.raw_execute())?;
     }
     Ok(())
 }
@@ -304,17 +352,17 @@ fn readable<T>(
     rows.map_while(Result::ok).collect()
 }
 
-/// All jobs that can be read, by number. Behind a damaged place it goes on with the numbers that follow
-/// until something can be read again.
-fn read_jobs(old: &Connection) -> Vec<pinfold_proto::row::JobRow> {
+/// All jobs that can be read, by number, and whether nothing was in the way. Behind a damaged place it goes on with the
+/// numbers that follow until something can be read again.
+fn read_jobs(old: &Connection) -> (Vec<pinfold_proto::row::JobRow>, bool) {
     // The table alone, by its own order: an index may be what is damaged.
     let columns = there(old, "jobs", &rows::JOB);
     let sql = format!("SELECT {columns} FROM jobs NOT INDEXED WHERE job >= ?1 ORDER BY job");
-    let Ok(mut statement) = old.prepare(&sql) else { return Vec::new() };
-    let mut jobs = Vec::new();
+    let Ok(mut statement) = old.prepare(&sql) else { return (Vec::new(), false) };
+    let (mut jobs, mut is_whole) = (Vec::new(), true);
     let (mut from, mut step, mut tries): (i64, i64, u32) = (0, 1, 0);
     for _ in 0..RETRIES_MAX {
-        let Ok(mut found) = statement.query([from]) else { return jobs };
+        let Ok(mut found) = statement.query([from]) else { return (jobs, false) };
         let broken = loop {
             match found.next() {
                 Ok(None) => break false,
@@ -329,8 +377,9 @@ fn read_jobs(old: &Connection) -> Vec<pinfold_proto::row::JobRow> {
                 },
             }
         };
+        is_whole &= !broken;
         if !broken || from > JOB_MAX {
-            return jobs;
+            return (jobs, is_whole);
         }
         from += step;
         tries += 1;
@@ -338,5 +387,5 @@ fn read_jobs(old: &Connection) -> Vec<pinfold_proto::row::JobRow> {
             step = step.saturating_mul(2).min(JOB_MAX);
         }
     }
-    jobs
+    (jobs, false)
 }

@@ -628,6 +628,11 @@ fn lists_are_chosen_by_user_time_and_state() {
     assert_eq!(store.unfinished().unwrap(), vec![queued(2), bobs.clone()]);
     assert_eq!(store.last(None, 2).unwrap(), vec![bobs.clone(), exited(4)]);
     assert_eq!(store.last(Some(1000), 2).unwrap(), vec![queued(2), exited(4)]);
+    // However many that wait were asked for later, and whichever number they have.
+    let long = JobRow { ended_us: Some(exited(4).ended_us.unwrap() + 1), ..exited(1) };
+    store.update_job(&long).unwrap();
+    assert_eq!(store.last_ended(9).unwrap(), vec![exited(4), long.clone()]);
+    assert_eq!(store.last_ended(1).unwrap(), vec![long]);
     assert_eq!(store.since(Some(1001), 0).unwrap(), vec![bobs.clone()]);
     assert_eq!(store.since(None, bobs.submitted_us).unwrap(), vec![bobs, exited(4)]);
     assert_eq!(store.job(5).unwrap(), None);

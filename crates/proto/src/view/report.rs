@@ -198,6 +198,9 @@ pub struct ReportView {
     /// The threads of its processes that run, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<Vec<ThreadView>>,
+    /// How many further threads there are, by the last sample: 4,096 are told at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads_left_out: Option<u64>,
     /// The series, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Vec<PointView>>,

@@ -6,7 +6,7 @@
 
 use rustix::fs::{AtFlags, FileType, OFlags};
 
-use super::{Proc, ProcError};
+use super::{FDINFO_BYTES_MAX, Proc, ProcError};
 
 /// How a process may use an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,18 +41,20 @@ pub struct OpenFile {
 }
 
 impl Proc {
-    /// The regular files that a process has open, at most `most` of them; and whether there are more. `None`: it is
-    /// gone, or we may not see them.
+    /// The regular files that a process has open, at most `most` of them, among eight times as many descriptors; and whether
+    /// there may be more. `None`: it is gone, or we may not see them.
     pub fn open_files(&self, pid: u32, most: usize) -> Result<Option<(Vec<OpenFile>, bool)>, ProcError> {
-        let Some(numbers) = self.numbered(&format!("{pid}/fd"))? else { return Ok(None) };
+        // Half a million sockets would take a second.
+        let found = self.some_numbered(&format!("{pid}/fd"), most.saturating_mul(8))?;
+        let Some((descriptors, more)) = found else { return Ok(None) };
         let mut files = Vec::new();
-        for descriptor in numbers {
+        for descriptor in descriptors {
             if files.len() == most {
                 return Ok(Some((files, true)));
             }
             files.extend(self.open_file(pid, descriptor)?);
         }
-        Ok(Some((files, false)))
+        Ok(Some((files, more)))
     }
 
     /// Whether a process has this file open, of whatever type; the file by device and inode. No, where it is gone or we may
@@ -71,7 +73,7 @@ impl Proc {
     #[must_use]
     pub fn awaits_reader_of(&self, pid: u32) -> Option<String> {
         let only_looked_at = |stream: &u32| {
-            let text = self.text(&format!("{pid}/fdinfo/{stream}"));
+            let text = self.beginning(&format!("{pid}/fdinfo/{stream}"), FDINFO_BYTES_MAX);
             text.is_ok_and(|text| text.is_some_and(|text| is_path(&text)))
         };
         let stream = [1, 2].into_iter().find(only_looked_at)?;
@@ -92,7 +94,8 @@ impl Proc {
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
-        let Some(text) = self.text(&format!("{pid}/fdinfo/{descriptor}"))? else { return Ok(None) };
+        let file = format!("{pid}/fdinfo/{descriptor}");
+        let Some(text) = self.beginning(&file, FDINFO_BYTES_MAX)? else { return Ok(None) };
         let Some((position_bytes, access, append)) = parse_fdinfo(&text) else { return Ok(None) };
         let kept = path.strip_suffix(" (deleted)");
         Ok(Some(OpenFile {

@@ -13,6 +13,7 @@ use super::*;
 any_kind!(
     names_that_stand_for_thousands,
     names_of_members_of_a_long_array,
+    a_condition_for_each_member,
     answers_that_are_not_read,
     the_same_job_thousands_of_times,
     waiting_jobs_as_large_as_may_be,
@@ -121,6 +122,41 @@ fn names_of_members_of_a_long_array(kind: Kind) {
     let more = peak_bytes(&host).saturating_sub(before);
     assert!(more < MORE_BYTES, "it took {more} bytes");
     assert!(array > 0);
+    serves(&host);
+}
+
+/// 1,024 conditions about the members of one array have it read once, as the job is submitted and as the daemon starts;
+/// to read it for each took minutes on a slow host.
+fn a_condition_for_each_member(kind: Kind) {
+    const MEMBERS: u64 = 10_000;
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, MEMBERS, |job| {
+        let index = u32::try_from(job - 1).expect("small");
+        let array = Some(JobArray { array: Some(1), index, at_most: None });
+        let spec = JobSpec { array, ..spec() };
+        JobRow::asked_for(job, ATTACKER, "nobody".to_owned(), spec, at_us + job).ran_until(at_us + 2 * job)
+    });
+    let (wire, waits) = speak_as(&host, ATTACKER, |mut wire| {
+        wire.send(&submit(1, held()));
+        let Some(Reply::Queued { job: first, .. }) = wire.hear() else { panic!("it is queued") };
+        // All of the array ended well: the job waits for the last condition alone.
+        let members = (0..1023).map(|index| format!("ok:1_{index}"));
+        let conditions = members.chain([format!("ok:{first}")]);
+        let after: Vec<After> = conditions.map(|text| text.parse().expect("a condition")).collect();
+        let begun = std::time::Instant::now();
+        wire.send(&submit(2, JobSpec { after, ..spec() }));
+        let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
+        assert!(begun.elapsed().as_secs() < 5, "it took {:?}", begun.elapsed());
+        (wire, job)
+    });
+    serves(&host);
+    host.crash();
+    let begun = std::time::Instant::now();
+    host.start_daemon();
+    assert!(begun.elapsed().as_secs() < 10, "it took {:?}", begun.elapsed());
+    drop(wire);
+    host.until(waits, JobState::Queued);
     serves(&host);
 }
 

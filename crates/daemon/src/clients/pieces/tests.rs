@@ -157,6 +157,27 @@ fn jobs_are_listed_some_in_a_turn() {
     check(&Select::Last(0), &[(true, 0)], 1);
 }
 
+/// On a full disk, of jobs that were asked for and those that are over meanwhile.
+#[test]
+fn jobs_that_are_not_stored_are_listed_among_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap().store;
+    let row = |job| JobRow::asked_for(job, 1, "a".to_owned(), pinfold_proto::JobSpec::default(), job);
+    for job in [1, 2, 5] {
+        store.insert_job(&row(job)).unwrap();
+    }
+    let check = |select: &Select, want: &[u64]| {
+        let mut answer = answer(&store, 1, 0);
+        answer.live = [2, 3, 6].map(|job| (job, Known::Waits(Box::new(row(job))))).into();
+        answer.listing = Listing::of(select, Whose::Everybody, &answer.snapshot).unwrap();
+        assert!(answer.list().unwrap());
+        assert_eq!(answer.jobs, want, "{select:?}");
+    };
+    check(&Select::Since(0), &[1, 2, 3, 5, 6]);
+    check(&Select::Last(10), &[1, 2, 3, 5, 6]);
+    check(&Select::Last(3), &[3, 5, 6]);
+}
+
 #[test]
 fn the_next_piece_waits_for_room() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,12 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 
+use pinfold_profile::store::Store;
 use pinfold_proto::{JobArray, JobSpec};
+
+use super::keeping::Owner;
+use crate::core::durable::Durable;
+use crate::store::numbers::Numbers;
 
 #[test]
 fn users_take_turns() {
@@ -50,4 +55,64 @@ fn what_is_kept_is_private_and_gone_with_its_job() {
     assert_eq!(again.read(JobId(7)), None, "half a file is none");
     again.forget(JobId(7));
     assert_eq!(Starts::open(state.path()).kept.len(), 0);
+}
+
+/// An array of three members, numbers 1 to 3, and where what is written of it goes.
+fn array(state: &Path) -> (Outbox, JobTable) {
+    let store = Store::open(state).expect("a store").store;
+    let journal = Journal::new(store, Numbers::open(state), false);
+    let durable = Durable::new(journal.log()).expect("a pair of sockets");
+    let mut table = JobTable::new();
+    for job in 1..=3 {
+        let place = JobArray { array: Some(1), index: job, at_most: None };
+        let spec = JobSpec { array: Some(place), ..JobSpec::default() };
+        let row = JobRow::asked_for(u64::from(job), 5, String::new(), spec, 0);
+        table.insert(JobId(row.job), Box::new(JobRecord::new(row, false)));
+    }
+    (Outbox::new(journal, durable), table)
+}
+
+#[test]
+fn what_is_coming_is_not_queued_again() {
+    let state = tempfile::tempdir().expect("a directory");
+    let (mut out, mut table) = array(state.path());
+    table.get_mut(&JobId(2)).expect("it is there").row.started_us = Some(1);
+    let mut starts = Starts::open(state.path());
+    let owner = Owner { uid: 5, most: Some(1 << 20) };
+    for _ in 0..100 {
+        starts.keep_in_time(&mut out, &mut table, JobId(1), owner, Box::default());
+    }
+    let queued = out.durable.turn_over(false);
+    assert!(matches!(queued[..], [After::KeepStart(JobId(1), _)]), "{}", queued.len());
+    assert!(starts.kept.is_empty() && starts.coming.contains(&1), "it waits for the disk");
+}
+
+#[test]
+fn a_refused_start_is_told_of_once() {
+    let state = tempfile::tempdir().expect("a directory");
+    let (mut out, mut table) = array(state.path());
+    table.get_mut(&JobId(2)).expect("it is there").row.started_us = Some(1);
+    let mut starts = Starts::open(state.path());
+    let owner = Owner { uid: 5, most: Some(1) };
+    let mut again = |out: &mut Outbox, table: &mut JobTable| {
+        starts.keep_in_time(out, table, JobId(1), owner, Box::default());
+        out.journal.write(table);
+        assert_eq!(out.journal.trouble(), None);
+        assert!(out.durable.turn_over(false).is_empty(), "none of it waits for the disk");
+    };
+    again(&mut out, &mut table);
+    let stored = |out: &mut Outbox, job| out.journal.stored_row(JobId(job));
+    let says = |row: &Option<JobRow>| {
+        row.as_ref()
+            .and_then(|row| row.reason.as_ref())
+            .is_some_and(|text| text.contains("will not come back"))
+    };
+    assert!(says(&stored(&mut out, 1)) && says(&stored(&mut out, 3)));
+    assert!(stored(&mut out, 2).is_none(), "it has started");
+    // Whatever is written of them after that was touched once more; one has another reason by now.
+    table.values_mut().for_each(|live| live.row.requeues = 9);
+    table.get_mut(&JobId(3)).expect("it is there").row.reason = None;
+    again(&mut out, &mut table);
+    assert_eq!(stored(&mut out, 1).expect("a row").requeues, 0, "it says so already");
+    assert_eq!(stored(&mut out, 3).expect("a row").requeues, 9);
 }

@@ -249,6 +249,75 @@ fn a_recovery_that_was_cut_off_is_completed() {
     assert_eq!(fs::read(open::beside(&path, ".damaged-1-wal")).unwrap(), log);
 }
 
+/// Of a large file only what decides about jobs is looked through, until damage is met elsewhere.
+#[test]
+fn damage_that_was_met_in_use_is_found_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.insert_job(&queued(1)).unwrap();
+    store.add_sample(&sample(1, 2_000_000)).unwrap();
+    let put = "INSERT INTO blocks (job, first_us, last_us, step_us, samples, data) VALUES (2, 1, 1, 1, 1, zeroblob(?1))";
+    store.connection.execute(put, [17 << 20]).unwrap();
+    store.checkpoint().unwrap();
+    let root: u32 = store
+        .connection
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'samples'", [], |row| row.get(0))
+        .unwrap();
+    drop(store);
+    let path = dir.path().join(FILE_NAME);
+    let mut bytes = fs::read(&path).unwrap();
+    assert!(bytes.len() > 16 << 20, "{}", bytes.len());
+    let at = (root as usize - 1) * 4096;
+    bytes[at..at + 4096].fill(0xFF);
+    fs::write(&path, bytes).unwrap();
+    let opened = Store::open(dir.path()).unwrap();
+    assert!(opened.recovered.is_none(), "not looked at");
+    assert!(opened.store.samples(1).unwrap_err().is_damaged());
+    drop(opened);
+    let opened = Store::open(dir.path()).unwrap();
+    assert_eq!(opened.recovered.unwrap().jobs, 1);
+    assert_eq!(opened.store.job(1).unwrap(), Some(queued(1)));
+    drop(opened.store);
+    assert!(Store::open(dir.path()).unwrap().recovered.is_none());
+}
+
+/// A bit of a packed series is turned: the rest comes back.
+#[test]
+fn a_block_that_cannot_be_is_left_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.insert_job(&queued(1)).unwrap();
+    store.add_decision(&decision(1, "start")).unwrap();
+    open::trust_writes(&store.connection, true).unwrap();
+    let put =
+        "INSERT INTO blocks (job, first_us, last_us, step_us, samples, data) VALUES (1, 5, ?1, 1, 1, x'00')";
+    store.connection.execute(put, [-5]).unwrap();
+    drop(store);
+    let opened = Store::open(dir.path()).unwrap();
+    assert_eq!(opened.recovered.expect("it was damaged").jobs, 1);
+    assert_eq!(opened.store.decisions(1).unwrap().len(), 1);
+}
+
+/// Free pages keep what was in them.
+#[test]
+fn jobs_that_were_struck_off_stay_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    for job in 1..=300 {
+        store.insert_job(&queued(job)).unwrap();
+    }
+    for job in 1..=200 {
+        store.update_job(&exited(job)).unwrap();
+    }
+    while store.prune(u64::MAX).unwrap().more {}
+    open::trust_writes(&store.connection, true).unwrap();
+    let put = "INSERT INTO blocks (job, first_us, last_us, step_us, samples, data) VALUES (250, 5, -5, 1, 1, x'00')";
+    store.connection.execute(put, []).unwrap();
+    drop(store);
+    let recovery = Store::open(dir.path()).unwrap().recovered.expect("it was damaged");
+    assert_eq!((recovery.jobs, recovery.unfinished), (100, 100));
+}
+
 #[test]
 fn damaged_files_are_numbered_and_kept() {
     let dir = tempfile::tempdir().unwrap();

@@ -273,6 +273,29 @@ fn jobs_by_their_name() {
     assert_eq!(part, found[1..3]);
 }
 
+/// Each with how it ended. They are counted by the index of arrays alone, so that a count costs little.
+#[test]
+fn members_of_an_array_and_how_many_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    assert_eq!((store.members(1).unwrap(), store.count_members(1).unwrap()), (Vec::new(), (0, 0)));
+    let failed = |job| {
+        let row = exited(job);
+        JobRow { ending: row.ending.map(|ending| Ending { exit_code: Some(1), ..ending }), ..row }
+    };
+    let cancelled = JobRow { end: Some(pinfold_proto::End::Cancelled), ..exited(4) };
+    for (mut row, index) in [(exited(1), 5), (failed(2), 3), (queued(3), 5), (cancelled, 4)] {
+        row.spec.array = Some(JobArray { array: Some(1), index, at_most: None });
+        store.insert_job(&row).unwrap();
+    }
+    store.insert_job(&exited(5)).unwrap();
+    let members = [(3, 2, Some(false)), (4, 4, Some(false)), (5, 1, Some(true)), (5, 3, None)];
+    assert_eq!((store.members(1).unwrap(), store.count_members(1).unwrap()), (members.to_vec(), (4, 4)));
+    let plan = format!("EXPLAIN QUERY PLAN {}", super::super::jobs::COUNT_MEMBERS);
+    let plan: String = store.connection.query_row(&plan, [1], |row| row.get(3)).unwrap();
+    assert!(plan.contains("COVERING INDEX jobs_of_array"), "{plan}");
+}
+
 /// One that is not over has not ended, and one that never ran made no room as it was struck off.
 #[test]
 fn the_last_end_in_an_array() {

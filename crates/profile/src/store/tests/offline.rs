@@ -61,6 +61,75 @@ fn what_is_no_store_is_not_restored() {
     assert_eq!(fs::read(dir.path().join(FILE_NAME)).unwrap(), before, "nothing has changed");
 }
 
+/// A daemon would go on in a file without a name.
+#[test]
+fn a_backup_does_not_take_the_store_s_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(dir.path());
+    let other = dir.path().join("other.db");
+    fs::hard_link(store.path(), &other).unwrap();
+    for to in [store.path(), &other] {
+        let error = offline::backup(dir.path(), to).unwrap_err();
+        let why = std::error::Error::source(&error).unwrap().to_string();
+        assert!(why.contains("the store itself"), "{why}");
+    }
+    fs::remove_file(&other).unwrap();
+    // One that a program works on.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let at_work = filled(elsewhere.path());
+    let error = offline::backup(dir.path(), at_work.path()).unwrap_err();
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("at work"), "{error}");
+    assert_eq!(open(dir.path()).job(50).unwrap(), Some(exited(50)));
+}
+
+#[test]
+fn an_empty_file_is_not_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(filled(dir.path()));
+    let empty = dir.path().join("empty");
+    fs::write(&empty, b"").unwrap();
+    let error = offline::restore(&empty, dir.path()).unwrap_err();
+    assert!(error.is_damaged(), "{error}");
+    assert_eq!(open(dir.path()).job(50).unwrap(), Some(exited(50)));
+}
+
+/// What a daemon that was killed left beside the file is restored with it.
+#[test]
+fn a_log_is_restored_with_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let killed = dir.path().join("killed.db");
+    let store = filled(dir.path());
+    fs::copy(store.path(), &killed).unwrap();
+    fs::copy(open::beside(store.path(), "-wal"), open::beside(&killed, "-wal")).unwrap();
+    drop(store);
+    let other = tempfile::tempdir().unwrap();
+    assert_eq!(offline::restore(&killed, other.path()).unwrap().report.jobs, 50);
+    assert_eq!(open(other.path()).job(50).unwrap(), Some(exited(50)));
+}
+
+#[test]
+fn a_restoration_that_was_cut_off_is_completed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let mut store = filled(dir.path());
+    offline::backup(dir.path(), &open::beside(&path, ".restore")).unwrap();
+    store.insert_job(&queued(99)).unwrap();
+    let log = fs::read(open::beside(&path, "-wal")).unwrap();
+    drop(store);
+    // An earlier one, without a log; and as it stands when the file is already moved aside and its log is not.
+    fs::write(open::beside(&path, ".before-restore-1"), b"earlier").unwrap();
+    fs::rename(&path, open::beside(&path, ".before-restore-2")).unwrap();
+    fs::write(open::beside(&path, "-wal"), &log).unwrap();
+    let store = open(dir.path());
+    assert_eq!((store.job(50).unwrap(), store.job(99).unwrap()), (Some(exited(50)), None));
+    assert_eq!(fs::read(open::beside(&path, ".before-restore-2-wal")).unwrap(), log);
+    drop(store);
+    // One that was cut off before that changes nothing.
+    fs::write(open::beside(&path, ".restore"), b"whole").unwrap();
+    assert_eq!(open(dir.path()).job(50).unwrap(), Some(exited(50)));
+    assert!(!open::beside(&path, ".restore").exists());
+}
+
 #[test]
 fn damage_is_found_beside_a_writer() {
     let dir = tempfile::tempdir().unwrap();

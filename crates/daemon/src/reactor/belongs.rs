@@ -1,0 +1,135 @@
+//! What processes that somebody wants to adopt are part of already: a job of this daemon or of another one, by their
+//! groups, their descent or their environment, or a job of a workload manager.
+//!
+//! Up to a thousand are looked at for one request, and one may descend from the other: descent is followed in one reading
+//! of `/proc`, and each process is looked at once. Absent here: who may adopt a process at all (`adopted`).
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_policy::JobId;
+use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::adoptee::{self, Processes};
+use pinfold_sys::procfs::ProcessStat;
+
+use crate::core::Refusal;
+use crate::reactor::Daemon;
+
+/// The environment of a process, read when it is wanted, and no second time.
+pub(super) type Environ<'a> = LazyCell<Vec<u8>, Box<dyn FnOnce() -> Vec<u8> + 'a>>;
+
+impl Daemon {
+    /// See [`Environ`].
+    pub(super) fn environ(&self, pid: u32) -> Environ<'_> {
+        LazyCell::new(Box::new(move || self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default()))
+    }
+
+    /// The processes by which running jobs are known, where they are known so: none where each has a group.
+    pub(super) fn known_processes(&self) -> BTreeMap<(u32, u64), JobId> {
+        let mut known = BTreeMap::new();
+        for &job in &self.jobs.running {
+            let Some(row) = self.jobs.table.get(&job).map(|live| &live.row) else { continue };
+            let main = row.main.filter(|_| self.is_rootless()).map(|main| (main.pid, main.start_ticks));
+            let adopted = row.spec.adopted.as_ref().filter(|adopted| self.knows_each(adopted));
+            let all = adopted.into_iter().flat_map(|adopted| &adopted.processes).copied();
+            main.into_iter().chain(all).for_each(|process| {
+                known.entry(process).or_insert(job);
+            });
+        }
+        known
+    }
+
+    /// The running jobs that these processes descend from, by the number of each process.
+    pub(super) fn jobs_above(&self, all: &Processes, these: &[ProcessStat]) -> BTreeMap<u32, JobId> {
+        let known = self.known_processes();
+        if known.is_empty() {
+            return BTreeMap::new();
+        }
+        let pids = these.iter().map(|stat| stat.pid);
+        all.nearest(pids, |above| known.get(&(above.pid, above.start_ticks)).copied())
+    }
+
+    /// The job that a process is part of, and whether it is one of this daemon's; `above`: those of its descent.
+    pub(super) fn managed(
+        &self,
+        pid: u32,
+        above: &BTreeMap<u32, JobId>,
+        environ: &Environ<'_>,
+    ) -> Option<(bool, u64)> {
+        let groups = self.ctx.proc.text(&format!("{pid}/cgroup")).ok().flatten().unwrap_or_default();
+        if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
+            return Some((instance == self.ctx.instance, job));
+        }
+        // Without groups, what its environment lacks its descent tells.
+        if let Some(job) = above.get(&pid) {
+            return Some((true, job.0));
+        }
+        if !self.is_rootless() {
+            return None;
+        }
+        let (instance, job) = adoptee::mark_of_a_job(environ)?;
+        // What a process found in its environment, it may have long after the job.
+        let lives = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.has_started());
+        (instance == self.ctx.instance && lives).then_some((true, job))
+    }
+
+    /// Refuses a process that is part of a job already.
+    pub(super) fn is_no_part(
+        &self,
+        pid: u32,
+        above: &BTreeMap<u32, JobId>,
+        environ: &Environ<'_>,
+    ) -> Result<(), Refusal> {
+        let whose = match self.managed(pid, above, environ) {
+            Some((true, job)) => format!("job {job}"),
+            Some((false, job)) => format!("job {job} of another daemon"),
+            None => return Ok(()),
+        };
+        Err((ErrorCode::Refused, format!("process {pid} is part of {whose} already")))
+    }
+
+    /// The processes that keep jobs.
+    pub(super) fn kept_processes(&self) -> BTreeSet<(u32, u64)> {
+        let keepers = self.jobs.table.values().filter_map(|live| live.row.keeper);
+        keepers.map(|keeper| (keeper.pid, keeper.start_ticks)).collect()
+    }
+
+    /// Refuses processes that are part of another job that was adopted, or of one that waits for that.
+    pub(super) fn beside_none(&self, found: &[ProcessStat], all: &Processes) -> Result<(), Refusal> {
+        let mut theirs: BTreeMap<u32, JobId> = BTreeMap::new();
+        for (job, live) in self.jobs.table.adopted() {
+            let Some(adopted) = &live.row.spec.adopted else { continue };
+            match &live.container {
+                Some(container) => {
+                    theirs.extend(container.pids().unwrap_or_default().into_iter().map(|pid| (pid, job)));
+                }
+                None => theirs.extend(adopted.processes.iter().map(|&(pid, _)| (pid, job))),
+            }
+        }
+        // A process is part of such a job if it, or one that it descends from, is named there.
+        let pids = found.iter().map(|stat| stat.pid);
+        let jobs = all.nearest(pids, |above| theirs.get(&above.pid).copied());
+        match found.iter().find_map(|stat| Some((stat.pid, jobs.get(&stat.pid)?))) {
+            Some((pid, job)) => {
+                Err((ErrorCode::Refused, format!("process {pid} is part of job {job} already")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a process may be moved out of the groups of a workload manager; `by_groups`: the one that the kernel tells of.
+pub(super) fn stays_with_its_manager(
+    pid: u32,
+    by_groups: Option<&String>,
+    environ: &Environ<'_>,
+) -> Result<(), Refusal> {
+    match by_groups.map(String::as_str).or_else(|| adoptee::manager(environ)) {
+        Some(manager) => {
+            let text =
+                format!("process {pid} is part of a job of {manager}, which would not find it any more");
+            Err((ErrorCode::Refused, format!("{text} to end it; operators may adopt it")))
+        }
+        None => Ok(()),
+    }
+}
