@@ -144,13 +144,11 @@ impl Store {
     pub fn open(dir: &Path) -> Result<Opened, StoreError> {
         let path = dir.join(FILE_NAME);
         recovery::finish_interrupted(&path)?;
-        let opened = match open::whole(&path) {
-            Ok(connection) => Opened { store: Self::over(connection, path)?, recovered: None },
-            Err(damaged) if damaged.is_damaged() => Self::recover(path, &damaged)?,
-            Err(other) => return Err(other),
-        };
-        open::suspect_no_more(&opened.store.path);
-        Ok(opened)
+        match open::whole(&path) {
+            Ok(connection) => Ok(Opened { store: Self::over(connection, path)?, recovered: None }),
+            Err(damaged) if damaged.is_damaged() => Self::recover(path, &damaged),
+            Err(other) => Err(other),
+        }
     }
 
     /// For a store that met [`StoreError::Damaged`] while in use: moves its file aside as `open` does, even if

@@ -128,6 +128,12 @@ impl Processes {
         Ok(all)
     }
 
+    /// The parent of a process that was there.
+    #[must_use]
+    pub fn parent(&self, pid: u32) -> Option<u32> {
+        self.everybody.get(&pid).map(|stat| stat.parent)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {

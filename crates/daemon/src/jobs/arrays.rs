@@ -127,11 +127,11 @@ impl JobTable {
     ) -> Result<Option<&'a JobName>, Refusal> {
         let mut unknown = BTreeMap::new();
         for (number, Named { whole, mut indexes }) in by_number(names.iter().flat_map(After::jobs)) {
-            let known = !whole || self.contains_key(&JobId(number)) || read.job(journal, number).is_some();
+            let known = !whole || self.contains_key(&JobId(number)) || read.job(journal, number)?.is_some();
             indexes.retain(|&index| self.members_with(number, index).next().is_none());
             if !indexes.is_empty() {
                 // Some are over, or were never there.
-                let members = read.members(journal, number);
+                let members = read.members(journal, number)?;
                 indexes.retain(|&index| members.range((index, 0)..=(index, u64::MAX)).next().is_none());
                 read.refusal()?;
             }
@@ -150,7 +150,7 @@ impl JobTable {
     /// How the jobs of a condition stand.
     ///
     /// # Errors
-    /// If it takes too much to find out, or with those before it is about too many.
+    /// If it takes too much to find out, with those before it is about too many, or the store cannot be read.
     pub(crate) fn condition(
         &self,
         journal: &mut Journal,
@@ -159,7 +159,7 @@ impl JobTable {
     ) -> Result<Condition, Refusal> {
         let mut condition = Condition { after: after.clone(), left: BTreeSet::new(), failed: None };
         for (number, named) in by_number(after.jobs()) {
-            let count = self.stand(journal, read, number, &named, &mut condition);
+            let count = self.stand(journal, read, number, &named, &mut condition)?;
             read.names_jobs(count);
             read.refusal()?;
         }
@@ -174,12 +174,12 @@ impl JobTable {
         number: u64,
         named: &Named,
         condition: &mut Condition,
-    ) -> usize {
+    ) -> Result<usize, Refusal> {
         let Named { mut whole, ref indexes } = *named;
         let mut count = 0;
         if whole {
             let lives = self.get(&JobId(number)).map(|live| is_first(&live.row));
-            let over = if lives.is_none() { read.job(journal, number) } else { None };
+            let over = if lives.is_none() { read.job(journal, number)? } else { None };
             if lives.or(over.map(|over| over.is_first)) != Some(true) {
                 // It is a job alone.
                 (whole, count) = (false, 1);
@@ -191,9 +191,9 @@ impl JobTable {
             }
         }
         if !whole && indexes.is_empty() {
-            return count;
+            return Ok(count);
         }
-        let members = read.members(journal, number);
+        let members = read.members(journal, number)?;
         let ended = |(&(_, job), well): (&(u32, u64), &Option<bool>)| Some((JobId(job), (*well)?));
         let (left, mut over): (BTreeSet<JobId>, BTreeMap<JobId, bool>) = if whole {
             (self.members(number).map(|(job, _)| job).collect(), members.iter().filter_map(ended).collect())
@@ -206,14 +206,19 @@ impl JobTable {
         condition.failed = condition.failed.or(over.iter().find(|(_, well)| !**well).map(|(job, _)| *job));
         count += left.len() + over.len();
         condition.left.extend(left);
-        count
+        Ok(count)
     }
 
     /// All members of an array that are known, by index.
-    fn all_members(&self, journal: &mut Journal, read: &mut ArraysRead, array: u64) -> BTreeMap<u32, u64> {
-        let members = read.members(journal, array).keys().copied();
+    fn all_members(
+        &self,
+        journal: &mut Journal,
+        read: &mut ArraysRead,
+        array: u64,
+    ) -> Result<BTreeMap<u32, u64>, Refusal> {
+        let members = read.members(journal, array)?.keys().copied();
         // What the store does not have yet lives, or is about to be written.
-        members.chain(self.members(array).map(|(job, index)| (index, job.0))).collect()
+        Ok(members.chain(self.members(array).map(|(job, index)| (index, job.0))).collect())
     }
 
     /// The jobs that each name means.
@@ -276,7 +281,7 @@ impl JobTable {
         let Known { arrays, read, .. } = known;
         let members = match arrays.entry(name.job) {
             Entry::Occupied(members) => members.into_mut(),
-            Entry::Vacant(place) => place.insert(self.all_members(journal, read, name.job)),
+            Entry::Vacant(place) => place.insert(self.all_members(journal, read, name.job)?),
         };
         read.refusal()?;
         let Some(indexes) = &name.indexes else {

@@ -48,8 +48,9 @@ impl Daemon {
         in_place: bool,
     ) -> Result<(), Refusal> {
         let (mut found, owner, all) = self.adoptees(user, which, in_place)?;
-        // Of a task that waits in its manager's hook, the hook itself is no part.
-        found.retain(|stat| !in_place || stat.pid != user.pid || found_first(which) == Some(user.pid));
+        if in_place && found_first(which) != Some(user.pid) {
+            without_hook(&mut found, user.pid)?;
+        }
         let mut spec = described::described(&self.ctx, which, spec, &found, in_place)?;
         let any_user = rights::is_operator(&self.ctx.configured.config, user);
         spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
@@ -59,7 +60,7 @@ impl Daemon {
         spec.allocation = None;
         if in_place {
             self.admit_in_place(user, &found, &all, &mut spec)?;
-            if self.join_in_place(id, owner, &found, &spec)? {
+            if self.join_in_place(id, owner, &found, &all, &spec)? {
                 return Ok(());
             }
         } else {
@@ -439,10 +440,36 @@ fn found_first(which: &Adoptee) -> Option<u32> {
     }
 }
 
+/// Of a task that waits in its manager's hook, the hook itself is no part; but a job has a process.
+fn without_hook(found: &mut Vec<ProcessStat>, hook: u32) -> Result<(), Refusal> {
+    found.retain(|stat| stat.pid != hook);
+    if found.is_empty() {
+        let text = "there is no process in that group but the one that asks";
+        return Err((ErrorCode::Failed, text.to_owned()));
+    }
+    Ok(())
+}
+
 fn unreadable(error: &ProcError) -> Refusal {
     (ErrorCode::Failed, in_full(error))
 }
 
 fn named(spec: &JobSpec) -> String {
     spec.adopted.as_ref().map(Adopted::named).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that is alone in its group names that group.
+    #[test]
+    fn a_hook_alone_is_no_job() {
+        let of = |pid| ProcessStat { pid, ..ProcessStat::default() };
+        let mut found = vec![of(7), of(8)];
+        without_hook(&mut found, 7).expect("one is left");
+        assert_eq!(found, [of(8)]);
+        let (_, words) = without_hook(&mut found, 8).expect_err("none is left");
+        assert!(words.contains("no process"), "{words}");
+    }
 }

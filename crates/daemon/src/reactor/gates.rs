@@ -143,13 +143,22 @@ impl Daemon {
             let Some(live) = self.jobs.table.get(&job) else { continue };
             let (begin_us, after): (_, Vec<After>) =
                 (live.row.spec.terms.begin_us, live.row.spec.after.clone());
-            let mut conditions = Vec::new();
-            for after in after.iter().filter(|after| after.end != AfterEnd::Any) {
+            let mut stands = |after: &After| {
                 let (journal, table) = (&mut self.outbox.journal, &self.jobs.table);
-                let same = last.take().filter(|last| last.after == *after);
-                last = same.or_else(|| table.condition(journal, &mut read, after).ok());
-                conditions.extend(last.clone());
-            }
+                let same = last.take().filter(|last| last.after == *after).map(Ok);
+                let stands = same.unwrap_or_else(|| table.condition(journal, &mut read, after))?;
+                Ok(last.insert(stands).clone())
+            };
+            let conditions = after.iter().filter(|after| after.end != AfterEnd::Any).map(&mut stands);
+            let conditions = match conditions.collect::<Result<Vec<_>, Refusal>>() {
+                Ok(conditions) => conditions,
+                // What is not known opens no gate. It stays closed until a daemon can read.
+                Err((_, why)) => {
+                    tracing::error!(job = job.0, why, "it is not known what the job waits for");
+                    self.jobs.set_reason(&mut self.outbox.journal, job, why);
+                    continue;
+                }
+            };
             match self.jobs.gates.close(job, begin_us, conditions, now_us) {
                 Ok(true) => {
                     let words = self.gate_words(job).map(|(cause, _)| cause).unwrap_or_default();

@@ -3,6 +3,8 @@
 //!
 //! Absent here: what is the same with all that is adopted (`adopted`), and what names mean (`jobs::external`).
 
+use std::collections::BTreeSet;
+
 use pinfold_policy::JobId;
 use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::{ErrorCode, Reply};
@@ -72,6 +74,7 @@ impl Daemon {
         id: ConnectionId,
         owner: u32,
         found: &[ProcessStat],
+        all: &Processes,
         spec: &JobSpec,
     ) -> Result<bool, Refusal> {
         let Some(name) = &spec.external else { return Ok(false) };
@@ -80,7 +83,7 @@ impl Daemon {
         let Some(mut adopted) = live.row.spec.adopted.clone() else { return Ok(false) };
         let alive =
             |&(pid, start_ticks): &(u32, u64)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks });
-        make_room(job, &mut adopted.processes, found.len(), alive)?;
+        make_room(job, &mut adopted.processes, found.len(), all, alive)?;
         let mut entered: Vec<&ProcessStat> = found.iter().collect();
         if let Some(container) = &live.container {
             entered.clear();
@@ -179,14 +182,21 @@ impl Daemon {
 }
 
 /// Makes room in the list of a job's processes for as many more. What has ended is no part of the job any more: else a job
-/// that processes join for days would have an ever longer row.
+/// that processes join for days would have an ever longer row. Those that descend from others of them are found by that.
 fn make_room(
     job: JobId,
     known: &mut Vec<(u32, u64)>,
     more: usize,
+    all: &Processes,
     alive: impl Fn(&(u32, u64)) -> bool,
 ) -> Result<(), Refusal> {
     known.retain(alive);
+    if known.len().saturating_add(more) > PROCESSES_MAX {
+        let named: BTreeSet<(u32, u64)> = known.iter().copied().collect();
+        let parents = known.iter().filter_map(|&(pid, _)| all.parent(pid));
+        let below = all.nearest(parents, |stat| named.contains(&(stat.pid, stat.start_ticks)).then_some(()));
+        known.retain(|&(pid, _)| all.parent(pid).is_none_or(|parent| !below.contains_key(&parent)));
+    }
     if known.len().saturating_add(more) > PROCESSES_MAX {
         let text = format!("job {} has {} processes that were adopted", job.0, known.len());
         let text =
@@ -210,15 +220,44 @@ mod tests {
     /// Processes join, end, and others join: the list stays as long as what lives.
     #[test]
     fn what_has_ended_makes_room_for_what_joins() {
+        let nobody = processes(&[]);
         let mut known = Vec::new();
         for round in 0..100_u32 {
             let alive = |&(pid, _): &(u32, u64)| pid / 1_000 == round;
-            make_room(JobId(7), &mut known, 1_000, alive).expect("those before have ended");
+            make_room(JobId(7), &mut known, 1_000, &nobody, alive).expect("those before have ended");
             known.extend((0..1_000).map(|at| (round * 1_000 + at, u64::from(at))));
         }
         assert_eq!(known.len(), 1_000);
-        make_room(JobId(7), &mut known, 24, |_| true).expect("there is room for these");
-        let (_, words) = make_room(JobId(7), &mut known, 25, |_| true).expect_err("one more than may be");
+        make_room(JobId(7), &mut known, 24, &nobody, |_| true).expect("there is room for these");
+        let refused = make_room(JobId(7), &mut known, 25, &nobody, |_| true);
+        let (_, words) = refused.expect_err("one more than may be");
         assert!(words.contains("1000 processes") && words.contains("1024 at once are the most"), "{words}");
+    }
+
+    /// All members of a job are noted before it is suspended, and few of them need be named.
+    #[test]
+    fn what_descends_from_others_makes_room() {
+        let below: Vec<(u32, u32)> =
+            [(10, 1)].into_iter().chain((11..1_033).map(|pid| (pid, pid - 1))).collect();
+        let all = processes(&[&below[..], &[(2_000, 1)]].concat());
+        let mut known: Vec<(u32, u64)> =
+            below.iter().map(|&(pid, _)| pid).chain([2_000]).map(|pid| (pid, 7)).collect();
+        make_room(JobId(7), &mut known, 1_000, &all, |_| true).expect("there is room for these");
+        assert_eq!(known, [(10, 7), (2_000, 7)]);
+    }
+
+    /// Processes with these numbers and parents, all of which started at the same time.
+    fn processes(all: &[(u32, u32)]) -> Processes {
+        let root = tempfile::tempdir().expect("a directory");
+        for (pid, parent) in all {
+            let dir = root.path().join(pid.to_string());
+            std::fs::create_dir(&dir).expect("a process");
+            let stat = format!(
+                "{pid} (x) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0"
+            );
+            std::fs::write(dir.join("stat"), stat).expect("its state");
+        }
+        Processes::read(&pinfold_sys::procfs::Proc::open(root.path()).expect("a tree"))
+            .expect("they are there")
     }
 }

@@ -46,7 +46,8 @@ impl Daemon {
                 }
                 // One more than an answer may have at most.
                 Select::Since(since_us) => {
-                    (store.numbers_since(&whose, since_us, JOBS_AT_ONCE + 1), usize::MAX, since_us)
+                    let most = JOBS_AT_ONCE + 1;
+                    (store.numbers_since(&whose, since_us, most), most as usize, since_us)
                 }
             };
             let stored = stored.map_err(|error| store_failed(&error))?;

@@ -83,6 +83,8 @@ pub fn is_store(file: &Path) -> bool {
 /// system refuse. Nothing has changed then.
 pub fn restore(from: &Path, dir: &Path) -> Result<Restored, StoreError> {
     let path = dir.join(FILE_NAME);
+    // What was cut off leaves a log without its file, which would be taken for that of the copy.
+    recovery::finish_interrupted(&path)?;
     let (partial, copy) = (open::beside(&path, ".restore-partial"), open::beside(&path, RESTORE));
     let clear = || {
         for ending in ["", "-wal", "-shm", "-journal"] {

@@ -36,11 +36,6 @@ pub(super) fn suspect_damage(path: &Path) {
     let _ = touch(&beside(path, SUSPECT));
 }
 
-/// It was looked through, or replaced.
-pub(super) fn suspect_no_more(path: &Path) {
-    let _ = fs::remove_file(beside(path, SUSPECT));
-}
-
 /// An error that says the file is damaged, in our words.
 pub(super) fn damaged(operation: &'static str, path: &Path, what: &str) -> StoreError {
     let source = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(what.to_owned()));
@@ -201,7 +196,10 @@ fn check_origin(connection: &Connection, path: &Path, found: u32) -> Result<(), 
 fn look_through(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let bytes = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?.len();
     let mut problems = problems(connection, "integrity_check", "jobs");
-    if bytes <= LOOK_THROUGH_MAX_BYTES || beside(path, SUSPECT).exists() {
+    // Taken away first: of a large file the look may take so long that somebody ends the start, and the next one must not
+    // end as that did.
+    let suspected = fs::remove_file(beside(path, SUSPECT)).is_ok();
+    if bytes <= LOOK_THROUGH_MAX_BYTES || suspected {
         problems.extend(self::problems(connection, "quick_check", ""));
     } else {
         problems.extend(self::problems(connection, "quick_check", "meta"));

@@ -129,31 +129,36 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
     path.try_exists().map_err(|source| StoreError::file("look at", path, source))
 }
 
-/// The path with this behind it and the first number by which there is neither a file nor a log.
+/// The path with this and a number behind it that is above all that are there, be it of a file or of a log alone: the file
+/// that was moved aside last is the last one.
 pub(super) fn free_name(path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
-    for number in 1u32.. {
-        let name = open::beside(path, &format!("{kind}{number}"));
-        if !exists(&name)? && !exists(&open::beside(&name, "-wal"))? {
-            return Ok(name);
-        }
+    match highest(path, kind)?.checked_add(1) {
+        Some(number) => Ok(open::beside(path, &format!("{kind}{number}"))),
+        None => Err(StoreError::file("move aside", path, io::Error::from(ErrorKind::AlreadyExists))),
     }
-    Err(StoreError::file("move aside", path, io::Error::from(ErrorKind::AlreadyExists)))
 }
 
 /// The last of those files, if it has no log.
 fn last_name(path: &Path, kind: &str) -> Result<Option<PathBuf>, StoreError> {
-    let mut last = None;
-    for number in 1u32.. {
-        let name = open::beside(path, &format!("{kind}{number}"));
-        let log = exists(&open::beside(&name, "-wal"))?;
-        match exists(&name)? {
-            true => last = (!log).then_some(name),
-            // A number may be left out by a log alone.
-            false if !log => break,
-            false => {}
+    let last = open::beside(path, &format!("{kind}{}", highest(path, kind)?));
+    Ok((exists(&last)? && !exists(&open::beside(&last, "-wal"))?).then_some(last))
+}
+
+/// The highest number behind this that is there; 0: none.
+fn highest(path: &Path, kind: &str) -> Result<u32, StoreError> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(0) };
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let list = || -> io::Result<u32> {
+        let mut highest = 0;
+        for entry in fs::read_dir(dir)? {
+            let found = entry?.file_name();
+            let behind = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_prefix(kind));
+            let number = behind.and_then(|behind| behind.strip_suffix("-wal").unwrap_or(behind).parse().ok());
+            highest = highest.max(number.unwrap_or(0));
         }
-    }
-    Ok(last)
+        Ok(highest)
+    };
+    list().map_err(|source| StoreError::file("look at", dir, source))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 use pinfold_topo::{CpuSet, PuOs};
 
 /// `/proc/PID/stat`, as far as it is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessStat {
     /// The process.
     pub pid: u32,

@@ -4,6 +4,7 @@
 //! was; it holds as long as no job changes. Absent here: members that are not over, which the table of jobs finds.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use pinfold_policy::JobId;
 use pinfold_proto::array::MEMBERS_MAX;
@@ -11,7 +12,7 @@ use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::ErrorCode;
 
 use crate::clients::cost::NAMED_MAX;
-use crate::core::Refusal;
+use crate::core::{Refusal, store_failed};
 use crate::jobs::gates::ended_well;
 use crate::store::journal::Journal;
 
@@ -74,23 +75,38 @@ impl ArraysRead {
     }
 
     /// The members of an array that the store has, or is about to have.
-    pub(super) fn members(&mut self, journal: &mut Journal, array: u64) -> &Members {
+    ///
+    /// # Errors
+    /// When the store cannot be read: that no member failed must not follow from that.
+    pub(super) fn members(&mut self, journal: &mut Journal, array: u64) -> Result<&Members, Refusal> {
         let Self { arrays, unwritten, rows, .. } = self;
-        arrays.entry(array).or_insert_with(|| {
-            let stored = journal.store().members(array).unwrap_or_default();
-            let mut all: Members =
-                stored.into_iter().map(|(index, job, well)| ((index, job), well)).collect();
-            let over = unwritten.get_or_insert_with(|| by_array(journal)).get(&array);
-            all.extend(over.into_iter().flatten().map(|&(member, well)| (member, Some(well))));
-            *rows += all.len();
-            all
-        })
+        let place = match arrays.entry(array) {
+            Entry::Occupied(known) => return Ok(known.into_mut()),
+            Entry::Vacant(place) => place,
+        };
+        let stored = journal.store().members(array).map_err(|error| store_failed(&error))?;
+        let mut all: Members = stored.into_iter().map(|(index, job, well)| ((index, job), well)).collect();
+        let over = unwritten.get_or_insert_with(|| by_array(journal)).get(&array);
+        all.extend(over.into_iter().flatten().map(|&(member, well)| (member, Some(well))));
+        *rows += all.len();
+        Ok(place.insert(all))
     }
 
     /// A job that is over; `None`: there never was one.
-    pub(super) fn job(&mut self, journal: &mut Journal, job: u64) -> Option<Over> {
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(super) fn job(&mut self, journal: &mut Journal, job: u64) -> Result<Option<Over>, Refusal> {
+        if let Some(known) = self.jobs.get(&job) {
+            return Ok(*known);
+        }
         let over = |row: &JobRow| Over { is_first: is_first(row), well: ended_well(row) };
-        *self.jobs.entry(job).or_insert_with(|| journal.stored_row(JobId(job)).as_ref().map(over))
+        let found = match journal.unwritten(JobId(job)).map(over) {
+            Some(over) => Some(over),
+            None => journal.store().job(job).map_err(|error| store_failed(&error))?.as_ref().map(over),
+        };
+        self.jobs.insert(job, found);
+        Ok(found)
     }
 }
 

@@ -130,6 +130,26 @@ fn a_restoration_that_was_cut_off_is_completed() {
     assert!(!open::beside(&path, ".restore").exists());
 }
 
+/// The log is that of the file that was moved aside, which may not be the one with the first free number.
+#[test]
+fn a_restoration_that_was_cut_off_can_be_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let mut store = filled(dir.path());
+    let backup = dir.path().join("backup.db");
+    offline::backup(dir.path(), &backup).unwrap();
+    fs::copy(&backup, open::beside(&path, ".restore")).unwrap();
+    store.insert_job(&queued(99)).unwrap();
+    let log = fs::read(open::beside(&path, "-wal")).unwrap();
+    drop(store);
+    fs::rename(&path, open::beside(&path, ".before-restore-3")).unwrap();
+    fs::write(open::beside(&path, "-wal"), &log).unwrap();
+    let restored = offline::restore(&backup, dir.path()).unwrap();
+    assert_eq!(restored.kept, Some(open::beside(&path, ".before-restore-4")));
+    assert_eq!(fs::read(open::beside(&path, ".before-restore-3-wal")).unwrap(), log);
+    assert_eq!(open(dir.path()).job(99).unwrap(), None);
+}
+
 #[test]
 fn damage_is_found_beside_a_writer() {
     let dir = tempfile::tempdir().unwrap();
