@@ -1,6 +1,7 @@
 //! Bundles: ended jobs of one host, as JSON packed by gzip. Both directions are bounded: a bundle that is longer, packed or
 //! unpacked, is refused, and no more of it than the bound is held in memory. Absent here: the network and the disk.
 
+use std::fmt;
 use std::io::{Read, Write};
 
 use flate2::Compression;
@@ -8,8 +9,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use pinfold_proto::view::{MapView, PointView, ReportView, StatusView};
 use pinfold_topo::Topology;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounds::{self, OutOfRange};
 use crate::series::Columns;
@@ -35,6 +36,10 @@ pub const PUS_MAX: usize = 8_192;
 /// Sets of cores, NUMA nodes and resources that are told of, of each kind.
 pub const SETS_MAX: usize = 2_000;
 
+/// The most parts of a bundle: a host sends some hundreds. One that is nearly empty takes 21 bytes of text, and a kilobyte
+/// and a half once it is read.
+pub const PARTS_A_BUNDLE: usize = 10_000;
+
 /// Points of a series in one part. The longest part is some 2 MiB of JSON.
 pub const POINTS_A_PART: usize = 8_000;
 
@@ -57,8 +62,33 @@ pub struct Bundle {
     pub boot: String,
     /// When it was made by the host's clock, in microseconds since the Unix epoch.
     pub made_us: u64,
-    /// The parts.
+    /// The parts, up to [`PARTS_A_BUNDLE`].
+    #[serde(deserialize_with = "some_parts")]
     pub parts: Vec<Part>,
+}
+
+/// Reads the parts, and no more of them than may be.
+fn some_parts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Part>, D::Error> {
+    struct Few;
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<Part>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(out, "up to {PARTS_A_BUNDLE} parts")
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut all: S) -> Result<Vec<Part>, S::Error> {
+            let mut parts = Vec::new();
+            while let Some(part) = all.next_element()? {
+                if parts.len() == PARTS_A_BUNDLE {
+                    return Err(S::Error::invalid_length(PARTS_A_BUNDLE + 1, &self));
+                }
+                parts.push(part);
+            }
+            Ok(parts)
+        }
+    }
+    from.deserialize_seq(Few)
 }
 
 /// A part of a job that is over.

@@ -204,6 +204,11 @@ impl Server {
         let mut heard = Heard { requests: Vec::new(), more: false, closed: false };
         let Some(connection) = self.connections.get_mut(&id) else { return Heard { closed: true, ..heard } };
         let uid = connection.peer.uid;
+        if connection.closing {
+            // Nothing more is heard of it, however long it leaves the last reply unread.
+            heard.closed = connection.ended;
+            return heard;
+        }
         // Whose connections leave much unread between them gets nothing more into a queue that has something.
         let bound = if self.unread.own(uid) > UNREAD_OF_USER_MAX { 0 } else { UNREAD_MAX };
         connection.blocked = connection.out.len() > bound;
@@ -218,15 +223,14 @@ impl Server {
         let taken = take_requests(connection, &mut self.budget, load, &mut heard.requests);
         let unheard = connection.decoder.pending();
         let before = std::mem::replace(&mut connection.unheard, unheard);
-        match taken {
-            Ok(()) => {
-                heard.more = connection.backlog;
-                heard.closed = connection.ended && !connection.backlog;
-            }
-            Err((code, message)) => self.cut_off(id, code, message),
-        }
+        let (more, closed) = (connection.backlog, connection.ended && !connection.backlog);
         self.unheard.take(uid, before as u64);
         self.unheard.add(uid, unheard as u64);
+        if let Err((code, message)) = taken {
+            self.cut_off(id, code, message);
+            return heard;
+        }
+        (heard.more, heard.closed) = (more, closed);
         if unheard > before && self.unheard.own(uid) > UNHEARD_OF_USER_MAX {
             let text =
                 "too much of your requests waits to be sent whole, or to be heard; use fewer connections";
@@ -325,7 +329,8 @@ impl Server {
     /// What to watch it for, where that is another answer than the last time.
     pub(crate) fn watch_changed(&mut self, id: ConnectionId) -> Option<Watch> {
         let connection = self.connections.get_mut(&id)?;
-        let watch = Watch { input: !connection.blocked, output: !connection.out.is_empty() };
+        let input = !connection.blocked && !connection.closing;
+        let watch = Watch { input, output: !connection.out.is_empty() };
         (std::mem::replace(&mut connection.watched, watch) != watch).then_some(watch)
     }
 
@@ -363,11 +368,14 @@ impl Server {
         self.connections.get(&id).is_some_and(|connection| connection.greeted)
     }
 
-    /// Closes a connection once its replies are sent.
+    /// Closes a connection once its replies are sent. What it sent and was not heard goes now.
     pub(crate) fn close_after_sending(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.closing = true;
-        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.closing = true;
+        connection.backlog = false;
+        connection.decoder = Decoder::new(REQUEST_MAX_BYTES);
+        let unheard = std::mem::take(&mut connection.unheard);
+        self.unheard.take(connection.peer.uid, unheard as u64);
     }
 
     /// Forgets a connection.
@@ -450,9 +458,6 @@ fn take_requests(
     requests: &mut Vec<Request>,
 ) -> Result<(), (ErrorCode, String)> {
     connection.backlog = false;
-    if connection.closing {
-        return Ok(());
-    }
     let uid = connection.peer.uid;
     while budget.may_ask(uid) {
         match connection.decoder.take_sized() {

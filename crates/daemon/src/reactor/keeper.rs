@@ -71,7 +71,13 @@ impl Daemon {
     /// A keeper tells how its job ended.
     pub(super) fn told_end(&mut self, id: ConnectionId, job: JobId, ending: Ending) {
         // One that ended just as its keeper presented it was found by no look, and ran all the same.
-        if self.jobs.table.get(&job).is_some_and(|live| live.has_started() || live.found_granted) {
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        if live.lingers {
+            // Told once more: what follows from it is on its way, and to look again takes a walk over all jobs.
+            let reply = endings::recorded(job, Some(&live.row));
+            return self.outbox.reply_lasting(id, reply, self.jobs.starts.has(&live.row));
+        }
+        if live.has_started() || live.found_granted {
             return self.ended(job, ending);
         }
         let message =
@@ -91,7 +97,12 @@ impl Daemon {
                     .and_then(|pid| taken::child_of(&self.ctx, pid, user))
                     .map(|held| crate::jobs::child::id(&held));
                 let runs = live.row.main.filter(|main| crate::core::process::is_alive(&self.ctx.proc, *main));
-                !live.has_started() || runs.is_none_or(|main| held == Some(main))
+                let stays_out = |pid: &u32| held.is_some_and(|held| held.pid == *pid);
+                let is_alone =
+                    |container: &Container| container.pids().is_ok_and(|pids| pids.iter().all(stays_out));
+                !live.has_started()
+                    || runs.is_none_or(|main| held == Some(main))
+                        && live.container.as_deref().is_none_or(is_alone)
             }
             Phase::Running { .. } => may_have_started,
             Phase::Ended { ending } => may_have_started || self.may_be_requeued_already(job, ending),

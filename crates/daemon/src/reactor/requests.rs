@@ -66,7 +66,11 @@ impl Daemon {
                 }
             }
             Request::Checkpointed { job, error } => self.checkpointed(id, JobId(job), error),
-            Request::Withdraw { job, reason } if self.jobs.table.keeps(id, JobId(job)) => {
+            // Once is enough for one whose processes are still on their way out.
+            Request::Withdraw { job, reason }
+                if self.jobs.table.keeps(id, JobId(job))
+                    && self.jobs.table.get(&JobId(job)).is_some_and(|live| !live.orphaned) =>
+            {
                 self.withdrawn(JobId(job), reason.chars().take(REASON_MAX_CHARS).collect());
             }
             Request::Interrupted { job } if self.jobs.table.keeps(id, JobId(job)) => {

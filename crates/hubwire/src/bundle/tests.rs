@@ -115,6 +115,22 @@ fn a_bomb_is_not_unpacked() {
     assert!(matches!(error, DecodeError::TooLong { max_bytes: PLAIN_MAX_BYTES }), "{error}");
 }
 
+/// A million parts with nothing in them are 24 MiB of text.
+#[test]
+fn so_many_parts_are_read_and_no_more() {
+    let of = |count: usize| {
+        let parts = vec!["[7,0,1,2,null,null]"; count].join(",");
+        let text = format!(r#"{{"version":1,"origin":"o","boot":"b","made_us":1,"parts":[{parts}]}}"#);
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        unpack::<Bundle>(&packed.finish().unwrap(), PLAIN_MAX_BYTES)
+    };
+    assert_eq!(of(PARTS_A_BUNDLE).unwrap().parts.len(), PARTS_A_BUNDLE);
+    let error = of(PARTS_A_BUNDLE + 1).unwrap_err();
+    let DecodeError::Malformed(why) = error else { panic!("{error}") };
+    assert!(why.to_string().contains("up to 10000 parts"), "{why}");
+}
+
 #[test]
 fn deep_json_is_refused_and_does_not_end_the_program() {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());

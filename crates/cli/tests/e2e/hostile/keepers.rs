@@ -13,6 +13,7 @@ each_kind!(
     nothing_runs_that_was_not_started,
     nothing_ended_that_was_not_started,
     what_runs_does_not_wait,
+    what_is_left_of_a_job_does_not_wait,
     a_start_that_is_on_disk_is_believed,
     an_end_just_as_the_keeper_comes_is_believed,
     an_older_keeper_tells_of_its_jobs_and_no_more,
@@ -131,6 +132,32 @@ fn what_runs_does_not_wait(kind: Kind) {
         is_refused(&mut wire, &Request::Attach { job, phase: Phase::Waiting { pid } });
         assert_eq!(host.job(job).pids, [child.0.id()]);
     }
+}
+
+/// Nor does what is left of it once its first process has ended: its slot would be another job's as well.
+fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let (go, left) = (host.work("go"), host.work("left"));
+    let script = format!(
+        "until [ -e {go} ]; do sleep 0.02; done; sleep 600 & echo $! >{left}.new; mv {left}.new {left}",
+        go = go.display(),
+        left = left.display()
+    );
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &script]).uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
+    command.env("PINFOLD_JOB_ID", "1").env("PINFOLD_INSTANCE", host.instance());
+    let mut child = Killed(command.spawn().expect("a process"));
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), Some(child.0.id()));
+    assert_eq!(job, 1);
+    assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
+    host.make("go");
+    child.0.wait().expect("it ends");
+    let left: u32 = std::fs::read_to_string(&left).expect("it is written").trim().parse().expect("a number");
+    is_refused(&mut wire, &Request::Attach { job, phase: Phase::Waiting { pid: None } });
+    assert_eq!(host.job(job).pids, [left]);
+    let left = rustix::process::Pid::from_raw(left.cast_signed()).expect("a number");
+    rustix::process::kill_process(left, rustix::process::Signal::KILL).expect("it is the test's");
 }
 
 /// The daemon before died between the word that a job may start and that it did.
