@@ -36,8 +36,8 @@ pub const PUS_MAX: usize = 8_192;
 /// Sets of cores, NUMA nodes and resources that are told of, of each kind.
 pub const SETS_MAX: usize = 2_000;
 
-/// The most parts of a bundle: a host sends some hundreds. One that is nearly empty takes 21 bytes of text, and a kilobyte
-/// and a half once it is read.
+/// The most parts of a bundle: a host sends some hundreds. One that is nearly empty takes 21 bytes of text, and as much
+/// memory as a whole one once it is read.
 pub const PARTS_A_BUNDLE: usize = 10_000;
 
 /// Points of a series in one part. The longest part is some 2 MiB of JSON.

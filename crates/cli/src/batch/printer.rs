@@ -192,13 +192,8 @@ mod tests {
     use std::io::Read as _;
     use std::os::fd::OwnedFd;
 
+    use super::super::spool::wrote;
     use super::*;
-
-    fn wrote(text: &str) -> File {
-        let mut file = tempfile::tempfile().expect("a file");
-        file.write_all(text.as_bytes()).expect("it takes it");
-        file
-    }
 
     fn printer() -> (Printer, [io::PipeReader; 2]) {
         let (out, to_out) = io::pipe().expect("a pipe");

@@ -87,6 +87,15 @@ fn copy(mut from: &File, mut to: &File, at: u64) -> io::Result<u64> {
     io::copy(&mut from, &mut to)
 }
 
+/// A file with this in it, written from its start.
+#[cfg(test)]
+pub(super) fn wrote(text: &str) -> File {
+    use std::io::Write as _;
+    let mut file = tempfile::tempfile().expect("a file");
+    file.write_all(text.as_bytes()).expect("it takes it");
+    file
+}
+
 #[cfg(test)]
 impl Spool {
     /// Keeps so much in this file already.
@@ -107,16 +116,9 @@ impl Spool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
     use std::os::unix::fs::FileExt as _;
 
     use super::*;
-
-    fn wrote(text: &str) -> File {
-        let mut file = tempfile::tempfile().expect("a file");
-        file.write_all(text.as_bytes()).expect("it takes it");
-        file
-    }
 
     #[test]
     fn it_is_cut_once_nothing_waits() {

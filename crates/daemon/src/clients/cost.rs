@@ -348,7 +348,6 @@ mod tests {
         assert!((150_000..250_000).contains(&kept), "{kept}");
         let cost = |since_us, until_us, each| of(&Request::Host { since_us, until_us, each }, 8, load);
         let all = cost(0, None, false);
-        // They took 0.2 s.
         assert!((1_900..2_500).contains(&all), "{all}");
         assert_eq!(cost(0, Some(u64::MAX), false), all);
         assert!(cost(load.now_us - DAY, None, false) < 200 && cost(0, Some(DAY), false) < 200, "a day");

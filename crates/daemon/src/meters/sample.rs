@@ -198,7 +198,7 @@ impl Sampler {
     }
 }
 
-/// Threads of a job of which each is asked how long it waited, 7 us each.
+/// So many threads of a job are asked how long each waited.
 const THREADS_LOOKED_AT: usize = 1_024;
 
 /// How long a job's threads were ready and waited for a processor: some of them, by the kernel's word on its group; where

@@ -44,7 +44,7 @@ impl Proc {
     /// The regular files that a process has open, at most `most` of them, among eight times as many descriptors; and whether
     /// there may be more. `None`: it is gone, or we may not see them.
     pub fn open_files(&self, pid: u32, most: usize) -> Result<Option<(Vec<OpenFile>, bool)>, ProcError> {
-        // Half a million sockets would take a second.
+        // A process may have half a million, none of them a file.
         let found = self.some_numbered(&format!("{pid}/fd"), most.saturating_mul(8))?;
         let Some((descriptors, more)) = found else { return Ok(None) };
         let mut files = Vec::new();

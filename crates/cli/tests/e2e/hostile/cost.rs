@@ -125,8 +125,8 @@ fn names_of_members_of_a_long_array(kind: Kind) {
     serves(&host);
 }
 
-/// 1,024 conditions about the members of one array have it read once, as the job is submitted and as the daemon starts;
-/// to read it for each took minutes on a slow host.
+/// 1,024 conditions about the members of one array stand as they should, as the job is submitted and as the daemon starts.
+/// How often the array is read for that, the unit tests count.
 fn a_condition_for_each_member(kind: Kind) {
     const MEMBERS: u64 = 10_000;
     let Some(mut host) = shared(kind, &[]) else { return };
@@ -144,17 +144,13 @@ fn a_condition_for_each_member(kind: Kind) {
         let members = (0..1023).map(|index| format!("ok:1_{index}"));
         let conditions = members.chain([format!("ok:{first}")]);
         let after: Vec<After> = conditions.map(|text| text.parse().expect("a condition")).collect();
-        let begun = std::time::Instant::now();
         wire.send(&submit(2, JobSpec { after, ..spec() }));
         let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
-        assert!(begun.elapsed().as_secs() < 5, "it took {:?}", begun.elapsed());
         (wire, job)
     });
     serves(&host);
     host.crash();
-    let begun = std::time::Instant::now();
     host.start_daemon();
-    assert!(begun.elapsed().as_secs() < 10, "it took {:?}", begun.elapsed());
     drop(wire);
     host.until(waits, JobState::Queued);
     serves(&host);
