@@ -6,14 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::response::Response;
 use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Clock;
 use crate::secret;
+use crate::server::answers::{self, HELD_MAX_BYTES, OF_A_VIEWER_MAX_BYTES};
+use crate::server::problem::Problem;
 use crate::server::proxied::{Proxied, Proxy};
 use crate::server::seen::Seen;
+use crate::server::shares::{Share, Shares};
 use crate::server::vouched::Trust;
 use crate::store::{Access, HostRow, Keep, Kept, Store, StoreError, now_us};
 
@@ -24,6 +29,12 @@ const ASKED_AT_ONCE: usize = 8;
 /// packed or ready to be written.
 const UNPACKED_AT_ONCE: usize = 2;
 const HELD_AT_ONCE: usize = 128;
+
+/// What hosts send counts from its first byte, by the size that was announced: so many bytes of all of them, counted in
+/// units, and so many messages of one.
+const ARRIVING_MAX_BYTES: usize = 256 << 20;
+const ARRIVING_UNIT_BYTES: usize = 64 << 10;
+const OF_A_HOST_AT_ONCE: usize = 8;
 
 /// How long a question waits for its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
@@ -61,7 +72,11 @@ pub struct Hub {
     kept_us: u64,
     generation: OnceLock<u64>,
     now: Mutex<BTreeMap<i64, Now>>,
+    /// Bytes of long answers that are held for viewers.
+    pub answers: Arc<Shares>,
     asked: Arc<Semaphore>,
+    arriving: Arc<Semaphore>,
+    of_hosts: Arc<Shares>,
     unpacked: Arc<Semaphore>,
     held: Arc<Semaphore>,
 }
@@ -165,7 +180,10 @@ impl Hub {
             counters: Counters::default(),
             started_us: now_us(),
             now: Mutex::default(),
+            answers: Arc::new(Shares::new(OF_A_VIEWER_MAX_BYTES, HELD_MAX_BYTES)),
             asked: Arc::new(Semaphore::new(ASKED_AT_ONCE)),
+            arriving: Arc::new(Semaphore::new(ARRIVING_MAX_BYTES / ARRIVING_UNIT_BYTES)),
+            of_hosts: Arc::new(Shares::new(OF_A_HOST_AT_ONCE, usize::MAX)),
             unpacked: Arc::new(Semaphore::new(UNPACKED_AT_ONCE)),
             held: Arc::new(Semaphore::new(HELD_AT_ONCE)),
         }
@@ -193,6 +211,30 @@ impl Hub {
         self.in_turn(|hub| &hub.asked, question).await
     }
 
+    /// The same with an answer that is made there, too.
+    ///
+    /// # Errors
+    /// Those of the question, when there are too many of them, and when the answer is too long.
+    pub async fn answer<T: Serialize>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<Response, Problem> {
+        self.ask(|hub| answers::json(&question(hub)?)).await?
+    }
+
+    /// Room for a message of a host that is still to come, of so many bytes at most.
+    ///
+    /// # Errors
+    /// When this host has as many on their way as it may, or there is too much of all hosts.
+    pub async fn room_for(&self, host: &str, bytes: usize) -> Result<Arriving, StoreError> {
+        let of_host = self.of_hosts.take(host, 1).map_err(|_| {
+            StoreError::TooMany(format!("{OF_A_HOST_AT_ONCE} messages of this host are on their way already"))
+        })?;
+        let units = bytes.div_ceil(ARRIVING_UNIT_BYTES).max(1);
+        let turn = turn(&self.arriving, u32::try_from(units).unwrap_or(u32::MAX)).await?;
+        Ok(Arriving { _of_host: of_host, _turn: turn })
+    }
+
     /// The same for what a host sends: it is read by few threads and written by as many as there is something from, so
     /// that the store writes it together. What is not read is not written.
     ///
@@ -203,7 +245,7 @@ impl Hub {
         read: impl FnOnce(&Self) -> Result<P, E> + Send + 'static,
         write: impl FnOnce(&Self, P) -> Result<T, E> + Send + 'static,
     ) -> Result<Result<T, E>, StoreError> {
-        let held = turn(&self.held).await?;
+        let held = turn(&self.held, 1).await?;
         let read = move |hub: &Self| read(hub).map(|ready| (ready, held));
         match self.in_turn(|hub| &hub.unpacked, read).await? {
             Err(error) => Ok(Err(error)),
@@ -223,7 +265,7 @@ impl Hub {
         turns: impl Fn(&Self) -> &Arc<Semaphore>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let turn = turn(turns(self)).await?;
+        let turn = turn(turns(self), 1).await?;
         let hub = Arc::clone(self);
         // The turn is the work's own: a client that hangs up ends no work, and has no other begun beside it.
         let work = move || {
@@ -297,9 +339,16 @@ fn busy() -> StoreError {
     StoreError::Refused("the hub is busy: ask again in a moment".to_owned())
 }
 
+/// Room for what a host sends, until it is dropped.
+#[derive(Debug)]
+pub struct Arriving {
+    _of_host: Share,
+    _turn: OwnedSemaphorePermit,
+}
+
 /// Waits for a turn, for a bounded time.
-async fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
-    let turn = Arc::clone(turns).acquire_owned();
+async fn turn(turns: &Arc<Semaphore>, size: u32) -> Result<OwnedSemaphorePermit, StoreError> {
+    let turn = Arc::clone(turns).acquire_many_owned(size);
     tokio::time::timeout(TURN_MAX, turn).await.map_err(|_| busy())?.map_err(|_| busy())
 }
 

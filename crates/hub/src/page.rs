@@ -147,10 +147,13 @@ impl IntoResponse for NoView {
 /// The user who is signed in.
 async fn person(hub: &Arc<Hub>, asker: &Asker) -> Result<Session, NoView> {
     // The proxy's word is about now; a session may be an earlier user's of the same browser.
-    if let Some(session) = proxied::session(hub, asker).await? {
-        return Ok(session);
-    }
-    auth::session(hub, &asker.headers).await?.map(|(session, _)| session).ok_or(NoView::Stranger)
+    let session = match proxied::session(hub, asker).await? {
+        Some(session) => Some(session),
+        None => auth::session(hub, &asker.headers).await?.map(|(session, _)| session),
+    };
+    let session = session.ok_or(NoView::Stranger)?;
+    asker.taker.is(&session.name);
+    Ok(session)
 }
 
 /// The user who is signed in, if they may see everything: the hub's own acts and tokens are for nobody else.

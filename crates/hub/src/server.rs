@@ -1,9 +1,10 @@
 //! HTTP: who is listened to, for how long, and which path is whose.
 //!
 //! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in
-//! which an answer must be read, the size of all of them. Reading order: [`mod@listen`] over `places`, [`auth`],
-//! [`api`]. Absent here: pages.
+//! which an answer must be read, the size of all of them and of what is held of them. Reading order: [`mod@listen`]
+//! over `places`, [`auth`], [`api`], [`answers`]. Absent here: pages.
 
+pub mod answers;
 pub mod api;
 pub mod auth;
 pub mod listen;
@@ -12,6 +13,7 @@ mod places;
 pub mod problem;
 pub mod proxied;
 pub mod seen;
+pub mod shares;
 pub mod sums;
 pub mod vouched;
 
@@ -32,6 +34,7 @@ pub fn routes(hub: &Arc<Hub>) -> Router {
         .merge(openapi::routes())
         .merge(page::routes())
         .fallback(problem::not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(&hub.answers), answers::held))
         .layer(middleware::from_fn_with_state(Arc::clone(hub), headers))
         .with_state(Arc::clone(hub))
 }

@@ -87,6 +87,15 @@ pub(crate) fn not_before(at: &str) -> String {
 struct Closed {
     begin_us: Option<u64>,
     conditions: Vec<Condition>,
+    /// What else it waits for is not known.
+    unknown: bool,
+}
+
+impl Closed {
+    /// Whether the time alone, once it has come, opens it.
+    fn waits_for_time_alone(&self) -> bool {
+        self.conditions.is_empty() && !self.unknown
+    }
 }
 
 /// See the module's page.
@@ -125,24 +134,23 @@ impl Gates {
             self.followers.entry(*predecessor).or_default().insert(job);
         }
         self.begins.extend(begin_us.map(|at| (at, job)));
-        self.closed.insert(job, Closed { begin_us, conditions: open });
+        self.closed.insert(job, Closed { begin_us, conditions: open, unknown: false });
         Ok(true)
     }
 
     /// Closes a job's gate, until it is known what it waits for.
     pub(crate) fn close_for_now(&mut self, job: JobId) {
-        self.closed.entry(job).or_default();
+        self.closed.entry(job).or_default().unknown = true;
     }
 
     /// The jobs of which that is not known.
     pub(crate) fn closed_for_now(&self) -> Vec<JobId> {
-        let unknown = |closed: &Closed| closed.begin_us.is_none() && closed.conditions.is_empty();
-        self.closed.iter().filter(|(_, closed)| unknown(closed)).map(|(job, _)| *job).collect()
+        self.closed.iter().filter(|(_, closed)| closed.unknown).map(|(job, _)| *job).collect()
     }
 
     /// A job does not wait for anything of this any more.
     pub(crate) fn forget(&mut self, job: JobId) {
-        let Some(Closed { begin_us, conditions }) = self.closed.remove(&job) else { return };
+        let Some(Closed { begin_us, conditions, .. }) = self.closed.remove(&job) else { return };
         begin_us.map(|at| self.begins.remove(&(at, job)));
         for predecessor in conditions.iter().flat_map(|condition| &condition.left) {
             if let Some(followers) = self.followers.get_mut(predecessor) {
@@ -198,7 +206,7 @@ impl Gates {
             self.begins.remove(&(at, job));
             let Some(closed) = self.closed.get_mut(&job) else { continue };
             closed.begin_us = None;
-            if closed.conditions.is_empty() {
+            if closed.waits_for_time_alone() {
                 self.forget(job);
                 all.push(job);
             }
@@ -208,15 +216,25 @@ impl Gates {
 
     /// Changes before when a waiting job does not begin; says whether its gate is closed now.
     pub(crate) fn set_begin(&mut self, job: JobId, begin_us: Option<u64>, now_us: u64) -> bool {
-        let conditions = self.closed.get_mut(&job).map(|closed| std::mem::take(&mut closed.conditions));
-        let conditions = conditions.unwrap_or_default();
+        let before = self.closed.get_mut(&job);
+        let before = before.map(|closed| (std::mem::take(&mut closed.conditions), closed.unknown));
+        let (conditions, unknown) = before.unwrap_or_default();
         // These are known to be open still.
-        self.close(job, begin_us, conditions, now_us).unwrap_or(false)
+        let closed = self.close(job, begin_us, conditions, now_us).unwrap_or(false);
+        if unknown {
+            self.close_for_now(job);
+        }
+        closed || unknown
     }
 
     /// What a job waits for here, and what would change it, in words. `when` says a time.
     pub(crate) fn words(&self, job: JobId, when: impl Fn(u64) -> String) -> Option<(String, String)> {
         let closed = self.closed.get(&job)?;
+        if closed.unknown {
+            let begins = closed.begin_us.map_or(String::new(), |at| format!("; it begins at {}", when(at)));
+            let words = format!("how the jobs it waits for ended could not be read{begins}");
+            return Some((words, "a start of the daemon once its store can be read".to_owned()));
+        }
         let first = closed.conditions.first();
         Some(match (closed.begin_us.map(when), first) {
             (Some(at), None) => (not_before(&at), format!("its time, or `pinfold set {job} --begin now`")),
@@ -277,6 +295,23 @@ mod tests {
         assert_eq!((gates.begun(19), gates.begun(20), gates.begun(20)), (vec![], vec![JobId(1)], vec![]));
         assert!(!gates.set_begin(JobId(2), None, 20) && !gates.is_closed(JobId(2)));
         assert_eq!(gates.due_us(), None);
+    }
+
+    #[test]
+    fn no_time_opens_a_gate_of_which_nothing_is_known() {
+        let mut gates = Gates::default();
+        gates.close_for_now(JobId(1));
+        assert_eq!(gates.closed_for_now(), [JobId(1)]);
+        for begin_us in [Some(20), None, Some(20)] {
+            assert!(gates.set_begin(JobId(1), begin_us, 10), "{begin_us:?}");
+            assert_eq!((gates.due_us(), gates.closed_for_now()), (begin_us, vec![JobId(1)]));
+        }
+        assert_eq!((gates.begun(20), gates.is_closed(JobId(1))), (Vec::new(), true));
+        let (words, _) = gates.words(JobId(1), |at| format!("t{at}")).expect("it is closed");
+        assert_eq!(words, "how the jobs it waits for ended could not be read");
+        // Once it is known that decides.
+        assert_eq!(gates.close(JobId(1), None, Vec::new(), 30), Ok(false));
+        assert!(gates.closed.is_empty() && gates.begins.is_empty());
     }
 
     #[test]

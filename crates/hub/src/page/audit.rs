@@ -60,14 +60,17 @@ pub(super) async fn view(
 
 pub(super) async fn table(State(hub): State<Arc<Hub>>, asker: Asker, form: Form) -> Result<Response, NoView> {
     operator(&hub, &asker).await?;
-    let acts: Vec<AuditRow> = hub.ask(|hub| hub.store.audit(TABLE_MAX, 0)).await??;
+    hub.ask(move |hub| table_of(&hub.store.audit(TABLE_MAX, 0)?).answer("audit", form)).await?
+}
+
+fn table_of(acts: &[AuditRow]) -> Table {
     let mut table = Table::new(acts.len());
     table.whole("number", acts.iter().map(|act| Some(act.id)));
     table.moment("time", acts.iter().map(|act| i64::try_from(act.time_us).ok()));
     table.text("who", acts.iter().map(|act| Some(act.who.clone())));
     table.text("action", acts.iter().map(|act| Some(act.action.clone())));
     table.text("detail", acts.iter().map(|act| Some(act.detail.clone())));
-    table.answer("audit", form)
+    table
 }
 
 pub(super) async fn tokens(State(hub): State<Arc<Hub>>, asker: Asker) -> Result<Markup, NoView> {

@@ -105,7 +105,11 @@ pub(super) async fn table(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let rows = classes(&hub, &session, &Filter::read(&pairs)?).await?.rows;
+    let query = Filter::read(&pairs)?.day_query(&session.access, now_us());
+    hub.ask(move |hub| table_of(&hub.store.classes(&query)?.rows).answer("classes", form)).await?
+}
+
+fn table_of(rows: &[ClassRow]) -> Table {
     let mut table = Table::new(rows.len());
     table.text("name", rows.iter().map(|class| Some(class.name.clone())));
     table.count("jobs", rows.iter().map(|class| Some(class.jobs)));
@@ -124,5 +128,5 @@ pub(super) async fn table(
     real("cores_used_part", |class| Some(class.cores_used_part));
     real("suspended_h", |class| Some(class.suspended_h));
     real("unused_gibh", |class| Some(class.unused_gibh));
-    table.answer("classes", form)
+    table
 }

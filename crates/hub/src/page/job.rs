@@ -14,7 +14,7 @@ use super::picture::{self, Look};
 use super::table::{Form, Table};
 use super::{Asker, NoView, filter, frame, nothing, person};
 use crate::hub::Hub;
-use crate::store::{JobDetail, Session};
+use crate::store::{Access, JobDetail};
 
 /// Decisions that are shown.
 const ACTS_SHOWN: usize = 200;
@@ -23,10 +23,9 @@ const ACTS_SHOWN: usize = 200;
 const COMMAND_SHOWN: usize = 2_000;
 
 /// The job, for somebody who may see it; to others it is as if there were none.
-async fn detail(hub: &Arc<Hub>, session: &Session, id: i64) -> Result<JobDetail, NoView> {
-    let access = session.access.clone();
-    let found = hub.ask(move |hub| hub.store.job(id, &access)).await??;
-    found.ok_or_else(|| nothing("There is no such job here, or it is not yours to see."))
+fn found(hub: &Hub, access: &Access, id: i64) -> Result<JobDetail, NoView> {
+    let missing = || nothing("There is no such job here, or it is not yours to see.");
+    hub.store.job(id, access)?.ok_or_else(missing)
 }
 
 pub(super) async fn view(
@@ -35,7 +34,8 @@ pub(super) async fn view(
     Path(id): Path<i64>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let detail = detail(&hub, &session, id).await?;
+    let access = session.access.clone();
+    let detail = hub.ask(move |hub| found(hub, &access, id)).await??;
     let report = &detail.head.report;
     let title = format!("Job {} of {}: {}", report.job, detail.host, plain(&report.name));
     let view = html! {
@@ -147,14 +147,13 @@ pub(super) async fn chart(
     Query(look): Query<Look>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let detail = detail(&hub, &session, id).await?;
-    let drawn = hub.ask(move |_| {
-        let mut report = detail.head.report;
+    let drawn = hub.ask(move |hub| {
+        let mut report = found(hub, &session.access, id)?.head.report;
         report.name = plain(&report.name);
         let draw = |width, height| plot::job_chart(&report).to_svg(width, height);
-        picture::sized(look, (1_100, 640), (380, 640), draw)
+        Ok::<_, NoView>(picture::sized(look, (1_100, 640), (380, 640), draw))
     });
-    Ok(picture::answer(drawn.await?))
+    Ok(picture::answer(drawn.await??))
 }
 
 pub(super) async fn table(
@@ -164,7 +163,11 @@ pub(super) async fn table(
     Path(id): Path<i64>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let detail = detail(&hub, &session, id).await?;
+    hub.ask(move |hub| table_of(&found(hub, &session.access, id)?).answer(&format!("job-{id}-series"), form))
+        .await?
+}
+
+fn table_of(detail: &JobDetail) -> Table {
     let points = detail.head.report.series.as_deref().unwrap_or_default();
     let mut table = Table::new(points.len());
     table.real("time_s", points.iter().map(|point| Some(point.time_s)));
@@ -177,5 +180,5 @@ pub(super) async fn table(
     table.count("processes", points.iter().map(|point| Some(point.processes.into())));
     table.count("threads", points.iter().map(|point| Some(point.threads.into())));
     table.text("state", points.iter().map(|point| Some(point.state.word().to_owned())));
-    table.answer(&format!("job-{id}-series"), form)
+    table
 }

@@ -150,8 +150,7 @@ pub(super) async fn table(
     let session = person(&hub, &asker).await?;
     let query = Filter::read(&pairs)?.query(&session.access, now_us());
     let query = JobQuery { limit: TABLE_MAX, offset: 0, ..query };
-    let made = hub.ask(move |hub| Ok::<_, NoView>(as_table(hub.store.jobs(&query)?.jobs))).await??;
-    made.answer("jobs", kind)
+    hub.ask(move |hub| as_table(hub.store.jobs(&query)?.jobs).answer("jobs", kind)).await?
 }
 
 /// All columns of jobs. The values are moved, for there may be many.

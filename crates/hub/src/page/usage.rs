@@ -112,10 +112,14 @@ async fn table(
     asker: Asker,
     form: Form,
     Query(pairs): Pairs,
-    (group, key, name): (Group, &'static str, &str),
+    (group, key, name): (Group, &'static str, &'static str),
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let rows = usage(&hub, &session, group, &Filter::read(&pairs)?).await?;
+    let query = Filter::read(&pairs)?.day_query(&session.access, now_us());
+    hub.ask(move |hub| table_of(&hub.store.usage(group, &query)?, key).answer(name, form)).await?
+}
+
+fn table_of(rows: &[UsageRow], key: &'static str) -> Table {
     let mut table = Table::new(rows.len());
     table.text(key, rows.iter().map(|usage| usage.name.clone()));
     table.count("jobs", rows.iter().map(|usage| Some(usage.jobs)));
@@ -128,5 +132,5 @@ async fn table(
     hours("unused_gibh", |usage| usage.unused_gibh);
     hours("suspended_h", |usage| usage.suspended_h);
     hours("queued_h", |usage| usage.queued_h);
-    table.answer(name, form)
+    table
 }

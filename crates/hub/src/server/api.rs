@@ -4,26 +4,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use axum::{Extension, Json};
 use pinfold_hubwire::bundle::{
     self, Act, HostReport, LEFT_OUT, LiveReceipt, PACKED_MAX_BYTES, Receipt, SpoolFigures,
 };
+use pinfold_proto::view::StatusView;
 use pinfold_proto::voucher::{self, Voucher};
 use pinfold_topo::Topology;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::answers::Taker;
 use super::auth::{self, Viewer};
 use super::problem::Problem;
 use super::vouched;
-use crate::hub::{Counters, HostNow, Hub};
+use crate::hub::{Arriving, Counters, HostNow, Hub};
 use crate::learning::{self, LearningError};
 use crate::map;
 use crate::secret;
-use crate::store::{Holder, Kind, LinkFor, Prepared, ReportQuery, Store, StoreError, now_us};
+use crate::store::{
+    Access, Holder, Kind, LinkFor, Prepared, ReportQuery, Reported, Store, StoreError, now_us,
+};
 
 /// How long a body may take.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -32,22 +38,27 @@ const BODY_MAX: Duration = Duration::from_secs(60);
 const REPORTS_MAX: u32 = 10_000;
 const WITH_SERIES_MAX: u32 = 100;
 
-/// A body, as it is sent, up to a bound. One that is announced longer is not read at all, one that turns out longer no
-/// further than that.
-async fn body(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+/// What a host sends, up to a bound, and the room that it has until it is dropped. One that is announced longer is not
+/// read at all, one that turns out longer than it may be no further than that.
+async fn body(
+    hub: &Arc<Hub>,
+    host: &str,
+    headers: &HeaderMap,
+    body: Body,
+    max_bytes: usize,
+) -> Result<(Vec<u8>, Arriving), Problem> {
     let too_long = || {
-        Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the message is longer than {PACKED_MAX_BYTES} bytes"),
-        )
+        let words = format!("the message is longer than {max_bytes} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, words)
     };
     let announced =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > PACKED_MAX_BYTES) {
+    if announced.is_some_and(|length| length > max_bytes) {
         return Err(too_long());
     }
-    match tokio::time::timeout(BODY_MAX, to_bytes(body, PACKED_MAX_BYTES)).await {
-        Ok(Ok(bytes)) => Ok(bytes.into()),
+    let room = hub.room_for(host, announced.unwrap_or(max_bytes)).await?;
+    match tokio::time::timeout(BODY_MAX, to_bytes(body, max_bytes)).await {
+        Ok(Ok(bytes)) => Ok((bytes.into(), room)),
         Ok(Err(_)) => Err(too_long()),
         Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the message took longer than 60 s")),
     }
@@ -60,9 +71,10 @@ pub async fn bundles(
     sent: Body,
 ) -> Result<Json<Receipt>, Problem> {
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
-    let packed = body(&headers, sent).await?;
+    let (packed, room) = body(&hub, &host.name, &headers, sent, PACKED_MAX_BYTES).await?;
     let bytes = packed.len() as u64;
     let read = move |hub: &Hub| {
+        let _room = room;
         hub.clock().check()?;
         let bundle = bundle::read_bundle(&packed)?;
         Ok::<_, Problem>(Prepared::of(host.host, &bundle, now_us())?)
@@ -100,7 +112,7 @@ pub async fn live(
     sent: Body,
 ) -> Result<Json<LiveReceipt>, Problem> {
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
-    let packed = body(&headers, sent).await?;
+    let (packed, room) = body(&hub, &host.name, &headers, sent, PACKED_MAX_BYTES).await?;
     let heard_us = now_us();
     let Holder { host, name, .. } = host;
     let read = move |hub: &Hub| {
@@ -113,6 +125,7 @@ pub async fn live(
         let due = hub.hear(host, Arc::clone(&live), heard_us);
         // By a clock that is doubted it would be the last word of that clock's own time.
         let keeps = due && hub.clock().check().is_ok();
+        drop(room);
         Ok::<_, Problem>(Heard { topology, state: keeps.then_some((live, packed)) })
     };
     let keep = move |hub: &Hub, heard: Heard| {
@@ -144,9 +157,8 @@ pub async fn key(
     sent: Body,
 ) -> Result<Json<Value>, Problem> {
     let host = auth::holder(&hub, &headers, Kind::Host).await?;
-    let sent = body(&headers, sent).await?;
-    let voucher: Option<Voucher> =
-        serde_json::from_slice(&sent).ok().filter(|_| sent.len() <= VOUCHER_MAX_BYTES);
+    let (sent, _room) = body(&hub, &host.name, &headers, sent, VOUCHER_MAX_BYTES).await?;
+    let voucher: Option<Voucher> = serde_json::from_slice(&sent).ok();
     let voucher = voucher.ok_or_else(|| Problem::wrong("that is no voucher"))?;
     let (statement, key) = vouched::verified(&hub, &voucher, voucher::JOIN)?;
     if !statement.operator {
@@ -189,12 +201,14 @@ pub struct Above {
 /// What classes of jobs held on all hosts, signed; null: the hub makes no table, or the host has it.
 pub async fn learned(
     State(hub): State<Arc<Hub>>,
+    Extension(taker): Extension<Taker>,
     headers: HeaderMap,
     Query(asked): Query<Above>,
-) -> Result<Json<Value>, Problem> {
-    auth::holder(&hub, &headers, Kind::Host).await?;
-    let signed = hub.ask(move |hub| learning::current(&hub.store, asked.above)).await?;
-    Ok(Json(json!({ "version": 1, "signed": signed.map_err(learning_failed)? })))
+) -> Result<Response, Problem> {
+    taker.is(&auth::holder(&hub, &headers, Kind::Host).await?.name);
+    let answer = |signed| json!({ "version": 1, "signed": signed });
+    hub.answer(move |hub| learning::current(&hub.store, asked.above).map(answer).map_err(learning_failed))
+        .await
 }
 
 /// A host in [`hosts`].
@@ -224,9 +238,12 @@ fn view(host: &HostNow) -> HostView {
 }
 
 /// All hosts.
-pub async fn hosts(State(hub): State<Arc<Hub>>, _: Viewer) -> Result<Json<Value>, Problem> {
-    let hosts = hub.ask(Hub::hosts).await??;
-    Ok(Json(json!({ "version": 1, "hosts": hosts.iter().map(view).collect::<Vec<_>>() })))
+pub async fn hosts(State(hub): State<Arc<Hub>>, _: Viewer) -> Result<Response, Problem> {
+    let answer = |hub: &Hub| {
+        let views: Vec<HostView> = hub.hosts()?.iter().map(view).collect();
+        Ok(json!({ "version": 1, "hosts": views }))
+    };
+    hub.answer(answer).await
 }
 
 /// Which host.
@@ -241,18 +258,45 @@ pub async fn status(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(which): Query<Which>,
-) -> Result<Json<Value>, Problem> {
-    let hosts = hub.ask(Hub::hosts).await??;
-    let asked = |host: &&HostNow| which.host.as_ref().is_none_or(|name| *name == host.name);
-    let hosts: Vec<&HostNow> = hosts.iter().filter(asked).collect();
-    if let (Some(name), []) = (&which.host, &hosts[..]) {
-        return Err(no_host(name));
+) -> Result<Response, Problem> {
+    hub.answer(move |hub| {
+        let mut hosts = hub.hosts()?;
+        if let Some(name) = &which.host {
+            hosts.retain(|host| host.name == *name);
+            if hosts.is_empty() {
+                return Err(no_host(name));
+            }
+        }
+        Ok(Statuses { hosts, access: viewer.access })
+    })
+    .await
+}
+
+/// How hosts are, made one after the other: all together may be longer than an answer.
+struct Statuses {
+    hosts: Vec<HostNow>,
+    access: Access,
+}
+
+impl Serialize for Statuses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Each<'a>(&'a Statuses);
+        impl Serialize for Each<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                #[derive(Serialize)]
+                struct One {
+                    of: HostView,
+                    status: Option<StatusView>,
+                }
+                let one = |host: &HostNow| One { of: view(host), status: host.seen_by(&self.0.access) };
+                serializer.collect_seq(self.0.hosts.iter().map(one))
+            }
+        }
+        let mut all = serializer.serialize_struct("Statuses", 2)?;
+        all.serialize_field("version", &1)?;
+        all.serialize_field("hosts", &Each(self))?;
+        all.end()
     }
-    let status: Vec<Value> = hosts
-        .iter()
-        .map(|host| json!({ "of": view(host), "status": host.seen_by(&viewer.access) }))
-        .collect();
-    Ok(Json(json!({ "version": 1, "hosts": status })))
 }
 
 /// Which host, which must be named.
@@ -267,14 +311,14 @@ pub async fn map(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(which): Query<OneHost>,
-) -> Result<Json<Value>, Problem> {
-    let found = hub.ask(move |hub| {
+) -> Result<Response, Problem> {
+    hub.answer(move |hub| {
         let hosts = hub.hosts()?;
         let host = hosts.iter().find(|host| host.name == which.host).ok_or_else(|| no_host(&which.host))?;
         let (map, topology) = (map::seen_by(host, &viewer.access), hub.store.topology(host.id)?);
-        Ok::<_, Problem>(json!({ "version": 1, "of": view(host), "map": map, "topology": topology }))
-    });
-    Ok(Json(found.await??))
+        Ok(json!({ "version": 1, "of": view(host), "map": map, "topology": topology }))
+    })
+    .await
 }
 
 fn no_host(name: &str) -> Problem {
@@ -298,7 +342,7 @@ pub async fn reports(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(asked): Query<Reports>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let most = if asked.series { WITH_SERIES_MAX } else { REPORTS_MAX };
     if asked.last.is_some_and(|last| last > most) {
         return Err(Problem::wrong(format!(
@@ -315,19 +359,25 @@ pub async fn reports(
         limit,
         series: asked.series,
     };
-    let answered = hub
-        .ask(move |hub| match name {
-            Some(name) if !hub.store.hosts()?.iter().any(|host| host.name == name) => Err(no_host(&name)),
-            _ => Ok(hub.store.reports(&query)?),
-        })
-        .await??;
-    let reports: Vec<HostReport> = answered
-        .reports
-        .into_iter()
-        .map(|reported| HostReport { host: reported.host, report: reported.head.report })
-        .collect();
-    let cut = answered.long || (asked.last.is_none() && answered.more);
-    Ok(Json(json!({ "version": 1, "cut": cut, "reports": reports })))
+    hub.answer(move |hub| {
+        if let Some(name) = name
+            && !hub.store.hosts()?.iter().any(|host| host.name == name)
+        {
+            return Err(no_host(&name));
+        }
+        let answered = hub.store.reports(&query)?;
+        let named = |reported: Reported| HostReport { host: reported.host, report: reported.head.report };
+        let cut = answered.long || (asked.last.is_none() && answered.more);
+        Ok(ReportsAnswer { version: 1, cut, reports: answered.reports.into_iter().map(named).collect() })
+    })
+    .await
+}
+
+#[derive(Debug, Serialize)]
+struct ReportsAnswer {
+    version: u32,
+    cut: bool,
+    reports: Vec<HostReport>,
 }
 
 /// Which job.
@@ -343,25 +393,28 @@ pub async fn why(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(asked): Query<OneJob>,
-) -> Result<Json<Value>, Problem> {
-    let hosts = hub.ask(Hub::hosts).await??;
+) -> Result<Response, Problem> {
+    hub.answer(move |hub| why_of(hub, viewer.access, &asked)).await
+}
+
+fn why_of(hub: &Hub, access: Access, asked: &OneJob) -> Result<Value, Problem> {
+    let hosts = hub.hosts()?;
     let Some(host) = hosts.iter().find(|host| host.name == asked.host) else {
         return Err(no_host(&asked.host));
     };
-    let status = host.seen_by(&viewer.access);
+    let status = host.seen_by(&access);
     if let Some(job) = status.iter().flat_map(|status| &status.jobs).find(|job| job.job == asked.job) {
-        return Ok(Json(json!({ "version": 1, "host": host.name, "job": job.job, "state": job.state,
-            "cause": job.reason, "decisions": [] })));
+        return Ok(json!({ "version": 1, "host": host.name, "job": job.job, "state": job.state,
+            "cause": job.reason, "decisions": [] }));
     }
     let query = ReportQuery {
-        access: viewer.access,
+        access,
         host: Some(asked.host.clone()),
         job: Some(asked.job),
         limit: 1,
         ..ReportQuery::default()
     };
-    let found = hub.ask(move |hub| hub.store.reports(&query)).await??.reports.pop();
-    let Some(found) = found else {
+    let Some(found) = hub.store.reports(&query)?.reports.pop() else {
         let words =
             format!("no job {} of {} is known here, or it is not yours to see", asked.job, asked.host);
         return Err(Problem::new(StatusCode::NOT_FOUND, words));
@@ -372,7 +425,7 @@ pub async fn why(
     if let (Some(left_out), Some(fields)) = (left_out(&found.head.acts), answer.as_object_mut()) {
         fields.insert("left_out".to_owned(), left_out);
     }
-    Ok(Json(answer))
+    Ok(answer)
 }
 
 /// Between which of these decisions others were not kept, if that is so; the same as `pinfold why --json` has of this host.

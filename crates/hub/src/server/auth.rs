@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 
+use super::answers::Taker;
 use super::problem::Problem;
 use super::vouched;
 use crate::hub::{Counters, Hub};
@@ -36,6 +37,14 @@ impl FromRequestParts<Arc<Hub>> for Viewer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Problem> {
+        let viewer = Self::of(parts, hub).await?;
+        Taker::of(&parts.extensions).is(&viewer.name);
+        Ok(viewer)
+    }
+}
+
+impl Viewer {
+    async fn of(parts: &Parts, hub: &Arc<Hub>) -> Result<Self, Problem> {
         if let Some(sent) = vouched::sent(&parts.headers) {
             let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
             return vouched::viewer(hub, sent, &format!("{} {path}", parts.method)).await;

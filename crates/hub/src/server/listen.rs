@@ -185,6 +185,20 @@ impl AsyncWrite for Patient {
         self.waited(cx, written)
     }
 
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        all: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, all);
+        self.waited(cx, written)
+    }
+
+    /// Without that a whole answer would be copied before it is sent, and the copy counted by nobody.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         self.waited(cx, flushed)

@@ -12,6 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use sha2::{Digest as _, Sha256};
 
+use super::answers::Taker;
 use super::auth::SESSION_US;
 use super::problem::Problem;
 use super::vouched::Trust;
@@ -34,6 +35,8 @@ pub struct Peer(pub SocketAddr);
 pub struct Asker {
     /// Its head.
     pub headers: HeaderMap,
+    /// Whom the answer is for.
+    pub taker: Taker,
     peer: Option<IpAddr>,
 }
 
@@ -42,7 +45,7 @@ impl<S: Sync> FromRequestParts<S> for Asker {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical());
-        Ok(Self { headers: parts.headers.clone(), peer })
+        Ok(Self { headers: parts.headers.clone(), taker: Taker::of(&parts.extensions), peer })
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::auth::Viewer;
 use super::problem::Problem;
 use crate::drift;
 use crate::hub::Hub;
-use crate::store::{DAY_US, JobQuery, RUNS_MAX, RunKey, RunRow, now_us};
+use crate::store::{Access, DAY_US, JobQuery, RUNS_MAX, RunKey, RunRow, now_us};
 use crate::weekly::{self, Subject, Week};
 use crate::workflow::chain::Chain;
 use crate::workflow::steps::{self, Figure, Step};
@@ -35,7 +35,7 @@ pub async fn workflows(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(asked): Query<Runs>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     if asked.last.is_some_and(|last| last > RUNS_MAX) {
         return Err(Problem::wrong(format!("at most {RUNS_MAX} runs at once")));
     }
@@ -49,8 +49,11 @@ pub async fn workflows(
         limit: asked.last.unwrap_or(RUNS_MAX),
         ..JobQuery::default()
     };
-    let runs = hub.ask(move |hub| hub.store.runs(&query)).await??;
-    Ok(Json(json!({ "version": 1, "runs": runs.iter().map(run_view).collect::<Vec<_>>() })))
+    hub.answer(move |hub| {
+        let runs: Vec<Value> = hub.store.runs(&query)?.iter().map(run_view).collect();
+        Ok(json!({ "version": 1, "runs": runs }))
+    })
+    .await
 }
 
 fn run_view(run: &RunRow) -> Value {
@@ -81,17 +84,20 @@ pub async fn run(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(asked): Query<OneRun>,
-) -> Result<Json<Value>, Problem> {
-    let key = asked.into();
-    let found = hub.ask(move |hub| hub.store.run(&key, &viewer.access)).await??;
+) -> Result<Response, Problem> {
+    let key = RunKey::from(asked);
+    hub.answer(move |hub| run_answer(hub, &key, &viewer.access)).await
+}
+
+fn run_answer(hub: &Hub, key: &RunKey, access: &Access) -> Result<Value, Problem> {
     let none = || Problem::new(StatusCode::NOT_FOUND, "no such run is known here, or it is not yours to see");
-    let detail = found.ok_or_else(none)?;
+    let detail = hub.store.run(key, access)?.ok_or_else(none)?;
     let chain = Chain::of(&detail.jobs);
     let steps: Vec<Value> = steps::of(&detail).iter().map(step_view).collect();
-    Ok(Json(json!({ "version": 1, "run": run_view(&detail.run), "cut": detail.cut, "steps": steps,
+    Ok(json!({ "version": 1, "run": run_view(&detail.run), "cut": detail.cut, "steps": steps,
         "earlier": detail.earlier.iter().map(run_view).collect::<Vec<_>>(),
         "chain": { "jobs": chain.links.len(), "ran_s": chain.ran_s, "queued_s": chain.queued_s,
-            "suspended_s": chain.suspended_s, "idle_s": chain.idle_s } })))
+            "suspended_s": chain.suspended_s, "idle_s": chain.idle_s } }))
 }
 
 fn step_view(step: &Step) -> Value {
@@ -122,7 +128,7 @@ pub async fn weekly(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(asked): Query<OneWeek>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let subject = Subject::named(&asked.user, &asked.project).map_err(Problem::wrong)?;
     let week = match &asked.week {
         Some(text) => {
@@ -130,8 +136,7 @@ pub async fn weekly(
         }
         None => weekly::last(now_us()),
     };
-    let report = hub.ask(move |hub| weekly::report(&hub.store, &viewer.access, subject, week)).await??;
-    Ok(Json(weekly::json(&report)))
+    hub.answer(move |hub| Ok(weekly::json(&weekly::report(&hub.store, &viewer.access, subject, week)?))).await
 }
 
 /// Which class.
@@ -150,7 +155,7 @@ pub async fn class(
     State(hub): State<Arc<Hub>>,
     viewer: Viewer,
     Query(asked): Query<OneClass>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     if asked.name.is_empty() {
         return Err(Problem::wrong("name: that of a class is needed"));
     }
@@ -163,6 +168,5 @@ pub async fn class(
         since_us: Some(asked.since_us.unwrap_or_else(|| now_us().saturating_sub(365 * DAY_US))),
         ..JobQuery::default()
     };
-    let report = hub.ask(move |hub| drift::report(&hub.store, &query)).await??;
-    Ok(Json(drift::json(&report)))
+    hub.answer(move |hub| Ok(drift::json(&drift::report(&hub.store, &query)?))).await
 }

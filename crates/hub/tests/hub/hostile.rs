@@ -6,7 +6,9 @@ use std::slice::from_ref as one;
 use std::time::Duration;
 
 use crate::common::{Served, bearer, bundle_of, idle, machine, map, report, token};
+use pinfold_hub::server::answers::OF_A_VIEWER_MAX_BYTES;
 use pinfold_hub::server::api::make_link;
+use pinfold_hub::server::shares::Full;
 use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Revoked, now_us};
 use pinfold_hubwire::bundle::{self, Live, SpoolFigures, WIRE_VERSION};
 use pinfold_proto::view::MapView;
@@ -452,4 +454,80 @@ fn a_link_can_be_made_for_a_name_of_any_kind() {
         let answer = served.form("/login", &[], &format!("code={code}"));
         assert_eq!(answer.status, 303);
     }
+}
+
+/// An idle host's word of itself.
+fn idle_live() -> Live {
+    Live {
+        version: WIRE_VERSION,
+        boot: "b".into(),
+        sent_us: now_us(),
+        status: idle(),
+        spool: SpoolFigures::default(),
+        map: None,
+        topology: None,
+    }
+}
+
+#[test]
+fn a_host_that_sends_slowly_has_few_messages_on_their_way() {
+    let (_dir, served, host) = site(None);
+    let other = token(&served.hub.store, Kind::Host, "beta");
+    let head = format!("POST /api/v1/live HTTP/1.1\r\nHost: x\r\n{}\r\n", bearer(&host));
+    let begun = || {
+        let mut stream = TcpStream::connect(served.address).unwrap();
+        stream.write_all(format!("{head}Content-Length: 4000000\r\n\r\nslow").as_bytes()).unwrap();
+        stream
+    };
+    let slow: Vec<TcpStream> = (0..8).map(|_| begun()).collect();
+    // The hub has read the heads of all of them once one more is too many.
+    while live(&served, &host, &idle_live()) == 200 {}
+    let refused =
+        served.request("POST", "/api/v1/live", &[bearer(&host)], &bundle::pack(&idle_live()).unwrap());
+    assert_eq!(refused.status, 429, "{}", refused.body);
+    assert!(refused.body.contains("8 messages of this host are on their way"), "{}", refused.body);
+    assert_eq!(live(&served, &other, &idle_live()), 200);
+    drop(slow);
+    while live(&served, &host, &idle_live()) != 200 {}
+    let long = served.raw(
+        format!("POST /api/v1/key HTTP/1.1\r\nHost: x\r\n{}\r\nContent-Length: 20000\r\n\r\n", bearer(&host))
+            .as_bytes(),
+    );
+    assert_eq!((long.status, long.body.trim()), (413, "the message is longer than 16384 bytes"));
+}
+
+#[test]
+fn a_reader_that_takes_nothing_is_held_few_answers() {
+    let (_dir, served, host) = site(None);
+    push(&served, &host, &bundle_of(vec![report(1, "long", 25_000)]));
+    let readers = ["ops", "desk"].map(|name| bearer(&token(&served.hub.store, Kind::Reader, name)));
+    let path = "/api/v1/reports?series=true";
+    let length = served.get(path, one(&readers[1])).body.len();
+    assert!(length > 4_000_000, "{length}");
+    let slow = {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{}\r\n\r\n", readers[0]);
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4_096).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let stream = runtime.block_on(socket.connect(served.address)).unwrap().into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        (&stream).write_all(request.as_bytes()).unwrap();
+        (&stream).read_exact(&mut [0; 100]).unwrap();
+        stream
+    };
+    // That answer counts until it was taken, and others of the same viewer beside it.
+    let answers = &served.hub.answers;
+    assert_eq!(answers.take("ops", OF_A_VIEWER_MAX_BYTES - length + 1).err(), Some(Full::Own));
+    let room = answers.take("ops", OF_A_VIEWER_MAX_BYTES - length).unwrap();
+    let refused = served.get(path, one(&readers[0]));
+    assert_eq!(refused.status, 429, "{}", refused.body);
+    assert_eq!(served.get("/api/v1/hosts", one(&readers[0])).status, 200, "short ones are not counted");
+    assert_eq!(served.get(path, one(&readers[1])).body.len(), length, "others have room of their own");
+    drop((slow, room));
+    while served.get(path, one(&readers[0])).status != 200 {}
+    // All of them together have a bound, too.
+    let all = ["a", "b", "c", "d"].map(|name| answers.take(name, OF_A_VIEWER_MAX_BYTES));
+    assert!(all.iter().all(Result::is_ok));
+    let refused = served.get(path, one(&readers[1]));
+    assert_eq!(refused.status, 503, "{}", refused.body);
 }
