@@ -1,10 +1,10 @@
 //! Lets go of every job that any pinfold left behind: no daemon is needed, none is asked.
 //!
 //! Purpose: fail open. Everything frozen goes on, every bound on memory and processors is lifted, the idle class is
-//! left, and processes that were stopped by signal and are marked as a job's go on. Groups that nobody is in and no daemon
+//! left, and processes that were stopped by signal and are a job's go on: marked as such, or below one that is. Groups that nobody is in and no daemon
 //! uses are removed. Owner of state: none. Absent here: killing anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rustix::fd::AsFd;
@@ -154,19 +154,18 @@ impl Search<'_> {
     /// Processes of jobs without groups are stopped by signal.
     fn wake_stopped(&mut self, roots: &Roots, facts: &Facts) {
         let Ok(proc) = Proc::open(&roots.proc) else { return };
-        let is_ours =
-            |pid: u32| matches!(mark_of(&proc, pid), Ok(Some(mark)) if self.concerns(&mark.instance));
-        let is_stopped =
-            |pid: u32| matches!(proc.stat(pid), Ok(Some(stat)) if stat.is_at_rest() && !stat.is_ended());
-        let mut woken = Vec::new();
+        let stat =
+            |pid: u32| proc.stat(pid).ok().flatten().filter(|stat| stat.is_at_rest() && !stat.is_ended());
+        let (mut woken, mut instances) = (Vec::new(), BTreeMap::new());
         // The first process is nobody's job, whatever its environment says.
         for pid in proc.pids().unwrap_or_default().into_iter().filter(|pid| *pid > 1) {
-            if !is_stopped(pid) || !is_ours(pid) {
+            let Some(found) = stat(pid) else { continue };
+            if !instance_of(&proc, pid, &mut instances).is_some_and(|instance| self.concerns(&instance)) {
                 continue;
             }
             let Ok(Some(handle)) = process::open(pid) else { continue };
             // The number may have changed hands before the handle was opened.
-            if !is_ours(pid) {
+            if stat(pid).is_none_or(|now| now.start_ticks != found.start_ticks) {
                 continue;
             }
             let failure = match process::signal(handle.as_fd(), libc::SIGCONT) {
@@ -178,6 +177,29 @@ impl Search<'_> {
         }
         self.rescued.extend(woken);
     }
+}
+
+/// The instance of whose jobs a process is: that which its own environment names, or that of the next process above it
+/// that names one, as a program that clears its environment was stopped with those. `known`: what was found of others.
+fn instance_of(proc: &Proc, pid: u32, known: &mut BTreeMap<u32, Option<String>>) -> Option<String> {
+    let (mut line, mut at) = (Vec::new(), pid);
+    let found = loop {
+        if at <= 1 {
+            break None;
+        }
+        if let Some(known) = known.get(&at) {
+            break known.clone();
+        }
+        if let Ok(Some(mark)) = mark_of(proc, at) {
+            break Some(mark.instance);
+        }
+        line.push(at);
+        // Numbers may be given again meanwhile, but no process is looked at twice.
+        known.insert(at, None);
+        at = proc.stat(at).ok().flatten().map_or(0, |stat| stat.parent);
+    };
+    known.extend(line.into_iter().chain([at]).map(|pid| (pid, found.clone())));
+    found
 }
 
 /// Gives back the PUs that jobs of an instance have to themselves: theirs first, for a group above cannot let go what one
@@ -264,7 +286,54 @@ fn is_free(have: &str, free: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
     use super::*;
+    use crate::container::{INSTANCE_VARIABLE, JOB_VARIABLE};
+
+    /// A program that clears its environment is stopped with its job, and must not stay so.
+    #[test]
+    fn a_stopped_process_without_an_environment_is_its_parents() {
+        let instance = format!("rescued-{}", std::process::id());
+        let mut shell = Command::new("sh")
+            .args(["-c", "env -i sleep 1000 & echo $!; wait"])
+            .env(JOB_VARIABLE, "7")
+            .env(INSTANCE_VARIABLE, &instance)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let child: u32 = line.trim().parse().unwrap();
+        let (roots, proc) = (Roots::default(), Proc::open(&Roots::default().proc).unwrap());
+        let handles = [child, shell.id()].map(|pid| process::open(pid).unwrap().unwrap());
+        let signal = |signal| {
+            for handle in &handles {
+                process::signal(handle.as_fd(), signal).unwrap();
+            }
+        };
+        // It has its own, empty environment once it is what it is to be.
+        while mark_of(&proc, child).unwrap().is_some() {
+            std::thread::yield_now();
+        }
+        signal(libc::SIGSTOP);
+        let is_stopped = |pid: u32| proc.stat(pid).unwrap().unwrap().is_at_rest();
+        while !is_stopped(child) || !is_stopped(shell.id()) {
+            std::thread::yield_now();
+        }
+        let woken = |instance: &str| -> BTreeSet<String> {
+            let mut search = Search { instance: Some(instance), rescued: Vec::new(), alive: BTreeSet::new() };
+            search.wake_stopped(&roots, &probe(&roots));
+            search.rescued.into_iter().map(|one| one.object).collect()
+        };
+        assert_eq!(woken("another"), BTreeSet::new());
+        let both = [child, shell.id()].map(|pid| format!("process {pid}"));
+        assert_eq!(woken(&instance), both.into());
+        signal(libc::SIGKILL);
+        shell.wait().unwrap();
+    }
 
     #[test]
     fn what_is_free_is_left_alone() {

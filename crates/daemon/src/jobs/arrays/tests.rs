@@ -1,6 +1,7 @@
 //! Arrays in a real store: how much of them is read, and how they stand.
 
-use pinfold_profile::store::Store;
+use pinfold_profile::store::{FILE_NAME, Store};
+use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{Ending, JobArray};
 
 use super::*;
@@ -85,6 +86,23 @@ fn conditions_stand_as_their_members_do() {
         let stands = jobs.condition(&mut journal, &mut read, &after(name)).expect(name);
         assert_eq!((stands.left.len(), stands.failed), (left, failed.map(JobId)), "{name}");
     }
+}
+
+/// That no member failed must not follow from a store that cannot be read.
+#[test]
+fn what_cannot_be_read_is_no_answer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, jobs) = arrays(dir.path());
+    let beside = rusqlite::Connection::open(dir.path().join(FILE_NAME)).expect("the same file");
+    beside.execute_batch("ALTER TABLE jobs RENAME TO elsewhere").expect("nobody writes");
+    for name in ["ok:200", "ok:200_3", "ok:100", "failed:100_1+300_7", "ok:999"] {
+        let mut read = ArraysRead::for_restore();
+        let stands = jobs.condition(&mut journal, &mut read, &after(name));
+        assert_eq!(stands.map_err(|(code, _)| code), Err(ErrorCode::Failed), "{name}");
+    }
+    beside.execute_batch("ALTER TABLE elsewhere RENAME TO jobs").expect("nobody writes");
+    let stands = jobs.condition(&mut journal, &mut ArraysRead::for_restore(), &after("ok:300"));
+    assert_eq!(stands.expect("it is back").failed, Some(JobId(307)));
 }
 
 /// What was read counts, and not what was wanted of it; those jobs that a condition is about have a bound of their own.
