@@ -40,6 +40,7 @@ use rusqlite::{CachedStatement, Connection, Row, ToSql};
 pub use compact::Place;
 pub use error::StoreError;
 use error::refuses_the_row;
+pub use jobs::Brief;
 pub use names::Namesake;
 pub use recovery::Recovery;
 

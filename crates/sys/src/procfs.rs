@@ -35,6 +35,8 @@ pub const THREADS_MAX: usize = 64;
 /// No file is read further than so many bytes, where nothing else is said: the longest of the kernel's own have some
 /// hundred thousand. Bounds are needed, for a process can have its files say as much as it likes.
 const TEXT_BYTES_MAX: usize = 4 << 20;
+/// Of files about the whole host: users may mount a thousand file systems (fusermount3(1)) at paths of 16 KiB each.
+const LONG_TEXT_BYTES_MAX: usize = 256 << 20;
 /// Of an environment: the kernel starts no process with a longer one (execve(2)); one that is was made so later.
 const ENVIRON_BYTES_MAX: usize = 6 << 20;
 /// Of mapped ranges: as many as a process may have as a rule (65,530), but their files may have long names.
@@ -229,8 +231,14 @@ impl Proc {
     /// The environment that the process was started with, as NUL-separated bytes, of one that is too long what comes
     /// first; `None`: it is gone, or we may not see it.
     pub fn environ(&self, pid: u32) -> Result<Option<Vec<u8>>, ProcError> {
-        let read = self.bytes(&format!("{pid}/environ"), ENVIRON_BYTES_MAX)?;
-        Ok(read.map(|(bytes, more)| if more { up_to_last(bytes, 0) } else { bytes }))
+        Ok(self.environ_within(pid, usize::MAX)?.map(|(bytes, _)| bytes))
+    }
+
+    /// As [`Proc::environ`], at most so many bytes of it, and whether there are more: where many processes are looked at, of
+    /// which each may have a long one that costs its user nothing.
+    pub fn environ_within(&self, pid: u32, bytes_max: usize) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
+        let read = self.bytes(&format!("{pid}/environ"), bytes_max.min(ENVIRON_BYTES_MAX))?;
+        Ok(read.map(|(bytes, more)| if more { (up_to_last(bytes, 0), true) } else { (bytes, false) }))
     }
 
     /// The mapped ranges of one process, as the kernel prints them, of very many the first ones; `None`: it is gone,
@@ -266,6 +274,12 @@ impl Proc {
     /// more than 4 MiB is an error.
     pub fn text(&self, file: &str) -> Result<Option<String>, ProcError> {
         self.whole(file, TEXT_BYTES_MAX)
+    }
+
+    /// As [`Proc::text`], of files that have a line for each thing of the host, as for each mount: how long they are is
+    /// for those to say that may mount something, and each of those counts.
+    pub fn long_text(&self, file: &str) -> Result<Option<String>, ProcError> {
+        self.whole(file, LONG_TEXT_BYTES_MAX)
     }
 
     /// A file of at most so many bytes.

@@ -11,8 +11,8 @@
 //! | what `after` names | 1 for each 16 jobs, 1 for each of them of which a certain end is awaited, and 312 if one of these may be a whole array; 312 for each array of which members are named, for it is read whole, up to 3,125, and 1 for each 4 of these |
 //! | `named` | 1 for each 16 jobs that are not over, 100 for each name |
 //! | `keep` | 4: it writes a file |
-//! | `presented` | 1 for each 256 jobs that are not over |
-//! | `child`, `attach`, `ended`, `withdraw`, `checkpointed`, `interrupted` | no more |
+//! | `presented`, `attach` of a job that runs or ended | 1 for each 256 jobs that are not over |
+//! | `child`, `attach` of one that waits, `ended`, `withdraw`, `checkpointed`, `interrupted` | no more |
 //! | any question or order | 64 |
 //! | `status`, `starts`, `set_aside`, `set_remove`, `config_set`, `map` | 1 for each 16 jobs that are not over |
 //! | `status`, `wait`, `report` with numbers | 1 for each job named; those of `wait` and `report`, and of `status` those that are over, are looked at in later turns (`looks`) |
@@ -31,7 +31,7 @@
 use std::collections::BTreeSet;
 
 use pinfold_proto::array::{JobName, MEMBERS_MAX};
-use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::wire::{Phase, Request, Select};
 use pinfold_proto::{After, AfterEnd, JobSpec};
 
 use crate::jobs::arrays::NAMES_MAX;
@@ -92,7 +92,9 @@ pub(crate) fn of(request: &Request, bytes: usize, load: Load) -> u32 {
         Request::Hello { .. } => 12,
         Request::Submit { spec, .. } => load.jobs / 4096 + of_after(spec),
         Request::Keep { .. } => 4,
-        Request::Presented => load.jobs / 256,
+        Request::Presented | Request::Attach { phase: Phase::Running { .. } | Phase::Ended { .. }, .. } => {
+            load.jobs / 256
+        }
         request if is_kept_up(request) || load.refuses => 0,
         question => QUESTION + of_question(question, load),
     };
@@ -220,6 +222,7 @@ pub(crate) fn refusal(request: &Request) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use pinfold_profile::store::Store;
+    use pinfold_proto::Ending;
     use pinfold_proto::learned::Signed;
     use pinfold_proto::wire::{Adoptee, REQUEST_MAX_BYTES, SetAside, Verb};
 
@@ -267,6 +270,9 @@ mod tests {
             (Request::Keep { job: 1, start: Box::default() }, 69),
             (Request::Presented, 846),
             (Request::Child { job: 1, pid: 1 }, 65),
+            (Request::Attach { job: 1, phase: Phase::Waiting { pid: None } }, 65),
+            (Request::Attach { job: 1, phase: Phase::Running { pid: 1 } }, 846),
+            (Request::Attach { job: 1, phase: Phase::Ended { ending: Ending::default() } }, 846),
             (Request::Status { jobs: numbers.clone(), all: true, at_us: None }, 23_629),
             (Request::Members { names: [vec![all; 10], members[..4086].to_vec()].concat() }, 11_496),
             (Request::Members { names: vec![JobName::from(1); 4096] }, 7_350),

@@ -20,9 +20,14 @@ pub(crate) fn is_operator(config: &Config, user: Peer) -> bool {
 /// Whether this user may see and change a job: its own user, an operator, and who `projects.NAME.operators` names for
 /// its project.
 pub(crate) fn may_touch(config: &Config, user: Peer, job: &JobRow) -> bool {
+    may_touch_jobs_of(config, user, job.uid, job.spec.project.as_ref())
+}
+
+/// As [`may_touch`], a job of this user and project.
+pub(crate) fn may_touch_jobs_of(config: &Config, user: Peer, uid: u32, project: Option<&String>) -> bool {
     let steers =
         |name: &String| config.projects.get(name).is_some_and(|project| named(&project.operators, user.uid));
-    user.uid == job.uid || is_operator(config, user) || job.spec.project.as_ref().is_some_and(steers)
+    user.uid == uid || is_operator(config, user) || project.is_some_and(steers)
 }
 
 /// Whose jobs a user may see, where none are named: its own, or with `all` as many as it may.

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use pinfold_policy::JobId;
 use pinfold_proto::JobSpec;
 use pinfold_proto::array::{INDEX_MAX, JobName, MEMBERS_MAX};
-use pinfold_proto::config::Config;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Member, Members};
 use pinfold_proto::{After, AfterEnd};
@@ -185,7 +184,7 @@ impl JobTable {
                 (whole, count) = (false, 1);
                 if lives.is_some() {
                     condition.left.insert(JobId(number));
-                } else if !over.is_some_and(|over| over.well) {
+                } else if !over.is_some_and(|over| over.ended_well) {
                     condition.failed.get_or_insert(JobId(number));
                 }
             }
@@ -261,8 +260,7 @@ impl JobTable {
     ) -> Result<Members, Refusal> {
         let job = JobId(name.job);
         let over = !self.contains_key(&job);
-        let seen = known.jobs.entry(name.job).or_insert_with(|| self.seen(ctx, journal, user, job));
-        let (is_there, mine, is_first) = (seen.is_there, seen.mine, seen.is_first);
+        let Seen { is_there, mine, is_first } = self.seen(ctx, journal, &mut known.read, user, job)?;
         match (&name.indexes, is_there) {
             (None, _) if !(mine && is_first) => {
                 // What there is to say of it is said when it is asked for.
@@ -295,10 +293,22 @@ impl JobTable {
     }
 
     /// What a question needs to know of a job that it names.
-    fn seen(&mut self, ctx: &Ctx, journal: &mut Journal, user: Peer, job: JobId) -> Seen {
-        let live = self.get(&job).map(|live| seen(&ctx.configured.config, user, &live.row));
-        live.or_else(|| journal.stored_row(job).map(|row| seen(&ctx.configured.config, user, &row)))
-            .unwrap_or_default()
+    fn seen(
+        &self,
+        ctx: &Ctx,
+        journal: &mut Journal,
+        read: &mut ArraysRead,
+        user: Peer,
+        job: JobId,
+    ) -> Result<Seen, Refusal> {
+        let config = &ctx.configured.config;
+        if let Some(live) = self.get(&job) {
+            let (mine, is_first) = (rights::may_touch(config, user, &live.row), is_first(&live.row));
+            return Ok(Seen { is_there: true, mine, is_first });
+        }
+        let Some(over) = read.job(journal, job.0)? else { return Ok(Seen::default()) };
+        let mine = rights::may_touch_jobs_of(config, user, over.uid, over.project.as_ref());
+        Ok(Seen { is_there: true, mine, is_first: over.is_first })
     }
 
     fn found(&self, array: bool, members: impl Iterator<Item = (u32, u64)>) -> Members {
@@ -337,7 +347,6 @@ pub(crate) fn has_room_in_array(
 /// What one question has found out so far: it may name the same job or array many times.
 #[derive(Debug, Default)]
 struct Known {
-    jobs: BTreeMap<u64, Seen>,
     arrays: BTreeMap<u64, BTreeMap<u32, u64>>,
     read: ArraysRead,
 }
@@ -350,9 +359,4 @@ struct Seen {
     mine: bool,
     /// An array has its number from it.
     is_first: bool,
-}
-
-fn seen(config: &Config, user: Peer, row: &JobRow) -> Seen {
-    let is_first = row.spec.array.is_some_and(|place| place.array == Some(row.job));
-    Seen { is_there: true, mine: rights::may_touch(config, user, row), is_first }
 }

@@ -64,7 +64,7 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         .layout
         .iter()
         .flat_map(|layout| &layout.options)
-        .map(|(name, value)| name.len() + value.len())
+        .map(|(name, value)| name.len() + value.len() + 16)
         .sum();
     // What the names stand for, which is listed only after this.
     let after = spec.after.iter().flat_map(After::jobs).map(JobName::count).sum();

@@ -65,6 +65,8 @@ pub(crate) struct JobRecord {
     pub memory_nodes: Vec<u32>,
     /// Its keeper, watched while it has no connection.
     pub keeper_watch: Option<OwnedFd>,
+    /// Its keeper said that it waits, and it had processes: that is not looked at again.
+    pub belied: bool,
     /// Its command ended before all of its processes did.
     pub lingers: bool,
     /// Its keeper is gone: nobody will say how it ended.
@@ -152,6 +154,7 @@ impl JobRecord {
             members: Members::default(),
             memory_nodes: Vec::new(),
             keeper_watch: None,
+            belied: false,
             lingers: false,
             orphaned: false,
             heard_of: false,

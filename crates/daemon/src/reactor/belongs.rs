@@ -15,13 +15,17 @@ use pinfold_sys::procfs::ProcessStat;
 use crate::core::Refusal;
 use crate::reactor::Daemon;
 
-/// The environment of a process, read when it is wanted, and no second time.
+/// So much of an environment is looked at, in bytes. A thousand processes may have a long one in common.
+const ENVIRON_WITHIN_BYTES: usize = 64 << 10;
+
+/// The environment of a process, or the beginning of a long one, read when it is wanted, and no second time.
 pub(super) type Environ<'a> = LazyCell<Vec<u8>, Box<dyn FnOnce() -> Vec<u8> + 'a>>;
 
 impl Daemon {
     /// See [`Environ`].
     pub(super) fn environ(&self, pid: u32) -> Environ<'_> {
-        LazyCell::new(Box::new(move || self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default()))
+        let read = move || self.ctx.proc.environ_within(pid, ENVIRON_WITHIN_BYTES).ok().flatten();
+        LazyCell::new(Box::new(move || read().map(|(environ, _)| environ).unwrap_or_default()))
     }
 
     /// The processes by which running jobs are known, where they are known so: none where each has a group.

@@ -28,8 +28,7 @@ impl Daemon {
         let mut all = Vec::new();
         for after in spec.after.iter().filter(|after| after.end != AfterEnd::Any) {
             for job in after.jobs() {
-                let row = self.row_of(JobId(job.job));
-                if !row.is_some_and(|row| rights::may_touch(&self.ctx.configured.config, user, &row)) {
+                if !self.may_wait_for_end_of(user, JobId(job.job), read)? {
                     let end = after.end.as_str();
                     return Err(denied(&format!(
                         "--after {end}:{job}: job {job} belongs to another user; only that it ends can be waited for \
@@ -40,6 +39,20 @@ impl Daemon {
             all.push(self.jobs.table.condition(&mut self.outbox.journal, read, after)?);
         }
         Ok(all)
+    }
+
+    fn may_wait_for_end_of(
+        &mut self,
+        user: Peer,
+        job: JobId,
+        read: &mut ArraysRead,
+    ) -> Result<bool, Refusal> {
+        let config = &self.ctx.configured.config;
+        if let Some(live) = self.jobs.table.get(&job) {
+            return Ok(rights::may_touch(config, user, &live.row));
+        }
+        let over = read.job(&mut self.outbox.journal, job.0)?;
+        Ok(over.is_some_and(|over| rights::may_touch_jobs_of(config, user, over.uid, over.project.as_ref())))
     }
 
     /// Closes the gate of a new job if a time or other jobs come first; says whether it is closed.

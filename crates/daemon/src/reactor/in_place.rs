@@ -83,7 +83,8 @@ impl Daemon {
         let Some(mut adopted) = live.row.spec.adopted.clone() else { return Ok(false) };
         let alive =
             |&(pid, start_ticks): &(u32, u64)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks });
-        make_room(job, &mut adopted.processes, found.len(), all, alive)?;
+        let frozen = live.row.frozen_since_us.is_some();
+        make_room(job, &mut adopted.processes, found.len(), (!frozen).then_some(all), alive)?;
         let mut entered: Vec<&ProcessStat> = found.iter().collect();
         if let Some(container) = &live.container {
             entered.clear();
@@ -108,7 +109,6 @@ impl Daemon {
             self.ctx.containers.takes_in(job.0, taken(&adopted));
             self.host.guard.takes_in(job.0, &adopted.processes, true);
         }
-        let frozen = live.row.frozen_since_us.is_some();
         live.row.spec.adopted = Some(adopted);
         if let Some(container) = live.container.as_mut().filter(|_| frozen) {
             container.freeze().map_err(|error| (ErrorCode::Failed, in_full(&error)))?;
@@ -182,16 +182,18 @@ impl Daemon {
 }
 
 /// Makes room in the list of a job's processes for as many more. What has ended is no part of the job any more: else a job
-/// that processes join for days would have an ever longer row. Those that descend from others of them are found by that.
+/// that processes join for days would have an ever longer row. Those that descend from others of them are found by that,
+/// as long as those others live; `all`, by which descent is told: none while the job is frozen, for then each is to be
+/// found by its number alone (`note_members`).
 fn make_room(
     job: JobId,
     known: &mut Vec<(u32, u64)>,
     more: usize,
-    all: &Processes,
+    all: Option<&Processes>,
     alive: impl Fn(&(u32, u64)) -> bool,
 ) -> Result<(), Refusal> {
     known.retain(alive);
-    if known.len().saturating_add(more) > PROCESSES_MAX {
+    if let Some(all) = all.filter(|_| known.len().saturating_add(more) > PROCESSES_MAX) {
         let named: BTreeSet<(u32, u64)> = known.iter().copied().collect();
         let parents = known.iter().filter_map(|&(pid, _)| all.parent(pid));
         let below = all.nearest(parents, |stat| named.contains(&(stat.pid, stat.start_ticks)).then_some(()));
@@ -224,12 +226,12 @@ mod tests {
         let mut known = Vec::new();
         for round in 0..100_u32 {
             let alive = |&(pid, _): &(u32, u64)| pid / 1_000 == round;
-            make_room(JobId(7), &mut known, 1_000, &nobody, alive).expect("those before have ended");
+            make_room(JobId(7), &mut known, 1_000, Some(&nobody), alive).expect("those before have ended");
             known.extend((0..1_000).map(|at| (round * 1_000 + at, u64::from(at))));
         }
         assert_eq!(known.len(), 1_000);
-        make_room(JobId(7), &mut known, 24, &nobody, |_| true).expect("there is room for these");
-        let refused = make_room(JobId(7), &mut known, 25, &nobody, |_| true);
+        make_room(JobId(7), &mut known, 24, Some(&nobody), |_| true).expect("there is room for these");
+        let refused = make_room(JobId(7), &mut known, 25, Some(&nobody), |_| true);
         let (_, words) = refused.expect_err("one more than may be");
         assert!(words.contains("1000 processes") && words.contains("1024 at once are the most"), "{words}");
     }
@@ -242,7 +244,11 @@ mod tests {
         let all = processes(&[&below[..], &[(2_000, 1)]].concat());
         let mut known: Vec<(u32, u64)> =
             below.iter().map(|&(pid, _)| pid).chain([2_000]).map(|pid| (pid, 7)).collect();
-        make_room(JobId(7), &mut known, 1_000, &all, |_| true).expect("there is room for these");
+        // What is frozen is found by its number alone once its parent was killed.
+        let before = known.clone();
+        make_room(JobId(7), &mut known, 1_000, None, |_| true).expect_err("each of them is needed");
+        assert_eq!(known, before);
+        make_room(JobId(7), &mut known, 1_000, Some(&all), |_| true).expect("there is room for these");
         assert_eq!(known, [(10, 7), (2_000, 7)]);
     }
 

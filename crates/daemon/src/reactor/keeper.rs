@@ -71,18 +71,25 @@ impl Daemon {
     /// A keeper tells how its job ended.
     pub(super) fn told_end(&mut self, id: ConnectionId, job: JobId, ending: Ending) {
         // One that ended just as its keeper presented it was found by no look, and ran all the same.
-        let Some(live) = self.jobs.table.get(&job) else { return };
-        if live.lingers {
-            // Told once more: what follows from it is on its way, and to look again takes a walk over all jobs.
-            let reply = endings::recorded(job, Some(&live.row));
-            return self.outbox.reply_lasting(id, reply, self.jobs.starts.has(&live.row));
+        if self.told_once_more(id, job) {
+            return;
         }
+        let Some(live) = self.jobs.table.get(&job) else { return };
         if live.has_started() || live.found_granted {
             return self.ended(job, ending);
         }
         let message =
             format!("job {job} has not started: there is no end of it to tell, but it can be withdrawn");
         self.refuse(id, ErrorCode::Refused, &message);
+    }
+
+    /// Answers a keeper that tells an end once more, if it does: what follows from it is on its way, and to look again takes
+    /// a walk over all jobs.
+    fn told_once_more(&mut self, id: ConnectionId, job: JobId) -> bool {
+        let Some(live) = self.jobs.table.get(&job).filter(|live| live.lingers) else { return false };
+        let reply = endings::recorded(job, Some(&live.row));
+        self.outbox.reply_lasting(id, reply, self.jobs.starts.has(&live.row));
+        true
     }
 
     /// Whether a job can stand as its keeper says. That it runs, or ended, follows only from a start: one that this daemon
@@ -101,7 +108,8 @@ impl Daemon {
                 let is_alone =
                     |container: &Container| container.pids().is_ok_and(|pids| pids.iter().all(stays_out));
                 !live.has_started()
-                    || runs.is_none_or(|main| held == Some(main))
+                    || !live.belied
+                        && runs.is_none_or(|main| held == Some(main))
                         && live.container.as_deref().is_none_or(is_alone)
             }
             Phase::Running { .. } => may_have_started,
@@ -131,6 +139,11 @@ impl Daemon {
             return self.outbox.reply(id, Reply::Unknown { job: job.0 });
         }
         if !self.can_be(job, &phase, user) {
+            if let Some(live) =
+                self.jobs.table.get_mut(&job).filter(|_| matches!(phase, Phase::Waiting { .. }))
+            {
+                live.belied = true;
+            }
             if self.jobs.table.keeps(id, job) {
                 let message = format!("job {job} is not as it is said to be: nothing about it is changed");
                 return self.refuse(id, ErrorCode::Refused, &message);
@@ -168,6 +181,7 @@ impl Daemon {
         self.outbox.reply(id, Reply::Attached { job: job.0 });
         if let Some(ending) = ending
             && !self.is_requeued_already(job, &ending)
+            && !self.told_once_more(id, job)
         {
             self.ended(job, ending);
         }

@@ -12,6 +12,19 @@ const CLOCK_SET_BACK_US: u64 = 3_600_000_000;
 
 pub(super) const COUNT_MEMBERS: &str = "SELECT count(*), max(job) FROM jobs WHERE array_id = ?1";
 
+/// What [`Store::brief`] tells of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brief {
+    /// Its user.
+    pub uid: u32,
+    /// Its project.
+    pub project: Option<String>,
+    /// Whether an array has its number from it.
+    pub is_first: bool,
+    /// Whether it ended well: with exit code 0, and by itself.
+    pub ended_well: bool,
+}
+
 impl Store {
     /// The jobs that are not over, by number.
     ///
@@ -27,6 +40,25 @@ impl Store {
     /// As SQLite refuses.
     pub fn job(&self, job: u64) -> Result<Option<JobRow>, StoreError> {
         Ok(self.jobs("WHERE job = ?1", &[&whole(job)])?.pop())
+    }
+
+    /// What others may want to know of one job, whatever it asked for: its row may be as long as a request, and thousands may
+    /// be wanted at once.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn brief(&self, job: u64) -> Result<Option<Brief>, StoreError> {
+        let sql = "SELECT uid, project, coalesce(array_id = job, 0), \
+                   coalesce(ended_us IS NOT NULL AND exit_code = 0 AND ended_by IS NULL, 0) FROM jobs WHERE job = ?1";
+        let brief = |row: &Row<'_>| {
+            Ok(Brief {
+                uid: row.get(0)?,
+                project: row.get(1)?,
+                is_first: row.get(2)?,
+                ended_well: row.get(3)?,
+            })
+        };
+        Ok(self.read("read a job", sql, &[&whole(job)], brief)?.pop())
     }
 
     /// The members of an array, by index and number, each with whether it ended well: with exit code 0, and by itself;

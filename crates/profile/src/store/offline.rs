@@ -11,6 +11,8 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::StoreError;
 use super::{CheckReport, FILE_NAME, open, recovery, schema};
 
+/// A copy that is being made.
+const PARTIAL: &str = ".restore-partial";
 /// A store that is whole and about to take the place of the one that is there.
 pub(super) const RESTORE: &str = ".restore";
 /// What was in its place, with a number behind it.
@@ -39,15 +41,28 @@ pub fn check(dir: &Path) -> Result<CheckReport, StoreError> {
 /// the copy, and only then puts it in place of what was there.
 ///
 /// # Errors
-/// [`StoreError::File`] when `to` is the store itself, or a database that a program may be at work on;
+/// [`StoreError::File`] when `to` is the store itself, or has a name that only passes, or is a database that a program may be at work on;
 /// [`StoreError::Damaged`] when the copy does not pass; else as SQLite or the file system refuse.
 pub fn backup(dir: &Path, to: &Path) -> Result<CheckReport, StoreError> {
     let path = dir.join(FILE_NAME);
+    is_not_passing(&path, to)?;
     may_be_replaced(&path, to)?;
     open::backup(&beside_its_writer(&path)?, &path, to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let copy = Connection::open_with_flags(to, flags).map_err(|source| StoreError::of("open", to, source))?;
     super::check::report(&copy, to)
+}
+
+/// Refuses the names beside the store that only pass: the next start, or the next restoration, removes such a file.
+fn is_not_passing(path: &Path, file: &Path) -> Result<(), StoreError> {
+    let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
+    let passing = [PARTIAL, RESTORE, recovery::SALVAGE, open::SUSPECT];
+    let is_one = passing.iter().any(|kind| open::beside(path, kind).file_name() == file.file_name());
+    if is_one && folder(path) == folder(file) {
+        let why = "pinfold removes files of that name at its next start: give it another name";
+        return Err(StoreError::file("use", file, Error::new(ErrorKind::InvalidInput, why)));
+    }
+    Ok(())
 }
 
 /// A daemon would go on writing to the file that was taken from below it, and the log beside it would be read into the copy.
@@ -83,9 +98,10 @@ pub fn is_store(file: &Path) -> bool {
 /// system refuse. Nothing has changed then.
 pub fn restore(from: &Path, dir: &Path) -> Result<Restored, StoreError> {
     let path = dir.join(FILE_NAME);
+    is_not_passing(&path, from)?;
     // What was cut off leaves a log without its file, which would be taken for that of the copy.
     recovery::finish_interrupted(&path)?;
-    let (partial, copy) = (open::beside(&path, ".restore-partial"), open::beside(&path, RESTORE));
+    let (partial, copy) = (open::beside(&path, PARTIAL), open::beside(&path, RESTORE));
     let clear = || {
         for ending in ["", "-wal", "-shm", "-journal"] {
             let _ = fs::remove_file(open::beside(&partial, ending));

@@ -19,7 +19,7 @@ use super::schema;
 const LOOK_THROUGH_MAX_BYTES: u64 = 16 << 20;
 
 /// Beside a store that was found damaged while it was in use, for the next opening.
-const SUSPECT: &str = ".suspect";
+pub(super) const SUSPECT: &str = ".suspect";
 
 /// How long a write waits for another program that holds the file locked. Readers do not, in WAL mode.
 const BUSY: Duration = Duration::from_millis(500);

@@ -20,7 +20,7 @@ use super::{insert, offline, open, rows, schema};
 use pages::{Pages, Record};
 
 /// The fresh store until it is complete.
-const SALVAGE: &str = ".salvage";
+pub(super) const SALVAGE: &str = ".salvage";
 
 /// A damaged file that was moved aside, with a number behind it.
 const DAMAGED: &str = ".damaged-";

@@ -30,6 +30,11 @@ const YOUNG_TICKS: u64 = 6_000;
 /// So many are looked at again, the youngest: whoever starts many of them prolongs no look by that.
 const BARE_MAX: usize = 64;
 
+/// So much of an environment is looked at for a mark, and more of it only as long as a look at the host has read less than
+/// so much in all beyond that, in bytes: processes that have one long environment in common cost their user nothing.
+const MARK_WITHIN_BYTES: usize = 128 << 10;
+const BEYOND_BYTES: usize = 16 << 20;
+
 /// The last look at every process of the host.
 #[derive(Debug, Default)]
 pub(super) struct Look {
@@ -388,22 +393,57 @@ pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
     Some(Mark { job: job.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
 }
 
+/// What a process's environment shows.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    /// It is gone, or not ours to look at, or has no mark.
+    Nothing,
+    /// It has no environment.
+    Bare,
+    Marked(Mark),
+}
+
+impl Seen {
+    fn mark(self) -> Option<Mark> {
+        if let Self::Marked(mark) = self { Some(mark) } else { None }
+    }
+}
+
+/// Looks for the mark of a process. `beyond`: so many bytes may still be read of environments that are long.
+fn seen_of(proc: &Proc, pid: u32, beyond: &mut usize) -> Result<Seen, ProcError> {
+    let Some((mut environ, more)) = proc.environ_within(pid, MARK_WITHIN_BYTES)? else {
+        return Ok(Seen::Nothing);
+    };
+    let mut mark = parse_mark(&environ);
+    if mark.is_none() && more && *beyond > 0 {
+        let whole = proc.environ_within(pid, MARK_WITHIN_BYTES + *beyond)?;
+        environ = whole.map(|(environ, _)| environ).unwrap_or_default();
+        *beyond = beyond.saturating_sub(environ.len());
+        mark = parse_mark(&environ);
+    }
+    Ok(match mark {
+        Some(mark) => Seen::Marked(mark),
+        None if environ.is_empty() && !more => Seen::Bare,
+        None => Seen::Nothing,
+    })
+}
+
 /// Every process of the host but ourselves, with its mark.
 fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcError> {
     // The first process and kernel threads, whose parent is the second one, are nobody's job.
     const KERNEL_THREADS: u32 = 2;
     let own = std::process::id();
-    let (mut found, mut bare) = (Vec::new(), Vec::new());
+    let (mut found, mut bare, mut beyond) = (Vec::new(), Vec::new(), BEYOND_BYTES);
     // The youngest first: they are the ones that may be gone in a moment.
     for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
         let Some(stat) = proc.stat(pid)? else { continue };
         let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
-        let environ = if may_be_marked { proc.environ(pid)? } else { None };
+        let seen = if may_be_marked { seen_of(proc, pid, &mut beyond)? } else { Seen::Nothing };
         // In the midst of `execve` a process has no environment.
-        if environ.as_ref().is_some_and(Vec::is_empty) {
+        if seen == Seen::Bare {
             bare.push(found.len());
         }
-        found.push((stat, environ.and_then(|environ| parse_mark(&environ))));
+        found.push((stat, seen.mark()));
     }
     let newest_ticks = found.iter().map(|(stat, _)| stat.start_ticks).max().unwrap_or(0);
     bare.retain(|&at| found[at].0.start_ticks.saturating_add(YOUNG_TICKS) >= newest_ticks);
@@ -415,9 +455,9 @@ fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcErro
         std::thread::sleep(EXECVE_TAKES);
         let mut still = Vec::new();
         for at in bare {
-            match proc.environ(found[at].0.pid)? {
-                Some(environ) if environ.is_empty() => still.push(at),
-                environ => found[at].1 = environ.and_then(|environ| parse_mark(&environ)),
+            match seen_of(proc, found[at].0.pid, &mut beyond)? {
+                Seen::Bare => still.push(at),
+                seen => found[at].1 = seen.mark(),
             }
         }
         bare = still;

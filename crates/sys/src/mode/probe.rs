@@ -23,7 +23,8 @@ const CAP_SYS_RESOURCE: u32 = 24;
 #[must_use]
 pub fn probe(roots: &Roots) -> Facts {
     let proc = Proc::open(&roots.proc).ok();
-    let text = |file: &str| proc.as_ref().and_then(|proc| proc.text(file).ok().flatten()).unwrap_or_default();
+    let text =
+        |file: &str| proc.as_ref().and_then(|proc| proc.long_text(file).ok().flatten()).unwrap_or_default();
     let status = text("self/status");
     let memory = proc.as_ref().and_then(|proc| proc.memory_info().ok());
     let capable = |bit: u32| effective_capabilities(&status) >> bit & 1 == 1;

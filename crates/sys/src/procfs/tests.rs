@@ -39,6 +39,18 @@ fn what_a_process_says_is_read_up_to_a_bound() {
 }
 
 #[test]
+fn what_has_a_line_for_each_mount_is_read_whole() {
+    let (root, _) = root();
+    let line = format!("36 35 0:30 / /{} rw - fuse x rw\n", "\\040".repeat(4_000));
+    let mounts = line.repeat(400);
+    assert!(mounts.len() > TEXT_BYTES_MAX);
+    fs::write(root.path().join("mounts"), &mounts).unwrap();
+    let proc = Proc::open(root.path()).unwrap();
+    assert!(proc.text("mounts").is_err());
+    assert_eq!(proc.long_text("mounts").unwrap(), Some(mounts));
+}
+
+#[test]
 fn what_is_cut_ends_with_a_whole_entry() {
     let (root, folder) = root();
     let proc = Proc::open(root.path()).unwrap();

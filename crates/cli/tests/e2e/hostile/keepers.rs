@@ -154,8 +154,18 @@ fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
     host.make("go");
     child.0.wait().expect("it ends");
     let left: u32 = std::fs::read_to_string(&left).expect("it is written").trim().parse().expect("a number");
-    is_refused(&mut wire, &Request::Attach { job, phase: Phase::Waiting { pid: None } });
+    for _ in 0..2 {
+        is_refused(&mut wire, &Request::Attach { job, phase: Phase::Waiting { pid: None } });
+    }
     assert_eq!(host.job(job).pids, [left]);
+    // Nor is an end that is told again and again taken for another.
+    for exit_code in [3, 4, 5] {
+        let ending = Ending { exit_code: Some(exit_code), ..Ending::default() };
+        wire.send(&Request::Attach { job, phase: Phase::Ended { ending } });
+        assert!(matches!(wire.hear(), Some(Reply::Attached { .. })));
+        assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
+        assert_eq!(host.job(job).exit_code, Some(3));
+    }
     let left = rustix::process::Pid::from_raw(left.cast_signed()).expect("a number");
     rustix::process::kill_process(left, rustix::process::Signal::KILL).expect("it is the test's");
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use pinfold_policy::JobId;
+use pinfold_profile::store::Brief;
 use pinfold_proto::array::MEMBERS_MAX;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::ErrorCode;
@@ -22,20 +23,12 @@ pub(super) type Members = BTreeMap<(u32, u64), Option<bool>>;
 /// Members by array, each with its index, its number and whether it ended well.
 type Ended = BTreeMap<u64, Vec<((u32, u64), bool)>>;
 
-/// What is known of a job that is over.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Over {
-    /// An array has its number from it.
-    pub(super) is_first: bool,
-    pub(super) well: bool,
-}
-
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(crate) struct ArraysRead {
     bounded: bool,
     arrays: BTreeMap<u64, Members>,
-    jobs: BTreeMap<u64, Option<Over>>,
+    jobs: BTreeMap<u64, Option<Brief>>,
     /// The members of each array whose last row is about to be written: thousands, while the disk refuses.
     unwritten: Option<Ended>,
     /// How many members were read, wanted or not.
@@ -96,17 +89,25 @@ impl ArraysRead {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(super) fn job(&mut self, journal: &mut Journal, job: u64) -> Result<Option<Over>, Refusal> {
-        if let Some(known) = self.jobs.get(&job) {
-            return Ok(*known);
-        }
-        let over = |row: &JobRow| Over { is_first: is_first(row), well: ended_well(row) };
-        let found = match journal.unwritten(JobId(job)).map(over) {
-            Some(over) => Some(over),
-            None => journal.store().job(job).map_err(|error| store_failed(&error))?.as_ref().map(over),
+    pub(crate) fn job(&mut self, journal: &mut Journal, job: u64) -> Result<Option<&Brief>, Refusal> {
+        let place = match self.jobs.entry(job) {
+            Entry::Occupied(known) => return Ok(known.into_mut().as_ref()),
+            Entry::Vacant(place) => place,
         };
-        self.jobs.insert(job, found);
-        Ok(found)
+        let found = match journal.unwritten(JobId(job)).map(brief) {
+            Some(over) => Some(over),
+            None => journal.store().brief(job).map_err(|error| store_failed(&error))?,
+        };
+        Ok(place.insert(found).as_ref())
+    }
+}
+
+fn brief(row: &JobRow) -> Brief {
+    Brief {
+        uid: row.uid,
+        project: row.spec.project.clone(),
+        is_first: is_first(row),
+        ended_well: ended_well(row),
     }
 }
 

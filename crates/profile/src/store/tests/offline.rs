@@ -82,6 +82,25 @@ fn a_backup_does_not_take_the_store_s_place() {
     assert_eq!(open(dir.path()).job(50).unwrap(), Some(exited(50)));
 }
 
+/// The next start removes files of these names, whatever is in them.
+#[test]
+fn no_backup_has_a_name_that_only_passes() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = filled(dir.path());
+    let names = [".restore", ".restore-partial", ".salvage", ".suspect"];
+    for to in names.map(|name| open::beside(store.path(), name)) {
+        let error = offline::backup(dir.path(), &to).unwrap_err();
+        let why = std::error::Error::source(&error).unwrap().to_string();
+        assert!(why.contains("another name") && !to.exists(), "{why}");
+    }
+    let there = elsewhere.path().join(store.path().file_name().unwrap());
+    let to = open::beside(&there, ".restore");
+    offline::backup(dir.path(), &to).unwrap();
+    drop(store);
+    assert!(offline::restore(&to, elsewhere.path()).is_err() && to.exists(), "it is still there");
+    assert_eq!(offline::restore(&to, dir.path()).unwrap().report.jobs, 50);
+}
+
 #[test]
 fn an_empty_file_is_not_restored() {
     let dir = tempfile::tempdir().unwrap();
@@ -112,7 +131,8 @@ fn a_restoration_that_was_cut_off_is_completed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE_NAME);
     let mut store = filled(dir.path());
-    offline::backup(dir.path(), &open::beside(&path, ".restore")).unwrap();
+    offline::backup(dir.path(), &dir.path().join("copy")).unwrap();
+    fs::rename(dir.path().join("copy"), open::beside(&path, ".restore")).unwrap();
     store.insert_job(&queued(99)).unwrap();
     let log = fs::read(open::beside(&path, "-wal")).unwrap();
     drop(store);

@@ -132,6 +132,28 @@ fn a_mark_needs_both_names_whole() {
     assert!(from_there.is_some(), "a job that such a program started");
 }
 
+/// Forty processes with an environment of 1 MiB each, whose mark stands first or last: of marks that stand last as many are
+/// found as there is room for in a look, and of the others all.
+#[test]
+fn long_environments_are_read_up_to_a_bound() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mark = format!("{JOB_VARIABLE}=7\0{INSTANCE_VARIABLE}=main\0");
+    let rest = format!("LONG={}\0", "x".repeat((1 << 20) - mark.len() - 6));
+    for pid in 100..140_u32 {
+        let folder = root.path().join(pid.to_string());
+        std::fs::create_dir(&folder).expect("a process");
+        let stat = format!("{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0 0 0\n");
+        std::fs::write(folder.join("stat"), stat).expect("its state");
+        let environ = if pid < 120 { format!("{mark}{rest}") } else { format!("{rest}{mark}") };
+        std::fs::write(folder.join("environ"), environ).expect("its environment");
+    }
+    let found = look_at_all(&Proc::open(root.path()).expect("a tree")).expect("it can be read");
+    let marked = |from: u32| {
+        found.iter().filter(|(stat, mark)| (from..from + 20).contains(&stat.pid) && mark.is_some()).count()
+    };
+    assert_eq!((found.len(), marked(100), marked(120)), (40, 20, BEYOND_BYTES >> 20));
+}
+
 proptest! {
     #[test]
     fn hostile_environments_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
