@@ -35,6 +35,9 @@ const BARE_MAX: usize = 64;
 const MARK_WITHIN_BYTES: usize = 128 << 10;
 const BEYOND_BYTES: usize = 16 << 20;
 
+/// Children are listed by thread. Of a process with more threads than this, a look at every process of the host finds them.
+const ASKED_THREADS_MAX: u64 = 1_024;
+
 /// The last look at every process of the host.
 #[derive(Debug, Default)]
 pub(super) struct Look {
@@ -205,6 +208,10 @@ impl Family {
             let Some(stat) = proc.stat(pid)? else { continue };
             if self.known.get(&pid).is_some_and(|known| known.start_ticks != stat.start_ticks) {
                 continue;
+            }
+            if stat.threads > ASKED_THREADS_MAX {
+                self.scan_once(proc)?;
+                return Ok(self.living().map(|stat| stat.pid).collect());
             }
             seen.insert(pid, stat);
             waiting.extend(proc.children(pid)?.unwrap_or_default());

@@ -154,6 +154,22 @@ fn long_environments_are_read_up_to_a_bound() {
     assert_eq!((found.len(), marked(100), marked(120)), (40, 20, BEYOND_BYTES >> 20));
 }
 
+/// Its threads are not asked one by one, and its child is found all the same.
+#[test]
+fn a_process_with_very_many_threads_is_looked_at_once() {
+    let root = tempfile::tempdir().expect("a directory");
+    for (pid, parent, threads) in [(100, 1, ASKED_THREADS_MAX + 1), (101, 100, 1)] {
+        let folder = root.path().join(pid.to_string());
+        std::fs::create_dir(&folder).expect("a process");
+        let stat = format!("{pid} (x) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 7 0 0 0 0\n");
+        std::fs::write(folder.join("stat"), stat).expect("its state");
+    }
+    let proc = Proc::open(root.path()).expect("a tree");
+    let mut family = Family::new(7, "main");
+    assert!(family.take_in(&proc, 100, 7).expect("it can be read"));
+    assert_eq!(family.scan_known(&proc).expect("it can be read"), [100, 101]);
+}
+
 proptest! {
     #[test]
     fn hostile_environments_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
