@@ -13,12 +13,14 @@ check() {
   fi
 }
 
-# until_is WHAT WANTED COMMAND...: asks again for three minutes and more, as the machine may be slow beyond its own measure
+# until_is WHAT WANTED COMMAND...: asks again for three minutes and more, as the machine may be slow beyond its own measure. It
+# says meanwhile that it waits: a machine that says nothing for long is taken for one that hangs.
 until_is() {
   what=$1 wanted=$2 tries=0
   shift 2
   while found=$("$@" 2>/dev/null); [ "$found" != "$wanted" ] && [ $tries -lt 900 ]; do
     tries=$((tries + 1))
+    [ $((tries % 150)) != 0 ] || echo "still '$found': $what"
     sleep 0.2
   done
   check "$what" "$wanted" "$found"

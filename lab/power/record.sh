@@ -24,6 +24,7 @@ heard() {
 
 round=0
 while [ $round -lt 3 ]; do
+  echo "round $round"
   first=$(submit -- /lab/power/job.sh once 3)
   second=$(submit --requeue -- /lab/power/job.sh again 4)
   held=$(submit --hold -- /lab/power/job.sh once 5)

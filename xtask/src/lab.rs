@@ -51,9 +51,9 @@ pub(crate) struct LabArgs {
     /// Memory of each of its two NUMA nodes, in MiB
     #[arg(long, default_value_t = 512)]
     node_mib: u32,
-    /// How long it may take, in seconds [default: 1800; with --full 2400]
-    #[arg(long)]
-    limit_s: Option<u64>,
+    /// How long each machine may take, in seconds; one that says nothing for a quarter of an hour is ended before that
+    #[arg(long, default_value_t = machine::LIMIT.as_secs())]
+    limit_s: u64,
     /// With --full, this part of its suite alone, by the name of its function: `jobs`, `crash`, `managers`, ...
     #[arg(long, requires = "full", value_name = "PART")]
     only: Option<String>,
@@ -94,7 +94,7 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
         initrd: &initrd,
         smp,
         node_mib: args.node_mib,
-        limit: Duration::from_secs(args.limit_s.unwrap_or(1800)),
+        limit: Duration::from_secs(args.limit_s),
         disks,
         boots: 1,
         append: "",

@@ -58,7 +58,7 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
         initrd: &initrd,
         smp,
         node_mib: args.node_mib,
-        limit: Duration::from_secs(args.limit_s.unwrap_or(2400)),
+        limit: Duration::from_secs(args.limit_s),
         disks: vec![Disk::passing(root), Disk::passing(files)],
         boots: BOOTS,
         append: &append,

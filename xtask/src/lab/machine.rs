@@ -14,6 +14,10 @@ use super::{is_older, said};
 
 const APPEND: &str = "console=ttyS0 panic=-1 quiet mitigations=off nokaslr no_timer_check rcupdate.rcu_expedited=1 \
                       rcupdate.rcu_cpu_stall_suppress=1 nowatchdog psi=1 audit=0";
+/// So long it may take unless somebody said another time. It ends sooner where it hangs.
+pub(super) const LIMIT: Duration = Duration::from_secs(3 * 3600);
+/// Nothing takes so long that a suite says nothing for this time, on a host that is busy with other tests either.
+const SILENCE: Duration = Duration::from_secs(900);
 /// What the machine says when it begins, where it may begin more than once.
 const BOOT: &str = "lab: boot";
 
@@ -24,6 +28,7 @@ pub(super) struct Machine<'a> {
     pub smp: &'a str,
     /// Memory of each of its nodes.
     pub node_mib: u32,
+    /// How long it may take, whatever its suite says.
     pub limit: Duration,
     /// In the order in which they are `vda`, `vdb`, ...
     pub disks: Vec<Disk>,
@@ -89,7 +94,7 @@ pub(super) struct Outcome {
 }
 
 impl Machine<'_> {
-    /// Boots it, shows what its suite says, and ends it when its time is over.
+    /// Boots it, shows what its suite says, and ends it when that says nothing more or its time is over.
     pub(super) fn run(&self, work: &Path) -> anyhow::Result<Outcome> {
         let (console, log) = (work.join("console"), work.join("log"));
         fs::write(&log, "")?;
@@ -153,9 +158,10 @@ impl Machine<'_> {
         ]
     }
 
-    /// Shows what the machine says until it ends, its time is over, or it begins again and again.
+    /// Shows what the machine says until it ends, is silent, its time is over, or it begins again and again.
     fn watch(&self, machine: &mut Child, log: &Path, started: Instant) -> anyhow::Result<String> {
         let (mut said, mut at) = (String::new(), 0);
+        let mut heard = started;
         loop {
             let over = machine.try_wait()?.is_some();
             let mut file = fs::File::open(log)?;
@@ -166,11 +172,42 @@ impl Machine<'_> {
             print!("{more}");
             std::io::stdout().flush()?;
             said.push_str(&more);
+            if !bytes.is_empty() {
+                heard = Instant::now();
+            }
+            let late = too_late(started.elapsed(), heard.elapsed(), self.limit);
+            if let Some(why) = late.as_ref().filter(|_| !over) {
+                println!("lab: ended: {why}");
+            }
             let restless = said.lines().filter(|line| line.trim() == BOOT).count() > self.boots;
-            if over || restless || started.elapsed() > self.limit {
+            if over || restless || late.is_some() {
                 return Ok(said);
             }
             std::thread::sleep(Duration::from_millis(200));
         }
+    }
+}
+
+/// Why a machine is ended that has taken so long and has said nothing for so long; `None`: it may go on.
+fn too_late(taken: Duration, silent: Duration, limit: Duration) -> Option<String> {
+    if silent > SILENCE {
+        return Some(format!("it has said nothing for {} s", SILENCE.as_secs()));
+    }
+    (taken > limit).then(|| format!("it has taken more than {} s", limit.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_speaks_has_the_whole_time_and_one_that_is_silent_has_not() {
+        let hours = |count: u64| Duration::from_secs(3600 * count);
+        let (short, long) = (Duration::from_secs(1), SILENCE + Duration::from_secs(1));
+        assert_eq!(too_late(hours(2), short, LIMIT), None);
+        assert_eq!(too_late(SILENCE, SILENCE, LIMIT), None);
+        assert!(too_late(long, long, LIMIT).is_some_and(|why| why.contains("said nothing")));
+        assert!(too_late(hours(4), short, LIMIT).is_some_and(|why| why.contains("10800 s")));
+        assert!(too_late(hours(1), short, short).is_some_and(|why| why.contains("more than 1 s")));
     }
 }

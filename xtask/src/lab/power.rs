@@ -56,7 +56,7 @@ pub(super) fn power(args: &LabArgs) -> anyhow::Result<()> {
             initrd: &initrd,
             smp,
             node_mib: args.node_mib,
-            limit: Duration::from_secs(args.limit_s.unwrap_or(1800)),
+            limit: Duration::from_secs(args.limit_s),
             disks,
             boots: 1,
             append,
