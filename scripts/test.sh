@@ -96,6 +96,8 @@ step "dashboard" scripts/test-grafana.sh
 step "python package" scripts/python-test.sh "$target/debug" --quick
 step "real workload managers, the quick form, beside the steps before" joined "$wlm" "$work/wlm"
 step "emulated host, beside the steps before" joined "$lab" "$work/lab"
+# As it was built first: the installation from source has left programs there without optimisation.
+step "programs for the tests" cargo build --quiet --workspace --all-targets
 
 start=$SECONDS
 echo "== tests"

@@ -35,6 +35,11 @@ work=$(mktemp -d /var/tmp/pinfold-wlm-XXXXXX)
 chmod 755 "$work"
 work_script >"$work/work.sh"
 chmod 755 "$work/work.sh"
+# What is built beside this changes the programs where they were built.
+mkdir -m 755 "$work/bin"
+cp "$bin/pinfold" "$bin/pinfoldd" "$work/bin" || { rm -rf "$work"; exit 2; }
+chmod 755 "$work/bin/pinfold" "$work/bin/pinfoldd"
+bin=$work/bin
 export PINFOLD_SOCKET=$work/pinfold.sock
 pinfold=$bin/pinfold
 

@@ -97,10 +97,16 @@ gridengine_drained() {
   holds "the job is gone" until_true is "sge:$one" exited
 }
 
-# Grid Engine's own limit: what it accounts for the end of a job that goes beyond it.
+# Grid Engine's own limit: what it accounts for the end of a job that goes beyond it. In one step, in one process: the kernel
+# refuses that, and no daemon finds the job beyond its limit meanwhile.
 beyond_grid_memory() {
   local job
-  job=$(grid -l h_vmem=300M 'head -c 900M /dev/zero | tail -c 900M >/dev/null')
+  cat >"$work/beyond.sh" <<'JOB'
+#!/bin/sh
+exec perl -e '$size = 900 << 20; $held = q(x) x $size'
+JOB
+  chmod 755 "$work/beyond.sh"
+  job=$(grid -l h_vmem=300M "$work/beyond.sh")
   until_true used "$job" exit_status && echo "$(used "$job" failed) $(used "$job" exit_status)"
 }
 gridengine_memory_limit() {
