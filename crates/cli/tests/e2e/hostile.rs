@@ -294,7 +294,7 @@ fn takes_no_foreign_process(kind: Kind) {
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     let job = victims_job(&host, &[], WAIT);
     let mut bystander = Command::new("/bin/sleep");
-    bystander.arg("600").uid(VICTIM).stdin(Stdio::null());
+    bystander.arg("3600").uid(VICTIM).stdin(Stdio::null());
     // A child of this process, which is also the attacker's: only its user is another.
     let bystander = Killed(bystander.spawn().expect("a process of the victim's"));
     let strangers =
@@ -328,7 +328,7 @@ fn claims_no_others_job_by_its_environment(kind: Kind) {
     let Some(mut host) = shared(kind, &["slots.factor=4", "profile.interval=50ms"]) else { return };
     let job = victims_job(&host, &[], WAIT);
     let mut liar = Command::new("/bin/sleep");
-    liar.arg("600").uid(ATTACKER).stdin(Stdio::null()).env("PINFOLD_JOB_ID", job.to_string());
+    liar.arg("3600").uid(ATTACKER).stdin(Stdio::null()).env("PINFOLD_JOB_ID", job.to_string());
     let liar = Killed(liar.env("PINFOLD_INSTANCE", host.instance()).spawn().expect("a process"));
     assert_eq!(run_as(&host, VICTIM, &["suspend", &job.to_string()]).code, Some(0));
     let view = host.until(job, JobState::Frozen);
@@ -674,7 +674,7 @@ fn a_planted_group_is_left_alone() {
     let Some(mut host) = shared(Kind::Groups, &[]) else { return };
     let job = victims_job(&host, &[], WAIT);
     host.crash();
-    let stranger = Killed(Command::new("/bin/sleep").arg("600").spawn().expect("a process"));
+    let stranger = Killed(Command::new("/bin/sleep").arg("3600").spawn().expect("a process"));
     let planted: Vec<PathBuf> = host.groups().iter().map(|group| group.join("job-4711")).collect();
     for group in &planted {
         std::fs::create_dir(group).expect("root makes groups");

@@ -4,8 +4,9 @@ use std::fmt::Display;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-/// How long anything may take. Far above what is needed, as the machine may be busy with other tests.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// How long anything may take. Far above what is needed, as the machine may be busy with other tests. A process that is
+/// to be there all the while sleeps for longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_millis(10);

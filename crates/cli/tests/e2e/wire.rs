@@ -203,7 +203,7 @@ fn a_foreign_process_as_a_jobs_child(kind: Kind) {
     let host = Host::new(kind);
     // A child of this test, not of the client below: that is the test itself, so a grandchild is taken.
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
+    shell.args(["-c", "sleep 3600 & echo $!; wait"]).stdout(Stdio::piped());
     let mut shell = Killed(shell.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("a shell"));
     let mut line = [0; 16];
     let count = shell.0.stdout.as_mut().expect("a pipe").read(&mut line).expect("a number");

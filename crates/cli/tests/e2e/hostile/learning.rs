@@ -13,7 +13,7 @@ fn forged() -> Ending {
 
 /// What the victim's jobs are, in all that others can see of them.
 fn like_the_victims(held: bool) -> Box<JobSpec> {
-    let command = vec!["/bin/sleep".to_owned(), "600".to_owned()];
+    let command = vec!["/bin/sleep".to_owned(), "3600".to_owned()];
     Box::new(JobSpec { name: "sleep".to_owned(), command, held, ..spec() })
 }
 
@@ -52,7 +52,7 @@ fn forge(host: &Host) {
 
 /// Two jobs of the victim's run side by side, which they do not where each is expected to need all memory.
 fn two_run(host: &Host) {
-    let sleep = ["submit", "-o", "/dev/null", "-e", "/dev/null", "--", "/bin/sleep", "600"];
+    let sleep = ["submit", "-o", "/dev/null", "-e", "/dev/null", "--", "/bin/sleep", "3600"];
     let jobs: Vec<u64> = (0..2)
         .map(|_| {
             let done = run_as(host, VICTIM, &sleep);

@@ -68,7 +68,7 @@ fn chooses_numbers() -> bool {
 
 fn sleeper(user: u32) -> Child {
     let mut command = Command::new("/bin/sleep");
-    command.arg("600").uid(user).gid(user).stdin(Stdio::null());
+    command.arg("3600").uid(user).gid(user).stdin(Stdio::null());
     command.spawn().expect("a process")
 }
 
@@ -194,7 +194,7 @@ fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
     let tried = (0..TRIES_MAX).any(|_| {
         let mut wire = attackers_connection(&host);
         // Two, so that the job waits on with the second when the first has ended.
-        let script = "sleep 600 & exec sleep 600";
+        let script = "sleep 3600 & exec sleep 3600";
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]).uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
         let first = command.spawn().expect("a process");
@@ -258,7 +258,7 @@ fn thousands_of_children_wait(kind: Kind) {
 fn a_child_that_became_another_users(kind: Kind) {
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     // The attacker's by its real user, and with the right to become anybody.
-    let script = "until [ -e go ]; do sleep 0.05; done; exec setpriv --ruid 0 sleep 600";
+    let script = "until [ -e go ]; do sleep 0.05; done; exec setpriv --ruid 0 sleep 3600";
     let mut command = host.command("setpriv");
     command.args(["--ruid", &ATTACKER.to_string(), "/bin/sh", "-p", "-c", script]).stdin(Stdio::null());
     let Ok(child) = command.spawn() else { return println!("skipped: there is no setpriv here") };
