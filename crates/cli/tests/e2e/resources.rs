@@ -7,7 +7,7 @@ use pinfold_proto::view::JobView;
 
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, any_kind};
-use crate::wait::{eventually, no_rescue};
+use crate::wait::no_rescue;
 
 any_kind!(
     gpus_are_handed_out_by_number,
@@ -73,11 +73,6 @@ fn gpus_are_handed_out_by_number(kind: Kind) {
     assert_eq!(numbers(&host.until(one, JobState::Running)), [0]);
     assert_eq!(numbers(&host.until(two, JobState::Running)), [1]);
     host.until(other, JobState::Running);
-    // The shell makes the file before it writes.
-    eventually("the second tells which it has", || match host.wrote(&format!("has-{two}")).as_str() {
-        "1 PCI_BUS_ID\n" => Ok(()),
-        other => Err(other.to_owned()),
-    });
     // A suspended job keeps what it has.
     said(&host, &["suspend", &one.to_string()], 0);
     host.until(one, JobState::Frozen);
@@ -108,6 +103,7 @@ fn gpus_are_handed_out_by_number(kind: Kind) {
     for job in [two, waits, other] {
         host.until_exit_code(job, 0);
     }
+    assert_eq!(host.wrote(&format!("has-{two}")), "1 PCI_BUS_ID\n");
     assert_eq!(host.wrote(&format!("has-{waits}")), "0 PCI_BUS_ID\n");
     assert_eq!(host.wrote(&format!("has-{other}")), "\n", "who asks for none is told nothing");
     has(&said(&host, &["status"], 0), "gpu 0 of 2, licence.fluent 0 of 2");
