@@ -146,7 +146,7 @@ fn a_private_daemon(kind: Kind) {
             .stdin(Stdio::null());
         host.spawn(command).wait()
     };
-    let done = first("300ms", "echo hello; exit 3");
+    let done = first("3s", "echo hello; exit 3");
     assert_eq!((done.code, done.out.as_str()), (Some(3), "hello\n"), "{done:?}");
     eventually("it ends when nobody needs it", || {
         if daemons(&host).is_empty() { Ok(()) } else { Err("it runs") }
@@ -377,13 +377,14 @@ fn a_group_that_another_program_removed(kind: Kind) {
         let stat = proc.stat(pid).expect("stat").expect("it runs");
         stat.user_ticks + stat.system_ticks
     };
-    // Two seconds of this process's own time in the kernel's clock; a daemon that spins uses most of them.
+    // Two seconds and what the last command takes beyond them; a daemon that spins uses most of that.
     let (before, started) = (ticks(), std::time::Instant::now());
     while started.elapsed() < std::time::Duration::from_secs(2) {
         host.succeeds(["status"]);
     }
     let used = ticks() - before;
-    assert!(used < 100, "{used} ticks of 200");
+    let passed = started.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
+    assert!((used as f64) < passed / 2.0, "{used} ticks of {passed}");
     eventually("it says so", || {
         let said = host.daemon_said();
         if said.contains("was removed by another program") { Ok(()) } else { Err(said) }
