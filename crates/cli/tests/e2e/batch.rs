@@ -203,7 +203,8 @@ fn options_hold_for_every_line(kind: Kind) {
 
 /// Earlier runs tell how long each line takes: then the longest comes first, unless the file's order is asked for.
 fn the_longest_first_once_it_is_known(kind: Kind) {
-    let host = Host::with(kind, &["slots.factor=0.5"]);
+    // One slot, however many cores there are.
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let begun = || {
         let text = std::fs::read_to_string(host.work("begun")).expect("what the lines wrote");
         std::fs::remove_file(host.work("begun")).expect("a file of ours");

@@ -158,9 +158,12 @@ fn what_comes_back_waits_for_what_it_was_to_wait_for(kind: Kind) {
     // It comes behind that one in the queue, and in the order in which keepers are started.
     let last = submit(&host, &[], "exit 5");
     host.until_exit_code(last, 5);
-    let view = host.job(late);
-    assert_eq!(view.state, JobState::Queued, "{view:?}");
-    assert!(view.reason.as_deref().is_some_and(|reason| reason.contains("2099")), "{view:?}");
+    eventually("it is said what the late one waits for", || {
+        let view = host.job(late);
+        assert_eq!(view.state, JobState::Queued, "{view:?}");
+        let told = view.reason.as_deref().is_some_and(|reason| reason.contains("2099"));
+        if told { Ok(()) } else { Err(format!("{view:?}")) }
+    });
     assert!(!host.work("good").exists() && !host.work("late").exists());
 }
 

@@ -3,8 +3,9 @@
 use pinfold_proto::JobState;
 use pinfold_proto::view::JobView;
 use pinfold_proto::wire::Reply;
+use rustix::process::Signal;
 
-use crate::host::Host;
+use crate::host::{Host, status_field};
 use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::{Done, Running};
 use crate::relay::Between;
@@ -175,8 +176,16 @@ fn a_file_that_is_followed(kind: Kind) {
     has_read("first line");
     host.make("one");
     has_read("two");
+    // It looks for a daemon for 10 s, so it stands still until there is one. What it asked before is answered.
+    followed.signal(Signal::STOP);
+    eventually("it is stopped", || {
+        let state = status_field(followed.pid(), "State").expect("it lives");
+        if state.starts_with('T') { Ok(()) } else { Err(state) }
+    });
+    host.status(&[job]);
     host.crash();
     host.start_daemon();
+    followed.signal(Signal::CONT);
     host.make("two");
     let done = followed.wait();
     assert_eq!((done.code, done.out.as_str()), (Some(0), "a long first line\ntwo\nthree\n"), "{done:?}");

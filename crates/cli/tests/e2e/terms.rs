@@ -1,9 +1,11 @@
 //! When jobs may begin, after which ends of others, and how long they may run.
 
 use std::fs;
+use std::io::Write as _;
 use std::time::Instant;
 
 use pinfold_proto::{End, JobState};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, any_kind, each_kind};
@@ -58,6 +60,15 @@ fn ended_at_its_timeout(kind: Kind) {
     );
 }
 
+/// A FIFO in the directory where commands run; what is written to it is there for the first job that reads.
+fn gate(host: &Host) -> fs::File {
+    let path = host.work("gate");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe with a name");
+    host.kind().give(&path);
+    // Open for both, neither end waits for the other to be opened.
+    fs::File::options().read(true).write(true).open(&path).expect("both of its ends")
+}
+
 fn ended_at_its_limit_of_cpu_time(kind: Kind) {
     let mut host = Host::new(kind);
     // Two processes use it together; one that sleeps uses none.
@@ -71,12 +82,13 @@ fn ended_at_its_limit_of_cpu_time(kind: Kind) {
     has(&said(&host, &["why", "1"], 0), "end it at its limit of CPU time");
     said(&host, &["run", "--cpu-limit", "250ms", "--", "sleep", "0.5"], 0);
     has(&said(&host, &["run", "--cpu-limit", "0", "--", "true"], 2), "--cpu-limit 0");
-    // A daemon that comes after looks at it as well.
-    let job = host.submit(&["--cpu-limit", "300ms"], &format!("{WAIT}; {busy}"));
+    // A daemon that comes after looks at it as well. Until then the job uses no time, as a read takes none.
+    let mut gate = gate(&host);
+    let job = host.submit(&["--cpu-limit", "300ms"], &format!("read -r line <gate; {busy}"));
     host.until(job, JobState::Running);
     host.crash();
     host.start_daemon();
-    host.make("go");
+    gate.write_all(b"\n").expect("its reader is there, or this end");
     assert_eq!(host.until(job, JobState::Exited).end, Some(End::CpuLimit));
     said(&host, &["wait", &job.to_string()], 124);
     // One that runs gets a limit, and another one is freed of it.
@@ -84,7 +96,7 @@ fn ended_at_its_limit_of_cpu_time(kind: Kind) {
     host.until(job, JobState::Running);
     said(&host, &["set", &job.to_string(), "--cpu-limit", "300ms"], 0);
     assert_eq!(host.until(job, JobState::Exited).end, Some(End::CpuLimit));
-    let job = host.submit(&["--cpu-limit", "1h"], "sleep 600");
+    let job = host.submit(&["--cpu-limit", "1h"], "sleep 3600");
     said(&host, &["set", &job.to_string(), "--cpu-limit", "0"], 0);
     assert_eq!(host.job(job).cpu_limit_s, None);
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::host::{Host, send};
 use crate::kind::{Kind, any_kind};
 use crate::process::{Killed, Running, ended_within, full_pipe};
-use crate::wait::PATIENCE;
+use crate::wait::{PATIENCE, eventually};
 
 any_kind!(
     a_job_log_that_nobody_reads_holds_up_no_line,
@@ -42,15 +42,23 @@ fn all_are_over(host: &Host) {
     (1..=LINES as u64).for_each(|job| host.until_exit_code(job, 0));
 }
 
+/// The batch knows as well that all lines are over, and nothing is left to wait for but the reader.
+fn it_waits_for_the_reader(running: &Running) {
+    eventually("it waits for the reader", || {
+        let said = running.said("err");
+        if said.contains("waiting for the reader of log") { Ok(()) } else { Err(said) }
+    });
+}
+
 fn a_job_log_that_nobody_reads_holds_up_no_line(kind: Kind) {
     let host = Host::new(kind);
     let (running, mut reader) = batch(&host);
     all_are_over(&host);
+    it_waits_for_the_reader(&running);
     let mut log = String::new();
     reader.read_to_string(&mut log).expect("the log");
     let done = running.wait();
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.err.contains("waiting for the reader of log"), "{done:?}");
     assert_eq!(log.lines().count(), 1 + LINES);
     assert!(log.lines().all(|line| line.split('\t').count() == 9), "{log}");
 }
@@ -59,6 +67,7 @@ fn a_batch_that_waits_for_the_reader_of_its_log_is_ended(kind: Kind) {
     let host = Host::new(kind);
     let (running, reader) = batch(&host);
     all_are_over(&host);
+    it_waits_for_the_reader(&running);
     running.signal(Signal::TERM);
     let done = running.wait();
     assert_eq!(done.code, Some(128 + 15), "{done:?}");

@@ -260,9 +260,12 @@ fn sets_are_for_operators_and_for_those_they_name() {
     assert!(nobody.code == Some(2) && nobody.err.contains("there is no such user"), "{nobody:?}");
     // Idle cores are for users who may have the whole host, and for nobody else to give back.
     host.succeeds(["config", "set", "access.exclusive=*"]);
-    let made = as_nobody(&host, &["set-aside", "--idle", "--cores", "1"]);
+    let made = as_nobody(&host, &["set-aside", "--idle", "--cores", "1", "--hold", "10m"]);
     assert_eq!((made.code, made.out.as_str()), (Some(0), "idle-1\n"), "{made:?}");
-    assert_eq!(as_nobody(&host, &["run", "--in", "idle-1", "--", "true"]).code, Some(0));
+    let inside = as_nobody(&host, &["run", "--in", "idle-1", "--", "/bin/sh", "-c", "echo $PINFOLD_JOB_ID"]);
+    assert_eq!(inside.code, Some(0), "{inside:?}");
+    // Its job keeps the set until it is over.
+    host.until(inside.out.trim().parse().expect("its number"), JobState::Exited);
     assert_eq!(as_nobody(&host, &["set-aside", "idle-1", "--remove"]).code, Some(0));
     host.succeeds(["config", "set", "access.exclusive=root"]);
     denied(&["set-aside", "--idle", "--cores", "1"]);

@@ -27,14 +27,14 @@ any_kind!(
 
 fn sleeper(user: u32) -> Killed {
     let mut command = Command::new("/bin/sleep");
-    command.arg("600").uid(user).gid(user).stdin(Stdio::null());
+    command.arg("3600").uid(user).gid(user).stdin(Stdio::null());
     Killed(command.spawn().expect("a process"))
 }
 
 /// One that is known by its environment where there are no groups: the process of the first job.
 fn first_jobs(host: &Host) -> Killed {
     let mut command = Command::new("/bin/sleep");
-    command.arg("600").uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
+    command.arg("3600").uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
     command.env("PINFOLD_JOB_ID", "1").env("PINFOLD_INSTANCE", host.instance());
     Killed(command.spawn().expect("a process"))
 }
@@ -139,7 +139,7 @@ fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     let (go, left) = (host.work("go"), host.work("left"));
     let script = format!(
-        "until [ -e {go} ]; do sleep 0.02; done; sleep 600 & echo $! >{left}.new; mv {left}.new {left}",
+        "until [ -e {go} ]; do sleep 0.02; done; sleep 3600 & echo $! >{left}.new; mv {left}.new {left}",
         go = go.display(),
         left = left.display()
     );
@@ -311,15 +311,20 @@ fn no_slot_is_left_to_a_keeper_that_is_stopped(kind: Kind) {
     for user in [0, ATTACKER] {
         let run = |script: &str| host.spawn(command_as(&host, user, &["run", "--", "/bin/sh", "-c", script]));
         let _ = std::fs::remove_file(host.work("go"));
-        let first = run(WAIT);
+        let known = || {
+            let done = host.pinfold(["status", "--all", "--json"]);
+            let view: StatusView = serde_json::from_str(&done.out).expect("status is JSON");
+            view.jobs.len()
+        };
+        // Those of the round before are known as well.
+        let before = known();
         let queued = |count: usize| {
-            eventually(&format!("{count} jobs are there"), || {
-                let done = host.pinfold(["status", "--all", "--json"]);
-                let view: StatusView = serde_json::from_str(&done.out).expect("status is JSON");
-                let jobs = view.jobs.len();
-                if jobs >= count { Ok(()) } else { Err(jobs) }
+            eventually(&format!("{count} jobs are there beside {before} of before"), || {
+                let jobs = known();
+                if jobs >= before + count { Ok(()) } else { Err(jobs) }
             });
         };
+        let first = run(WAIT);
         queued(1);
         let second = run("exit 4");
         queued(2);

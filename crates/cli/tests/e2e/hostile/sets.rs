@@ -97,10 +97,13 @@ fn a_user_reserves_nothing_but_idle_cores(kind: Kind) {
     // What the documents promise to users works.
     let done = run_as(&host, ATTACKER, &["set-aside", "--idle", "--cores", "1", "--hold", "10m"]);
     assert_eq!((done.code, done.out.trim()), (Some(0), "idle-1"), "{done:?}");
-    let inside = run_as(&host, ATTACKER, &["run", "--in", "idle-1", "--", "/bin/sh", "-c", "exit 4"]);
+    let script = "echo $PINFOLD_JOB_ID; exit 4";
+    let inside = run_as(&host, ATTACKER, &["run", "--in", "idle-1", "--", "/bin/sh", "-c", script]);
     assert_eq!(inside.code, Some(4), "{inside:?}");
     let elsewhere = run_as(&host, VICTIM, &["run", "--in", "idle-1", "--", "true"]);
     assert_eq!(elsewhere.code, Some(3), "{elsewhere:?}");
+    // Its job keeps the set until it is over.
+    host.until(inside.out.trim().parse().expect("its number"), JobState::Exited);
     assert_eq!(run_as(&host, ATTACKER, &["set-aside", "idle-1", "--remove"]).code, Some(0));
 }
 
@@ -136,7 +139,7 @@ fn a_set_in_use_is_written_once(kind: Kind) {
         return;
     }
     let mut child = Command::new("/bin/sleep");
-    child.arg("600").uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
+    child.arg("3600").uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
     let child = Killed(child.spawn().expect("a process"));
     let mut wire = speak_as(&host, ATTACKER, |mut wire| {
         // The first waits for a child that does not come; then the set is in use all the same. The slot goes to the
