@@ -10,34 +10,29 @@ use axum::response::Response;
 use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::secret;
-use crate::server::answers::{self, HELD_MAX_BYTES, OF_A_VIEWER_MAX_BYTES};
+use crate::server::answers;
+use crate::server::arrivals::Arrivals;
 use crate::server::problem::Problem;
 use crate::server::proxied::{Proxied, Proxy};
 use crate::server::seen::Seen;
-use crate::server::shares::{Share, Shares};
+use crate::server::shares::Shares;
+use crate::server::takers;
+use crate::server::turns::{Turns, busy, turn};
 use crate::server::vouched::Trust;
 use crate::store::{Access, HostRow, Keep, Kept, Store, StoreError, now_us};
 
-/// Questions to the store at a time.
-const ASKED_AT_ONCE: usize = 8;
+/// Look-ups of tokens, sessions and keys at a time: without one nobody is known, and so no question of anybody's may
+/// keep them waiting.
+const LOOKED_UP_AT_ONCE: usize = 8;
 
 /// What hosts send is unpacked two at a time: each may take some 100 MiB for a moment. So many at a time are held,
 /// packed or ready to be written.
 const UNPACKED_AT_ONCE: usize = 2;
 const HELD_AT_ONCE: usize = 128;
-
-/// What hosts send counts from its first byte, by the size that was announced: so many bytes of all of them, counted in
-/// units, and so many messages of one.
-const ARRIVING_MAX_BYTES: usize = 256 << 20;
-const ARRIVING_UNIT_BYTES: usize = 64 << 10;
-const OF_A_HOST_AT_ONCE: usize = 8;
-
-/// How long a question waits for its turn.
-const TURN_MAX: Duration = Duration::from_secs(10);
 
 /// How often the store is told how a host is; where other hubs read it there, often enough for it to be here to them.
 const KEPT_EVERY: Duration = Duration::from_secs(60);
@@ -74,9 +69,10 @@ pub struct Hub {
     now: Mutex<BTreeMap<i64, Now>>,
     /// Bytes of long answers that are held for viewers.
     pub answers: Arc<Shares>,
-    asked: Arc<Semaphore>,
-    arriving: Arc<Semaphore>,
-    of_hosts: Arc<Shares>,
+    /// What hosts send, while it is on its way.
+    pub arrivals: Arrivals,
+    asked: Turns,
+    looked_up: Arc<Semaphore>,
     unpacked: Arc<Semaphore>,
     held: Arc<Semaphore>,
 }
@@ -180,10 +176,10 @@ impl Hub {
             counters: Counters::default(),
             started_us: now_us(),
             now: Mutex::default(),
-            answers: Arc::new(Shares::new(OF_A_VIEWER_MAX_BYTES, HELD_MAX_BYTES)),
-            asked: Arc::new(Semaphore::new(ASKED_AT_ONCE)),
-            arriving: Arc::new(Semaphore::new(ARRIVING_MAX_BYTES / ARRIVING_UNIT_BYTES)),
-            of_hosts: Arc::new(Shares::new(OF_A_HOST_AT_ONCE, usize::MAX)),
+            answers: Arc::default(),
+            arrivals: Arrivals::default(),
+            asked: Turns::default(),
+            looked_up: Arc::new(Semaphore::new(LOOKED_UP_AT_ONCE)),
             unpacked: Arc::new(Semaphore::new(UNPACKED_AT_ONCE)),
             held: Arc::new(Semaphore::new(HELD_AT_ONCE)),
         }
@@ -200,15 +196,34 @@ impl Hub {
         Ok(self)
     }
 
-    /// Asks the store on a thread of its own.
+    /// Asks the store on a thread of its own, in turn with others' questions and behind further ones of the viewer for
+    /// whom a request is answered here.
     ///
     /// # Errors
-    /// Those of the question, and when there are too many of them.
+    /// Those of the question, when there are too many of them, and when a viewer that only reads leaves so many answers
+    /// unread that one more would find no room.
     pub async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         question: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.in_turn(|hub| &hub.asked, question).await
+        let asking = takers::asking();
+        if let Some((taker, true)) = &asking {
+            answers::check_room(&self.answers, taker)?;
+        }
+        let turn = self.asked.turn(asking.as_ref().map(|(taker, _)| taker)).await?;
+        self.work(turn, question).await
+    }
+
+    /// Looks a token, a session or a key up, which no question of a viewer delays.
+    ///
+    /// # Errors
+    /// Those of the question, and when there are too many of them.
+    pub async fn look_up<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let turn = turn(&self.looked_up, 1).await?;
+        self.work(turn, question).await
     }
 
     /// The same with an answer that is made there, too.
@@ -220,19 +235,6 @@ impl Hub {
         question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
     ) -> Result<Response, Problem> {
         self.ask(|hub| answers::json(&question(hub)?)).await?
-    }
-
-    /// Room for a message of a host that is still to come, of so many bytes at most.
-    ///
-    /// # Errors
-    /// When this host has as many on their way as it may, or there is too much of all hosts.
-    pub async fn room_for(&self, host: &str, bytes: usize) -> Result<Arriving, StoreError> {
-        let of_host = self.of_hosts.take(host, 1).map_err(|_| {
-            StoreError::TooMany(format!("{OF_A_HOST_AT_ONCE} messages of this host are on their way already"))
-        })?;
-        let units = bytes.div_ceil(ARRIVING_UNIT_BYTES).max(1);
-        let turn = turn(&self.arriving, u32::try_from(units).unwrap_or(u32::MAX)).await?;
-        Ok(Arriving { _of_host: of_host, _turn: turn })
     }
 
     /// The same for what a host sends: it is read by few threads and written by as many as there is something from, so
@@ -247,7 +249,8 @@ impl Hub {
     ) -> Result<Result<T, E>, StoreError> {
         let held = turn(&self.held, 1).await?;
         let read = move |hub: &Self| read(hub).map(|ready| (ready, held));
-        match self.in_turn(|hub| &hub.unpacked, read).await? {
+        let unpacks = turn(&self.unpacked, 1).await?;
+        match self.work(unpacks, read).await? {
             Err(error) => Ok(Err(error)),
             Ok((ready, held)) => {
                 let hub = Arc::clone(self);
@@ -260,12 +263,11 @@ impl Hub {
         }
     }
 
-    async fn in_turn<T: Send + 'static>(
+    async fn work<T: Send + 'static>(
         self: &Arc<Self>,
-        turns: impl Fn(&Self) -> &Arc<Semaphore>,
+        turn: impl Send + 'static,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
-        let turn = turn(turns(self), 1).await?;
         let hub = Arc::clone(self);
         // The turn is the work's own: a client that hangs up ends no work, and has no other begun beside it.
         let work = move || {
@@ -335,23 +337,6 @@ impl Hub {
     }
 }
 
-fn busy() -> StoreError {
-    StoreError::Refused("the hub is busy: ask again in a moment".to_owned())
-}
-
-/// Room for what a host sends, until it is dropped.
-#[derive(Debug)]
-pub struct Arriving {
-    _of_host: Share,
-    _turn: OwnedSemaphorePermit,
-}
-
-/// Waits for a turn, for a bounded time.
-async fn turn(turns: &Arc<Semaphore>, size: u32) -> Result<OwnedSemaphorePermit, StoreError> {
-    let turn = Arc::clone(turns).acquire_many_owned(size);
-    tokio::time::timeout(TURN_MAX, turn).await.map_err(|_| busy())?.map_err(|_| busy())
-}
-
 fn ahead_us(heard: &Now) -> i64 {
     let signed = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
     signed(heard.live.sent_us).saturating_sub(signed(heard.heard_us))
@@ -390,69 +375,4 @@ fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64, shared: bool)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
-
-    use super::*;
-
-    fn hub() -> (tempfile::TempDir, Arc<Hub>, tokio::runtime::Runtime) {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        (dir, Arc::new(Hub::new(store, "http://hub.example", Trust::default())), runtime.unwrap())
-    }
-
-    /// Work that says that it began, and then takes until it is told to end.
-    fn work() -> (impl FnOnce() -> u8 + Send + 'static, Receiver<()>, Sender<()>) {
-        let ((begun, has_begun), (end, ends)) = (channel(), channel::<()>());
-        let work = move || {
-            begun.send(()).unwrap();
-            let _ = ends.recv();
-            7
-        };
-        (work, has_begun, end)
-    }
-
-    #[test]
-    fn work_counts_until_it_is_over_although_its_client_hung_up() {
-        let (_dir, hub, runtime) = hub();
-        let (work, has_begun, end) = work();
-        let of_task = Arc::clone(&hub);
-        let asks = runtime.spawn(async move { of_task.ask(move |_| work()).await });
-        has_begun.recv().unwrap();
-        asks.abort();
-        assert!(runtime.block_on(asks).unwrap_err().is_cancelled());
-        assert_eq!(hub.asked.available_permits(), ASKED_AT_ONCE - 1);
-        end.send(()).unwrap();
-        let all = u32::try_from(ASKED_AT_ONCE).unwrap();
-        assert!(runtime.block_on(hub.asked.acquire_many(all)).is_ok());
-    }
-
-    #[test]
-    fn what_a_host_sent_counts_until_it_is_written_although_the_host_hung_up() {
-        let (_dir, hub, runtime) = hub();
-        let (read, is_read, end_of_read) = work();
-        let of_task = Arc::clone(&hub);
-        let sends = runtime.spawn(async move {
-            of_task.take(move |_| Ok::<_, StoreError>(read()), |_, seven| Ok::<_, StoreError>(seven)).await
-        });
-        is_read.recv().unwrap();
-        sends.abort();
-        let _ = runtime.block_on(sends);
-        let left = (hub.unpacked.available_permits(), hub.held.available_permits());
-        assert_eq!(left, (UNPACKED_AT_ONCE - 1, HELD_AT_ONCE - 1));
-        end_of_read.send(()).unwrap();
-        let all = u32::try_from(HELD_AT_ONCE).unwrap();
-        assert!(runtime.block_on(hub.held.acquire_many(all)).is_ok());
-        let (write, is_written, end_of_write) = work();
-        let of_task = Arc::clone(&hub);
-        let sends = runtime.spawn(async move {
-            of_task.take(|_| Ok::<_, StoreError>(7), move |_, _| Ok::<_, StoreError>(write())).await
-        });
-        is_written.recv().unwrap();
-        sends.abort();
-        let _ = runtime.block_on(sends);
-        assert_eq!(hub.held.available_permits(), HELD_AT_ONCE - 1);
-        end_of_write.send(()).unwrap();
-    }
-}
+mod tests;

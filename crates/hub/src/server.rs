@@ -2,10 +2,12 @@
 //!
 //! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in
 //! which an answer must be read, the size of all of them and of what is held of them. Reading order: [`mod@listen`]
-//! over `places`, [`auth`], [`api`], [`answers`]. Absent here: pages.
+//! over `places`, [`auth`] (with [`takers`]), [`api`], [`turns`] and [`arrivals`] (what there is at a time), [`answers`].
+//! Absent here: pages.
 
 pub mod answers;
 pub mod api;
+pub mod arrivals;
 pub mod auth;
 pub mod listen;
 pub mod openapi;
@@ -15,6 +17,8 @@ pub mod proxied;
 pub mod seen;
 pub mod shares;
 pub mod sums;
+pub mod takers;
+pub mod turns;
 pub mod vouched;
 
 use std::sync::Arc;

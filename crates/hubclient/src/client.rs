@@ -90,9 +90,9 @@ impl HubClient {
             let words = if words.is_empty() { "no reason given".to_owned() } else { words };
             return Err(ClientError::Refused { status, words });
         }
-        let read = response.body_mut().as_reader().take(ANSWER_MAX_BYTES + 1).read_to_end(&mut answer);
+        let read = response.body_mut().as_reader().take(ANSWER_MAX_BYTES as u64 + 1).read_to_end(&mut answer);
         match read {
-            Ok(bytes) if bytes as u64 > ANSWER_MAX_BYTES => {
+            Ok(bytes) if bytes > ANSWER_MAX_BYTES => {
                 Err(ClientError::Answer(format!("it is longer than {ANSWER_MAX_BYTES} bytes")))
             }
             Ok(_) => Ok(answer),

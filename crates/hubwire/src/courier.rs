@@ -16,8 +16,8 @@ use crate::turns::Turns;
 /// The program, beside the one that asks.
 pub const PROGRAM: &str = "pinfold-hub-client";
 
-/// The longest answer that is read, in bytes.
-pub const ANSWER_MAX_BYTES: u64 = 64 << 20;
+/// The longest answer that a hub makes and that is read, in bytes.
+pub const ANSWER_MAX_BYTES: usize = 64 << 20;
 
 /// The longest head of an errand or an answer, in bytes: certificates are in it.
 const HEAD_MAX_BYTES: u64 = 1 << 20;
@@ -192,7 +192,7 @@ impl Running {
         match read_line(&mut self.answers)? {
             None => Err(io::Error::other("it ended without an answer")),
             Some(Answered::Failed(error)) => Ok(Err(error)),
-            Some(Answered::Bytes(bytes)) if bytes > ANSWER_MAX_BYTES => {
+            Some(Answered::Bytes(bytes)) if bytes > ANSWER_MAX_BYTES as u64 => {
                 Err(io::Error::other("its answer is too long"))
             }
             Some(Answered::Bytes(bytes)) => {

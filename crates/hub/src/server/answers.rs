@@ -1,63 +1,89 @@
-//! Answers: made on the threads of questions, within a bound, and held until their reader has taken them, within a bound of
-//! one viewer and one of all. A slow reader keeps its own answers, and no room of others.
+//! Answers: made on the threads of questions, within a bound, and held until their reader has taken them, within bounds of
+//! one viewer, of all for whom one host vouches, of all viewers that do not see everything, and of all. A slow reader keeps its own
+//! answers, and no room of others.
 
 use std::io::{self, Write};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{Extensions, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+pub use pinfold_hubwire::courier::ANSWER_MAX_BYTES;
 use serde::Serialize;
 
 use super::problem::Problem;
 use super::shares::{Full, Share, Shares};
-
-/// The longest answer, in bytes.
-pub const ANSWER_MAX_BYTES: usize = 96 << 20;
+use super::takers::{self, Taker};
+use crate::store::StoreError;
 
 /// Long answers that are held for one viewer, in bytes.
-pub const OF_A_VIEWER_MAX_BYTES: usize = 2 * ANSWER_MAX_BYTES;
+pub const OF_A_VIEWER_MAX_BYTES: usize = 96 << 20;
 
-/// Long answers that are held for all, in bytes.
-pub const HELD_MAX_BYTES: usize = 8 * ANSWER_MAX_BYTES;
+/// Those that are held for all for whom one host vouches, in bytes: it chooses their names.
+pub const OF_A_HOST_MAX_BYTES: usize = 256 << 20;
+
+/// Those that are held for all viewers that do not see everything, in bytes.
+pub const OF_LIMITED_MAX_BYTES: usize = 512 << 20;
+
+/// Those that are held for all, in bytes.
+pub const HELD_MAX_BYTES: usize = 768 << 20;
 
 /// An answer up to so many bytes is not counted: the bound of connections bounds those.
-const SHORT_BYTES: u64 = 64 << 10;
-
-/// Whom an answer is for, which is found out while it is made.
-#[derive(Debug, Clone, Default)]
-pub struct Taker(Arc<OnceLock<String>>);
-
-impl Taker {
-    /// That of a request.
-    #[must_use]
-    pub fn of(extensions: &Extensions) -> Self {
-        extensions.get().cloned().unwrap_or_default()
-    }
-
-    /// It is known: a viewer or a host of this name.
-    pub fn is(&self, name: &str) {
-        self.0.get_or_init(|| name.to_owned());
-    }
-}
+const SHORT_BYTES: usize = 64 << 10;
 
 /// Holds a long answer until its reader has taken it, if there is room for it.
-pub async fn held(State(shares): State<Arc<Shares>>, mut request: Request, next: Next) -> Response {
-    let taker = Taker::default();
-    request.extensions_mut().insert(taker.clone());
-    let (head, body) = next.run(request).await.into_parts();
-    if body.size_hint().exact().is_some_and(|bytes| bytes <= SHORT_BYTES) {
+pub async fn held(State(shares): State<Arc<Shares>>, request: Request, next: Next) -> Response {
+    let reads = request.method().is_safe();
+    let (answer, taker) = takers::during(reads, next.run(request)).await;
+    let (head, body) = answer.into_parts();
+    if body.size_hint().exact().is_some_and(|bytes| bytes <= SHORT_BYTES as u64) {
         return Response::from_parts(head, body);
     }
     // All bodies here are whole already: that copies nothing.
     let Ok(bytes) = to_bytes(body, ANSWER_MAX_BYTES).await else { return too_long().into_response() };
-    match shares.take(taker.0.get().map_or("", String::as_str), bytes.len()) {
+    match share(&shares, &taker, bytes.len()) {
         Ok(share) => Response::from_parts(head, Body::from(Bytes::from_owner(Held { bytes, _share: share }))),
-        Err(full) => no_room(full).into_response(),
+        Err(problem) => problem.into_response(),
     }
 }
+
+/// Room for a long answer to somebody, of so many bytes.
+///
+/// # Errors
+/// When there is none; words say of whom too many are under way.
+pub fn share(shares: &Arc<Shares>, taker: &Taker, bytes: usize) -> Result<Share, Problem> {
+    let of_host = taker.of_host();
+    let mut bounds = vec![(taker.viewer.as_str(), OF_A_VIEWER_MAX_BYTES)];
+    bounds.extend(of_host.as_deref().map(|of_host| (of_host, OF_A_HOST_MAX_BYTES)));
+    bounds.extend((!taker.sees_all).then_some(("limited", OF_LIMITED_MAX_BYTES)));
+    bounds.push(("all", HELD_MAX_BYTES));
+    shares.take(&bounds, bytes).map_err(|Full(at)| match (at, of_host) {
+        (0, _) => Problem::new(StatusCode::TOO_MANY_REQUESTS, UNREAD),
+        (1, Some(of_host)) => {
+            let words = format!("too many long answers to {of_host} are under way: ask again in a moment");
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, words)
+        }
+        _ => {
+            let words = "too many long answers are under way: ask again in a moment, or for less at once";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, words)
+        }
+    })
+}
+
+/// Whether a long answer to somebody would find room: a question is not asked for an answer that is refused then.
+///
+/// # Errors
+/// When as many are under way as one viewer may have.
+pub fn check_room(shares: &Shares, taker: &Taker) -> Result<(), StoreError> {
+    if shares.left((&taker.viewer, OF_A_VIEWER_MAX_BYTES)) > SHORT_BYTES {
+        return Ok(());
+    }
+    Err(StoreError::TooMany(UNREAD.to_owned()))
+}
+
+const UNREAD: &str = "too many long answers to you are under way: read those first, or ask for less at once";
 
 /// An answer and its share, which ends once the last byte was written.
 struct Held {
@@ -71,21 +97,8 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-fn no_room(full: Full) -> Problem {
-    let (status, words) = match full {
-        Full::Own => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "too many long answers to you are under way: read those first, or ask for less at once",
-        ),
-        Full::All => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many long answers are under way: ask again in a moment, or for less at once",
-        ),
-    };
-    Problem::new(status, words)
-}
-
-fn too_long() -> Problem {
+/// The answer is longer than answers may be.
+pub fn too_long() -> Problem {
     let mib = ANSWER_MAX_BYTES >> 20;
     Problem::wrong(format!("the answer is longer than {mib} MiB: ask for less at once, as for one host"))
 }
@@ -99,7 +112,7 @@ pub fn json(answer: &impl Serialize) -> Result<Response, Problem> {
 }
 
 fn json_within(answer: &impl Serialize, max_bytes: usize) -> Result<Response, Problem> {
-    let mut bounded = Bounded { bytes: Vec::new(), room: max_bytes };
+    let mut bounded = Bounded::new(max_bytes);
     match serde_json::to_writer(&mut bounded, answer) {
         Ok(()) => Ok(([(header::CONTENT_TYPE, "application/json")], bounded.bytes).into_response()),
         Err(error) if error.is_io() => Err(too_long()),
@@ -108,15 +121,34 @@ fn json_within(answer: &impl Serialize, max_bytes: usize) -> Result<Response, Pr
 }
 
 /// Bytes up to a bound.
-struct Bounded {
-    bytes: Vec<u8>,
+#[derive(Debug)]
+pub struct Bounded {
+    /// What was written.
+    pub bytes: Vec<u8>,
     room: usize,
+}
+
+impl Bounded {
+    /// None yet, and so many at most.
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), room: max_bytes }
+    }
+
+    /// Writes more.
+    ///
+    /// # Errors
+    /// When there would be too many; then none of these is written.
+    pub fn add(&mut self, more: &[u8]) -> Result<(), Problem> {
+        self.room = self.room.checked_sub(more.len()).ok_or_else(too_long)?;
+        self.bytes.extend_from_slice(more);
+        Ok(())
+    }
 }
 
 impl Write for Bounded {
     fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        self.room = self.room.checked_sub(more.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-        self.bytes.extend_from_slice(more);
+        self.add(more).map_err(|_| io::ErrorKind::FileTooLarge)?;
         Ok(more.len())
     }
 
@@ -135,5 +167,40 @@ mod tests {
         let within = |max_bytes: usize| json_within(&"x".repeat(98), max_bytes);
         assert!(within(100).is_ok());
         assert_eq!(within(99).expect_err("one too many").status, StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn one_host_s_users_leave_room_for_others_whatever_their_names() {
+        let shares = Arc::new(Shares::default());
+        let take = |taker: &Taker, bytes| share(&shares, taker, bytes).map_err(|problem| problem.status);
+        let user = |name: &str, host: &str| Taker::user(&format!("{name}@{host}"), host, false);
+        let ops = Taker { viewer: "reader ops".into(), host: None, sees_all: true };
+        let most = OF_A_VIEWER_MAX_BYTES;
+        let of_host = [take(&user("a", "n1"), most), take(&user("b", "n1"), most)];
+        assert!(of_host.iter().all(Result::is_ok));
+        assert_eq!(take(&user("a", "n1"), 1).err(), Some(StatusCode::TOO_MANY_REQUESTS));
+        let (left, c) = (OF_A_HOST_MAX_BYTES - 2 * most, user("c", "n1"));
+        let problem = share(&shares, &c, left + 1).expect_err("the host has as much as it may have");
+        assert_eq!(problem.status, StatusCode::TOO_MANY_REQUESTS);
+        assert!(problem.words.contains("users of host n1"), "{}", problem.words);
+        let rest = take(&c, left);
+        let others =
+            [take(&user("a", "n2"), most), take(&user("b", "n2"), most), take(&user("c", "n2"), left)];
+        assert!(rest.is_ok() && others.iter().all(Result::is_ok));
+        // Viewers that see everything have room that hosts cannot take.
+        assert_eq!(take(&user("a", "n3"), 1).err(), Some(StatusCode::SERVICE_UNAVAILABLE));
+        assert!(take(&ops, most).is_ok());
+        assert!(check_room(&shares, &ops).is_ok() && check_room(&shares, &user("a", "n1")).is_err());
+    }
+
+    #[test]
+    fn all_together_have_a_bound() {
+        let shares = Arc::new(Shares::default());
+        let reader = |at: usize| Taker { viewer: format!("reader {at}"), host: None, sees_all: true };
+        let take = |at, bytes| share(&shares, &reader(at), bytes).map_err(|problem| problem.status);
+        let all: Vec<_> =
+            (0..HELD_MAX_BYTES / OF_A_VIEWER_MAX_BYTES).map(|at| take(at, OF_A_VIEWER_MAX_BYTES)).collect();
+        assert!(all.iter().all(Result::is_ok));
+        assert_eq!(take(all.len(), 1).err(), Some(StatusCode::SERVICE_UNAVAILABLE));
     }
 }

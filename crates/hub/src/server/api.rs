@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use axum::{Extension, Json};
 use pinfold_hubwire::bundle::{
     self, Act, HostReport, LEFT_OUT, LiveReceipt, PACKED_MAX_BYTES, Receipt, SpoolFigures,
 };
@@ -19,11 +19,11 @@ use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::answers::Taker;
+use super::arrivals::Arriving;
 use super::auth::{self, Viewer};
 use super::problem::Problem;
 use super::vouched;
-use crate::hub::{Arriving, Counters, HostNow, Hub};
+use crate::hub::{Counters, HostNow, Hub};
 use crate::learning::{self, LearningError};
 use crate::map;
 use crate::secret;
@@ -56,7 +56,7 @@ async fn body(
     if announced.is_some_and(|length| length > max_bytes) {
         return Err(too_long());
     }
-    let room = hub.room_for(host, announced.unwrap_or(max_bytes)).await?;
+    let room = hub.arrivals.room_for(host, announced.unwrap_or(max_bytes)).await?;
     match tokio::time::timeout(BODY_MAX, to_bytes(body, max_bytes)).await {
         Ok(Ok(bytes)) => Ok((bytes.into(), room)),
         Ok(Err(_)) => Err(too_long()),
@@ -201,11 +201,10 @@ pub struct Above {
 /// What classes of jobs held on all hosts, signed; null: the hub makes no table, or the host has it.
 pub async fn learned(
     State(hub): State<Arc<Hub>>,
-    Extension(taker): Extension<Taker>,
     headers: HeaderMap,
     Query(asked): Query<Above>,
 ) -> Result<Response, Problem> {
-    taker.is(&auth::holder(&hub, &headers, Kind::Host).await?.name);
+    auth::holder(&hub, &headers, Kind::Host).await?;
     let answer = |signed| json!({ "version": 1, "signed": signed });
     hub.answer(move |hub| learning::current(&hub.store, asked.above).map(answer).map_err(learning_failed))
         .await

@@ -7,8 +7,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 
-use super::answers::Taker;
 use super::problem::Problem;
+use super::takers::{self, Taker};
 use super::vouched;
 use crate::hub::{Counters, Hub};
 use crate::secret;
@@ -37,17 +37,12 @@ impl FromRequestParts<Arc<Hub>> for Viewer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Problem> {
-        let viewer = Self::of(parts, hub).await?;
-        Taker::of(&parts.extensions).is(&viewer.name);
-        Ok(viewer)
-    }
-}
-
-impl Viewer {
-    async fn of(parts: &Parts, hub: &Arc<Hub>) -> Result<Self, Problem> {
         if let Some(sent) = vouched::sent(&parts.headers) {
             let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-            return vouched::viewer(hub, sent, &format!("{} {path}", parts.method)).await;
+            let viewer = vouched::viewer(hub, sent, &format!("{} {path}", parts.method)).await?;
+            let host = viewer.via.strip_prefix("host ").unwrap_or_default();
+            takers::is(Taker::user(&viewer.name, host, viewer.access.is_all()));
+            return Ok(viewer);
         }
         let reader = holder(hub, &parts.headers, Kind::Reader).await?;
         let via = format!("{} {}", Kind::Reader.word(), reader.name);
@@ -74,7 +69,7 @@ pub async fn holder(hub: &Arc<Hub>, headers: &HeaderMap, kind: Kind) -> Result<H
     Ok(holder)
 }
 
-/// The holder of the token in the head, whatever it is for.
+/// The holder of the token in the head, whatever it is for. The request is for it from then on.
 ///
 /// # Errors
 /// When there is none, or it is not valid.
@@ -86,7 +81,9 @@ pub async fn any_holder(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Holder, P
     let text = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = text.and_then(|text| text.strip_prefix("Bearer ")).ok_or_else(denied)?;
     let hash = secret::hash_of_token(token).ok_or_else(denied)?;
-    hub.ask(move |hub| hub.store.holder(&hash)).await??.ok_or_else(denied)
+    let holder = hub.look_up(move |hub| hub.store.holder(&hash)).await??.ok_or_else(denied)?;
+    takers::is(Taker::holder(&holder));
+    Ok(holder)
 }
 
 /// The name of the cookie. With TLS browsers take it from this host over TLS alone.
@@ -95,7 +92,7 @@ pub fn cookie_name(secure: bool) -> &'static str {
     if secure { "__Host-pinfold-hub" } else { "pinfold-hub" }
 }
 
-/// The session in the head, and its hash; `None`: nobody is signed in.
+/// The session in the head, and its hash; `None`: nobody is signed in. The request is for that person from then on.
 ///
 /// # Errors
 /// When the store refuses.
@@ -103,7 +100,8 @@ pub async fn session(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Option<(Sess
     let Some(hash) = cookie(headers, cookie_name(hub.secure)).and_then(secret::hash_of_secret) else {
         return Ok(None);
     };
-    let session = hub.ask(move |hub| hub.store.session(&hash, now_us())).await??;
+    let session = hub.look_up(move |hub| hub.store.session(&hash, now_us())).await??;
+    session.iter().for_each(|session| takers::is(Taker::session(session)));
     Ok(session.map(|session| (session, hash)))
 }
 

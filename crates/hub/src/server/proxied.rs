@@ -12,9 +12,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use sha2::{Digest as _, Sha256};
 
-use super::answers::Taker;
 use super::auth::SESSION_US;
 use super::problem::Problem;
+use super::takers::{self, Taker};
 use super::vouched::Trust;
 use crate::hub::{Counters, Hub};
 use crate::secret;
@@ -35,8 +35,6 @@ pub struct Peer(pub SocketAddr);
 pub struct Asker {
     /// Its head.
     pub headers: HeaderMap,
-    /// Whom the answer is for.
-    pub taker: Taker,
     peer: Option<IpAddr>,
 }
 
@@ -45,7 +43,7 @@ impl<S: Sync> FromRequestParts<S> for Asker {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical());
-        Ok(Self { headers: parts.headers.clone(), taker: Taker::of(&parts.extensions), peer })
+        Ok(Self { headers: parts.headers.clone(), peer })
     }
 }
 
@@ -182,7 +180,7 @@ fn is_user(name: &str) -> bool {
         && name.chars().all(fits)
 }
 
-/// Somebody whom the proxy has signed in; `None`: nobody.
+/// Somebody whom the proxy has signed in; `None`: nobody. The request is for that person from then on.
 ///
 /// # Errors
 /// When the proxy says it as it should not.
@@ -196,6 +194,7 @@ pub async fn session(hub: &Arc<Hub>, asker: &Asker) -> Result<Option<Session>, P
     let Some(name) = name else { return Ok(None) };
     let access = hub.trust.access_of_name(name, &proxied.proxy.operators);
     let session = Session { name: name.to_owned(), csrf: proxied.csrf(name), access, by_proxy: true };
+    takers::is(Taker::session(&session));
     if proxied.is_new(name, now_us()) {
         let name = name.to_owned();
         let noted =

@@ -1,83 +1,74 @@
-//! Shares of what the hub has little of: so much of it in all, and so much for one of those that ask. A share is given back
-//! when it is dropped; nobody waits for one.
+//! Shares of what the hub has little of. Each counts under several names at once, of which each has a bound: of one
+//! that asks, of those with which it belongs, of all. A share is given back when it is dropped; nobody waits for one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Why there is no share.
+/// Under which name a share counts, and how much there is under this name at most.
+pub type Bound<'a> = (&'a str, usize);
+
+/// There is no share: the first of its bounds, by its place, that would be passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
-    /// The one that asks has as much as one may have.
-    Own,
-    /// All together have as much as there is.
-    All,
-}
+pub struct Full(pub usize);
 
 /// See the module's page.
-#[derive(Debug)]
-pub struct Shares {
-    of_one_max: usize,
-    all_max: usize,
-    taken: Mutex<Taken>,
-}
-
 #[derive(Debug, Default)]
-struct Taken {
-    all: usize,
+pub struct Shares {
     /// Nobody has a share of nothing.
-    of: BTreeMap<String, usize>,
+    taken: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Shares {
-    /// So much for one, and so much for all together.
-    #[must_use]
-    pub fn new(of_one_max: usize, all_max: usize) -> Self {
-        Self { of_one_max, all_max, taken: Mutex::default() }
-    }
-
-    /// Takes a share of this size for one that asks.
+    /// Takes a share of this size under all of these names, of which each is there once.
     ///
     /// # Errors
-    /// When it would be too much; then nothing is taken.
-    pub fn take(self: &Arc<Self>, of: &str, size: usize) -> Result<Share, Full> {
+    /// When it would be too much under one of them; then nothing is taken.
+    pub fn take(self: &Arc<Self>, bounds: &[Bound<'_>], size: usize) -> Result<Share, Full> {
         let mut taken = self.taken();
-        let (all, own) = (taken.all.saturating_add(size), taken.of.get(of).copied().unwrap_or(0));
-        let own = own.saturating_add(size);
-        if own > self.of_one_max {
-            return Err(Full::Own);
+        let passes = |&(of, most): &Bound<'_>| size > left(&taken, of, most);
+        if let Some(at) = bounds.iter().position(passes) {
+            return Err(Full(at));
         }
-        if all > self.all_max {
-            return Err(Full::All);
-        }
-        taken.all = all;
-        if own > 0 {
-            taken.of.insert(of.to_owned(), own);
+        let of: Vec<String> = bounds.iter().filter(|_| size > 0).map(|(of, _)| (*of).to_owned()).collect();
+        for name in &of {
+            *taken.entry(name.clone()).or_default() += size;
         }
         drop(taken);
-        Ok(Share { shares: Arc::clone(self), of: of.to_owned(), size })
+        Ok(Share { shares: Arc::clone(self), of, size })
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    /// How much more there is under a name.
+    #[must_use]
+    pub fn left(&self, (of, most): Bound<'_>) -> usize {
+        left(&self.taken(), of, most)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn left(taken: &BTreeMap<String, usize>, of: &str, most: usize) -> usize {
+    most.saturating_sub(taken.get(of).copied().unwrap_or(0))
 }
 
 /// A share, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
-    of: String,
+    of: Vec<String>,
     size: usize,
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = self.shares.taken();
-        taken.all = taken.all.saturating_sub(self.size);
-        if let Some(own) = taken.of.get_mut(&self.of) {
-            *own = own.saturating_sub(self.size);
-            if *own == 0 {
-                taken.of.remove(&self.of);
+        for name in &self.of {
+            if let Some(own) = taken.get_mut(name) {
+                *own = own.saturating_sub(self.size);
+                if *own == 0 {
+                    taken.remove(name);
+                }
             }
         }
     }
@@ -89,18 +80,29 @@ mod tests {
 
     #[test]
     fn one_leaves_some_for_others_and_what_is_dropped_is_free() {
-        let shares = Arc::new(Shares::new(4, 10));
-        let refused = |of: &str, size: usize| shares.take(of, size).err();
-        let first = shares.take("ann", 3);
-        assert_eq!(refused("ann", 2), Some(Full::Own));
-        let second = shares.take("ann", 1);
-        let others = [shares.take("bea", 4), shares.take("cyn", 2)];
-        assert_eq!((refused("dee", 1), refused("ann", 1)), (Some(Full::All), Some(Full::Own)));
-        assert_eq!(refused("ann", usize::MAX), Some(Full::Own));
+        let shares = Arc::new(Shares::default());
+        let take = |of: &str, size: usize| shares.take(&[(of, 4), ("all", 10)], size);
+        let refused = |of: &str, size: usize| take(of, size).err();
+        let first = take("ann", 3);
+        assert_eq!(refused("ann", 2), Some(Full(0)));
+        let second = take("ann", 1);
+        let others = [take("bea", 4), take("cyn", 2)];
+        assert_eq!((refused("dee", 1), refused("ann", 1)), (Some(Full(1)), Some(Full(0))));
+        assert_eq!(refused("ann", usize::MAX), Some(Full(0)));
         drop(first);
-        assert_eq!((refused("dee", 3), refused("dee", 4)), (None, Some(Full::All)));
+        assert_eq!((refused("dee", 3), refused("dee", 4)), (None, Some(Full(1))));
         drop((second, others));
-        let taken = shares.taken();
-        assert!(taken.all == 0 && taken.of.is_empty(), "{taken:?}");
+        assert!(shares.taken().is_empty(), "{shares:?}");
+    }
+
+    #[test]
+    fn what_is_refused_counts_under_no_name() {
+        let shares = Arc::new(Shares::default());
+        let _all = shares.take(&[("all", 10)], 9).unwrap();
+        assert_eq!(shares.take(&[("ann", 4), ("host", 8), ("all", 10)], 2).err(), Some(Full(2)));
+        assert_eq!((shares.left(("ann", 4)), shares.left(("host", 8)), shares.left(("all", 10))), (4, 8, 1));
+        // A share of nothing is no entry.
+        let nothing = shares.take(&[("ann", 4)], 0).unwrap();
+        assert_eq!(shares.taken().len(), 1, "{nothing:?}");
     }
 }

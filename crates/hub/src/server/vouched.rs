@@ -104,7 +104,7 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     let voucher = voucher.ok_or_else(|| denied(hub, "the voucher cannot be read"))?;
     let (statement, key) = verified(hub, &voucher, request)?;
     let of_key = key.clone();
-    let host = hub.ask(move |hub| hub.store.host_of_key(&of_key)).await??;
+    let host = hub.look_up(move |hub| hub.store.host_of_key(&of_key)).await??;
     let unknown =
         "no host of this hub has the key of this voucher: its operator's `pinfold hub push` makes it known";
     let (id, host, kept_us) = host.ok_or_else(|| denied(hub, unknown))?;

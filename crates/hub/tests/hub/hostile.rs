@@ -6,9 +6,9 @@ use std::slice::from_ref as one;
 use std::time::Duration;
 
 use crate::common::{Served, bearer, bundle_of, idle, machine, map, report, token};
-use pinfold_hub::server::answers::OF_A_VIEWER_MAX_BYTES;
+use pinfold_hub::server::answers::{OF_A_VIEWER_MAX_BYTES, share};
 use pinfold_hub::server::api::make_link;
-use pinfold_hub::server::shares::Full;
+use pinfold_hub::server::takers::Taker;
 use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Revoked, now_us};
 use pinfold_hubwire::bundle::{self, Live, SpoolFigures, WIRE_VERSION};
 use pinfold_proto::view::MapView;
@@ -479,13 +479,13 @@ fn a_host_that_sends_slowly_has_few_messages_on_their_way() {
         stream.write_all(format!("{head}Content-Length: 4000000\r\n\r\nslow").as_bytes()).unwrap();
         stream
     };
-    let slow: Vec<TcpStream> = (0..8).map(|_| begun()).collect();
+    let slow: Vec<TcpStream> = (0..4).map(|_| begun()).collect();
     // The hub has read the heads of all of them once one more is too many.
     while live(&served, &host, &idle_live()) == 200 {}
     let refused =
         served.request("POST", "/api/v1/live", &[bearer(&host)], &bundle::pack(&idle_live()).unwrap());
     assert_eq!(refused.status, 429, "{}", refused.body);
-    assert!(refused.body.contains("8 messages of this host are on their way"), "{}", refused.body);
+    assert!(refused.body.contains("4 messages of this host are on their way"), "{}", refused.body);
     assert_eq!(live(&served, &other, &idle_live()), 200);
     drop(slow);
     while live(&served, &host, &idle_live()) != 200 {}
@@ -516,18 +516,66 @@ fn a_reader_that_takes_nothing_is_held_few_answers() {
         stream
     };
     // That answer counts until it was taken, and others of the same viewer beside it.
-    let answers = &served.hub.answers;
-    assert_eq!(answers.take("ops", OF_A_VIEWER_MAX_BYTES - length + 1).err(), Some(Full::Own));
-    let room = answers.take("ops", OF_A_VIEWER_MAX_BYTES - length).unwrap();
+    let ops = Taker { viewer: "reader ops".into(), host: None, sees_all: true };
+    let take = |bytes: usize| share(&served.hub.answers, &ops, bytes);
+    let left = OF_A_VIEWER_MAX_BYTES - length;
+    let refused = take(left + 1).unwrap_err();
+    assert!(refused.status == 429 && refused.words.contains("read those first"), "{refused:?}");
+    let room = take(left - 100_000).unwrap();
     let refused = served.get(path, one(&readers[0]));
     assert_eq!(refused.status, 429, "{}", refused.body);
     assert_eq!(served.get("/api/v1/hosts", one(&readers[0])).status, 200, "short ones are not counted");
     assert_eq!(served.get(path, one(&readers[1])).body.len(), length, "others have room of their own");
-    drop((slow, room));
+    // Once there is none left nothing is asked any more that may have a long answer.
+    let rest = take(100_000).unwrap();
+    for path in ["/api/v1/hosts", "/api/v1/workflows", "/metrics"] {
+        let refused = served.get(path, one(&readers[0]));
+        assert_eq!(refused.status, 429, "{path}: {}", refused.body);
+    }
+    assert_eq!(served.request("POST", "/api/v1/login", one(&readers[0]), b"").status, 200);
+    assert_eq!(served.get("/metrics", one(&readers[1])).status, 200);
+    drop((slow, room, rest));
     while served.get(path, one(&readers[0])).status != 200 {}
     // All of them together have a bound, too.
-    let all = ["a", "b", "c", "d"].map(|name| answers.take(name, OF_A_VIEWER_MAX_BYTES));
+    let other = |name: &str| Taker { viewer: format!("reader {name}"), host: None, sees_all: true };
+    let all: Vec<_> = "abcdefgh"
+        .split("")
+        .filter(|name| !name.is_empty())
+        .map(|name| share(&served.hub.answers, &other(name), OF_A_VIEWER_MAX_BYTES))
+        .collect();
     assert!(all.iter().all(Result::is_ok));
     let refused = served.get(path, one(&readers[1]));
     assert_eq!(refused.status, 503, "{}", refused.body);
+}
+
+#[test]
+fn short_messages_of_hosts_come_though_long_ones_come_slowly() {
+    let (_dir, served, host) = site(None);
+    // Hosts that announced as much as there is room for, and send nothing of it.
+    let slow: Vec<_> = (0..16)
+        .flat_map(|at| {
+            let name = format!("slow{at}");
+            (0..4).map(move |_| name.clone())
+        })
+        .map(|name| {
+            let arrivals = &served.hub.arrivals;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(arrivals.room_for(&name, 4 << 20)).unwrap()
+        })
+        .collect();
+    assert_eq!(live(&served, &host, &idle_live()), 200);
+    drop(slow);
+}
+
+#[test]
+fn a_user_s_name_at_a_host_is_no_reader_s_and_counts_for_the_host() {
+    let (_dir, served, _) = site(None);
+    let cookie = served.sign_in();
+    let session = Taker { viewer: "session tester".into(), host: None, sees_all: true };
+    let full = share(&served.hub.answers, &session, OF_A_VIEWER_MAX_BYTES).unwrap();
+    let reader = token(&served.hub.store, Kind::Reader, "tester");
+    assert_eq!(served.get("/api/v1/hosts", &[bearer(&reader)]).status, 200);
+    assert_eq!(served.get("/jobs", one(&cookie)).status, 429);
+    drop(full);
+    assert_eq!(served.get("/jobs", one(&cookie)).status, 200);
 }

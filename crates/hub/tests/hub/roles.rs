@@ -491,8 +491,8 @@ fn a_key_is_made_known_by_an_operator_and_is_one_host_s() {
     };
     let answer = copy.join(&site.served, true);
     assert!(answer.status == 409 && answer.body.contains("voucher.key"), "{answer:?}");
-    for bad in [&b""[..], b"{}", &vec![b'x'; 20_000]] {
-        assert_eq!(site.served.request("POST", "/api/v1/key", &[bearer(&copy.token)], bad).status, 400);
+    for (bad, want) in [(&b""[..], 400), (b"{}", 400), (&vec![b'x'; 20_000], 413)] {
+        assert_eq!(site.served.request("POST", "/api/v1/key", &[bearer(&copy.token)], bad).status, want);
     }
     // A new key replaces the old one, which is good no longer.
     let renewed = Daemon {
