@@ -17,11 +17,6 @@ use crate::store::{ClassRow, Session, Spread, Summary, now_us};
 /// Classes that a page shows.
 const SHOWN: usize = 100;
 
-async fn classes(hub: &Arc<Hub>, session: &Session, filter: &Filter) -> Result<Summary<ClassRow>, NoView> {
-    let query = filter.day_query(&session.access, now_us());
-    Ok(hub.ask(move |hub| hub.store.classes(&query)).await??)
-}
-
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
     asker: Asker,
@@ -29,9 +24,13 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let filter = Filter::read(&pairs)?;
-    let classes = classes(&hub, &session, &filter).await?;
+    let query = filter.day_query(&session.access, now_us());
+    hub.ask(move |hub| Ok(page(&hub.store.classes(&query)?, &filter, &session))).await?
+}
+
+fn page(classes: &Summary<ClassRow>, filter: &Filter, session: &Session) -> Markup {
     let view = html! {
-        (jobs::form("/classes", &filter, false))
+        (jobs::form("/classes", filter, false))
         p.lead { (classes.rows.len()) " classes of " (classes.jobs) " jobs that ran"
             @if classes.cut { @if classes.error_part > 0.0 { ": there are more, and those with the least unused memory are left out" }
                 @else { ", the last ones; earlier ones of this time are left out" } } ". The most wasteful first. Days count whole, from 00:00 UTC on."
@@ -47,13 +46,13 @@ pub(super) async fn view(
                         th scope="col" { "Memory: median, p90, p99, peak; claim median" }
                         th.right scope="col" { "Cores used" } th.right scope="col" { "Suspended" } th.right scope="col" { "Unused GiB h" }
                     } }
-                    tbody { @for class in classes.rows.iter().take(SHOWN) { (row(&filter, class)) } }
+                    tbody { @for class in classes.rows.iter().take(SHOWN) { (row(filter, class)) } }
                 }
             }
             p { a href=(filter.link("/classes.csv")) download { "These classes as CSV" } ", " a href=(filter.link("/classes.parquet")) download { "as Parquet" } "." }
         }
     };
-    Ok(frame::around(&session, "/classes", "Classes", None, view))
+    frame::around(session, "/classes", "Classes", None, view)
 }
 
 fn row(filter: &Filter, class: &ClassRow) -> Markup {

@@ -67,14 +67,14 @@ impl Asked {
     }
 
     /// The jobs in the order of the address; all of them, or nothing is told.
-    async fn rows(&self, hub: &Arc<Hub>, session: &Session) -> Result<Vec<JobRow>, NoView> {
+    fn rows(&self, hub: &Hub, session: &Session) -> Result<Vec<JobRow>, NoView> {
         let query = JobQuery {
             access: session.access.clone(),
             ids: self.ids.clone(),
             limit: u32::try_from(JOBS_MAX).unwrap_or(1),
             ..JobQuery::default()
         };
-        let mut found = hub.ask(move |hub| hub.store.jobs(&query)).await??.jobs;
+        let mut found = hub.store.jobs(&query)?.jobs;
         found.sort_by_key(|row| self.ids.iter().position(|id| *id == row.id));
         if found.len() == self.ids.len() { Ok(found) } else { Err(missing()) }
     }
@@ -91,17 +91,20 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let asked = Asked::read(&pairs)?;
-    let rows = asked.rows(&hub, &session).await?;
+    hub.ask(move |hub| Ok(page(&asked, &asked.rows(hub, &session)?, &session))).await?
+}
+
+fn page(asked: &Asked, rows: &[JobRow], session: &Session) -> Markup {
     let view = html! {
         p.lead { "Time in the picture is counted from each job's start. Figures that differ from the first job's by "
             (figures::percent(DIFFERS)) " or more are marked with the difference, other words with \u{2260}." }
         (picture::chart(&asked.link("/compare.svg"), &format!("Memory, cores and storage of {} jobs", rows.len())))
-        (table_of(&rows))
+        (table_of(rows))
         p { a href=(asked.link("/compare.csv")) download { "These figures as CSV" } ", "
             a href=(asked.link("/compare.parquet")) download { "as Parquet" }
             ". This page's address is the comparison: keep it as a bookmark, send it to others who may see these jobs." }
     };
-    Ok(frame::around(&session, "/jobs", "Jobs compared", None, view))
+    frame::around(session, "/jobs", "Jobs compared", None, view)
 }
 
 fn table_of(rows: &[JobRow]) -> Markup {
@@ -190,8 +193,8 @@ pub(super) async fn table(
     Query(pairs): Pairs,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let rows = Asked::read(&pairs)?.rows(&hub, &session).await?;
-    jobs::as_table(rows).answer("compare", kind)
+    let asked = Asked::read(&pairs)?;
+    hub.ask(move |hub| jobs::as_table(asked.rows(hub, &session)?).answer("compare", kind)).await?
 }
 
 #[cfg(test)]

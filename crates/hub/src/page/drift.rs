@@ -36,9 +36,8 @@ fn asked(pairs: &[(String, String)]) -> Result<Filter, NoView> {
     Ok(filter)
 }
 
-async fn report(hub: &Arc<Hub>, session: &Session, filter: &Filter) -> Result<Report, NoView> {
-    let query = filter.day_query(&session.access, now_us());
-    Ok(hub.ask(move |hub| drift::report(&hub.store, &query)).await??)
+fn report(hub: &Hub, session: &Session, filter: &Filter) -> Result<Report, NoView> {
+    Ok(drift::report(&hub.store, &filter.day_query(&session.access, now_us()))?)
 }
 
 pub(super) async fn view(
@@ -52,22 +51,25 @@ pub(super) async fn view(
         let view = html! { (jobs::form("/classes/weeks", &filter, false)) p { "A name is needed: that of a class." } };
         return Ok(frame::around(&session, "/classes", "A class by week", None, view));
     }
-    let report = report(&hub, &session, &filter).await?;
+    hub.ask(move |hub| Ok(page(&report(hub, &session, &filter)?, &filter, &session))).await?
+}
+
+fn page(report: &Report, filter: &Filter, session: &Session) -> Markup {
     let title = format!("{} by week", plain(&filter.name));
     let view = html! {
-        (jobs::form("/classes/weeks", &filter, false))
+        (jobs::form("/classes/weeks", filter, false))
         @if report.weeks.is_empty() { p { "No such job ran in this time." } } @else {
             h2 { "Does it drift?" }
             ul { @for words in report.words() { li { (words) } } }
-            (weeks(&filter, &report.weeks))
-            @if report.hosts.len() > 1 { (hosts(&filter, &report)) }
+            (weeks(filter, &report.weeks))
+            @if report.hosts.len() > 1 { (hosts(filter, report)) }
             @if !report.versions.is_empty() { (versions(&report.versions, report.runs)) }
             p { a href=(filter.link("/classes/weeks.csv")) download { "These weeks as CSV" } ", "
                 a href=(filter.link("/classes/weeks.parquet")) download { "as Parquet" } "; "
                 a href=(filter.link("/jobs")) { "the jobs" } "." }
         }
     };
-    Ok(frame::around(&session, "/classes", &title, None, view))
+    frame::around(session, "/classes", &title, None, view)
 }
 
 /// All in one scale, so that a change is seen.
@@ -165,7 +167,10 @@ pub(super) async fn table(
     if filter.name.is_empty() {
         return Err(Problem::wrong("name: that of a class is needed").into());
     }
-    let weeks = report(&hub, &session, &filter).await?.weeks;
+    hub.ask(move |hub| file_of(&report(hub, &session, &filter)?.weeks).answer("class-weeks", form)).await?
+}
+
+fn file_of(weeks: &[(Week, ClassRow)]) -> Table {
     let mut table = Table::new(weeks.len());
     table.text("week", weeks.iter().map(|(week, _)| Some(week.to_string())));
     table.count("jobs", weeks.iter().map(|(_, row)| Some(row.jobs)));
@@ -180,5 +185,5 @@ pub(super) async fn table(
     real("wall_most_s", |row| row.wall_s.most);
     real("cores_used_part", |row| row.cores_used_part);
     real("unused_gibh", |row| row.unused_gibh);
-    table.answer("class-weeks", form)
+    table
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::figures::{bar, moment, percent, precise, real};
 use super::{Asker, NoView, filter, frame, machine, person};
 use crate::hub::{HostNow, Hub};
-use crate::store::{Access, now_us};
+use crate::store::{Access, Session, now_us};
 
 /// Jobs of a host that are listed; the largest by memory.
 const JOBS_SHOWN: usize = 8;
@@ -35,7 +35,10 @@ pub(super) async fn view(
     Query(look): Query<Look>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let hosts = hub.ask(Hub::hosts).await??;
+    hub.ask(move |hub| Ok(page(&hub.hosts()?, &session, look.live))).await?
+}
+
+fn page(hosts: &[HostNow], session: &Session, live: bool) -> Markup {
     let here = hosts.iter().filter(|host| host.here).count();
     let view = html! {
         @if hosts.is_empty() {
@@ -43,12 +46,12 @@ pub(super) async fn view(
                 code { "pinfold hub join" } " on that host uses it." }
         } @else {
             p.lead { (here) " of " (hosts.len()) " hosts are heard now. "
-                @if look.live { "Loaded again every " (REFRESH_S) " s; " a href="/" { "stop that" } "." }
+                @if live { "Loaded again every " (REFRESH_S) " s; " a href="/" { "stop that" } "." }
                 @else { a href="/?live=true" { "Load this again every " (REFRESH_S) " s" } "." } }
-            div.cards { @for host in &hosts { (card(host, &session.access)) } }
+            div.cards { @for host in hosts { (card(host, &session.access)) } }
         }
     };
-    Ok(frame::around(&session, "/", "Hosts", look.live.then_some(REFRESH_S), view))
+    frame::around(session, "/", "Hosts", live.then_some(REFRESH_S), view)
 }
 
 /// A host in short.

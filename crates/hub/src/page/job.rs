@@ -14,7 +14,7 @@ use super::picture::{self, Look};
 use super::table::{Form, Table};
 use super::{Asker, NoView, filter, frame, nothing, person};
 use crate::hub::Hub;
-use crate::store::{Access, JobDetail};
+use crate::store::{Access, JobDetail, Session};
 
 /// Decisions that are shown.
 const ACTS_SHOWN: usize = 200;
@@ -34,21 +34,23 @@ pub(super) async fn view(
     Path(id): Path<i64>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let access = session.access.clone();
-    let detail = hub.ask(move |hub| found(hub, &access, id)).await??;
+    hub.ask(move |hub| Ok(page(id, &found(hub, &session.access, id)?, &session))).await?
+}
+
+fn page(id: i64, detail: &JobDetail, session: &Session) -> Markup {
     let report = &detail.head.report;
     let title = format!("Job {} of {}: {}", report.job, detail.host, plain(&report.name));
     let view = html! {
         @for note in notes(report) { p.note { (plain(&note)) } }
-        (picture(id, &detail))
+        (picture(id, detail))
         (figures(report))
-        (acts(&detail))
+        (acts(detail))
         h2 { "Command" }
         pre { (command(report)) }
         p.small { "Came in at " (moment(i64::try_from(detail.received_us).unwrap_or(0))) " by this hub's clock. "
             a href=(format!("/jobs?name={}&days=365", filter::encoded(&report.name))) { "All jobs of this name" } }
     };
-    Ok(frame::around(&session, "/jobs", &title, None, view))
+    frame::around(session, "/jobs", &title, None, view)
 }
 
 fn command(report: &ReportView) -> String {

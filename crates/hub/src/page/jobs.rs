@@ -13,7 +13,7 @@ use super::table::{Form as Kind, Table};
 use super::{Asker, NoView, frame, person};
 use crate::hub::Hub;
 use crate::store::columns::{COLUMNS, Column, Form};
-use crate::store::{Cell, JobPage, JobQuery, JobRow, TABLE_MAX, now_us};
+use crate::store::{Cell, JobPage, JobQuery, JobRow, Session, TABLE_MAX, now_us};
 
 pub(super) async fn view(
     State(hub): State<Arc<Hub>>,
@@ -23,16 +23,19 @@ pub(super) async fn view(
     let session = person(&hub, &asker).await?;
     let filter = Filter::read(&pairs)?;
     let query = filter.query(&session.access, now_us());
-    let page = hub.ask(move |hub| hub.store.jobs(&query)).await??;
+    hub.ask(move |hub| Ok(whole(&hub.store.jobs(&query)?, &filter, &session))).await?
+}
+
+fn whole(page: &JobPage, filter: &Filter, session: &Session) -> Markup {
     let view = html! {
-        (form("/jobs", &filter, true))
-        (list(&filter, &page))
-        (pages(&filter, &page))
+        (form("/jobs", filter, true))
+        (list(filter, page))
+        (pages(filter, page))
         p { a href=(filter.link("/jobs.csv")) download { "This list as CSV" } ", "
             a href=(filter.link("/jobs.parquet")) download { "as Parquet" } " (at most " (TABLE_MAX) " jobs). "
             "This page's address is the view: keep it as a bookmark, send it to others." }
     };
-    Ok(frame::around(&session, "/jobs", "Jobs", None, view))
+    frame::around(session, "/jobs", "Jobs", None, view)
 }
 
 /// The choices of a view.

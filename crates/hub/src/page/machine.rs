@@ -18,21 +18,13 @@ use crate::store::{Access, Session};
 const COLUMNS: usize = 110;
 
 /// A host and its map, as somebody sees it; without one, if the host tells none.
-async fn found(
-    hub: &Arc<Hub>,
-    session: &Session,
-    name: String,
-) -> Result<(HostNow, Option<Map>, Access), NoView> {
-    let access = session.access.clone();
-    let found = hub.ask(move |hub| {
-        let host = hub.hosts()?.into_iter().find(|host| host.name == name);
-        let Some(host) = host else { return Ok::<_, NoView>(None) };
-        let view = map::seen_by(&host, &access);
-        let topology = if view.is_some() { hub.store.topology(host.id)? } else { None };
-        let map = topology.zip(view).map(|(topology, view)| Map::new(&topology, &view));
-        Ok(Some((host, map, access)))
-    });
-    found.await??.ok_or_else(|| nothing("There is no host of that name."))
+fn found(hub: &Hub, access: &Access, name: &str) -> Result<(HostNow, Option<Map>), NoView> {
+    let host = hub.hosts()?.into_iter().find(|host| host.name == name);
+    let host = host.ok_or_else(|| nothing("There is no host of that name."))?;
+    let view = map::seen_by(&host, access);
+    let topology = if view.is_some() { hub.store.topology(host.id)? } else { None };
+    let map = topology.zip(view).map(|(topology, view)| Map::new(&topology, &view));
+    Ok((host, map))
 }
 
 pub(super) async fn view(
@@ -41,11 +33,18 @@ pub(super) async fn view(
     Path(name): Path<String>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let (host, map, access) = found(&hub, &session, name).await?;
+    hub.ask(move |hub| {
+        let (host, map) = found(hub, &session.access, &name)?;
+        Ok(page(&host, map.as_ref(), &session))
+    })
+    .await?
+}
+
+fn page(host: &HostNow, map: Option<&Map>, session: &Session) -> Markup {
     let view = html! {
-        div.cards.one { (card(&host, &access)) }
+        div.cards.one { (card(host, &session.access)) }
         h2 { "Cores" }
-        @match &map {
+        @match map {
             Some(map) => {
                 (of_cores(&host.name, &map.summary(), false))
                 details { summary { "In characters" } pre { (characters(map)) } }
@@ -53,7 +52,7 @@ pub(super) async fn view(
             None => p { "This host tells nothing of its cores." },
         }
     };
-    Ok(frame::around(&session, "/", &host.name, Some(REFRESH_S), view))
+    frame::around(session, "/", &host.name, Some(REFRESH_S), view)
 }
 
 /// The picture of a host's machine, with its words; a small one has the cores alone.
@@ -91,11 +90,11 @@ pub(super) async fn drawn(
     Query(look): Query<Look>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let (_, map, _) = found(&hub, &session, name).await?;
-    let map = map.ok_or_else(|| nothing("This host tells nothing of its cores."))?;
-    let drawn = hub.ask(move |_| {
+    let drawn = hub.ask(move |hub| {
+        let (_, map) = found(hub, &session.access, &name)?;
+        let map = map.ok_or_else(|| nothing("This host tells nothing of its cores."))?;
         let picture = if look.small { svg::draw_cores(&map) } else { svg::draw(&map) };
-        if look.dark { picture.darkened() } else { picture }
+        Ok::<_, NoView>(if look.dark { picture.darkened() } else { picture })
     });
-    Ok(picture::answer(drawn.await?.text))
+    Ok(picture::answer(drawn.await??.text))
 }

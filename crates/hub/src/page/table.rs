@@ -1,15 +1,18 @@
 //! Tables of the page as files: CSV for spreadsheets, Parquet for programs. A spreadsheet would take a word that begins like a
 //! formula for one: CSV has an apostrophe before it. Parquet has the word as it is, and moments as Unix seconds.
 
+use std::io::ErrorKind;
+
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use pinfold_profile::csv;
 use pinfold_profile::export::{self, Cells, Sheet};
 
 use super::NoView;
 use super::figures::moment;
+use crate::server::answers::{ANSWER_MAX_BYTES, Bounded, too_long};
 use crate::server::problem::Problem;
 
 /// The form of a table.
@@ -76,11 +79,11 @@ impl Table {
         self.add(name, Column::Moment(cells.collect()));
     }
 
-    /// As a file of this name.
+    /// As a file of this name. One that would be too long is refused while it is made.
     pub(super) fn answer(self, name: &str, form: Form) -> Result<Response, NoView> {
         let (kind, ending, bytes) = match form {
-            Form::Csv => ("text/csv; charset=utf-8", "csv", self.csv().into_bytes()),
-            Form::Parquet => ("application/vnd.apache.parquet", "parquet", self.parquet()?),
+            Form::Csv => ("text/csv; charset=utf-8", "csv", self.csv(ANSWER_MAX_BYTES)?),
+            Form::Parquet => ("application/vnd.apache.parquet", "parquet", self.parquet(ANSWER_MAX_BYTES)?),
         };
         let headers = [
             (header::CONTENT_TYPE, kind.to_owned()),
@@ -89,22 +92,26 @@ impl Table {
         Ok((headers, bytes).into_response())
     }
 
-    fn csv(&self) -> String {
+    fn csv(&self, max_bytes: usize) -> Result<Vec<u8>, Problem> {
         let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
-        let mut text = names.join(",") + "\r\n";
+        let mut bounded = Bounded::new(max_bytes);
+        let mut line = names.join(",") + "\r\n";
+        bounded.add(line.as_bytes())?;
         for row in 0..self.rows {
+            line.clear();
             for (at, (_, column)) in self.columns.iter().enumerate() {
                 if at > 0 {
-                    text.push(',');
+                    line.push(',');
                 }
-                column.write(row, &mut text);
+                column.write(row, &mut line);
             }
-            text.push_str("\r\n");
+            line.push_str("\r\n");
+            bounded.add(line.as_bytes())?;
         }
-        text
+        Ok(bounded.bytes)
     }
 
-    fn parquet(self) -> Result<Vec<u8>, Problem> {
+    fn parquet(self, max_bytes: usize) -> Result<Vec<u8>, Problem> {
         let cells = |column| match column {
             Column::Whole(cells) => Cells::Whole(cells),
             Column::Real(cells) => Cells::Real(cells),
@@ -112,11 +119,12 @@ impl Table {
             Column::Moment(cells) => Cells::Real(cells.into_iter().map(|cell| cell.map(seconds)).collect()),
         };
         let columns = self.columns.into_iter().map(|(name, column)| (name, cells(column))).collect();
-        let mut bytes = Vec::new();
-        let written = Sheet::of(self.rows, columns).write(export::Form::Parquet, &mut bytes);
-        written
-            .map(|()| bytes)
-            .map_err(|error| Problem::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+        let mut bounded = Bounded::new(max_bytes);
+        match Sheet::of(self.rows, columns).write(export::Form::Parquet, &mut bounded) {
+            Ok(()) => Ok(bounded.bytes),
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(too_long()),
+            Err(error) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+        }
     }
 }
 
@@ -151,8 +159,14 @@ mod tests {
             table.moment("c", [Some(0), None].into_iter());
             table
         };
-        assert_eq!(table().csv(), "a,b,c\r\n\"x,\"\"y\"\"\",-1,1970-01-01 00:00:00\r\n'=1+1,,\r\n");
-        let bytes = table().parquet().expect("it is written");
+        let want = "a,b,c\r\n\"x,\"\"y\"\"\",-1,1970-01-01 00:00:00\r\n'=1+1,,\r\n";
+        assert_eq!(table().csv(want.len()), Ok(want.as_bytes().to_vec()));
+        let bytes = table().parquet(ANSWER_MAX_BYTES).expect("it is written");
+        // One byte less is too little for either.
+        for refused in [table().csv(want.len() - 1), table().parquet(bytes.len() - 1)] {
+            let problem = refused.expect_err("it is too long");
+            assert!(problem.status == 400 && problem.words.contains("ask for less"), "{problem:?}");
+        }
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
         let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
         assert!(has(b"=1+1") && !has(b"'=1+1"));

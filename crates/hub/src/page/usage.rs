@@ -17,14 +17,19 @@ use crate::store::{Group, Session, UsageRow, now_us};
 /// Rows that a page shows.
 const SHOWN: usize = 1_000;
 
+/// Where a view is, what it is called, and the choice of jobs that one of its rows stands for.
+type Of = (&'static str, &'static str, &'static str);
+const USERS: Of = ("/users", "Users", "user");
+const PROJECTS: Of = ("/projects", "Projects", "project");
+
 type Pairs = Query<Vec<(String, String)>>;
 
 pub(super) async fn users(hub: State<Arc<Hub>>, asker: Asker, pairs: Pairs) -> Result<Markup, NoView> {
-    view(hub, asker, pairs, (Group::User, "/users", "Users", "user")).await
+    view(hub, asker, pairs, (Group::User, USERS)).await
 }
 
 pub(super) async fn projects(hub: State<Arc<Hub>>, asker: Asker, pairs: Pairs) -> Result<Markup, NoView> {
-    view(hub, asker, pairs, (Group::Project, "/projects", "Projects", "project")).await
+    view(hub, asker, pairs, (Group::Project, PROJECTS)).await
 }
 
 pub(super) async fn users_table(
@@ -45,27 +50,21 @@ pub(super) async fn projects_table(
     table(hub, asker, form, pairs, (Group::Project, "project", "projects")).await
 }
 
-async fn usage(
-    hub: &Arc<Hub>,
-    session: &Session,
-    group: Group,
-    filter: &Filter,
-) -> Result<Vec<UsageRow>, NoView> {
-    let query = filter.day_query(&session.access, now_us());
-    Ok(hub.ask(move |hub| hub.store.usage(group, &query)).await??)
-}
-
 async fn view(
     State(hub): State<Arc<Hub>>,
     asker: Asker,
     Query(pairs): Pairs,
-    (group, path, title, key): (Group, &str, &str, &str),
+    (group, of): (Group, Of),
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let filter = Filter::read(&pairs)?;
-    let rows = usage(&hub, &session, group, &filter).await?;
+    let query = filter.day_query(&session.access, now_us());
+    hub.ask(move |hub| Ok(page(&hub.store.usage(group, &query)?, of, &filter, &session))).await?
+}
+
+fn page(rows: &[UsageRow], (path, title, key): Of, filter: &Filter, session: &Session) -> Markup {
     let view = html! {
-        (jobs::form(path, &filter, false))
+        (jobs::form(path, filter, false))
         p.lead { "Unused memory is what was claimed beyond the peak, times the time the job ran: others could have had it. Days count whole, from 00:00 UTC on."
             @if rows.len() > SHOWN { " The first " (SHOWN) " are shown; the files have more." } }
         @if rows.is_empty() { p { "No such job." } } @else {
@@ -76,14 +75,14 @@ async fn view(
                         th.right scope="col" { "Idle core h" } th.right scope="col" { "Claimed GiB h" } th.right scope="col" { "Unused GiB h" }
                         th scope="col" { "Unused of claimed" } th.right scope="col" { "Suspended h" } th.right scope="col" { "Waited h" }
                     } }
-                    tbody { @for usage in rows.iter().take(SHOWN) { (row(usage, key, &filter)) } }
+                    tbody { @for usage in rows.iter().take(SHOWN) { (row(usage, key, filter)) } }
                 }
             }
             p { a href=(filter.link(&format!("{path}.csv"))) download { "This table as CSV" } ", "
                 a href=(filter.link(&format!("{path}.parquet"))) download { "as Parquet" } "." }
         }
     };
-    Ok(frame::around(&session, path, title, None, view))
+    frame::around(session, path, title, None, view)
 }
 
 fn row(usage: &UsageRow, key: &str, filter: &Filter) -> Markup {

@@ -61,10 +61,9 @@ impl Asked {
         link
     }
 
-    async fn report(&self, hub: &Arc<Hub>, session: &Session) -> Result<Report, NoView> {
+    fn report(&self, hub: &Hub, session: &Session) -> Result<Report, NoView> {
         let subject = Subject::named(&self.user, &self.project).map_err(Problem::wrong)?;
-        let (access, week) = (session.access.clone(), self.week);
-        Ok(hub.ask(move |hub| weekly::report(&hub.store, &access, subject, week)).await??)
+        Ok(weekly::report(&hub.store, &session.access, subject, self.week)?)
     }
 }
 
@@ -75,7 +74,10 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let asked = Asked::read(&pairs, now_us())?;
-    let report = asked.report(&hub, &session).await?;
+    hub.ask(move |hub| Ok(page(&asked.report(hub, &session)?, &asked, &session))).await?
+}
+
+fn page(report: &Report, asked: &Asked, session: &Session) -> Markup {
     let view = html! {
         form.filter method="get" action="/weekly" role="search" {
             label { span { "Week" } input type="text" name="week" value=(asked.week) maxlength="8"; }
@@ -97,10 +99,10 @@ pub(super) async fn view(
             }
             p { a href=(asked.link("/weekly.csv", asked.week)) download { "What to ask for as CSV" } ", "
                 a href=(asked.link("/weekly.parquet", asked.week)) download { "as Parquet" } "." }
-            details { summary { "As a mail" } pre { (weekly::text(&report)) } }
+            details { summary { "As a mail" } pre { (weekly::text(report)) } }
         }
     };
-    Ok(frame::around(&session, "/weekly", &format!("Week {}", asked.week), None, view))
+    frame::around(session, "/weekly", &format!("Week {}", asked.week), None, view)
 }
 
 fn sums(now: &UsageRow, before: &UsageRow) -> Markup {
@@ -154,7 +156,11 @@ pub(super) async fn table(
     Query(pairs): Pairs,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let report = Asked::read(&pairs, now_us())?.report(&hub, &session).await?;
+    let asked = Asked::read(&pairs, now_us())?;
+    hub.ask(move |hub| table_of(&asked.report(hub, &session)?).answer("weekly", form)).await?
+}
+
+fn table_of(report: &Report) -> Table {
     let rows: Vec<&Ask> = report.asks.iter().chain(&report.short).collect();
     let mut table = Table::new(rows.len());
     table.text("name", rows.iter().map(|ask| Some(ask.name.clone())));
@@ -163,5 +169,5 @@ pub(super) async fn table(
     table.real("held_bytes", rows.iter().map(|ask| Some(ask.held_bytes)));
     table.real("ask_bytes", rows.iter().map(|ask| Some(ask.ask_bytes)));
     table.real("unused_gibh", rows.iter().map(|ask| Some(ask.unused_gibh)));
-    table.answer("weekly", form)
+    table
 }

@@ -22,14 +22,14 @@ use crate::workflow::steps::{self, Change, Figure, RUNS_MIN, Step};
 /// Runs that a page shows.
 const SHOWN: u32 = 100;
 
-/// Jobs of the chain that are shown.
+/// Steps of a run that are shown, those with the most core hours, and jobs of its chain.
+const STEPS_SHOWN: usize = 500;
 const LINKS_SHOWN: usize = 30;
 
 type Pairs = Query<Vec<(String, String)>>;
 
-async fn runs(hub: &Arc<Hub>, session: &Session, filter: &Filter, limit: u32) -> Result<Vec<RunRow>, NoView> {
-    let query = JobQuery { limit, ..filter.query(&session.access, now_us()) };
-    Ok(hub.ask(move |hub| hub.store.runs(&query)).await??)
+fn runs(hub: &Hub, session: &Session, filter: &Filter, limit: u32) -> Result<Vec<RunRow>, NoView> {
+    Ok(hub.store.runs(&JobQuery { limit, ..filter.query(&session.access, now_us()) })?)
 }
 
 pub(super) async fn view(
@@ -39,9 +39,12 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let filter = Filter::read(&pairs)?;
-    let runs = runs(&hub, &session, &filter, SHOWN).await?;
+    hub.ask(move |hub| Ok(list(&runs(hub, &session, &filter, SHOWN)?, &filter, &session))).await?
+}
+
+fn list(runs: &[RunRow], filter: &Filter, session: &Session) -> Markup {
     let view = html! {
-        (jobs::form("/workflows", &filter, false))
+        (jobs::form("/workflows", filter, false))
         p.lead { "Runs of workflows, the last first. A job is of a run when its comment says so: "
             code { "--comment 'workflow=rnaseq version=1.4 run=42'" } ", or when Snakemake's plugin for Slurm asked for it." }
         @if runs.is_empty() { p { "No such run." } } @else {
@@ -53,7 +56,7 @@ pub(super) async fn view(
                         th.right scope="col" { "Core h" } th.right scope="col" { "Claimed GiB h" } th.right scope="col" { "Unused GiB h" }
                         th.right scope="col" { "Waited h" } th.right scope="col" { "Hosts" }
                     } }
-                    tbody { @for run in &runs { (row(run)) } }
+                    tbody { @for run in runs { (row(run)) } }
                 }
             }
             @if runs.len() >= SHOWN as usize { p.small { "The last " (SHOWN) " are shown; the files have up to " (RUNS_MAX) "." } }
@@ -61,7 +64,7 @@ pub(super) async fn view(
                 a href=(filter.link("/workflows.parquet")) download { "as Parquet" } "." }
         }
     };
-    Ok(frame::around(&session, "/workflows", "Workflows", None, view))
+    frame::around(session, "/workflows", "Workflows", None, view)
 }
 
 /// The address of a run at a path.
@@ -101,7 +104,11 @@ pub(super) async fn table(
     Query(pairs): Pairs,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let rows = runs(&hub, &session, &Filter::read(&pairs)?, RUNS_MAX).await?;
+    let filter = Filter::read(&pairs)?;
+    hub.ask(move |hub| table_of(&runs(hub, &session, &filter, RUNS_MAX)?).answer("workflows", form)).await?
+}
+
+fn table_of(rows: &[RunRow]) -> Table {
     let mut table = Table::new(rows.len());
     table.text("workflow", rows.iter().map(|run| Some(run.workflow.clone())));
     table.text("version", rows.iter().map(|run| run.version.clone()));
@@ -119,13 +126,11 @@ pub(super) async fn table(
     hours("claimed_gibh", |run| run.claimed_gibh);
     hours("unused_gibh", |run| run.unused_gibh);
     hours("queued_h", |run| run.queued_h);
-    table.answer("workflows", form)
+    table
 }
 
-async fn detail(hub: &Arc<Hub>, session: &Session, which: OneRun) -> Result<RunDetail, NoView> {
-    let key = RunKey::from(which);
-    let access = session.access.clone();
-    let found = hub.ask(move |hub| hub.store.run(&key, &access)).await??;
+fn detail(hub: &Hub, session: &Session, key: &RunKey) -> Result<RunDetail, NoView> {
+    let found = hub.store.run(key, &session.access)?;
     found.ok_or_else(|| nothing("There is no such run here, or it is not yours to see."))
 }
 
@@ -135,21 +140,27 @@ pub(super) async fn run(
     Query(which): Query<OneRun>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let detail = detail(&hub, &session, which).await?;
-    let (run, steps) = (&detail.run, steps::of(&detail));
+    let key = RunKey::from(which);
+    hub.ask(move |hub| Ok(page(&detail(hub, &session, &key)?, &session))).await?
+}
+
+fn page(detail: &RunDetail, session: &Session) -> Markup {
+    let (run, steps) = (&detail.run, steps::of(detail));
+    let shown = &steps[..steps.len().min(STEPS_SHOWN)];
     let version = run.version.as_ref().map(|version| format!(" {}", plain(version))).unwrap_or_default();
     let title = format!("{}{version}, run {} of {}", plain(&run.workflow), plain(&run.run), plain(&run.user));
     let view = html! {
         @if detail.cut { p.note { "There are more jobs than the " (RUN_JOBS_MAX) " that are read of a run: the rest is left out of what is below the sums." } }
         (sums(run))
         h2 { "Beside earlier runs" }
-        (changes(&detail, &steps))
+        (changes(detail, &steps))
         h2 { "Steps" }
-        (step_table(&steps))
+        (step_table(shown))
+        @if steps.len() > shown.len() { p.small { (steps.len() - shown.len()) " steps with fewer core hours are left out; the files have all." } }
         p { a href=(link("/workflows/steps.csv", run)) download { "These steps as CSV" } ", "
             a href=(link("/workflows/steps.parquet", run)) download { "as Parquet" } "." }
         h2 { "What the time went to" }
-        (chain_of(&detail))
+        (chain_of(detail))
         @if !detail.earlier.is_empty() {
             h2 { "The runs before" }
             ul { @for one in &detail.earlier { li { a href=(link("/workflows/run", one)) { (plain(&one.run)) }
@@ -157,7 +168,7 @@ pub(super) async fn run(
                 ", begun " (moment(i64::try_from(one.begun_us).unwrap_or(0))) ", " (duration(one.makespan_s())) ", " (one.jobs) " jobs" } } }
         }
     };
-    Ok(frame::around(&session, "/workflows", &title, None, view))
+    frame::around(session, "/workflows", &title, None, view)
 }
 
 fn sums(run: &RunRow) -> Markup {
@@ -175,13 +186,16 @@ fn sums(run: &RunRow) -> Markup {
 
 /// In words, what became slower, larger, quicker or smaller.
 fn changes(detail: &RunDetail, steps: &[Step]) -> Markup {
-    let told: Vec<(bool, String)> = steps.iter().flat_map(words).collect();
+    let mut told: Vec<(bool, String)> = steps.iter().flat_map(words).collect();
+    let more = told.len().saturating_sub(STEPS_SHOWN);
+    told.truncate(STEPS_SHOWN);
     let few = steps.iter().filter(|step| step.ran_s.change == Change::TooFew).count();
     html! {
         @if told.is_empty() && few < steps.len() {
             p { "No step is beyond what the " (detail.earlier.len()) " runs before differ by." }
         }
         @if !told.is_empty() { ul { @for (worse, words) in &told { li { @if *worse { span.bad { "Worse: " } } @else { "Better: " } (words) } } } }
+        @if more > 0 { p.small { "and " (more) " more" } }
         @if few > 0 {
             p { (few) " of " (steps.len()) " steps cannot be compared: they ended well in fewer than " (RUNS_MIN)
                 " of the last " (EARLIER_MAX) " runs before, or did not end well in this one." }
@@ -285,7 +299,11 @@ pub(super) async fn steps(
     Query(which): Query<OneRun>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let rows = steps::of(&detail(&hub, &session, which).await?);
+    let key = RunKey::from(which);
+    hub.ask(move |hub| steps_of(&steps::of(&detail(hub, &session, &key)?)).answer("steps", form)).await?
+}
+
+fn steps_of(rows: &[Step]) -> Table {
     let mut table = Table::new(rows.len());
     let count = |count: usize| Some(count as u64);
     table.text("step", rows.iter().map(|step| Some(step.step.clone())));
@@ -305,5 +323,5 @@ pub(super) async fn steps(
     table.real("core_h", rows.iter().map(|step| Some(step.core_h)));
     table.real("claimed_gibh", rows.iter().map(|step| Some(step.claimed_gibh)));
     table.real("queued_h", rows.iter().map(|step| Some(step.queued_h)));
-    table.answer("steps", form)
+    table
 }

@@ -1,6 +1,6 @@
-//! Answers: made on the threads of questions, within a bound, and held until their reader has taken them, within bounds of
-//! one viewer, of all for whom one host vouches, of all viewers that do not see everything, and of all. A slow reader keeps its own
-//! answers, and no room of others.
+//! Answers: made on the threads of questions, within a bound, and held until their reader has taken them, within bounds
+//! of one viewer, of all for whom one host vouches, of all viewers that do not see everything, and of all. A slow reader
+//! keeps its own answers, and no room of others.
 
 use std::io::{self, Write};
 use std::sync::Arc;

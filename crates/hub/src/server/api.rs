@@ -198,16 +198,17 @@ pub struct Above {
     above: u64,
 }
 
-/// What classes of jobs held on all hosts, signed; null: the hub makes no table, or the host has it.
+/// What classes of jobs held on hosts that the hub trusts, signed; null: the hub makes no table, the host has it, or the
+/// hub does not trust the host.
 pub async fn learned(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
     Query(asked): Query<Above>,
 ) -> Result<Response, Problem> {
-    auth::holder(&hub, &headers, Kind::Host).await?;
+    let host = auth::holder(&hub, &headers, Kind::Host).await?;
     let answer = |signed| json!({ "version": 1, "signed": signed });
-    hub.answer(move |hub| learning::current(&hub.store, asked.above).map(answer).map_err(learning_failed))
-        .await
+    let table = move |hub: &Hub| learning::current(hub, &host.name, asked.above);
+    hub.answer(move |hub| table(hub).map(answer).map_err(learning_failed)).await
 }
 
 /// A host in [`hosts`].
@@ -359,12 +360,13 @@ pub async fn reports(
         series: asked.series,
     };
     hub.answer(move |hub| {
-        if let Some(name) = name
+        let answered = hub.store.reports(&query)?;
+        // To list all hosts their state is unpacked: a host with reports is known without that.
+        if let Some(name) = name.filter(|_| answered.reports.is_empty())
             && !hub.store.hosts()?.iter().any(|host| host.name == name)
         {
             return Err(no_host(&name));
         }
-        let answered = hub.store.reports(&query)?;
         let named = |reported: Reported| HostReport { host: reported.host, report: reported.head.report };
         let cut = answered.long || (asked.last.is_none() && answered.more);
         Ok(ReportsAnswer { version: 1, cut, reports: answered.reports.into_iter().map(named).collect() })

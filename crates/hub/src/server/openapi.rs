@@ -118,7 +118,8 @@ const ENDPOINTS: [Endpoint; 17] = [
             "get",
             "/api/v1/learned",
             Whose::Host,
-            "What classes of jobs held on all hosts, as a signed table; null: the hub makes none, or it has no higher number.",
+            "What classes of jobs held on hosts that the hub trusts, as a signed table; null: the hub makes none, it has no \
+             higher number, or the hub does not trust this host.",
         )
     },
     endpoint(Call::Me, "get", "/api/v1/me", Whose::Any, "Who asks, and what may be seen."),

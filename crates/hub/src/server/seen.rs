@@ -4,7 +4,7 @@
 //! How many are kept has a bound for each user of a host, for each host, and for all, so that nobody who asks without end
 //! keeps others from asking.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
@@ -15,7 +15,7 @@ const OF_USER_MAX: usize = 5_000;
 /// The most that are kept of one host.
 const OF_HOST_MAX: usize = 25_000;
 
-/// The most that are kept of all hosts, some 20 MB.
+/// The most that are kept of all hosts, some 40 MB.
 const SEEN_MAX: usize = 200_000;
 
 /// Why a voucher is not taken.
@@ -54,25 +54,52 @@ struct All {
     /// By the host's key.
     hosts: BTreeMap<Vec<u8>, OfHost>,
     count: usize,
+    /// The next one's number.
+    next: u64,
 }
+
+/// Until when one is kept, in microseconds since the Unix epoch, and its number.
+type End = (u64, u64);
 
 #[derive(Debug, Default)]
 struct OfHost {
-    /// By the statement's hash, until when each is kept, in microseconds since the Unix epoch, and whose it is.
-    used: BTreeMap<[u8; 32], (u64, u32)>,
-    by_user: BTreeMap<u32, usize>,
+    /// The statements' hashes.
+    used: BTreeSet<[u8; 32]>,
+    /// The hash and the user of each, those first that are forgotten first: what is not old yet is not looked at.
+    ends: BTreeMap<End, ([u8; 32], u32)>,
+    by_user: BTreeMap<u32, BTreeSet<End>>,
 }
 
 impl OfHost {
-    fn forget_old(&mut self, now_us: u64) {
-        self.used.retain(|_, (until, _)| *until > now_us);
-        self.by_user.clear();
-        self.used.values().for_each(|(_, user)| *self.by_user.entry(*user).or_default() += 1);
+    fn add(&mut self, end: End, hash: [u8; 32], user: u32) {
+        self.used.insert(hash);
+        self.ends.insert(end, (hash, user));
+        self.by_user.entry(user).or_default().insert(end);
     }
 
-    /// When the first of these is forgotten.
-    fn first_us(&self, counts: impl Fn(u32) -> bool) -> Option<u64> {
-        self.used.values().filter(|(_, user)| counts(*user)).map(|(until, _)| *until).min()
+    /// Forgets those that are old; says how many there were.
+    fn forget_old(&mut self, now_us: u64) -> usize {
+        let before = self.ends.len();
+        while let Some(first) = self.ends.first_entry().filter(|first| first.key().0 <= now_us) {
+            let (end, (hash, user)) = first.remove_entry();
+            self.used.remove(&hash);
+            if let Some(of_user) = self.by_user.get_mut(&user) {
+                of_user.remove(&end);
+                if of_user.is_empty() {
+                    self.by_user.remove(&user);
+                }
+            }
+        }
+        before - self.ends.len()
+    }
+
+    /// When the first one is forgotten, of a user if one is named.
+    fn first_us(&self, user: Option<u32>) -> Option<u64> {
+        let first = match user {
+            None => self.ends.first_key_value().map(|(end, _)| end),
+            Some(user) => self.by_user.get(&user).and_then(BTreeSet::first),
+        };
+        first.map(|end| end.0)
     }
 }
 
@@ -87,19 +114,18 @@ impl Seen {
     ) -> Result<(), Unseen> {
         let hash: [u8; 32] = Sha256::new().chain_update(statement).finalize().into();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.hosts.get(key).is_some_and(|host| host.used.contains_key(&hash)) {
+        if all.hosts.get(key).is_some_and(|host| host.used.contains(&hash)) {
             return Err(Unseen::Used);
         }
-        if all.full(key, user).is_some() {
-            all.forget_old(now_us);
+        while let Some((of, most)) = all.full(key, user) {
+            if all.forget_old(of, key, now_us) == 0 {
+                let after_us = all.first_us(of, key, user).saturating_sub(now_us);
+                return Err(Unseen::Many { of, most, after_us });
+            }
         }
-        if let Some((of, most)) = all.full(key, user) {
-            let after_us = all.first_us(of, key, user).saturating_sub(now_us);
-            return Err(Unseen::Many { of, most, after_us });
-        }
-        let host = all.hosts.entry(key.to_vec()).or_default();
-        host.used.insert(hash, (until_us, user));
-        *host.by_user.entry(user).or_default() += 1;
+        let end = (until_us, all.next);
+        all.hosts.entry(key.to_vec()).or_default().add(end, hash, user);
+        all.next += 1;
         all.count += 1;
         Ok(())
     }
@@ -110,7 +136,7 @@ impl All {
     fn full(&self, key: &[u8], user: u32) -> Option<(Whose, usize)> {
         let host = self.hosts.get(key);
         let of_host = host.map_or(0, |host| host.used.len());
-        let of_user = host.and_then(|host| host.by_user.get(&user)).copied().unwrap_or(0);
+        let of_user = host.and_then(|host| host.by_user.get(&user)).map_or(0, BTreeSet::len);
         let bounds = [
             (Whose::User, of_user, OF_USER_MAX),
             (Whose::Host, of_host, OF_HOST_MAX),
@@ -119,18 +145,25 @@ impl All {
         bounds.into_iter().find(|(_, count, most)| count >= most).map(|(of, _, most)| (of, most))
     }
 
-    fn forget_old(&mut self, now_us: u64) {
-        self.hosts.values_mut().for_each(|host| host.forget_old(now_us));
-        self.hosts.retain(|_, host| !host.used.is_empty());
-        self.count = self.hosts.values().map(|host| host.used.len()).sum();
+    /// Forgets those that are old: of one host, or of all. Says how many there were.
+    fn forget_old(&mut self, of: Whose, key: &[u8], now_us: u64) -> usize {
+        let forgotten = if of == Whose::All {
+            let forgotten = self.hosts.values_mut().map(|host| host.forget_old(now_us)).sum();
+            self.hosts.retain(|_, host| !host.ends.is_empty());
+            forgotten
+        } else {
+            self.hosts.get_mut(key).map_or(0, |host| host.forget_old(now_us))
+        };
+        self.count -= forgotten;
+        forgotten
     }
 
     fn first_us(&self, of: Whose, key: &[u8], user: u32) -> u64 {
         let host = self.hosts.get(key);
         let first = match of {
-            Whose::User => host.and_then(|host| host.first_us(|other| other == user)),
-            Whose::Host => host.and_then(|host| host.first_us(|_| true)),
-            Whose::All => self.hosts.values().filter_map(|host| host.first_us(|_| true)).min(),
+            Whose::User => host.and_then(|host| host.first_us(Some(user))),
+            Whose::Host => host.and_then(|host| host.first_us(None)),
+            Whose::All => self.hosts.values().filter_map(|host| host.first_us(None)).min(),
         };
         first.unwrap_or(0)
     }
@@ -188,6 +221,27 @@ mod tests {
         };
         assert!((0..SEEN_MAX).all(|statement| use_up(statement, 1).is_ok()));
         assert_eq!(use_up(SEEN_MAX, 60), many(Whose::All, SEEN_MAX, 40));
+        // Those of other hosts, too.
+        assert_eq!(seen.use_up((&[99], 1), "a", 60, 100), many(Whose::All, SEEN_MAX, 40));
+        assert_eq!(seen.use_up((&[99], 1), "a", 100, 200), Ok(()));
         assert_eq!(use_up(SEEN_MAX, 100), Ok(()));
+        assert_eq!(seen.0.lock().unwrap().count, 2);
+    }
+
+    #[test]
+    fn those_that_are_old_are_forgotten_in_whatever_order_they_came() {
+        let mut host = OfHost::default();
+        // The clock was set back once.
+        for (number, until_us) in (0..).zip([50, 60, 40, 70]) {
+            host.add((until_us, number), [u8::try_from(number).unwrap(); 32], 7);
+        }
+        assert_eq!(
+            (host.first_us(None), host.first_us(Some(7)), host.first_us(Some(8))),
+            (Some(40), Some(40), None)
+        );
+        assert_eq!((host.forget_old(39), host.forget_old(60)), (0, 3));
+        assert_eq!((host.used.len(), host.ends.len(), host.by_user[&7].len()), (1, 1, 1));
+        assert_eq!(host.forget_old(70), 1);
+        assert!(host.used.is_empty() && host.by_user.is_empty());
     }
 }

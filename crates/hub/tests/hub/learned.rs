@@ -100,8 +100,10 @@ fn hosts_are_told_what_a_user_s_jobs_held_elsewhere() {
     assert_eq!((row.held_p50_bytes, row.held_p99_bytes), (300, 350 + 350 / 4));
     assert_eq!(site.row("bea"), None);
     assert_eq!(site.row(EVERYBODY), None);
-    // Only hosts are told, and only of what is new.
+    // Only hosts that are believed are told, and only of what is new.
     let number = site.table().number;
+    let refused = site.ask(&site.liar, 0);
+    assert_eq!((refused.status, refused.body.as_str()), (200, r#"{"signed":null,"version":1}"#));
     assert!(site.ask(&site.beta, number).body.contains("null"));
     assert!(!site.ask(&site.beta, number - 1).body.contains("null"));
     let reader = token(&site.served.hub.store, Kind::Reader, "ops");

@@ -95,6 +95,32 @@ fn each_table_is_there_as_csv_and_as_parquet() {
     assert_eq!(jobs[0]["unused_gibh"], 0.05, "3 GiB for a minute");
 }
 
+#[test]
+fn a_run_of_many_steps_shows_the_largest_and_its_files_have_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::new(&dir.path().join("hub.db"), None);
+    let host = token(&served.hub.store, Kind::Host, "alpha");
+    let job = |job: u64| {
+        let mut report = report(job, "x", 0);
+        report.comment = Some(format!("workflow=w run=r step=s{job}"));
+        // The first three have the fewest core hours.
+        report.cores = if job <= 3 { 1 } else { 2 };
+        report
+    };
+    let packed = bundle::pack(&bundle_of((1..=503).map(job).collect())).unwrap();
+    assert_eq!(served.request("POST", "/api/v1/bundles", &[bearer(&host)], &packed).status, 200);
+    let cookie = served.sign_in();
+    let page = served.get("/workflows/run?workflow=w&user=ann&run=r", one(&cookie)).body;
+    assert!(page.contains("3 steps with fewer core hours are left out"), "{page}");
+    let steps = page.split("aria-label=\"Steps\"").nth(1).unwrap().split("</table>").next().unwrap();
+    assert_eq!(steps.matches("<tr>").count(), 1 + 500);
+    for (step, shown) in [("s1", false), ("s3", false), ("s4", true), ("s503", true)] {
+        assert_eq!(steps.contains(&format!(">{step}</td>")), shown, "{step}");
+    }
+    let csv = served.get("/workflows/steps.csv?workflow=w&user=ann&run=r", one(&cookie)).body;
+    assert_eq!(csv.lines().count(), 1 + 503);
+}
+
 /// All of them, and of an act no filter.
 fn query(table: &str) -> String {
     let week = || Week::of(bundle::microseconds(report(1, "x", 0).ended_s.unwrap()));
