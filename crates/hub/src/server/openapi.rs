@@ -351,11 +351,12 @@ fn operation(one: &Endpoint) -> Value {
     if matches!(one.whose, Whose::Host | Whose::Viewer | Whose::Reader) {
         responses.insert("403".to_owned(), text("The token is for something else."));
     }
-    if matches!(one.whose, Whose::Viewer | Whose::Any) {
-        responses.insert(
-            "429".to_owned(),
-            text("Too many requests of one user or host, or too many unused links."),
-        );
+    if one.whose != Whose::Everybody {
+        let words = match one.whose {
+            Whose::Host => "Too many messages of this host are on their way, or answers to it.",
+            _ => "Too many requests of one user or host, long answers that are not read, or unused links.",
+        };
+        responses.insert("429".to_owned(), text(words));
     }
     if !one.parameters.is_empty() {
         responses.insert("400".to_owned(), text("The question makes no sense."));

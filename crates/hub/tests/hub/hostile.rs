@@ -568,7 +568,7 @@ fn short_messages_of_hosts_come_though_long_ones_come_slowly() {
 }
 
 #[test]
-fn a_user_s_name_at_a_host_is_no_reader_s_and_counts_for_the_host() {
+fn a_session_and_a_reader_of_one_name_have_room_of_their_own() {
     let (_dir, served, _) = site(None);
     let cookie = served.sign_in();
     let session = Taker { viewer: "session tester".into(), host: None, sees_all: true };

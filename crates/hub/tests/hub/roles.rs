@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::slice::from_ref as one;
 
+use pinfold_hub::server::answers::{OF_A_HOST_MAX_BYTES, share};
+use pinfold_hub::server::takers::Taker;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::store::{Kind, Revoked, now_us};
 use pinfold_hub::weekly::Week;
@@ -478,6 +480,42 @@ fn a_hub_that_is_new_knows_by_which_clock_a_host_signs() {
     // By that host's clock it was signed before this hub began, which cannot know whether it was used.
     let before = ask(before_us + AHEAD_US - 1_000_000);
     assert!(before.status == 401 && before.body.contains("before this hub was started"), "{}", before.body);
+}
+
+#[test]
+fn long_answers_to_users_and_their_sessions_count_for_the_host_that_vouches() {
+    let site = site(Trust::default());
+    let (served, alpha, beta) = (&site.served, &site.alpha, &site.beta);
+    for daemon in [alpha, beta] {
+        let packed = bundle::pack(&bundle_of(vec![report(9, "long", 3_000)])).unwrap();
+        let lines = [bearer(&daemon.token)];
+        assert_eq!(served.request("POST", "/api/v1/bundles", &lines, &packed).status, 200);
+    }
+    let cookies = [alpha, beta].map(|daemon| daemon.sign_in(served, ANN));
+    let path = "/api/v1/reports?series=true";
+    let statuses = || {
+        let by_voucher = [alpha, beta].map(|daemon| daemon.get(served, ANN, path).status);
+        // One of these jobs is of each host.
+        let by_session = |cookie| {
+            let all = [7, 8].map(|job| served.get(&format!("/jobs/{job}/series.csv"), one(cookie)).status);
+            all.into_iter().find(|status| *status != 404).unwrap()
+        };
+        (by_voucher, [by_session(&cookies[0]), by_session(&cookies[1])])
+    };
+    assert_eq!(statuses(), ([200, 200], [200, 200]));
+    // Users whom nobody knows but the host.
+    let held: Vec<_> = (0..4)
+        .map(|user| {
+            let taker = Taker::user(&format!("made-up-{user}@alpha"), "alpha", false);
+            share(&served.hub.answers, &taker, OF_A_HOST_MAX_BYTES / 4).unwrap()
+        })
+        .collect();
+    assert_eq!(statuses(), ([429, 200], [429, 200]));
+    let refused = alpha.get(served, ANN, path).body;
+    assert!(refused.contains("users of host alpha"), "{refused}");
+    assert_eq!(alpha.get(served, ANN, "/api/v1/me").status, 200);
+    drop(held);
+    assert_eq!(statuses(), ([200, 200], [200, 200]));
 }
 
 #[test]
