@@ -241,17 +241,22 @@ check "it ends well all the same" 0 $?
 kill $other
 
 echo "== a node of a set's own"
-# What a job has on a node, in MiB. The kernel adds the last 2 MiB of a group's counts up when it finds the time, and up to
-# 5 MiB may stay where they were: of 48, 41 are where they should be at the least. A job that looks at nothing is asked for
+# What a job has on a node, in MiB, by its processes' page tables: a group's counts are summed up when the kernel finds the
+# time. Up to 5 MiB may stay where they were: of 48, 41 are where they should be at the least. A job that looks at nothing is asked for
 # some of it where memory presses, as it may in a slow emulator: that is in swap, and on no node.
 swapped() { echo $(($(cat "$groups"/*/job-"$1"/memory.swap.current) >> 20)); }
-lies() { echo $(($(sed -n "s/^anon .*N$2=\([0-9]*\).*/\1/p" "$groups"/*/job-"$1"/memory.numa_stat) >> 20)); }
+lies() {
+  for pid in $(cat "$groups"/*/job-"$1"/cgroup.procs); do cat /proc/"$pid"/numa_maps; done 2>/dev/null | tr ' ' '\n' |
+    awk -F = -v node="N$2" '$1 == "anon" { own = 1 } $1 == node { pages = $2 } $1 == "kernelpagesize_kB" { if (own) sum += pages * 4; own = pages = 0 } END { print int(sum / 1024) }'
+}
 much() { [ $(($(lies "$1" "$2") + $(swapped "$1"))) -ge 35 ] && echo yes || echo no; }
 little() { [ "$(lies "$1" "$2")" -lt 5 ] && echo yes || echo no; }
 rm -f /tmp/alone /tmp/enough
 other=$(pinfold submit --name holds -- sh -c '(head -c 50331648 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "a job runs" running said "$other" state
 here=$(core_node "$other") there=$((1 - $(core_node "$other")))
+all_of_it() { [ $(($(lies "$1" 0) + $(lies "$1" 1) + $(swapped "$1"))) -ge 46 ] && echo yes || echo no; }
+until_is "it holds all that it reads" yes all_of_it "$other"
 until_is "its memory is beside its core" yes much "$other" "$here"
 check "and may lie anywhere" 0-1 "$(of_job "$other" cpuset.mems.effective)"
 # By hand it comes to lie beside the other cores.

@@ -3,7 +3,7 @@
 //! What waits for the thread is bounded. Where the disk is too slow, steps are lost, and a new file begins with the
 //! scheduler as it is by then; so a file has no hole. Where writing fails, it is tried again after a minute.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -182,7 +182,10 @@ impl Files {
         self.end();
         self.is_asked = false;
         let file = ring::begin(&self.directory, self.bound_bytes);
-        let begun = file.and_then(|file| Writer::begin(file, state, now_us));
+        let begun = file.and_then(|(file, path)| {
+            // One without a beginning is of no use, and on a full disk a new one is tried each minute.
+            Writer::begin(file, state, now_us).inspect_err(|_| drop(fs::remove_file(&path)))
+        });
         self.writer = self.checked(begun);
     }
 

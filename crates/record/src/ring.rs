@@ -38,7 +38,7 @@ fn numbered(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 ///
 /// # Errors
 /// When the directory or the file cannot be made, or an old file cannot be removed.
-pub fn begin(directory: &Path, bound_bytes: u64) -> io::Result<File> {
+pub fn begin(directory: &Path, bound_bytes: u64) -> io::Result<(File, PathBuf)> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -54,7 +54,8 @@ pub fn begin(directory: &Path, bound_bytes: u64) -> io::Result<File> {
         }
     }
     let path = directory.join(format!("{next:08}{SUFFIX}"));
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    Ok((file, path))
 }
 
 /// Removes all recordings.
@@ -77,7 +78,7 @@ mod tests {
         let ring = dir.path().join("events");
         assert!(files(&ring).expect("none yet").is_empty());
         for _ in 0..20 {
-            let mut file = begin(&ring, 8000).expect("a file");
+            let (mut file, _) = begin(&ring, 8000).expect("a file");
             file.write_all(&[0; 1000]).expect("it is written");
         }
         let left = files(&ring).expect("files");

@@ -49,10 +49,16 @@ impl Numbers {
     /// Those of an earlier life. A file that cannot be had is an error only once it is needed.
     pub(crate) fn open(state: &Path) -> Self {
         let path = state.join("numbers");
-        let bounds =
-            std::fs::read_to_string(&path).ok().and_then(|text| Bounds::of(&text)).unwrap_or_default();
-        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = options.and_then(|file| {
+        let kept = match std::fs::read(&path) {
+            Ok(bytes) => Ok(Bounds::of(&String::from_utf8_lossy(&bytes)).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Bounds::default()),
+            Err(error) => Err(error),
+        };
+        let bounds = kept.as_ref().copied().unwrap_or_default();
+        // What cannot be read is not written over: the disk may give it back at the next start.
+        let file = kept.and_then(|_| {
+            let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+            let file = options?;
             file.write_all_at(bounds.text().as_bytes(), 0)?;
             Ok(file)
         });

@@ -76,7 +76,8 @@ impl Starts {
         // What a daemon that died had begun to write.
         let _ = fs::remove_file(directory.join("fresh"));
         let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        let whole = |path: &Path| is_whole(path).unwrap_or(false);
+        // One that cannot be read for now may be whole.
+        let whole = |path: &Path| is_whole(path).unwrap_or(true);
         let numbers =
             entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
         let (kept, torn): (Vec<_>, Vec<_>) = numbers.partition(|(_, path)| whole(path));
@@ -131,9 +132,13 @@ impl Starts {
         Ok(written)
     }
 
-    fn read(&self, job: JobId) -> Option<Start> {
-        let text = fs::read(self.path(job)).ok()?;
-        serde_json::from_slice(&text).ok()
+    /// `None`: it is gone, or is none. An error: it cannot be read for now.
+    fn read(&self, job: JobId) -> io::Result<Option<Start>> {
+        match fs::read(self.path(job)) {
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// A job, or an array as a whole, is over.
@@ -175,6 +180,9 @@ impl Starts {
 fn is_whole(path: &Path) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let mut last = [0];
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
     Ok(last == *b"}")
@@ -213,9 +221,16 @@ impl Starts {
                 awaited.into_iter().for_each(|awaited| awaited.called_us = Some(now_us));
             }
             // One that cannot be read keeps none of the others waiting.
-            let Some(start) = self.read(job) else {
-                lost.push(job);
-                continue;
+            let start = match self.read(job) {
+                Ok(Some(start)) => start,
+                Ok(None) => {
+                    lost.push(job);
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(job = job.0, %error, "what a job was handed over with cannot be read now");
+                    continue;
+                }
             };
             bytes += self.kept.get(&job.0).map_or(0, |kept| kept.bytes);
             let mut members: Vec<u32> = members.into_iter().filter_map(|(_, index)| index).collect();

@@ -212,15 +212,18 @@ fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Reads the instance's name, or draws one. Without room on the disk it lasts for this run only.
+/// Reads the instance's name, or draws one. Without room on the disk it lasts for this run only. One that is there and
+/// cannot be read is an error: by another name this daemon would know none of the groups of its jobs.
 fn instance(state: &Path) -> anyhow::Result<String> {
     let path = state.join("instance");
     let fits =
         |name: &str| name.len() == 9 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    if let Ok(text) = std::fs::read_to_string(&path)
-        && fits(text.trim())
-    {
-        return Ok(text.trim().to_owned());
+    match std::fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()) {
+        Ok(name) if fits(&name) => return Ok(name),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("failed to read {}", path.display()));
+        }
+        Ok(_) | Err(_) => {}
     }
     let mut bytes = [0u8; 4];
     pinfold_sys::files::random(&mut bytes).context("failed to draw a name")?;

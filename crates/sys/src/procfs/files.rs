@@ -4,7 +4,7 @@
 //! What is read or written at a given place (`pread`), or through a mapping, moves no position and is not told here.
 //! Costs some 8 us an open file: a link, a small text, and a look at the file.
 
-use rustix::fs::{AtFlags, FileType, OFlags};
+use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags};
 
 use super::{FDINFO_BYTES_MAX, Proc, ProcError};
 
@@ -62,8 +62,8 @@ impl Proc {
     #[must_use]
     pub fn has_open(&self, pid: u32, file: (u64, u64)) -> bool {
         let is_it = |number: u32| {
-            let found = rustix::fs::statat(&self.dir, format!("{pid}/fd/{number}"), AtFlags::empty());
-            found.is_ok_and(|found| (found.st_dev, found.st_ino) == file)
+            let found = self.known_of(&format!("{pid}/fd/{number}"));
+            found.is_some_and(|found| identity(&found) == file)
         };
         self.numbered(&format!("{pid}/fd")).is_ok_and(|numbers| numbers.into_iter().flatten().any(is_it))
     }
@@ -80,6 +80,13 @@ impl Proc {
         Some(self.link(&format!("{pid}/fd/{stream}"))?.to_string_lossy().into_owned())
     }
 
+    /// What the kernel knows of the file that a link leads to. A file system over a network, or one of a user's, is not
+    /// asked: it may not answer.
+    fn known_of(&self, link: &str) -> Option<Statx> {
+        let wanted = StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::INO | StatxFlags::SIZE;
+        rustix::fs::statx(&self.dir, link, AtFlags::STATX_DONT_SYNC, wanted).ok()
+    }
+
     fn open_file(&self, pid: u32, descriptor: u32) -> Result<Option<OpenFile>, ProcError> {
         let link = format!("{pid}/fd/{descriptor}");
         let Ok(path) = rustix::fs::readlinkat(&self.dir, link.as_str(), Vec::new()) else { return Ok(None) };
@@ -88,10 +95,8 @@ impl Proc {
         if !path.starts_with('/') || made_up {
             return Ok(None);
         }
-        let Ok(found) = rustix::fs::statat(&self.dir, link.as_str(), AtFlags::empty()) else {
-            return Ok(None);
-        };
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        let Some(found) = self.known_of(&link) else { return Ok(None) };
+        if FileType::from_raw_mode(found.stx_mode.into()) != FileType::RegularFile {
             return Ok(None);
         }
         let file = format!("{pid}/fdinfo/{descriptor}");
@@ -102,13 +107,18 @@ impl Proc {
             descriptor,
             path: kept.unwrap_or(&path).to_owned(),
             removed: kept.is_some(),
-            file: (found.st_dev, found.st_ino),
+            file: identity(&found),
             access,
             append,
             position_bytes,
-            size_bytes: u64::try_from(found.st_size).unwrap_or(0),
+            size_bytes: found.stx_size,
         }))
     }
+}
+
+/// Device and inode, as [`std::os::unix::fs::MetadataExt`] has them.
+fn identity(found: &Statx) -> (u64, u64) {
+    (rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino)
 }
 
 /// Whether a file is only looked at (`O_PATH`), by its `/proc/PID/fdinfo/N`.

@@ -46,13 +46,13 @@ fn what_is_kept_is_private_and_gone_with_its_job() {
     assert!(again.has(&row(7, None)) && again.has(&row(8, None)) && !again.has(&row(9, None)));
     assert!(again.has(&row(9, Some(7))), "a member has what its array has");
     assert!(!again.has(&row(7, Some(6))));
-    assert_eq!(again.read(JobId(7)), Some(start));
+    assert_eq!(again.read(JobId(7)).expect("a file"), Some(start));
     again.retain([row(12, Some(7))].iter());
     assert!(!again.has(&row(8, None)) && !state.path().join("starts/8").exists());
     assert!(again.has(&row(12, Some(7))), "the array is not over");
     assert_eq!((again.sizes.own(0), again.sizes.all()), (size, size));
     fs::write(state.path().join("starts/7"), "{").expect("it is ours");
-    assert_eq!(again.read(JobId(7)), None, "half a file is none");
+    assert_eq!(again.read(JobId(7)).expect("none"), None, "half a file is none");
     again.forget(JobId(7));
     assert_eq!(Starts::open(state.path()).kept.len(), 0);
 }
