@@ -70,7 +70,10 @@ pub enum StoreError {
         source: DbError,
     },
     /// There is no room: the disk is full, or the database has the size it may have.
-    #[error("there is no room for more in the database: its disk is full, or `database_max` is reached")]
+    #[error(
+        "there is no room for more in the database: its disk is full, or `database_max` is reached (PostgreSQL gives room \
+         of what was removed back by VACUUM FULL alone)"
+    )]
     Full,
     /// The question would take too long.
     #[error("that takes longer than {} s: ask for a shorter time, or by host, user or name", QUESTION_MAX.as_secs())]
@@ -158,7 +161,7 @@ pub struct Store {
 
 #[derive(Debug)]
 enum Database {
-    Sqlite(Sqlite),
+    Sqlite(Box<Sqlite>),
     Postgres(Box<Postgres>),
 }
 
@@ -229,7 +232,7 @@ impl Store {
                     path: path.clone(),
                     source,
                 })?;
-                Sqlite::open(path, max_bytes, prepare).map(Database::Sqlite)
+                Sqlite::open(path, max_bytes, prepare).map(|sqlite| Database::Sqlite(Box::new(sqlite)))
             }
             Location::Server(url) => {
                 let address = db::address(url).map_err(StoreError::Refused)?;

@@ -34,6 +34,14 @@ pub enum DbError {
     Other(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// A longer text is not kept prepared, in bytes: one with the numbers of many rows is hardly asked twice.
+const KEPT_MAX_BYTES: usize = 16 << 10;
+
+/// Whether a connection keeps this text prepared for the next time.
+const fn is_kept(text: &str) -> bool {
+    text.len() <= KEPT_MAX_BYTES
+}
+
 impl DbError {
     /// A value of another kind than was expected.
     fn kind(at: usize, wanted: &str) -> Self {

@@ -14,7 +14,7 @@ use postgres::types::private::BytesMut;
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, NoTls, Statement};
 
-use super::{Connection, DbError, Dialect, Row, Value};
+use super::{Connection, DbError, Dialect, Row, Value, is_kept};
 use crate::store::QUESTION_MAX;
 
 mod address;
@@ -255,12 +255,24 @@ impl Open {
         if let Some(statement) = self.statements.get(text) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&places(text))?;
+        let statement = self.client.prepare(&places(text)).map_err(failed(self.until.is_some()))?;
+        if !is_kept(text) {
+            return Ok(statement);
+        }
         if self.statements.len() >= STATEMENTS_MAX {
             self.statements.clear();
         }
         self.statements.insert(text.to_owned(), statement.clone());
         Ok(statement)
+    }
+}
+
+/// Why something failed. In reads: a question of which no more rows were wanted may have ended the transaction, as it took
+/// too long, and the next question is told so.
+fn failed(reads: bool) -> impl Fn(postgres::Error) -> DbError {
+    move |error| {
+        let ended = error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
+        if ended && reads { DbError::TooLong } else { error.into() }
     }
 }
 
@@ -288,9 +300,10 @@ impl Connection for Open {
         of: &mut dyn FnMut(&Row) -> Result<ControlFlow<()>, DbError>,
     ) -> Result<(), DbError> {
         let statement = self.statement(text)?;
-        let mut rows = self.client.query_raw(&statement, values)?;
+        let failed = failed(self.until.is_some());
+        let mut rows = self.client.query_raw(&statement, values).map_err(&failed)?;
         let mut read = Row::default();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next().map_err(&failed)? {
             read.0.clear();
             for at in 0..row.len() {
                 read.0.push(row.try_get(at)?);

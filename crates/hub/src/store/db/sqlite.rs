@@ -1,14 +1,19 @@
 //! SQLite in one file: one connection writes, a few read beside it. What a transaction changed is on disk when it is over.
+//! What is written goes into a log first, and from there into the file; while readers overlap, the log is not begun anew,
+//! so that beyond a bound they are kept out for a moment.
+
+mod readers;
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{ErrorCode, OpenFlags, ToSql, TransactionBehavior, params_from_iter};
 
-use super::{Connection, DbError, Dialect, Row, Value};
+use self::readers::Readers;
+use super::{Connection, DbError, Dialect, Row, Value, is_kept};
 use crate::store::QUESTION_MAX;
 
 /// Connections that read.
@@ -16,6 +21,16 @@ const READERS: usize = 4;
 
 /// The most pages of a bounded database that hosts cannot fill: 4 MiB.
 const PAGES_KEPT_MAX: i64 = 1_024;
+
+/// The longest log, in bytes, before readers are kept out; and what is left of it on disk where it is begun anew.
+const LOG_MAX_BYTES: u64 = 256 << 20;
+const LOG_KEPT_BYTES: i64 = 64 << 20;
+
+/// How long a lock of another program is waited for.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// How long after a log that could not be emptied, as another program reads, it is tried again.
+const LOG_AGAIN: Duration = Duration::from_secs(30);
 
 impl From<rusqlite::Error> for DbError {
     fn from(error: rusqlite::Error) -> Self {
@@ -33,9 +48,13 @@ impl From<rusqlite::Error> for DbError {
 #[derive(Debug)]
 pub(in super::super) struct Sqlite {
     writer: Mutex<rusqlite::Connection>,
-    readers: Vec<Mutex<rusqlite::Connection>>,
+    readers: Readers,
     /// How many pages hosts may fill.
     pages_max: Option<i64>,
+    log: PathBuf,
+    log_max_bytes: u64,
+    /// When the log could not be emptied.
+    failed: Mutex<Option<Instant>>,
 }
 
 /// Makes the file for its owner alone, if it is missing: it tells of all users' jobs. Its log gets the same rights.
@@ -60,25 +79,33 @@ impl Sqlite {
         within(&mut writer, begin)?;
         let pages_max = max_bytes.map(|max_bytes| bound(&writer, max_bytes)).transpose()?;
         let reading = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let readers = (0..READERS).map(|_| connect(path, reading).map(Mutex::new));
-        Ok(Self { writer: Mutex::new(writer), readers: readers.collect::<Result<_, _>>()?, pages_max })
+        let readers = (0..READERS).map(|_| connect(path, reading)).collect::<Result<_, _>>()?;
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        Ok(Self {
+            writer: Mutex::new(writer),
+            readers: Readers::new(readers),
+            pages_max,
+            log: log.into(),
+            log_max_bytes: LOG_MAX_BYTES,
+            failed: Mutex::default(),
+        })
     }
 
     /// What it takes on disk, without its log.
     pub(in super::super) fn bytes(&self) -> Result<u64, DbError> {
-        let connection = lock(&self.readers[0]);
+        let connection = self.readers.take(Instant::now() + QUESTION_MAX)?;
         let count = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         Ok(u64::try_from(count("page_count")?.saturating_mul(count("page_size")?)).unwrap_or(0))
     }
 
-    /// Reads, for a bounded time.
+    /// Reads, for a bounded time, in which it may also wait for its turn.
     pub(in super::super) fn read<T>(
         &self,
         ask: impl FnOnce(&mut dyn Connection) -> Result<T, DbError>,
     ) -> Result<T, DbError> {
-        let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
-        let mut connection = free.unwrap_or_else(|| lock(&self.readers[0]));
         let until = Instant::now() + QUESTION_MAX;
+        let mut connection = self.readers.take(until)?;
         connection.progress_handler(10_000, Some(move || Instant::now() > until))?;
         let answer = ask(&mut Open(&connection));
         let _ = connection.progress_handler(0, None::<fn() -> bool>);
@@ -93,7 +120,7 @@ impl Sqlite {
     ) -> Result<T, E> {
         let mut writer = lock(&self.writer);
         let most = self.pages_max.filter(|_| for_hosts);
-        within(&mut writer, |connection| {
+        let done = within(&mut writer, |connection| {
             let done = change(connection)?;
             if let Some(most) = most {
                 // What was removed counts no more.
@@ -104,7 +131,28 @@ impl Sqlite {
                 }
             }
             Ok(done)
-        })
+        });
+        self.bound_log(&writer);
+        done
+    }
+
+    /// Empties the log if it is too long. All in it goes into the file, for which no reader may be in the midst of a question.
+    fn bound_log(&self, writer: &rusqlite::Connection) {
+        if !std::fs::metadata(&self.log).is_ok_and(|log| log.len() > self.log_max_bytes) {
+            return;
+        }
+        let mut failed = lock(&self.failed);
+        if failed.is_some_and(|failed| failed.elapsed() < LOG_AGAIN) {
+            return;
+        }
+        let emptied = self.readers.kept_out(Instant::now() + QUESTION_MAX, || {
+            // Another program that reads, as a copy is made, is not waited for: hosts wait meanwhile.
+            writer.busy_timeout(Duration::ZERO)?;
+            let busy = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+            writer.busy_timeout(BUSY)?;
+            busy
+        });
+        *failed = if matches!(emptied, Some(Ok(0))) { None } else { Some(Instant::now()) };
     }
 }
 
@@ -126,10 +174,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<rusqlite::Connection, DbError> {
     let connection = rusqlite::Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(64);
     if !flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY) {
         connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update_and_check(None, "journal_size_limit", LOG_KEPT_BYTES, |_| Ok(()))?;
         // A host forgets what is acknowledged, so that it has to outlive a power cut.
         connection.pragma_update(None, "synchronous", "full")?;
     }
@@ -160,13 +209,28 @@ impl ToSql for Value {
     }
 }
 
+impl Open<'_> {
+    /// Does something with this text, prepared.
+    fn with<T>(
+        &self,
+        text: &str,
+        work: impl FnOnce(&mut rusqlite::Statement<'_>) -> Result<T, DbError>,
+    ) -> Result<T, DbError> {
+        if is_kept(text) {
+            work(&mut *self.0.prepare_cached(text)?)
+        } else {
+            work(&mut self.0.prepare(text)?)
+        }
+    }
+}
+
 impl Connection for Open<'_> {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
 
     fn execute(&mut self, text: &str, values: &[Value]) -> Result<u64, DbError> {
-        Ok(self.0.prepare_cached(text)?.execute(params_from_iter(values))? as u64)
+        self.with(text, |statement| Ok(statement.execute(params_from_iter(values))? as u64))
     }
 
     fn each(
@@ -175,20 +239,21 @@ impl Connection for Open<'_> {
         values: &[Value],
         of: &mut dyn FnMut(&Row) -> Result<ControlFlow<()>, DbError>,
     ) -> Result<(), DbError> {
-        let mut statement = self.0.prepare_cached(text)?;
-        let columns = statement.column_count();
-        let mut rows = statement.query(params_from_iter(values))?;
-        let mut read = Row::default();
-        while let Some(row) = rows.next()? {
-            read.0.clear();
-            for at in 0..columns {
-                read.0.push(value(row.get_ref(at)?)?);
+        self.with(text, |statement| {
+            let columns = statement.column_count();
+            let mut rows = statement.query(params_from_iter(values))?;
+            let mut read = Row::default();
+            while let Some(row) = rows.next()? {
+                read.0.clear();
+                for at in 0..columns {
+                    read.0.push(value(row.get_ref(at)?)?);
+                }
+                if of(&read)?.is_break() {
+                    break;
+                }
             }
-            if of(&read)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn batch(&mut self, text: &str) -> Result<(), DbError> {
@@ -207,4 +272,82 @@ fn value(found: ValueRef<'_>) -> Result<Value, DbError> {
         }
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_owned()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Readers overlap: while each has some of the log, it is not begun anew.
+    #[test]
+    fn a_long_log_is_emptied_although_somebody_always_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.db");
+        let make = |connection: &mut dyn Connection| connection.batch("CREATE TABLE x (y BLOB)");
+        let mut database = Sqlite::open::<DbError>(&file, None, make).unwrap();
+        database.log_max_bytes = 1 << 20;
+        let database = &database;
+        let add = || {
+            let text = "INSERT INTO x (y) VALUES (randomblob(400000))";
+            database.write::<_, DbError>(false, |connection| connection.execute(text, &[])).unwrap();
+        };
+        add();
+        let log_bytes = || std::fs::metadata(&database.log).unwrap().len();
+        // A question that is under way until it is told to end.
+        let reading = |begun: mpsc::Sender<()>, end: mpsc::Receiver<()>| {
+            database.read(|connection| {
+                connection.each("SELECT length(y) FROM x", &[], &mut |_| {
+                    begun.send(()).unwrap();
+                    let _ = end.recv();
+                    Ok(ControlFlow::Break(()))
+                })
+            })
+        };
+        std::thread::scope(|scope| {
+            let (begun, begins) = mpsc::channel();
+            let (end, ends) = mpsc::channel();
+            scope.spawn(move || reading(begun, ends).unwrap());
+            begins.recv().unwrap();
+            add();
+            assert!(log_bytes() > 400_000);
+            let adding = scope.spawn(|| (0..2).for_each(|_| add()));
+            while !database.readers.are_kept_out() {
+                assert!(!adding.is_finished(), "the log was left as it is: {} bytes", log_bytes());
+                std::thread::yield_now();
+            }
+            end.send(()).unwrap();
+        });
+        // On a busy machine the question may have ended after the time of a question.
+        *lock(&database.failed) = None;
+        database.bound_log(&lock(&database.writer));
+        assert!(log_bytes() < 1 << 20, "{} bytes", log_bytes());
+        let count =
+            database.read(|connection| connection.first("SELECT count(*) FROM x", &[], |row| row.get(0)));
+        assert_eq!(count.unwrap(), Some(4i64));
+    }
+
+    #[test]
+    fn a_long_text_is_not_kept_prepared() {
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+        // Each time that a text is prepared it is asked whether that is allowed.
+        let prepared = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let of_hook = std::sync::Arc::clone(&prepared);
+        let hook = move |context: rusqlite::hooks::AuthContext<'_>| {
+            let is_select = matches!(context.action, rusqlite::hooks::AuthAction::Select);
+            of_hook.fetch_add(u32::from(is_select), std::sync::atomic::Ordering::Relaxed);
+            rusqlite::hooks::Authorization::Allow
+        };
+        connection.authorizer(Some(hook)).unwrap();
+        let asked = |text: &str| {
+            for _ in 0..3 {
+                Open(&connection).each(text, &[], &mut |_| Ok(ControlFlow::Continue(()))).unwrap();
+            }
+            prepared.swap(0, std::sync::atomic::Ordering::Relaxed)
+        };
+        assert_eq!(asked("SELECT 1"), 1);
+        let numbers = (0..6_000).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+        assert_eq!(asked(&format!("SELECT 1 WHERE 7 IN ({numbers})")), 3);
+    }
 }
