@@ -2,8 +2,11 @@
 //! scale. A quantile of it is within [`ERROR_PART`] of the figure that has that rank; the largest figure is exact.
 //! Absent here: the database.
 
+mod counts;
+
 use std::collections::BTreeMap;
 
+use self::counts::Counts;
 use super::Spread;
 
 /// Ranges to each doubling: each reaches from 2.2 % below its middle to 2.2 % above.
@@ -83,49 +86,38 @@ fn each_range(from: &mut &[u8], mut see: impl FnMut(u32, u64)) -> Option<f64> {
     Some(f64::from_le_bytes(*most))
 }
 
-/// Many sketches added up: a place for each range from the lowest to the highest that has some, so that adding one costs
-/// little, and one of a single job takes little.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Many sketches added up.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Total {
-    /// The range of the first place.
-    lowest: usize,
-    counts: Vec<u64>,
+    counts: Counts,
     most: f64,
+}
+
+impl PartialEq for Total {
+    fn eq(&self, other: &Self) -> bool {
+        self.most.total_cmp(&other.most).is_eq() && self.counts.pairs().eq(other.counts.pairs())
+    }
 }
 
 impl Total {
     fn read(&mut self, from: &mut &[u8]) -> Option<()> {
-        let most = each_range(from, |range, count| {
-            let range = range as usize;
-            if self.counts.is_empty() {
-                self.lowest = range;
-            }
-            if let Some(lower) = self.lowest.checked_sub(range).filter(|&lower| lower > 0) {
-                self.counts.splice(..0, std::iter::repeat_n(0, lower));
-                self.lowest = range;
-            }
-            let at = range - self.lowest;
-            if self.counts.len() <= at {
-                self.counts.resize(at + 1, 0);
-            }
-            self.counts[at] = self.counts[at].saturating_add(count);
-        })?;
+        let most = each_range(from, |range, count| self.counts.add(range, count))?;
         self.most = self.most.max(most);
         Some(())
     }
 
     /// In units of `unit`; `None`: of nothing.
     pub(super) fn spread(&self, unit: f64) -> Option<Spread> {
-        let last = self.counts.iter().sum::<u64>().checked_sub(1)?;
-        let at = |percent: u64| {
-            let rank = (u128::from(last) * u128::from(percent)).div_ceil(100);
+        let all = self.counts.pairs().map(|(_, count)| u128::from(count)).sum::<u128>();
+        let last = all.checked_sub(1)?;
+        let at = |percent: u128| {
+            let rank = (last * percent).div_ceil(100);
             let mut passed = 0u128;
-            let found = (self.lowest..).zip(&self.counts).find(|(_, count)| {
-                passed += u128::from(**count);
+            let found = self.counts.pairs().find(|(_, count)| {
+                passed += u128::from(*count);
                 passed > rank
             });
-            let range = |range| u32::try_from(range).unwrap_or(u32::MAX);
-            found.map_or(self.most, |(at, _)| middle(range(at)).min(self.most)) * unit
+            found.map_or(self.most, |(range, _)| middle(range).min(self.most)) * unit
         };
         Some(Spread { p50: at(50), p90: at(90), p95: at(95), p99: at(99), most: self.most * unit })
     }
@@ -149,6 +141,12 @@ impl Totals {
         self.peak_bytes.read(from)?;
         self.claim_bytes.read(from)?;
         from.is_empty().then_some(())
+    }
+
+    /// What it takes in memory, some bytes.
+    pub(super) const fn bytes(&self) -> usize {
+        let ranges = self.wall_ms.counts.bytes() + self.peak_bytes.counts.bytes();
+        ranges + self.claim_bytes.counts.bytes() + self.hosts.0.len()
     }
 }
 

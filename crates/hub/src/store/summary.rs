@@ -2,11 +2,14 @@
 //! unused. Both count whole days from the sums that are kept as jobs come in ([`super::days`]); only where figures of
 //! single jobs are asked for are the jobs themselves read.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod classes;
+
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use self::classes::{Classes, most_wasteful};
 use super::days::{ALL_HOSTS, DAY_US, damaged};
-use super::db::{Connection, DbError, Dialect, Row, Value};
+use super::db::{DbError, Dialect, Row, Value};
 use super::query::{Ending, JobQuery, TABLE_MAX};
 use super::sketch::{ERROR_PART, Totals};
 use super::{Store, StoreError};
@@ -16,6 +19,10 @@ const JOBS_MAX: u32 = 300_000;
 
 /// The most classes that are put together, those with the most unused memory.
 const CLASSES_MAX: usize = TABLE_MAX as usize;
+
+/// The most that sums of classes take in memory for one question, in bytes. Of those that would take more the classes with
+/// the least unused memory are left out.
+const CLASSES_MAX_BYTES: usize = 64 << 20;
 
 /// The name of all jobs together.
 const NO_NAME: &str = "CAST(NULL AS TEXT)";
@@ -156,6 +163,11 @@ impl Summed {
         self.spreads.add(packed).ok_or_else(damaged)
     }
 
+    /// What it takes in memory, some bytes.
+    const fn bytes(&self) -> usize {
+        self.spreads.bytes()
+    }
+
     /// How many jobs.
     pub(super) const fn jobs(&self) -> u64 {
         self.jobs
@@ -280,24 +292,32 @@ impl Store {
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn classes(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
-        self.classes_within(query, CLASSES_MAX)
+        self.classes_within(query, CLASSES_MAX, CLASSES_MAX_BYTES)
     }
 
-    /// The same of at most so many classes.
+    /// The same of at most so many classes, whose sums take at most so many bytes.
     ///
     /// # Errors
     /// As [`Self::classes`].
-    pub fn classes_within(&self, query: &JobQuery, most: usize) -> Result<Summary<ClassRow>, StoreError> {
+    pub fn classes_within(
+        &self,
+        query: &JobQuery,
+        most: usize,
+        bytes_max: usize,
+    ) -> Result<Summary<ClassRow>, StoreError> {
         if query.is_of_jobs() {
             return self.classes_of_jobs(query);
         }
         let (classes, cut) = self.read("put classes together", |connection| {
-            if let Some(all) = classes_of_days(connection, query, most, None)? {
-                return Ok((all, false));
+            let mut all = Classes::of_all(most, bytes_max);
+            if all.read(connection, query)? {
+                return Ok((all.found(), false));
             }
             // Where each job has a name of its own there are as many classes as jobs.
-            let first = most_wasteful(connection, query, most)?;
-            Ok((classes_of_days(connection, query, most, Some(&first))?.unwrap_or_default(), true))
+            let ranks = most_wasteful(connection, query, most)?;
+            let mut first = Classes::of_ranks(ranks, bytes_max);
+            first.read(connection, query)?;
+            Ok((first.found(), true))
         })?;
         let rows = ordered(classes.into_iter().map(|(name, class)| class.row(name)).collect());
         let jobs = rows.iter().map(|class| class.jobs).sum();
@@ -394,52 +414,6 @@ impl Store {
             connection.all(&text, &values, usage_row)
         })
     }
-}
-
-/// Classes from the sums by day, of these names alone if some are given; `None`: they are more than so many.
-fn classes_of_days(
-    connection: &mut dyn Connection,
-    query: &JobQuery,
-    most: usize,
-    names: Option<&BTreeSet<String>>,
-) -> Result<Option<BTreeMap<String, Summed>>, DbError> {
-    let (conditions, values) = query.day_conditions(connection.dialect(), false);
-    let text = format!(
-        "SELECT jobs.name, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0",
-        Summed::columns()
-    );
-    let mut classes = BTreeMap::<String, Summed>::new();
-    let mut within = true;
-    connection.each(&text, &values, &mut |row| {
-        let name: &str = row.get(0)?;
-        if names.is_some_and(|names| !names.contains(name)) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        if let Some(class) = classes.get_mut(name) {
-            class.add(row)?;
-        } else if classes.len() < most {
-            classes.entry(name.to_owned()).or_default().add(row)?;
-        } else {
-            within = false;
-            return Ok(ControlFlow::Break(()));
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(within.then_some(classes))
-}
-
-/// The names of so many classes, those with the most unused memory.
-fn most_wasteful(
-    connection: &mut dyn Connection,
-    query: &JobQuery,
-    most: usize,
-) -> Result<BTreeSet<String>, DbError> {
-    let (conditions, values) = query.day_conditions(connection.dialect(), false);
-    let text = format!(
-        "SELECT jobs.name FROM days AS jobs WHERE {conditions} AND jobs.ran > 0 GROUP BY jobs.name \
-         ORDER BY sum(jobs.unused_gibh) DESC, jobs.name LIMIT {most}"
-    );
-    Ok(connection.all(&text, &values, |row| row.get::<String>(0))?.into_iter().collect())
 }
 
 fn usage_row(row: &Row) -> Result<UsageRow, DbError> {

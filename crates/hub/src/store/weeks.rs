@@ -129,18 +129,16 @@ fn by_host(connection: &mut dyn Connection, query: &JobQuery) -> Result<(Vec<Cla
     let more = hosts.len() > HOSTS_MAX;
     hosts.truncate(HOSTS_MAX);
     let numbers: Vec<i64> = hosts.iter().flat_map(|(_, _, rows)| rows).copied().collect();
-    let mut spreads: HashMap<i64, Vec<u8>> = HashMap::new();
+    let mut of_rows: HashMap<i64, usize> = HashMap::new();
+    for (at, (_, _, rows)) in hosts.iter().enumerate() {
+        of_rows.extend(rows.iter().map(|row| (*row, at)));
+    }
     let text = |places: &str| format!("SELECT day, packed FROM spreads WHERE day IN ({places})");
     list::each_of(connection, &numbers, (&text, &[]), &mut |row| {
-        spreads.insert(row.get(0)?, row.get(1)?);
-        Ok(())
+        let at = of_rows.get(&row.get(0)?).copied();
+        at.map_or(Ok(()), |at| hosts[at].1.add_spreads(row.get(1)?))
     })?;
-    let mut all = Vec::new();
-    for (name, mut summed, rows) in hosts {
-        rows.iter().filter_map(|row| spreads.get(row)).try_for_each(|packed| summed.add_spreads(packed))?;
-        all.push(summed.row(name));
-    }
-    Ok((all, more))
+    Ok((hosts.into_iter().map(|(name, summed, _)| summed.row(name)).collect(), more))
 }
 
 /// The last jobs that ended well, the oldest first, whatever end is asked for.

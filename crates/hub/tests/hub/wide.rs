@@ -51,10 +51,16 @@ pub(crate) fn the_most_wasteful_of_many_classes(store: &Store, host: i64) {
     store.ingest(host, &bundle((1..=20).map(job).collect()), 1).unwrap();
     let whole = store.classes(&all()).unwrap();
     assert_eq!((whole.rows.len(), whole.jobs, whole.cut), (10, 20, false));
-    assert_eq!(store.classes_within(&all(), 10).unwrap(), whole);
-    let some = store.classes_within(&all(), 3).unwrap();
+    assert_eq!(store.classes_within(&all(), 10, usize::MAX).unwrap(), whole);
+    let some = store.classes_within(&all(), 3, usize::MAX).unwrap();
     assert_eq!((some.jobs, some.cut), (6, true));
     assert_eq!(some.rows[..], whole.rows[..3]);
+    // The same with less memory than the sums of all of them take.
+    for (bytes_max, most) in [(300, 9), (60, 2), (0, 1)] {
+        let some = store.classes_within(&all(), 10, bytes_max).unwrap();
+        assert!(some.cut && (1..=most).contains(&some.rows.len()), "{} in {bytes_max}", some.rows.len());
+        assert_eq!(some.rows[..], whole.rows[..some.rows.len()]);
+    }
     assert_eq!(some.rows[0].name, "class-9");
 }
 

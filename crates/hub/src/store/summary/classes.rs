@@ -1,0 +1,105 @@
+//! Classes from the sums by day, as many as there is room for: of many the most wasteful.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::super::db::{Connection, DbError, Row};
+use super::super::query::JobQuery;
+use super::Summed;
+
+/// Classes as they are put together.
+#[derive(Default)]
+pub(super) struct Classes {
+    classes: BTreeMap<String, Summed>,
+    /// So many of them at most.
+    most: usize,
+    bytes: usize,
+    bytes_max: usize,
+    /// The names that count and their places, the first one first; `None`: all names.
+    ranks: Option<BTreeMap<String, usize>>,
+}
+
+impl Classes {
+    /// Of all names, up to so many, whose sums take so many bytes at most.
+    pub(super) fn of_all(most: usize, bytes_max: usize) -> Self {
+        Self { most, bytes_max, ..Self::default() }
+    }
+
+    /// Of these names, as many of the first ones as the bytes are enough for.
+    pub(super) fn of_ranks(ranks: BTreeMap<String, usize>, bytes_max: usize) -> Self {
+        Self { most: ranks.len(), bytes_max, ranks: Some(ranks), ..Self::default() }
+    }
+
+    pub(super) fn found(self) -> BTreeMap<String, Summed> {
+        self.classes
+    }
+
+    /// Reads them. Whether none is left out: of all names there may be too many, and of ranked ones the last go.
+    pub(super) fn read(
+        &mut self,
+        connection: &mut dyn Connection,
+        query: &JobQuery,
+    ) -> Result<bool, DbError> {
+        let (conditions, values) = query.day_conditions(connection.dialect(), false);
+        let text = format!(
+            "SELECT jobs.name, {} FROM days AS jobs JOIN spreads ON spreads.day = jobs.id WHERE {conditions} AND jobs.ran > 0",
+            Summed::columns()
+        );
+        let mut within = true;
+        connection.each(&text, &values, &mut |row| {
+            within &= self.add(row)?;
+            let ranked = self.ranks.is_some();
+            Ok(if within || ranked { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok(within)
+    }
+
+    /// One more row. Whether there is room for all so far.
+    fn add(&mut self, row: &Row) -> Result<bool, DbError> {
+        let name: &str = row.get(0)?;
+        if let Some(ranks) = &self.ranks
+            && ranks.get(name).is_none_or(|rank| *rank >= self.most)
+        {
+            return Ok(true);
+        }
+        if !self.classes.contains_key(name) {
+            if self.classes.len() >= self.most {
+                return Ok(false);
+            }
+            self.classes.insert(name.to_owned(), Summed::default());
+        }
+        if let Some(class) = self.classes.get_mut(name) {
+            let before = class.bytes();
+            class.add(row)?;
+            self.bytes += class.bytes().saturating_sub(before);
+        }
+        let within = self.bytes <= self.bytes_max;
+        self.shrink();
+        Ok(within)
+    }
+
+    /// Leaves out those with the last ranks until what is left takes as little as it may. One is always left.
+    fn shrink(&mut self) {
+        let Some(ranks) = &self.ranks else { return };
+        while self.bytes > self.bytes_max && self.most > 1 {
+            self.most /= 2;
+            self.classes.retain(|name, _| ranks.get(name).is_some_and(|rank| *rank < self.most));
+            self.bytes = self.classes.values().map(Summed::bytes).sum();
+        }
+    }
+}
+
+/// The names of so many classes, those with the most unused memory, and their places among these.
+pub(super) fn most_wasteful(
+    connection: &mut dyn Connection,
+    query: &JobQuery,
+    most: usize,
+) -> Result<BTreeMap<String, usize>, DbError> {
+    let (conditions, values) = query.day_conditions(connection.dialect(), false);
+    let text = format!(
+        "SELECT jobs.name FROM days AS jobs WHERE {conditions} AND jobs.ran > 0 GROUP BY jobs.name \
+         ORDER BY sum(jobs.unused_gibh) DESC, jobs.name LIMIT {most}"
+    );
+    let names = connection.all(&text, &values, |row| row.get::<String>(0))?;
+    Ok(names.into_iter().zip(0..).collect())
+}
