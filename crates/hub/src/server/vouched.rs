@@ -18,6 +18,10 @@ use crate::store::{Access, Grant, now_us};
 /// How far a voucher's time may be from now, by the host's own clock as the hub knows it, in microseconds.
 const GOOD_US: u64 = 300 * 1_000_000;
 
+/// The longest name of a user or project that a host vouches for, in bytes, and the most projects of one user.
+const NAME_MAX_BYTES: usize = 256;
+const PROJECTS_MAX: usize = 200;
+
 /// Which hosts are believed about users elsewhere, and who may see more there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trust {
@@ -95,7 +99,31 @@ pub fn verified(hub: &Hub, voucher: &Voucher, request: &str) -> Result<(Statemen
     if statement.request != request {
         return Err(denied(hub, "the voucher is for another request"));
     }
+    if let Err(words) = within_bounds(&statement) {
+        return Err(denied(hub, words));
+    }
     Ok((statement, key))
+}
+
+/// Whether the names are such as a host's users and projects have. A host chooses them, and the hub keeps and shows them.
+fn within_bounds(statement: &Statement) -> Result<(), String> {
+    // What a line of `passwd` can have as a name, also of a domain as in `LAB\ann`.
+    let is_name = |name: &str| {
+        (1..=NAME_MAX_BYTES).contains(&name.len())
+            && !name.chars().any(|c| c.is_control() || matches!(c, ':' | '/'))
+    };
+    if !is_name(&statement.user) {
+        return Err(format!(
+            "the voucher's user has no name of up to {NAME_MAX_BYTES} bytes without `:`, `/` and control characters"
+        ));
+    }
+    if statement.projects.len() > PROJECTS_MAX {
+        return Err(format!("the voucher is for a manager of more than {PROJECTS_MAX} projects"));
+    }
+    if statement.projects.iter().any(|name| name.len() > NAME_MAX_BYTES) {
+        return Err(format!("the voucher has a project with a name of more than {NAME_MAX_BYTES} bytes"));
+    }
+    Ok(())
 }
 
 /// A user whom a host vouches for.
@@ -178,6 +206,22 @@ mod tests {
             operator,
             projects: projects.iter().map(|&name| name.to_owned()).collect(),
         }
+    }
+
+    #[test]
+    fn names_of_users_and_projects_are_bounded() {
+        let user = |user: &str| within_bounds(&Statement { user: user.into(), ..statement(false, &[]) });
+        for good in
+            ["ann", "LAB\\domain user", "ann@lab.example", "m$", "j\u{f6}rg", "1234", &"x".repeat(256)]
+        {
+            assert_eq!(user(good), Ok(()), "{good}");
+        }
+        for bad in ["", "a\nb", "a:b", "../a", "\u{7f}", &"x".repeat(257)] {
+            assert!(user(bad).unwrap_err().contains("256 bytes"), "{bad:?}");
+        }
+        assert_eq!(within_bounds(&statement(false, &["p"; 200])), Ok(()));
+        assert!(within_bounds(&statement(false, &["p"; 201])).is_err());
+        assert!(within_bounds(&statement(false, &[&"p".repeat(257)])).is_err());
     }
 
     #[track_caller]

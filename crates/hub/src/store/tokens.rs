@@ -89,8 +89,13 @@ pub struct AuditRow {
     pub detail: String,
 }
 
-/// Codes of one token that can be used at a time.
+/// Codes of one name and token that can be used at a time, and sessions of both: with one more the oldest ends.
 const CODES_MAX: i64 = 20;
+const SESSIONS_MAX: u32 = 20;
+
+/// The same of a host, whatever names it vouches for.
+const CODES_OF_HOST_MAX: i64 = 200;
+const SESSIONS_OF_HOST_MAX: u32 = 1_000;
 
 /// The longest name, in characters.
 const NAME_MAX: usize = 64;
@@ -229,7 +234,8 @@ impl Store {
     /// Keeps a code that signs somebody in, once.
     ///
     /// # Errors
-    /// When the database refuses, or there are 20 codes of that name and token that can still be used.
+    /// When the database refuses, or codes can still be used: 20 of that name and token, or 200 of that host. What a host
+    /// has made goes where hosts may fill the database.
     pub fn add_code(
         &self,
         hash: &[u8],
@@ -239,13 +245,19 @@ impl Store {
     ) -> Result<(), StoreError> {
         let LinkFor { name, via, access } = whose;
         let access = serde_json::to_string(access).map_err(|error| StoreError::Refused(error.to_string()))?;
-        self.write_or("add a sign-in", false, |connection| {
+        self.write_or("add a sign-in", is_of_host(via), |connection| {
             connection.execute("DELETE FROM codes WHERE expires_us <= ?1", &values![now_us])?;
-            let count = "SELECT count(*) FROM codes WHERE via = ?1 AND name = ?2";
-            let codes: i64 = connection.first(count, &values![via, name], |row| row.get(0))?.unwrap_or(0);
+            let count = "SELECT count(*), coalesce(sum(CASE WHEN name = ?2 THEN 1 ELSE 0 END), 0) FROM codes WHERE via = ?1";
+            let found = connection.first(count, &values![via, name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let (all, codes): (i64, i64) = found.unwrap_or_default();
             if codes >= CODES_MAX {
                 return Err(Stopped::Own(StoreError::TooMany(format!(
                     "there are {CODES_MAX} unused links already: use one, or ask again in ten minutes"
+                ))));
+            }
+            if is_of_host(via) && all >= CODES_OF_HOST_MAX {
+                return Err(Stopped::Own(StoreError::TooMany(format!(
+                    "there are {CODES_OF_HOST_MAX} unused links of users of {via} already: ask again in ten minutes"
                 ))));
             }
             let add = "INSERT INTO codes (hash, name, via, access, expires_us) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -272,6 +284,7 @@ impl Store {
             let found = connection.first(take, &values![code, now_us], who)?;
             let Some((name, via, access)) = found else { return Ok(None) };
             connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", &values![now_us])?;
+            end_oldest(connection, &via, &name)?;
             let add = "INSERT INTO sessions (hash, name, via, access, csrf, expires_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             connection.execute(add, &values![session, &name, via, access, csrf, expires_us])?;
             note(connection, now_us, &name, "login", "signed in on the page")?;
@@ -416,6 +429,27 @@ pub enum Revoked<'a> {
     Number(i64),
     /// Those of this kind and name.
     Name(Kind, &'a str),
+}
+
+/// Whether a host vouches: what it says is its own choice.
+fn is_of_host(via: &str) -> bool {
+    via.starts_with("host ")
+}
+
+/// Ends the oldest sessions, so that there is room for one more of this name and token.
+fn end_oldest(connection: &mut dyn Connection, via: &str, name: &str) -> Result<(), DbError> {
+    let end = |words: &str, most: u32| {
+        format!(
+            "DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE via = ?1{words} \
+             ORDER BY expires_us DESC, hash LIMIT 1000000 OFFSET {})",
+            most - 1
+        )
+    };
+    connection.execute(&end(" AND name = ?2", SESSIONS_MAX), &values![via, name])?;
+    if is_of_host(via) {
+        connection.execute(&end("", SESSIONS_OF_HOST_MAX), &values![via])?;
+    }
+    Ok(())
 }
 
 /// The number of the host of this name.

@@ -11,7 +11,7 @@ use pinfold_proto::view::ReportView;
 use serde_json::json;
 
 use crate::server::Server;
-use crate::wide;
+use crate::{bounds, wide};
 
 pub(crate) const MONTH_US: u64 = 31 * 86_400_000_000;
 
@@ -50,7 +50,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 18] = [
+const CASES: [(&str, Case); 19] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -69,6 +69,7 @@ const CASES: [(&str, Case); 18] = [
     ("a class by host is that of the hosts with the most jobs", wide::a_class_by_host_has_the_most_jobs),
     ("a run is whole wherever the time is cut", wide::a_run_is_whole_wherever_the_time_is_cut),
     ("jobs of others leave room to learn from", wide::jobs_of_others_leave_room_to_learn_from),
+    ("links and sessions of a host are bounded", bounds::links_and_sessions_of_a_host_are_bounded),
 ];
 
 #[test]
