@@ -34,13 +34,13 @@ pub use access::{Access, Grant};
 pub use copy::{Copied, Restored, backup, restore, verify};
 pub use days::DAY_US;
 pub use db::DbError;
-pub use ingest::{IngestError, Prepared};
+pub use ingest::{DAYS_A_BUNDLE, IngestError, JOBS_A_BUNDLE, Prepared};
 pub use keep::{Keep, Kept, month_of};
 pub use learned::{RUNS_MIN, Whose, class_of};
 pub use list::{READ_MAX, Way};
 pub use query::{
-    Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery,
-    Reported, TABLE_MAX,
+    Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, POINTS_MAX,
+    ReportQuery, Reported, TABLE_MAX,
 };
 pub use runs::{EARLIER_MAX, RUN_JOBS_MAX, RUNS_MAX, RunDetail, RunJob, RunKey, RunRow};
 pub use schema::VERSION as SCHEMA_VERSION;
@@ -210,6 +210,11 @@ pub fn location(url: &str) -> Result<Location, String> {
 pub fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A job that ended later than this has its end from a clock that was ahead: a day from now.
+fn latest_us() -> u64 {
+    now_us().saturating_add(DAY_US)
 }
 
 /// As a database keeps it.

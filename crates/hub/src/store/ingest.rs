@@ -2,13 +2,15 @@
 //! bundles being read. Whose rows these are the token says, never the bundle. Absent here: the database
 //! ([`super::take`]).
 
+use std::collections::BTreeSet;
+
 use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::{JobState, learned};
 use pinfold_topo::Topology;
 use sha2::{Digest as _, Sha256};
 
-use super::days::Fact;
+use super::days::{DAY_US, Fact};
 use super::db::{Value, values};
 use super::keep::month_of;
 use super::runs::RunFact;
@@ -19,6 +21,12 @@ use crate::workflow::Run;
 
 /// The longest word of a job that becomes a column, in characters; the figures keep the whole.
 const WORD_MAX: usize = 200;
+
+/// The most jobs of a bundle. A host sends 200 at a time.
+pub const JOBS_A_BUNDLE: usize = 1_000;
+
+/// The most days on which the jobs of a bundle ended: of each day lists are written, while nobody else writes.
+pub const DAYS_A_BUNDLE: usize = 400;
 
 /// Why a bundle was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +109,7 @@ impl Prepared {
     pub fn of(host: i64, bundle: &Bundle, now_us: u64) -> Result<Self, IngestError> {
         // As a database gives it back: PostgreSQL keeps no such sign.
         let (origin, month) = (cut(&bundle.origin).replace('\0', "\u{fffd}"), month_of(now_us));
+        within_bounds(bundle)?;
         let ready = |part: &Part| ready(part, (host, &origin), (now_us, month));
         let parts = bundle.parts.iter().map(ready).collect::<Result<_, _>>()?;
         Ok(Self { host, boot: cut(&bundle.boot).to_owned(), origin, now_us, month, parts })
@@ -165,6 +174,23 @@ impl Store {
         // One that an earlier program wrote is as good as none; the host tells it again.
         Ok(packed.flatten().and_then(|packed| bundle::unpack(&packed, bundle::LIVE_MAX_BYTES).ok()))
     }
+}
+
+/// Whether the jobs of a bundle are not too many, and not of too many days.
+fn within_bounds(bundle: &Bundle) -> Result<(), IngestError> {
+    let (mut jobs, mut days) = (0, BTreeSet::new());
+    for part in &bundle.parts {
+        let Some(head) = &part.head else { continue };
+        jobs += 1;
+        days.extend(head.report.ended_s.map(|ended_s| bundle::microseconds(ended_s) / DAY_US));
+        let what = match (jobs > JOBS_A_BUNDLE, days.len() > DAYS_A_BUNDLE) {
+            (false, false) => continue,
+            (true, _) => "the bundle has more than 1,000 jobs",
+            (_, true) => "the jobs of the bundle ended on more than 400 days",
+        };
+        return Err(IngestError::Part { job: part.job, part: part.part, what });
+    }
+    Ok(())
 }
 
 fn ready(part: &Part, whose: (i64, &str), when: (u64, u32)) -> Result<Ready, IngestError> {

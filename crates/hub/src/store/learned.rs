@@ -58,7 +58,8 @@ impl Class {
 }
 
 impl Store {
-    /// Classes of jobs that ended well since then on these hosts, `*` for all: those with the most runs.
+    /// Classes of jobs that ended well since then, and not later than a day from now, on these hosts, `*` for all: those
+    /// with the most runs.
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.
@@ -95,10 +96,11 @@ impl Store {
             };
             let text = format!(
                 "SELECT host, \"user\", likeness, memory_peak_bytes, measured_bytes FROM jobs WHERE exit_code = 0 AND \
-                 started_us IS NOT NULL AND likeness IS NOT NULL AND memory_peak_bytes > 0 AND ended_us >= ?1 {of_hosts} \
+                 started_us IS NOT NULL AND likeness IS NOT NULL AND memory_peak_bytes > 0 AND ended_us >= ?1 \
+                 AND ended_us < ?2 {of_hosts} \
                  ORDER BY ended_us DESC LIMIT {jobs_max}"
             );
-            connection.each(&text, &values![since_us], &mut |row| {
+            connection.each(&text, &values![since_us, super::latest_us()], &mut |row| {
                 let host: i64 = row.get(0)?;
                 let (user, likeness): (&str, &[u8]) = (row.get(1)?, row.get(2)?);
                 let (held, measured): (u64, Option<u64>) = (row.get(3)?, row.get(4)?);

@@ -162,8 +162,12 @@ pub struct Reported {
     pub head: Head,
 }
 
-/// The most points of series in one answer, some 40 MiB in memory. A job's longer series is thinned.
-const POINTS_MAX: usize = 400_000;
+/// The most points of series in one answer, so that it is below 64 MiB as it is sent, which is what a client takes. A job's
+/// longer series is thinned.
+pub const POINTS_MAX: usize = 250_000;
+
+/// What a point takes of an answer, in bytes: figures take as much.
+const POINT_BYTES: u64 = 256;
 
 /// The most of reports in one answer, without their series, in bytes as hosts sent them.
 const REPORTS_MAX_BYTES: u64 = 32 << 20;
@@ -338,15 +342,17 @@ impl Store {
                 answered.reports.push(Reported { host: row.get(1)?, head });
                 Ok(ControlFlow::Continue(()))
             })?;
-            let mut left = POINTS_MAX;
+            let of_figures = usize::try_from(bytes / POINT_BYTES).unwrap_or(usize::MAX);
+            let mut left = POINTS_MAX.saturating_sub(of_figures);
             for (at, (id, month, parts)) in where_series.into_iter().enumerate().filter(|_| query.series) {
-                if at > 0 && left == 0 {
+                let (series, _) = points(connection, id, (month, &months[..]), Thinned::alone(parts))?;
+                let length = series.as_ref().map_or(0, Vec::len);
+                if at > 0 && length > left {
                     answered.long = true;
                     answered.reports.truncate(at);
                     break;
                 }
-                let (series, _) = points(connection, id, (month, &months[..]), Thinned::alone(parts))?;
-                left = left.saturating_sub(series.as_ref().map_or(0, Vec::len));
+                left = left.saturating_sub(length);
                 answered.reports[at].head.report.series = series;
             }
             answered.reports.reverse();

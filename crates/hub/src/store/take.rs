@@ -2,22 +2,20 @@
 //! a transaction costs a wait for the disk, and many hosts share it. Each part is taken once: what is there already is
 //! counted as known. All of a bundle is on disk, or none of it.
 //!
-//! Owner of state: those that wait. Absent here: what rows are made of ([`super::ingest`]).
+//! Absent here: what rows are made of ([`super::ingest`]), and who waits ([`line`]).
+
+mod line;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pinfold_hubwire::bundle::Receipt;
 
+pub(super) use self::line::Line;
 use super::days::Added;
 use super::db::{Connection, DbError, Value, values};
 use super::ingest::{COLUMNS, First, IngestError, Prepared, Ready, Told};
 use super::keep::series_table;
 use super::{Stopped, Store, StoreError, tops, whole};
-
-/// The most that one transaction writes: of hosts, and of parts.
-const SENT_AT_ONCE: usize = 128;
-const PARTS_AT_ONCE: usize = 1_024;
 
 /// Rows of one statement, so that there are few statements to prepare.
 pub(super) const ROWS: [usize; 4] = [64, 16, 4, 1];
@@ -37,6 +35,14 @@ impl Sent {
         }
     }
 
+    /// The parts of a bundle.
+    fn bundled(&self) -> &[Ready] {
+        match self {
+            Self::Bundle(bundle) => &bundle.parts,
+            Self::Live(_) => &[],
+        }
+    }
+
     const fn parts(&self) -> usize {
         match self {
             Self::Bundle(bundle) => bundle.parts.len(),
@@ -47,82 +53,6 @@ impl Sent {
 
 type Outcome = Result<Receipt, IngestError>;
 
-/// Those that wait to be written, and what became of those that were.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    state: Mutex<State>,
-    written: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    next: u64,
-    waiting: BTreeMap<u64, Sent>,
-    done: HashMap<u64, Outcome>,
-    /// Whether somebody writes.
-    writing: bool,
-}
-
-impl State {
-    /// The first ones, as many as one transaction writes.
-    fn batch(&mut self) -> Vec<(u64, Sent)> {
-        let (mut batch, mut parts) = (Vec::new(), 0);
-        while let Some(next) = self.waiting.first_entry() {
-            parts += next.get().parts();
-            if !batch.is_empty() && (parts > PARTS_AT_ONCE || batch.len() >= SENT_AT_ONCE) {
-                break;
-            }
-            batch.push(next.remove_entry());
-        }
-        batch
-    }
-}
-
-/// Whoever writes; when this is dropped, also by a panic, another one may.
-struct Writing<'a>(&'a Line);
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        self.0.state().writing = false;
-        self.0.written.notify_all();
-    }
-}
-
-impl Line {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has it written: by whoever writes next, which may be this thread.
-    fn pass(&self, sent: Sent, write: impl Fn(&[Sent]) -> Vec<Outcome>) -> Outcome {
-        let mut state = self.state();
-        let ticket = state.next;
-        state.next += 1;
-        state.waiting.insert(ticket, sent);
-        loop {
-            if let Some(outcome) = state.done.remove(&ticket) {
-                return outcome;
-            }
-            if state.writing {
-                state = self.written.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            if !state.waiting.contains_key(&ticket) {
-                // The thread that had it panicked.
-                return Err(StoreError::Refused("it was not written: send it again".to_owned()).into());
-            }
-            let (tickets, batch): (Vec<u64>, Vec<Sent>) = state.batch().into_iter().unzip();
-            state.writing = true;
-            let writing = Writing(self);
-            drop(state);
-            let outcomes = write(&batch);
-            self.state().done.extend(tickets.into_iter().zip(outcomes));
-            drop(writing);
-            state = self.state();
-        }
-    }
-}
-
 impl Store {
     /// Writes what a host sent, together with what others send meanwhile.
     pub(super) fn together(&self, sent: Sent) -> Outcome {
@@ -131,7 +61,7 @@ impl Store {
 
     fn write_all(&self, batch: &[Sent]) -> Vec<Outcome> {
         match self.write_batch(batch) {
-            Ok(receipts) => receipts.into_iter().map(Ok).collect(),
+            Ok(outcomes) => outcomes,
             Err(IngestError::Store(error @ (StoreError::Away { .. } | StoreError::TooLong))) => {
                 batch.iter().map(|_| Err(again(&error).into())).collect()
             }
@@ -139,15 +69,13 @@ impl Store {
             // One of them cannot be written: that is no reason for the others to wait.
             Err(_) => batch
                 .iter()
-                .map(|one| {
-                    Ok(self.write_batch(std::slice::from_ref(one))?.first().copied().unwrap_or(NOTHING))
-                })
+                .map(|one| self.write_batch(std::slice::from_ref(one))?.pop().unwrap_or(Ok(NOTHING)))
                 .collect(),
         }
     }
 
-    /// All of them or none.
-    fn write_batch(&self, batch: &[Sent]) -> Result<Vec<Receipt>, IngestError> {
+    /// All of them but those that can never be taken, or none.
+    fn write_batch(&self, batch: &[Sent]) -> Result<Vec<Outcome>, IngestError> {
         self.write_or("take what hosts sent", true, |connection| {
             heard(connection, batch)?;
             let months: BTreeSet<u32> = batch
@@ -208,13 +136,12 @@ fn key(bundle: &Prepared, part: &Ready) -> Key {
     (bundle.host, bundle.origin.clone(), whole(part.job), whole(part.submitted_us))
 }
 
-fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Receipt>, Stopped<IngestError>> {
-    let bundles =
-        || batch.iter().filter_map(|sent| if let Sent::Bundle(one) = sent { Some(one) } else { None });
-    let rows: Vec<&[Value]> = bundles()
-        .flat_map(|bundle| {
-            bundle.parts.iter().filter_map(|part| part.first.as_ref().map(|first| &first.row[..]))
-        })
+fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Outcome>, Stopped<IngestError>> {
+    let mut refused = refused(connection, batch)?;
+    let good = batch.iter().enumerate().filter(|(at, _)| !refused.contains_key(at));
+    let rows: Vec<&[Value]> = good
+        .flat_map(|(_, sent)| sent.bundled())
+        .filter_map(|part| part.first.as_ref().map(|first| &first.row[..]))
         .collect();
     let mut new: HashMap<Key, i64> = HashMap::new();
     insert(
@@ -226,49 +153,135 @@ fn take(connection: &mut dyn Connection, batch: &[Sent]) -> Result<Vec<Receipt>,
             Ok(())
         },
     )?;
-    let (mut receipts, mut heads) = (Vec::new(), Vec::new());
-    let (mut added, mut tops) = (Added::default(), tops::Added::default());
-    let mut series: BTreeMap<u32, Vec<[Value; 3]>> = BTreeMap::new();
-    for sent in batch {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut written = Written { new, ..Written::default() };
+    for (at, sent) in batch.iter().enumerate() {
+        outcomes.push(match (refused.remove(&at), sent) {
+            (Some(error), _) => Err(error),
+            (None, Sent::Bundle(bundle)) => Ok(written.add(connection, bundle)?),
+            (None, Sent::Live(_)) => Ok(NOTHING),
+        });
+    }
+    written.write(connection)?;
+    Ok(outcomes)
+}
+
+/// What a transaction writes beside the rows of jobs.
+#[derive(Default)]
+struct Written {
+    /// Rows of jobs that are new, and not seen again yet.
+    new: HashMap<Key, i64>,
+    heads: Vec<[Value; 2]>,
+    added: Added,
+    tops: tops::Added,
+    series: BTreeMap<u32, Vec<[Value; 3]>>,
+}
+
+impl Written {
+    fn add(
+        &mut self,
+        connection: &mut dyn Connection,
+        bundle: &Prepared,
+    ) -> Result<Receipt, Stopped<IngestError>> {
         let mut receipt = NOTHING;
-        if let Sent::Bundle(bundle) = sent {
-            for part in &bundle.parts {
-                let row = match &part.first {
-                    Some(First { head, fact, figures, .. }) => {
-                        let row = new.remove(&key(bundle, part));
-                        heads.extend(row.map(|row| values![row, &head[..]]));
-                        if let Some(row) = row {
-                            added.add(fact);
-                            tops.add(row, fact.ended_us, figures);
-                        }
-                        row
+        for part in &bundle.parts {
+            let row = match &part.first {
+                Some(First { head, fact, figures, .. }) => {
+                    let row = self.new.remove(&key(bundle, part));
+                    self.heads.extend(row.map(|row| values![row, &head[..]]));
+                    if let Some(row) = row {
+                        self.added.add(fact);
+                        self.tops.add(row, fact.ended_us, figures);
                     }
-                    None => later(connection, bundle, part)?,
-                };
-                if row.is_some() {
-                    receipt.new += 1
-                } else {
-                    receipt.known += 1
+                    row
                 }
-                if let (Some(row), Some(points)) = (row, &part.points) {
-                    series.entry(bundle.month).or_default().push(values![row, part.part, &points[..]]);
-                }
+                None => later(connection, bundle, part)?,
+            };
+            if row.is_some() {
+                receipt.new += 1
+            } else {
+                receipt.known += 1
+            }
+            if let (Some(row), Some(points)) = (row, &part.points) {
+                self.series.entry(bundle.month).or_default().push(values![row, part.part, &points[..]]);
             }
         }
-        receipts.push(receipt);
+        Ok(receipt)
     }
-    added.write(connection)?;
-    tops.write(connection)?;
-    let heads: Vec<&[Value]> = heads.iter().map(|row| &row[..]).collect();
-    insert(connection, ("heads", "job, head", ""), &heads, |_| Ok(()))?;
-    for (month, rows) in series {
-        let rows: Vec<&[Value]> = rows.iter().map(|row| &row[..]).collect();
-        let table = series_table(month);
-        // What a job had that was removed may be there under its row's number.
-        let end = "ON CONFLICT (job, part) DO UPDATE SET points = excluded.points";
-        insert(connection, (&table, "job, part, points", end), &rows, |_| Ok(()))?;
+
+    fn write(self, connection: &mut dyn Connection) -> Result<(), DbError> {
+        self.added.write(connection)?;
+        self.tops.write(connection)?;
+        let heads: Vec<&[Value]> = self.heads.iter().map(|row| &row[..]).collect();
+        insert(connection, ("heads", "job, head", ""), &heads, |_| Ok(()))?;
+        for (month, rows) in self.series {
+            let rows: Vec<&[Value]> = rows.iter().map(|row| &row[..]).collect();
+            let table = series_table(month);
+            // What a job had that was removed may be there under its row's number.
+            let end = "ON CONFLICT (job, part) DO UPDATE SET points = excluded.points";
+            insert(connection, (&table, "job, part, points", end), &rows, |_| Ok(()))?;
+        }
+        Ok(())
     }
-    Ok(receipts)
+}
+
+/// Bundles that can never be taken, by their places: a later part is of no job that is known, or of one with other parts.
+fn refused(connection: &mut dyn Connection, batch: &[Sent]) -> Result<BTreeMap<usize, IngestError>, DbError> {
+    let mut refused = BTreeMap::new();
+    // The parts of jobs that bundles before bring, unless these are there already.
+    let mut brought: HashMap<Key, u32> = HashMap::new();
+    for (at, sent) in batch.iter().enumerate() {
+        let Sent::Bundle(bundle) = sent else { continue };
+        let (mut own, mut known) = (HashMap::new(), HashMap::new());
+        let mut wrong = None;
+        for part in &bundle.parts {
+            let key = key(bundle, part);
+            if part.first.is_some() {
+                own.entry(key).or_insert(part.parts);
+                continue;
+            }
+            if !known.contains_key(&key) {
+                let kept = kept(connection, bundle, part)?.map(|(_, parts)| parts);
+                known.insert(key.clone(), kept);
+            }
+            let there = known.get(&key).copied().flatten();
+            let parts = there.or_else(|| brought.get(&key).copied()).or_else(|| own.get(&key).copied());
+            if let Err(error) = fits(part, parts) {
+                wrong = Some(error);
+                break;
+            }
+        }
+        match wrong {
+            Some(error) => drop(refused.insert(at, error)),
+            None => own.into_iter().for_each(|(key, parts)| {
+                brought.entry(key).or_insert(parts);
+            }),
+        }
+    }
+    Ok(refused)
+}
+
+/// Whether a later part is of a job of which the first part says so many.
+fn fits(part: &Ready, parts: Option<u32>) -> Result<(), IngestError> {
+    match parts {
+        None => Err(part.wrong("its first part is not here")),
+        Some(parts) if parts != part.parts => {
+            Err(part.wrong("its first part says that there are other parts"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// The row of a part's job, and how many parts it has; `None`: it is not here.
+fn kept(
+    connection: &mut dyn Connection,
+    bundle: &Prepared,
+    part: &Ready,
+) -> Result<Option<(i64, u32)>, DbError> {
+    let find =
+        "SELECT id, parts FROM jobs WHERE host = ?1 AND origin = ?2 AND job = ?3 AND submitted_us = ?4";
+    let key = values![bundle.host, &bundle.origin, part.job, part.submitted_us];
+    connection.first(find, &key, |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// The row of the job of a later part that is new; `None`: the part is there already.
@@ -277,16 +290,10 @@ fn later(
     bundle: &Prepared,
     part: &Ready,
 ) -> Result<Option<i64>, Stopped<IngestError>> {
-    let find =
-        "SELECT id, parts FROM jobs WHERE host = ?1 AND origin = ?2 AND job = ?3 AND submitted_us = ?4";
-    let key = values![bundle.host, &bundle.origin, part.job, part.submitted_us];
-    let found = connection.first(find, &key, |row| Ok((row.get::<i64>(0)?, row.get::<u32>(1)?)))?;
-    let wrong = |what| Err(Stopped::Own(part.wrong(what)));
-    let Some((row, parts)) = found else { return wrong("its first part is not here") };
-    if parts != part.parts {
-        return wrong("its first part says that there are other parts");
-    }
+    let found = kept(connection, bundle, part)?;
+    fits(part, found.map(|(_, parts)| parts)).map_err(Stopped::Own)?;
     let put = "INSERT INTO later_parts (job, part) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    let Some((row, _)) = found else { return Ok(None) };
     Ok((connection.execute(put, &values![row, part.part])? > 0).then_some(row))
 }
 
@@ -324,6 +331,10 @@ fn places(rows: usize, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pinfold_hubwire::bundle::{self, Bundle, Part, WIRE_VERSION};
+    use pinfold_proto::view::ReportView;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -332,49 +343,71 @@ mod tests {
         assert_eq!(places(1, 1), "(?1)");
     }
 
-    fn told(host: i64) -> Sent {
-        Sent::Live(Told { host, boot: String::new(), now_us: 0, ahead_us: 0, packed: Vec::new() })
+    fn sent(host: i64, bundle: &Bundle) -> Sent {
+        Sent::Bundle(Prepared::of(host, bundle, 1_700_000_000_000_000).unwrap())
     }
 
     #[test]
-    fn what_comes_meanwhile_is_written_together() {
-        let line = Line::default();
-        let sizes = Mutex::new(Vec::new());
-        let (begun, first) = std::sync::mpsc::channel();
-        let (go, wait) = std::sync::mpsc::channel::<()>();
-        let wait = Mutex::new(wait);
-        let write = |batch: &[Sent]| {
-            let mut sizes = sizes.lock().unwrap();
-            if sizes.is_empty() {
-                begun.send(()).unwrap();
-                wait.lock().unwrap().recv().unwrap();
-            }
-            sizes.push(batch.len());
-            batch.iter().map(|_| Ok(NOTHING)).collect()
+    fn one_that_is_refused_undoes_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
+        let host = "INSERT INTO hosts (id, name, made_us) VALUES (1, 'alpha', 1)";
+        store.write("add a host", |connection| connection.execute(host, &[])).unwrap();
+        let report = |job: u64| -> ReportView {
+            serde_json::from_value(json!({
+                "version": 1, "job": job, "name": "x", "command": [], "user": "ann", "project": null, "state": "exited",
+                "class": "primary", "priority": 10, "cpus": null, "submitted_s": 1.0, "started_s": 2.0, "ended_s": 3.0,
+                "exit_code": 0, "signal": null, "reason": null, "queued_s": 1.0, "wall_s": 1.0, "suspended_s": 0.0,
+                "cpu_user_s": 1.0, "cpu_system_s": 0.0, "cores": 1, "claim_bytes": null, "memory_peak_bytes": 1,
+                "memory_mean_bytes": 0, "cache_peak_bytes": null, "swap_peak_bytes": 0, "virtual_peak_bytes": 0,
+                "io_read_bytes": 0, "io_write_bytes": 0, "processes_total": 1, "processes_peak": 1, "threads_peak": 1,
+                "samples": 1,
+            }))
+            .unwrap()
         };
-        let write = &write;
-        std::thread::scope(|scope| {
-            let line = &line;
-            scope.spawn(move || line.pass(told(0), write).unwrap());
-            first.recv().unwrap();
-            for host in 1..=5 {
-                scope.spawn(move || line.pass(told(host), write).unwrap());
-            }
-            while line.state().waiting.len() < 5 {
-                std::thread::yield_now();
-            }
-            go.send(()).unwrap();
-        });
-        assert_eq!(*sizes.lock().unwrap(), [1, 5]);
-    }
-
-    #[test]
-    fn a_panic_holds_nobody_up() {
-        let line = Line::default();
-        let panicked = std::thread::scope(|scope| {
-            scope.spawn(|| line.pass(told(0), |_| panic!("the disk is gone"))).join().is_err()
-        });
-        assert!(panicked);
-        assert!(line.pass(told(1), |batch| batch.iter().map(|_| Ok(NOTHING)).collect()).is_ok());
+        // The first part of a job, and one behind it.
+        let of = |job: u64, behind: &[u32], parts: u32| {
+            let mut all = bundle::parts(report(job), Vec::new());
+            all[0].parts = parts;
+            let later = |part: &u32| Part { part: *part, head: None, ..all[0].clone() };
+            let later: Vec<Part> = behind.iter().map(later).collect();
+            all.extend(later);
+            all
+        };
+        let made = |parts: Vec<Part>| Bundle {
+            version: WIRE_VERSION,
+            origin: "o".into(),
+            boot: "b".into(),
+            made_us: 0,
+            parts,
+        };
+        let batch = [
+            sent(1, &made(of(1, &[1], 3))),
+            // Without its first part; with other parts than its first part says; behind one that is refused.
+            sent(1, &made([of(2, &[], 1), of(3, &[1], 2)[1..].to_vec()].concat())),
+            sent(1, &made(of(1, &[2], 4)[1..].to_vec())),
+            sent(1, &made(of(2, &[1], 1)[1..].to_vec())),
+            sent(1, &made(of(1, &[1, 2], 3)[1..].to_vec())),
+            sent(1, &made(of(4, &[], 1))),
+        ];
+        // In one transaction.
+        let outcomes = store.write_batch(&batch).unwrap();
+        let told: Vec<String> = outcomes
+            .iter()
+            .map(|outcome| match outcome {
+                Ok(receipt) => format!("{} new, {} known", receipt.new, receipt.known),
+                Err(error) => error.to_string(),
+            })
+            .collect();
+        let want = [
+            "2 new, 0 known",
+            "job 3, part 1: its first part is not here",
+            "job 1, part 2: its first part says that there are other parts",
+            "job 2, part 1: its first part is not here",
+            "1 new, 1 known",
+            "1 new, 0 known",
+        ];
+        assert_eq!(told, want);
+        assert_eq!(store.totals().unwrap().0, 2);
     }
 }

@@ -49,11 +49,15 @@ pub struct ClassRun {
 }
 
 impl Store {
-    /// The jobs that are asked for as one class, by week. Days count whole.
+    /// The jobs that are asked for as one class, by week. Days count whole. Those that ended later than a day from now do
+    /// not count: a clock was wrong, and they would be the last ones for as long as they are kept.
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn class_weeks(&self, query: &JobQuery) -> Result<Weeks, StoreError> {
+        let latest_us = super::latest_us();
+        let until_us = query.until_us.map_or(latest_us, |asked| asked.min(latest_us));
+        let query = &JobQuery { until_us: Some(until_us), ..query.clone() };
         self.read("put a class together", |connection| {
             let mut found = Weeks::default();
             for (week, summed) in by(connection, query, |row| Ok(week_of(row.get(0)?)))? {

@@ -140,7 +140,7 @@ fn the_site_learns_from_what_was_measured_alone() {
 fn a_table_is_never_longer_than_hosts_take() {
     let site = site();
     let classes = u64::try_from(ROWS_MAX).unwrap() + 50;
-    for chunk in (0..classes).collect::<Vec<_>>().chunks(500) {
+    for chunk in (0..classes).collect::<Vec<_>>().chunks(300) {
         let of_class = |&class: &u64| {
             jobs(class * 10, &[(100 + class, None); RUNS_MIN]).into_iter().map(move |mut job| {
                 job.name = format!("class-{class}");

@@ -50,7 +50,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 19] = [
+const CASES: [(&str, Case); 22] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -70,6 +70,9 @@ const CASES: [(&str, Case); 19] = [
     ("a run is whole wherever the time is cut", wide::a_run_is_whole_wherever_the_time_is_cut),
     ("jobs of others leave room to learn from", wide::jobs_of_others_leave_room_to_learn_from),
     ("links and sessions of a host are bounded", bounds::links_and_sessions_of_a_host_are_bounded),
+    ("jobs and days of a bundle are bounded", bounds::jobs_and_days_of_a_bundle_are_bounded),
+    ("series of an answer are bounded", bounds::series_of_an_answer_are_bounded),
+    ("jobs from ahead are not the last of a class", bounds::jobs_from_ahead_are_not_the_last_of_a_class),
 ];
 
 #[test]

@@ -24,7 +24,9 @@ pub(crate) fn a_week_is_of_all_users(store: &Store, host: i64) {
         one.user = format!("user-{number}");
         one
     };
-    store.ingest(host, &bundle((1..=USERS).map(job).collect()), 1).unwrap();
+    for from in [1, 551] {
+        store.ingest(host, &bundle((from..from + USERS / 2).map(job).collect()), 1).unwrap();
+    }
     let week = Week::of(1_700_003_601_000_000);
     let told = weekly::report(store, &Access::All, Subject::All, week).unwrap();
     assert_eq!(told.now.jobs, USERS);
@@ -149,7 +151,7 @@ pub(crate) fn jobs_of_others_leave_room_to_learn_from(store: &Store, host: i64) 
     store.ingest(host, &bundle((1..=runs).map(job).collect()), 1).unwrap();
     let far = |number: u64| {
         let mut one = job(number);
-        one.ended_s = Some(7_000_000_000.0);
+        one.ended_s = Some(1_700_200_000.0);
         one
     };
     store.ingest(liar, &bundle((1..=20).map(far).collect()), 1).unwrap();
