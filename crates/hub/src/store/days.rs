@@ -55,12 +55,12 @@ impl Fact {
     }
 
     /// The columns that [`read`](Self::read) reads.
-    const COLUMNS: &'static str = "id, host, month, ended_us, name, \"user\", project, \
+    pub(super) const COLUMNS: &'static str = "id, host, month, ended_us, name, \"user\", project, \
         CASE WHEN exit_code = 0 THEN 0 ELSE 1 END, CASE WHEN started_us IS NULL THEN 0 ELSE 1 END, cores, \
         coalesce(wall_s, 0.0), suspended_s, queued_s, cpu_s, memory_peak_bytes, claim_bytes, idle_core_h, unused_gibh";
 
     /// Of a job that was there before.
-    fn read(row: &Row) -> Result<(i64, Self), DbError> {
+    pub(super) fn read(row: &Row) -> Result<(i64, Self), DbError> {
         let fact = Self {
             host: row.get(1)?,
             month: row.get(2)?,
@@ -266,7 +266,8 @@ pub(super) fn damaged() -> DbError {
 }
 
 impl Store {
-    /// Makes the sums by day and the lists by figures anew, after jobs were changed or removed by hand. Until it is done hosts wait.
+    /// Makes the sums by day and by run of a workflow and the lists by figures anew, after jobs were changed or removed by
+    /// hand. Until it is done hosts wait.
     ///
     /// # Errors
     /// When the database refuses: then the sums are as before.
@@ -274,9 +275,11 @@ impl Store {
         self.write("make the sums anew", |connection| {
             // What a hub writes beside this would be in its own sums and in these.
             connection.dialect().keeping_jobs(connection)?;
-            connection
-                .batch("DELETE FROM spreads; DELETE FROM days; DELETE FROM tops; DELETE FROM top_days")?;
+            for table in ["spreads", "days", "runs", "tops", "top_days"] {
+                connection.batch(&format!("DELETE FROM {table}"))?;
+            }
             fill(connection)?;
+            runs::fill(connection)?;
             tops::fill(connection)
         })
     }

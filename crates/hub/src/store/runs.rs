@@ -3,18 +3,25 @@
 //! ([`crate::workflow`]).
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use pinfold_hubwire::bundle::{self, Head};
 
 use super::days::Fact;
 use super::db::{Connection, DbError, Row, Value, values};
 use super::query::JobQuery;
 use super::take::insert;
 use super::{Access, Store, StoreError};
+use crate::workflow::Run;
 
 /// The most runs of one list.
 pub const RUNS_MAX: u32 = 1_000;
 
 /// The most jobs that are read of one run, and of a run and the ones before it.
 pub const RUN_JOBS_MAX: u32 = 50_000;
+
+/// Jobs that are read at a time when the sums are made of jobs that are there already.
+const READ_AT_ONCE: u32 = 10_000;
 
 /// How many runs before one it is compared with.
 pub const EARLIER_MAX: u32 = 10;
@@ -184,6 +191,38 @@ impl Added {
         let rows: Vec<[Value; 16]> = self.0.iter().map(|(key, sums)| row(key, sums)).collect();
         let rows: Vec<&[Value]> = rows.iter().map(|row| &row[..]).collect();
         insert(connection, ("runs", COLUMNS, END), &rows, |_| Ok(()))
+    }
+}
+
+/// Makes the sums of runs of the jobs that are there. The version is in a job's figures alone.
+pub(super) fn fill(connection: &mut dyn Connection) -> Result<(), DbError> {
+    let text = format!(
+        "SELECT {}, submitted_us, workflow, run, head FROM jobs {} JOIN heads ON heads.job = jobs.id \
+         WHERE id > ?1 AND run IS NOT NULL ORDER BY id LIMIT {READ_AT_ONCE}",
+        Fact::COLUMNS,
+        connection.dialect().by_index(None)
+    );
+    let mut last = i64::MIN;
+    loop {
+        let (mut added, before) = (Added::default(), last);
+        connection.each(&text, &values![last], &mut |row| {
+            let (id, mut fact) = Fact::read(row)?;
+            let head: Head = bundle::unpack(row.get(21)?, bundle::PLAIN_MAX_BYTES)
+                .map_err(|error| DbError::Unread(error.into()))?;
+            fact.run = Some(RunFact {
+                submitted_us: row.get(18)?,
+                workflow: row.get(19)?,
+                run: row.get(20)?,
+                version: Run::of(&head.report).and_then(|run| run.version),
+            });
+            added.add(&fact);
+            last = id;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if last == before {
+            return Ok(());
+        }
+        added.write(connection)?;
     }
 }
 

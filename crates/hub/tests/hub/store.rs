@@ -526,6 +526,21 @@ fn of_run(run: &str, from: u64, begun_s: f64, wall_s: f64) -> Vec<ReportView> {
     (0..6).map(job).collect()
 }
 
+#[test]
+fn runs_are_made_anew_with_the_sums() {
+    let (dir, store, host) = store();
+    for (run, from) in [("1", 100), ("2", 200)] {
+        store.ingest(host, &bundle(of_run(run, from, 1_700_000_000.0, 60.0)), 1).unwrap();
+    }
+    let beside = rusqlite::Connection::open(dir.path().join("hub.db")).unwrap();
+    beside.pragma_update(None, "foreign_keys", "on").unwrap();
+    beside.execute_batch("DELETE FROM jobs WHERE run = '1' OR job = 200").unwrap();
+    store.sum_anew().unwrap();
+    let runs = store.runs(&JobQuery { access: Access::All, limit: 9, ..JobQuery::default() }).unwrap();
+    let told: Vec<_> = runs.iter().map(|run| (run.run.as_str(), run.jobs, run.version.as_deref())).collect();
+    assert_eq!(told, [("2", 5, Some("1.2"))]);
+}
+
 fn runs_of_workflows_are_one_user_s(store: &Store, host: i64) {
     for (run, from) in [("1", 100), ("2", 200), ("3", 300), ("4", 400)] {
         let begun_s = 1_700_000_000.0 + f64::from(u32::try_from(from).unwrap()) * 10.0;
@@ -544,6 +559,8 @@ fn runs_of_workflows_are_one_user_s(store: &Store, host: i64) {
         runs.iter().map(|run| (run.user.as_str(), run.run.as_str(), run.jobs)).collect();
     assert_eq!(found, [("eve", "4", 1), ("ann", "4", 6), ("ann", "3", 6), ("ann", "2", 6), ("ann", "1", 6)]);
     assert_eq!((runs[1].version.as_deref(), runs[1].makespan_s()), (Some("1.4"), 96.0));
+    store.sum_anew().unwrap();
+    assert_eq!(store.runs(&all).unwrap(), runs);
     let of = |user: &str| Access::Some(vec![Grant { user: Some(user.into()), ..Grant::default() }]);
     assert_eq!(store.runs(&JobQuery { access: of("ann"), ..all.clone() }).unwrap().len(), 4);
     assert_eq!(store.runs(&JobQuery { access: Access::default(), ..all.clone() }).unwrap(), []);
