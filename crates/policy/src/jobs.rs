@@ -10,7 +10,7 @@ mod remembered;
 mod table;
 mod transition;
 
-pub(crate) use changes::{Fired, Slots, Wanted};
+pub(crate) use changes::{Fired, Grace, Slots, Wanted};
 pub(crate) use cold::REST as COLD_REST;
 pub(crate) use footprint::{WORTH_BYTES, bucket, bucket_ceiling, grown};
 pub use job::REQUEUES_MAX;

@@ -84,6 +84,13 @@ impl Policy {
         self.rooms.jobs.get(&job).map(|job| explain::info(&self.rooms, job))
     }
 
+    /// The most memory in bytes that a job which has started can ask for and have: what it counts for, and what is free
+    /// beside all others, which are frozen for what it asks for beyond that. `None`: it waits, or memory is not governed.
+    #[must_use]
+    pub fn may_claim(&self, job: JobId) -> Option<u64> {
+        oracle::may_claim(&self.rooms, self.rooms.jobs.get(&job)?)
+    }
+
     /// Why `job` is in the state it is in, and what would change it; `None` for an unknown job.
     #[must_use]
     pub fn explain(&self, now: Instant, job: JobId) -> Option<Explanation> {

@@ -59,16 +59,20 @@ fn learner(learn: Learn, uid: u32) -> u32 {
     }
 }
 
+/// What a host has is divided by this for the most that a job counts for which was over before it was read.
+const UNREAD_PART: u64 = 20;
+
 /// What a job that ran held at most, as far as it counts for those to come; `None`: it does not.
 ///
 /// What was reported counts up to what was measured. Of a job that ended before it was read nothing was measured: then
-/// what its keeper told counts for its own user, up to what the host has, RAM and swap.
+/// what its keeper told counts for its own user, up to a part of what the host has, RAM and swap: for what a running job is
+/// expected to come to need others are frozen, so a word alone must not count for the whole host.
 fn held(row: &JobRow, measured: Option<u64>, learn: Learn, there: impl FnOnce() -> u64) -> Option<u64> {
     row.started_us?;
     let reported = row.usage.memory_peak_bytes.max(measured.unwrap_or(0));
     match (measured, learn) {
         (Some(measured), _) => Some(reported.min(measured)),
-        (None, Learn::User) => Some(reported.min(there())),
+        (None, Learn::User) => Some(reported.min(there() / UNREAD_PART)),
         (None, Learn::Site) => None,
     }
 }
@@ -383,8 +387,8 @@ mod tests {
         counts(500, Some(300), Learn::User, Some(300));
         counts(1 << 44, Some(300), Learn::User, Some(300));
         counts(200, Some(300), Learn::User, Some(300));
-        counts(500, None, Learn::User, Some(500));
-        counts(1 << 44, None, Learn::User, Some(1_000));
+        counts(49, None, Learn::User, Some(49));
+        counts(1 << 44, None, Learn::User, Some(1_000 / UNREAD_PART));
         counts(500, Some(300), Learn::Site, Some(300));
         counts(500, None, Learn::Site, None);
     }

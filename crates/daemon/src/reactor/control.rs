@@ -1,6 +1,7 @@
 //! What is done to jobs on request: suspend, resume, hold, release, cancel, and what they ask for.
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
+use pinfold_proto::quantity::show_size;
 use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::wire::{ErrorCode, Verb};
 use pinfold_proto::{End, JobClass};
@@ -28,7 +29,7 @@ impl Daemon {
         if !rights::may_touch(&self.ctx.configured.config, user, &live.row) {
             return Err(denied(&format!("job {job} belongs to another user")));
         }
-        let note = self.note_on(live, &verb)?;
+        let note = self.note_on(user, live, &verb)?;
         let owner = live.row.uid;
         let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
         let owner =
@@ -85,14 +86,35 @@ impl Daemon {
     }
 
     /// What there is to tell of a word to a job before it is said.
-    fn note_on(&self, live: &JobRecord, verb: &Verb) -> Result<Option<String>, Refusal> {
+    fn note_on(&self, user: Peer, live: &JobRecord, verb: &Verb) -> Result<Option<String>, Refusal> {
         if let Verb::Memory(bytes) = verb {
-            return memory::admit_claim(&self.ctx, *bytes);
+            let note = memory::admit_claim(&self.ctx, *bytes)?;
+            return self.has_room_for_claim(user, live, *bytes).map(|()| note);
         }
         // What is said to one without a keeper that answers counts once it has one.
         let info = self.ctx.policy.job(live.id());
         let info = info.filter(|_| live.silent.is_none() && live.awaits_keeper.is_none());
         info.map_or(Ok(None), |info| verbs::note(&info, verb))
+    }
+
+    /// Whether what a job that has started asks for beyond what it was let in with is free. Others would be frozen for it,
+    /// though it holds nothing yet: that is for operators to say.
+    fn has_room_for_claim(&self, user: Peer, live: &JobRecord, bytes: u64) -> Result<(), Refusal> {
+        if rights::is_operator(&self.ctx.configured.config, user) {
+            return Ok(());
+        }
+        let more = live.row.spec.claim_bytes.is_none_or(|before| bytes > before);
+        match self.ctx.policy.may_claim(live.id()).filter(|&most| more && bytes > most) {
+            None => Ok(()),
+            Some(most) => {
+                let (job, most) = (live.id(), show_size(most));
+                let text = format!("job {job} has started, and no more than {most} are there for it now");
+                Err((
+                    ErrorCode::Refused,
+                    format!("{text}; beyond that it counts as it grows, without being asked for"),
+                ))
+            }
+        }
     }
 
     /// Whether a job can be requeued on its user's word.

@@ -6,4 +6,4 @@ mod queue;
 mod run;
 
 pub(crate) use queue::Fired;
-pub(crate) use run::{Slots, Wanted};
+pub(crate) use run::{Grace, Slots, Wanted};

@@ -102,6 +102,9 @@ pub(crate) struct Live {
     pub(crate) cores: Vec<usize>,
     /// A signal that has still to be sent.
     pub(crate) signal: Option<i32>,
+    /// Until then a further signal gives it no time in which nothing is done to it.
+    #[serde(default)]
+    pub(crate) calm_until: Option<Instant>,
     pub(crate) checkpoints: Checkpoints,
     /// Whoever asked for it is gone: not to be tried again if its start fails.
     pub(crate) withdrawn: bool,
@@ -134,6 +137,7 @@ impl Live {
             class,
             cores: Vec::new(),
             signal: None,
+            calm_until: None,
             checkpoints: Checkpoints::default(),
             withdrawn: false,
             failures: 0,

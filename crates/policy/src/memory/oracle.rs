@@ -13,5 +13,5 @@ pub(crate) use capacity::{
     shortage, shortage_if_they_grow_by, shortage_within, shortage_without_bound, swap_rate,
 };
 pub(crate) use fit::{may_resume, need_to_resume};
-pub(crate) use overcommit::{may_overcommit, room_for};
+pub(crate) use overcommit::{may_claim, may_overcommit, room_for};
 pub(crate) use safety::{beyond_safety, is_safe_first};

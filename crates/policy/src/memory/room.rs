@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::api::{Claim, Instant, JobId, Kind};
-use crate::jobs::{COLD_REST, Job, JobTable, Remembered, WORTH_BYTES};
+use crate::jobs::{COLD_REST, JobTable, Remembered, WORTH_BYTES};
 use crate::memory::throttled::Throttles;
 
 /// A shortage is dealt with when growth would use up what is free within this time.
@@ -142,9 +142,9 @@ impl Memory {
         }
     }
 
-    /// Notes whether a job writes a checkpoint.
-    pub(crate) fn note_writers(&mut self, jobs: &JobTable) {
-        self.writing = jobs.lives().any(Job::is_writing);
+    /// Notes whether nobody starts for the sake of a checkpoint.
+    pub(crate) fn note_writers(&mut self, writing: bool) {
+        self.writing = writing;
     }
 
     /// Forgets a job that is over or is not to be governed any more.

@@ -9,17 +9,20 @@ use crate::memory::oracle::{self, Deficit};
 use crate::rooms::Rooms;
 
 /// The user of a job, if the job waits for what other jobs of that user hold: without those it would have the slots and
-/// the memory that it lacks. Never so for an exclusive job, which all others are in the way of.
+/// the memory that it lacks; or it would not have them as long as those are there, whatever all others hold. Never so for
+/// an exclusive job, which all others are in the way of.
 pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
     let job = rooms.jobs.get(&id)?;
     if job.request.class == Some(Class::Exclusive) {
         return None;
     }
     let owner = job.request.owner;
-    let (mut own_slots, mut own_bytes) = (0, 0_u64);
+    let (mut own_slots, mut own_homes, mut own_bytes) = (0, 0, 0_u64);
     for other in rooms.jobs.lives().filter(|other| other.request.owner == owner && other.id() != id) {
         if other.has_slot() {
             own_slots += other.slots();
+            own_homes +=
+                other.live().filter(|live| live.class == Class::Primary).map_or(0, |live| live.cores.len());
         }
         own_bytes = own_bytes.saturating_add(forecast::counts_for(rooms, other));
     }
@@ -33,8 +36,17 @@ pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
         Some(_) => 1,
     };
     // It lacks neither: then it is cores of a kind that it waits for.
-    let lacks_cores = if lacks_slots == 0 && lacking_bytes == 0 { job.slots() } else { lacks_slots };
-    (lacks_cores <= own_slots && lacking_bytes <= own_bytes).then_some(owner)
+    let lacks_homes = lacks_slots == 0 && lacking_bytes == 0;
+    let lacks_cores = if lacks_homes { job.slots() } else { lacks_slots };
+    let (all_slots, all_homes) = (slots::total(&rooms.cores, &rooms.settings), rooms.cores.grid().len());
+    let never_beside = own_slots > 0 && job.slots() > all_slots.saturating_sub(own_slots)
+        || own_homes > 0 && lacks_homes && job.slots() > all_homes.saturating_sub(own_homes);
+    let never_fits = own_bytes > 0
+        && rooms.memory.usable().is_some_and(|usable| {
+            lacking_bytes > 0 && forecast::counts_for(rooms, job) > usable.saturating_sub(own_bytes)
+        });
+    let its_own = (lacks_cores <= own_slots || never_beside) && (lacking_bytes <= own_bytes || never_fits);
+    its_own.then_some(owner)
 }
 
 /// The same in a set of cores, where other jobs of its user have the cores that it lacks.

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::api::{Class, Command, JobId, Reason, UserReason};
-use crate::jobs::SuspendReason;
+use crate::jobs::{Grace, SuspendReason};
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::{end, enqueue, relieve, reprioritize, transition};
 
-/// How long a job that got a signal may use it undisturbed, and without a slot if it had none.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a job that got a signal may use it undisturbed, and without a slot if it had none; once a minute, or signals
+/// without end would have it run so for ever.
+const GRACE: Grace = Grace { lasts: Duration::from_secs(5), calm: Duration::from_secs(60) };
 
 pub(crate) fn command(rooms: &mut Rooms, id: JobId, command: Command) {
     let Some(job) = rooms.jobs.get(&id) else { return };
@@ -61,8 +62,7 @@ fn suspend(rooms: &mut Rooms, id: JobId) {
 }
 
 fn cancel(rooms: &mut Rooms, id: JobId, signal: i32) {
-    let until = rooms.now.after(GRACE);
-    let Some(thawed) = rooms.jobs.cancel(id, signal, until) else { return };
+    let Some(thawed) = rooms.jobs.cancel(id, signal, rooms.now, GRACE) else { return };
     if thawed {
         line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
         rooms.memory.forget(id);

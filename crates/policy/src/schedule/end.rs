@@ -112,6 +112,8 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     if rooms.jobs.live(id).is_none_or(|live| live.phase.is_starting()) {
         return;
     }
+    // One that is suspended may wait for its return, with what it holds: it holds nothing any more.
+    line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
     assign::release(&mut rooms.cores, &mut rooms.jobs, id);
     rooms.pending.withdraw(id);
     let now = rooms.now;

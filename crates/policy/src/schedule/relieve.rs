@@ -17,7 +17,7 @@ pub(crate) fn relieve(rooms: &mut Rooms) {
         take(rooms, [step]);
     }
     take(rooms, checkpoint::late(&rooms.jobs, rooms.now));
-    rooms.memory.note_writers(&rooms.jobs);
+    rooms.memory.note_writers(checkpoint::holds_starts(&rooms.jobs, rooms.now));
     if checkpoint::may_be_due(rooms, usable) {
         take(rooms, checkpoint::due(rooms, usable));
     } else {

@@ -1,5 +1,7 @@
 //! Changes of a job that has started: its start and its slots, what a user asks of it, and what was asked of the kernel.
 
+use std::time::Duration;
+
 use pinfold_place::pack::Shape;
 use pinfold_topo::CpuSet;
 
@@ -18,6 +20,18 @@ pub(crate) struct Slots {
     pub(crate) count: usize,
     /// The set of cores that they are of.
     pub(crate) aside: Option<usize>,
+}
+
+/// SIGKILL, signal(7): a job cannot go on after it.
+const SIGKILL: i32 = 9;
+
+/// The time that a job has after a signal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grace {
+    /// How long it lasts.
+    pub(crate) lasts: Duration,
+    /// How long after the signal there is no other.
+    pub(crate) calm: Duration,
 }
 
 /// What is wanted of a job that has started.
@@ -72,12 +86,18 @@ impl JobTable {
         waits
     }
 
-    /// It is to get a signal, and a frozen one time until then to die of it. `None`: it gets it once it has started, is
-    /// struck off once it waits again, or is none that has started; else whether it was frozen.
-    pub(crate) fn cancel(&mut self, id: JobId, signal: i32, until: Instant) -> Option<bool> {
+    /// It is to get a signal, and a frozen one `grace` to die of it, for which it is thawed; not again within `calm` of the
+    /// last time, but for a signal of which it dies for sure: it gets that as it is. `None`: it gets it once it has
+    /// started, is struck off once it waits again, or is none that has started; else whether it was frozen and is thawed.
+    pub(crate) fn cancel(&mut self, id: JobId, signal: i32, now: Instant, grace: Grace) -> Option<bool> {
         let live = self.live_mut(id)?;
         live.signal = Some(signal);
-        live.phase.cancel(until)
+        let has_had = live.calm_until.is_some_and(|until| now < until);
+        if has_had && signal != SIGKILL && live.phase.is_open() {
+            return Some(false);
+        }
+        live.calm_until = Some(now.after(grace.calm));
+        live.phase.cancel(now.after(grace.lasts))
     }
 
     /// It has these slots.

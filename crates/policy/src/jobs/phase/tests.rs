@@ -1,12 +1,13 @@
 //! Which change of a job each phase allows, and where it leads: all others leave the job as it is.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::*;
 use crate::api::{Class, Request};
 use crate::jobs::job::{Job, Live, Waiting};
 use crate::jobs::places::{Key, PoolIds};
-use crate::jobs::{JobTable, Slots};
+use crate::jobs::{Grace, JobTable, Slots};
 
 const ID: JobId = JobId(7);
 const NOW: Instant = Instant(50);
@@ -15,6 +16,8 @@ const PAST: Instant = Instant(40);
 const LATER: Instant = Instant(60);
 /// Until when a signal may be used, or a checkpoint be written, that begins in a test.
 const UNTIL: Instant = Instant(90);
+/// From now until then.
+const GRACE: Grace = Grace { lasts: Duration::from_micros(40), calm: Duration::from_micros(100) };
 
 const STARTING: Phase = Phase::Starting { suspend: false };
 const TO_SUSPEND: Phase = Phase::Starting { suspend: true };
@@ -195,7 +198,28 @@ fn a_signal_thaws_what_is_frozen_and_ends_a_checkpoint() {
     };
     let allowed: Vec<(Phase, Phase)> =
         ALL.into_iter().map(|phase| (phase, to(phase))).filter(|(from, to)| from != to).collect();
-    check("cancel", |table| _ = table.cancel(ID, 15, UNTIL), &allowed);
+    check("cancel", |table| _ = table.cancel(ID, 15, NOW, GRACE), &allowed);
+}
+
+#[test]
+fn a_second_signal_gives_no_time_before_it_is_calm() {
+    for phase in [RUNS, FROZEN] {
+        let mut table = waiting();
+        table.start(ID, Live::new(phase, Instant(1), Class::Primary));
+        let now = |table: &JobTable| table.live(ID).map(|live| live.phase).expect("it lives");
+        assert!(table.cancel(ID, 28, NOW, GRACE).is_some());
+        assert_ne!(now(&table), phase);
+        table.fire(ID, Instant(95), false);
+        let over = now(&table);
+        assert_eq!(table.cancel(ID, 28, Instant(149), GRACE), Some(false), "it gets the signal as it is");
+        assert_eq!(now(&table), over);
+        // Of this one it dies.
+        assert_eq!(table.cancel(ID, 9, Instant(149), GRACE), Some(phase == FROZEN));
+        assert_ne!(now(&table), over);
+        table.fire(ID, Instant(250), false);
+        assert!(table.cancel(ID, 28, Instant(250), GRACE).is_some());
+        assert_ne!(now(&table), over, "there is one again");
+    }
 }
 
 #[test]

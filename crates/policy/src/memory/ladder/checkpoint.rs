@@ -25,6 +25,9 @@ const AHEAD_MAX: Duration = Duration::from_secs(30);
 /// How much longer than it may take it is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// For so long after a checkpoint was begun nobody starts for its sake.
+const HOLDS_STARTS: Duration = Duration::from_secs(30);
+
 /// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure.
 const REST: Backoff = Backoff::new(Duration::from_secs(60), Duration::from_secs(60 << 6));
 
@@ -86,6 +89,16 @@ pub(crate) fn begin(memory: &mut Memory, jobs: &mut JobTable, now: Instant, id: 
     let limit = job.request.checkpoint.unwrap_or_default();
     jobs.write_checkpoint(id, now.after(limit + PATIENCE));
     memory.writing = true;
+}
+
+/// Whether a job writes a checkpoint, and began so short a time ago that nobody starts for its sake. How long it may take
+/// its user says, and that keeps nobody from memory that is free.
+pub(crate) fn holds_starts(jobs: &JobTable, now: Instant) -> bool {
+    jobs.lives().any(|job| {
+        let lasts = job.request.checkpoint.unwrap_or_default() + PATIENCE;
+        let until = job.live().and_then(|live| live.phase.writes_until());
+        until.is_some_and(|until| now.after(lasts) < until.after(HOLDS_STARTS))
+    })
 }
 
 /// A job has written its checkpoint, or could not.

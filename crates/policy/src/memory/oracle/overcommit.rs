@@ -15,6 +15,7 @@ use crate::cores::reservation::Reservation;
 use crate::cores::sets;
 use crate::jobs::{Job, grown};
 use crate::memory::forecast;
+use crate::memory::oracle::capacity;
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
 
@@ -43,6 +44,17 @@ pub(crate) fn room_for(rooms: &Rooms, job: &Job, usable: u64) -> (u64, u64) {
     let kept =
         stands_and_promised(rooms, job).saturating_add(memory_pool::kept_beside(rooms, job.pools.memory));
     (forecast::counts_for(rooms, job), usable.saturating_sub(taken).saturating_sub(kept))
+}
+
+/// The most that a job which has started can ask for and have: what it counts for, and what is free beside all others.
+/// `None`: it waits, or memory is not governed.
+pub(crate) fn may_claim(rooms: &Rooms, job: &Job) -> Option<u64> {
+    job.live()?;
+    let usable = rooms.memory.usable.filter(|_| capacity::is_governed(rooms))?;
+    let (counts, free) = room_for(rooms, job, usable);
+    // What is suspended is not among those that run, so what it comes to need is in what is free.
+    let own = if job.suspend_reason().is_some() { job.held.resident } else { counts };
+    Some(free.saturating_add(own).max(counts))
 }
 
 /// What a waiting job has no part in though no job that runs counts for it: what is suspended holds, and what is

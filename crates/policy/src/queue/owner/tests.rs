@@ -83,3 +83,21 @@ fn a_job_that_waits_for_others_is_passed_so_often() {
         assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
     }
 }
+
+/// One that could not start beside its user's other job, if the host had nobody else's, is that user's matter: however
+/// much others hold as well.
+#[test]
+fn what_never_fits_beside_its_owners_holds_up_its_owners_alone() {
+    let mut host = Host::new(None);
+    host.send(Event::Configure(Settings { factor_milli: 1000, ..Settings::default() }));
+    let cores = (0..4).map(|pu| CpuSet::single(PuOs(pu))).collect();
+    host.send(Event::Machine(Machine::flat(cores)));
+    assert!(host.submit(1, 1, 1) && host.submit(3, 3, 1));
+    assert!(!host.submit(2, 1, 4), "it needs all cores, of which one is its user's and one another's");
+    assert_eq!(host.start_of(2, 50), 50, "others go on");
+    assert_eq!(host.start_of(1, 50), 8, "its own user's jobs do not pass it for ever");
+    host.end(3);
+    assert_eq!(host.start_of(3, 50), 50);
+    host.end(1);
+    assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
+}

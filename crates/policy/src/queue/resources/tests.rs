@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use pinfold_topo::{CpuSet, PuOs};
 use proptest::prelude::*;
 
-use crate::{Action, Amount, Class, Command, Event, Instant, JobId, Machine, Policy, Request, Settings};
+use crate::{
+    Action, Adopted, Amount, ArrayLimit, Class, Command, Event, Instant, JobId, Machine, Policy, Request,
+    Running, Settings,
+};
 
 const TOTALS: [(&str, u64); 3] = [("gpu", 4), ("licence", 2), ("disk", 9)];
 
@@ -187,4 +190,41 @@ fn many_small_ones_do_not_starve_a_large_one() {
         run.exit(oldest);
     }
     assert!(others > 0, "what is free is used meanwhile");
+}
+
+/// One that was found running when there is none of what it has waits once it was ended for others, until there is.
+#[test]
+fn what_was_found_and_requeued_waits_for_its_resources() {
+    for schedule in [true, false] {
+        let mut policy = Policy::default();
+        let resources = vec![Amount { name: "a".to_owned(), count: 0 }];
+        policy.step(Instant(0), Event::Configure(Settings { resources, schedule, ..Settings::default() }));
+        policy.step(Instant(0), Event::Machine(Machine::flat(vec![CpuSet::single(PuOs(0))])));
+        let request = Request {
+            resources: vec![Amount { name: "a".to_owned(), count: 1 }],
+            array: Some(ArrayLimit { array: 0, at_most: 1 }),
+            list: Some(0),
+            ..Request::plain(JobId(6))
+        };
+        let running = Running {
+            started: Instant(0),
+            class: Class::Primary,
+            cpus: CpuSet::default(),
+            frozen: true,
+            suspended: false,
+        };
+        let adopted = Adopted {
+            request,
+            submitted: Instant(0),
+            waits_since: None,
+            array_room_since: None,
+            running: Some(running),
+        };
+        policy.step(Instant(0), Event::Adopt(adopted));
+        let decisions = policy.step(Instant(0), Event::Requeued(JobId(6)));
+        assert!(
+            !decisions.iter().any(|one| matches!(one.action, Action::Start { .. })),
+            "{schedule} {decisions:?}"
+        );
+    }
 }
