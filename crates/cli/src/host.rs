@@ -71,7 +71,7 @@ pub(crate) struct RescueArgs {
 
 /// `pinfold admin rescue`.
 pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
-    let container::Rescue { rescued, alive } = match &args.force {
+    let container::Rescue { rescued, alive, is_roots_alive } = match &args.force {
         None => container::rescue(&Roots::default()),
         Some(instance) => {
             let rescued = container::rescue_instance(&Roots::default(), instance);
@@ -84,8 +84,8 @@ pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
              `pinfold admin rescue --force {instance}` lets go of that too"
         ));
     }
-    // What a daemon that lives has moved aside is not put back behind it.
-    let back = match (alive.is_empty(), pinfold_sys::procfs::Proc::open(&Roots::default().proc)) {
+    // What a daemon that lives has moved aside is not put back behind it. Only root's can move anything.
+    let back = match (!is_roots_alive, pinfold_sys::procfs::Proc::open(&Roots::default().proc)) {
         (true, Ok(proc)) => pinfold_sys::housekeeping::put_back_all(&proc),
         _ => 0,
     };

@@ -233,8 +233,14 @@ impl Group {
         }
     }
 
+    /// The user to whom the group belongs.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        rustix::fs::fstat(&self.dir).ok().map(|stat| stat.st_uid)
+    }
+
     /// Marks the group as used, or as about to be removed (`alone`), for as long as what it gives lives: several may use
-    /// a group, and a process that removes it must be alone. `None`: somebody else's mark is in the way.
+    /// a group, and a process that removes it must be alone. `None`: another mark is in the way, which may be of any user
+    /// who can open the group.
     pub(crate) fn hold(&self, alone: bool) -> Result<Option<OwnedFd>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(&self.dir, c".", flags, Mode::empty())?;

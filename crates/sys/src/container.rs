@@ -20,6 +20,7 @@ mod instance;
 mod isolate;
 pub(crate) mod levels;
 mod limits;
+mod mark;
 mod measure;
 mod members;
 mod memory;

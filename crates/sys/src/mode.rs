@@ -22,20 +22,23 @@ pub use outside::{Outside, outside};
 pub use probe::probe;
 pub(crate) use probe::{DAEMON_LEAF, is_marked_delegated};
 
-/// The two trees that containment works on: the real ones, or fakes below some directory.
+/// The trees that containment works on: the real ones, or fakes below some directory.
 #[derive(Debug, Clone)]
 pub struct Roots {
     /// Where the hierarchies of control groups are mounted, `/sys/fs/cgroup`.
     pub cgroup: PathBuf,
     /// Where processes are described, `/proc`.
     pub proc: PathBuf,
+    /// Where root's daemons leave their marks, in a directory of pinfold's: `/run`.
+    pub run: PathBuf,
     /// What stands in for the kernel in a fake tree of control groups; `None` on real ones.
     pub fake: Option<Arc<dyn FakeKernel>>,
 }
 
 impl Default for Roots {
     fn default() -> Self {
-        Self { cgroup: PathBuf::from("/sys/fs/cgroup"), proc: PathBuf::from("/proc"), fake: None }
+        let [cgroup, proc, run] = ["/sys/fs/cgroup", "/proc", "/run"].map(PathBuf::from);
+        Self { cgroup, proc, run, fake: None }
     }
 }
 

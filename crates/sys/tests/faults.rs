@@ -1,9 +1,11 @@
 //! What goes wrong in control groups, one fault at a time, on fake hierarchies.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pinfold_sys::container::{
-    Applied, ContainerError, Containers, Detail, Entered, Removed, Shape, Share, rescue, rescue_instance,
+    Applied, ContainerError, Containers, Detail, Entered, Removed, Rescue, Shape, Share, rescue,
+    rescue_instance,
 };
 use pinfold_sys::mode::{AbilityName, Mode, Via, decide, probe};
 use pinfold_testkit::fake::FakeHost;
@@ -285,4 +287,84 @@ fn a_group_handed_to_us_is_emptied_before_it_hands_anything_down() {
     // The next daemon of the same user finds itself in the leaf, and goes on in the same group.
     std::fs::write(dir.path().join("proc/self/cgroup"), "0::/box/pinfold-daemon\n").expect("written");
     assert_eq!(open(&host).list().expect("list"), [1]);
+}
+
+fn flock(group: &Path, how: rustix::fs::FlockOperation) -> std::fs::File {
+    let opened = std::fs::File::open(group).expect("every user can open it");
+    rustix::fs::flock(&opened, how).expect("locked");
+    opened
+}
+
+/// Rescues what a daemon left that was killed. What another test starts at this moment has the mark open as well, until it
+/// executes its program.
+fn rescue_once_dead(host: &FakeHost) -> Rescue {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let left = rescue(&host.probe_roots());
+        if !left.is_roots_alive || Instant::now() > deadline {
+            return left;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Every user can lock the directory of a group of root's.
+#[test]
+fn a_users_lock_of_roots_group_is_no_mark() {
+    use rustix::fs::FlockOperation::{LockExclusive, LockShared};
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: the group is root's");
+    }
+    on_every_host(|name, host| {
+        let own: Vec<_> = {
+            let containers = open(host);
+            let groups = host.groups().into_iter().filter(|group| group.ends_with("pinfold/main"));
+            let own = groups.map(|group| host.roots().cgroup.join(group)).collect();
+            drop(containers);
+            own
+        };
+        let theirs: Vec<_> = own.iter().map(|group| flock(group, LockExclusive)).collect();
+        assert!(!theirs.is_empty(), "{name}");
+        let containers = open(host);
+        let mut container =
+            containers.create(1, &Shape { limit_bytes: Some(1 << 30), ..Shape::default() }).expect("made");
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("a process");
+        container.enter(child.id()).expect("entered");
+        container.freeze().expect("frozen");
+        let left = rescue(&host.probe_roots());
+        assert!(left.rescued.is_empty() && left.is_roots_alive, "{name}, locked before it began: {left:?}");
+        drop(theirs);
+        // As when its daemon is killed.
+        drop((container, containers));
+        let theirs: Vec<_> = own.iter().map(|group| flock(group, LockShared)).collect();
+        let left = rescue_once_dead(host);
+        assert!(left.alive.is_empty() && !left.is_roots_alive, "{name}: {left:?}");
+        assert!(left.rescued.iter().any(|one| one.done == "thawed"), "{name}: {left:?}");
+        child.kill().and_then(|()| child.wait()).expect("ended");
+        drop(theirs);
+    });
+}
+
+/// A user can give a group in a tree of their own the name of root's instance.
+#[test]
+fn a_users_mark_says_nothing_of_roots_instance_of_that_name() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: one group is root's and one is not");
+    }
+    on_every_host(|name, host| {
+        let containers = open(host);
+        let group = host.groups().into_iter().find(|group| group.ends_with("pinfold/main")).expect("made");
+        let top = host.roots().cgroup.join(group.trim_end_matches("pinfold/main"));
+        drop(containers.create(1, &Shape::default()).expect("made"));
+        drop(containers);
+        // It is looked at first.
+        let planted = top.join("a/pinfold/main");
+        std::fs::create_dir_all(&planted).expect("planted");
+        std::os::unix::fs::chown(&planted, Some(65534), None).expect("a user's");
+        let theirs = flock(&planted, rustix::fs::FlockOperation::LockShared);
+        let left = rescue_once_dead(host);
+        assert!(left.alive.contains("main") && !left.is_roots_alive, "{name}: {left:?}");
+        assert!(!host.groups().contains(&group), "{name}: root's is removed as nobody uses it: {left:?}");
+        drop(theirs);
+    });
 }

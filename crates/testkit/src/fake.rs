@@ -72,6 +72,7 @@ impl FakeHost {
         let own: Vec<String> =
             hierarchies.iter().enumerate().map(|(index, one)| one.own_line(index)).collect();
         files::write_proc(&dir.join("proc"), &mounts.concat(), &own.concat())?;
+        fs::create_dir_all(dir.join("run"))?;
         let kernel = Arc::new(Kernel::new(hierarchies)?);
         Ok(Self { dir: dir.to_owned(), kernel })
     }
@@ -101,7 +102,8 @@ impl FakeHost {
     #[must_use]
     pub fn roots(&self) -> Roots {
         let fake: Arc<dyn pinfold_sys::cgroup::FakeKernel> = Arc::clone(&self.kernel) as _;
-        Roots { cgroup: self.dir.join("cgroup"), proc: PathBuf::from("/proc"), fake: Some(fake) }
+        let (cgroup, run) = (self.dir.join("cgroup"), self.dir.join("run"));
+        Roots { cgroup, proc: PathBuf::from("/proc"), run, fake: Some(fake) }
     }
 
     /// The roots to probe: fake groups, and a description of a capable host with these mounts.

@@ -437,6 +437,10 @@ impl Drop for Host {
             self.groups().iter().for_each(|group| drop(fs::remove_dir(group)));
             self.groups().is_empty().then_some(())
         });
+        // And so is its mark, which says nothing any more.
+        if let Ok(instance) = fs::read_to_string(self.state().join("instance")) {
+            let _ = fs::remove_file(format!("/run/pinfold/alive-{}", instance.trim()));
+        }
         if !std::thread::panicking() {
             assert!(left.is_some(), "left in the kernel: {:?} {:?}", self.job_groups(), self.groups());
         }

@@ -280,7 +280,7 @@ fn guards(host: &Host) -> Vec<u32> {
 }
 
 /// The one beside the daemon, once it bears its own name.
-fn guard_of(host: &Host) -> u32 {
+pub(crate) fn guard_of(host: &Host) -> u32 {
     eventually("one guard beside the daemon", || match guards(host).as_slice() {
         [guard] => Ok(*guard),
         found => Err(format!("{found:?}")),

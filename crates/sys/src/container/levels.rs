@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::ContainerError;
 use super::family::Look;
+use super::mark::Mark;
 use super::spare::Spare;
 use super::taken::Taken;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
@@ -31,7 +32,7 @@ pub(super) struct Level {
     base: Group,
     top: Group,
     pub(super) instance: Group,
-    /// Says that the instance is used, to the process that removes what is not.
+    /// Says that the instance is used, to a rescue of this user, or of root in another user namespace.
     _held: Option<OwnedFd>,
 }
 
@@ -64,6 +65,8 @@ pub(super) struct Shared {
     pub(super) taken: Mutex<BTreeMap<u64, Taken>>,
     /// The last look at every process of the host, for jobs without groups.
     pub(super) look: Mutex<Look>,
+    /// Says that the instance is used, to root's rescue of what is root's.
+    mark: Option<Mark>,
 }
 
 impl Level {
@@ -106,6 +109,9 @@ impl Shared {
         if !(1..=32).contains(&instance.len()) || !instance.chars().all(usable) {
             return Err(ContainerError::Instance(instance.to_owned()));
         }
+        // Before there is any group that a rescue could take for one that a dead daemon left.
+        let has_groups = !plan.hierarchies.is_empty();
+        let mark = if has_groups { Mark::of_daemon(&roots.run, instance) } else { None };
         let plan = enable_controllers(plan, &roots, instance)?;
         let mut levels = Vec::with_capacity(plan.hierarchies.len());
         let is_tree = |one: &&Hierarchy| one.generation == Generation::V2;
@@ -119,7 +125,7 @@ impl Shared {
         let (partitions, taken) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
         let instance = instance.to_owned();
         let look = Mutex::new(Look::default());
-        let shared = Self { plan, instance, levels, roles, proc, spares, partitions, taken, look };
+        let shared = Self { plan, instance, levels, roles, proc, spares, partitions, taken, look, mark };
         if shared.plan.via(AbilityName::Pin) == Via::V2 {
             shared.find_partitions()?;
         }
@@ -241,6 +247,9 @@ impl Shared {
             if let Err(error) = removed {
                 tracing::debug!(error = &error as &dyn std::error::Error, "a group of the instance stays");
             }
+        }
+        if let Some(mark) = &self.mark {
+            mark.remove();
         }
     }
 }

@@ -14,11 +14,13 @@ use super::drift::weight_file;
 use super::family::mark_of;
 use super::grouped::members_below;
 use super::levels::TOP;
+use super::mark;
 use super::process;
 use crate::cgroup::{Generation, Group, GroupRemoval};
 use crate::mode::{Facts, Hierarchy, Roots, Via, probe};
 use crate::procfs::Proc;
 
+const ROOT: u32 = 0;
 /// Groups this deep below the top of a hierarchy are looked at; managers nest a handful of levels.
 const DEPTH_MAX: usize = 12;
 
@@ -49,10 +51,13 @@ pub struct Rescue {
     pub rescued: Vec<Rescued>,
     /// Instances whose daemon lives: theirs is left as it is.
     pub alive: BTreeSet<String>,
+    /// Whether one of these is root's.
+    pub is_roots_alive: bool,
 }
 
-/// Lets go of everything that any instance holds whose daemon does not live. A daemon is known to live by its mark on the
-/// group of its instance; without control groups there is none, and every stopped job is let go.
+/// Lets go of everything that any instance holds whose daemon does not live. A daemon is known to live by its mark, that of
+/// a user other than root for groups and processes of that user alone; without control groups there is none, and every
+/// stopped job is let go.
 #[must_use]
 pub fn rescue(roots: &Roots) -> Rescue {
     rescue_which(roots, None)
@@ -67,33 +72,39 @@ pub fn rescue_instance(roots: &Roots, instance: &str) -> Vec<Rescued> {
 
 fn rescue_which(roots: &Roots, instance: Option<&str>) -> Rescue {
     let facts = probe(roots);
-    let mut search = Search { instance, rescued: Vec::new(), alive: BTreeSet::new() };
+    let mut search = Search { roots, instance, rescued: Vec::new(), alive: BTreeSet::new() };
     for hierarchy in &facts.hierarchies {
         if let Ok(Some(top)) = Group::open(&hierarchy.mount, roots.fake.clone()) {
             search.look_below(&top, hierarchy, DEPTH_MAX);
         }
     }
-    search.wake_stopped(roots, &facts);
-    Rescue { rescued: search.rescued, alive: search.alive }
+    search.wake_stopped(&facts);
+    let is_roots_alive = search.alive.iter().any(|(owner, _)| *owner == ROOT);
+    let alive = search.alive.into_iter().map(|(_, instance)| instance).collect();
+    Rescue { rescued: search.rescued, alive, is_roots_alive }
 }
 
 struct Search<'a> {
+    roots: &'a Roots,
     /// Only this instance; `None`: every one.
     instance: Option<&'a str>,
     rescued: Vec<Rescued>,
-    /// Instances that are left alone, for their daemon lives.
-    alive: BTreeSet<String>,
+    /// Instances that are left alone, for their daemon lives, with the users to whom their groups belong: any user can give
+    /// a group of their own any name.
+    alive: BTreeSet<(u32, String)>,
 }
 
 impl Search<'_> {
-    fn concerns(&self, instance: &str) -> bool {
-        self.instance.map_or_else(|| !self.alive.contains(instance), |only| only == instance)
+    /// Whether what belongs to one of these users is to be let go.
+    fn concerns(&self, instance: &str, owners: &[u32]) -> bool {
+        let lives = |owner: &u32| self.alive.contains(&(*owner, instance.to_owned()));
+        self.instance.map_or_else(|| !owners.iter().any(lives), |only| only == instance)
     }
 
     /// Leaves an instance alone whose daemon lives, unless it was named.
-    fn look_for_daemon(&mut self, instance: &str, own: &Group) {
-        if self.instance.is_none() && matches!(own.hold(true), Ok(None)) {
-            self.alive.insert(instance.to_owned());
+    fn look_for_daemon(&mut self, instance: &str, own: &Group, owner: u32) {
+        if self.instance.is_none() && mark::lives(&self.roots.run, instance, own) {
+            self.alive.insert((owner, instance.to_owned()));
         }
     }
 
@@ -104,8 +115,9 @@ impl Search<'_> {
             if name == TOP {
                 for instance in child.children().unwrap_or_default() {
                     let Ok(Some(own)) = child.child(&instance) else { continue };
-                    self.look_for_daemon(&instance, &own);
-                    if self.concerns(&instance) {
+                    let Some(owner) = own.owner() else { continue };
+                    self.look_for_daemon(&instance, &own, owner);
+                    if self.concerns(&instance, &[owner]) {
                         end_partitions(&own, &mut self.rescued);
                         release(&own, &child, hierarchy, &mut self.rescued);
                         self.release_below(&own, hierarchy, depth);
@@ -141,26 +153,29 @@ impl Search<'_> {
         if used {
             return;
         }
-        let Ok(Some(_alone)) = own.hold(true) else { return };
-        let failure = match top.remove(instance, true) {
-            Ok(GroupRemoval::Gone) => None,
-            Ok(GroupRemoval::Busy) => return,
-            Err(error) => Some(format!("{error}")),
+        let removed = mark::while_alone(&self.roots.run, instance, own, || top.remove(instance, true));
+        let failure = match removed {
+            Some(Ok(GroupRemoval::Gone)) => None,
+            Some(Ok(GroupRemoval::Busy)) | None => return,
+            Some(Err(error)) => Some(format!("{error}")),
         };
         let object = own.path().display().to_string();
         self.rescued.push(Rescued { object, done: "removed, as nobody uses it", failure });
     }
 
     /// Processes of jobs without groups are stopped by signal.
-    fn wake_stopped(&mut self, roots: &Roots, facts: &Facts) {
-        let Ok(proc) = Proc::open(&roots.proc) else { return };
+    fn wake_stopped(&mut self, facts: &Facts) {
+        let Ok(proc) = Proc::open(&self.roots.proc) else { return };
         let stat =
             |pid: u32| proc.stat(pid).ok().flatten().filter(|stat| stat.is_at_rest() && !stat.is_ended());
         let (mut woken, mut instances) = (Vec::new(), BTreeMap::new());
         // The first process is nobody's job, whatever its environment says.
         for pid in proc.pids().unwrap_or_default().into_iter().filter(|pid| *pid > 1) {
             let Some(found) = stat(pid) else { continue };
-            if !instance_of(&proc, pid, &mut instances).is_some_and(|instance| self.concerns(&instance)) {
+            let Some(instance) = instance_of(&proc, pid, &mut instances) else { continue };
+            // Root's daemon has jobs of all users, and another one has jobs of its own user.
+            let Ok(Some(status)) = proc.status(pid) else { continue };
+            if !self.concerns(&instance, &[ROOT, status.user]) {
                 continue;
             }
             let Ok(Some(handle)) = process::open(pid) else { continue };
@@ -324,8 +339,9 @@ mod tests {
             std::thread::yield_now();
         }
         let woken = |instance: &str| -> BTreeSet<String> {
-            let mut search = Search { instance: Some(instance), rescued: Vec::new(), alive: BTreeSet::new() };
-            search.wake_stopped(&roots, &probe(&roots));
+            let (rescued, alive) = (Vec::new(), BTreeSet::new());
+            let mut search = Search { roots: &roots, instance: Some(instance), rescued, alive };
+            search.wake_stopped(&probe(&roots));
             search.rescued.into_iter().map(|one| one.object).collect()
         };
         assert_eq!(woken("another"), BTreeSet::new());

@@ -1,37 +1,96 @@
-//! A rescue beside a daemon that lives.
+//! A rescue beside a daemon that lives, and one after a daemon that died.
+
+use std::fs::File;
 
 use super::*;
+use crate::restart::guard_of;
 
-each_kind!(leaves_a_living_daemons_jobs_alone);
+each_kind!(leaves_a_living_daemons_jobs_alone, a_users_lock_of_the_groups_is_no_mark);
 
-fn leaves_a_living_daemons_jobs_alone(kind: Kind) {
+/// Whether the kernel has frozen all of a job.
+fn is_frozen(host: &Host) -> bool {
+    host.job_groups().iter().any(|group| {
+        let events = std::fs::read_to_string(group.join("cgroup.events"));
+        events.is_ok_and(|events| events.contains("frozen 1"))
+    })
+}
+
+/// A host of root's with a job of the victim's that the kernel has frozen.
+fn with_frozen_job(kind: Kind) -> Option<(Host, u64)> {
     if kind != Kind::Groups {
         println!("skipped: without control groups no mark tells that a daemon lives");
-        return;
+        return None;
     }
-    // Jobs of other tests whose daemons are gone would be thawed by it.
-    let _alone = crate::wait::rescue();
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"])?;
     let job = victims_job(&host, &[], WAIT);
     assert_eq!(run_as(&host, VICTIM, &["suspend", &job.to_string()]).code, Some(0));
     host.until(job, JobState::Frozen);
-    let frozen = || {
-        host.job_groups().iter().any(|group| {
-            let events = std::fs::read_to_string(group.join("cgroup.events"));
-            events.is_ok_and(|events| events.contains("frozen 1"))
-        })
-    };
-    eventually("the kernel has frozen all of it", || if frozen() { Ok(()) } else { Err("not yet") });
+    eventually("the kernel has frozen all of it", || if is_frozen(&host) { Ok(()) } else { Err("not yet") });
+    Some((host, job))
+}
+
+fn rescued(host: &Host) -> serde_json::Value {
+    let done = host.pinfold(["rescue", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str(&done.out).expect("JSON")
+}
+
+fn is_alive(host: &Host, said: &serde_json::Value) -> bool {
+    said["alive"].as_array().expect("a list").iter().any(|name| *name == host.instance())
+}
+
+fn goes_on(host: &Host, job: u64) {
+    host.make("go");
+    assert_eq!(run_as(host, VICTIM, &["resume", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Exited);
+}
+
+fn leaves_a_living_daemons_jobs_alone(kind: Kind) {
+    // Jobs of other tests whose daemons are gone would be thawed by it.
+    let _alone = crate::wait::rescue();
+    let Some((host, job)) = with_frozen_job(kind) else { return };
     // Root's own rescue, and that of a user who may write to no group.
     let done = host.pinfold(["rescue", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
     let instance = host.instance();
-    assert!(value["alive"].as_array().expect("a list").iter().any(|name| *name == instance), "{value}");
+    assert!(is_alive(&host, &value), "{value}");
     assert!(done.err.contains(&format!("rescue --force {instance}")), "{done:?}");
     assert!(!value["rescued"].to_string().contains(&instance), "{value}");
     let _ = run_as(&host, ATTACKER, &["rescue", "--force", &instance]);
-    assert!(frozen(), "it stays as its user wanted it");
-    host.make("go");
-    assert_eq!(run_as(&host, VICTIM, &["resume", &job.to_string()]).code, Some(0));
-    host.until(job, JobState::Exited);
+    assert!(is_frozen(&host), "it stays as its user wanted it");
+    goes_on(&host, job);
+}
+
+/// The attacker locks the directories of the instance's groups, as every user can.
+fn locked(host: &Host, lock: fn(&File) -> std::io::Result<()>) -> Vec<File> {
+    let groups = host.groups();
+    assert!(!groups.is_empty(), "there are groups");
+    let lock_all = || {
+        let user = rustix::process::Uid::from_raw(ATTACKER);
+        rustix::thread::set_thread_res_uid(user, user, user).expect("root may become anybody");
+        let opened = groups.iter().map(|group| File::open(group).expect("every user may read it"));
+        opened.inspect(|group| lock(group).expect("locked")).collect()
+    };
+    std::thread::scope(|scope| scope.spawn(lock_all).join().expect("all are locked"))
+}
+
+fn a_users_lock_of_the_groups_is_no_mark(kind: Kind) {
+    let _alone = crate::wait::rescue();
+    let Some((mut host, job)) = with_frozen_job(kind) else { return };
+    send(guard_of(&host), Signal::KILL);
+    host.crash();
+    let held = locked(&host, File::lock_shared);
+    let value = rescued(&host);
+    assert!(!is_alive(&host, &value), "nobody holds it back for a dead daemon: {value}");
+    eventually("it is thawed", || if is_frozen(&host) { Err("frozen") } else { Ok(()) });
+    drop(held);
+    let alone = locked(&host, File::lock);
+    host.start_daemon();
+    // It is suspended still, as its user wanted it.
+    host.until(job, JobState::Frozen);
+    let value = rescued(&host);
+    assert!(is_alive(&host, &value), "nobody keeps a daemon from its mark: {value}");
+    assert!(!value["rescued"].to_string().contains(&host.instance()), "{value}");
+    drop(alone);
+    goes_on(&host, job);
 }
