@@ -70,7 +70,7 @@ impl Scratch {
             if is_below || (self.means == Means::Mount && is_ours(mount)) {
                 let top = enter(&found).map_err(|errno| failed("open", errno))?;
                 take(&top).map_err(|errno| failed("take over", errno))?;
-                self.allow_no_more(&top);
+                self.allow_no_more(job, &top);
                 if !empty(&top, &path, clearing, &mut left)? {
                     return Ok(Cleared::More);
                 }
@@ -90,7 +90,7 @@ impl Scratch {
     }
 
     fn remove_empty(&self, base: &OwnedFd, job: u64, top: &OwnedFd) -> Result<Cleared, ScratchError> {
-        let project = (self.means == Means::Quota).then(|| quota::loosen(top)).flatten();
+        let project = (self.means == Means::Quota).then(|| quota::number(top, job)).flatten();
         match rustix::fs::unlinkat(base, name_of(job), AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY) => return Ok(Cleared::More),
@@ -102,7 +102,7 @@ impl Scratch {
     }
 
     /// Lets nothing more be made in directories below that are the user's still, as far as the kernel can be told.
-    fn allow_no_more(&self, top: &OwnedFd) {
+    fn allow_no_more(&self, job: u64, top: &OwnedFd) {
         match self.means {
             Means::Mount => {
                 // As many files as there are; a number that was passed in between is refused, and the next step tries again.
@@ -113,7 +113,8 @@ impl Scratch {
                 let _ = rustix::mount::mount_remount(through(top), flags, options.as_c_str());
             }
             Means::Quota => {
-                if let Some(project) = quota::loosen(top) {
+                quota::loosen(top);
+                if let Some(project) = quota::number(top, job) {
                     let _ = quota::shut(top, project);
                 }
             }

@@ -2,11 +2,15 @@
 //! made below a directory has that directory's (quotactl(2), ioctl_xfs_fsgetxattr(2); ext4 and xfs with `prjquota`).
 //!
 //! The kernel lets the owner of a file give it another number: this bounds programs that use too much, and not such as set
-//! out to get away. Absent here: which directory may have how much.
+//! out to get away. So the number that a directory has says nothing of whose limits may be changed with it. The number that
+//! it was given is kept in an attribute that only root can write. Absent here: which directory may have how much.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::fs::XattrFlags;
 use rustix::io::Errno;
+
+use crate::files;
 
 /// Quotas of projects, of the three kinds that there are.
 const PROJECTS: u32 = 2;
@@ -27,8 +31,10 @@ const INHERITED: u32 = 0x200;
 /// pinfold's numbers begin here, far above those that people give by hand; there are as many as a quarter of all.
 const FIRST: u32 = 0x5000_0000;
 const NUMBERS: u32 = 0x1000_0000;
-/// So many numbers may be taken, one after the other, before it is given up.
-const TRIES: u32 = 4096;
+/// So many numbers may be taken before it is given up.
+const TRIES: usize = 4096;
+/// Holds the number that a directory was given, in decimal digits. Only a process with CAP_SYS_ADMIN sees it or writes it.
+const RECORD: &std::ffi::CStr = c"trusted.pinfold.project";
 
 /// The kernel's `struct fsxattr`.
 #[repr(C)]
@@ -51,34 +57,84 @@ pub(super) fn enforced(directory: &OwnedFd) -> bool {
     asked.is_ok() && u16::from_ne_bytes([first[2], first[3]]) & ENFORCED != 0
 }
 
-/// Keeps what will be made below an empty directory to so many bytes and files, under a number that nobody else has; `start`
-/// says where to begin to look for one.
-pub(super) fn bound(directory: &OwnedFd, start: u64, bytes: u64, files: u64) -> Result<(), Errno> {
-    let first = u32::try_from(start % u64::from(NUMBERS)).expect("less than a number of 32 bits");
-    for step in 0..TRIES {
-        let project = FIRST + (first + step) % NUMBERS;
+/// Keeps what will be made below a job's empty directory to so many bytes and files, under a number that nobody else has.
+pub(super) fn bound(directory: &OwnedFd, job: u64, bytes: u64, files: u64) -> Result<(), Errno> {
+    for project in candidates(job, random()?) {
         if !is_free(directory, project)? {
             continue;
         }
+        // Before there are limits, which are found by it alone.
+        record(directory, project)?;
         limit(directory, project, bytes.div_ceil(BLOCK_BYTES), files)?;
-        let mut attributes = attributes(directory)?;
-        attributes.project = project;
-        attributes.flags |= INHERITED;
-        return set_attributes(directory, &attributes);
+        let given = give(directory, project);
+        if given.is_err() {
+            // The failure is what the caller needs to hear.
+            let _ = release(directory, project);
+        }
+        return given;
     }
     Err(Errno::BUSY)
 }
 
-/// A directory is about to be emptied: what it has is handed on no more, which would keep others' files out of it. Gives its
-/// number, if it is one of pinfold's.
-pub(super) fn loosen(directory: &OwnedFd) -> Option<u32> {
-    let mut attributes = attributes(directory).ok()?;
+/// The numbers to try for a job: the one that follows from its own, then others. A user can take any number with a file. So
+/// the others follow from a random word: nobody can foresee them, and they do not lie one after the other.
+fn candidates(job: u64, random: u64) -> impl Iterator<Item = u32> {
+    let [start, stride] = [random & 0xffff_ffff, random >> 32];
+    // An odd one comes by each number once, for there is a power of two of them.
+    let others = (0u64..).map(move |step| start + step * (stride | 1));
+    std::iter::once(job).chain(others).map(within).take(TRIES)
+}
+
+fn within(number: u64) -> u32 {
+    FIRST + u32::try_from(number % u64::from(NUMBERS)).expect("less than a number of 32 bits")
+}
+
+fn random() -> Result<u64, Errno> {
+    let mut bytes = [0; 8];
+    files::random(&mut bytes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn give(directory: &OwnedFd, project: u32) -> Result<(), Errno> {
+    let mut attributes = attributes(directory)?;
+    attributes.project = project;
+    attributes.flags |= INHERITED;
+    set_attributes(directory, &attributes)
+}
+
+fn record(directory: &OwnedFd, project: u32) -> Result<(), Errno> {
+    rustix::fs::fsetxattr(directory, RECORD, project.to_string().as_bytes(), XattrFlags::empty())
+}
+
+/// A directory is about to be emptied: what it has is handed on no more, which would keep others' files out of it.
+pub(super) fn loosen(directory: &OwnedFd) {
+    let Ok(mut attributes) = attributes(directory) else { return };
     if attributes.flags & INHERITED != 0 {
         attributes.flags &= !INHERITED;
-        set_attributes(directory, &attributes).ok()?;
+        // Directories of another number are then emptied where they are.
+        let _ = set_attributes(directory, &attributes);
     }
-    let project = attributes.project;
-    (FIRST..FIRST + NUMBERS).contains(&project).then_some(project)
+}
+
+/// The number that the directory of this job was given.
+pub(super) fn number(directory: &OwnedFd, job: u64) -> Option<u32> {
+    let mut text = [0; 16];
+    let length = rustix::fs::fgetxattr(directory, RECORD, &mut text[..]);
+    let recorded = length.map(|length| &text[..length]);
+    number_of(recorded, job, || attributes(directory).ok().map(|attributes| attributes.project))
+}
+
+/// What is recorded counts. Only where an earlier version has recorded nothing, what the directory has counts, which its
+/// user could change: the number that follows from the job's own, and no other.
+fn number_of(recorded: Result<&[u8], Errno>, job: u64, has: impl FnOnce() -> Option<u32>) -> Option<u32> {
+    match recorded {
+        Ok(text) => {
+            let project = std::str::from_utf8(text).ok()?.parse().ok()?;
+            (FIRST..FIRST + NUMBERS).contains(&project).then_some(project)
+        }
+        Err(Errno::NODATA) => has().filter(|&project| project == within(job)),
+        Err(_) => None,
+    }
 }
 
 /// Nothing more is made under this number by whom quotas bind.
@@ -153,4 +209,77 @@ fn checked(result: libc::c_long) -> Result<(), Errno> {
     }
     let error = std::io::Error::last_os_error();
     Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const VICTIMS: u32 = FIRST + 8;
+
+    #[test]
+    fn nobody_can_foresee_which_numbers_are_tried() {
+        let all = |random| candidates(7, random).collect::<Vec<u32>>();
+        for random in [0, 1, 0x1234_5678_9abc_def0, u64::MAX, u64::from(FIRST)] {
+            let tried = all(random);
+            assert_eq!((tried.len(), tried[0]), (TRIES, FIRST + 7), "{random:x}");
+            assert!(tried.iter().all(|project| (FIRST..FIRST + NUMBERS).contains(project)), "{random:x}");
+            // The first may come a second time.
+            assert!(tried.iter().collect::<BTreeSet<_>>().len() >= TRIES - 1, "{random:x}");
+        }
+        // The numbers that follow the first, as a user may take them all, are no more in the way than others.
+        let taken = FIRST + 7..FIRST + 7 + u32::try_from(TRIES).unwrap();
+        let free = all(0x1234_5678_9abc_def0).into_iter().find(|project| !taken.contains(project));
+        assert!(free.is_some());
+        assert_ne!(all(0x1234_5678_9abc_def0)[1..], all(0x1234_5678_9abc_def1)[1..]);
+        assert_ne!(random().unwrap(), random().unwrap());
+    }
+
+    /// A user has given the directory of job 7 the number of job 8's.
+    #[test]
+    fn what_a_directory_says_of_itself_is_no_authority() {
+        let check = |recorded: Result<&str, Errno>, has: u32, want: Option<u32>| {
+            let found = number_of(recorded.map(str::as_bytes), 7, || Some(has));
+            assert_eq!(found, want, "{recorded:?}, {has}");
+        };
+        let own = (FIRST + 70_000).to_string();
+        check(Ok(&own), VICTIMS, Some(FIRST + 70_000));
+        check(Ok(&own), FIRST + 7, Some(FIRST + 70_000));
+        for odd in ["", "x", "7", "-1", "99999999999", "1610612736"] {
+            check(Ok(odd), FIRST + 7, None);
+        }
+        // As an earlier version left it.
+        check(Err(Errno::NODATA), FIRST + 7, Some(FIRST + 7));
+        check(Err(Errno::NODATA), VICTIMS, None);
+        check(Err(Errno::NODATA), 0, None);
+        // Nothing can be known.
+        check(Err(Errno::IO), FIRST + 7, None);
+        check(Err(Errno::RANGE), FIRST + 7, None);
+    }
+
+    #[test]
+    fn only_root_can_write_what_is_recorded() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only root can record a number");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let open = || OwnedFd::from(std::fs::File::open(dir.path()).unwrap());
+        match record(&open(), VICTIMS) {
+            Err(Errno::OPNOTSUPP | Errno::PERM) => return println!("skipped: no such attribute here"),
+            recorded => recorded.unwrap(),
+        }
+        assert_eq!(number(&open(), 7), Some(VICTIMS));
+        let (uid, theirs) = (rustix::process::Uid::from_raw(65534), open());
+        rustix::fs::fchown(&theirs, Some(uid), None).unwrap();
+        let tried = std::thread::spawn(move || {
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            [record(&theirs, FIRST + 9), rustix::fs::fremovexattr(&theirs, RECORD)]
+        });
+        for tried in tried.join().unwrap() {
+            assert!(matches!(tried, Err(Errno::PERM | Errno::NODATA)), "{tried:?}");
+        }
+        assert_eq!(number(&open(), 7), Some(VICTIMS));
+    }
 }
