@@ -196,7 +196,9 @@ mod tests {
         assert!(path.exists() && lives(run, "i1", &group));
         drop(guard);
         // What another test starts at this moment has it open as well, until it executes its program.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while lives(run, "i1", &group) {
+            assert!(std::time::Instant::now() < deadline, "the lock goes with the daemon");
             std::thread::yield_now();
         }
         assert!(path.exists(), "one that was killed leaves the file, without a lock");
