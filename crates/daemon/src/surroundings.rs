@@ -5,8 +5,12 @@ pub(crate) mod disk;
 pub(crate) mod hooks;
 pub(crate) mod scratch;
 pub(crate) mod setup;
+pub(crate) mod unready;
+
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
+use pinfold_policy::JobId;
 use pinfold_sys::mode::Facts;
 use pinfold_sys::scratch::Scratch;
 
@@ -27,6 +31,8 @@ pub(crate) struct Surroundings {
     pub(crate) clearing: Clearer,
     /// How far each job is set up.
     pub(crate) hooks: Hooks,
+    /// Jobs that the store does not know and of which processes run: what stands around them stays until those are gone.
+    pub(crate) unknown: BTreeSet<JobId>,
 }
 
 impl Surroundings {
@@ -37,6 +43,7 @@ impl Surroundings {
             disks: Disks::open(state.path(), facts, state.instance()),
             clearing: Clearer::new().context("failed to make a pair of sockets")?,
             hooks: Hooks::open(state.path())?,
+            unknown: BTreeSet::new(),
         })
     }
 }

@@ -65,11 +65,32 @@ pub enum ScratchError {
         source: io::Error,
     },
     /// Somebody else made a directory on the way, or may write into it.
-    #[error("{} belongs to someone else or is open to others", .0.display())]
-    Foreign(PathBuf),
+    #[error("{} {}", .path.display(), whose(*.owner))]
+    Foreign {
+        /// What is there.
+        path: PathBuf,
+        /// Whose it is, if it is another user's.
+        owner: Option<u32>,
+    },
     /// What was there before is to be cleared first.
     #[error("{} is not cleared of what was in it before", .0.display())]
     Left(PathBuf),
+}
+
+impl ScratchError {
+    /// Whether only room on a file system was lacking.
+    #[must_use]
+    pub fn is_for_lack_of_room(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Failed { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+}
+
+fn whose(owner: Option<u32>) -> String {
+    match owner {
+        Some(uid) => format!("belongs to user {uid}"),
+        None => "is no directory that only this user can write".to_owned(),
+    }
 }
 
 impl Scratch {
@@ -171,6 +192,23 @@ impl Scratch {
         Ok(path)
     }
 
+    /// Makes the instance's own directory, if it is not there: from then on nobody else can take its name, where no
+    /// other user may rename it.
+    ///
+    /// # Errors
+    /// When it is somebody else's, or a call fails.
+    pub fn claim(&self) -> Result<(), ScratchError> {
+        self.make_base().map(drop)
+    }
+
+    /// Looks whether the instance's own directory, if it is there, can be used.
+    ///
+    /// # Errors
+    /// When it is somebody else's, or a call fails.
+    pub fn look(&self) -> Result<(), ScratchError> {
+        self.open_base(false).map(drop)
+    }
+
     /// What the file system holds in all, in bytes; `None`: it cannot be asked.
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
@@ -217,14 +255,22 @@ impl Scratch {
             directory = match open(&directory, name.as_str()) {
                 Ok(opened) => opened,
                 Err(Errno::NOENT) if !make => return Ok(None),
-                Err(Errno::LOOP | Errno::NOTDIR) => return Err(ScratchError::Foreign(path)),
-                Err(errno) => return Err(failed("open", &path, errno)),
+                Err(errno) => {
+                    let found = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
+                    let owner = found.ok().map(|found| found.st_uid);
+                    let is_foreign = owner.is_some_and(|uid| uid != rustix::process::geteuid().as_raw());
+                    let is_other = matches!(errno, Errno::LOOP | Errno::NOTDIR);
+                    if is_other || (errno == Errno::ACCESS && is_foreign) {
+                        return Err(foreign(path, owner));
+                    }
+                    return Err(failed("open", &path, errno));
+                }
             };
             let found = rustix::fs::fstat(&directory).map_err(|errno| failed("look at", &path, errno))?;
             let mode = Mode::from_raw_mode(found.st_mode);
             if found.st_uid != rustix::process::geteuid().as_raw() || mode.intersects(Mode::WGRP | Mode::WOTH)
             {
-                return Err(ScratchError::Foreign(path));
+                return Err(foreign(path, Some(found.st_uid)));
             }
             // The daemon's own mask, or an earlier daemon's, may have shut it to the jobs of other users.
             if make && !mode.contains(PASSABLE) {
@@ -254,6 +300,10 @@ fn mount(directory: &OwnedFd, bytes: u64, user: u32) -> Result<(), Errno> {
     // By the open directory and not by its name.
     let target = format!("/proc/self/fd/{}", directory.as_raw_fd());
     rustix::mount::mount("pinfold", target, "tmpfs", flags, options.as_c_str())
+}
+
+fn foreign(path: PathBuf, owner: Option<u32>) -> ScratchError {
+    ScratchError::Foreign { path, owner: owner.filter(|&uid| uid != rustix::process::geteuid().as_raw()) }
 }
 
 fn failed(operation: &'static str, path: &Path, errno: Errno) -> ScratchError {

@@ -56,11 +56,19 @@ pub enum SiteError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// It cannot be started, or not be waited for.
+    /// It cannot be found or started: it did not run.
     #[error("failed to {operation} {}", .program.display())]
     Failed {
         /// What was done.
         operation: &'static str,
+        /// The file.
+        program: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// It was started, and killed as it could not be waited for.
+    #[error("failed to wait for {}", .program.display())]
+    Unheard {
         /// The file.
         program: PathBuf,
         /// Why it failed.
@@ -86,6 +94,14 @@ pub enum SiteError {
         /// What it said until then.
         said: String,
     },
+}
+
+impl SiteError {
+    /// Whether the program did not run at all, so that the call is still to be made.
+    #[must_use]
+    pub fn never_ran(&self) -> bool {
+        matches!(self, Self::Untrusted { .. } | Self::Failed { .. })
+    }
 }
 
 /// The file that is executed for `program`, links followed.
@@ -136,6 +152,7 @@ pub fn run(call: &Call) -> Result<String, SiteError> {
     let program = trusted(&call.program)?;
     let failed =
         |operation| move |source| SiteError::Failed { operation, program: call.program.clone(), source };
+    let unheard = |source| SiteError::Unheard { program: call.program.clone(), source };
     let (mut out, to_out) = io::pipe().map_err(failed("hear"))?;
     let (mut err, to_err) = io::pipe().map_err(failed("hear"))?;
     let mut child = start(call, &program, to_out.into(), to_err.into()).map_err(failed("start"))?;
@@ -146,7 +163,7 @@ pub fn run(call: &Call) -> Result<String, SiteError> {
         Ok(in_time) => !in_time,
         Err(source) => {
             end(&mut child);
-            return Err(failed("wait for")(source));
+            return Err(unheard(source));
         }
     };
     if late {
@@ -154,7 +171,7 @@ pub fn run(call: &Call) -> Result<String, SiteError> {
         let said = in_words(&words, &said);
         return Err(SiteError::TooLong { program: call.program.clone(), limit: call.limit, said });
     }
-    let status = child.wait().map_err(failed("wait for"))?;
+    let status = child.wait().map_err(unheard)?;
     if status.success() {
         return Ok(String::from_utf8_lossy(&said).into_owned());
     }

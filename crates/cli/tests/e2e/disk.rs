@@ -1,6 +1,7 @@
 //! A directory on a disk around a job. That a file system's quotas keep it to its size is tried in the lab, whose kernel has
 //! such.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::JobState;
@@ -8,9 +9,16 @@ use pinfold_proto::view::WhyView;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::site::{logged, module, settled};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(only_where_the_site_has_a_place, gone_however_the_job_ends, all_of_them_are_bounded);
+each_kind!(
+    only_where_the_site_has_a_place,
+    gone_however_the_job_ends,
+    all_of_them_are_bounded,
+    kept_while_a_job_runs_that_the_store_lost,
+    its_name_is_taken_before_others_can,
+);
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
@@ -123,4 +131,65 @@ fn all_of_them_are_bounded(kind: Kind) {
     host.make("go");
     host.until_exit_code(first, 0);
     host.until_exit_code(second, 4);
+}
+
+/// A damaged store may have lost jobs that run: what stands around one goes once the last of its processes is gone.
+fn kept_while_a_job_runs_that_the_store_lost(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = host(kind, &["profile.interval=100ms"]);
+    let site = format!("modules.site={}", module(&host, "a", "echo $1 >>log"));
+    host.succeeds(["config", "set", &site]);
+    let (_, path) =
+        with_directory(&host, "1MiB", &format!("{WAIT}; [ -e $PINFOLD_DISK_DIR/file ] && : >found"));
+    logged(&host, "before\n");
+    host.crash();
+    for name in ["pinfold.db-wal", "pinfold.db-shm"] {
+        let _ = std::fs::remove_file(host.state().join(name));
+    }
+    std::fs::write(host.state().join("pinfold.db"), "this is no store\n".repeat(1000)).expect("it is ours");
+    host.set(&[
+        &site,
+        &format!("modules.disk={}", host.path("disk").display()),
+        "modules.disk_unbounded=on",
+        "profile.interval=100ms",
+    ]);
+    host.start_daemon();
+    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    logged(&host, "before\nbefore\nafter\n");
+    assert!(path.join("file").exists(), "its job runs");
+    host.make("go");
+    host.until_made("found");
+    is_gone(&path);
+    logged(&host, "before\nbefore\nafter\nafter\n");
+    settled(&host);
+}
+
+/// Where all may make directories, whoever is first has a name: pinfold is, and what another made is named.
+fn its_name_is_taken_before_others_can(kind: Kind) {
+    let mut host = host(kind, &[]);
+    let name = |host: &Host| {
+        let entries = std::fs::read_dir(host.path("disk")).expect("the place").flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let own = name(&host);
+    assert_eq!(own.len(), 1, "it is there before the first job: {own:?}");
+    host.stop();
+    assert_eq!(name(&host), own, "nobody takes it while no daemon runs");
+    host.start_daemon();
+    let done = host.pinfold(["run", "--disk", "1MiB", "true"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    host.stop();
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped in part: only root can be two users");
+    }
+    let owner = std::fs::metadata(&own[0]).expect("it is there").uid();
+    std::os::unix::fs::chown(&own[0], Some(65533), None).expect("we are root");
+    host.start_daemon();
+    let words = format!("{} belongs to user 65533", own[0].display());
+    let done = host.pinfold(["run", "--disk", "1MiB", "true"]);
+    assert!(done.code == Some(5) && done.err.contains(&words), "{done:?}");
+    let done = host.pinfold(["doctor"]);
+    assert!(done.out.contains(&words), "{done:?}");
+    std::os::unix::fs::chown(&own[0], Some(owner), None).expect("we are root");
+    assert_eq!(host.pinfold(["run", "--disk", "1MiB", "true"]).code, Some(0));
 }

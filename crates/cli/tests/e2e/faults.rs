@@ -8,29 +8,40 @@ use pinfold_proto::JobState;
 use crate::host::Host;
 use crate::kind::Kind;
 use crate::process::Killed;
+use crate::site::{NOTE, logged, module};
 use crate::wait::eventually;
 
-/// The state directory on a file system of 2 MiB in a mount namespace of the daemon's own: what happens to it
-/// concerns nobody else.
-#[test]
-fn a_full_disk() {
+/// A host with its state directory on a file system of 2 MiB in a mount namespace of the daemon's own: what happens to it
+/// concerns nobody else. `None`: there can be none here.
+fn small_state(settings: &[&str]) -> Option<Host> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can mount a small file system");
-        return;
+        return None;
     }
-    let mut host = Host::without_daemon(Kind::Rootless, &["profile.interval=100ms"]);
+    let mut host = Host::without_daemon(Kind::Rootless, settings);
     let state = host.state().display().to_string();
     std::fs::create_dir(&state).expect("the state directory");
     let script = format!("mount -t tmpfs -o size=2m,mode=700 tmpfs {state} && exec \"$@\"");
     let tried = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
     if !tried.is_ok_and(|status| status.success()) {
         println!("skipped: no mount namespaces here");
-        return;
+        return None;
     }
     host.wrap_daemon(&["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", &script, "sh"]);
+    Some(host)
+}
+
+/// What takes the room of such a state directory, as it is seen from outside.
+fn filler(host: &Host) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/root{}/filler", host.daemon_pid(), host.state().display()))
+}
+
+#[test]
+fn a_full_disk() {
+    let Some(mut host) = small_state(&["profile.interval=100ms"]) else { return };
     host.start_daemon();
     host.succeeds(["run", "true"]);
-    let filler = PathBuf::from(format!("/proc/{}/root{state}/filler", host.daemon_pid()));
+    let filler = filler(&host);
     let full = std::fs::write(&filler, vec![0; 4 << 20]);
     assert!(full.is_err(), "the file system is full");
 
@@ -74,6 +85,71 @@ fn a_full_disk() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["exit_code"].clone())
         .collect();
     assert_eq!(codes, [0, 3, 4, 5], "nothing is missing on disk");
+}
+
+/// Jobs whose prologs cannot be noted, or whose directories' place cannot, wait for room, however long that takes.
+#[test]
+fn a_full_disk_keeps_jobs_waiting_that_are_prepared() {
+    let Some(mut host) = small_state(&[]) else { return };
+    let site = format!("modules.site={}", module(&host, "a", NOTE));
+    let place = host.path("disk");
+    std::fs::create_dir(&place).expect("a place");
+    let disk = format!("modules.disk={}", place.display());
+    host.start_daemon();
+    host.succeeds(["run", "true"]);
+    assert!(std::fs::write(filler(&host), vec![0; 4 << 20]).is_err(), "the file system is full");
+    // Only now is the place to be noted.
+    host.succeeds(["config", "set", &disk, "modules.disk_unbounded=on"]);
+    let with_disk = host.submit(&["--disk", "1MiB"], "exit 3");
+    host.until_exit_code(host.submit(&[], "exit 6"), 6);
+    host.succeeds(["config", "set", &site]);
+    let prepared = host.submit(&[], "exit 4");
+    for (job, words) in [(with_disk, "failed to note"), (prepared, "around")] {
+        eventually("it is said why it waits", || {
+            let view = host.job(job);
+            let reason = view.reason.unwrap_or_default();
+            if view.state == JobState::Queued && reason.contains(words) { Ok(()) } else { Err(reason) }
+        });
+    }
+    // As often as a job is tried that cannot be started at all.
+    let tried = |job: u64| {
+        let said = host.daemon_said();
+        let of_it = |line: &&str| line.contains("not carried out") && line.contains(&format!("job={job} "));
+        said.lines().filter(of_it).count()
+    };
+    eventually("they are tried five times", || {
+        let counts = [tried(with_disk), tried(prepared)];
+        if counts.iter().all(|&count| count >= 5) { Ok(()) } else { Err(format!("{counts:?}")) }
+    });
+    for job in [with_disk, prepared] {
+        assert_eq!(host.job(job).state, JobState::Queued, "job {job}: {:?}", host.job(job).reason);
+    }
+    std::fs::remove_file(filler(&host)).expect("room again");
+    host.until_exit_code(with_disk, 3);
+    host.until_exit_code(prepared, 4);
+}
+
+/// The disk is full once the first of two prologs has run: the job waits, and none is called twice.
+#[test]
+fn a_disk_that_fills_up_between_prologs() {
+    let Some(mut host) = small_state(&[]) else { return };
+    let fill = format!(
+        "{NOTE}; [ $1 = after ] || head -c 4194304 /dev/zero >{}/filler || :",
+        host.state().display()
+    );
+    let paths = [module(&host, "a", &fill), module(&host, "b", NOTE)];
+    host.set(&[&format!("modules.site={}", paths.join(","))]);
+    host.start_daemon();
+    let job = host.submit(&[], "exit 4");
+    eventually("it is said why it waits", || {
+        let view = host.job(job);
+        let reason = view.reason.unwrap_or_default();
+        let waits = view.state == JobState::Queued && reason.contains("cannot be noted");
+        if waits { Ok(()) } else { Err(format!("{:?}: {reason}", view.state)) }
+    });
+    std::fs::remove_file(filler(&host)).expect("room again");
+    host.until_exit_code(job, 4);
+    logged(&host, "before a 1\nbefore b 1\nafter b 1 4\nafter a 1 4\n");
 }
 
 /// A group of the job's name that holds a stranger: the job cannot be contained, so it is not started, and the

@@ -18,6 +18,7 @@ each_kind!(
     after_follows_when_job_and_daemon_are_killed,
     before_begins_anew_with_the_daemon,
     after_follows_a_restart_of_the_host,
+    one_that_cannot_be_started_is_called_again,
 );
 
 pub(crate) const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -204,6 +205,69 @@ fn after_follows_a_restart_of_the_host(kind: Kind) {
         if log.contains("after a 2\n") && log.contains("after a 70\n") { Ok(()) } else { Err(log) }
     });
     assert_eq!(host.wrote("log").lines().count(), 5, "{}", host.wrote("log"));
+    settled(&host);
+}
+
+/// A hook that is not there for a moment, or is not to be trusted then, did not run: what it was to do is still to be done.
+fn one_that_cannot_be_started_is_called_again(kind: Kind) {
+    let mut host = host(kind, &[("a", NOTE)], &["slots.factor=4"]);
+    let (path, aside) = (host.path("a"), host.path("a.aside"));
+    let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("it is ours");
+    let owed = |host: &Host, words: &str| {
+        eventually(&format!("doctor says {words}"), || {
+            let done = host.pinfold(["doctor"]);
+            let is_said = done.out.contains("its epilog could not be called") && done.out.contains(words);
+            if is_said { Ok(()) } else { Err(done.out) }
+        });
+    };
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    std::fs::rename(&path, &aside).expect("it is ours");
+    host.make("go");
+    host.until_exit_code(job, 0);
+    owed(&host, "failed to look at");
+    // Its epilog is owed by the next daemon as well.
+    host.crash();
+    host.start_daemon();
+    owed(&host, "failed to look at");
+    std::fs::rename(&aside, &path).expect("it is ours");
+    logged(&host, "before a 1\nafter a 1 0\n");
+    settled(&host);
+    // One that others could write is not run; once nobody can, it is.
+    std::fs::remove_file(host.work("go")).expect("it was made above");
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    mode(0o757);
+    host.make("go");
+    host.until_exit_code(job, 0);
+    owed(&host, "can be written by others");
+    mode(0o755);
+    logged(&host, "before a 1\nafter a 1 0\nbefore a 2\nafter a 2 0\n");
+    settled(&host);
+    // A job waits for its prolog, and one that is cancelled meanwhile owes nothing.
+    std::fs::rename(&path, &aside).expect("it is ours");
+    let (job, cancelled) = (host.submit(&[], "exit 4"), host.submit(&[], "exit 5"));
+    for job in [job, cancelled] {
+        eventually("it is said why it waits", || {
+            let reason = host.job(job).reason.unwrap_or_default();
+            if reason.contains("its prolog could not be called") { Ok(()) } else { Err(reason) }
+        });
+    }
+    host.succeeds(["cancel", &cancelled.to_string()]);
+    assert_eq!(host.until(cancelled, JobState::Exited).started_s, None);
+    std::fs::rename(&aside, &path).expect("it is ours");
+    host.until_exit_code(job, 4);
+    settled(&host);
+    assert!(host.wrote("log").ends_with("after a 2 0\nbefore a 3\nafter a 3 4\n"), "{}", host.wrote("log"));
+    // What the site took out of its configuration is not waited for.
+    std::fs::remove_file(host.work("go")).expect("it was made above");
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    std::fs::rename(&path, &aside).expect("it is ours");
+    host.make("go");
+    host.until_exit_code(job, 0);
+    owed(&host, "failed to look at");
+    host.succeeds(["config", "set", "modules.site="]);
     settled(&host);
 }
 

@@ -45,6 +45,8 @@ pub(crate) enum Event {
     Carried(JobId, Action),
     /// An effect on a job failed.
     NotCarried(JobId, Action, String),
+    /// A start was put off for what is no fault of the job's (a full disk), however often.
+    PutOff(JobId, Action, String),
     /// A job's process was gone before the job could start.
     ChildGone(JobId),
     /// It is time to read what jobs use.
@@ -65,6 +67,8 @@ pub(crate) enum Event {
     MetricsWanted,
     /// Hooks ended.
     HooksDone,
+    /// It is time to call hooks again that could not be.
+    HooksDue,
     /// NUMA nodes were cleared of foreign memory.
     NodesCleared,
     /// It is time to look who else has jobs on the host, or to take what was found.

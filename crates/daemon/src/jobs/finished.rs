@@ -41,6 +41,11 @@ impl Finished {
         self.containers.contains_key(&job)
     }
 
+    /// Whether processes are in the container of such a job; one that cannot be read has none.
+    pub(crate) fn is_populated(&self, job: JobId) -> bool {
+        self.containers.get(&job).is_some_and(|container| container.is_populated().unwrap_or(false))
+    }
+
     /// Removes them now. What a last process is still on its way out of is waited for, for a moment.
     pub(crate) fn remove_all(&mut self) {
         let deadline = Instant::now() + LAST_PATIENCE;

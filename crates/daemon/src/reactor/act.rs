@@ -191,6 +191,20 @@ impl Daemon {
     /// An effect failed: the scheduler learns of it and tries again. A job that cannot be started at all is
     /// given up, with the cause.
     pub(super) fn on_not_carried(&mut self, job: JobId, action: Action, error: String) {
+        if matches!(action, Action::Start { .. })
+            && let Some(live) = self.jobs.table.get_mut(&job)
+        {
+            live.start_failures += 1;
+            if live.start_failures >= START_FAILURES_MAX {
+                tracing::warn!(job = job.0, action = %in_words(&action), %error, "not carried out");
+                return self.give_up(job, &error);
+            }
+        }
+        self.on_put_off(job, action, error);
+    }
+
+    /// The same, however often it happens: the job waits until it can be done.
+    pub(super) fn on_put_off(&mut self, job: JobId, action: Action, error: String) {
         tracing::warn!(job = job.0, action = %in_words(&action), %error, "not carried out");
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
@@ -198,10 +212,6 @@ impl Daemon {
             Action::Start { .. } => {
                 live.granted = false;
                 live.does_not_begin();
-                live.start_failures += 1;
-                if live.start_failures >= START_FAILURES_MAX {
-                    return self.give_up(job, &error);
-                }
                 live.row.cpus = None;
             }
             Action::Freeze => live.set_state(JobState::Running, now_us),

@@ -307,10 +307,10 @@ impl Daemon {
 
     /// Moves the processes of such a job into its container, now that it may start.
     pub(super) fn take_in(&mut self, job: JobId, action: Action) -> Option<Event> {
-        if let Err(error) =
+        if let Err(unready) =
             self.surroundings.set_up(&self.ctx, &mut self.outbox, &mut self.jobs.table, job)?
         {
-            return Some(Event::NotCarried(job, action, error));
+            return Some(unready.into_event(job, action));
         }
         let limits = self.host.host_processes.limits_at_start(&self.ctx, &mut self.jobs, job);
         let live = self.jobs.table.get(&job)?;

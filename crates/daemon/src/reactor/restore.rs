@@ -49,6 +49,7 @@ impl Daemon {
         self.meters.memory.bound_memory(&self.ctx);
         self.serve_metrics();
         self.outbox.step(SchedulerEvent::Configure(self.settings()));
+        self.surroundings.disks.claim(&self.ctx);
         self.surroundings.disks.give_disk_room(&mut self.outbox, &self.jobs.table);
         self.outbox.step(SchedulerEvent::Machine(self.host.sets.machine(&self.ctx)));
         self.settle();
@@ -381,7 +382,7 @@ impl Daemon {
     }
 
     /// Groups in the kernel that no job on disk accounts for: empty ones are removed, others are left running
-    /// and named.
+    /// and named, and what stands around them stays until they are empty.
     fn remove_leftovers(&mut self) {
         let Ok(left) = self.ctx.containers.list() else { return };
         for job in left.into_iter().filter(|&job| !self.jobs.table.contains_key(&JobId(job))) {
@@ -390,6 +391,7 @@ impl Daemon {
             if let Ok(pinfold_sys::container::Removed::Busy(container)) = container.remove() {
                 tracing::warn!(job, "processes of a job that the store does not know go on, unmanaged");
                 self.jobs.finished.keep(JobId(job), container);
+                self.surroundings.unknown.insert(JobId(job));
             }
         }
     }
@@ -402,6 +404,7 @@ impl Daemon {
         self.outbox.then(Next::Machine);
         // What jobs may hold follows from the budget with the next reading: `why` and `status` say the same from now on.
         self.meters.memory.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
+        self.surroundings.disks.claim(&self.ctx);
         self.host.isolated.clear_isolated_cores(&self.ctx, &self.jobs.table);
         self.meters.sampler.set_interval(self.ctx.configured.config.profile_interval);
         self.meters.processes.enable(self.ctx.configured.config.profile_processes);

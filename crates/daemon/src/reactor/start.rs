@@ -39,10 +39,10 @@ impl Daemon {
         ) {
             return None;
         }
-        if let Err(error) =
+        if let Err(unready) =
             self.surroundings.set_up(&self.ctx, &mut self.outbox, &mut self.jobs.table, job)?
         {
-            return Some(Event::NotCarried(job, action, error));
+            return Some(unready.into_event(job, action));
         }
         if !has_child && self.has_doors_for(uid) {
             if !self.is_sure_to_be_known(job) {

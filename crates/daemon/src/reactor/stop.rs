@@ -64,7 +64,7 @@ impl Daemon {
         self.clients.pieces = Pieces::default();
         self.surroundings.finish_clearing();
         self.surroundings.scratches.close();
-        self.surroundings.disks.close();
+        self.surroundings.disks.close(&self.ctx);
         self.clients.server.remove_socket();
         self.host.guard.stand_down();
         self.jobs.finished.remove_all();

@@ -10,7 +10,7 @@ const QUIET_HOUSE_US: u64 = 600_000_000;
 
 impl Daemon {
     /// The table.
-    fn timers(&self) -> [(Option<u64>, Event); 22] {
+    fn timers(&self) -> [(Option<u64>, Event); 23] {
         let (meters, jobs, host) = (&self.meters, &self.jobs, &self.host);
         [
             (self.ctx.policy.next_wakeup().map(|at| at.0), Event::PolicyDue),
@@ -30,6 +30,7 @@ impl Daemon {
             (jobs.cpu_looks.due_us(), Event::TimeoutsDue),
             (self.host.sets.sets_due_us(), Event::SetsDue),
             (self.clients.names.due_us(), Event::NamesKnown),
+            (self.surroundings.hooks.due_us(), Event::HooksDue),
             (host.own_nodes.due_us(), Event::NodesDue),
             (host.neighbours.due_us(&self.ctx), Event::NeighboursDue),
             (jobs.unheard.due_us(), Event::UnheardDue),

@@ -179,6 +179,7 @@ impl Daemon {
             Event::KeeperGone(job) => self.on_keeper_gone(job),
             Event::Carried(job, action) => self.on_carried(job, &action),
             Event::NotCarried(job, action, error) => self.on_not_carried(job, action, error),
+            Event::PutOff(job, action, error) => self.on_put_off(job, action, error),
             Event::ChildGone(job) => self.on_child_gone(job),
             Event::SampleDue => self.meters.on_sample_due(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::RecordsDue => self.meters.read_records(&self.ctx, &mut self.jobs),
@@ -198,6 +199,7 @@ impl Daemon {
             Event::SetsDue => self.on_sets_due(),
             Event::MetricsWanted => self.on_metrics_wanted(),
             Event::HooksDone => self.surroundings.on_hooks_done(&self.ctx, &mut self.outbox, &mut self.jobs),
+            Event::HooksDue => self.surroundings.on_hooks_due(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::NodesCleared => self.host.own_nodes.on_nodes_cleared(
                 &self.ctx,
                 &mut self.outbox,

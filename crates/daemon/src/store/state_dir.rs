@@ -104,7 +104,7 @@ pub(crate) fn forget_thaw(state: &Path) {
 }
 
 /// Writes a small file so that a power cut leaves it as it was or as it is to be.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = File::create(&beside)?;
     file.write_all(text.as_bytes())?;

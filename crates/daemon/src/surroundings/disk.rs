@@ -20,6 +20,8 @@ use pinfold_sys::scratch::{Scratch, ScratchError};
 use crate::core::{Ctx, Outbox, Refusal, in_full};
 use crate::jobs::{JobTable, starting};
 use crate::store::journal::Journal;
+use crate::store::state_dir::write_whole;
+use crate::surroundings::unready::Unready;
 
 const FILE: &str = "disks";
 
@@ -58,12 +60,25 @@ impl Disks {
             return Ok(number);
         }
         self.places.push(found);
-        let lines = self.places.iter().map(|place| format!("{}\n", place.root().display()));
-        let written = std::fs::write(&self.noted, lines.collect::<String>());
+        // Whole or not at all: the file is all that tells of directories in earlier places.
+        let written = write_whole(&self.noted, &self.places.iter().map(line).collect::<String>());
         if written.is_err() {
             self.places.pop();
         }
         written.map(|()| self.places.len() - 1)
+    }
+
+    /// Makes the instance's directory where the configuration says, before any job needs it: where all may make files,
+    /// somebody else could take its name.
+    pub(crate) fn claim(&mut self, ctx: &Ctx) {
+        let Some(place) = disk_place(ctx) else { return };
+        let noted = self.place(place.root(), &ctx.containers.plan().facts, &ctx.instance);
+        if let Err(error) = noted {
+            tracing::warn!(path = %self.noted.display(), %error, "a place for directories is not noted");
+        }
+        if let Err(error) = place.claim() {
+            tracing::error!(error = %in_full(&error), "no job can have --disk");
+        }
     }
 
     /// What a job finds in `PINFOLD_DISK_DIR`.
@@ -103,33 +118,53 @@ impl Disks {
         self.jobs.remove(&job);
     }
 
-    /// The daemon ends: those of jobs that run stay.
-    pub(crate) fn close(&self) {
-        self.places.iter().for_each(Scratch::close);
-        if self.jobs.is_empty() {
+    /// The daemon ends: those of jobs that run stay, and where the next daemon is to make more, the instance's own.
+    pub(crate) fn close(&self, ctx: &Ctx) {
+        let configured = ctx.configured.config.modules_disk.as_deref().map(Path::new);
+        self.close_but(configured.filter(|_| !ctx.options.private));
+    }
+
+    fn close_but(&self, kept: Option<&Path>) {
+        let used: BTreeSet<usize> = self.jobs.values().map(|&(place, _)| place).collect();
+        let (mut left, mut is_any_left) = (String::new(), false);
+        for (number, place) in self.places.iter().enumerate() {
+            let is_kept = kept == Some(place.root());
+            if !is_kept {
+                place.close();
+            }
+            if is_kept || used.contains(&number) {
+                (left, is_any_left) = (left + &line(place), true);
+            }
+        }
+        if !is_any_left {
             let _ = std::fs::remove_file(&self.noted);
+        } else if let Err(error) = write_whole(&self.noted, &left) {
+            tracing::debug!(%error, "places that are not used any more stay noted");
         }
     }
+}
+
+/// A place as it is noted.
+fn line(place: &Scratch) -> String {
+    format!("{}\n", place.root().display())
 }
 
 impl Disks {
     /// Makes a job's, if it asks for one. `None`: there is no room for it, and it waits.
     ///
     /// # Errors
-    /// Why it cannot be made, in words.
+    /// Why it cannot be made.
     pub(crate) fn make_disk(
         &mut self,
         ctx: &Ctx,
         journal: &mut Journal,
         table: &mut JobTable,
         job: JobId,
-    ) -> Option<Result<(), String>> {
+    ) -> Option<Result<(), Unready>> {
         let live = table.get(&job)?;
         let (Some(bytes), user) = (live.row.spec.disk_bytes, live.row.uid) else { return Some(Ok(())) };
-        let place = disk_place(ctx).ok_or_else(|| "`modules.disk` names no directory any more".to_owned());
-        let place = match place {
-            Ok(place) => place,
-            Err(error) => return Some(Err(error)),
+        let Some(place) = disk_place(ctx) else {
+            return Some(Err(Unready::Failed("`modules.disk` names no directory any more".to_owned())));
         };
         let taken = self.jobs.iter().filter(|(other, _)| **other != job);
         let taken = taken.map(|(_, (_, bytes))| *bytes).fold(0, u64::saturating_add);
@@ -181,13 +216,13 @@ impl Disks {
         root: &Path,
         bytes: u64,
         user: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unready> {
         let facts = &ctx.containers.plan().facts;
         let place = self.place(root, facts, &ctx.instance);
-        let place = place.map_err(|error| format!("failed to note {}: {error}", root.display()))?;
+        let not_now = |error| Unready::NotNow(format!("failed to note {}: {error}", root.display()));
+        let place = place.map_err(not_now)?;
         self.jobs.insert(job, (place, bytes));
-        let made: Result<PathBuf, ScratchError> = self.places[place].make(job.0, bytes, user);
-        made.map(drop).map_err(|error| in_full(&error))
+        Ok(self.places[place].make(job.0, bytes, user).map(drop)?)
     }
 
     /// There may be room again: jobs that wait for it are started in order.
@@ -226,6 +261,9 @@ pub(crate) fn admit_disk(ctx: &Ctx, user: Peer, spec: &JobSpec) -> Result<(), Re
     if place.capacity_bytes().is_none() {
         return refuse(format!("--disk: {root} cannot be read (`modules.disk`)"));
     }
+    if let Err(error) = place.look() {
+        return refuse(format!("--disk: {} (`modules.disk`)", in_full(&error)));
+    }
     if !place.is_enforced() && !ctx.configured.config.modules_disk_unbounded {
         return refuse(format!(
             "--disk: nothing would keep the job to its size in {root}: that takes a daemon of root's and a file system \
@@ -258,6 +296,16 @@ pub(crate) fn disk_finding(ctx: &Ctx) -> FindingView {
         let (found, change) = ("no job can have --disk: no directory is named for it", "set `modules.disk`");
         return FindingView { subject, ok: true, found: found.to_owned(), change: Some(change.to_owned()) };
     };
+    if let Err(error) = place.look() {
+        let found = format!("no job can have --disk: {}", in_full(&error));
+        let change = match error {
+            ScratchError::Foreign { .. } => {
+                "remove it; pinfold makes its own when it starts, and when `modules.disk` is set"
+            }
+            _ => "set `modules.disk` to a directory that this daemon can use",
+        };
+        return FindingView { subject, ok: false, found, change: Some(change.to_owned()) };
+    }
     let root = place.root().display();
     if place.is_enforced() {
         let found = format!("--disk is a directory in {root}, kept to its size by a project quota");

@@ -4,27 +4,38 @@
 //!
 //! A hook is called with `before` and later with `after`. Which were called is on disk before they are,
 //! so that `after` follows even when the job, this daemon or the host dies in between; it may then be called twice. Calls
-//! are made by threads, so that nobody waits for a slow program but its job. Owns which job is set up how far. Absent here:
-//! whose a program must be and how it is run (`sys`), and the directories themselves (`scratch`).
+//! are made by threads, so that nobody waits for a slow program but its job. What could not be done now (a program that
+//! could not be started, a record that finds no room on the disk) is tried again after growing pauses. Owns which job is set
+//! up how far. Absent here: whose a program must be and how it is run (`sys`), and the directories themselves (`scratch`).
 
 pub(super) mod record;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use anyhow::Context as _;
+use pinfold_backoff::Backoff;
 use pinfold_policy::JobId;
+use pinfold_proto::view::FindingView;
 use pinfold_sys::site::{self, Call, SiteError};
 
 use record::{Record, Records};
 
 /// How many hooks run at once; further calls wait.
 const CALLS_MAX: usize = 16;
+
+/// What could not be done is tried again after so long: at first, and at most.
+const AGAIN_FIRST: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// So many jobs that wait for that doctor tells of.
+const TOLD_MAX: usize = 8;
 
 /// The chains of all jobs that have one.
 #[derive(Debug)]
@@ -33,6 +44,8 @@ pub(crate) struct Hooks {
     pub(super) jobs: BTreeMap<JobId, Setup>,
     /// Calls for which there is no room yet.
     waiting: VecDeque<(JobId, Call)>,
+    /// When what could not be done is tried again, in microseconds; a job that no longer waits for that may be among them.
+    due: BTreeSet<(u64, JobId)>,
     calls: usize,
     results: Receiver<(JobId, Result<String, SiteError>)>,
     tell: Sender<(JobId, Result<String, SiteError>)>,
@@ -52,11 +65,20 @@ pub(super) struct Setup {
     pub(super) over: bool,
     /// Why it starts, for when it does.
     pub(super) reason: Option<String>,
+    /// Pauses between tries of what could not be done, and why it could not be, last.
+    pauses: Backoff,
+    why: String,
 }
 
 impl Setup {
     pub(super) fn new(record: Record, planned: VecDeque<String>) -> Self {
-        Self { record, planned, step: Step::Rests, over: false, reason: None }
+        let pauses = Backoff::new(AGAIN_FIRST, AGAIN_MAX);
+        Self { record, planned, step: Step::Rests, over: false, reason: None, pauses, why: String::new() }
+    }
+
+    /// Something was done: what cannot be next has short pauses again.
+    pub(super) fn went_on(&mut self) {
+        self.pauses.reset();
     }
 }
 
@@ -68,6 +90,10 @@ pub(super) enum Step {
     Before,
     /// The last of those in the record is, with `after`.
     After,
+    /// What comes next before the start could not be done now,
+    BeforeWaits,
+    /// nor the call of the last of those in the record with `after`.
+    AfterWaits,
 }
 
 impl Hooks {
@@ -80,7 +106,8 @@ impl Hooks {
         wake.set_nonblocking(true).context("failed to prepare a socket")?;
         let (tell, results) = channel();
         let waker = Arc::new(waker);
-        Ok(Self { records, jobs, waiting: VecDeque::new(), calls: 0, results, tell, wake, waker })
+        let (waiting, due) = Default::default();
+        Ok(Self { records, jobs, waiting, due, calls: 0, results, tell, wake, waker })
     }
 
     /// Whether nothing is set up or to be taken down.
@@ -97,6 +124,59 @@ impl Hooks {
         if let Some(chain) = self.jobs.get_mut(&job) {
             chain.over = true;
         }
+    }
+
+    /// What comes next for a job could not be done, and is tried again later.
+    pub(super) fn tries_again(&mut self, job: JobId, step: Step, why: &str, now_us: u64) {
+        let Some(chain) = self.jobs.get_mut(&job) else { return };
+        if chain.why != why {
+            tracing::warn!(job = job.0, why, "tried again later");
+            why.clone_into(&mut chain.why);
+        }
+        chain.step = step;
+        let pause_us = u64::try_from(chain.pauses.pause().as_micros()).unwrap_or(u64::MAX);
+        self.due.insert((now_us.saturating_add(pause_us), job));
+    }
+
+    /// When something is tried again.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.due.first().map(|&(at, _)| at)
+    }
+
+    /// The jobs for which that is now, with what is: they rest.
+    pub(super) fn take_due(&mut self, now_us: u64) -> Vec<(JobId, Step)> {
+        let mut taken = Vec::new();
+        while let Some(&(at, job)) = self.due.first()
+            && at <= now_us
+        {
+            self.due.pop_first();
+            if let Some(chain) = self.jobs.get_mut(&job)
+                && matches!(chain.step, Step::BeforeWaits | Step::AfterWaits)
+            {
+                taken.push((job, std::mem::replace(&mut chain.step, Step::Rests)));
+            }
+        }
+        taken
+    }
+
+    /// What doctor says of them, where there is something to say.
+    pub(crate) fn finding(&self) -> Option<FindingView> {
+        let jobs: BTreeSet<JobId> = self.due.iter().map(|&(_, job)| job).collect();
+        let waits = |job: &JobId| {
+            let waits = |chain: &&Setup| matches!(chain.step, Step::BeforeWaits | Step::AfterWaits);
+            let chain = self.jobs.get(job).filter(waits)?;
+            Some(format!("job {job}: {}", chain.why))
+        };
+        let told: Vec<String> = jobs.iter().filter_map(waits).collect();
+        let more = told.len().saturating_sub(TOLD_MAX);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let (is_any, told) = (!told.is_empty(), told[..told.len().min(TOLD_MAX)].join("; "));
+        is_any.then(|| FindingView {
+            subject: "hooks".to_owned(),
+            ok: false,
+            found: format!("jobs wait for their hooks, which are tried again: {told}{more}"),
+            change: Some("mend what is named, or take the hook out of `modules.site`".to_owned()),
+        })
     }
 
     /// What the hooks said for a job's environment.

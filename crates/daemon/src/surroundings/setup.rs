@@ -20,6 +20,7 @@ use crate::surroundings::clearing::Kind;
 use crate::surroundings::clearing::worker::{Said, Word};
 use crate::surroundings::hooks::record::{About, Ended, Record};
 use crate::surroundings::hooks::{Setup, Step};
+use crate::surroundings::unready::Unready;
 
 /// Why a job waits while a hook prepares it.
 const PREPARED: &str = "its prolog runs (hooks of `modules.site`)";
@@ -31,14 +32,14 @@ impl Surroundings {
     /// Sets up what stands around a job that is to start. `None`: that takes a while, and the start is asked for again.
     ///
     /// # Errors
-    /// Why it cannot be, in words; the caller may try again.
+    /// Why it cannot be; the caller may try again.
     pub(crate) fn set_up(
         &mut self,
         ctx: &Ctx,
         out: &mut Outbox,
         table: &mut JobTable,
         job: JobId,
-    ) -> Option<Result<(), String>> {
+    ) -> Option<Result<(), Unready>> {
         match self.hooks.jobs.get(&job) {
             Some(chain) if chain.over || chain.step != Step::Rests => return None,
             Some(_) => return Some(Ok(())),
@@ -62,7 +63,7 @@ impl Surroundings {
         }
         let live = table.get(&job)?;
         if let Err(error) = self.scratches.make(job, &live.row.spec, live.row.uid) {
-            return Some(Err(in_full(&error)));
+            return Some(Err(error.into()));
         }
         let tmpdir = self.scratches.variable(job, &live.row.spec);
         let record = Record::new(job.0, About::of(&live.row, tmpdir, self.disks.variable(job)));
@@ -83,13 +84,17 @@ impl Surroundings {
                 None
             }
             Err(error) => {
+                // Nothing was called yet: its slot is free meanwhile.
                 self.hooks.jobs.remove(&job);
-                Some(Err(error))
+                Some(Err(Unready::NotNow(error)))
             }
         }
     }
 
     /// Calls the next program with `before`; `true`: there is none.
+    ///
+    /// # Errors
+    /// Why its record cannot be written, in words; the same call comes next when this is tried again.
     fn call_next_before(&mut self, ctx: &Ctx, job: JobId) -> Result<bool, String> {
         let Some(chain) = self.hooks.jobs.get_mut(&job) else { return Ok(true) };
         let Some(program) = chain.planned.pop_front() else {
@@ -102,6 +107,7 @@ impl Surroundings {
         // On disk first: its `after` is owed from now on.
         if let Err(error) = self.hooks.records.write(&chain.record) {
             chain.record.begun.pop();
+            chain.planned.push_front(program);
             return Err(in_full(&error));
         }
         chain.step = Step::Before;
@@ -125,29 +131,113 @@ impl Surroundings {
     pub(crate) fn on_hooks_done(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
         for (job, result) in self.hooks.take_results() {
             let Some(chain) = self.hooks.jobs.get_mut(&job) else { continue };
-            let step = std::mem::replace(&mut chain.step, Step::Rests);
-            if step == Step::After {
-                if let Err(error) = result {
-                    tracing::error!(job = job.0, error = %in_full(&error), "an epilog failed");
-                }
-                chain.record.begun.pop();
-                self.tear_down_next(ctx, out, jobs, job);
-                continue;
+            match std::mem::replace(&mut chain.step, Step::Rests) {
+                Step::After => self.after_done(ctx, out, jobs, job, result.map(drop)),
+                _ => self.before_done(ctx, out, jobs, job, result),
             }
-            if chain.over {
-                self.tear_down_next(ctx, out, jobs, job);
-                continue;
+        }
+    }
+
+    fn after_done(
+        &mut self,
+        ctx: &Ctx,
+        out: &mut Outbox,
+        jobs: &mut Jobs,
+        job: JobId,
+        result: Result<(), SiteError>,
+    ) {
+        if let Err(error) = &result
+            && error.never_ran()
+        {
+            // It is owed still: a licence would never be given back.
+            let words = format!("its epilog could not be called: {}", in_full(error));
+            return self.hooks.tries_again(job, Step::AfterWaits, &words, ctx.clock.now_us());
+        }
+        if let Err(error) = result {
+            tracing::error!(job = job.0, error = %in_full(&error), "an epilog failed");
+        }
+        if let Some(chain) = self.hooks.jobs.get_mut(&job) {
+            chain.record.begun.pop();
+            chain.went_on();
+        }
+        self.tear_down_next(ctx, out, jobs, job);
+    }
+
+    fn before_done(
+        &mut self,
+        ctx: &Ctx,
+        out: &mut Outbox,
+        jobs: &mut Jobs,
+        job: JobId,
+        result: Result<String, SiteError>,
+    ) {
+        let Some(chain) = self.hooks.jobs.get_mut(&job) else { return };
+        let never_ran = result.as_ref().is_err_and(SiteError::never_ran);
+        // No `after` is owed for it then.
+        let unrun = if never_ran { chain.record.begun.pop() } else { None };
+        if chain.over {
+            return self.tear_down_next(ctx, out, jobs, job);
+        }
+        match result {
+            Err(error) if matches!(error, SiteError::Failed { .. }) => {
+                unrun.into_iter().for_each(|program| chain.planned.push_front(program));
+                let words = format!("its prolog could not be called: {}", in_full(&error));
+                self.waits_to_go_on(ctx, out, &mut jobs.table, job, words);
             }
-            match result {
-                Err(error) => self.refused_by_hook(out, job, &error),
-                Ok(said) => {
-                    chain.record.add_variables(&said);
-                    match self.call_next_before(ctx, job) {
-                        Ok(true) => self.is_set_up(out, &mut jobs.table, job),
-                        Ok(false) => {}
-                        Err(error) => out.then(Next::NotStarted(job, error, ErrorCode::Failed)),
-                    }
+            Err(error) => self.refused_by_hook(out, job, &error),
+            Ok(said) => {
+                chain.record.add_variables(&said);
+                chain.went_on();
+                self.go_on(ctx, out, &mut jobs.table, job);
+            }
+        }
+    }
+
+    /// Goes on with the setting up.
+    fn go_on(&mut self, ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId) {
+        match self.call_next_before(ctx, job) {
+            Ok(true) => self.is_set_up(out, table, job),
+            Ok(false) => {}
+            Err(error) => {
+                let words = format!("what it is to be prepared with cannot be noted: {error}");
+                self.waits_to_go_on(ctx, out, table, job, words);
+            }
+        }
+    }
+
+    /// The setting up cannot go on now: the job waits in its slot, for programs were called for it.
+    fn waits_to_go_on(
+        &mut self,
+        ctx: &Ctx,
+        out: &mut Outbox,
+        table: &mut JobTable,
+        job: JobId,
+        words: String,
+    ) {
+        self.hooks.tries_again(job, Step::BeforeWaits, &words, ctx.clock.now_us());
+        if let Some(live) = table.get_mut(&job) {
+            live.row.reason = Some(format!("{words}; it is tried again"));
+            out.journal.touch(job);
+        }
+    }
+
+    /// What could not be done is tried again. A program that the site took out of its configuration is not.
+    pub(crate) fn on_hooks_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
+        let site = &ctx.configured.config.modules_site;
+        for (job, step) in self.hooks.take_due(ctx.clock.now_us()) {
+            let Some(chain) = self.hooks.jobs.get_mut(&job) else { continue };
+            if step == Step::AfterWaits {
+                if chain.record.begun.last().is_some_and(|program| !site.contains(program)) {
+                    chain.record.begun.pop();
                 }
+                self.tear_down_next(ctx, out, jobs, job);
+            } else if !chain.over {
+                chain.planned.retain(|program| site.contains(program));
+                if let Some(live) = jobs.table.get_mut(&job) {
+                    live.row.reason = Some(PREPARED.to_owned());
+                    out.journal.touch(job);
+                }
+                self.go_on(ctx, out, &mut jobs.table, job);
             }
         }
     }
@@ -161,15 +251,17 @@ impl Surroundings {
 
     /// A job that is prepared need not be waited for to be cancelled; says whether it was.
     pub(crate) fn cancel_prepared(&mut self, out: &mut Outbox, own_nodes: &mut OwnNodes, job: JobId) -> bool {
-        let prepares = |chain: &Setup| chain.step == Step::Before && !chain.over;
+        let is_at = |step| self.hooks.jobs.get(&job).is_some_and(|chain| chain.step == step && !chain.over);
         let waited = if self.disks.stops_waiting(job) {
             "it waited for room for its --disk"
         } else if self.clearing.stops_waiting(job) {
             "its directories were cleared"
         } else if own_nodes.stops_waiting(job) {
             "its NUMA nodes were cleared"
-        } else if self.hooks.jobs.get(&job).is_some_and(prepares) {
+        } else if is_at(Step::Before) {
             "its prolog ran"
+        } else if is_at(Step::BeforeWaits) {
+            "it waited for its prolog"
         } else {
             return false;
         };
@@ -194,9 +286,15 @@ impl Surroundings {
             // It was requeued since: only its old group is left to go.
             return jobs.finished.remove(ctx, &mut jobs.lingering, job);
         }
+        if self.unknown.contains(&job) {
+            if jobs.finished.is_populated(job) {
+                return;
+            }
+            self.unknown.remove(&job);
+        }
         self.hooks.close(job);
-        let rests = self.hooks.jobs.get(&job).is_none_or(|chain| chain.step == Step::Rests);
-        if rests {
+        let rests = |chain: &Setup| matches!(chain.step, Step::Rests | Step::BeforeWaits);
+        if self.hooks.jobs.get(&job).is_none_or(rests) {
             self.tear_down_next(ctx, out, jobs, job);
         }
     }
@@ -238,8 +336,8 @@ impl Surroundings {
     /// After a restart: jobs that are over have nothing around them. Of one that is not known to have started its keeper
     /// will say whether it did.
     pub(crate) fn tear_down_leftovers(&mut self, out: &mut Outbox, table: &JobTable) {
-        let left: Vec<JobId> =
-            self.hooks.jobs.keys().copied().filter(|job| !table.contains_key(job)).collect();
+        let is_over = |job: &JobId| !table.contains_key(job) && !self.unknown.contains(job);
+        let left: Vec<JobId> = self.hooks.jobs.keys().copied().filter(is_over).collect();
         out.extend(left.into_iter().map(Effect::Remove));
     }
 
@@ -320,7 +418,7 @@ impl Surroundings {
             let row = live.or_else(|| journal.stored_row(job));
             self.scratches.size_of(job, row.as_ref().map(|row| &row.spec));
             self.disks.size_of(job, row.as_ref().map(|row| &row.spec));
-            if !table.contains_key(&job) {
+            if !table.contains_key(&job) && !self.unknown.contains(&job) {
                 self.clear_directories(job);
             }
         }

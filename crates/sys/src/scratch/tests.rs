@@ -50,6 +50,29 @@ fn a_plain_one_is_private_and_gone_when_removed() {
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1, "only what was not ours is left");
 }
 
+/// In a directory where all may make what they like, the name is this user's from the claim on.
+#[test]
+fn one_that_is_claimed_is_there_before_the_first_job() {
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::plain(root.path(), own(), "i1");
+    scratch.look().unwrap();
+    assert!(!scratch.base().exists(), "a look makes nothing");
+    scratch.claim().unwrap();
+    scratch.claim().unwrap();
+    assert_eq!(std::fs::metadata(scratch.base()).unwrap().permissions().mode() & 0o777, 0o711);
+    assert_eq!(scratch.list(), Vec::<u64>::new());
+    scratch.look().unwrap();
+    assert!(Scratch::plain(&root.path().join("nowhere"), own(), "i1").claim().is_err());
+}
+
+#[test]
+fn room_that_lacks_is_told_from_other_failures() {
+    let error = |errno| failed("make", Path::new("/x"), errno);
+    assert!(error(Errno::NOSPC).is_for_lack_of_room() && error(Errno::DQUOT).is_for_lack_of_room());
+    assert!(!error(Errno::ACCESS).is_for_lack_of_room());
+    assert!(!foreign(PathBuf::from("/x"), None).is_for_lack_of_room());
+}
+
 #[test]
 fn what_others_planted_is_refused() {
     let root = tempfile::tempdir().unwrap();
@@ -57,7 +80,8 @@ fn what_others_planted_is_refused() {
     std::fs::create_dir(&theirs).unwrap();
     let scratch = Scratch::plain(root.path(), own(), "i1");
     symlink(&theirs, scratch.base()).unwrap();
-    let refused = |scratch: &Scratch| matches!(scratch.make(1, 4096, own()), Err(ScratchError::Foreign(_)));
+    let refused =
+        |scratch: &Scratch| matches!(scratch.make(1, 4096, own()), Err(ScratchError::Foreign { .. }));
     assert!(refused(&scratch), "a link");
     assert!(scratch.remove(1).is_err());
     std::fs::remove_file(scratch.base()).unwrap();
@@ -71,6 +95,9 @@ fn what_others_planted_is_refused() {
     if own() == 0 {
         std::os::unix::fs::chown(scratch.base(), Some(65534), None).unwrap();
         assert!(refused(&scratch), "another user's");
+        for error in [scratch.claim().unwrap_err(), scratch.look().unwrap_err()] {
+            assert_eq!(error.to_string(), format!("{} belongs to user 65534", scratch.base().display()));
+        }
     }
     assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 0);
 }

@@ -83,6 +83,7 @@ fn what_others_can_write_is_not_run() {
     let (dir, path) = script("echo ran");
     let refused = |path: &Path, why: &str| {
         let error = run(&call(path, LONG)).unwrap_err();
+        assert!(error.never_ran(), "{error}");
         assert!(matches!(error, SiteError::Untrusted { .. }) && error.to_string().contains(why), "{error}");
     };
     for open in [0o775, 0o757] {
@@ -102,7 +103,13 @@ fn what_others_can_write_is_not_run() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert_eq!(run(&call(&link, LONG)).unwrap(), "ran\n");
     let gone = run(&call(&dir.path().join("gone"), LONG)).unwrap_err();
-    assert!(gone.to_string().starts_with("failed to look at "), "{gone}");
+    assert!(gone.to_string().starts_with("failed to look at ") && gone.never_ran(), "{gone}");
+    let no_program = dir.path().join("no-program");
+    pinfold_testkit::executable(&no_program, "#!/nonexistent/interpreter\n");
+    let unstarted = run(&call(&no_program, LONG)).unwrap_err();
+    assert!(unstarted.to_string().starts_with("failed to start ") && unstarted.never_ran(), "{unstarted}");
+    pinfold_testkit::executable(&no_program, "#!/bin/sh\nexit 1\n");
+    assert!(!run(&call(&no_program, LONG)).unwrap_err().never_ran(), "it said no");
     if peer::own_uid() == 0 {
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
         refused(&path, "belongs to another user");

@@ -1,11 +1,12 @@
-//! Who has room first.
+//! Who has room first, and which places are known.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_policy::JobId;
 use pinfold_proto::JobSpec;
 use pinfold_proto::row::JobRow;
+use pinfold_sys::mode::{Facts, Roots, probe};
 
 use super::Disks;
 use crate::jobs::JobRecord;
@@ -46,4 +47,72 @@ fn one_that_waits_for_its_owners_directories_keeps_back_that_owner_alone() {
     assert!(is_behind(&have, &wait, 4, 1));
     // Part of what it lacks is another's.
     assert!(is_behind(&[(1, 1, 4), (5, 2, 6)], &[(2, 1, 8)], 6, 3));
+}
+
+/// An instance whose state directory and places are in a directory of the test's.
+struct Places {
+    dir: tempfile::TempDir,
+    facts: Facts,
+}
+
+impl Places {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), facts: probe(&Roots::default()) }
+    }
+
+    fn open(&self) -> Disks {
+        Disks::open(self.dir.path(), &self.facts, "i1")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn place(&self, disks: &mut Disks, root: &Path) -> std::io::Result<usize> {
+        disks.place(root, &self.facts, "i1")
+    }
+
+    fn noted(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("disks")).unwrap_or_default()
+    }
+}
+
+/// A full disk lets nothing be written, and takes nothing of what was.
+#[test]
+fn places_are_noted_whole_or_as_they_were() {
+    let places = Places::new();
+    let (first, second) = (places.path("first"), places.path("second"));
+    let mut disks = places.open();
+    assert_eq!(places.place(&mut disks, &first).unwrap(), 0);
+    let noted = places.noted();
+    assert_eq!(noted, format!("{}\n", first.display()));
+    let beside = places.path("disks.new");
+    places.place(&mut disks, &second).unwrap_err();
+    assert_eq!((places.noted(), disks.places.len()), (noted, 1));
+    std::fs::remove_dir(beside).unwrap();
+    assert_eq!(places.place(&mut disks, &second).unwrap(), 1);
+    assert_eq!(places.open().places.len(), 2);
+}
+
+/// Where the next daemon is to make directories, nobody takes the instance's name meanwhile.
+#[test]
+fn the_configured_place_is_kept_while_no_daemon_runs() {
+    let places = Places::new();
+    let (kept, other, used) = (places.path("kept"), places.path("other"), places.path("used"));
+    let mut disks = places.open();
+    for root in [&kept, &other, &used] {
+        let number = places.place(&mut disks, root).unwrap();
+        disks.places[number].claim().unwrap();
+    }
+    disks.jobs.insert(JobId(3), (2, MIB));
+    disks.places[2].make(3, MIB, pinfold_sys::peer::own_uid()).unwrap();
+    disks.close_but(Some(&kept));
+    let count = |path: &Path| std::fs::read_dir(path).unwrap().count();
+    assert_eq!((count(&kept), count(&other), count(&used)), (1, 0, 1));
+    assert_eq!(places.noted(), format!("{}\n{}\n", kept.display(), used.display()));
+    disks.jobs.clear();
+    disks.close_but(None);
+    assert_eq!((count(&kept), places.noted()), (0, String::new()));
 }

@@ -78,3 +78,32 @@ fn a_program_is_told_what_is_known() {
         (&1.into(), &"after".into(), &7.into(), &"b c".into(), &serde_json::Value::Null, &9.into())
     );
 }
+
+/// What could not be done is tried again for ever, after pauses that grow up to a bound; one that went on has short ones.
+#[test]
+fn what_could_not_be_done_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut hooks = Hooks::open(dir.path()).unwrap();
+    let job = JobId(3);
+    hooks.jobs.insert(job, Setup::new(record(3, &["/a"]), VecDeque::new()));
+    assert_eq!((hooks.due_us(), hooks.finding().is_none()), (None, true), "an idle host is not woken");
+    let (mut now_us, mut pauses) = (0, Vec::new());
+    for _ in 0..9 {
+        hooks.tries_again(job, Step::AfterWaits, "no /a", now_us);
+        assert!(hooks.finding().is_some_and(|finding| finding.found.contains("job 3: no /a")));
+        let due_us = hooks.due_us().unwrap();
+        assert_eq!(hooks.take_due(due_us - 1), []);
+        assert_eq!(hooks.take_due(due_us), [(job, Step::AfterWaits)]);
+        assert_eq!((hooks.jobs[&job].step, hooks.due_us()), (Step::Rests, None));
+        pauses.push((due_us - now_us) / 1_000_000);
+        now_us = due_us;
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    hooks.jobs.get_mut(&job).unwrap().went_on();
+    hooks.tries_again(job, Step::BeforeWaits, "no /a", now_us);
+    assert_eq!(hooks.due_us(), Some(now_us + 1_000_000));
+    // It is taken down instead.
+    hooks.jobs.get_mut(&job).unwrap().step = Step::After;
+    assert!(hooks.finding().is_none());
+    assert_eq!(hooks.take_due(u64::MAX), []);
+}
