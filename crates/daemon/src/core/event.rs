@@ -65,10 +65,8 @@ pub(crate) enum Event {
     SetsDue,
     /// A monitoring system asks for figures.
     MetricsWanted,
-    /// Hooks ended.
+    /// Hooks ended, or it is time to call some again that could not be.
     HooksDone,
-    /// It is time to call hooks again that could not be.
-    HooksDue,
     /// NUMA nodes were cleared of foreign memory.
     NodesCleared,
     /// It is time to look who else has jobs on the host, or to take what was found.

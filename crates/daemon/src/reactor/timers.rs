@@ -30,7 +30,7 @@ impl Daemon {
             (jobs.cpu_looks.due_us(), Event::TimeoutsDue),
             (self.host.sets.sets_due_us(), Event::SetsDue),
             (self.clients.names.due_us(), Event::NamesKnown),
-            (self.surroundings.hooks.due_us(), Event::HooksDue),
+            (self.surroundings.hooks.due_us(), Event::HooksDone),
             (host.own_nodes.due_us(), Event::NodesDue),
             (host.neighbours.due_us(&self.ctx), Event::NeighboursDue),
             (jobs.unheard.due_us(), Event::UnheardDue),

@@ -199,7 +199,6 @@ impl Daemon {
             Event::SetsDue => self.on_sets_due(),
             Event::MetricsWanted => self.on_metrics_wanted(),
             Event::HooksDone => self.surroundings.on_hooks_done(&self.ctx, &mut self.outbox, &mut self.jobs),
-            Event::HooksDue => self.surroundings.on_hooks_due(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::NodesCleared => self.host.own_nodes.on_nodes_cleared(
                 &self.ctx,
                 &mut self.outbox,

@@ -127,7 +127,7 @@ impl Surroundings {
         self.hooks.call(job, call);
     }
 
-    /// Hooks ended.
+    /// Hooks ended, or some are to be called again.
     pub(crate) fn on_hooks_done(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
         for (job, result) in self.hooks.take_results() {
             let Some(chain) = self.hooks.jobs.get_mut(&job) else { continue };
@@ -136,6 +136,7 @@ impl Surroundings {
                 _ => self.before_done(ctx, out, jobs, job, result),
             }
         }
+        self.on_hooks_due(ctx, out, jobs);
     }
 
     fn after_done(
@@ -222,7 +223,7 @@ impl Surroundings {
     }
 
     /// What could not be done is tried again. A program that the site took out of its configuration is not.
-    pub(crate) fn on_hooks_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
+    fn on_hooks_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
         let site = &ctx.configured.config.modules_site;
         for (job, step) in self.hooks.take_due(ctx.clock.now_us()) {
             let Some(chain) = self.hooks.jobs.get_mut(&job) else { continue };

@@ -34,7 +34,7 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::DriftDue => "a look for drift",
         Event::SetsDue => "sets of cores",
         Event::MetricsWanted => "metrics",
-        Event::HooksDone | Event::HooksDue => "hooks",
+        Event::HooksDone => "hooks",
         Event::NodesCleared | Event::NodesDue => "NUMA nodes",
         Event::NeighboursDue => "other users' daemons",
         Event::NamesKnown => "names of users",
