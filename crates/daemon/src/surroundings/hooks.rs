@@ -63,17 +63,20 @@ pub(super) struct Setup {
     pub(super) step: Step,
     /// The job is over, or is requeued: nothing more is set up.
     pub(super) over: bool,
+    /// It is over, and the job is to start again once it is taken down.
+    pub(super) start_waits: bool,
     /// Why it starts, for when it does.
     pub(super) reason: Option<String>,
     /// Pauses between tries of what could not be done, and why it could not be, last.
     pauses: Backoff,
-    why: String,
+    pub(super) why: String,
 }
 
 impl Setup {
     pub(super) fn new(record: Record, planned: VecDeque<String>) -> Self {
         let pauses = Backoff::new(AGAIN_FIRST, AGAIN_MAX);
-        Self { record, planned, step: Step::Rests, over: false, reason: None, pauses, why: String::new() }
+        let (step, why) = (Step::Rests, String::new());
+        Self { record, planned, step, over: false, start_waits: false, reason: None, pauses, why }
     }
 
     /// Something was done: what cannot be next has short pauses again.

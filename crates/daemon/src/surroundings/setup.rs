@@ -40,8 +40,16 @@ impl Surroundings {
         table: &mut JobTable,
         job: JobId,
     ) -> Option<Result<(), Unready>> {
-        match self.hooks.jobs.get(&job) {
-            Some(chain) if chain.over || chain.step != Step::Rests => return None,
+        match self.hooks.jobs.get_mut(&job) {
+            Some(chain) if chain.over => {
+                // Of its run before.
+                chain.start_waits = true;
+                if chain.step == Step::AfterWaits {
+                    tell(out, table, job, &chain.why);
+                }
+                return None;
+            }
+            Some(chain) if chain.step != Step::Rests => return None,
             Some(_) => return Some(Ok(())),
             None => {}
         }
@@ -152,6 +160,8 @@ impl Surroundings {
         {
             // It is owed still: a licence would never be given back.
             let words = format!("its epilog could not be called: {}", in_full(error));
+            // One that is requeued waits for that.
+            tell(out, &mut jobs.table, job, &words);
             return self.hooks.tries_again(job, Step::AfterWaits, &words, ctx.clock.now_us());
         }
         if let Err(error) = result {
@@ -216,10 +226,7 @@ impl Surroundings {
         words: String,
     ) {
         self.hooks.tries_again(job, Step::BeforeWaits, &words, ctx.clock.now_us());
-        if let Some(live) = table.get_mut(&job) {
-            live.row.reason = Some(format!("{words}; it is tried again"));
-            out.journal.touch(job);
-        }
+        tell(out, table, job, &words);
     }
 
     /// What could not be done is tried again. A program that the site took out of its configuration is not.
@@ -263,6 +270,8 @@ impl Surroundings {
             "its prolog ran"
         } else if is_at(Step::BeforeWaits) {
             "it waited for its prolog"
+        } else if self.hooks.jobs.get(&job).is_some_and(|chain| chain.start_waits) {
+            "it waited for its epilog"
         } else {
             return false;
         };
@@ -430,6 +439,14 @@ impl Surroundings {
         if self.scratches.has(job) || self.disks.has(job) || self.hooks.has(job) {
             out.push(Effect::Remove(job));
         }
+    }
+}
+
+/// Why a job waits whose hook is called again, for its user.
+fn tell(out: &mut Outbox, table: &mut JobTable, job: JobId, words: &str) {
+    if let Some(live) = table.get_mut(&job) {
+        live.row.reason = Some(format!("{words}; it is tried again"));
+        out.journal.touch(job);
     }
 }
 
