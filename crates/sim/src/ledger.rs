@@ -15,6 +15,8 @@ use crate::violation::Violation;
 
 /// How long a job that got a signal may go on without a slot.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// How long after a signal a further one changes nothing.
+const CALM: Duration = Duration::from_secs(60);
 /// How long a job may be suspended for a primary's sake.
 const HELD_BACK_MAX: Duration = Duration::from_secs(600);
 /// The least time between a failure and the next try.
@@ -62,6 +64,8 @@ pub struct Entry {
     pub frozen: bool,
     /// Until when it is left alone because of a signal.
     pub grace: Option<Instant>,
+    /// Until when a further signal changes nothing of that.
+    pub calm: Option<Instant>,
     /// Until when it may be suspended for a primary's sake.
     pub held_back: Option<(Instant, JobId)>,
     /// It was thawed for a signal, without a slot.
@@ -185,6 +189,7 @@ impl Ledger {
             cpus: CpuSet::new(),
             frozen: false,
             grace: None,
+            calm: None,
             held_back: None,
             slotless: false,
             failed: BTreeMap::new(),
@@ -220,11 +225,14 @@ impl Ledger {
                 (entry.suspended, entry.since) = (false, now);
             }
             (Command::Cancel { .. }, Phase::Starting) => entry.suspended = false,
+            (Command::Cancel { .. }, Phase::Running) if entry.calm.is_some_and(|until| now < until) => {
+                if std::mem::take(&mut entry.suspended) {
+                    entry.since = now;
+                }
+            }
             (Command::Cancel { .. }, Phase::Running) => {
                 entry.suspended = false;
-                if !entry.slotless {
-                    entry.grace = Some(now.after(GRACE));
-                }
+                (entry.grace, entry.calm) = (Some(now.after(GRACE)), Some(now.after(CALM)));
                 entry.slotless |= out;
             }
             (Command::SetPriority(priority), _) => entry.request.priority = priority.clamp(1, 16),

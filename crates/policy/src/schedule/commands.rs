@@ -66,6 +66,9 @@ fn cancel(rooms: &mut Rooms, id: JobId, signal: i32) {
     if thawed {
         line::dequeue(&mut rooms.queue, &mut rooms.jobs, &rooms.cores, id);
         rooms.memory.forget(id);
+    } else if rooms.jobs.resume(id, rooms.now) {
+        // It is not thawed for this signal: it gets it once it runs again.
+        enqueue::enqueue(rooms, id);
     }
     rooms.pending.request_update(id, Reason::ASKED);
     line::rearm(&mut rooms.jobs, &rooms.queue, &rooms.settings, id);

@@ -79,7 +79,7 @@ impl Host {
             let container = self.world.containers.get(&job);
             entry.request = record.request.clone();
             entry.failed.clear();
-            (entry.grace, entry.slotless, entry.aged) = (None, false, false);
+            (entry.grace, entry.calm, entry.slotless, entry.aged) = (None, None, false, false);
             entry.held_back = None;
             let running = container.map(|container| {
                 // A freeze under way counts as done: it will be.

@@ -87,7 +87,7 @@ impl JobTable {
     }
 
     /// It is to get a signal, and a frozen one `grace` to die of it, for which it is thawed; not again within `calm` of the
-    /// last time, but for a signal of which it dies for sure: it gets that as it is. `None`: it gets it once it has
+    /// last time, but for a signal of which it dies for sure: it gets it as it is, a frozen one once it runs. `None`: it gets it once it has
     /// started, is struck off once it waits again, or is none that has started; else whether it was frozen and is thawed.
     pub(crate) fn cancel(&mut self, id: JobId, signal: i32, now: Instant, grace: Grace) -> Option<bool> {
         let live = self.live_mut(id)?;
@@ -96,8 +96,9 @@ impl JobTable {
         if has_had && signal != SIGKILL && live.phase.is_open() {
             return Some(false);
         }
+        let thawed = live.phase.cancel(now.after(grace.lasts))?;
         live.calm_until = Some(now.after(grace.calm));
-        live.phase.cancel(now.after(grace.lasts))
+        Some(thawed)
     }
 
     /// It has these slots.
