@@ -85,6 +85,18 @@ pub struct Ledger {
 }
 
 impl Entry {
+    /// It got a signal while it ran or was frozen (`out`).
+    fn signalled(&mut self, out: bool, now: Instant) {
+        let was_suspended = std::mem::take(&mut self.suspended);
+        if self.calm.is_none_or(|until| until <= now) {
+            (self.grace, self.calm) = (Some(now.after(GRACE)), Some(now.after(CALM)));
+            self.slotless |= out;
+        } else if was_suspended {
+            // It waits for its return, and gets the signal then.
+            self.since = now;
+        }
+    }
+
     /// Whether it has a slot, or something was asked for so that it has.
     #[must_use]
     pub fn holds_slot(&self) -> bool {
@@ -225,16 +237,7 @@ impl Ledger {
                 (entry.suspended, entry.since) = (false, now);
             }
             (Command::Cancel { .. }, Phase::Starting) => entry.suspended = false,
-            (Command::Cancel { .. }, Phase::Running) if entry.calm.is_some_and(|until| now < until) => {
-                if std::mem::take(&mut entry.suspended) {
-                    entry.since = now;
-                }
-            }
-            (Command::Cancel { .. }, Phase::Running) => {
-                entry.suspended = false;
-                (entry.grace, entry.calm) = (Some(now.after(GRACE)), Some(now.after(CALM)));
-                entry.slotless |= out;
-            }
+            (Command::Cancel { .. }, Phase::Running) => entry.signalled(out, now),
             (Command::SetPriority(priority), _) => entry.request.priority = priority.clamp(1, 16),
             (Command::SetClass(class), _)
                 if ![entry.request.class, class].contains(&Some(Class::Exclusive)) =>
