@@ -284,7 +284,8 @@ pub(super) fn send(
     let before = hub.cpu_s(database);
     let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..CONNECTIONS {
+        // A host sends one message after the other, and the hub refuses more than a few of one at a time.
+        for _ in 0..CONNECTIONS.min(hosts) {
             scope.spawn(|| {
                 let done = plan.work(&next, interrupted);
                 all.lock().expect("no worker panics").push(done);
