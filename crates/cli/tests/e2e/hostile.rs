@@ -42,6 +42,7 @@ each_kind!(
     raises_no_priority,
     takes_no_foreign_process,
     claims_no_others_job_by_its_environment,
+    asks_for_no_memory_that_others_have,
     shows_others_no_escapes,
 );
 any_kind!(floods_with_requests, floods_with_jobs, absurd_numbers_and_lengths, names_are_no_paths);
@@ -320,6 +321,27 @@ fn takes_no_foreign_process(kind: Kind) {
     }
     host.make("go");
     host.until_exit_code(job, 0);
+}
+
+/// Others are frozen for what a job that runs is expected to need: beyond what is free only operators say so.
+fn asks_for_no_memory_that_others_have(kind: Kind) {
+    let settings = ["slots.factor=4", "host.cpus=0", "host.memory=600MiB", "host.swap=0"];
+    let Some(host) = shared(kind, &settings) else { return };
+    let theirs = victims_job(&host, &["--mem", "400MiB"], WAIT);
+    let submitted = run_as(
+        &host,
+        ATTACKER,
+        &["submit", "-o", "/dev/null", "-e", "/dev/null", "--", "/bin/sh", "-c", WAIT],
+    );
+    let own = submitted.out.trim().to_owned();
+    host.until(own.parse().expect("a number"), JobState::Running);
+    let refused = run_as(&host, ATTACKER, &["set", &own, "--mem", "550MiB"]);
+    assert!(refused.code == Some(5) && refused.err.contains("are there for it now"), "{refused:?}");
+    assert_eq!(run_as(&host, ATTACKER, &["set", &own, "--mem", "100MiB"]).code, Some(0));
+    assert_eq!(host.job(theirs).state, JobState::Running);
+    host.succeeds(["set", &own, "--mem", "550MiB"]);
+    host.make("go");
+    host.until_exit_code(theirs, 0);
 }
 
 /// Where nothing else tells whose a process is, its environment does, which anybody can write.

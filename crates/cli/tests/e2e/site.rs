@@ -220,12 +220,15 @@ fn one_that_cannot_be_started_is_called_again(kind: Kind) {
             if is_said { Ok(()) } else { Err(done.out) }
         });
     };
-    let job = host.submit(&[], WAIT);
-    host.until(job, JobState::Running);
-    std::fs::rename(&path, &aside).expect("it is ours");
-    host.make("go");
-    host.until_exit_code(job, 0);
-    owed(&host, "failed to look at");
+    let ends_without_it = |host: &Host| {
+        let job = host.submit(&[], WAIT);
+        host.until(job, JobState::Running);
+        std::fs::rename(&path, &aside).expect("it is ours");
+        host.make("go");
+        host.until_exit_code(job, 0);
+        owed(host, "failed to look at");
+    };
+    ends_without_it(&host);
     // Its epilog is owed by the next daemon as well.
     host.crash();
     host.start_daemon();
@@ -261,12 +264,7 @@ fn one_that_cannot_be_started_is_called_again(kind: Kind) {
     assert!(host.wrote("log").ends_with("after a 2 0\nbefore a 3\nafter a 3 4\n"), "{}", host.wrote("log"));
     // What the site took out of its configuration is not waited for.
     std::fs::remove_file(host.work("go")).expect("it was made above");
-    let job = host.submit(&[], WAIT);
-    host.until(job, JobState::Running);
-    std::fs::rename(&path, &aside).expect("it is ours");
-    host.make("go");
-    host.until_exit_code(job, 0);
-    owed(&host, "failed to look at");
+    ends_without_it(&host);
     host.succeeds(["config", "set", "modules.site="]);
     settled(&host);
 }

@@ -176,7 +176,7 @@ fn a_file_that_is_followed(kind: Kind) {
     has_read("first line");
     host.make("one");
     has_read("two");
-    // It looks for a daemon for 10 s, so it stands still until there is one. What it asked before is answered.
+    // It looks for a daemon for 10 s, so it is stopped until there is one. What it asked before is answered.
     followed.signal(Signal::STOP);
     eventually("it is stopped", || {
         let state = status_field(followed.pid(), "State").expect("it lives");

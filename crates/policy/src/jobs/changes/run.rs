@@ -86,8 +86,8 @@ impl JobTable {
         waits
     }
 
-    /// It is to get a signal, and a frozen one `grace` to die of it, for which it is thawed; not again within `calm` of the
-    /// last time, but for a signal of which it dies for sure: it gets it as it is, a frozen one once it runs. `None`: it gets it once it has
+    /// It is to get a signal, and time to use it, for which a frozen one is thawed. Within `calm` of the last time there is
+    /// none, but for SIGKILL: it gets the signal as it is, a frozen one once it runs. `None`: it gets it once it has
     /// started, is struck off once it waits again, or is none that has started; else whether it was frozen and is thawed.
     pub(crate) fn cancel(&mut self, id: JobId, signal: i32, now: Instant, grace: Grace) -> Option<bool> {
         let live = self.live_mut(id)?;
