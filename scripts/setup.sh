@@ -7,7 +7,7 @@ set -euo pipefail
 
 build=(gcc:gcc make:make git:git)
 # A second opinion on machines, for tests only.
-opinion=(pkg-config:pkg-config hwloc.h:libhwloc-dev)
+opinion=(lstopo-no-graphics:hwloc-nox hwloc-calc:hwloc-nox)
 # Reads exported tables back.
 reader=(ensurepip:python3-venv)
 # A database for several hubs: tests start one of their own.
@@ -56,7 +56,6 @@ there() {
     /*) compgen -G "$1" >/dev/null ;;
     ensurepip) python3 -c 'import ensurepip' 2>/dev/null ;;
     postgres) command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null ;;
-    hwloc.h) command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.0' ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }

@@ -4,8 +4,6 @@
 //! named: also hwloc's XML files and synthetic descriptions, read without libhwloc. Readers collect [`pinfold_topo::facts::Facts`]; the policy of contradictions is there. Owns no state.
 
 mod allowed;
-#[cfg(feature = "hwloc")]
-mod hwloc;
 mod sysfs;
 
 use std::fs::{self, File};
@@ -18,9 +16,6 @@ use pinfold_topo::synthetic::SyntheticError;
 use pinfold_topo::{CpuSet, ParseCpuSetError, Topology, TopologyError};
 
 pub(crate) use sysfs::read_small;
-
-#[cfg(feature = "hwloc")]
-pub use hwloc::{hwloc_host, hwloc_synthetic, hwloc_xml};
 
 /// The largest topology file that is read, in bytes. The largest known machines stay below 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -113,15 +108,6 @@ pub enum DiscoverError {
         text: String,
         /// Why.
         source: SyntheticError,
-    },
-    /// libhwloc, asked for a second opinion, does not accept it.
-    #[cfg(feature = "hwloc")]
-    #[error("hwloc does not accept {what}: {reason}")]
-    Hwloc {
-        /// What was given.
-        what: String,
-        /// libhwloc's answer.
-        reason: String,
     },
 }
 

@@ -123,3 +123,4 @@ fn an_odd_file_is_a_warning_and_no_tree_an_error() {
 }
 
 mod fixtures;
+mod libhwloc;

@@ -7,10 +7,10 @@ use pinfold_topo::Pu;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-#[cfg(feature = "hwloc")]
-use std::process::Command;
 
-fn fixtures() -> PathBuf {
+use super::libhwloc::{Lstopo, shape};
+
+pub(super) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/topology")
 }
 
@@ -56,7 +56,7 @@ fn names() -> Vec<String> {
 }
 
 /// One line for one machine, as in `expected.tsv`.
-fn counts(name: &str, topology: &Topology) -> String {
+pub(super) fn counts(name: &str, topology: &Topology) -> String {
     format!(
         "{name}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
         topology.sockets(),
@@ -76,15 +76,15 @@ fn archived_machines() {
     let expected = fs::read_to_string(fixtures().join("expected.tsv")).unwrap();
     let mut found = expected.lines().next().unwrap().to_owned() + "\n";
     let mut compared = 0;
+    let lstopo = Lstopo::find();
     for name in names() {
         let dir = unpacked(&name);
         let topology = sysfs_at(dir.path()).unwrap().topology;
         found += &counts(&name, &topology);
         compared += every_pu_lies_where_a_second_opinion_puts_it(&name, &topology);
-        #[cfg(feature = "hwloc")]
-        {
+        if let Some(lstopo) = &lstopo {
             let tree = sysfs::Tree::find(dir.path()).unwrap();
-            assert_eq!(shape(&topology), libhwloc(tree.root.as_deref()), "{name}");
+            assert_eq!(shape(&topology), shape(&lstopo.linux(tree.root.as_deref())), "{name}");
         }
     }
     assert!(compared > 3000, "only {compared} places were compared");
@@ -143,108 +143,6 @@ fn every_pu_lies_where_a_second_opinion_puts_it(name: &str, topology: &Topology)
         }
     }
     compared
-}
-
-/// What is comparable between two ways to see a machine: everything but memory, which libhwloc counts
-/// without huge pages, what each knows of switched-off PUs and kinds of core, and where nodes of memory alone
-/// lie, which libhwloc guesses from distances.
-#[cfg(feature = "hwloc")]
-fn shape(topology: &Topology) -> String {
-    let mut text = counts("", topology);
-    for pu in topology.pus() {
-        let Pu { os, core, l2, l3, die, socket, usable, .. } = pu;
-        text += &format!("{os} {core} {l2:?} {l3:?} {die:?} {socket} {usable}\n");
-    }
-    for (i, node) in (0u32..).zip(topology.numa()) {
-        let near = topology.pus().iter().any(|pu| pu.numa == i);
-        text += &format!("node {} {}\n", node.os, if near { node.pus.clone() } else { CpuSet::new() });
-    }
-    text
-}
-
-/// Not a test of its own: the process that [`archived_machines`] starts with another root, which
-/// libhwloc takes from the environment. Run alone it compares nothing but that libhwloc can look here.
-#[cfg(feature = "hwloc")]
-#[test]
-fn libhwloc_view() {
-    let topology = hwloc_host().unwrap().topology;
-    if let Some(path) = std::env::var_os("PINFOLD_TEST_VIEW") {
-        fs::write(path, shape(&topology)).unwrap();
-    }
-}
-
-/// libhwloc's view of the machine, or of the tree below `root`.
-#[cfg(feature = "hwloc")]
-fn libhwloc(root: Option<&Path>) -> String {
-    let out = tempfile::NamedTempFile::new().unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "discover::tests::fixtures::libhwloc_view"]);
-    command.env("PINFOLD_TEST_VIEW", out.path()).env("HWLOC_COMPONENTS", "linux,stop");
-    if let Some(root) = root {
-        command.env("HWLOC_FSROOT", root);
-    }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    fs::read_to_string(out.path()).unwrap()
-}
-
-#[cfg(feature = "hwloc")]
-#[test]
-fn libhwloc_agrees_on_this_machine() {
-    assert_eq!(shape(&host().unwrap()), libhwloc(None));
-}
-
-#[cfg(feature = "hwloc")]
-#[test]
-fn libhwloc_agrees_with_the_xml_reader() {
-    let text = fs::read_to_string(fixtures().join("xml/cxlmem+dax.v2.xml")).unwrap();
-    let ours = xml(&fixtures().join("xml/cxlmem+dax.v2.xml")).unwrap().topology;
-    assert_eq!(ours, hwloc_xml(&text).unwrap().topology);
-}
-
-/// Descriptions of every form, each with its attributes.
-#[cfg(feature = "hwloc")]
-const SYNTHETIC: [&str; 25] = [
-    "pack:2 numa:1 core:4 pu:2",
-    "Package:2 NUMANode:2 L3Cache:1 Core:4 PU:1",
-    "pack:2 [numa] l3:2 core:2 pu:1",
-    "core:3 pu:2",
-    "pack:8 core:64 pu:2",
-    "pack:1 core:2 pu:2(indexes=0,2,1,3)",
-    "pack:2 core:4 pu:2(indexes=core:machine)",
-    "pack:2 core:2 pu:2(indexes=pack:core)",
-    "pack:2 core:2 pu:2(indexes=core:pack)",
-    "core:4 pu:2(indexes=4*2)",
-    "core:4 pu:2(indexes=2*4:1*2)",
-    "pack:2 pu:2(indexes=100,7,9,3)",
-    "numa:2(indexes=1,0 memory=4GB) core:2 pu:2",
-    "pack:2 [numa(memory=1GB)] [numa(memory=2MiB)] core:2 pu:2",
-    "pack:2 [numa(memory=3GB)] core:2 [numa(memory=1GB)] pu:2",
-    "[numa(memory=1GB indexes=3)] pu:2",
-    "(memory=4GB) pack:2 die:2 l3:1(size=16MB) l2:2 core:1 pu:2",
-    "pack:2 die:1 l3:1 core:1 pu:2",
-    "numa:4 pack:1 group:2 l1d:1 l1i:1 core:2 pu:1",
-    "4",
-    "2 3 4",
-    "2 2 2 2 2",
-    "2 2 2 2 2 2",
-    "2 2 2 2 2 2 2 2",
-    "2 2 2 2 2 2 2 2 2",
-];
-
-#[cfg(feature = "hwloc")]
-#[test]
-fn libhwloc_agrees_with_the_reader_of_synthetic_descriptions() {
-    for text in SYNTHETIC {
-        let ours = synthetic(text).unwrap_or_else(|error| panic!("{text}: {error}")).topology;
-        let theirs = hwloc_synthetic(text).unwrap_or_else(|error| panic!("{text}: {error}")).topology;
-        assert_eq!(ours, theirs, "{text}");
-    }
-    for text in
-        ["nonsense:2", "pack:2 core:2", "pack:0 pu:2", "numa:2 [numa] pu:1", "2 core:2 pu:2", "pu:2(x=1)"]
-    {
-        assert!(synthetic(text).is_err() && hwloc_synthetic(text).is_err(), "{text}");
-    }
 }
 
 #[test]
