@@ -335,6 +335,15 @@ impl Hub {
         let (now, clock_us) = (self.now(), now_us());
         Ok(hosts.into_iter().map(|row| host_now(row, &now, clock_us, self.store.is_shared())).collect())
     }
+
+    /// The host of this name as it is; `None`: there is none. What others said of themselves is not read.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn host(&self, name: &str) -> Result<Option<HostNow>, StoreError> {
+        let Some(row) = self.store.host(name)? else { return Ok(None) };
+        Ok(Some(host_now(row, &self.now(), now_us(), self.store.is_shared())))
+    }
 }
 
 fn ahead_us(heard: &Now) -> i64 {

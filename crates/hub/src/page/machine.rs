@@ -19,7 +19,7 @@ const COLUMNS: usize = 110;
 
 /// A host and its map, as somebody sees it; without one, if the host tells none.
 fn found(hub: &Hub, access: &Access, name: &str) -> Result<(HostNow, Option<Map>), NoView> {
-    let host = hub.hosts()?.into_iter().find(|host| host.name == name);
+    let host = hub.host(name)?;
     let host = host.ok_or_else(|| nothing("There is no host of that name."))?;
     let view = map::seen_by(&host, access);
     let topology = if view.is_some() { hub.store.topology(host.id)? } else { None };

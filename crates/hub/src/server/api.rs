@@ -260,13 +260,10 @@ pub async fn status(
     Query(which): Query<Which>,
 ) -> Result<Response, Problem> {
     hub.answer(move |hub| {
-        let mut hosts = hub.hosts()?;
-        if let Some(name) = &which.host {
-            hosts.retain(|host| host.name == *name);
-            if hosts.is_empty() {
-                return Err(no_host(name));
-            }
-        }
+        let hosts = match &which.host {
+            Some(name) => vec![host_of(hub, name)?],
+            None => hub.hosts()?,
+        };
         Ok(Statuses { hosts, access: viewer.access })
     })
     .await
@@ -313,12 +310,15 @@ pub async fn map(
     Query(which): Query<OneHost>,
 ) -> Result<Response, Problem> {
     hub.answer(move |hub| {
-        let hosts = hub.hosts()?;
-        let host = hosts.iter().find(|host| host.name == which.host).ok_or_else(|| no_host(&which.host))?;
-        let (map, topology) = (map::seen_by(host, &viewer.access), hub.store.topology(host.id)?);
-        Ok(json!({ "version": 1, "of": view(host), "map": map, "topology": topology }))
+        let host = host_of(hub, &which.host)?;
+        let (map, topology) = (map::seen_by(&host, &viewer.access), hub.store.topology(host.id)?);
+        Ok(json!({ "version": 1, "of": view(&host), "map": map, "topology": topology }))
     })
     .await
+}
+
+fn host_of(hub: &Hub, name: &str) -> Result<HostNow, Problem> {
+    hub.host(name)?.ok_or_else(|| no_host(name))
 }
 
 fn no_host(name: &str) -> Problem {
@@ -361,9 +361,8 @@ pub async fn reports(
     };
     hub.answer(move |hub| {
         let answered = hub.store.reports(&query)?;
-        // To list all hosts their state is unpacked: a host with reports is known without that.
         if let Some(name) = name.filter(|_| answered.reports.is_empty())
-            && !hub.store.hosts()?.iter().any(|host| host.name == name)
+            && !hub.store.has_host(&name)?
         {
             return Err(no_host(&name));
         }
@@ -399,10 +398,7 @@ pub async fn why(
 }
 
 fn why_of(hub: &Hub, access: Access, asked: &OneJob) -> Result<Value, Problem> {
-    let hosts = hub.hosts()?;
-    let Some(host) = hosts.iter().find(|host| host.name == asked.host) else {
-        return Err(no_host(&asked.host));
-    };
+    let host = host_of(hub, &asked.host)?;
     let status = host.seen_by(&access);
     if let Some(job) = status.iter().flat_map(|status| &status.jobs).find(|job| job.job == asked.job) {
         return Ok(json!({ "version": 1, "host": host.name, "job": job.job, "state": job.state,

@@ -8,7 +8,7 @@ use pinfold_hubwire::series::Columns;
 use pinfold_proto::view::PointView;
 
 use super::columns::{Column, Condition};
-use super::db::{Connection, DbError, Dialect, Value, values};
+use super::db::{Connection, DbError, Dialect, Row, Value, values};
 use super::keep::series_table;
 use super::{Access, Store, StoreError};
 
@@ -366,19 +366,25 @@ impl Store {
     /// When the database refuses.
     pub fn hosts(&self) -> Result<Vec<HostRow>, StoreError> {
         self.read("list hosts", |connection| {
-            let find = "SELECT id, name, seen_us, clock_ahead_us, live FROM hosts ORDER BY name";
-            connection.all(find, &[], |row| {
-                let live: Option<&[u8]> = row.get(4)?;
-                Ok(HostRow {
-                    id: row.get(0)?,
-                    name: row.get(1)?,
-                    seen_us: row.get(2)?,
-                    clock_ahead_us: row.get(3)?,
-                    // One of another version is as good as none; the next replaces it within seconds.
-                    live: live.and_then(|packed| bundle::read_live(packed).ok()),
-                })
-            })
+            connection.all(&format!("{OF_HOSTS} ORDER BY name"), &[], read_host)
         })
+    }
+
+    /// The host of this name; `None`: there is none. What other hosts said of themselves is not read.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn host(&self, name: &str) -> Result<Option<HostRow>, StoreError> {
+        self.first("look for a host", &format!("{OF_HOSTS} WHERE name = ?1"), &values![name], read_host)
+    }
+
+    /// Whether there is a host of this name.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn has_host(&self, name: &str) -> Result<bool, StoreError> {
+        let find = "SELECT 1 FROM hosts WHERE name = ?1";
+        Ok(self.first("look for a host", find, &values![name], |_| Ok(()))?.is_some())
     }
 
     /// When a host was heard last by the clock of the hub that heard it, as far as that is kept, in microseconds since
@@ -402,6 +408,21 @@ impl Store {
             Ok(totals.unwrap_or_default())
         })
     }
+}
+
+/// What [`read_host`] reads.
+const OF_HOSTS: &str = "SELECT id, name, seen_us, clock_ahead_us, live FROM hosts";
+
+fn read_host(row: &Row) -> Result<HostRow, DbError> {
+    let live: Option<&[u8]> = row.get(4)?;
+    Ok(HostRow {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        seen_us: row.get(2)?,
+        clock_ahead_us: row.get(3)?,
+        // One of another version is as good as none; the next replaces it within seconds.
+        live: live.and_then(|packed| bundle::read_live(packed).ok()),
+    })
 }
 
 /// With its length, unpacked.

@@ -5,6 +5,7 @@
     reason = "a panic is how a test fails, and it says what it is about"
 )]
 
+mod alone;
 mod bounds;
 mod clocks;
 mod common;

@@ -11,7 +11,7 @@ use pinfold_proto::view::ReportView;
 use serde_json::json;
 
 use crate::server::Server;
-use crate::{bounds, wide};
+use crate::{alone, bounds, wide};
 
 pub(crate) const MONTH_US: u64 = 31 * 86_400_000_000;
 
@@ -50,7 +50,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 22] = [
+const CASES: [(&str, Case); 23] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -73,6 +73,7 @@ const CASES: [(&str, Case); 22] = [
     ("jobs and days of a bundle are bounded", bounds::jobs_and_days_of_a_bundle_are_bounded),
     ("series of an answer are bounded", bounds::series_of_an_answer_are_bounded),
     ("jobs from ahead are not the last of a class", bounds::jobs_from_ahead_are_not_the_last_of_a_class),
+    ("one host is as in the list", alone::one_host_is_as_in_the_list),
 ];
 
 #[test]
