@@ -193,7 +193,8 @@ pub async fn session(hub: &Arc<Hub>, asker: &Asker) -> Result<Option<Session>, P
     })?;
     let Some(name) = name else { return Ok(None) };
     let access = hub.trust.access_of_name(name, &proxied.proxy.operators);
-    let session = Session { name: name.to_owned(), csrf: proxied.csrf(name), access, by_proxy: true };
+    let (via, csrf) = (String::new(), proxied.csrf(name));
+    let session = Session { name: name.to_owned(), via, csrf, access, by_proxy: true };
     takers::is(Taker::session(&session));
     if proxied.is_new(name, now_us()) {
         let name = name.to_owned();

@@ -32,11 +32,16 @@ impl Taker {
         Self { viewer: format!("user {name}"), host: Some(host.to_owned()), sees_all }
     }
 
-    /// A person on the page. One whom a host has signed in is `USER@HOST`, and no host has an `@` in its name.
+    /// A person on the page. Whether a host vouches is said by the token of the link: a link that is made at the hub may
+    /// be for any name, also for `ann@n1`.
     #[must_use]
     pub fn session(session: &Session) -> Self {
-        let kind = if session.by_proxy { "proxied" } else { "session" };
-        let host = session.name.rsplit_once('@').filter(|_| !session.by_proxy).map(|(_, host)| host);
+        let host = session.via.strip_prefix("host ").filter(|_| !session.by_proxy);
+        let kind = match (session.by_proxy, host) {
+            (true, _) => "proxied",
+            (false, Some(_)) => "vouched",
+            (false, None) => "session",
+        };
         Self {
             viewer: format!("{kind} {}", session.name),
             host: host.map(str::to_owned),
@@ -91,23 +96,27 @@ mod tests {
     #[test]
     fn names_of_different_kinds_are_different_takers() {
         let holder = |kind| Taker::holder(&Holder { kind, name: "ops".into(), host: 1 });
-        let session = |name: &str, by_proxy| {
-            let (name, csrf) = (name.to_owned(), String::new());
-            Taker::session(&Session { name, csrf, access: Access::default(), by_proxy })
+        let session = |name: &str, via: &str, by_proxy| {
+            let (name, via, csrf) = (name.to_owned(), via.to_owned(), String::new());
+            Taker::session(&Session { name, via, csrf, access: Access::default(), by_proxy })
         };
         let all = [
             holder(Kind::Host),
             holder(Kind::Reader),
             Taker::user("ops", "n1", false),
-            session("ops", false),
-            session("ops", true),
+            session("ops", "", false),
+            session("ops", "host n1", false),
+            session("ops", "", true),
             Taker::default(),
         ];
         let names: std::collections::BTreeSet<&str> = all.iter().map(|taker| taker.viewer.as_str()).collect();
         assert_eq!(names.len(), all.len(), "{names:?}");
-        // A session by a host's word is of that host, and a proxy's names may be addresses.
-        assert_eq!(session("a@b@n1", false).of_host(), Taker::user("x@n1", "n1", true).of_host());
-        assert_eq!(session("a@n1", true).of_host(), None);
+        // A session by a host's word is of that host, whatever its name says. A proxy's names may be addresses, and so may
+        // those of links that were made at the hub or with a reader's token.
+        assert_eq!(session("a@b@n1", "host n1", false).of_host(), Taker::user("x@n1", "n1", true).of_host());
+        for (via, by_proxy) in [("", true), ("", false), ("reader host", false)] {
+            assert_eq!(session("a@n1", via, by_proxy).of_host(), None, "{via}");
+        }
         assert_eq!(holder(Kind::Host).of_host().as_deref(), Some("users of host ops"));
     }
 }

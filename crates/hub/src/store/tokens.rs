@@ -53,8 +53,10 @@ pub struct TokenRow {
 /// Somebody who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Who.
+    /// Who. Text of any kind: it says nothing of a host.
     pub name: String,
+    /// The token that its link was made with, as [`LinkFor`] has it.
+    pub via: String,
     /// What each form has to say, so that it comes from a page of ours.
     pub csrf: String,
     /// What may be seen.
@@ -297,11 +299,11 @@ impl Store {
     /// # Errors
     /// When the database refuses.
     pub fn session(&self, hash: &[u8], now_us: u64) -> Result<Option<Session>, StoreError> {
-        let find = "SELECT name, csrf, access FROM sessions WHERE hash = ?1 AND expires_us > ?2";
+        let find = "SELECT name, csrf, access, via FROM sessions WHERE hash = ?1 AND expires_us > ?2";
         self.first("look for a session", find, &values![hash, now_us], |row| {
             // What cannot be read grants nothing.
             let access = serde_json::from_str(row.get(2)?).unwrap_or_default();
-            Ok(Session { name: row.get(0)?, csrf: row.get(1)?, access, by_proxy: false })
+            Ok(Session { name: row.get(0)?, via: row.get(3)?, csrf: row.get(1)?, access, by_proxy: false })
         })
     }
 

@@ -206,7 +206,8 @@ fn tokens_links_and_sessions(store: &Store, host: i64) {
     store.add_code(&[8; 32], whose, 100, 1).unwrap();
     assert_eq!(store.sign_in(&[8; 32], &[5; 32], "c", 200, 2).unwrap().as_deref(), Some("ann"));
     assert_eq!(store.sign_in(&[8; 32], &[6; 32], "c", 200, 2).unwrap(), None, "a link works once");
-    assert_eq!(store.session(&[5; 32], 3).unwrap().unwrap().access, Access::All);
+    let session = store.session(&[5; 32], 3).unwrap().unwrap();
+    assert_eq!((&session.access, &session.via[..], session.by_proxy), (&Access::All, "host alpha", false));
     // The one that was not used in time is not there by then, as far as the clock says.
     for number in 10..29 {
         store.add_code(&[number; 32], whose, 100, 1).unwrap();
