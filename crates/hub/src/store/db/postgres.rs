@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use postgres::error::SqlState;
@@ -93,8 +93,17 @@ impl Pool {
         Self { places: (0..places).map(|_| Mutex::default()).collect(), next: AtomicUsize::new(0) }
     }
 
+    /// One that nobody works with. After a panic it is as good as before: its connection is gone.
+    fn free(&self) -> Option<MutexGuard<'_, Option<Open>>> {
+        self.places.iter().find_map(|place| match place.try_lock() {
+            Ok(place) => Some(place),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })
+    }
+
     fn place(&self) -> MutexGuard<'_, Option<Open>> {
-        self.places.iter().find_map(|place| place.try_lock().ok()).unwrap_or_else(|| {
+        self.free().unwrap_or_else(|| {
             let at = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
             self.places[at].lock().unwrap_or_else(PoisonError::into_inner)
         })
@@ -363,5 +372,27 @@ impl<'a> FromSql<'a> for Value {
 
     fn accepts(of: &Type) -> bool {
         matches!(*of, Type::INT4 | Type::INT8 | Type::FLOAT8 | Type::TEXT | Type::BYTEA)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_takes_no_place_away() {
+        let pool = Pool::new(2);
+        for _ in 0..3 {
+            let panicked = std::thread::scope(|scope| {
+                let asks = || {
+                    let _both = (pool.free().unwrap(), pool.free().unwrap());
+                    panic!("the disk is gone")
+                };
+                scope.spawn(asks).join().is_err()
+            });
+            assert!(panicked);
+        }
+        let (one, other) = (pool.free(), pool.free());
+        assert!(one.is_some() && other.is_some() && pool.free().is_none());
     }
 }
