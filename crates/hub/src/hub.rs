@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 use crate::secret;
 use crate::server::answers;
-use crate::server::arrivals::Arrivals;
+use crate::server::arrivals::{Arrivals, Arriving};
 use crate::server::problem::Problem;
 use crate::server::proxied::{Proxied, Proxy};
 use crate::server::seen::Seen;
@@ -238,17 +238,18 @@ impl Hub {
     }
 
     /// The same for what a host sends: it is read by few threads and written by as many as there is something from, so
-    /// that the store writes it together. What is not read is not written.
+    /// that the store writes it together. What is not read is not written. `room`: what it has until then.
     ///
     /// # Errors
     /// When there is too much of it.
     pub async fn take<P: Send + 'static, T: Send + 'static, E: Send + 'static>(
         self: &Arc<Self>,
+        room: Arriving,
         read: impl FnOnce(&Self) -> Result<P, E> + Send + 'static,
         write: impl FnOnce(&Self, P) -> Result<T, E> + Send + 'static,
     ) -> Result<Result<T, E>, StoreError> {
         let held = turn(&self.held, 1).await?;
-        let read = move |hub: &Self| read(hub).map(|ready| (ready, held));
+        let read = move |hub: &Self| read(hub).map(|ready| (ready, (held, room.read())));
         let unpacks = turn(&self.unpacked, 1).await?;
         match self.work(unpacks, read).await? {
             Err(error) => Ok(Err(error)),

@@ -99,7 +99,8 @@ fn what_a_host_sent_counts_until_it_is_written_although_the_host_hung_up() {
     let (read, is_read, end_of_read) = work();
     let of_task = Arc::clone(&hub);
     let sends = runtime.spawn(async move {
-        of_task.take(move |_| Ok::<_, StoreError>(read()), |_, seven| Ok::<_, StoreError>(seven)).await
+        let room = of_task.arrivals.room_for("alpha", 1).await?;
+        of_task.take(room, move |_| Ok::<_, StoreError>(read()), |_, seven| Ok::<_, StoreError>(seven)).await
     });
     is_read.recv().unwrap();
     sends.abort();
@@ -112,11 +113,43 @@ fn what_a_host_sent_counts_until_it_is_written_although_the_host_hung_up() {
     let (write, is_written, end_of_write) = work();
     let of_task = Arc::clone(&hub);
     let sends = runtime.spawn(async move {
-        of_task.take(|_| Ok::<_, StoreError>(7), move |_, _| Ok::<_, StoreError>(write())).await
+        let room = of_task.arrivals.room_for("alpha", 1).await?;
+        of_task.take(room, |_| Ok::<_, StoreError>(7), move |_, _| Ok::<_, StoreError>(write())).await
     });
     is_written.recv().unwrap();
     sends.abort();
     let _ = runtime.block_on(sends);
     assert_eq!(hub.held.available_permits(), HELD_AT_ONCE - 1);
     end_of_write.send(()).unwrap();
+}
+
+/// A host that is faster than what it sends is written would fill what is held for all.
+#[test]
+fn what_a_host_sent_counts_for_it_until_it_is_written() {
+    let (_dir, hub, runtime) = hub();
+    let room = |host: &str| runtime.block_on(hub.arrivals.room_for(host, 1 << 20));
+    let writes: Vec<_> = (0..4)
+        .map(|_| {
+            let ((write, is_written, end), room) = (work(), room("alpha").unwrap());
+            let of_task = Arc::clone(&hub);
+            let takes = async move {
+                of_task.take(room, |_| Ok::<_, StoreError>(7), move |_, _| Ok::<_, StoreError>(write())).await
+            };
+            let sends = runtime.spawn(takes);
+            is_written.recv().unwrap();
+            (sends, end)
+        })
+        .collect();
+    assert_eq!(hub.held.available_permits(), HELD_AT_ONCE - 4);
+    assert!(matches!(room("alpha"), Err(StoreError::TooMany(_))), "four of it are not written yet");
+    // They take none of the room for bytes, nor of others.
+    let others: Vec<_> = (0..256).map(|at| room(&format!("n{}", at / 4))).collect();
+    assert!(others.iter().all(Result::is_ok));
+    drop(others);
+    for (sends, end) in writes {
+        end.send(()).unwrap();
+        assert_eq!(runtime.block_on(sends).unwrap().unwrap().unwrap(), 7);
+    }
+    let again: Vec<_> = (0..4).map(|_| room("alpha")).collect();
+    assert!(again.iter().all(Result::is_ok));
 }

@@ -74,12 +74,11 @@ pub async fn bundles(
     let (packed, room) = body(&hub, &host.name, &headers, sent, PACKED_MAX_BYTES).await?;
     let bytes = packed.len() as u64;
     let read = move |hub: &Hub| {
-        let _room = room;
         hub.clock().check()?;
         let bundle = bundle::read_bundle(&packed)?;
         Ok::<_, Problem>(Prepared::of(host.host, &bundle, now_us())?)
     };
-    let taken = hub.take(read, |hub, prepared| Ok(hub.store.take(prepared)?));
+    let taken = hub.take(room, read, |hub, prepared| Ok(hub.store.take(prepared)?));
     let counters = &hub.counters;
     match taken.await? {
         Ok(receipt) => {
@@ -125,7 +124,6 @@ pub async fn live(
         let due = hub.hear(host, Arc::clone(&live), heard_us);
         // By a clock that is doubted it would be the last word of that clock's own time.
         let keeps = due && hub.clock().check().is_ok();
-        drop(room);
         Ok::<_, Problem>(Heard { topology, state: keeps.then_some((live, packed)) })
     };
     let keep = move |hub: &Hub, heard: Heard| {
@@ -142,7 +140,7 @@ pub async fn live(
         Ok(()) | Err(StoreError::Full) => Ok(hub.generation()),
         Err(error) => Err(Problem::from(error)),
     };
-    let generation = hub.take(read, write).await??;
+    let generation = hub.take(room, read, write).await??;
     Counters::count(&hub.counters.lives);
     Ok(Json(LiveReceipt { version: 1, generation }))
 }

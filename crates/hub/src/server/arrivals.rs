@@ -1,5 +1,6 @@
-//! What hosts send, while it is on its way: it counts from its first byte, by the size that was announced. Bodies are in
-//! their senders' hands: one that comes slowly keeps its room.
+//! What hosts send, while it is on its way: it counts from its first byte, by the size that was announced, until it is
+//! read; and as a message of its host until it is written, so that one host cannot fill what is held for all. Bodies are
+//! in their senders' hands: one that comes slowly keeps its room.
 
 use std::sync::Arc;
 
@@ -48,15 +49,24 @@ impl Arrivals {
         } else {
             None
         };
-        Ok(Arriving { _of_host: of_host, _of_all: of_all })
+        Ok(Arriving { of_host, _of_all: of_all })
     }
 }
 
 /// Room for what a host sends, until it is dropped.
 #[derive(Debug)]
 pub struct Arriving {
-    _of_host: Share,
+    of_host: Share,
     _of_all: Option<OwnedSemaphorePermit>,
+}
+
+impl Arriving {
+    /// The message was read, and takes none of the room for bytes any more: it counts for its host until what is
+    /// returned is dropped.
+    #[must_use]
+    pub fn read(self) -> Share {
+        self.of_host
+    }
 }
 
 #[cfg(test)]
