@@ -503,6 +503,30 @@ fn questions_without_bound_and_figures_that_are_none_are_refused() {
         let answer = site.served.get(&format!("/api/v1/reports?{bad}"), &[bearer(&site.reader)]);
         assert_eq!(answer.status, 400, "{bad}");
     }
+    let of_programs = [
+        ("reports?last=10000", 200),
+        ("reports?last=10001", 400),
+        ("reports?last=100&series=true", 200),
+        ("reports?last=101&series=true", 400),
+        ("workflows?last=1000", 200),
+        ("workflows?last=1001", 400),
+        ("workflows?since_us=-1", 400),
+        ("class?name=a&since_us=0", 200),
+        ("class?name=", 400),
+        ("weekly?week=2026-W47&user=ann", 200),
+        ("weekly?week=2026-W99", 400),
+        ("weekly?user=ann&project=web", 400),
+        ("run?workflow=w&user=ann", 400),
+        ("map", 400),
+        ("why?host=alpha", 400),
+    ];
+    for (asked, want) in of_programs {
+        let answer = site.served.get(&format!("/api/v1/{asked}"), &[bearer(&site.reader)]);
+        assert_eq!(answer.status, want, "{asked}: {}", answer.body);
+    }
+    for view in ["/audit?page=-1", "/audit?page=x", "/?live=x", "/hosts/alpha/map.svg?dark=x", "/jobs/x"] {
+        assert_eq!(site.served.get(view, one(&cookie)).status, 400, "{view}");
+    }
     let long = format!("/jobs?name={}", "x".repeat(30_000));
     assert!(matches!(site.served.get(&long, &[cookie]).status, 400 | 414 | 431));
 }
