@@ -3,9 +3,9 @@
 //! A job that lacks a resource does not stand in line, so that others go on with the cores. The first in the queue that
 //! asks for a resource is passed over at most [`PASSED_MAX`] times by others that take of what it lacks, and not at all
 //! once it has waited too long: from then on nobody else gets what it asks for. Only the first is kept something, and
-//! of all that it asks for, so that no two jobs wait for what is kept for the other. Where what it lacks is held by other
-//! jobs of its own user, that user alone decides how long this lasts: then it is kept from that user's jobs and no others'
-//! (as with slots, `owner`). Absent: what jobs hold ([`crate::jobs`]), and which of several alike they are given, which is
+//! of all that it asks for, so that no two jobs wait for what is kept for the other. Where what it lacks, of a resource or
+//! of cores, is held by other jobs of its own user, that user alone decides how long this lasts: then it is kept from that
+//! user's jobs and no others' (as with slots, `owner`). Absent: what jobs hold ([`crate::jobs`]), and which of several alike they are given, which is
 //! the caller's.
 
 use std::cell::{OnceCell, RefCell};
@@ -16,6 +16,7 @@ use crate::cores::slots;
 use crate::jobs::Demand;
 use crate::memory::oracle;
 use crate::queue::order::{First, PASSED_MAX, RANK_AGED};
+use crate::queue::owner;
 use crate::rooms::Rooms;
 
 /// How much of a resource there is.
@@ -47,9 +48,16 @@ fn held_by_users(rooms: &Rooms) -> BTreeMap<(u32, &str), u64> {
 /// resources at once, as one walk through the queues costs as much as another. One that other jobs of its own user hold up
 /// is first among that user's jobs alone, as that user alone decides how long this lasts.
 fn firsts(rooms: &Rooms) -> Firsts<(u8, JobId)> {
-    let (room, held) = (OnceCell::new(), OnceCell::new());
+    let (room, held, slots) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
     let held = |owner: u32, name: &str| {
         held.get_or_init(|| held_by_users(rooms)).get(&(owner, name)).copied().unwrap_or(0)
+    };
+    let lacks_cores = |at: usize, shape: Demand| match at.checked_sub(1) {
+        None => {
+            let held = slots.get_or_init(|| owner::slots_by_users(rooms));
+            owner::lacks_its_owners_slots(rooms, shape, held.get(&shape.owner).copied().unwrap_or(0))
+        }
+        Some(at) => owner::lacks_its_owners_cores(rooms, at, shape.owner, shape.cores as usize),
     };
     let mut found: Firsts<(u8, JobId)> = BTreeMap::new();
     for (at, queue) in rooms.queue.all().enumerate() {
@@ -73,9 +81,11 @@ fn firsts(rooms: &Rooms) -> Firsts<(u8, JobId)> {
                 }
                 let is_held_up = |one: &Amount| {
                     let lacking = one.count.saturating_sub(free(rooms, &one.name));
-                    lacking > 0 && lacking <= held(shape.owner, &one.name)
+                    let (own, all) = (held(shape.owner, &one.name), total(rooms, &one.name));
+                    lacking > 0 && owner::are_in_the_way(own, lacking, one.count, all)
                 };
-                let among = list.iter().any(is_held_up).then_some(shape.owner);
+                let is_held_up = list.iter().any(is_held_up) || lacks_cores(at, shape);
+                let among = is_held_up.then_some(shape.owner);
                 let known =
                     |one: &&Amount| found.get(&among).is_some_and(|known| known.contains_key(&one.name));
                 for one in list.iter().filter(|one| !known(one)) {

@@ -206,3 +206,95 @@ fn one_that_waits_for_its_owners_jobs_keeps_nothing_from_others() {
         ",
     );
 }
+
+/// The same where one lacks cores alone: nothing that is free is kept idle for it.
+#[test]
+fn one_that_lacks_its_owners_cores_keeps_no_resource_from_others() {
+    check(
+        "
+        > machine 4
+        > set factor=1000 resources=gpu:1
+        > submit 1 o1 c3
+        1 start primary 0-2 p10: a home core was free (3 of 4 slots used)
+        > submit 2 o1 c2 rgpu:1
+        > +601
+        > submit 3 o2 rgpu:1
+        3 start primary 3 p10: a home core was free (4 of 4 slots used)
+        > exit 3
+        > submit 4 o1 rgpu:1
+        > exit 1
+        2 start primary 0-1 p10: a home core was free (2 of 4 slots used)
+        > exit 2
+        4 start primary 0 p10: a home core was free (1 of 4 slots used)
+        ",
+    );
+}
+
+/// And where it lacks cores of a set.
+#[test]
+fn one_that_lacks_its_owners_cores_of_a_set_keeps_no_resource_from_others() {
+    check(
+        "
+        > machine 5/a:2,3/b:4
+        > set factor=1000 resources=gpu:1
+        > submit 1 o1 sa
+        1 start primary 2 p10: enough cores of its set a were free
+        > submit 2 o1 sa c2 rgpu:1
+        > submit 11 o1 sa
+        11 start primary 3 p10: enough cores of its set a were free
+        > exit 11
+        > submit 12 o1 sa
+        12 start primary 3 p10: enough cores of its set a were free
+        > exit 12
+        > submit 13 o1 sa
+        13 start primary 3 p10: enough cores of its set a were free
+        > exit 13
+        > submit 14 o1 sa
+        14 start primary 3 p10: enough cores of its set a were free
+        > exit 14
+        > submit 15 o1 sa
+        15 start primary 3 p10: enough cores of its set a were free
+        > exit 15
+        > submit 16 o1 sa
+        16 start primary 3 p10: enough cores of its set a were free
+        > exit 16
+        > submit 17 o1 sa
+        17 start primary 3 p10: enough cores of its set a were free
+        > exit 17
+        > submit 18 o1 sa
+        18 start primary 3 p10: enough cores of its set a were free
+        > exit 18
+        > submit 3 o2 sb rgpu:1
+        3 start primary 4 p10: enough cores of its set b were free
+        > exit 3
+        > exit 1
+        2 start primary 2-3 p10: enough cores of its set a were free
+        ",
+    );
+}
+
+/// One that could not have what it asks for beside its user's other job, whatever all others hold, waits for that job.
+#[test]
+fn what_never_fits_beside_its_owners_keeps_nothing_from_others() {
+    check(
+        "
+        > machine 4
+        > set resources=gpu:4
+        > submit 1 o1 rgpu:1
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 o2 rgpu:1
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3 o1 rgpu:4
+        > +601
+        > submit 4 o2 rgpu:2
+        4 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > exit 1
+        > submit 5 o2 rgpu:1
+        > exit 2
+        > exit 4
+        3 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > exit 3
+        5 start primary 0 p10: a home core was free (1 of 6 slots used)
+        ",
+    );
+}

@@ -101,3 +101,15 @@ fn what_never_fits_beside_its_owners_holds_up_its_owners_alone() {
     host.end(1);
     assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
 }
+
+#[test]
+fn what_never_fits_in_a_set_beside_its_owners_holds_up_its_owners_alone() {
+    let mut host = Host::new(Some("a"));
+    let cores = |pus: std::ops::Range<u32>| pus.map(|pu| CpuSet::single(PuOs(pu))).collect();
+    let aside = Aside { name: "a".to_owned(), cores: cores(2..6), topology: None, memory_bytes: 0 };
+    host.send(Event::Machine(Machine { asides: vec![aside], ..Machine::flat(cores(0..2)) }));
+    assert!(host.submit(1, 1, 1) && host.submit(3, 3, 2));
+    assert!(!host.submit(2, 1, 4), "it needs all cores, of which one is its user's and two another's");
+    assert_eq!(host.start_of(2, 50), 50, "others go on");
+    assert_eq!(host.start_of(1, 50), 8, "its own user's jobs do not pass it for ever");
+}
