@@ -9,6 +9,7 @@ pub(crate) mod enqueue;
 pub(crate) mod failed;
 pub(crate) mod fill;
 pub(crate) mod gives_way;
+pub(crate) mod hold_back;
 pub(crate) mod machine;
 pub(crate) mod nodes;
 pub(crate) mod pass;

@@ -69,6 +69,35 @@ impl Grid {
         self.least(count, key)
     }
 
+    /// As [`Self::choose_homes`] for a job that wishes nothing, of the cores that are not `kept` only.
+    pub(crate) fn choose_beside(
+        &self,
+        count: usize,
+        own: &[usize],
+        shape: Shape,
+        kept: &[usize],
+    ) -> Option<Vec<usize>> {
+        let free: Vec<bool> =
+            (0..self.len()).map(|core| self.get(core).home_of.is_none() && !kept.contains(&core)).collect();
+        if own.len() == count && own.iter().all(|&core| free[core]) {
+            return Some(own.to_vec());
+        }
+        match shape {
+            Shape::Compact => self.choose_among(count, &free),
+            Shape::Spread => self.laid(count, &free, shape),
+        }
+    }
+
+    /// The cores that alone can be among the homes of a job of `count` cores; `None`: it names none, so that any can.
+    pub(crate) fn only_homes(&self, count: usize, wish: &Wish) -> Option<Vec<usize>> {
+        let named = self.touched_by(&wish.named);
+        if !named.is_empty() && named.len() >= count {
+            return Some(named);
+        }
+        let inside = || (0..self.len()).filter(|&core| wish.allows(self.get(core))).collect();
+        (!wish.within.is_empty()).then(inside)
+    }
+
     /// `count` cores for a backfiller (all if there are fewer): the fewest backfillers first, then those without a
     /// primary; for one core then where the fewest are around it, and the most idle; for several those that are close
     /// together.

@@ -7,10 +7,11 @@ use crate::explain::words::{Numbers, any_of, count, milli, some_of};
 use crate::explain::{memory, resources};
 use crate::jobs::{Demand, Job, Waiting};
 use crate::memory::oracle;
-use crate::queue::order::{PASSED_MAX, RANK_AGED};
+use crate::queue::order::PASSED_MAX;
 use crate::queue::{ageing, head, line};
 use crate::rooms::Rooms;
-use crate::schedule::gives_way;
+use crate::schedule::hold_back::HoldBack;
+use crate::schedule::{gives_way, hold_back};
 use crate::shares::core_pool;
 
 /// For a waiting job whose array has no room: cause, and what would change it.
@@ -166,18 +167,20 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
     if let Some(lack) = oracle::lacks_memory(rooms, job.id()) {
         return memory::explain_lack(rooms, job, lack, numbers);
     }
-    let first = &rooms.jobs[&head];
-    if first.request.class == Some(Class::Exclusive) {
+    let held = hold_back::of(rooms, rank, head);
+    if held == HoldBack::All && rooms.jobs[&head].request.class == Some(Class::Exclusive) {
         return (
             format!("the exclusive job {head} is before it and waits for the whole host"),
             format!("job {head} must have run, or be held"),
         );
     }
-    if rank == RANK_AGED || first.passed >= PASSED_MAX {
-        return (
-            format!("job {head} is before it, was passed over long enough, and gets the next slots"),
-            format!("job {head} must have started"),
-        );
+    let holds_back = match held {
+        HoldBack::Nothing => false,
+        HoldBack::OwnersJobs(owner) => owner == job.request.owner,
+        HoldBack::Homes(_) | HoldBack::All => true,
+    };
+    if holds_back {
+        return explain_held_back(head, &held);
     }
     (
         format!(
@@ -187,6 +190,21 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
         ),
         what_frees(rooms, entry.shape),
     )
+}
+
+/// For a job that `head` holds back.
+fn explain_held_back(head: JobId, held: &HoldBack) -> (String, String) {
+    let before = format!("job {head} is before it, was passed over long enough, and");
+    let started = format!("job {head} must have started");
+    if matches!(held, HoldBack::Homes(_)) {
+        return (
+            format!(
+                "{before} waits for certain home cores: until it has them others start on other home cores only"
+            ),
+            format!("{started}, or another home core must fall free"),
+        );
+    }
+    (format!("{before} gets the next slots"), started)
 }
 
 /// For a job that waits for cores of its set.

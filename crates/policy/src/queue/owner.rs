@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::api::{Class, JobId};
 use crate::cores::{sets, slots};
-use crate::jobs::Demand;
+use crate::jobs::{Demand, Job};
 use crate::memory::forecast;
 use crate::memory::oracle::{self, Deficit};
 use crate::rooms::Rooms;
@@ -46,6 +46,9 @@ pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
     };
     // It lacks neither: then it is cores of a kind that it waits for.
     let lacks_homes = lacks_slots == 0 && lacking_bytes == 0;
+    if lacks_homes && let Some(homes) = only_homes(rooms, job) {
+        return lacks_its_owners_homes(rooms, job, &homes).then_some(owner);
+    }
     let lacks_cores = if lacks_homes { job.slots() } else { lacks_slots };
     let (all_slots, all_homes) = (slots::total(&rooms.cores, &rooms.settings), rooms.cores.grid().len());
     let never_at_home = own_homes > 0 && lacks_homes && job.slots() > all_homes.saturating_sub(own_homes);
@@ -53,6 +56,23 @@ pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
     let usable = rooms.memory.usable().unwrap_or(u64::MAX);
     let memory = are_in_the_way(own_bytes, lacking_bytes, forecast::counts_for(rooms, job), usable);
     ((slots || never_at_home) && memory).then_some(owner)
+}
+
+/// The home cores that alone a job may have; `None`: any of the host's.
+pub(crate) fn only_homes(rooms: &Rooms, job: &Job) -> Option<Vec<usize>> {
+    rooms.cores.grid().only_homes(job.slots(), job.request.wish.as_deref()?)
+}
+
+/// Whether a job lacks some of the home cores that alone it may have, and its own user's jobs are why.
+fn lacks_its_owners_homes(rooms: &Rooms, job: &Job, homes: &[usize]) -> bool {
+    let owner_of = |core: &usize| {
+        let primary = rooms.cores.grid().get(*core).home_of?;
+        rooms.jobs.get(&primary).map(|job| job.request.owner)
+    };
+    let taken: Vec<u32> = homes.iter().filter_map(owner_of).collect();
+    let own = taken.iter().filter(|&&owner| owner == job.request.owner).count();
+    let lacking = job.slots().saturating_sub(homes.len() - taken.len());
+    lacking > 0 && are_in_the_way(own as u64, lacking as u64, job.slots() as u64, homes.len() as u64)
 }
 
 /// What each user's jobs have of the host's slots.

@@ -7,11 +7,11 @@ use crate::cores::slots;
 use crate::jobs::Demand;
 use crate::memory::oracle;
 use crate::queue::head::{self, Left};
-use crate::queue::order::{PASSED_MAX, RANK_AGED};
 use crate::queue::{owner, resources};
 use crate::rooms::Rooms;
+use crate::schedule::hold_back::HoldBack;
 use crate::schedule::plan::Plan;
-use crate::schedule::{plan, promote, start, token};
+use crate::schedule::{hold_back, plan, promote, start, token};
 use crate::shares::{core_pool, memory_pool};
 
 /// A best-effort job stands first in line and has to wait. The first of the others that can have cores of its own gets
@@ -50,17 +50,20 @@ fn next_on_its_own(rooms: &Rooms) -> Option<(JobId, Plan)> {
 
 /// The first job cannot start. Another that can does so in its place, unless that would keep the first waiting for
 /// ever; says whether there may be a further one.
-fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
+fn pass(rooms: &mut Rooms, rank: u8, head: JobId) -> bool {
     if slots::free_slots(&rooms.cores, &rooms.settings) == 0 {
         return false;
     }
-    let own = owner::held_up_by_its_own(rooms, head);
-    if holds_back && own.is_none() {
-        return false;
-    }
+    let held = hold_back::of(rooms, rank, head);
+    let own = match held {
+        HoldBack::Nothing => owner::held_up_by_its_own(rooms, head),
+        HoldBack::OwnersJobs(owner) => Some(owner),
+        HoldBack::Homes(_) => None,
+        HoldBack::All => return false,
+    };
     let (room, left) = (OnceCell::new(), Left::default());
     let fits = |shape: Demand| {
-        (!holds_back || own.is_none_or(|owner| shape.owner != owner))
+        held.lets_start(rooms, shape)
             && plan::fits(rooms, shape)
             && rooms.queue.arrays().has_room(shape.array)
             && left.suffices(rooms, shape)
@@ -77,7 +80,7 @@ fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
         return false;
     }
     let Some(plan) = plan::plan(rooms, next, false) else { return false };
-    start::admit(rooms, next, plan);
+    start::admit(rooms, next, Plan { beside: held.kept_homes(), ..plan });
     // Jobs of others that pass take nothing from one that its own user's jobs hold up.
     let counts = own.is_none_or(|owner| rooms.jobs.get(&next).is_none_or(|job| job.request.owner == owner));
     if counts {
@@ -122,9 +125,7 @@ pub(crate) fn fill(rooms: &mut Rooms) {
             start::admit(rooms, own, plan);
             continue;
         }
-        let first = exclusive || rank == RANK_AGED || rooms.jobs[&head].passed >= PASSED_MAX;
-        let holds_back = first && !core_pool::waits_for_guaranteed(rooms, head);
-        if !pass(rooms, head, holds_back) {
+        if !pass(rooms, rank, head) {
             return;
         }
     }

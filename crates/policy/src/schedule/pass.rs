@@ -104,6 +104,6 @@ fn start_all(rooms: &mut Rooms) {
         let left = ResourcesLeft::default();
         let may = |shape: Demand| rooms.queue.arrays().has_room(shape.array) && left.suffice(rooms, shape);
         let Some((_, job)) = rooms.queue.host().first(may) else { return };
-        start::admit(rooms, job, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
+        start::admit(rooms, job, Plan::as_is(Class::Primary));
     }
 }

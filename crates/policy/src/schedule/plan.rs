@@ -15,6 +15,15 @@ pub(crate) struct Plan {
     pub(crate) freeze: Vec<JobId>,
     /// Which primaries become backfillers for it.
     pub(crate) demote: Vec<JobId>,
+    /// The home cores that it leaves to the first in the queue; it wishes none then.
+    pub(crate) beside: Vec<usize>,
+}
+
+impl Plan {
+    /// Nobody gives way.
+    pub(crate) fn as_is(class: Class) -> Self {
+        Self { class, freeze: Vec::new(), demote: Vec::new(), beside: Vec::new() }
+    }
 }
 
 /// The first of `candidates` that together with what is `free` make up `wanted`, without those that turn out
@@ -92,7 +101,7 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
         let gain = |job: JobId| rooms.jobs.live(job).map_or(0, |live| live.slots);
         freeze = enough(victims, slots::free_slots(&rooms.cores, &rooms.settings), wanted, gain)?;
     }
-    let plan = |class, freeze, demote| Some(Plan { class, freeze, demote });
+    let plan = |class, freeze, demote| Some(Plan { freeze, demote, ..Plan::as_is(class) });
     if asked == Some(Class::Backfill) {
         return plan(Class::Backfill, freeze, vec![]);
     }

@@ -33,8 +33,9 @@ pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
     if let Some(shape) = shape::decide_shape(&mut rooms.cores, &rooms.settings, &rooms.jobs[&id]) {
         rooms.jobs.set_shape(id, shape);
     }
-    let mut room = if plan.class == Class::Primary { make_room(rooms, id) } else { None };
-    if plan.class == Class::Primary && room.is_none() && rooms.jobs.live(id).is_none() {
+    let anywhere = plan.class == Class::Primary && plan.beside.is_empty();
+    let mut room = if anywhere { make_room(rooms, id) } else { None };
+    if anywhere && room.is_none() && rooms.jobs.live(id).is_none() {
         room = placement::cores_near_memory(rooms, id, slots);
     }
     let (wish, shape) = (rooms.jobs[&id].request.wish.as_deref(), rooms.jobs[&id].shape());
@@ -45,11 +46,12 @@ pub(crate) fn admit(rooms: &mut Rooms, id: JobId, plan: Plan) {
             // A frozen one returns to where it was, if it can.
             let was = rooms.jobs.live(id).and_then(|live| live.applied.cpus.as_ref());
             let own = was.map(|cpus| rooms.cores.grid().touched_by(cpus)).unwrap_or_default();
-            rooms
-                .cores
-                .grid()
-                .choose_homes(slots, &own, wish, shape)
-                .expect("planned with so many homes free")
+            let grid = rooms.cores.grid();
+            let homes = match plan.beside.is_empty() {
+                true => grid.choose_homes(slots, &own, wish, shape),
+                false => grid.choose_beside(slots, &own, shape, &plan.beside),
+            };
+            homes.expect("planned with so many homes free")
         }
         (Class::Backfill, None) => rooms.cores.grid().choose_pinning(slots, wish, shape),
         (Class::Exclusive, None) => (0..rooms.cores.grid().len()).collect(),
@@ -185,7 +187,7 @@ fn thaw_reason(rooms: &Rooms, id: JobId, out: SuspendReason) -> Reason {
 pub(crate) fn start_exclusive(rooms: &mut Rooms, id: JobId) -> bool {
     let clears = clear_for(rooms, id);
     if clears {
-        admit(rooms, id, Plan { class: Class::Exclusive, freeze: vec![], demote: vec![] });
+        admit(rooms, id, Plan::as_is(Class::Exclusive));
     }
     clears
 }

@@ -108,7 +108,7 @@ fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
         && pick::homes_for(&rooms.cores, &rooms.jobs, id).is_some()
     {
         // Nobody has to give way.
-        start::admit(rooms, id, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
+        start::admit(rooms, id, Plan::as_is(Class::Primary));
         return true;
     }
     let early = start::note_overcommit(rooms, id);

@@ -75,3 +75,115 @@ fn a_border_holds_from_when_scheduling_is_on() {
         ",
     );
 }
+
+/// A job that may be on one core only, which another has, holds back nothing but that core.
+#[test]
+fn a_job_that_waits_for_a_certain_core_leaves_the_others() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 o1 primary w0
+        > +601
+        > submit 3
+        3 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 4 c2
+        4 start primary 2-3 p10: a home core was free (4 of 4 slots used)
+        > submit 5
+        > exit 1
+        2 start primary 0 p10: a home core was free (4 of 4 slots used)
+        > exit 3
+        5 start primary 1 p10: a home core was free (4 of 4 slots used)
+        ",
+    );
+}
+
+/// What has fallen free of the cores that it waits for is left to it, and a slot for each.
+#[test]
+fn a_job_that_waits_for_certain_cores_keeps_those_that_are_free() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > submit 1 primary w0
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 primary w1
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 o1 primary c2 w0-1
+        > +601
+        > exit 2
+        > submit 4
+        4 start primary 2 p10: a home core was free (2 of 4 slots used)
+        > submit 5 primary
+        5 start primary 3 p10: a home core was free (3 of 4 slots used)
+        > submit 6
+        > why 6
+        job 3 is before it, was passed over long enough, and waits for certain home cores: until it has them others start on other home cores only [priority 10, cores asked for 1, slots used 3 of 4, waited 0.0 s, position in the queue 2, goes first in 600 s] change: job 3 must have started, or another home core must fall free
+        > exit 4
+        6 start primary 2 p10: a home core was free (3 of 4 slots used)
+        > exit 1
+        3 start primary 0-1 p10: a home core was free (4 of 4 slots used)
+        ",
+    );
+}
+
+/// A backfiller would get the core as soon as it falls free: none starts meanwhile.
+#[test]
+fn no_backfiller_starts_before_a_job_that_waits_for_a_certain_core() {
+    check(
+        "
+        > machine 2
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 o1 primary w0
+        > +601
+        > submit 3
+        3 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 4
+        > exit 1
+        2 start primary 0 p10: a home core was free (2 of 3 slots used)
+        4 start backfill 0 p10: no home core was free but a slot was (3 of 3 slots used)
+        ",
+    );
+}
+
+/// Where its own user's job has the core that user's jobs alone wait; a job of that user elsewhere is in nobody's way.
+#[test]
+fn a_certain_core_that_its_owners_have_holds_up_its_owners_alone() {
+    check(
+        "
+        > machine 2
+        > submit 1 o1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 o1 primary w0
+        > +601
+        > submit 3 o2
+        3 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 4 o1
+        > why 4
+        job 2 is before it, was passed over long enough, and gets the next slots [priority 10, cores asked for 1, slots used 2 of 3, waited 0.0 s, position in the queue 2, goes first in 600 s] change: job 2 must have started
+        > submit 5 o2
+        5 start backfill 0 p10: no home core was free but a slot was (3 of 3 slots used)
+        > submit 6 o3
+        > why 6
+        all 3 slots are taken and 2 jobs are before it in the queue [priority 10, cores asked for 1, slots used 3 of 3, waited 0.0 s, position in the queue 3, goes first in 600 s] change: a slot: job 5 or any of 2 others must end
+        ",
+    );
+    check(
+        "
+        > machine 2
+        > submit 1 o2
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 o1
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3 o1 primary w0
+        > +601
+        > submit 4 o3
+        > exit 1
+        3 start primary 0 p10: a home core was free (2 of 3 slots used)
+        4 start backfill 0 p10: no home core was free but a slot was (3 of 3 slots used)
+        ",
+    );
+}
