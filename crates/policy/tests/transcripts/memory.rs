@@ -760,3 +760,31 @@ fn nothing_starts_while_one_that_is_to_stand_still_grows() {
         ",
     );
 }
+
+/// A start leaves a suspended job all the room that it needs to return, its margin included.
+#[test]
+fn a_start_leaves_the_margin_that_a_suspended_job_returns_with() {
+    check(
+        "
+        > machine 8
+        > memory free=1000 swap=4000
+        > submit 1 m10
+        1 start primary 0 p10: a home core was free (1 of 12 slots used)
+        > submit 2 m290
+        2 start primary 1 p10: a home core was free (2 of 12 slots used)
+        > submit 3 m400
+        3 start primary 2 p10: a home core was free (3 of 12 slots used)
+        > +1 memory free=600 swap=4000 1:10 2:290 3:100
+        > +1 memory free=0 swap=4000 1:10 2:290 3:400
+        3 freeze: memory runs short: 0 MiB free, growing by 300 MiB a second; job 1 goes first
+        > +0.5 memory free=300 swap=4000 1:10 2:290 3:400
+        > +0.1 memory free=300 swap=4000 1:10 2:290 3:400
+        > submit 4 m300
+        > why 4
+        job 3 is suspended for lack of memory, and this one would keep it from resuming [priority 10, cores asked for 1, slots used 2 of 12, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 300 MiB, memory at most 300 MiB, memory for jobs 1000 MiB, memory free 300 MiB] change: job 3 must go on first
+        > +2 memory free=300 swap=4000 1:10 2:290 3:400
+        3 thaw: memory suffices again: 300 MiB free
+        4 start primary 3 p10: a home core was free (4 of 12 slots used)
+        ",
+    );
+}

@@ -111,6 +111,8 @@ pub(crate) fn lacks_memory(rooms: &Rooms, id: JobId) -> Option<Deficit> {
             .map_or(0, |job| forecast::counts_for(rooms, job));
         let taken = rooms.jobs.sum_of_running(|job| forecast::counts_for(rooms, job));
         let beside = taken.saturating_sub(token).saturating_add(fit::need_to_resume(rooms, first));
+        // The one that is suspended returns with a margin only.
+        let beside = beside.saturating_add(fit::margin(usable));
         // Who stays within what is its project's own waits for nobody who could not return without it either.
         let waits = beside <= usable || !memory_pool::memory_is_its_own(rooms, job, wanted);
         if !known || (waits && beside.saturating_add(wanted) > usable) {

@@ -11,6 +11,12 @@ use crate::shares::memory_pool;
 /// A job returns from swap only to a host that stalls less than this; nobody returns to one that thrashes.
 const CALM_MILLI: u16 = 100;
 
+/// What stays free beside a job that returns: one that just fits would be frozen again as soon as any job grew a little,
+/// and moved to swap and back for nothing. In bytes.
+pub(super) fn margin(usable: u64) -> u64 {
+    usable / 20
+}
+
 /// What must be free for a job that is suspended so that it can go on: all that it holds, and what it will grow by.
 pub(crate) fn need_to_resume(rooms: &Rooms, job: &Job) -> u64 {
     let known = rooms.settings.memory.prediction && forecast::claim_of(rooms, job).is_some();
@@ -73,7 +79,6 @@ pub(crate) fn may_resume(rooms: &Rooms, first: &Job) -> bool {
         return false;
     }
     let usable = rooms.memory.usable.unwrap_or(u64::MAX);
-    let margin = usable / 20;
     let taken: u64 =
         rooms.jobs.sum_of_running(|job| job.held.needs().saturating_add(forecast::ahead(rooms, job)));
     // The others that are suspended can be paged out, as far as swap takes them.
@@ -89,6 +94,6 @@ pub(crate) fn may_resume(rooms: &Rooms, first: &Job) -> bool {
     let safe = is_token || !safety::is_unsafe(rooms, first, comes, usable);
     // Who borrowed does not take what was taken from him before the other has it.
     let wanted = !is_token && memory_pool::lent_memory_is_wanted(rooms, first);
-    let margin = margin.saturating_add(if wanted { memory_pool::claimed(rooms) } else { 0 });
+    let margin = margin(usable).saturating_add(if wanted { memory_pool::claimed(rooms) } else { 0 });
     all.saturating_add(margin) <= usable && (safe || !rooms.settings.memory.prediction)
 }
