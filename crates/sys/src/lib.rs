@@ -8,7 +8,7 @@
 //! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
 //! memory, [`apart`] a `/tmp` and a network of their own. Below [`spawn`] lie `fork` (a child and its parent), `program` (what a
 //! child becomes) and `tasks` (how tasks are laid out). [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`, [`own_dir`] the directory of one process. [`ready`] waits for
-//! descriptors, [`ancillary`] passes open files on, [`files`], [`own`], [`stdout`] and [`terminal`] have the rest of what other crates ask of
+//! descriptors, [`ancillary`] passes open files on, [`passed`] has clients pass none, [`files`], [`own`], [`stdout`] and [`terminal`] have the rest of what other crates ask of
 //! the kernel. [`bounds`] says what the groups around a process let it have, [`managers`] in whose job
 //! it is, [`confined`] what else holds a process, [`adoptee`] what
 //! processes are that are to become a job.
@@ -38,6 +38,7 @@ pub mod mode;
 pub mod neighbours;
 pub mod own;
 pub mod own_dir;
+pub mod passed;
 pub mod paths;
 pub mod peer;
 pub mod procfs;

@@ -11,6 +11,7 @@ mod keepers;
 mod learning;
 mod limits;
 mod parts;
+mod passed;
 mod pids;
 mod rescue;
 mod sets;

@@ -3,19 +3,19 @@
 //! (`quota`).
 
 mod budget;
+mod listen;
 mod outbox;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
 use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::{Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::container::Doors;
+use pinfold_sys::passed::{Closer, Got, Incoming, Listener};
 use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::Proc;
 
@@ -36,11 +36,13 @@ const READS_AT_ONCE: usize = 4;
 /// The listening socket and its connections.
 #[derive(Debug)]
 pub(crate) struct Server {
-    listener: UnixListener,
+    listener: Listener,
     path: PathBuf,
     /// Which file the socket is, so that another daemon's is not removed at the end.
     inode: u64,
     connections: BTreeMap<ConnectionId, Connection>,
+    /// Closes those of clients that passed descriptors.
+    closer: Closer,
     /// Connections of each user,
     open: Book,
     /// bytes of replies that they have not read,
@@ -58,7 +60,7 @@ pub(crate) struct Server {
 
 #[derive(Debug)]
 struct Connection {
-    stream: UnixStream,
+    stream: Incoming,
     peer: Peer,
     /// What connected, if it still lived when it was taken.
     process: Option<ProcessId>,
@@ -102,30 +104,14 @@ impl Server {
     /// Listens on `path`. A socket that a dead daemon left is replaced; the caller holds the lock of the state
     /// directory, so no live daemon of this state is there.
     pub(crate) fn listen(path: &Path, connections_max: usize) -> anyhow::Result<Self> {
-        make_directory(path)?;
-        if UnixStream::connect(path).is_ok() {
-            bail!("another daemon listens on {}; name another by --socket", path.display());
-        }
-        match std::fs::symlink_metadata(path) {
-            Ok(found) if found.file_type().is_socket() => {
-                std::fs::remove_file(path)
-                    .with_context(|| format!("failed to replace {}", path.display()))?;
-            }
-            Ok(_) => bail!("{} is there and is not a socket", path.display()),
-            Err(_) => {}
-        }
-        let listener =
-            UnixListener::bind(path).with_context(|| format!("failed to listen on {}", path.display()))?;
-        listener.set_nonblocking(true).context("failed to listen without waiting")?;
-        // Everybody may connect; what each may do depends on who the kernel says it is.
-        let open = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666));
-        open.with_context(|| format!("failed to open {} to users", path.display()))?;
+        let listener = listen::listen(path)?;
         let inode = std::fs::metadata(path).map(|found| found.ino()).unwrap_or(0);
         Ok(Self {
             listener,
             path: path.to_owned(),
             inode,
             connections: BTreeMap::new(),
+            closer: Closer::default(),
             open: Book::default(),
             unread: Book::default(),
             unheard: Book::default(),
@@ -141,13 +127,10 @@ impl Server {
     pub(crate) fn accept(&mut self, proc: &Proc) -> Vec<ConnectionId> {
         let mut accepted = Vec::new();
         while accepted.len() < ACCEPTED_AT_ONCE
-            && let Ok((stream, _)) = self.listener.accept()
+            && let Ok(stream) = self.listener.accept()
         {
-            let Ok(peer) = peer::of(&stream) else { continue };
-            if stream.set_nonblocking(true).is_err() {
-                continue;
-            }
-            let process = peer::process(&stream, proc);
+            let Ok(peer) = peer::of(stream.stream()) else { continue };
+            let process = peer::process(stream.stream(), proc);
             let process = process.map(|stat| ProcessId { pid: stat.pid, start_ticks: stat.start_ticks });
             let id = ConnectionId(self.next);
             self.next += 1;
@@ -215,8 +198,10 @@ impl Server {
         if connection.blocked {
             return heard;
         }
-        if !connection.backlog && self.budget.may_ask(uid) {
-            connection.fill();
+        if !connection.backlog && self.budget.may_ask(uid) && connection.fill() {
+            let text = "open files came along with your requests; none is taken here";
+            self.cut_off(id, ErrorCode::Refused, text.to_owned());
+            return heard;
         }
         // A question that is refused for what is unread costs next to nothing.
         let load = Load { refuses: self.unread.own(uid) > UNREAD_OF_USER_MAX, ..self.load };
@@ -308,7 +293,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&id) else { return true };
         let mut finished = connection.closing;
         while !connection.out.is_empty() {
-            match connection.out.write_some(&connection.stream) {
+            match connection.out.write_some(connection.stream.stream()) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     finished = false;
@@ -385,6 +370,7 @@ impl Server {
             self.open.take(uid, 1);
             self.unread.take(uid, connection.unread as u64);
             self.unheard.take(uid, connection.unheard as u64);
+            connection.stream.close().into_iter().for_each(|held| self.closer.close(held));
         }
     }
 
@@ -400,7 +386,7 @@ impl Server {
 
     /// The connection's descriptor, to be watched.
     pub(crate) fn descriptor(&self, id: ConnectionId) -> Option<BorrowedFd<'_>> {
-        self.connections.get(&id).map(|connection| connection.stream.as_fd())
+        self.connections.get(&id).map(|connection| connection.stream.stream().as_fd())
     }
 
     /// Whether nobody is connected.
@@ -422,13 +408,15 @@ impl Server {
 }
 
 impl Connection {
-    /// Reads what has arrived, up to a bound: a client that says more than can be read keeps no other waiting.
-    fn fill(&mut self) {
+    /// Reads what has arrived, up to a bound: a client that says more than can be read keeps no other waiting. Says
+    /// whether it passes descriptors, before it reads these.
+    fn fill(&mut self) -> bool {
         let mut buffer = [0; 64 * 1024];
         for _ in 0..READS_AT_ONCE {
             match self.stream.read(&mut buffer) {
-                Ok(0) => self.ended = true,
-                Ok(count) => {
+                Ok(Got::Passed) => return true,
+                Ok(Got::Bytes(0)) => self.ended = true,
+                Ok(Got::Bytes(count)) => {
                     self.decoder.push(&buffer[..count]);
                     if count == buffer.len() {
                         continue;
@@ -438,8 +426,9 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => self.ended = true,
             }
-            return;
+            break;
         }
+        false
     }
 }
 
@@ -480,20 +469,6 @@ fn take_requests(
     // Perhaps nothing is left; the next turn finds out.
     connection.backlog = true;
     Ok(())
-}
-
-/// Makes the socket's directory: for root one that all may pass through, else one for the user alone.
-fn make_directory(socket: &Path) -> anyhow::Result<()> {
-    let Some(directory) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
-    if directory.is_dir() {
-        return Ok(());
-    }
-    let mode = if peer::own_uid() == 0 { 0o755 } else { 0o700 };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory);
-    made.with_context(|| format!("failed to make {}", directory.display()))?;
-    // The daemon's file mask took from it what others need to reach the socket.
-    let opened = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode));
-    opened.with_context(|| format!("failed to open {} to all users", directory.display()))
 }
 
 #[cfg(test)]

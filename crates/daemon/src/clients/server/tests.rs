@@ -1,6 +1,9 @@
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 
 use pinfold_proto::wire;
+use pinfold_sys::ancillary;
 
 use super::*;
 use crate::clients::cost::COST_AT_ONCE;
@@ -214,4 +217,35 @@ fn half_frames_are_bounded_together() {
     }
     assert!((1..=16).contains(&cut_off), "{cut_off}");
     assert!(server.unheard.all() <= UNHEARD_OF_USER_MAX + (64 << 10) * 64);
+}
+
+/// Who passes descriptors is told so and cut off, on a kernel that lets it. What it asked for with them is not heard.
+#[test]
+fn who_passes_open_files_is_cut_off() {
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Server::listen(&path, 8).unwrap();
+    server.listener.admit().unwrap();
+    let mut client = UnixStream::connect(&path).unwrap();
+    let [id] = server.accept(&proc)[..] else { panic!("a connection") };
+    let mut buffer = [0; 1024];
+    client.write_all(&frames(&[Request::Map])).unwrap();
+    server.begin_turn(Load::default());
+    assert_eq!(server.read(id).requests, [Request::Map], "what came before is heard");
+    let (mut from, to) = io::pipe().unwrap();
+    ancillary::send(&client, &frames(&[Request::Presented]), &[to.as_fd()]).unwrap();
+    drop(to);
+    server.begin_turn(Load::default());
+    assert_eq!(server.read(id).requests, []);
+    assert!(server.flush(id), "it is closed");
+    server.close(id);
+    let count = client.read(&mut buffer).unwrap();
+    assert!(
+        String::from_utf8_lossy(&buffer[..count]).contains("open files came along"),
+        "{:?}",
+        &buffer[..count]
+    );
+    assert_eq!(client.read(&mut buffer).unwrap_or(0), 0, "the end");
+    assert_eq!((server.open.all(), from.read(&mut buffer).unwrap()), (0, 0), "and they are closed");
 }

@@ -1,0 +1,46 @@
+//! Open files that a client sends along with its bytes, and whose last close would wait.
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use pinfold_sys::ancillary;
+use rustix::net::sockopt;
+
+use super::*;
+
+any_kind!(sockets_that_linger);
+
+/// A connected socket with unsent data, whose last close waits for an hour; and what it is connected to.
+fn lingers() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let mut one = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+    let (other, _) = listener.accept().expect("connected");
+    one.set_nonblocking(true).expect("nonblocking");
+    while one.write(&[0; 64 * 1024]).is_ok() {}
+    sockopt::set_socket_linger(&one, Some(Duration::from_secs(3600))).expect("set");
+    (one, other)
+}
+
+/// The daemon has the last copy, or none: its kernel refuses to pass it. Either way it serves everybody.
+fn sockets_that_linger(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    let mut others = Vec::new();
+    for bytes in [&[0; 1][..], &u32::MAX.to_le_bytes()] {
+        // The second has the daemon cut the connection off, so that a third is never read.
+        let client = UnixStream::connect(host.socket()).expect("the daemon listens");
+        for _ in 0..2 {
+            let (one, other) = lingers();
+            if ancillary::send(&client, bytes, &[one.as_fd()]).is_err() {
+                sockopt::set_socket_linger(&one, None).expect("set");
+            }
+            drop(one);
+            others.push(other);
+        }
+        Wire::greeted(&host);
+        drop(client);
+        Wire::greeted(&host);
+    }
+    assert_eq!(run_as(&host, VICTIM, &["status"]).code, Some(0));
+}

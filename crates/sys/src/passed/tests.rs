@@ -1,0 +1,140 @@
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+use super::*;
+use crate::ancillary;
+
+/// An end of a pipe that tells whether the other one is still open anywhere.
+fn pipe() -> (io::PipeReader, io::PipeWriter) {
+    let (from, to) = io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&from, true).unwrap();
+    (from, to)
+}
+
+fn is_open(mut pipe: &io::PipeReader) -> bool {
+    pipe.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// A connection as an older kernel gives it, and the client's end.
+fn admitted() -> (Incoming, UnixStream) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut listener = Listener::bind(&path).unwrap();
+    listener.admit().unwrap();
+    let client = UnixStream::connect(&path).unwrap();
+    (listener.accept().unwrap(), client)
+}
+
+/// A connected socket with unsent data, whose last close waits for an hour; and what it is connected to.
+fn lingers() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    one.set_nonblocking(true).unwrap();
+    while one.write(&[0; 64 * 1024]).is_ok() {}
+    sockopt::set_socket_linger(&one, Some(Duration::from_secs(3600))).unwrap();
+    (one, other)
+}
+
+/// Ends when the other end of a connection has been closed for good: only then is there nobody to send to.
+fn await_close(mut other: TcpStream) {
+    let mut buffer = vec![0; 1 << 20];
+    // All that was unsent arrives, and then the end.
+    while other.read(&mut buffer).unwrap() > 0 {}
+}
+
+#[test]
+fn the_kernel_refuses_where_it_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let listener = Listener::bind(&path).unwrap();
+    let client = UnixStream::connect(&path).unwrap();
+    let sent = ancillary::send(&client, b"x", &[client.as_fd()]);
+    assert_eq!(sent.is_err(), listener.refuses, "{sent:?}");
+    let incoming = listener.accept().unwrap();
+    (&client).write_all(b"y").unwrap();
+    let got = incoming.read(&mut [0; 8]).unwrap();
+    assert_eq!(got, if listener.refuses { Got::Bytes(1) } else { Got::Passed });
+}
+
+/// What came before the descriptors is read, they and what is behind them is not, and nothing of them is closed.
+#[test]
+fn what_is_passed_is_seen_and_not_read() {
+    let (incoming, mut client) = admitted();
+    let buffer = &mut [0; 64];
+    assert_eq!(incoming.read(buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    client.write_all(b"before").unwrap();
+    assert_eq!((incoming.read(buffer).unwrap(), &buffer[..6]), (Got::Bytes(6), &b"before"[..]));
+    let (from, to) = pipe();
+    client.write_all(b"more").unwrap();
+    ancillary::send(&client, b"with", &[to.as_fd()]).unwrap();
+    drop(to);
+    for _ in 0..3 {
+        assert_eq!(incoming.read(buffer).unwrap(), Got::Passed);
+        assert!(is_open(&from));
+    }
+    assert!(incoming.close().is_some(), "it has one");
+    assert_eq!(client.read(buffer).unwrap_or(0), 0, "the client sees the end");
+    assert!(is_open(&from), "whoever drops it closes nothing");
+}
+
+/// A byte out of band is dropped by a read that comes upon it, with what came along.
+#[test]
+fn what_is_out_of_band_is_seen_as_well() {
+    let (incoming, client) = admitted();
+    let (from, to) = pipe();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut along = SendAncillaryBuffer::new(&mut space);
+    let files = [to.as_fd()];
+    assert!(along.push(SendAncillaryMessage::ScmRights(&files)));
+    let sent = sendmsg(&client, &[io::IoSlice::new(b"x")], &mut along, SendFlags::OOB);
+    if sent == Err(rustix::io::Errno::OPNOTSUPP) {
+        return eprintln!("skipped: this kernel has no such bytes on Unix sockets");
+    }
+    sent.unwrap();
+    drop(to);
+    assert_eq!(incoming.read(&mut [0; 8]).unwrap(), Got::Passed);
+    assert!(incoming.close().is_some() && is_open(&from));
+}
+
+/// A close looks at what nobody has read.
+#[test]
+fn a_connection_without_any_is_closed_at_once() {
+    let (incoming, client) = admitted();
+    assert!(incoming.close().is_none(), "nothing was sent");
+    drop(client);
+    let (incoming, mut client) = admitted();
+    client.write_all(&[0; 100_000]).unwrap();
+    drop(client);
+    assert!(incoming.close().is_none(), "bytes alone");
+}
+
+/// A connection that has a socket whose last close waits for an hour, and what that is connected to.
+fn holds_one_that_lingers() -> (Held, TcpStream) {
+    let (incoming, client) = admitted();
+    let (one, other) = lingers();
+    ancillary::send(&client, b"x", &[one.as_fd()]).unwrap();
+    drop(one);
+    assert_eq!(incoming.read(&mut [0; 8]).unwrap(), Got::Passed);
+    (incoming.close().expect("it has one"), other)
+}
+
+/// Those before the last one are not read, so that a close that waits for them never comes to the last.
+#[test]
+fn what_lingers_is_closed_without_waiting() {
+    let (held, mut others): (Vec<Held>, Vec<TcpStream>) = (0..8).map(|_| holds_one_that_lingers()).unzip();
+    close_apart(held).unwrap();
+    await_close(others.pop().unwrap());
+}
+
+#[test]
+fn a_closer_closes_what_it_is_given() {
+    let mut closer = Closer::default();
+    for _ in 0..3 {
+        let (held, other) = holds_one_that_lingers();
+        closer.close(held);
+        await_close(other);
+    }
+}
