@@ -1,6 +1,7 @@
 //! Users by name and number: a thread that asks the system's databases, and what is known of numbers by name.
 //!
-//! What is known is asked for again every few minutes; where there is no answer then, the last one is good for an hour.
+//! What gives rights is asked for again every few minutes; where there is no answer then, the last one is good for an
+//! hour. What gives none is forgotten then, and looked up when it is wanted again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,7 +12,7 @@ use pinfold_sys::peer;
 
 use crate::core::reports::Reporter;
 
-/// How often what is known is looked up again.
+/// How often what is known is looked up again, or forgotten.
 const AGAIN: Duration = Duration::from_secs(300);
 /// How often a name that gives rights is looked up again for which there was no answer.
 const SOON: Duration = Duration::from_secs(30);
@@ -19,6 +20,9 @@ const SOON: Duration = Duration::from_secs(30);
 const GOOD: Duration = Duration::from_secs(3600);
 /// More names than these are forgotten, and looked up again when they are wanted.
 pub(super) const KNOWN_MAX: usize = 10_000;
+
+/// No user has a longer name, in bytes: the host's own programs take 32, directories up to 256.
+const NAME_MAX: usize = 256;
 
 /// Numbers by name: rights are asked for by functions that have the configuration alone.
 static NUMBERS: RwLock<BTreeMap<String, Known<u32>>> = RwLock::new(BTreeMap::new());
@@ -44,6 +48,9 @@ pub(crate) enum Number {
 
 /// Whose number a name is, as far as that is known; never waits for an answer.
 pub(crate) fn number_of(name: &str) -> Number {
+    if name.len() > NAME_MAX {
+        return Number::Nobody;
+    }
     let numbers = NUMBERS.read().unwrap_or_else(PoisonError::into_inner);
     match numbers.get(name) {
         Some(known) if known.at.elapsed() < GOOD => known.found.map_or(Number::Nobody, Number::User),
@@ -110,10 +117,9 @@ fn obey(
                 if Moment::now() < again {
                     continue;
                 }
-                let known: Vec<String> =
-                    NUMBERS.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+                let known = kept(&mut NUMBERS.write().unwrap_or_else(PoisonError::into_inner), Moment::now());
                 for name in &known {
-                    look_up_number(name, false);
+                    look_up_number(name, true);
                 }
                 for uid in names.keys().copied().collect::<Vec<_>>() {
                     let before = names.get(&uid).and_then(|known| known.found.clone());
@@ -129,7 +135,17 @@ fn obey(
     }
 }
 
+/// The names that give rights. Others that were looked up some time ago are forgotten: what users named once would be
+/// asked for again and again.
+fn kept(numbers: &mut BTreeMap<String, Known<u32>>, now: Moment) -> Vec<String> {
+    numbers.retain(|_, known| known.kept || now.saturating_duration_since(known.at) < AGAIN);
+    numbers.iter().filter(|(_, known)| known.kept).map(|(name, _)| name.clone()).collect()
+}
+
 pub(super) fn look_up_number(name: &str, keep: bool) -> Number {
+    if name.len() > NAME_MAX {
+        return Number::Nobody;
+    }
     let found = peer::look_up_name(name);
     let mut numbers = NUMBERS.write().unwrap_or_else(PoisonError::into_inner);
     if let Ok(found) = found {
@@ -163,6 +179,27 @@ mod tests {
 
     use super::*;
     use crate::core::reports::Reports;
+
+    #[test]
+    fn what_gives_no_rights_is_not_asked_for_again() {
+        let now = Moment::now();
+        let then = |secs| now.checked_sub(Duration::from_secs(secs)).unwrap();
+        let known = |kept, secs| Known { found: None, at: then(secs), kept };
+        let names = [("old", known(false, 300)), ("new", known(false, 299)), ("gives", known(true, 900))];
+        let mut numbers = names.into_iter().map(|(name, known)| (name.to_owned(), known)).collect();
+        assert_eq!(kept(&mut numbers, now), ["gives"]);
+        assert_eq!(numbers.keys().collect::<Vec<_>>(), ["gives", "new"]);
+    }
+
+    /// It is neither looked up nor kept, and nobody waits for an answer.
+    #[test]
+    fn a_name_that_nobody_can_have_is_nobodys() {
+        let name = "x".repeat(NAME_MAX + 1);
+        assert_eq!(number_of(&name), Number::Nobody);
+        assert_eq!(look_up_number(&name, true), Number::Nobody);
+        assert!(!NUMBERS.read().unwrap().contains_key(&name));
+        assert_eq!(number_of(&name[1..]), Number::Unknown);
+    }
 
     /// It gives rights once there is an answer, though nobody asks for it again.
     #[test]

@@ -22,6 +22,8 @@ use pinfold_sys::peer::Peer;
 use pinfold_topo::CpuSet;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use bounded::may_ask;
+
 use crate::clients::names::Names;
 use crate::clients::rights;
 use crate::core::{Ctx, Next, Outbox, Refusal, denied, usage};

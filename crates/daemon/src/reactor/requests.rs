@@ -89,6 +89,11 @@ impl Daemon {
                 self.outbox.reply(id, reply.map_or_else(error_reply, noted));
             }
             request @ (Request::SetAside(_) | Request::ConfigSet { .. }) => {
+                if let Request::SetAside(asked) = &request
+                    && let Err(refusal) = sets::may_ask(&self.ctx.configured.config, user, asked)
+                {
+                    return self.outbox.refuse(id, refusal);
+                }
                 let names = rights::users_in(&self.ctx.configured.config, user, &request);
                 let now_us = self.ctx.clock.now_us();
                 if !self.clients.names.waits_for_names(now_us, (id, user.uid), &names, &request) {

@@ -95,8 +95,19 @@ fn most_idle(cores: usize, operator: bool) -> (usize, &'static str) {
     }
 }
 
+/// Whether a user may ask for such a set at all. Nothing is looked up for one that may not.
+pub(crate) fn may_ask(config: &Config, user: Peer, asked: &SetAside) -> Result<(), Refusal> {
+    if asked.name.is_some() && !rights::is_operator(config, user) {
+        return Err(denied("setting cores aside is for operators (`access.operators`)"));
+    }
+    if asked.name.is_none() && !rights::may_have_the_host(config, user) {
+        return Err(denied("idle cores are for operators and the users in `access.exclusive`"));
+    }
+    if asked.name.is_none() { check(config, user, asked) } else { Ok(()) }
+}
+
 /// Checks what a user asks for; `Ok` for operators.
-pub(super) fn check(config: &Config, user: Peer, asked: &SetAside) -> Result<(), Refusal> {
+fn check(config: &Config, user: Peer, asked: &SetAside) -> Result<(), Refusal> {
     if rights::is_operator(config, user) {
         return Ok(());
     }
@@ -391,5 +402,20 @@ mod tests {
             );
             check(&config, root, &asked).expect("an operator's");
         }
+    }
+
+    #[test]
+    fn who_may_ask_at_all() {
+        let (user, root) = (Peer { pid: 1, uid: 4_000_000_000 }, Peer { pid: 1, uid: 0 });
+        let idle = SetAside { cores: Some(1), users: vec!["anybody".to_owned()], ..SetAside::default() };
+        let named = SetAside { name: Some("a".to_owned()), ..idle.clone() };
+        let (config, _) = Config::default().with_changes(["access.exclusive=*"]).expect("a key");
+        let code = |config: &Config, user, asked| may_ask(config, user, asked).map_err(|(code, _)| code);
+        let denied = Err(ErrorCode::Permission);
+        assert_eq!(code(&Config::default(), user, &idle), denied);
+        assert_eq!((code(&config, user, &idle), code(&config, user, &named)), (Ok(()), denied));
+        let many = SetAside { users: vec!["root".to_owned(); USERS_MAX + 1], ..idle.clone() };
+        assert_eq!((code(&config, user, &many), code(&config, root, &many)), (denied, Ok(())));
+        assert_eq!(code(&Config::default(), root, &named), Ok(()));
     }
 }

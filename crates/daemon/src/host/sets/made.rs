@@ -11,7 +11,7 @@ use pinfold_topo::CpuSet;
 use super::{HOLD_US, Set, Sets, bounded};
 use crate::clients::lookup::Number;
 use crate::clients::{lookup, rights};
-use crate::core::{Ctx, Refusal, denied, usage};
+use crate::core::{Ctx, Refusal, usage};
 use crate::host::sets::usable;
 use crate::jobs::JobTable;
 use crate::meters::memory;
@@ -31,15 +31,7 @@ impl Sets {
         asked: SetAside,
     ) -> Result<Option<Set>, Refusal> {
         let idle = asked.name.is_none();
-        if idle {
-            let config = &ctx.configured.config;
-            if !rights::may_have_the_host(config, user) {
-                return Err(denied("idle cores are for operators and the users in `access.exclusive`"));
-            }
-            bounded::check(config, user, &asked)?;
-        } else {
-            rights::operators_only(ctx, user, "setting cores aside")?;
-        }
+        bounded::may_ask(&ctx.configured.config, user, &asked)?;
         if self.sets.len() >= SETS_MAX {
             return Err((ErrorCode::Refused, format!("there are {SETS_MAX} sets already")));
         }
