@@ -242,18 +242,19 @@ impl Daemon {
             let go = Reply::Go { job: job.0, doors: 0, variables, wrap };
             return self.outbox.extend(keeper.map(|id| Effect::Reply(id, Box::new(go))));
         }
-        // Nothing holds a process that has not become the job yet, so it waits again, and is prepared again; an empty
-        // group that was made for it is made again.
-        (live.container, live.meter, live.granted) = (None, None, false);
+        // Nothing holds a process that has not become the job yet, so it waits again, and is prepared again. The empty
+        // group that was made for it goes: it may be over before the next start makes one.
+        let container = live.container.take();
+        (live.meter, live.granted) = (None, false);
         live.members = Default::default();
-        self.jobs.running.remove(&job);
         live.row.started_us = None;
         live.row.main = None;
         live.row.cpus = None;
         live.waits_anew(self.ctx.clock.now_us());
         live.row.suspended_us = 0;
+        self.run_over(job, container);
+        self.surroundings.hooks.close(job);
         self.adopt(job, false);
-        self.surroundings.redo_surroundings(&mut self.outbox, job);
     }
 
     /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.

@@ -14,6 +14,7 @@ each_kind!(
     nothing_ended_that_was_not_started,
     what_runs_does_not_wait,
     what_is_left_of_a_job_does_not_wait,
+    no_group_is_left_of_a_job_that_waits_again,
     a_start_that_is_on_disk_is_believed,
     an_end_just_as_the_keeper_comes_is_believed,
     an_older_keeper_tells_of_its_jobs_and_no_more,
@@ -168,6 +169,25 @@ fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
     }
     let left = rustix::process::Pid::from_raw(left.cast_signed()).expect("a number");
     rustix::process::kill_process(left, rustix::process::Signal::KILL).expect("it is the test's");
+}
+
+/// Its child ended before it became the job, its keeper says so, and is gone: nothing would remove the group but the next
+/// daemon.
+fn no_group_is_left_of_a_job_that_waits_again(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let child = first_jobs(&host);
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), Some(child.0.id()));
+    assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
+    end(child);
+    wire.send(&Request::Attach { job, phase: Phase::Waiting { pid: None } });
+    assert_eq!(wire.hear(), Some(Reply::Attached { job }));
+    drop(wire);
+    // Groups of the first generation are kept for the next job, under this one's name.
+    let is_unified = |group: &PathBuf| group.join("cgroup.events").exists();
+    eventually("its group is removed", || {
+        host.job_groups().into_iter().find(is_unified).map_or(Ok(()), |left| Err(left.display().to_string()))
+    });
 }
 
 /// The daemon before died between the word that a job may start and that it did.
