@@ -1,7 +1,8 @@
 //! Where the socket and the state of a daemon are, unless someone says otherwise. One home for the rule, so
-//! that clients and daemon agree. Absent here: making or checking anything.
+//! that clients and daemon agree. Absent here: making anything.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The places of one daemon.
@@ -13,33 +14,53 @@ pub struct Places {
     pub state: PathBuf,
 }
 
-/// The default places for user `uid`, whose environment is asked through `variable`.
-///
+/// The socket's name in a directory of pinfold's own.
+const SOCKET: &str = "pinfold.sock";
+
 /// In the words of a daemon that gives way to another one on the same state; a client waits for that one then.
 pub const OCCUPIED: &str = "works on the state directory";
 
+/// The default places for user `uid`, whose environment is asked through `variable`.
+///
 /// The socket: `$PINFOLD_SOCKET`; else `/run/pinfold/pinfold.sock` for root; else below `$XDG_RUNTIME_DIR`;
-/// else in a private directory below `/tmp`. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
+/// else in a private directory below `/tmp`, or, where another user made that one first, in the directory for the state
+/// below the user's home, if that is known. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
 /// named, beside it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else
 /// below `$XDG_STATE_HOME` or `~/.local/state`.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
+    defaults_by(uid, variable, |path| std::fs::symlink_metadata(path).ok().map(|found| found.uid()))
+}
+
+/// The same, where `owner` says whose a file is.
+fn defaults_by(
+    uid: u32,
+    variable: impl Fn(&str) -> Option<OsString>,
+    owner: impl Fn(&Path) -> Option<u32>,
+) -> Places {
     let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let named = variable("PINFOLD_SOCKET").filter(|text| !text.is_empty()).map(PathBuf::from);
     let private = PathBuf::from(format!("/tmp/pinfold-{uid}"));
+    let own_state = path("XDG_STATE_HOME")
+        .or_else(|| path("HOME").map(|home| home.join(".local/state")))
+        .map(|dir| dir.join("pinfold"));
+    // Everybody may make that directory, and only its owner may remove it. A daemon that listens elsewhere for that
+    // reason is found when it is gone, too.
+    let is_taken = || owner(&private).is_some_and(|owner| owner != uid);
+    let listens_in = |state: &Path| owner(&state.join(SOCKET)) == Some(uid);
     let socket = match &named {
         Some(socket) => socket.clone(),
         None if uid == 0 => PathBuf::from("/run/pinfold/pinfold.sock"),
         None => {
-            path("XDG_RUNTIME_DIR").map_or(private.clone(), |dir| dir.join("pinfold")).join("pinfold.sock")
+            let runtime = path("XDG_RUNTIME_DIR").map(|dir| dir.join("pinfold"));
+            let elsewhere = || own_state.clone().filter(|state| is_taken() || listens_in(state));
+            runtime.or_else(elsewhere).unwrap_or_else(|| private.clone()).join(SOCKET)
         }
     };
     let state = path("PINFOLD_STATE_DIR").unwrap_or_else(|| match &named {
         Some(socket) => beside(socket),
         None if uid == 0 => PathBuf::from("/var/lib/pinfold"),
-        None => path("XDG_STATE_HOME")
-            .or_else(|| path("HOME").map(|home| home.join(".local/state")))
-            .map_or(private.join("state"), |dir| dir.join("pinfold")),
+        None => own_state.unwrap_or_else(|| private.join("state")),
     });
     Places { socket, state }
 }
@@ -63,12 +84,36 @@ pub fn beside(socket: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    /// The socket of user 7, where this user has that file and nothing else is there.
+    fn socket_beside(file: &str, owner: u32, variables: &[(&str, &str)]) -> String {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+        let owner = |path: &Path| (path == Path::new(file)).then_some(owner);
+        defaults_by(7, variable, owner).socket.display().to_string()
+    }
+
+    #[test]
+    fn nobody_keeps_a_user_from_a_socket() {
+        let (home, xdg) = (("HOME", "/h"), ("XDG_STATE_HOME", "/s"));
+        let (directory, usual) = ("/tmp/pinfold-7", "/tmp/pinfold-7/pinfold.sock");
+        let elsewhere = "/h/.local/state/pinfold/pinfold.sock";
+        assert_eq!(socket_beside("", 7, &[home]), usual);
+        assert_eq!(socket_beside(directory, 7, &[home]), usual, "the user's own");
+        assert_eq!(socket_beside(directory, 8, &[home]), elsewhere);
+        assert_eq!(socket_beside(directory, 8, &[home, xdg]), "/s/pinfold/pinfold.sock");
+        assert_eq!(socket_beside(directory, 8, &[]), usual, "no other place is known");
+        assert_eq!(socket_beside(elsewhere, 7, &[home]), elsewhere, "a daemon that is there is found");
+        assert_eq!(socket_beside(elsewhere, 8, &[home]), usual);
+        let runtime = ("XDG_RUNTIME_DIR", "/run/user/7");
+        assert_eq!(socket_beside(directory, 8, &[home, runtime]), "/run/user/7/pinfold/pinfold.sock");
+    }
+
     #[track_caller]
     fn check(uid: u32, variables: &[(&str, &str)], socket: &str, state: &str) {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         let want = Places { socket: socket.into(), state: state.into() };
-        assert_eq!(defaults(uid, variable), want, "user {uid} with {variables:?}");
+        assert_eq!(defaults_by(uid, variable, |_| None), want, "user {uid} with {variables:?}");
     }
 
     #[test]
