@@ -19,6 +19,7 @@ each_kind!(
     before_begins_anew_with_the_daemon,
     after_follows_a_restart_of_the_host,
     one_that_cannot_be_started_is_called_again,
+    one_that_the_next_daemon_does_not_know_is_told_of,
 );
 
 pub(crate) const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -267,6 +268,27 @@ fn one_that_cannot_be_started_is_called_again(kind: Kind) {
     ends_without_it(&host);
     host.succeeds(["config", "set", "modules.site="]);
     settled(&host);
+}
+
+/// A hook that was set and not saved is none of the next daemon's. An epilog that could not be called by then is called by
+/// nobody, and that is said.
+fn one_that_the_next_daemon_does_not_know_is_told_of(kind: Kind) {
+    let mut host = Host::new(kind);
+    let path = module(&host, "a", NOTE);
+    host.succeeds(["config", "set", &format!("modules.site={path}")]);
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    std::fs::rename(&path, host.path("aside")).expect("it is ours");
+    host.make("go");
+    host.until_exit_code(job, 0);
+    host.crash();
+    host.start_daemon();
+    settled(&host);
+    let said = host.daemon_said();
+    let is_told = |line: &str| line.contains("is not tried again") && line.contains(&path);
+    assert!(said.lines().any(is_told), "{said}");
+    let done = host.pinfold(["doctor"]);
+    assert!(done.out.contains(&format!("not called: job {job}: {path}")), "{done:?}");
 }
 
 /// A user who names a program that root's daemon starts would be root.

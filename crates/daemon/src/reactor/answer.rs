@@ -374,7 +374,7 @@ impl Daemon {
         }
         view.findings.push(disk::disk_finding(&self.ctx));
         view.findings.extend(self.surroundings.clearing.finding());
-        view.findings.extend(self.surroundings.hooks.finding());
+        view.findings.extend(self.surroundings.hooks.findings());
         view.findings.extend(self.clients.names.finding());
         view.findings.extend(self.host.guard.finding());
         view.findings.push(self.host.neighbours.finding(&self.ctx));

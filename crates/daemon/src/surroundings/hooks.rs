@@ -46,6 +46,8 @@ pub(crate) struct Hooks {
     waiting: VecDeque<(JobId, Call)>,
     /// When what could not be done is tried again, in microseconds; a job that no longer waits for that may be among them.
     due: BTreeSet<(u64, JobId)>,
+    /// The last epilogs that are not called any more, for doctor.
+    dropped: VecDeque<(JobId, String)>,
     calls: usize,
     results: Receiver<(JobId, Result<String, SiteError>)>,
     tell: Sender<(JobId, Result<String, SiteError>)>,
@@ -109,8 +111,8 @@ impl Hooks {
         wake.set_nonblocking(true).context("failed to prepare a socket")?;
         let (tell, results) = channel();
         let waker = Arc::new(waker);
-        let (waiting, due) = Default::default();
-        Ok(Self { records, jobs, waiting, due, calls: 0, results, tell, wake, waker })
+        let (waiting, due, dropped) = Default::default();
+        Ok(Self { records, jobs, waiting, due, dropped, calls: 0, results, tell, wake, waker })
     }
 
     /// Whether nothing is set up or to be taken down.
@@ -141,6 +143,20 @@ impl Hooks {
         self.due.insert((now_us.saturating_add(pause_us), job));
     }
 
+    /// An epilog could not be called, and is not tried again: its hook is in `modules.site` no more. That may be meant, or
+    /// `config set` named the hook without `config save`.
+    pub(super) fn dropped(&mut self, job: JobId, program: String) {
+        tracing::warn!(
+            job = job.0,
+            %program,
+            "the epilog of this job could not be called, and is not tried again: modules.site does not name it any more"
+        );
+        if self.dropped.len() == TOLD_MAX {
+            self.dropped.pop_front();
+        }
+        self.dropped.push_back((job, program));
+    }
+
     /// When something is tried again.
     pub(crate) fn due_us(&self) -> Option<u64> {
         self.due.first().map(|&(at, _)| at)
@@ -163,7 +179,11 @@ impl Hooks {
     }
 
     /// What doctor says of them, where there is something to say.
-    pub(crate) fn finding(&self) -> Option<FindingView> {
+    pub(crate) fn findings(&self) -> impl Iterator<Item = FindingView> {
+        self.waiting_finding().into_iter().chain(self.dropped_finding())
+    }
+
+    fn waiting_finding(&self) -> Option<FindingView> {
         let jobs: BTreeSet<JobId> = self.due.iter().map(|&(_, job)| job).collect();
         let waits = |job: &JobId| {
             let waits = |chain: &&Setup| matches!(chain.step, Step::BeforeWaits | Step::AfterWaits);
@@ -179,6 +199,21 @@ impl Hooks {
             ok: false,
             found: format!("jobs wait for their hooks, which are tried again: {told}{more}"),
             change: Some("mend what is named, or take the hook out of `modules.site`".to_owned()),
+        })
+    }
+
+    fn dropped_finding(&self) -> Option<FindingView> {
+        let told: Vec<String> =
+            self.dropped.iter().map(|(job, program)| format!("job {job}: {program}")).collect();
+        (!told.is_empty()).then(|| FindingView {
+            subject: "hooks".to_owned(),
+            ok: false,
+            found: format!("epilogs that were due are not called: {}", told.join("; ")),
+            change: Some(
+                "if the hook was not taken out on purpose, name it in `modules.site`, `pinfold config save`, and clean up by \
+                 hand"
+                    .to_owned(),
+            ),
         })
     }
 

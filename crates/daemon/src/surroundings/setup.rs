@@ -235,9 +235,9 @@ impl Surroundings {
         for (job, step) in self.hooks.take_due(ctx.clock.now_us()) {
             let Some(chain) = self.hooks.jobs.get_mut(&job) else { continue };
             if step == Step::AfterWaits {
-                if chain.record.begun.last().is_some_and(|program| !site.contains(program)) {
-                    chain.record.begun.pop();
-                }
+                let taken_out = |program: &mut String| !site.contains(program);
+                let dropped = chain.record.begun.pop_if(taken_out);
+                dropped.into_iter().for_each(|program| self.hooks.dropped(job, program));
                 self.tear_down_next(ctx, out, jobs, job);
             } else if !chain.over {
                 chain.planned.retain(|program| site.contains(program));

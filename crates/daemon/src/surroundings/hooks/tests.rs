@@ -86,11 +86,15 @@ fn what_could_not_be_done_is_tried_again() {
     let mut hooks = Hooks::open(dir.path()).unwrap();
     let job = JobId(3);
     hooks.jobs.insert(job, Setup::new(record(3, &["/a"]), VecDeque::new()));
-    assert_eq!((hooks.due_us(), hooks.finding().is_none()), (None, true), "an idle host is not woken");
+    assert_eq!(
+        (hooks.due_us(), hooks.findings().next().is_none()),
+        (None, true),
+        "an idle host is not woken"
+    );
     let (mut now_us, mut pauses) = (0, Vec::new());
     for _ in 0..9 {
         hooks.tries_again(job, Step::AfterWaits, "no /a", now_us);
-        assert!(hooks.finding().is_some_and(|finding| finding.found.contains("job 3: no /a")));
+        assert!(hooks.findings().next().is_some_and(|finding| finding.found.contains("job 3: no /a")));
         let due_us = hooks.due_us().unwrap();
         assert_eq!(hooks.take_due(due_us - 1), []);
         assert_eq!(hooks.take_due(due_us), [(job, Step::AfterWaits)]);
@@ -104,6 +108,6 @@ fn what_could_not_be_done_is_tried_again() {
     assert_eq!(hooks.due_us(), Some(now_us + 1_000_000));
     // It is taken down instead.
     hooks.jobs.get_mut(&job).unwrap().step = Step::After;
-    assert!(hooks.finding().is_none());
+    assert!(hooks.findings().next().is_none());
     assert_eq!(hooks.take_due(u64::MAX), []);
 }
