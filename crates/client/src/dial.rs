@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{self, Decoder, Piece, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::paths::{self, Places};
-use pinfold_sys::{peer, user_scope};
+use pinfold_sys::{peer, user_scope, whereabouts};
 use pinfold_topo::CpuSet;
 
 use crate::failure::Failure;
@@ -113,21 +113,53 @@ impl Dial {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Err(Failure::new(ExitCode::Permission, format!("{}: {error}", self.places.socket.display())))
             }
-            Err(error) if !self.autostart => Err(Failure::new(
-                ExitCode::NoDaemon,
-                match is_service_s(&self.places) {
-                    true => format!(
-                        "no daemon on {}: {error}; the host's service has that place: systemctl status pinfoldd",
-                        self.places.socket.display()
-                    ),
-                    false => format!(
-                        "no daemon on {}: {error}; start one with `pinfoldd --socket {0}`",
-                        self.places.socket.display()
-                    ),
-                },
-            )),
+            Err(error) if !self.autostart => Err(Failure::new(ExitCode::NoDaemon, self.no_daemon(&error))),
             Err(_) => self.stream_to_a_new_one(),
         }
+    }
+
+    /// The words for a daemon that is not there, and that is not started from here.
+    fn no_daemon(&self, error: &io::Error) -> String {
+        let socket = self.places.socket.display();
+        if is_service_s(&self.places) {
+            return format!(
+                "no daemon on {socket}: {error}; the host's service has that place: systemctl status pinfoldd"
+            );
+        }
+        let noted = whereabouts::noted(&self.places.socket);
+        let state = noted.map_or_else(|| self.places.state.clone(), |noted| noted.state);
+        format!(
+            "no daemon on {socket}: {error}; start one with `{}`",
+            whereabouts::command(&self.places.socket, &state)
+        )
+    }
+
+    /// The state directory for a private daemon that is started from here: where the daemon before it kept its state, if a
+    /// command started that one too.
+    ///
+    /// # Errors
+    /// One was started otherwise, on another state, and may have left jobs: only that state has them, and only its owner
+    /// knows how it is started.
+    fn state_to_start_on(&self) -> Result<PathBuf, Failure> {
+        let own = &self.places.state;
+        let Some(before) = whereabouts::noted(&self.places.socket) else { return Ok(own.clone()) };
+        if whereabouts::is_same(&before.state, own) {
+            return Ok(own.clone());
+        }
+        if before.private && before.uid == peer::own_uid() {
+            return Ok(if before.state.is_dir() { before.state } else { own.clone() });
+        }
+        let socket = &self.places.socket;
+        let text = format!(
+            "no daemon on {}: the one before has its jobs in {}, and a command would start another one on {}; start it \
+             again as it was started, with `{}`, or remove {} if it is gone for good",
+            socket.display(),
+            before.state.display(),
+            own.display(),
+            whereabouts::command(socket, &before.state),
+            whereabouts::file(socket).display(),
+        );
+        Err(Failure::new(ExitCode::NoDaemon, text))
     }
 
     /// The same with a private daemon that is started for it. On a busy host it may have found itself idle, and have
@@ -149,7 +181,10 @@ impl Dial {
     /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and whether a daemon
     /// is there.
     pub fn state_dir(&self) -> Result<(PathBuf, bool), Failure> {
-        let Some(mut client) = self.connect_if_there() else { return Ok((self.places.state.clone(), false)) };
+        let Some(mut client) = self.connect_if_there() else {
+            let noted = whereabouts::noted(&self.places.socket);
+            return Ok((noted.map_or_else(|| self.places.state.clone(), |noted| noted.state), false));
+        };
         match client.ask(&Request::Where)? {
             Reply::Where { state } => Ok((PathBuf::from(state), true)),
             other => Err(unexpected(&other)),
@@ -196,7 +231,9 @@ impl Dial {
 
     /// Whether a private daemon started from here would take over from one with this state directory.
     pub fn could_replace(&self, state: &Path) -> bool {
-        self.autostart && self.places.state == state
+        self.autostart
+            && (whereabouts::is_same(&self.places.state, state)
+                || self.state_to_start_on().is_ok_and(|next| whereabouts::is_same(&next, state)))
     }
 
     /// Starts a private daemon and waits until it is ready. When another client does the same at the same
@@ -212,11 +249,12 @@ impl Dial {
             )));
         }
         private_directory(&self.places.socket).map_err(no)?;
+        let state = self.state_to_start_on()?;
         // The user's service manager gives it a control group. If that cannot be had, it does without.
-        let in_scope = user_scope::words().and_then(|words| self.launch(&words).ok());
+        let in_scope = user_scope::words().and_then(|words| self.launch(&words, &state).ok());
         let (mut child, said) = match in_scope.filter(|(_, said)| !said.trim().is_empty()) {
             Some(launched) => launched,
-            None => self.launch(&[]).map_err(no)?,
+            None => self.launch(&[], &state).map_err(no)?,
         };
         if said.trim() == "ready" {
             return Ok(());
@@ -244,8 +282,8 @@ impl Dial {
         Err(Failure::without_daemon(code, text))
     }
 
-    /// Starts a private daemon, with these words before its command line, and hears what it says: nothing, if it ended.
-    fn launch(&self, before: &[&str]) -> Result<(Child, String), String> {
+    /// Starts a private daemon on this state, with these words before its command line, and hears what it says: nothing, if it ended.
+    fn launch(&self, before: &[&str], state: &Path) -> Result<(Child, String), String> {
         let program = daemon_program();
         let (mut ready, signal) = io::pipe().map_err(|error| format!("failed to make a pipe: {error}"))?;
         let mut command = match before {
@@ -261,7 +299,7 @@ impl Dial {
             .arg("--socket")
             .arg(&self.places.socket)
             .arg("--state-dir")
-            .arg(&self.places.state)
+            .arg(state)
             .stdin(signal)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -5,7 +5,7 @@
 //! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
 //! [`discover`] reads the machine's topology, [`gpus`] its GPUs, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
-//! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
+//! other end of a socket, and say where files lie; [`whereabouts`] notes that beside a socket. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
 //! memory, [`apart`] a `/tmp` and a network of their own. Below [`spawn`] lie `fork` (a child and its parent), `program` (what a
 //! child becomes) and `tasks` (how tasks are laid out). [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`, [`own_dir`] the directory of one process. [`ready`] waits for
 //! descriptors, [`ancillary`] passes open files on, [`passed`] has clients pass none, [`files`], [`own`], [`stdout`] and [`terminal`] have the rest of what other crates ask of
@@ -54,3 +54,4 @@ pub mod strays;
 mod tasks;
 pub mod terminal;
 pub mod user_scope;
+pub mod whereabouts;

@@ -4,11 +4,14 @@
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::ready::Wanted;
+use pinfold_sys::whereabouts;
 
 use super::link::Link;
 use pinfold_client::{Dial, Welcome};
@@ -30,10 +33,22 @@ pub(super) struct Line {
     next_try: Instant,
     /// Whether it was told that the daemon stays away.
     told_away: bool,
-    /// The daemon that has the jobs.
+    /// The daemon that has the jobs, by the name of its groups
     instance: String,
+    /// and by its state directory.
+    state: PathBuf,
+    /// Another daemon that has its socket, if one has.
+    stranger: Option<Stranger>,
     /// Whether a daemon started from here would have the jobs of the one that is away.
     replaceable: bool,
+}
+
+/// A daemon on the same socket that has another state. What it was told of the jobs here would get them nowhere, and
+/// their own daemon would never learn how they end.
+struct Stranger {
+    /// Which file the socket is: device, inode and the time of its last change. Each daemon makes its own.
+    socket: Option<(u64, u64, i64, i64)>,
+    state: PathBuf,
 }
 
 /// The daemon is gone, or says what cannot be understood.
@@ -63,6 +78,8 @@ impl Line {
             next_try: now,
             told_away: false,
             instance: welcome.instance.clone(),
+            state: welcome.state.clone(),
+            stranger: None,
         })
     }
 
@@ -158,20 +175,36 @@ impl Line {
             return Looked::NotYet;
         }
         self.next_try = now + RETRY;
-        let Some(stream) = self.stream(now) else {
-            let stays_away = !self.replaceable && now.duration_since(self.lost_since) >= AUTOSTART_AFTER;
-            return if stays_away && !std::mem::replace(&mut self.told_away, true) {
-                Looked::Away
-            } else {
-                Looked::NotYet
-            };
-        };
+        let socket = socket_file(self.dial.socket());
+        if self.stranger.as_ref().is_some_and(|stranger| stranger.socket == socket) {
+            // To connect would keep a private one from its end.
+            return self.stays_away(now);
+        }
+        let Some(stream) = self.stream(now) else { return self.stays_away(now) };
         let Some((link, welcome)) = greeted(stream) else { return Looked::NotYet };
-        self.link = Some(link);
         let another = welcome.instance != self.instance;
+        if another && !whereabouts::is_same(&welcome.state, &self.state) {
+            // By what it was before it was asked: another one may have taken its place since, and is looked at then.
+            self.stranger = Some(Stranger { socket, state: welcome.state });
+            self.told_away = false;
+            return self.stays_away(now);
+        }
+        (self.link, self.stranger) = (Some(link), None);
         self.replaceable = self.dial.could_replace(&welcome.state);
         self.instance.clone_from(&welcome.instance);
+        self.state.clone_from(&welcome.state);
         Looked::Found { welcome, another }
+    }
+
+    /// The daemon is not back; says once, after a while, that it stays away.
+    fn stays_away(&mut self, now: Instant) -> Looked {
+        let waits = self.stranger.is_some() || !self.replaceable;
+        let stays_away = waits && now.duration_since(self.lost_since) >= AUTOSTART_AFTER;
+        if stays_away && !std::mem::replace(&mut self.told_away, true) {
+            Looked::Away
+        } else {
+            Looked::NotYet
+        }
     }
 
     /// A connection to the daemon that was lost, if it is back. After a while a private one takes its place, but only
@@ -187,11 +220,26 @@ impl Line {
 
     /// The words for a daemon that stays away.
     pub(super) fn away(&self) -> String {
-        format!(
-            "the daemon on {} is still away, and only its owner can start it again; waiting for it",
-            self.dial.socket().display()
-        )
+        let socket = self.dial.socket();
+        match &self.stranger {
+            Some(stranger) => format!(
+                "another daemon listens on {}, with its state in {}; stop it and start the one that has the job: `{}`",
+                socket.display(),
+                stranger.state.display(),
+                whereabouts::command(socket, &self.state)
+            ),
+            None => format!(
+                "the daemon on {} is still away, and only its owner can start it again; waiting for it",
+                socket.display()
+            ),
+        }
     }
+}
+
+/// See [`Stranger::socket`].
+fn socket_file(socket: &Path) -> Option<(u64, u64, i64, i64)> {
+    let found = std::fs::symlink_metadata(socket).ok()?;
+    Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
 /// A link on which a daemon that is back has answered. One that does not answer in time is asked anew: signals and

@@ -73,6 +73,8 @@ fn two_on_one_socket(kind: Kind) {
     let (code, said) = refused(&host, second);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&host.socket().display().to_string()), "{said}");
+    let first = format!("(process {}, with its state in {})", host.daemon_pid(), host.state().display());
+    assert!(said.contains(&first), "it names the first: {said}");
     assert_eq!(host.pinfold(["run", "true"]).code, Some(0), "the first goes on");
 }
 

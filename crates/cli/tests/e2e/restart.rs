@@ -1,6 +1,7 @@
 //! The daemon dies and comes back: every job is known again, ends as it ends, what its user suspended is suspended again,
 //! and nothing else stays frozen.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use pinfold_profile::store::Store;
@@ -29,6 +30,7 @@ each_kind!(
     ended_to_be_requeued_as_the_daemon_died,
     cancelled_as_the_daemon_died,
     one_that_was_started_by_hand_is_waited_for,
+    one_whose_state_is_elsewhere_is_replaced_by_none,
 );
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -476,4 +478,48 @@ fn one_that_was_started_by_hand_is_waited_for(kind: Kind) {
     host.make("go");
     waits.wait().ended_with(6);
     host.until_exit_code(first, 0);
+}
+
+/// Neither a command nor a keeper takes a daemon on another state for the one that has the jobs.
+fn one_whose_state_is_elsewhere_is_replaced_by_none(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let job = host.submit(&[], &format!("{WAIT}; exit 7"));
+    host.until(job, JobState::Running);
+    let waits = host.start(["run", "--", "/bin/sh", "-c", "exit 6"]);
+    host.until(2, JobState::Queued);
+    host.crash();
+    let state = host.state().display().to_string();
+    for arguments in [&["status"][..], &["submit", "true"], &["--no-autostart", "status"]] {
+        let done = host.pinfold(arguments);
+        assert_eq!(done.code, Some(4), "{done:?}");
+        let start = format!("`pinfoldd --socket {} --state-dir {state}`", host.socket().display());
+        assert!(done.err.contains(&start), "{done:?}");
+    }
+    assert!(!host.socket().with_extension("state").exists(), "no private daemon took its place");
+    // Somebody starts one by hand all the same.
+    let mut stranger = host.command(host.programs().join("pinfoldd"));
+    stranger.args(kind.daemon_options()).arg("--socket").arg(host.socket());
+    stranger.arg("--state-dir").arg(host.path("state-2")).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut stranger = host.spawn(stranger);
+    eventually("the client says whom it met", || {
+        let said = waits.said("err");
+        if said.contains("another daemon listens on") { Ok(()) } else { Err(said) }
+    });
+    assert!(stranger.said("err").contains(&state), "{}", stranger.said("err"));
+    assert_eq!(host.status(&[]).jobs, [], "nobody gave it a job");
+    assert!(stranger.runs(), "{}", stranger.said("err"));
+    stranger.signal(Signal::TERM);
+    stranger.wait().ended_with(0);
+    let done = host.pinfold(["status"]);
+    assert!(done.code == Some(4) && done.err.contains(&state), "its end brings the note back: {done:?}");
+    host.start_daemon();
+    host.until(job, JobState::Running);
+    host.until(2, JobState::Queued);
+    host.make("go");
+    host.until_exit_code(job, 7);
+    waits.wait().ended_with(6);
+    assert_eq!(host.stop(), Some(0));
+    let left = || std::fs::read_dir(host.path(".")).expect("a directory").flatten();
+    let noted = left().find(|entry| entry.file_name().to_string_lossy().contains(".daemon"));
+    assert!(noted.is_none(), "{noted:?}");
 }

@@ -18,6 +18,7 @@ use pinfold_sys::container::Doors;
 use pinfold_sys::passed::{Closer, Got, Incoming, Listener};
 use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::Proc;
+use pinfold_sys::whereabouts::{self, Whereabouts};
 
 use crate::clients::cost::{self, Load};
 use crate::clients::quota::{self, Book, UNHEARD_OF_USER_MAX, UNREAD_MAX, UNREAD_OF_USER_MAX};
@@ -40,6 +41,8 @@ pub(crate) struct Server {
     path: PathBuf,
     /// Which file the socket is, so that another daemon's is not removed at the end.
     inode: u64,
+    /// What was noted beside it of a daemon on another state.
+    before: Option<Whereabouts>,
     connections: BTreeMap<ConnectionId, Connection>,
     /// Closes those of clients that passed descriptors.
     closer: Closer,
@@ -104,12 +107,12 @@ impl Server {
     /// Listens on `path`. A socket that a dead daemon left is replaced; the caller holds the lock of the state
     /// directory, so no live daemon of this state is there.
     pub(crate) fn listen(path: &Path, connections_max: usize) -> anyhow::Result<Self> {
-        let listener = listen::listen(path)?;
-        let inode = std::fs::metadata(path).map(|found| found.ino()).unwrap_or(0);
+        let (listener, inode) = listen::listen(path)?;
         Ok(Self {
             listener,
             path: path.to_owned(),
             inode,
+            before: None,
             connections: BTreeMap::new(),
             closer: Closer::default(),
             open: Book::default(),
@@ -399,11 +402,32 @@ impl Server {
         &self.path
     }
 
-    /// Removes the socket, if it is still this server's own.
-    pub(crate) fn remove_socket(&self) {
-        if std::fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            let _ = std::fs::remove_file(&self.path);
+    /// Notes beside the socket where this daemon keeps its state. Whoever starts the next one needs it.
+    pub(crate) fn note_whereabouts(&mut self, state: &Path, private: bool) {
+        self.before =
+            whereabouts::noted(&self.path).filter(|noted| !whereabouts::is_same(&noted.state, state));
+        if let Some(before) = &self.before {
+            let (socket, before) = (self.path.display(), before.state.display());
+            tracing::warn!(%socket, state = %before, "the daemon before this one may have left jobs in another state");
         }
+        if let Err(error) = whereabouts::note(&self.path, state, private) {
+            tracing::warn!(socket = %self.path.display(), %error, "where the state is cannot be noted beside the socket");
+        }
+    }
+
+    /// Removes the socket, if it is still this server's own, and what is noted beside it, unless jobs are left there.
+    pub(crate) fn remove_socket(&self, state: &Path, jobs_left: bool) {
+        if !std::fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            return;
+        }
+        if !jobs_left {
+            whereabouts::forget(&self.path, state);
+            // One that left jobs elsewhere is still to come back.
+            if let Some(before) = self.before.as_ref().filter(|before| before.state.is_dir()) {
+                let _ = whereabouts::note(&self.path, &before.state, before.private);
+            }
+        }
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

@@ -47,7 +47,8 @@ impl Daemon {
         let places = options.places();
         let (journal, warnings) = open_journal(state)?;
         let connections_max = raise_file_limit();
-        let (topology, server) = (survey()?, Server::listen(&places.socket, connections_max)?);
+        let (topology, mut server) = (survey()?, Server::listen(&places.socket, connections_max)?);
+        server.note_whereabouts(state.path(), options.private);
         let proc = Proc::open(&roots.proc).context("the process file system")?;
         let host_processes = HostProcesses::read(&proc);
         let (containers, clock) = (open_containers(plan, &roots, state)?, Clock::new());

@@ -65,7 +65,7 @@ impl Daemon {
         self.surroundings.finish_clearing();
         self.surroundings.scratches.close();
         self.surroundings.disks.close(&self.ctx);
-        self.clients.server.remove_socket();
+        self.clients.server.remove_socket(&self.ctx.state, !self.jobs.table.is_empty());
         self.host.guard.stand_down();
         self.jobs.finished.remove_all();
     }

@@ -1,18 +1,25 @@
-//! The place of the socket: its directory, what lies there already, and the rights of users.
+//! The place of the socket: its directory, what lies there already, and the rights of users. Absent here: what is heard on
+//! it.
 
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::passed::Listener;
 use pinfold_sys::peer;
 
-/// Listens on `path`, where no other daemon does; what a dead one left is replaced.
-pub(super) fn listen(path: &Path) -> anyhow::Result<Listener> {
+/// How long another daemon may take to say where its state is.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Listens on `path`; gives the file's inode as well. A socket that a dead daemon left is replaced.
+pub(super) fn listen(path: &Path) -> anyhow::Result<(Listener, u64)> {
     make_directory(path)?;
-    if UnixStream::connect(path).is_ok() {
-        bail!("another daemon listens on {}; name another by --socket", path.display());
+    if let Ok(other) = UnixStream::connect(path) {
+        bail!("another daemon listens on {}{}; name another by --socket", path.display(), words_of(other));
     }
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
@@ -25,7 +32,39 @@ pub(super) fn listen(path: &Path) -> anyhow::Result<Listener> {
     // Everybody may connect; what each may do depends on who the kernel says it is.
     let open = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666));
     open.with_context(|| format!("failed to open {} to users", path.display()))?;
-    Ok(listener)
+    let inode = std::fs::metadata(path).map(|found| found.ino()).unwrap_or(0);
+    Ok((listener, inode))
+}
+
+/// Which process has the socket, and where it keeps its state, as far as either is known.
+fn words_of(other: UnixStream) -> String {
+    let process = peer::of(&other).map(|peer| format!("process {}", peer.pid)).ok();
+    let state = state_of(other).ok().map(|state| format!("with its state in {state}"));
+    let known: Vec<String> = process.into_iter().chain(state).collect();
+    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
+}
+
+/// Where another daemon keeps its state, by its own word.
+fn state_of(mut other: UnixStream) -> io::Result<String> {
+    let deadline = Instant::now() + ANSWER_MAX;
+    let mut hello = Vec::new();
+    wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut hello).map_err(io::Error::other)?;
+    other.set_write_timeout(Some(ANSWER_MAX))?;
+    other.write_all(&hello)?;
+    let (mut decoder, mut buffer) = (Decoder::new(REPLY_MAX_BYTES), [0; 4096]);
+    loop {
+        match decoder.take::<Reply>().map_err(io::Error::other)? {
+            Some(Reply::Welcome { state, .. }) => return Ok(state),
+            Some(_) => return Err(io::ErrorKind::InvalidData.into()),
+            None => {}
+        }
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        other.set_read_timeout(Some(left))?;
+        match other.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => decoder.push(&buffer[..count]),
+        }
+    }
 }
 
 /// Makes the socket's directory: for root one that all may pass through, else one for the user alone.
