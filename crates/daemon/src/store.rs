@@ -1,7 +1,8 @@
-//! What is on disk: the journal of the job store, the numbers of jobs, kept starts, recorded events, and the state directory.
+//! What is on disk: the journal of the job store, the numbers of jobs, the room for rows on a full disk, kept starts, recorded events, and the state directory.
 
 pub(crate) mod events;
 pub(crate) mod journal;
 pub(crate) mod numbers;
+pub(crate) mod spare;
 pub(crate) mod starts;
 pub(crate) mod state_dir;

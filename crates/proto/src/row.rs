@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 pub use found::ProcessesFrom;
 
+use serde::{Deserialize, Serialize};
+
 use crate::job::{Ending, JobClass, JobPlace, JobSpec, JobState};
 use crate::terms::End;
 
 /// A process by number and start time, so that a number used again is not taken for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// The process number.
     pub pid: u32,
@@ -20,7 +22,7 @@ pub struct ProcessId {
 }
 
 /// All that is known of a job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
     /// Its number.
     pub job: u64,
@@ -134,7 +136,7 @@ impl JobRow {
 }
 
 /// How the cores of a job lay: in as few L3 caches (else NUMA nodes, sockets) as so many cores fit, or in as many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lay {
     /// [`JobPlace::Compact`] or [`JobPlace::Spread`].
     pub place: JobPlace,
@@ -143,7 +145,7 @@ pub struct Lay {
 }
 
 /// What a job used, so far or in all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode.
     pub cpu_user_us: u64,
@@ -188,7 +190,7 @@ pub struct Usage {
 }
 
 /// What processes did, counted since the job's start; `None`: not told, or not yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Calls that read, from storage or from memory.
     pub io_read_calls: Option<u64>,
@@ -224,7 +226,7 @@ impl Counts {
 
 /// How long a job waited for what it could not have at once, in microseconds since its start (the kernel's PSI):
 /// *some* of its threads, or all of them (*full*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stalls {
     /// Some of its threads waited for a processor.
     pub cpu_us: u64,

@@ -22,6 +22,13 @@ pub fn look_at(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::openat(CWD, path, how, Mode::empty())?.into())
 }
 
+/// What the file system of a path holds in all, in bytes; `None`: it cannot be asked.
+#[must_use]
+pub fn capacity_bytes(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_blocks.saturating_mul(found.f_frsize))
+}
+
 /// Whether this process may write what was opened by [`look_at`].
 ///
 /// # Errors

@@ -212,8 +212,7 @@ impl Scratch {
     /// What the file system holds in all, in bytes; `None`: it cannot be asked.
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
-        let found = rustix::fs::statvfs(&self.root).ok()?;
-        Some(found.f_blocks.saturating_mul(found.f_frsize))
+        crate::files::capacity_bytes(&self.root)
     }
 
     /// The jobs that have one.

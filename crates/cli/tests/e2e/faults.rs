@@ -31,9 +31,31 @@ fn small_state(settings: &[&str]) -> Option<Host> {
     Some(host)
 }
 
+/// The same with a file system that outlives the daemon, as long as the process beside it.
+fn lasting_state(settings: &[&str]) -> Option<(Host, Killed)> {
+    let mut host = small_state(settings)?;
+    let state = host.state().display().to_string();
+    let script =
+        format!("mount -t tmpfs -o size=2m,mode=700 tmpfs {state} && : >{state}/mounted && exec sleep 1000");
+    let mut holder = Command::new("unshare");
+    holder.args(["--mount", "--propagation", "private", "/bin/sh", "-c", &script]);
+    let holder = Killed(holder.spawn().expect("it starts"));
+    let pid = holder.0.id();
+    eventually("it is mounted", || {
+        if within_namespace(pid, &host).join("mounted").exists() { Ok(()) } else { Err("it is not") }
+    });
+    host.wrap_daemon(&["nsenter", "--mount", "--target", &pid.to_string()]);
+    Some((host, holder))
+}
+
+/// The state directory as a process sees it, from outside.
+fn within_namespace(pid: u32, host: &Host) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/root{}", host.state().display()))
+}
+
 /// What takes the room of such a state directory, as it is seen from outside.
 fn filler(host: &Host) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/root{}/filler", host.daemon_pid(), host.state().display()))
+    within_namespace(host.daemon_pid(), host).join("filler")
 }
 
 #[test]
@@ -85,6 +107,40 @@ fn a_full_disk() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["exit_code"].clone())
         .collect();
     assert_eq!(codes, [0, 3, 4, 5], "nothing is missing on disk");
+}
+
+/// Accepted jobs are on disk though it is full: a daemon that dies then loses none, nor its number, nor what waits for it.
+#[test]
+fn a_full_disk_and_a_daemon_that_dies() {
+    let Some((mut host, holder)) = lasting_state(&["slots.factor=2", "host.cpus=0"]) else { return };
+    host.start_daemon();
+    host.succeeds(["run", "true"]);
+    let filler = within_namespace(holder.0.id(), &host).join("filler");
+    assert!(std::fs::write(&filler, vec![0; 4 << 20]).is_err(), "the file system is full");
+    let long = host.submit(&["--name", "long"], "until [ -e go ]; do sleep 0.05; done; exit 4");
+    host.until(long, JobState::Running);
+    let ok = host.submit(&["--after", "ok:long"], ": >never");
+    let failed = host.submit(&["--after", "failed:long"], "exit 6");
+    let over = host.pinfold(["run", "--backfill", "--", "/bin/sh", "-c", "exit 3"]);
+    assert_eq!(over.code, Some(3), "{over:?}");
+    assert!(!host.status(&[]).warnings.is_empty(), "the store cannot be written");
+    host.crash();
+    host.start_daemon();
+    for (job, state) in [(long, JobState::Running), (ok, JobState::Queued), (failed, JobState::Queued)] {
+        host.until(job, state);
+    }
+    host.until_exit_code(failed + 1, 3);
+    host.crash();
+    std::fs::remove_file(&filler).expect("room again");
+    host.start_daemon();
+    host.until(long, JobState::Running);
+    host.make("go");
+    host.until_exit_code(long, 4);
+    host.until_exit_code(failed, 6);
+    let view = host.until(ok, JobState::Exited);
+    assert_eq!(view.started_s, None, "{view:?}");
+    host.until_exit_code(failed + 1, 3);
+    assert!(!host.work("never").exists());
 }
 
 /// Jobs whose prologs cannot be noted, or whose directories' place cannot, wait for room, however long that takes.

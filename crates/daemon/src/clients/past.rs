@@ -7,8 +7,7 @@ use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, Figures, JobRow, SampleRow};
 use pinfold_proto::view::{JobView, LeftOutView, VERSION, WhyView, seconds};
 
-use crate::core::words::{REQUEUE, REQUEUE_BEFORE};
-use crate::jobs::unheard::PUT_BACK;
+use crate::core::words::{PUT_BACK, REQUEUE, REQUEUE_BEFORE};
 
 /// Between which times decisions are left out, if some are, in microseconds.
 type Gap = Option<(u64, u64)>;

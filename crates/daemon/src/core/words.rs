@@ -88,3 +88,18 @@ pub(crate) fn in_words(action: &Action) -> String {
         Action::Drop { refused: false } => "strike off".to_owned(),
     }
 }
+
+/// The decision that takes a start back, as it is recorded.
+pub(crate) const PUT_BACK: &str = "put back";
+
+/// When the last of these decisions about a job, as they are recorded with their times, has it start, if it does: the job
+/// may have started then, though that was not written any more.
+pub(crate) fn leads_to_a_start<'a>(
+    decisions: impl DoubleEndedIterator<Item = (&'a str, u64)>,
+) -> Option<u64> {
+    let mut last = decisions.rev().filter_map(|(action, at_us)| match action {
+        PUT_BACK | REQUEUE | REQUEUE_BEFORE => Some(None),
+        _ => action.starts_with("start as ").then_some(Some(at_us)),
+    });
+    last.next().flatten()
+}

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
 use pinfold_proto::row::{Codes, DecisionRow};
 
-use crate::core::words::{REQUEUE, REQUEUE_BEFORE};
+use crate::core::words::PUT_BACK;
 use crate::core::{Ctx, Next, Outbox};
 use crate::jobs::record::{JobRecord, Silent};
 use crate::jobs::table::JobTable;
@@ -26,8 +26,6 @@ const TELLS_WITHIN_US: u64 = 10_000_000;
 /// How often is looked whether jobs that run have any process left.
 const LOOK_EVERY_US: u64 = 1_000_000;
 
-/// The decision that takes a start back, as it is recorded.
-pub(crate) const PUT_BACK: &str = "put back";
 const NOT_ANSWERED: &str =
     "it was told that it may start, and its keeper did not answer within 3 s; it waits until that one does";
 const STOPPED: &str = "its turn came while its keeper was stopped; it waits until that one goes on";
@@ -230,18 +228,6 @@ fn has_ended(ctx: &Ctx, live: &JobRecord) -> bool {
     !told && !begins && !main_lives() && empty()
 }
 
-/// When the last of these decisions about a job, as they are recorded with their times, has it start, if it does: the job
-/// may have started then, though that was not written any more.
-pub(crate) fn leads_to_a_start<'a>(
-    decisions: impl DoubleEndedIterator<Item = (&'a str, u64)>,
-) -> Option<u64> {
-    let mut last = decisions.rev().filter_map(|(action, at_us)| match action {
-        PUT_BACK | REQUEUE | REQUEUE_BEFORE => Some(None),
-        _ => action.starts_with("start as ").then_some(Some(at_us)),
-    });
-    last.next().flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use pinfold_policy::{Action, Class};
@@ -250,7 +236,7 @@ mod tests {
     use pinfold_topo::CpuSet;
 
     use super::*;
-    use crate::core::words::in_words;
+    use crate::core::words::{in_words, leads_to_a_start};
     use crate::jobs::record::Begin;
 
     #[track_caller]

@@ -75,7 +75,7 @@ impl Daemon {
         )?;
         let (priority, conditions) = self.admit(user, &spec)?;
         let first = ProcessId { pid: found[0].pid, start_ticks: found[0].start_ticks };
-        let job = self.outbox.journal.next_number().map_err(|reason| (ErrorCode::Failed, reason))?;
+        let job = self.outbox.journal.number_for(&spec).map_err(|reason| (ErrorCode::Failed, reason))?;
         let uid_name = self.clients.names.name(owner);
         let row = JobRow::asked_for(job, owner, uid_name, spec, self.ctx.clock.now_us());
         let mut row = JobRow { priority, main: Some(first), ..row };

@@ -27,6 +27,7 @@ use crate::reactor::Daemon;
 use crate::store::events::Events;
 use crate::store::journal::Journal;
 use crate::store::numbers::Numbers;
+use crate::store::spare::Spare;
 use crate::store::starts::Starts;
 use crate::store::state_dir::StateDir;
 use crate::surroundings::Surroundings;
@@ -99,7 +100,7 @@ fn open_journal(state: &StateDir) -> anyhow::Result<(Journal, Vec<String>)> {
     let numbers = Numbers::open(state.path());
     // A store that was damaged may know fewer jobs than there were, as one that the disk had not yet after a power cut.
     let is_behind = state.is_of_another_boot() || opened.recovered.is_some();
-    let journal = Journal::new(opened.store, numbers, is_behind);
+    let journal = Journal::new(opened.store, numbers, is_behind).with_spare(Spare::open(state.path()));
     Ok((journal, opened.recovered.iter().map(ToString::to_string).collect()))
 }
 

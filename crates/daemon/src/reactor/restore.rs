@@ -57,7 +57,7 @@ impl Daemon {
         self.look_at_machine();
         self.settle();
         let left = self.left_behind();
-        let rows = self.outbox.journal.store().unfinished()?;
+        let rows = self.outbox.journal.unfinished()?;
         let found = rows.len();
         self.meters.learned.learn_lengths_for(&rows, &mut self.outbox);
         let mut later = VecDeque::new();
@@ -132,7 +132,7 @@ impl Daemon {
 
     fn restore_job(&mut self, row: JobRow, left: &Left) {
         let job = JobId(row.job);
-        let mut live = Box::new(JobRecord::new(row, true));
+        let mut live = Box::new(JobRecord::new(row, self.outbox.journal.has_row_of(job)));
         let adopted = live.row.spec.adopted.is_some();
         // Nobody keeps such a job; as long as it waits, its processes do.
         let runs_outside = self.restore_adopted(&live.row);
@@ -224,8 +224,11 @@ impl Daemon {
 
     /// When the start of a job was decided that is not known to have started, if that is on disk.
     fn was_to_start(&mut self, job: JobId) -> Option<u64> {
+        if let Some(granted_us) = self.outbox.journal.granted_unstored(job) {
+            return granted_us;
+        }
         let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
-        crate::jobs::unheard::leads_to_a_start(decisions.iter().map(|row| (row.action.as_str(), row.time_us)))
+        crate::core::words::leads_to_a_start(decisions.iter().map(|row| (row.action.as_str(), row.time_us)))
     }
 
     /// No keeper is left for which a job waits.

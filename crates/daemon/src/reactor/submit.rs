@@ -46,7 +46,7 @@ impl Daemon {
                 return self.outbox.reply(id, Reply::Refused { ticket, job: None, reason, code });
             }
         };
-        let job = match self.outbox.journal.next_number() {
+        let job = match self.outbox.journal.number_for(&spec) {
             Ok(job) => job,
             Err(reason) => {
                 let code = ErrorCode::Failed;

@@ -1,11 +1,12 @@
 //! The state on disk: what changed in a turn of the loop is written in one transaction, before the effects
 //! that it explains (but for freezes as memory runs short). When the disk refuses (full, failing), jobs go on, what is to be written is kept, bounded,
-//! and tried again; the daemon says so in `status`. A single row that the store refuses for what it holds, while the
+//! and tried again; rows of jobs are kept in a file that has room for them (`spared`). The daemon says so in `status`. A single row that the store refuses for what it holds, while the
 //! disk is well, is set aside and told of; all others are written.
 //!
 //! Owns the store, what is still to be written to it, and whether a job that is over has a row there.
 
 mod refused;
+mod spared;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use crate::jobs::table::JobTable;
 use crate::store::numbers::Numbers;
 
 use refused::Refused;
+use spared::Spared;
 
 /// How many decisions and samples are kept while the store cannot be written.
 const KEPT_MAX: usize = 10_000;
@@ -44,6 +46,7 @@ pub(crate) struct Journal {
     /// Jobs that are over, until their last row is written; says whether a row is there already.
     over: BTreeMap<JobId, (JobRow, bool)>,
     refused: Refused,
+    spared: Spared,
     decisions: VecDeque<DecisionRow>,
     samples: VecDeque<SampleRow>,
     processes: VecDeque<ProcessRow>,
@@ -65,6 +68,7 @@ impl Journal {
             store,
             numbers,
             refused: Refused::default(),
+            spared: Spared::default(),
             dirty: BTreeSet::new(),
             later: BTreeSet::new(),
             over: BTreeMap::new(),
@@ -130,6 +134,7 @@ impl Journal {
     /// The job's row changed.
     pub(crate) fn touch(&mut self, job: JobId) {
         self.dirty.insert(job);
+        self.spared.changed.insert(job);
     }
 
     /// The job's row changed, in a way that may wait until something else is written.
@@ -139,6 +144,7 @@ impl Journal {
 
     /// What may wait has waited long enough.
     pub(crate) fn write_waiting(&mut self) {
+        self.spared.changed.extend(&self.later);
         self.dirty.append(&mut self.later);
     }
 
@@ -146,6 +152,7 @@ impl Journal {
     pub(crate) fn close(&mut self, row: JobRow, stored: bool) {
         self.dirty.remove(&JobId(row.job));
         self.later.remove(&JobId(row.job));
+        self.spared.changed.insert(JobId(row.job));
         self.over.insert(JobId(row.job), (row, stored));
     }
 
@@ -154,11 +161,13 @@ impl Journal {
         let job = JobId(row.job);
         // One that is yet to be written for the first time stays so.
         let stored = self.over.get(&job).or_else(|| self.refused.row(job)).is_none_or(|&(_, stored)| stored);
+        self.spared.changed.insert(job);
         self.over.insert(job, (row, stored));
     }
 
     /// A decision was taken.
     pub(crate) fn decided(&mut self, row: DecisionRow) {
+        self.spared.changed.insert(JobId(row.job));
         push_bounded(&mut self.decisions, row);
     }
 
@@ -232,6 +241,7 @@ impl Journal {
     pub(crate) fn write(&mut self, jobs: &mut JobTable) {
         if self.rests > 0 {
             self.rests -= 1;
+            self.spare_rows(jobs);
             return;
         }
         if self.dirty.is_empty()
@@ -252,6 +262,7 @@ impl Journal {
             Err(error) => {
                 self.store.rollback();
                 self.failed(&error);
+                self.spare_rows(jobs);
             }
         }
         crash::point("after the journal was written");
@@ -315,7 +326,9 @@ impl Journal {
         self.nodes.clear();
         self.host.clear();
         self.numbers.all_written();
-        if self.trouble.take().is_some() {
+        let was_trouble = self.trouble.take().is_some();
+        self.spare_is_over(was_trouble);
+        if was_trouble {
             tracing::info!("the store can be written again; nothing is missing that was kept");
         }
     }

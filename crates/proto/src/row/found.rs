@@ -1,7 +1,9 @@
 //! How the processes of a job were found.
 
+use serde::{Deserialize, Serialize};
+
 /// How the processes of a job were found, and so which of them may be missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ProcessesFrom {
     /// Not known: a job of an earlier version, or one that never ran.
     #[default]

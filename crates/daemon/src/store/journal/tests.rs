@@ -4,6 +4,7 @@ use pinfold_proto::{Ending, JobSpec, JobState};
 
 use super::*;
 use crate::jobs::record::JobRecord;
+use crate::store::spare::Spare;
 
 fn journal(state: &std::path::Path) -> Journal {
     let store = Store::open(state).expect("a store").store;
@@ -138,6 +139,105 @@ fn no_number_is_given_twice_though_nothing_can_be_written() {
     assert_eq!(again.trouble(), None);
     drop(again);
     assert_eq!(self::journal(dir.path()).next_number(), Ok(next + 1));
+}
+
+/// What is accepted while the store cannot be written is known to the next daemon, under its number and as it stood, also
+/// to one that cannot write the store either.
+#[test]
+fn what_a_full_disk_keeps_from_the_store_is_found_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = || journal(dir.path()).with_spare(Spare::open(dir.path()));
+    let insert = |journal: &mut Journal, jobs: &mut JobTable, row: JobRow, stored| {
+        journal.touch(JobId(row.job));
+        jobs.insert(JobId(row.job), Box::new(JobRecord::new(row, stored)));
+    };
+    let (mut before, mut jobs) = (journal(), JobTable::new());
+    insert(&mut before, &mut jobs, row(1), false);
+    before.write(&mut jobs);
+    let mut other = Store::open(dir.path()).expect("the same store").store;
+    other.begin().expect("it is free");
+    // The first is over, the second runs, the third was to start, and the fourth came and went.
+    before.close(over(1, "done"), true);
+    jobs.remove(JobId(1));
+    insert(&mut before, &mut jobs, JobRow { started_us: Some(8), ..row(2) }, false);
+    insert(&mut before, &mut jobs, row(3), false);
+    before.decided(DecisionRow { action: "start as primary on 0".to_owned(), ..decision(3) });
+    before.close(over(4, "done"), false);
+    before.write(&mut jobs);
+    assert!(before.trouble().is_some());
+    drop(before);
+    let mut rows = Vec::new();
+    for _ in 0..2 {
+        let (mut again, mut jobs) = (journal(), JobTable::new());
+        rows = again.unfinished().expect("it can be read");
+        let started: Vec<(u64, Option<u64>)> = rows.iter().map(|row| (row.job, row.started_us)).collect();
+        assert_eq!(started, [(2, Some(8)), (3, None)]);
+        assert_eq!(
+            (again.granted_unstored(JobId(3)), again.granted_unstored(JobId(2))),
+            (Some(Some(5)), None)
+        );
+        for job in [1, 4] {
+            assert_eq!(again.stored_row(JobId(job)).and_then(|row| row.reason).as_deref(), Some("done"));
+        }
+        let next = again.next_number().expect("a number");
+        assert!(next > 4, "{next}");
+        for row in rows.clone() {
+            let stored = again.has_row_of(JobId(row.job));
+            insert(&mut again, &mut jobs, row, stored);
+        }
+        again.write(&mut jobs);
+        assert!(again.trouble().is_some());
+    }
+    other.rollback();
+    drop(other);
+    let (mut last, mut jobs) = (journal(), JobTable::new());
+    assert_eq!(last.unfinished().expect("it can be read"), rows);
+    for row in rows {
+        insert(&mut last, &mut jobs, row, false);
+    }
+    last.write(&mut jobs);
+    assert_eq!((last.trouble(), last.warnings().count()), (None, 0));
+    assert_eq!(Spare::open(dir.path()).1, [], "the store has all of it");
+    let states: Vec<Option<JobState>> =
+        (1..=4).map(|job| last.store().job(job).expect("a row").map(|row| row.state)).collect();
+    let (over, waits) = (Some(JobState::Exited), Some(JobState::Queued));
+    assert_eq!(states, [over, waits, waits, over]);
+}
+
+/// No job is accepted that could be lost, and one is again as soon as others need no room any more.
+#[test]
+fn no_more_is_accepted_than_can_be_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()).with_spare(Spare::open(dir.path())), JobTable::new());
+    journal.close(over(1, "done"), false);
+    let mut other = Store::open(dir.path()).expect("the same store").store;
+    other.begin().expect("it is free");
+    journal.write(&mut jobs);
+    let spec = JobSpec { command: vec!["x".repeat(5_000)], cores: 1, ..JobSpec::default() };
+    let mut accepted = Vec::new();
+    let refused = loop {
+        match journal.number_for(&spec) {
+            Ok(job) => accepted.push(job),
+            Err(refused) => break refused,
+        }
+        if accepted.len() % 7 == 0 {
+            for &job in &accepted {
+                let row = JobRow { spec: spec.clone(), ..row(job) };
+                jobs.insert(JobId(job), Box::new(JobRecord::new(row, false)));
+                journal.touch(JobId(job));
+            }
+            journal.write(&mut jobs);
+        }
+    };
+    assert!(refused.contains("room") && accepted.len() > 50, "{} {refused}", accepted.len());
+    let kept = Spare::open(dir.path()).1.len();
+    assert!(kept >= accepted.len() / 7 * 7, "{kept} of {}", accepted.len());
+    for &job in &accepted[..20] {
+        jobs.remove(JobId(job));
+        journal.close(over(job, "done"), false);
+    }
+    journal.write(&mut jobs);
+    journal.number_for(&spec).expect("there is room");
 }
 
 /// A try goes through all that waits. Made in each turn, it would bring the loop to a stop where thousands of jobs ended while

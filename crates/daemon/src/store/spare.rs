@@ -1,0 +1,307 @@
+//! Room on the disk that is had before it is needed: while the store cannot be written (a full disk above all), the rows
+//! of jobs are kept in a file of their own, `spare` in the state directory, which is as long from the start as it ever
+//! becomes. It is written in place, which needs no room. So an accepted job is on disk, and known after a crash.
+//!
+//! The file has two halves. Records are added to one; where that is full, those that still count are written to the
+//! other, which has the larger generation from then on. Each record has a checksum that depends on the generation, so
+//! that what an earlier use of a half left behind is no record.
+//!
+//! Owns that file. Absent: which rows are kept, and what follows from them (the journal).
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use pinfold_proto::row::JobRow;
+use serde::{Deserialize, Serialize};
+
+/// The size of the file, and the part of its file system that it takes at most.
+const LENGTH: u64 = 2 << 20;
+const PART: u64 = 8;
+/// A file that is shorter is no good.
+const LENGTH_MIN: u64 = 32 << 10;
+
+/// How a half begins: these bytes, the generation, and a checksum of both.
+const MAGIC: &[u8; 8] = b"pfspare1";
+const HEAD: usize = 24;
+/// Before a record stand its length and its checksum.
+const RECORD_HEAD: usize = 12;
+
+/// What is kept of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub row: JobRow,
+    /// Whether anything was decided about it that the store does not know,
+    pub decided: bool,
+    /// and when that had it start, if it did.
+    pub granted_us: Option<u64>,
+}
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    path: PathBuf,
+    file: io::Result<File>,
+    half: usize,
+    generation: u64,
+    /// Where the next record goes, from the beginning of its half.
+    end: usize,
+    /// What the last record of each job takes, in bytes.
+    sizes: BTreeMap<u64, usize>,
+}
+
+impl Spare {
+    /// Opens the file, or makes it; gives what an earlier daemon kept there, the last of each job.
+    pub(crate) fn open(state: &Path) -> (Self, Vec<Kept>) {
+        let path = state.join("spare");
+        let empty = io::Error::from(io::ErrorKind::NotFound);
+        let mut spare =
+            Self { path, file: Err(empty), half: 0, generation: 0, end: HEAD, sizes: BTreeMap::new() };
+        let kept = spare.open_again();
+        (spare, kept)
+    }
+
+    /// Tries once more where the file could not be had.
+    pub(crate) fn open_again(&mut self) -> Vec<Kept> {
+        if self.file.is_ok() {
+            return Vec::new();
+        }
+        self.file = open(&self.path);
+        let found = self.file.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()));
+        match found.and_then(|file| std::fs::read(&self.path).map(|bytes| (file, bytes))) {
+            Ok((_, bytes)) => self.load(&bytes),
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "no room is kept for jobs on a full disk");
+                Vec::new()
+            }
+        }
+    }
+
+    fn load(&mut self, bytes: &[u8]) -> Vec<Kept> {
+        self.half = bytes.len() / 2;
+        let halves = [&bytes[..self.half], &bytes[self.half..]];
+        let Some(generation) = halves.iter().filter_map(|half| generation_of(half)).max() else {
+            return Vec::new();
+        };
+        self.generation = generation;
+        let half = halves[usize::from(generation % 2 == 1)];
+        let mut last = BTreeMap::new();
+        while let Some(body) = record_at(half, self.end, generation) {
+            let size = RECORD_HEAD + body.len();
+            self.end += size;
+            match serde_json::from_slice::<Kept>(body) {
+                Ok(kept) => {
+                    self.sizes.insert(kept.row.job, size);
+                    last.insert(kept.row.job, kept);
+                }
+                Err(error) => {
+                    tracing::error!(path = %self.path.display(), %error, "what is kept of a job cannot be read");
+                }
+            }
+        }
+        last.into_values().collect()
+    }
+
+    /// How many bytes of records there is room for in all.
+    pub(crate) fn room(&self) -> usize {
+        if self.file.is_ok() { self.half.saturating_sub(HEAD) } else { 0 }
+    }
+
+    /// What the last records of these jobs take, in bytes.
+    pub(crate) fn size_of(&self, counts: impl Fn(u64) -> bool) -> usize {
+        self.sizes.iter().filter(|&(&job, _)| counts(job)).map(|(_, &size)| size).sum()
+    }
+
+    /// Adds a record; says whether there was room for it.
+    ///
+    /// # Errors
+    /// As the disk refuses.
+    pub(crate) fn add(&mut self, kept: &Kept) -> io::Result<bool> {
+        if self.generation == 0 {
+            return self.rewrite(std::iter::once(kept)).map(|written| written == 1);
+        }
+        let record = record(kept, self.generation);
+        if self.end + record.len() > self.half {
+            return Ok(false);
+        }
+        self.write(self.generation, self.end, &record)?;
+        self.end += record.len();
+        self.sizes.insert(kept.row.job, record.len());
+        Ok(true)
+    }
+
+    /// Has these records take the place of all others, as many as there is room for; gives how many.
+    ///
+    /// # Errors
+    /// As the disk refuses; then the others stay.
+    pub(crate) fn rewrite<'a>(&mut self, all: impl Iterator<Item = &'a Kept>) -> io::Result<usize> {
+        let generation = self.generation + 1;
+        let (mut records, mut sizes) = (Vec::new(), BTreeMap::new());
+        for kept in all {
+            let record = record(kept, generation);
+            if HEAD + records.len() + record.len() > self.half {
+                break;
+            }
+            sizes.insert(kept.row.job, record.len());
+            records.extend(record);
+        }
+        // The head last: until it is there, the other half counts.
+        self.write(generation, HEAD, &records)?;
+        let head = [&MAGIC[..], &generation.to_le_bytes()].concat();
+        let head = [&head[..], &checksum(0, &head).to_le_bytes()].concat();
+        self.write(generation, 0, &head)?;
+        let written = sizes.len();
+        (self.generation, self.end, self.sizes) = (generation, HEAD + records.len(), sizes);
+        Ok(written)
+    }
+
+    /// The store has all again. That is brought to disk: after a power cut nothing of what is here may be taken for
+    /// newer than the store.
+    pub(crate) fn clear(&mut self) {
+        if self.sizes.is_empty() && self.end == HEAD {
+            return;
+        }
+        let cleared = self.rewrite(std::iter::empty()).and_then(|_| self.file()?.sync_data());
+        if let Err(error) = cleared {
+            // Older rows would be taken for newer ones by the next daemon.
+            let removed = std::fs::remove_file(&self.path);
+            tracing::warn!(path = %self.path.display(), %error, removed = removed.is_ok(), "no room is kept for jobs");
+            self.file = Err(error);
+        }
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))
+    }
+
+    fn write(&self, generation: u64, at: usize, bytes: &[u8]) -> io::Result<()> {
+        let from = if generation % 2 == 1 { self.half } else { 0 };
+        self.file()?.write_all_at(bytes, (from + at) as u64)
+    }
+}
+
+/// The file, which is made whole where it is not.
+fn open(path: &Path) -> io::Result<File> {
+    let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
+    if let Ok(file) = open(path)
+        && file.metadata()?.len() >= LENGTH_MIN
+    {
+        return Ok(file);
+    }
+    let state = path.parent().unwrap_or(path);
+    let most = pinfold_sys::files::capacity_bytes(state).unwrap_or(LENGTH) / PART;
+    let length = LENGTH.min(most) & !0xfff;
+    if length < LENGTH_MIN {
+        return Err(io::Error::other("its file system is too small"));
+    }
+    let new = path.with_extension("new");
+    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).and_then(
+        |mut file| {
+            // Written, for a file with holes has no room yet.
+            let zeros = vec![0; usize::try_from(length).unwrap_or(0)];
+            file.write_all(&zeros)
+        },
+    );
+    made.and_then(|()| std::fs::rename(&new, path)).inspect_err(|_| drop(std::fs::remove_file(&new)))?;
+    open(path)
+}
+
+fn generation_of(half: &[u8]) -> Option<u64> {
+    let head = half.get(..HEAD)?;
+    let check = u64::from_le_bytes(head[16..].try_into().ok()?);
+    (head.starts_with(MAGIC) && checksum(0, &head[..16]) == check)
+        .then(|| u64::from_le_bytes(head[8..16].try_into().expect("eight bytes")))
+}
+
+fn record_at(half: &[u8], at: usize, generation: u64) -> Option<&[u8]> {
+    let head = half.get(at..at + RECORD_HEAD)?;
+    let length = usize::try_from(u32::from_le_bytes(head[..4].try_into().ok()?)).ok()?;
+    let body = half.get(at + RECORD_HEAD..)?.get(..length)?;
+    let check = u64::from_le_bytes(head[4..].try_into().ok()?);
+    (length > 0 && checksum(generation, body) == check).then_some(body)
+}
+
+fn record(kept: &Kept, generation: u64) -> Vec<u8> {
+    let body = serde_json::to_vec(kept).expect("texts and numbers always have a JSON form");
+    // One as long finds no room anyway.
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    [&length.to_le_bytes()[..], &checksum(generation, &body).to_le_bytes(), &body].concat()
+}
+
+/// FNV-1a: what was not written whole is found out; nobody else writes here.
+fn checksum(seed: u64, bytes: &[u8]) -> u64 {
+    let add = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325, add)
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_proto::JobSpec;
+
+    use super::*;
+
+    fn kept(job: u64, reason: &str) -> Kept {
+        let row = JobRow::asked_for(job, 7, "ann".to_owned(), JobSpec::default(), 5);
+        Kept { row: JobRow { reason: Some(reason.to_owned()), ..row }, decided: true, granted_us: Some(job) }
+    }
+
+    fn reasons(found: &[Kept]) -> Vec<(u64, &str)> {
+        found.iter().map(|kept| (kept.row.job, kept.row.reason.as_deref().expect("one"))).collect()
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut spare, found) = Spare::open(dir.path());
+        assert_eq!(found, []);
+        let length = || std::fs::metadata(dir.path().join("spare")).expect("it is there").len();
+        assert_eq!(length(), LENGTH);
+        for (job, reason) in [(1, "waits"), (2, "waits"), (1, "runs")] {
+            assert!(spare.add(&kept(job, reason)).expect("it can be written"));
+        }
+        let (mut spare, found) = Spare::open(dir.path());
+        assert_eq!(reasons(&found), [(1, "runs"), (2, "waits")]);
+        assert_eq!(found[0], kept(1, "runs"));
+        // It goes on behind what is there.
+        assert!(spare.add(&kept(3, "waits")).expect("it can be written"));
+        spare.rewrite([kept(2, "runs"), kept(3, "runs")].iter()).expect("it can be written");
+        let (mut spare, found) = Spare::open(dir.path());
+        assert_eq!(reasons(&found), [(2, "runs"), (3, "runs")]);
+        spare.clear();
+        assert_eq!((Spare::open(dir.path()).1, length()), (vec![], LENGTH));
+        // What was in that half before is not found again.
+        assert!(spare.add(&kept(4, "waits")).expect("it can be written"));
+        assert_eq!(reasons(&Spare::open(dir.path()).1), [(4, "waits")]);
+    }
+
+    #[test]
+    fn it_is_full_at_some_time_and_a_record_that_is_not_whole_is_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut spare, _) = Spare::open(dir.path());
+        let mut job = 0;
+        while spare.add(&kept(job + 1, "waits")).expect("it can be written") {
+            job += 1;
+        }
+        assert!(job > 500, "{job}");
+        let all: Vec<Kept> = (0..2 * job).map(|job| kept(job, "waits")).collect();
+        let written = spare.rewrite(all.iter()).expect("it can be written") as u64;
+        assert!(written.abs_diff(job) < 20, "{written} {job}");
+        let file = spare.file().expect("it is there");
+        let from = if spare.generation % 2 == 1 { spare.half } else { 0 };
+        file.write_all_at(b"x", (from + spare.end - 3) as u64).expect("it can be written");
+        assert_eq!(Spare::open(dir.path()).1.len() as u64, written - 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_had_keeps_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut spare, found) = Spare::open(&dir.path().join("missing"));
+        assert_eq!((spare.room(), found), (0, vec![]));
+        assert!(spare.add(&kept(1, "waits")).is_err());
+        std::fs::create_dir(dir.path().join("missing")).expect("a directory");
+        spare.open_again();
+        assert!(spare.room() > 0 && spare.add(&kept(1, "waits")).expect("it can be written"));
+    }
+}
