@@ -6,8 +6,9 @@
 //! taskstats is not allowed, the connector also says how each process ended. [`Source`] tells which of the two
 //! are open here and why not the other.
 //!
-//! Owner of state: the two sockets. Their buffers hold what was not taken yet; when one overflows, the kernel
-//! says so once, and [`Taken::lost`] hands that on. Absent here: which job a process belongs to, and any thread.
+//! Owner of state: the two sockets, and ends of which the births may not be read yet. The sockets' buffers hold what was
+//! not taken yet; when one overflows, the kernel says so once, and [`Taken::lost`] hands that on. Absent here: which job a
+//! process belongs to, and any thread.
 
 mod connector;
 mod netlink;
@@ -15,7 +16,7 @@ mod taskstats;
 
 use std::io;
 
-use connector::Connector;
+use connector::{Connector, monotonic_ns};
 use taskstats::Taskstats;
 
 /// A process was forked.
@@ -121,7 +122,7 @@ impl Source {
     }
 }
 
-/// What was waiting.
+/// A part of what was waiting.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// Births, in order.
@@ -130,8 +131,18 @@ pub struct Taken {
     pub ends: Vec<End>,
     /// Whether the kernel had to drop some: the reader must look for processes that live.
     pub lost: bool,
-    /// Messages read: a measure of how soon to come again.
+    /// Messages read, of both sources.
     pub messages: usize,
+    /// More may wait: one of the sources was not read to its end.
+    pub more: bool,
+}
+
+/// Ends that were read, of which the births may not be.
+#[derive(Debug)]
+struct Ahead {
+    ends: Vec<End>,
+    /// All their births were sent before, in nanoseconds of the monotonic clock.
+    read_ns: u64,
 }
 
 /// The open sources.
@@ -139,6 +150,7 @@ pub struct Taken {
 pub struct Records {
     connector: Option<Connector>,
     taskstats: Option<Taskstats>,
+    ahead: Option<Ahead>,
     why_not: Vec<String>,
 }
 
@@ -148,7 +160,7 @@ impl Records {
     pub fn open() -> Self {
         let mut why_not = Vec::new();
         if let Some(why) = outside_first_namespaces() {
-            return Self { connector: None, taskstats: None, why_not: vec![why] };
+            return Self { connector: None, taskstats: None, ahead: None, why_not: vec![why] };
         }
         let mut note = |what: &str, error: io::Error| why_not.push(format!("{what}: {error}"));
         let taskstats = Taskstats::open().map_err(|error| note("taskstats", error)).ok();
@@ -156,7 +168,7 @@ impl Records {
             Connector::open(taskstats.is_none()).map_err(|error| note("process connector", error)).ok();
         // Without births nobody knows whose an end is.
         let taskstats = taskstats.filter(|_| connector.is_some());
-        Self { connector, taskstats, why_not }
+        Self { connector, taskstats, ahead: None, why_not }
     }
 
     /// What is open.
@@ -175,15 +187,32 @@ impl Records {
         self.why_not.join("; ")
     }
 
-    /// Takes all that waits. Ends are taken first: the births of their processes were sent before them, so that
-    /// they are found in what is read after.
-    pub fn take(&mut self) -> Taken {
+    /// Takes what waits, up to `most` messages of each source: processes may come and go as fast as they are read. Ends are
+    /// read first: the births of their processes were sent before them, so that they are found in what is read after. If not
+    /// all of these can be read, the ends are kept until they are, and no others are read before.
+    pub fn take(&mut self, most: usize) -> Taken {
         let mut taken = Taken::default();
-        if let Some(taskstats) = &mut self.taskstats {
-            taskstats.take(&mut taken);
+        let mut ahead = self.ahead.take();
+        if let (None, Some(taskstats)) = (&ahead, &mut self.taskstats) {
+            let mut ends = Vec::new();
+            let portion = taskstats.take(most, &mut ends);
+            (taken.messages, taken.lost, taken.more) = (portion.messages, portion.lost, portion.more);
+            ahead = Some(Ahead { ends, read_ns: monotonic_ns() });
+        } else if ahead.is_some() {
+            // What came meanwhile.
+            taken.more = true;
         }
+        let mut until_ns = u64::MAX;
         if let Some(connector) = &mut self.connector {
-            connector.take(&mut taken);
+            let portion;
+            (portion, until_ns) = connector.take(most, &mut taken);
+            taken.messages += portion.messages;
+            taken.lost |= portion.lost;
+            taken.more |= portion.more;
+        }
+        match ahead {
+            Some(Ahead { ends, read_ns }) if until_ns > read_ns => taken.ends.extend(ends),
+            ahead => self.ahead = ahead,
         }
         taken
     }

@@ -24,7 +24,7 @@ fn hear(records: &mut Records, wanted: &BTreeSet<u32>) -> (BTreeMap<u32, Birth>,
     let deadline = Instant::now() + Duration::from_secs(120);
     while !wanted.iter().all(|pid| ends.contains_key(pid)) {
         assert!(Instant::now() < deadline, "not all ends are told: {ends:?}");
-        let taken = records.take();
+        let taken = records.take(usize::MAX);
         assert!(!taken.lost, "a few processes overflow nothing");
         births.extend(taken.births.into_iter().map(|birth| (birth.pid, birth)));
         for end in taken.ends.into_iter().filter(|end| wanted.contains(&end.process)) {
@@ -77,7 +77,7 @@ fn what_a_process_used() {
         Command::new("/bin/sh").args(["-c", &script]).stderr(Stdio::null()).spawn().expect("a shell");
     let pid = child.id();
     child.wait().unwrap();
-    let taken = records.take();
+    let taken = records.take(usize::MAX);
     let burnt = taken.ends.iter().find(|end| end.process == pid).expect("the shell's end");
     assert_eq!((burnt.exit_code, burnt.signal), (None, Some(9)));
     let figures = burnt.figures.as_ref().unwrap();
@@ -104,7 +104,7 @@ fn threads_are_told_of_one_by_one() {
     let mut child = Command::new("/usr/bin/python3").args(["-c", program]).spawn().unwrap();
     let pid = child.id();
     child.wait().unwrap();
-    let ends: Vec<End> = records.take().ends.into_iter().filter(|end| end.process == pid).collect();
+    let ends: Vec<End> = records.take(usize::MAX).ends.into_iter().filter(|end| end.process == pid).collect();
     assert_eq!(ends.len(), 4, "three threads and the first: {ends:?}");
     assert_eq!(ends.iter().filter(|end| end.is_last).count(), 1, "{ends:?}");
 }

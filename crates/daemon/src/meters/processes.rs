@@ -7,7 +7,7 @@ use pinfold_profile::census::{Census, End, Seen};
 use pinfold_proto::row::{Counts, ProcessRow, ProcessUsage, ProcessesFrom};
 use pinfold_proto::view::ThreadView;
 use pinfold_sys::procfs::{Member, Members, Proc};
-use pinfold_sys::records::{self, Records, Source};
+use pinfold_sys::records::{self, Records, Source, Taken};
 
 use crate::core::Ctx;
 use crate::jobs::{JobTable, Jobs};
@@ -21,6 +21,11 @@ const TAKE_EVERY_US: u64 = 250_000;
 const TAKE_SOON_US: u64 = 50_000;
 /// So many at once are many.
 const MANY: usize = 1_000;
+/// So many messages of each source are taken at a time; what is left is taken in the next turn of the loop. Jobs can start
+/// and end processes as fast as they are read.
+const PORTION: usize = 1_000;
+/// So many are taken in one turn at most, if the ends of jobs wait for what was told before them.
+const A_TURN: usize = 8_000;
 /// How long records stay open after the last job.
 const CLOSE_AFTER_US: u64 = 60_000_000;
 /// Waits and switches are read of so many processes of a job with each sample, some 15 us each,
@@ -42,6 +47,17 @@ pub(crate) struct Processes {
     keepers: usize,
     /// Words were lost since the last sample.
     lost: bool,
+    /// So many messages may still be taken in this turn.
+    left: usize,
+}
+
+/// What came of taking records.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Took {
+    /// Some were lost.
+    lost: bool,
+    /// More may wait.
+    more: bool,
 }
 
 impl Processes {
@@ -55,7 +71,13 @@ impl Processes {
             used_us: 0,
             keepers: 0,
             lost: false,
+            left: A_TURN,
         }
+    }
+
+    /// A turn of the loop begins.
+    pub(crate) fn begin_turn(&mut self) {
+        self.left = A_TURN;
     }
 
     /// Whether processes are followed one by one.
@@ -124,27 +146,48 @@ impl Processes {
             tracing::info!(source = records.source().as_str(), why = %records.why_not(), "following processes");
             self.records = Some(records);
         }
-        self.due_us.get_or_insert(now_us + TAKE_EVERY_US);
+        // If there was nothing to look for until now, others' processes may have left much to be read.
+        self.due_us.get_or_insert(now_us);
     }
 
-    /// Takes all that the kernel has told. `true`: some of its words were lost.
-    fn take(&mut self, now_us: u64) -> bool {
-        let Some(records) = &mut self.records else { return false };
-        let taken = records.take();
-        for birth in &taken.births {
-            self.census.born(birth.pid, birth.parent, now_us.saturating_sub(birth.age_us));
+    /// Takes a portion of what the kernel has told, or `all` of it, as far as this turn allows.
+    fn take(&mut self, now_us: u64, all: bool) -> Took {
+        let Some(mut records) = self.records.take() else { return Took::default() };
+        let took = self.take_from(now_us, all, |most| records.take(most));
+        self.records = Some(records);
+        took
+    }
+
+    fn take_from(&mut self, now_us: u64, all: bool, mut take: impl FnMut(usize) -> Taken) -> Took {
+        let (mut took, mut messages) = (Took { lost: false, more: true }, 0);
+        while took.more && self.left > 0 {
+            // Of two sources, each as many.
+            let taken = take(PORTION.min(self.left.div_ceil(2)));
+            for birth in &taken.births {
+                self.census.born(birth.pid, birth.parent, now_us.saturating_sub(birth.age_us));
+            }
+            for end in &taken.ends {
+                self.census.ended(&self::end(end), now_us);
+            }
+            self.left = self.left.saturating_sub(taken.messages);
+            messages += taken.messages;
+            took = Took { lost: took.lost || taken.lost, more: taken.more };
+            if !all {
+                break;
+            }
         }
-        for end in &taken.ends {
-            self.census.ended(&self::end(end), now_us);
-        }
-        let wait_us = if taken.messages > MANY { TAKE_SOON_US } else { TAKE_EVERY_US };
+        let wait_us = match took.more {
+            true => 0,
+            false if messages > MANY => TAKE_SOON_US,
+            false => TAKE_EVERY_US,
+        };
         self.due_us = Some(now_us + wait_us);
-        let lost = taken.lost && !self.census.is_idle();
-        if lost {
+        took.lost &= !self.census.is_idle();
+        if took.lost {
             self.census.lost(now_us);
             self.lost = true;
         }
-        lost
+        took
     }
 
     /// Stops looking while there is nothing to look for.
@@ -221,14 +264,28 @@ impl Processes {
 }
 
 impl Processes {
-    /// Hears what the kernel told of processes since the last time.
+    /// Hears a portion of what the kernel told of processes since the last time.
     pub(crate) fn read_records(&mut self, ctx: &Ctx, jobs: &mut Jobs, shares: &mut Shares) {
+        self.read(ctx, jobs, shares, false);
+    }
+
+    /// Hears all that the kernel told before now: what is told of this job is to be whole. A turn reads so much at most;
+    /// beyond that the job has gaps.
+    pub(crate) fn catch_up(&mut self, ctx: &Ctx, jobs: &mut Jobs, shares: &mut Shares, job: JobId) {
+        if self.read(ctx, jobs, shares, true).more {
+            let meter = jobs.table.get_mut(&job).and_then(|live| live.meter.as_mut());
+            meter.into_iter().for_each(|meter| meter.processes_from(ProcessesFrom::Gaps));
+        }
+    }
+
+    fn read(&mut self, ctx: &Ctx, jobs: &mut Jobs, shares: &mut Shares, all: bool) -> Took {
         // Before anything is heard of their ends.
         for (pid, share) in shares.take() {
             self.census.divided(pid, share.bytes, share.time_us);
         }
         let now_us = ctx.clock.now_us();
-        if self.take(now_us) {
+        let took = self.take(now_us, all);
+        if took.lost {
             tracing::warn!("records of processes were lost; those that live are found by samples");
             for job in &jobs.running {
                 if let Some(meter) = jobs.table.get_mut(job).and_then(|live| live.meter.as_mut()) {
@@ -237,6 +294,7 @@ impl Processes {
             }
         }
         self.rest(!jobs.running.is_empty() || self.keepers > 0, now_us);
+        took
     }
 
     /// Follows a job that was found again: those of its processes that are alive, and what the store knows.
@@ -268,7 +326,7 @@ impl Processes {
         job: JobId,
     ) -> Vec<ProcessRow> {
         if jobs.table.contains_key(&job) {
-            self.read_records(ctx, jobs, shares);
+            self.catch_up(ctx, jobs, shares, job);
             self.look_now(ctx, journal, &mut jobs.table, job);
         }
         let mut rows = journal.store().processes(job.0).unwrap_or_default();
@@ -393,36 +451,4 @@ fn seen(member: &Member) -> Seen {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    /// Makes a process with so many threads below a fake root.
-    fn process(root: &std::path::Path, pid: u32, threads: u32) {
-        for thread in pid..pid + threads {
-            let folder = root.join(format!("{pid}/task/{thread}"));
-            fs::create_dir_all(&folder).unwrap();
-            let stat = format!("{thread} (x) S 1 {pid} {pid} 0 -1 0 {}", "0 ".repeat(43));
-            fs::write(folder.join("stat"), stat).unwrap();
-        }
-    }
-
-    #[test]
-    fn so_many_threads_of_a_job_are_told_and_no_more() {
-        let root = tempfile::tempdir().unwrap();
-        process(root.path(), 100, 6);
-        process(root.path(), 200, 6);
-        let proc = Proc::open(root.path()).unwrap();
-        let told = |pids: &[u32], most| {
-            let (told, more) = threads_of(&proc, pids, most);
-            (told.len(), more)
-        };
-        assert_eq!(told(&[100, 200], 12), (12, false));
-        assert_eq!(told(&[100, 200], 11), (11, true), "within a process");
-        assert_eq!(told(&[100, 200], 6), (6, true), "between two");
-        assert_eq!(told(&[100, 200], 3), (3, true), "within the first");
-        assert_eq!(told(&[], 0), (0, false));
-        assert_eq!(told(&[1, 2, 3, 100], 3), (0, true), "those that are gone are looked at as well");
-    }
-}
+mod tests;

@@ -13,9 +13,14 @@ use crate::meters::sample::{SAMPLES_LOOSE, reading, stalls_row};
 use crate::store::journal::Journal;
 
 impl Meters {
-    /// Hears what the kernel told of processes since the last time.
+    /// Hears a portion of what the kernel told of processes since the last time.
     pub(crate) fn read_records(&mut self, ctx: &Ctx, jobs: &mut Jobs) {
         self.processes.read_records(ctx, jobs, &mut self.shares);
+    }
+
+    /// Hears all that the kernel told before now, for a job of which no process is left.
+    pub(crate) fn catch_up(&mut self, ctx: &Ctx, jobs: &mut Jobs, job: JobId) {
+        self.processes.catch_up(ctx, jobs, &mut self.shares, job);
     }
 
     /// The processes of a job, over and alive, by number.

@@ -125,7 +125,7 @@ impl Daemon {
     /// The job is over: last figures, last row, and the slot to the next.
     fn finish(&mut self, job: JobId) {
         if self.meters.processes.enabled() {
-            self.meters.read_records(&self.ctx, &mut self.jobs);
+            self.meters.catch_up(&self.ctx, &mut self.jobs, job);
         }
         let now_us = self.ctx.clock.now_us();
         let Some(mut live) = self.jobs.table.remove(job) else { return };

@@ -31,7 +31,7 @@ impl Daemon {
     /// No process of such a job is left: it waits again, as it did before its start.
     pub(super) fn requeue(&mut self, job: JobId) {
         if self.meters.processes.enabled() {
-            self.meters.read_records(&self.ctx, &mut self.jobs);
+            self.meters.catch_up(&self.ctx, &mut self.jobs, job);
         }
         let now_us = self.ctx.clock.now_us();
         // Those of the time that counts take their places in the store.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::netlink::{Heard, Netlink, messages, u32_at, u64_at};
+use super::netlink::{Netlink, Portion, messages, u32_at, u64_at};
 use super::{Birth, End, Taken};
 
 /// `CN_IDX_PROC`: at once the connector's address and its multicast group.
@@ -50,24 +50,24 @@ impl Connector {
         Ok(Self { netlink, ends })
     }
 
-    /// Takes all that waits.
-    pub(super) fn take(&mut self, taken: &mut Taken) {
-        let now_ns = monotonic_ns();
-        loop {
-            match self.netlink.hear() {
-                Ok(Heard::Bytes(bytes)) => {
-                    taken.messages += 1;
-                    messages(bytes).for_each(|(_, body)| note(body, now_ns, self.ends, taken));
-                }
-                Ok(Heard::Lost) => taken.lost = true,
-                Ok(Heard::Nothing) => return,
-                Err(_) => {
-                    // A socket that cannot be read any more tells nothing any more.
-                    taken.lost = true;
-                    return;
-                }
+    /// One of a socket that is told of births, and of ends if `ends`, already.
+    #[cfg(test)]
+    pub(super) fn of(netlink: Netlink, ends: bool) -> Self {
+        Self { netlink, ends }
+    }
+
+    /// Takes what waits, up to `most` messages; and until when, in nanoseconds of the monotonic clock, all that was sent is
+    /// read by now: `u64::MAX` if nothing waits any more.
+    pub(super) fn take(&mut self, most: usize, taken: &mut Taken) -> (Portion, u64) {
+        let (now_ns, ends, mut until_ns) = (monotonic_ns(), self.ends, 0);
+        let portion = self.netlink.hear_up_to(most, |bytes| {
+            for (_, body) in messages(bytes) {
+                // The kernel takes the time first and sends then: of what it sent before that, nothing is behind this.
+                until_ns = until_ns.max(u64_at(body, TIME).unwrap_or(0));
+                note(body, now_ns, ends, taken);
             }
-        }
+        });
+        (portion, if portion.more { until_ns } else { u64::MAX })
     }
 }
 
@@ -103,7 +103,8 @@ fn note(body: &[u8], now_ns: u64, ends: bool, taken: &mut Taken) {
     }
 }
 
-fn monotonic_ns() -> u64 {
+/// Now, in nanoseconds of the monotonic clock.
+pub(super) fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
     seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanoseconds.unwrap_or(0))

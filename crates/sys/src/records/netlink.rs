@@ -23,6 +23,8 @@ pub(super) const ERROR: u16 = 2;
 pub(super) struct Netlink {
     socket: OwnedFd,
     buffer: Vec<u8>,
+    /// Some were dropped since nothing last waited. The kernel says so once, and drops on until all that waits is read.
+    pub(super) drops: bool,
 }
 
 /// What came of one reading.
@@ -36,6 +38,17 @@ pub(super) enum Heard<'a> {
     Nothing,
 }
 
+/// What came of reading up to a bound.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Portion {
+    /// Datagrams read.
+    pub messages: usize,
+    /// Some were dropped, or the socket cannot be read any more.
+    pub lost: bool,
+    /// The bound was reached: more may wait.
+    pub more: bool,
+}
+
 impl Netlink {
     /// Opens one that belongs to these multicast groups.
     pub(super) fn open(protocol: Protocol, groups: u32) -> io::Result<Self> {
@@ -46,7 +59,12 @@ impl Netlink {
             sockopt::set_socket_recv_buffer_size(&socket, ROOM_BYTES)?;
         }
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
-        Ok(Self { socket, buffer: vec![0; 64 << 10] })
+        Ok(Self::of(socket))
+    }
+
+    /// One of a socket that is open already.
+    pub(super) fn of(socket: OwnedFd) -> Self {
+        Self { socket, buffer: vec![0; 64 << 10], drops: false }
     }
 
     /// Sends one message of this type.
@@ -73,6 +91,32 @@ impl Netlink {
                 Err(errno) => return Err(errno.into()),
             }
         }
+    }
+
+    /// Hands the datagrams that wait over, up to `most`. While they are read others may come as fast, so that without a bound
+    /// this might never end.
+    pub(super) fn hear_up_to(&mut self, most: usize, mut note: impl FnMut(&[u8])) -> Portion {
+        let mut portion = Portion::default();
+        while portion.messages < most {
+            match self.hear() {
+                Ok(Heard::Bytes(bytes)) => {
+                    portion.messages += 1;
+                    note(bytes);
+                }
+                Ok(Heard::Lost) => (self.drops, portion.lost) = (true, true),
+                Ok(Heard::Nothing) => {
+                    portion.lost |= std::mem::take(&mut self.drops);
+                    return portion;
+                }
+                Err(_) => {
+                    // A socket that cannot be read any more tells nothing any more.
+                    portion.lost = true;
+                    return portion;
+                }
+            }
+        }
+        portion.more = true;
+        portion
     }
 }
 

@@ -6,8 +6,10 @@
 
 use std::io;
 
-use super::netlink::{ERROR, Heard, Netlink, attribute, attributes, messages, u16_at, u32_at, u64_at};
-use super::{End, Figures, Taken};
+use super::netlink::{
+    ERROR, Heard, Netlink, Portion, attribute, attributes, messages, u16_at, u32_at, u64_at,
+};
+use super::{End, Figures};
 
 /// Generic netlink's own family, which tells the numbers of the others.
 const CONTROL: u16 = 16;
@@ -105,25 +107,20 @@ impl Taskstats {
         Ok(Self { netlink, family })
     }
 
-    /// Takes all that waits.
-    pub(super) fn take(&mut self, taken: &mut Taken) {
-        loop {
-            match self.netlink.hear() {
-                Ok(Heard::Bytes(bytes)) => {
-                    taken.messages += 1;
-                    let own = messages(bytes).filter(|(kind, _)| *kind == self.family);
-                    let records = own.filter_map(|(_, body)| record(body.get(GENERIC_HEAD..)?));
-                    taken.ends.extend(records.filter_map(end));
-                }
-                Ok(Heard::Lost) => taken.lost = true,
-                Ok(Heard::Nothing) => return,
-                Err(_) => {
-                    // A socket that cannot be read any more tells nothing any more.
-                    taken.lost = true;
-                    return;
-                }
-            }
-        }
+    /// One of a socket that is told of every end already, in messages of this type.
+    #[cfg(test)]
+    pub(super) fn of(netlink: Netlink, family: u16) -> Self {
+        Self { netlink, family }
+    }
+
+    /// Takes what waits, up to `most` messages.
+    pub(super) fn take(&mut self, most: usize, ends: &mut Vec<End>) -> Portion {
+        let family = self.family;
+        self.netlink.hear_up_to(most, |bytes| {
+            let own = messages(bytes).filter(|(kind, _)| *kind == family);
+            let records = own.filter_map(|(_, body)| record(body.get(GENERIC_HEAD..)?));
+            ends.extend(records.filter_map(end));
+        })
     }
 }
 

@@ -1,0 +1,67 @@
+use std::fs;
+
+use super::*;
+
+/// Makes a process with so many threads below a fake root.
+fn process(root: &std::path::Path, pid: u32, threads: u32) {
+    for thread in pid..pid + threads {
+        let folder = root.join(format!("{pid}/task/{thread}"));
+        fs::create_dir_all(&folder).unwrap();
+        let stat = format!("{thread} (x) S 1 {pid} {pid} 0 -1 0 {}", "0 ".repeat(43));
+        fs::write(folder.join("stat"), stat).unwrap();
+    }
+}
+
+/// Births of processes that nobody asked for, as many as are wanted: they come as fast as they are read.
+fn endless(read: &mut usize) -> impl FnMut(usize) -> Taken {
+    |most| {
+        let births = (0..most).map(|_| records::Birth { pid: 9, parent: 8, age_us: 0 }).collect();
+        *read += most;
+        Taken { births, messages: most, more: true, ..Taken::default() }
+    }
+}
+
+#[test]
+fn records_that_come_as_fast_as_they_are_read_are_read_in_portions() {
+    let (mut processes, mut read) = (Processes::new(true), 0);
+    for turn in 1..=3 {
+        processes.begin_turn();
+        let took = processes.take_from(turn, false, endless(&mut read));
+        assert_eq!((took, processes.due_us()), (Took { lost: false, more: true }, Some(turn)), "at once");
+    }
+    assert_eq!(read, 3 * PORTION);
+}
+
+#[test]
+fn a_turn_reads_so_many_records_however_many_jobs_end_in_it() {
+    let (mut processes, mut read) = (Processes::new(true), 0);
+    processes.begin_turn();
+    for _ in 0..100 {
+        let took = processes.take_from(7, true, endless(&mut read));
+        assert!(took.more, "the job has gaps");
+    }
+    assert_eq!((read, processes.due_us()), (A_TURN, Some(7)));
+    processes.begin_turn();
+    let took = processes.take_from(8, true, |_| Taken { messages: MANY + 1, ..Taken::default() });
+    assert_eq!((took, processes.due_us()), (Took::default(), Some(8 + TAKE_SOON_US)));
+    let took = processes.take_from(9, true, |_| Taken { messages: 1, ..Taken::default() });
+    assert_eq!((took, processes.due_us()), (Took::default(), Some(9 + TAKE_EVERY_US)));
+}
+
+#[test]
+fn so_many_threads_of_a_job_are_told_and_no_more() {
+    let root = tempfile::tempdir().unwrap();
+    process(root.path(), 100, 6);
+    process(root.path(), 200, 6);
+    let proc = Proc::open(root.path()).unwrap();
+    let told = |pids: &[u32], most| {
+        let (told, more) = threads_of(&proc, pids, most);
+        (told.len(), more)
+    };
+    assert_eq!(told(&[100, 200], 12), (12, false));
+    assert_eq!(told(&[100, 200], 11), (11, true), "within a process");
+    assert_eq!(told(&[100, 200], 6), (6, true), "between two");
+    assert_eq!(told(&[100, 200], 3), (3, true), "within the first");
+    assert_eq!(told(&[], 0), (0, false));
+    assert_eq!(told(&[1, 2, 3, 100], 3), (0, true), "those that are gone are looked at as well");
+}
