@@ -37,6 +37,9 @@ use crate::store::starts::Starts;
 pub(crate) use record::JobRecord;
 pub(crate) use table::JobTable;
 
+/// Of so many jobs it is written in a turn of the loop since when they wait.
+pub(crate) const WAITS_A_TURN: usize = 256;
+
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct Jobs {
@@ -66,6 +69,8 @@ pub(crate) struct Jobs {
     pub(crate) self_attach_due: VecDeque<(u64, JobId)>,
     /// Jobs whose connections are gone, which are to be seen to, by connection.
     pub(crate) left: VecDeque<(ConnectionId, VecDeque<JobId>)>,
+    /// Those of which it is still to be written since when they wait. If the daemon dies before, they wait from then on.
+    pub(crate) waits_noted: BTreeSet<JobId>,
 }
 
 impl Jobs {
@@ -85,6 +90,7 @@ impl Jobs {
             cpu_looks: Timeouts::default(),
             self_attach_due: VecDeque::new(),
             left: VecDeque::new(),
+            waits_noted: BTreeSet::new(),
         }
     }
 
@@ -96,6 +102,12 @@ impl Jobs {
             self.left.push_back((id, jobs));
         }
         Some((id, job))
+    }
+
+    /// Has since when some jobs wait be written, as many as may be in a turn. Those that are over since have their last rows.
+    pub(crate) fn write_waits(&mut self, journal: &mut Journal) {
+        let some = some_waits(&mut self.waits_noted);
+        some.into_iter().filter(|job| self.table.contains_key(job)).for_each(|job| journal.touch(job));
     }
 
     /// A job has no process any more.
@@ -119,5 +131,27 @@ impl Jobs {
     pub(crate) fn next_to_kill(&mut self, now_us: u64) -> Option<JobId> {
         let &(at_us, job) = self.kills.first()?;
         (at_us <= now_us).then(|| self.kills.pop_first()).map(|_| job)
+    }
+}
+
+/// Takes as many as may be in a turn.
+fn some_waits(waits: &mut BTreeSet<JobId>) -> Vec<JobId> {
+    std::iter::from_fn(|| waits.pop_first()).take(WAITS_A_TURN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_when_thousands_wait_is_written_of_some_in_a_turn() {
+        let mut waits: BTreeSet<JobId> = (1..=1_000).map(JobId).collect();
+        let mut written = Vec::new();
+        while !waits.is_empty() {
+            let some = some_waits(&mut waits);
+            assert_eq!(some.len(), WAITS_A_TURN.min(1_000 - written.len()));
+            written.extend(some);
+        }
+        assert_eq!(written, (1..=1_000).map(JobId).collect::<Vec<_>>(), "each once");
     }
 }

@@ -158,6 +158,7 @@ impl Daemon {
         let mut events = Vec::new();
         self.clients.server.begin_turn(self.load());
         self.clients.looks.begin_turn(looks::JOBS_A_PART);
+        self.jobs.gates.begin_turn();
         self.meters.processes.begin_turn();
         let backlog = std::mem::take(&mut self.clients.backlog);
         for &ready in ready {

@@ -91,6 +91,10 @@ pub(crate) enum Event {
     PieceDue,
     /// It is time to see to more of the jobs whose connections are gone.
     LeftDue,
+    /// It is time to decide about more of the jobs that waited for how another one ends.
+    GatesDue,
+    /// It is time to write of more jobs since when they wait.
+    WaitsDue,
     /// It is time for the next part of a question about many jobs.
     LookPartDue,
     /// Cancelled jobs had their time to end by themselves.

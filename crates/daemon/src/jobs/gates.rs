@@ -4,7 +4,7 @@
 //! Owns which job waits for what. Pure: told of times and ends. Absent here: predecessors of which only the end counts, which
 //! the scheduler sees to, and who may wait for whose job (`rights`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
 use pinfold_proto::row::JobRow;
@@ -12,6 +12,10 @@ use pinfold_proto::{After, AfterEnd};
 
 /// The most conditions of how other jobs end that a job may have.
 pub(crate) const CONDITIONS_MAX: usize = 1024;
+
+/// Of so many jobs it is decided in a turn of the loop what becomes of them: thousands may wait for one, or each for the one
+/// before it, and everybody would wait for the scheduler's steps about them.
+const DECIDED_A_TURN: usize = 64;
 
 /// Whether a job ended well: with exit code 0, and neither at a limit of its time nor cancelled. One that never ran did
 /// not, nor did one of which nobody knows how it ended.
@@ -105,9 +109,19 @@ pub(crate) struct Gates {
     /// Of each job that is not over, those with a condition of how it ends.
     followers: BTreeMap<JobId, BTreeSet<JobId>>,
     begins: BTreeSet<(u64, JobId)>,
+    /// Jobs that are over, well or not, while some with a condition of that are not decided. They need not outlive the daemon:
+    /// the next one looks anew how those ended that its jobs wait for.
+    over: VecDeque<(JobId, bool)>,
+    /// So many were decided in this turn.
+    decided: usize,
 }
 
 impl Gates {
+    /// A turn of the loop begins.
+    pub(crate) fn begin_turn(&mut self) {
+        self.decided = 0;
+    }
+
     /// Closes a job's gate if anything is to come first; says whether it is closed.
     ///
     /// # Errors
@@ -167,31 +181,52 @@ impl Gates {
         self.closed.contains_key(&job)
     }
 
-    /// A job is over, well or not: what becomes of those with a condition of that.
-    pub(crate) fn over(&mut self, of: JobId, well: bool) -> Vec<(JobId, Verdict)> {
-        let mut all = Vec::new();
-        for job in self.followers.remove(&of).unwrap_or_default() {
-            let Some(closed) = self.closed.get_mut(&job) else { continue };
-            for condition in &mut closed.conditions {
-                if condition.left.remove(&of) && !well {
-                    condition.failed.get_or_insert(of);
-                }
+    /// A job is over, well or not: those with a condition of that are to be decided.
+    pub(crate) fn over(&mut self, of: JobId, well: bool) {
+        if self.followers.contains_key(&of) {
+            self.over.push_back((of, well));
+        }
+    }
+
+    /// Whether some are still to be decided.
+    pub(crate) fn has_undecided(&self) -> bool {
+        !self.over.is_empty()
+    }
+
+    /// The next job of which it is known what becomes of it; `None`: there is none, or enough were decided in this turn.
+    /// However many wait for one job, those that wait for others have their parts in turn.
+    pub(crate) fn next(&mut self) -> Option<(JobId, Verdict)> {
+        while self.decided < DECIDED_A_TURN {
+            let (of, well) = self.over.pop_front()?;
+            let Some(followers) = self.followers.get_mut(&of) else { continue };
+            let job = followers.pop_first();
+            if followers.is_empty() {
+                self.followers.remove(&of);
+            } else {
+                self.over.push_back((of, well));
             }
-            match closed.conditions.iter().find_map(|condition| condition.holds().err()) {
-                Some(why) => {
-                    self.forget(job);
-                    all.push((job, Verdict::Never(why)));
-                }
-                None => {
-                    closed.conditions.retain(|condition| condition.holds() == Ok(None));
-                    if closed.conditions.is_empty() && closed.begin_us.is_none() {
-                        self.forget(job);
-                        all.push((job, Verdict::Opens));
-                    }
-                }
+            self.decided += 1;
+            if let Some((job, verdict)) = job.and_then(|job| Some((job, self.verdict(job, of, well)?))) {
+                self.forget(job);
+                return Some((job, verdict));
             }
         }
-        all
+        None
+    }
+
+    /// What becomes of a job once another one is over; `None`: it waits on.
+    fn verdict(&mut self, job: JobId, of: JobId, well: bool) -> Option<Verdict> {
+        let closed = self.closed.get_mut(&job)?;
+        for condition in &mut closed.conditions {
+            if condition.left.remove(&of) && !well {
+                condition.failed.get_or_insert(of);
+            }
+        }
+        if let Some(why) = closed.conditions.iter().find_map(|condition| condition.holds().err()) {
+            return Some(Verdict::Never(why));
+        }
+        closed.conditions.retain(|condition| condition.holds() == Ok(None));
+        (closed.conditions.is_empty() && closed.begin_us.is_none()).then_some(Verdict::Opens)
     }
 
     /// When the next job may begin, by the clock of the system.
@@ -199,11 +234,15 @@ impl Gates {
         self.begins.first().map(|&(at, _)| at)
     }
 
-    /// The jobs whose time has come, and that wait for nothing else here.
+    /// The jobs whose time has come, and that wait for nothing else here, as many as may be in this turn. The time of the
+    /// others is due on.
     pub(crate) fn begun(&mut self, now_us: u64) -> Vec<JobId> {
         let mut all = Vec::new();
-        while let Some(&(at, job)) = self.begins.first().filter(|(at, _)| *at <= now_us) {
+        while let Some(&(at, job)) = self.begins.first().filter(|(at, _)| *at <= now_us)
+            && self.decided < DECIDED_A_TURN
+        {
             self.begins.remove(&(at, job));
+            self.decided += 1;
             let Some(closed) = self.closed.get_mut(&job) else { continue };
             closed.begin_us = None;
             if closed.waits_for_time_alone() {
@@ -261,6 +300,19 @@ mod tests {
     fn condition(after: &str, left: &[u64], failed: Option<u64>) -> Condition {
         let left = left.iter().copied().map(JobId).collect();
         Condition { after: after.parse().expect(after), left, failed: failed.map(JobId) }
+    }
+
+    /// A job is over; gives all that is decided by that, turn by turn.
+    fn over(gates: &mut Gates, of: u64, well: bool) -> Vec<(JobId, Verdict)> {
+        gates.over(JobId(of), well);
+        let mut all = Vec::new();
+        loop {
+            gates.begin_turn();
+            all.extend(std::iter::from_fn(|| gates.next()));
+            if !gates.has_undecided() {
+                return all;
+            }
+        }
     }
 
     fn opens(job: u64) -> (JobId, Verdict) {
@@ -325,11 +377,11 @@ mod tests {
             close(&mut gates, 12, &[condition("ok:1", &[1], None), condition("ok:2", &[2], None)]),
             Ok(true)
         );
-        let told = gates.over(JobId(1), true);
+        let told = over(&mut gates, 1, true);
         let never = "it was to start once job 1 had failed, and that ended well".to_owned();
         assert_eq!(told, [opens(10), (JobId(11), Verdict::Never(never))]);
-        assert_eq!(gates.over(JobId(1), false), [], "once");
-        let told = gates.over(JobId(2), false);
+        assert_eq!(over(&mut gates, 1, false), [], "once");
+        let told = over(&mut gates, 2, false);
         let never = "it was to start once job 2 had ended well, and job 2 did not".to_owned();
         assert_eq!(told, [(JobId(12), Verdict::Never(never))]);
         assert!(gates.closed.is_empty() && gates.followers.is_empty());
@@ -342,9 +394,9 @@ mod tests {
         assert_eq!(gates.close(JobId(10), None, array("failed:5"), 0), Ok(true));
         assert_eq!(gates.close(JobId(11), None, array("ok:5"), 0), Ok(true));
         let never = "it was to start once job 5 had ended well, and job 6 of 5 did not".to_owned();
-        assert_eq!(gates.over(JobId(6), false), [(JobId(11), Verdict::Never(never))]);
+        assert_eq!(over(&mut gates, 6, false), [(JobId(11), Verdict::Never(never))]);
         assert!(gates.is_closed(JobId(10)), "the others run on");
-        assert_eq!(gates.over(JobId(5), true), [opens(10)]);
+        assert_eq!(over(&mut gates, 5, true), [opens(10)]);
         // What is over already counts.
         assert!(gates.close(JobId(12), None, vec![condition("ok:5", &[6], Some(5))], 0).is_err());
         assert!(gates.close(JobId(12), None, vec![condition("failed:5", &[], None)], 0).is_err());
@@ -358,12 +410,12 @@ mod tests {
         assert_eq!(gates.close(JobId(10), None, both(), 0), Ok(true));
         let said = gates.words(JobId(10), |at| format!("t{at}")).expect("it is closed");
         assert_eq!(said.0, "it waits for jobs 5 and 6 to be over, and one of them to fail");
-        assert_eq!(gates.over(JobId(5), false), [], "the other runs on");
-        assert_eq!(gates.over(JobId(6), true), [opens(10)]);
+        assert_eq!(over(&mut gates, 5, false), [], "the other runs on");
+        assert_eq!(over(&mut gates, 6, true), [opens(10)]);
         assert_eq!(gates.close(JobId(11), None, both(), 0), Ok(true));
-        assert_eq!(gates.over(JobId(6), true), []);
+        assert_eq!(over(&mut gates, 6, true), []);
         let never = "it was to start once one of the jobs 5 and 6 had failed, and they ended well".to_owned();
-        assert_eq!(gates.over(JobId(5), true), [(JobId(11), Verdict::Never(never))]);
+        assert_eq!(over(&mut gates, 5, true), [(JobId(11), Verdict::Never(never))]);
         let either = |failed| vec![condition("ok:5+6+7", &[], Some(failed))];
         let never = "it was to start once job 5 and 2 more had ended well, and job 7 did not".to_owned();
         assert_eq!(gates.close(JobId(12), None, either(7), 0), Err(never));
@@ -377,12 +429,63 @@ mod tests {
         let said = words(&gates).expect("it is closed");
         assert_eq!(said.0, "it waits for job 1 to end well, and begins at t9");
         assert_eq!(said.1, "job 1 must be over");
-        assert_eq!(gates.over(JobId(1), true), []);
+        assert_eq!(over(&mut gates, 1, true), []);
         assert_eq!(words(&gates).expect("it is closed").0, "it begins at t9, not before");
         assert_eq!(gates.begun(9), [JobId(3)]);
         assert_eq!(words(&gates), None);
         assert_eq!(gates.close(JobId(4), Some(9), vec![condition("ok:1", &[1], None)], 0), Ok(true));
         gates.forget(JobId(4));
         assert!(gates.closed.is_empty() && gates.followers.is_empty() && gates.begins.is_empty());
+    }
+
+    /// Decides as many as a turn does, and gives how many these were.
+    fn turn(gates: &mut Gates) -> Vec<u64> {
+        gates.begin_turn();
+        std::iter::from_fn(|| gates.next()).map(|(job, _)| job.0).collect()
+    }
+
+    #[test]
+    fn thousands_that_wait_for_one_are_decided_some_in_a_turn() {
+        let mut gates = Gates::default();
+        for job in 10..1_010 {
+            let conditions = vec![condition("ok:1", &[1], None)];
+            assert_eq!(gates.close(JobId(job), None, conditions, 0), Ok(true));
+        }
+        let conditions = vec![condition("ok:2", &[2], None)];
+        assert_eq!(gates.close(JobId(5_000), None, conditions, 0), Ok(true));
+        gates.over(JobId(1), true);
+        gates.over(JobId(2), true);
+        let first = turn(&mut gates);
+        assert!(first.len() == DECIDED_A_TURN && first.contains(&5_000), "others wait for none of them");
+        // One that is withdrawn is not decided, and one whose time was changed is once.
+        gates.forget(JobId(900));
+        assert!(gates.set_begin(JobId(901), Some(9), 0) && gates.is_closed(JobId(901)));
+        let mut all = first;
+        while gates.has_undecided() {
+            let some = turn(&mut gates);
+            assert!(some.len() <= DECIDED_A_TURN);
+            all.extend(some);
+        }
+        all.sort_unstable();
+        let decided = (10..1_010).filter(|job| ![900, 901].contains(job)).chain([5_000]);
+        assert_eq!(all, decided.collect::<Vec<u64>>());
+        assert_eq!(gates.begun(9), [JobId(901)]);
+        assert!(gates.closed.is_empty() && gates.followers.is_empty());
+    }
+
+    #[test]
+    fn thousands_that_wait_for_one_moment_begin_some_in_a_turn() {
+        let mut gates = Gates::default();
+        for job in 0..1_000 {
+            assert_eq!(gates.close(JobId(job), Some(9), Vec::new(), 0), Ok(true));
+        }
+        let mut all = Vec::new();
+        while gates.due_us() == Some(9) {
+            gates.begin_turn();
+            let some = gates.begun(9);
+            assert_eq!(some.len(), DECIDED_A_TURN.min(1_000 - all.len()));
+            all.extend(some);
+        }
+        assert_eq!(all, (0..1_000).map(JobId).collect::<Vec<_>>());
     }
 }

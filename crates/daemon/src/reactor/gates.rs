@@ -81,7 +81,13 @@ impl Daemon {
     pub(super) fn predecessor_over(&mut self, row: &JobRow) {
         let job = JobId(row.job);
         self.jobs.gates.forget(job);
-        for (follower, verdict) in self.jobs.gates.over(job, ended_well(row)) {
+        self.jobs.gates.over(job, ended_well(row));
+        self.decide_gates();
+    }
+
+    /// Lets those go, or strikes them off, of which that is to be decided, as many as may be in a turn.
+    pub(super) fn decide_gates(&mut self) {
+        while let Some((follower, verdict)) = self.jobs.gates.next() {
             self.decide_gate(follower, verdict);
         }
     }

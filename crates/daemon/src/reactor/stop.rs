@@ -52,6 +52,9 @@ impl Daemon {
             live.does_not_begin();
             self.outbox.journal.touch(live.id());
         }
+        while !self.jobs.waits_noted.is_empty() {
+            self.jobs.write_waits(&mut self.outbox.journal);
+        }
         self.outbox.journal.tries_again();
         self.outbox.journal.write(&mut self.jobs.table);
         self.outbox.journal.close_numbers();

@@ -10,7 +10,7 @@ const QUIET_HOUSE_US: u64 = 600_000_000;
 
 impl Daemon {
     /// The table.
-    fn timers(&self) -> [(Option<u64>, Event); 23] {
+    fn timers(&self) -> [(Option<u64>, Event); 25] {
         let (meters, jobs, host) = (&self.meters, &self.jobs, &self.host);
         [
             (self.ctx.policy.next_wakeup().map(|at| at.0), Event::PolicyDue),
@@ -24,6 +24,8 @@ impl Daemon {
             (self.clients.pieces.due_us(), Event::PieceDue),
             (self.has_look_due().then_some(0), Event::LookPartDue),
             ((!jobs.left.is_empty()).then_some(0), Event::LeftDue),
+            (jobs.gates.has_undecided().then_some(0), Event::GatesDue),
+            ((!jobs.waits_noted.is_empty()).then_some(0), Event::WaitsDue),
             (jobs.kills.first().map(|&(at, _)| at), Event::KillsDue),
             (jobs.gates.due_us().map(|at| self.ctx.clock.look_us(at)), Event::BeginsDue),
             (jobs.timeouts.due_us(), Event::TimeoutsDue),
@@ -54,7 +56,9 @@ impl Daemon {
     /// How long the loop may sleep.
     pub(super) fn timeout(&self) -> Option<Duration> {
         let clients = &self.clients;
-        let has_due = clients.pieces.has_due() || self.has_look_due() || !self.jobs.left.is_empty();
+        let jobs = &self.jobs;
+        let of_jobs = !jobs.left.is_empty() || jobs.gates.has_undecided() || !jobs.waits_noted.is_empty();
+        let has_due = clients.pieces.has_due() || self.has_look_due() || of_jobs;
         if has_due || !clients.backlog.is_empty() {
             return Some(Duration::ZERO);
         }

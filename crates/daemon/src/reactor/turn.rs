@@ -9,6 +9,7 @@ use crate::core::poller::Ready;
 use crate::core::turns::work;
 use crate::core::{Effect, Event, Next};
 use crate::host::{Host, drift};
+use crate::jobs::WAITS_A_TURN;
 use crate::meters::memory::note_parked;
 use crate::reactor::Daemon;
 
@@ -133,15 +134,20 @@ impl Daemon {
         decisions.into_iter().for_each(|decision| self.decided(decision));
     }
 
-    /// Notes since when jobs wait, as far as the last step changed that: for the next daemon they go on waiting.
+    /// Notes since when jobs wait, as far as the last step changed that: for the next daemon they go on waiting. Thousands may
+    /// have waited for one job.
     fn note_waits(&mut self) {
-        for (job, since) in self.ctx.policy.waits_changed() {
+        for (at, (job, since)) in self.ctx.policy.waits_changed().enumerate() {
             let since_us = since.map(|at| at.0);
             if let Some(live) = self.jobs.table.get_mut(&job)
                 && live.row.waits_since_us != since_us
             {
                 live.row.waits_since_us = since_us;
-                self.outbox.journal.touch(job);
+                if at < WAITS_A_TURN {
+                    self.outbox.journal.touch(job);
+                } else {
+                    self.jobs.waits_noted.insert(job);
+                }
             }
         }
     }
@@ -189,13 +195,7 @@ impl Daemon {
                 self.look_at_machine();
                 self.outbox.then(Next::Isolate);
             }
-            Event::DriftDue => drift::on_drift_due(
-                &self.ctx,
-                &mut self.outbox.journal,
-                &mut self.jobs,
-                &mut self.clients.audit,
-                &mut self.host.drifts,
-            ),
+            Event::DriftDue => self.on_drift_due(),
             Event::SetsDue => self.on_sets_due(),
             Event::MetricsWanted => self.on_metrics_wanted(),
             Event::HooksDone => self.surroundings.on_hooks_done(&self.ctx, &mut self.outbox, &mut self.jobs),
@@ -227,6 +227,8 @@ impl Daemon {
             Event::PolicyDue => self.outbox.step(pinfold_policy::Event::Tick),
             Event::PieceDue => self.on_piece_due(),
             Event::LeftDue => self.on_left_due(),
+            Event::GatesDue => self.decide_gates(),
+            Event::WaitsDue => self.jobs.write_waits(&mut self.outbox.journal),
             Event::LookPartDue => self.on_look_due(),
             Event::KillsDue => self.on_kills_due(),
             Event::BeginsDue => self.on_begins_due(),
@@ -234,6 +236,11 @@ impl Daemon {
             Event::SelfAttachDue => self.on_self_attach_due(),
             Event::HouseKeeping => self.on_house_keeping(),
         }
+    }
+
+    fn on_drift_due(&mut self) {
+        let (journal, drifts) = (&mut self.outbox.journal, &mut self.host.drifts);
+        drift::on_drift_due(&self.ctx, journal, &mut self.jobs, &mut self.clients.audit, drifts);
     }
 
     fn on_sets_due(&mut self) {

@@ -1,5 +1,6 @@
 //! Answers about thousands of jobs are made in parts: others ask, and are answered in between.
 
+use pinfold_proto::After;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire;
 
@@ -11,6 +12,7 @@ any_kind!(
     many_waits_for_one_job,
     an_earlier_moment_with_many_jobs,
     lists_of_thousands_come_in_pieces,
+    thousands_start_after_one,
 );
 
 const JOBS: u64 = 10_000;
@@ -166,5 +168,65 @@ fn lists_of_thousands_come_in_pieces(kind: Kind) {
     check(reports_of(Select::Last(5_001), true, true), JOBS - 4_999);
     check(reports_of(Select::Since(at_us + 2_001), true, true), 2_001);
     check(report((JOBS - 3..=JOBS).chain([job]).collect(), true), JOBS - 3);
+    serves(&host);
+}
+
+/// One job ends that thousands wait for, or each for the one before it: what becomes of them is decided in parts, and of each
+/// once. A daemon that dies in between knows the rest again.
+fn thousands_start_after_one(kind: Kind) {
+    const WAIT: u64 = 600;
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut root = Wire::greeted(&host);
+    let mut check = |shape: &str, before: fn(u64, u64) -> u64, crashes: bool| {
+        let mut keeper = Wire::greeted(&host);
+        keeper.send(&submit(0, held()));
+        let Some(Reply::Queued { job: first, .. }) = keeper.hear() else { panic!("it is queued") };
+        let after = |at: u64| {
+            let after: After = format!("ok:{}", before(first, at)).parse().expect("a condition");
+            submit(at, JobSpec { after: vec![after], ..spec() })
+        };
+        for at in 1..=WAIT {
+            keeper.send(&after(at));
+            let queued = keeper.hear();
+            assert!(matches!(queued, Some(Reply::Queued { job, .. }) if job == first + at), "{queued:?}");
+        }
+        hold(&host);
+        let last = first + WAIT;
+        let both = Request::Status { jobs: vec![first + 1, last], all: false, at_us: None };
+        root.send_all(&vec![both; 60]);
+        keeper.send(&Request::Withdraw { job: first, reason: "it was a try".to_owned() });
+        send(host.daemon_pid(), Signal::CONT);
+        let mut seen = Vec::new();
+        for _ in 0..60 {
+            let Some(Reply::Status(view)) = root.hear() else { panic!("the host as it is") };
+            seen.push((view.jobs[0].state, view.jobs[1].state));
+        }
+        assert!(
+            seen.contains(&(JobState::Exited, JobState::Queued)),
+            "{shape}: the last is decided as the first is: {seen:?}"
+        );
+        if crashes {
+            host.crash();
+            host.start_daemon();
+            root = Wire::greeted(&host);
+        } else {
+            let mut struck = Vec::new();
+            while struck.len() < usize::try_from(WAIT).expect("some") {
+                match keeper.hear() {
+                    Some(Reply::Struck { job, reason, .. }) => {
+                        assert!(reason.contains("had ended well"), "{reason}");
+                        struck.push(job);
+                    }
+                    Some(Reply::Recorded { .. }) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(struck, (first + 1..=last).collect::<Vec<_>>(), "{shape}: each once");
+        }
+        host.until(last, JobState::Exited);
+    };
+    check("all for one", |first, _| first, false);
+    check("each for the one before", |first, at| first + at - 1, false);
+    check("all for one, and a crash", |first, _| first, true);
     serves(&host);
 }

@@ -45,6 +45,8 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::SelfAttachDue => "self-attach files of containers",
         Event::PieceDue => "a piece of a long answer",
         Event::LeftDue => "jobs of closed connections",
+        Event::GatesDue => "jobs that waited for how another one ends",
+        Event::WaitsDue => "since when jobs wait",
         Event::LookPartDue => "a part of a question about many jobs",
         Event::KillsDue => "killing a cancelled job",
         Event::BeginsDue => "jobs whose time to begin has come",
