@@ -9,14 +9,14 @@
 //! | `hello` | 12: its reply is long, and the members of an array that goes on over it are counted |
 //! | `submit` | 1 for each 4,096 jobs that are not over, and what `after` names |
 //! | what `after` names | 1 for each 16 jobs, 1 for each of them of which a certain end is awaited, and 312 if one of these may be a whole array; 312 for each array of which members are named, for it is read whole, up to 3,125, and 1 for each 4 of these |
-//! | `named` | 1 for each 16 jobs that are not over, 100 for each name |
+//! | `named` | 1 for each 16 jobs that are not over, 100 for each name; where several jobs may have it, they are looked for in later turns |
 //! | `keep` | 4: it writes a file |
 //! | `presented`, `attach` of a job that runs or ended | 1 for each 256 jobs that are not over |
 //! | `child`, `attach` of one that waits, `ended`, `withdraw`, `checkpointed`, `interrupted` | no more |
 //! | any question or order | 64 |
 //! | `status`, `starts`, `set_aside`, `set_remove`, `config_set`, `map` | 1 for each 16 jobs that are not over |
 //! | `status`, `wait`, `report` with numbers | 1 for each job named; those of `wait` and `report`, and of `status` those that are over, are looked at in later turns (`looks`) |
-//! | `status` of all or of then, `report` of the last, or since | 1,000: as many jobs are read from the store; those of then and since are looked at in later turns |
+//! | `status` of all or of then, `report` of the last, or since | 1,000: as many jobs are read from the store; those of all, then and since are looked at in later turns |
 //! | `report` with series or lists, and not in pieces | 1,000 |
 //! | `members` | 1 for each name, 1 for each 32 members named, for a whole array as many as the longest has; for each array of which members are named as for `after` |
 //! | `lengths` | 1 for each command |

@@ -5,8 +5,9 @@
 //! Owner of state: the looks under way. Absent here: what is read, and what is answered (`reactor::looks`, `reactor::then`,
 //! `reactor::now`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use pinfold_profile::store::Namesake;
 use pinfold_proto::view::JobView;
 use pinfold_proto::wire::{ErrorCode, ReportsFrame, json_bytes};
 use pinfold_sys::peer::Peer;
@@ -15,6 +16,7 @@ use crate::clients::cost::ANSWER_MAX_BYTES;
 use crate::clients::quota::is_trusted;
 use crate::core::event::{Asked, Wanted};
 use crate::core::{ConnectionId, Refusal};
+use crate::jobs::namesakes::Namesakes;
 
 /// Questions of one user about earlier moments, under way.
 const MOMENTS_OF_A_USER_MAX: usize = 4;
@@ -55,8 +57,10 @@ pub(crate) enum What {
     Moment(Moment),
     /// What they were like.
     Then(Then),
-    /// The host as it is, with jobs that are named.
+    /// The host as it is, with jobs that are named, or the last ones.
     Now(Now),
+    /// Which jobs names mean.
+    Names(Names),
     /// Whether a user may see what is asked for, and whether it is not too much.
     Check(Check),
     /// Reports of jobs.
@@ -91,15 +95,37 @@ pub(crate) struct Then {
     pub(crate) waiting: u64,
 }
 
-/// Jobs that are named, some of which are over.
+/// Jobs that are named, or the last ones, some of which are over.
 #[derive(Debug)]
 pub(crate) struct Now {
+    /// They are the last ones, and told with all that are not over.
+    pub(crate) all: bool,
     /// Those that are still to be looked at.
     pub(crate) open: VecDeque<u64>,
     /// Those that were not over when they were looked at, or were not looked at yet.
     pub(crate) untold: BTreeSet<u64>,
     /// Those that are over.
     pub(crate) told: Views,
+}
+
+/// Names of jobs, each of which several jobs may have.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// As they were asked for: the same one may be named several times.
+    pub(crate) names: Vec<String>,
+    /// Those that are looked for, each once; the first one is under way.
+    pub(crate) open: VecDeque<String>,
+    /// The numbers among which it is looked for: from here on
+    pub(crate) first: u64,
+    /// up to here, where those before the next one are looked at already,
+    pub(crate) end: u64,
+    pub(crate) next: u64,
+    /// and the first job found among them.
+    pub(crate) oldest: Option<Namesake>,
+    /// Among so many more jobs the lines of long batches may be looked for.
+    pub(crate) further: u64,
+    /// What was found so far, by name.
+    pub(crate) found: BTreeMap<String, Namesakes>,
 }
 
 /// Jobs as `status` shows them.
@@ -185,7 +211,7 @@ impl What {
     /// Whether its answer is begun, so that something of it is held.
     fn is_telling(&self) -> bool {
         match self {
-            Self::Moment(_) | Self::Check(_) => false,
+            Self::Moment(_) | Self::Names(_) | Self::Check(_) => false,
             Self::Then(then) => !then.told.jobs.is_empty(),
             Self::Now(now) => !now.told.jobs.is_empty(),
             Self::Tell(tell) => tell.frame.size() > 0,
@@ -195,7 +221,7 @@ impl What {
     /// Whether its next part begins an answer of which something is held then.
     fn begins_to_tell(&self) -> bool {
         match self {
-            Self::Moment(_) | Self::Check(_) => false,
+            Self::Moment(_) | Self::Names(_) | Self::Check(_) => false,
             Self::Then(_) => !self.is_telling(),
             Self::Now(now) => !self.is_telling() && !now.is_short(),
             Self::Tell(tell) => !self.is_telling() && !tell.is_short(),
@@ -211,6 +237,7 @@ impl What {
         match self {
             Self::Moment(_) | Self::Then(_) => 0,
             Self::Now(now) => now.open.len().max(NAMED_LEAST),
+            Self::Names(_) => NAMED_LEAST,
             Self::Check(check) => check.open.len().max(NAMED_LEAST),
             Self::Tell(tell) => tell.open.len().max(NAMED_LEAST),
         }

@@ -1,5 +1,5 @@
-//! What `status`, `why`, `config get` and `doctor` are told. Nothing here changes anything. Jobs that `status` names: `now`; the
-//! host at an earlier moment: `then`.
+//! What `status`, `why`, `config get` and `doctor` are told. Nothing here changes anything. Jobs that `status`
+//! names, and the last ones: `now`; the host at an earlier moment: `then`; what names mean: `named`.
 
 use std::collections::BTreeSet;
 
@@ -34,14 +34,13 @@ impl Daemon {
     /// Answers a question.
     pub(super) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
         match question {
-            Request::Status { all, .. } => self.status_of_all(user, all).map(Reply::Status),
+            Request::Status { .. } => self.status(user, None, Vec::new()).map(Reply::Status),
             Request::Members { names } => self
                 .jobs
                 .table
                 .members_named(&self.ctx, &mut self.outbox.journal, user, &names)
                 .map(Reply::Members),
             Request::Named { names } => self.named(user, &names).map(Reply::Named),
-            Request::AllNamed { names } => self.all_named(user, &names).map(Reply::AllNamed),
             Request::Externals { names } => {
                 let (table, journal) = (&self.jobs.table, &mut self.outbox.journal);
                 external::jobs_named(&self.ctx, table, journal, user, &names).map(Reply::Externals)
@@ -79,18 +78,6 @@ impl Daemon {
             Request::Doctor => Ok(Reply::Doctor(self.doctor(user))),
             other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
         }
-    }
-
-    /// All jobs that the user may see; with `all` also the last ones that are over.
-    fn status_of_all(&mut self, user: Peer, all: bool) -> Result<StatusView, Refusal> {
-        let mut over = Vec::new();
-        if all {
-            let whose = rights::may_see(&self.ctx.configured.config, user, true);
-            let rows = self.last_of(&whose).map_err(|error| store_failed(&error))?;
-            let rows = rows.iter().filter(|row| !self.jobs.table.contains_key(&JobId(row.job)));
-            over.extend(rows.map(|row| report::job_view(row, None, None, Vec::new())));
-        }
-        self.status(user, None, over)
     }
 
     /// The host as it is, with these jobs, or all that the user may see, and beside them `over`.

@@ -127,6 +127,7 @@ impl Daemon {
             What::Moment(moment) => self.look_at_moment(id, user, moment),
             What::Then(then) => self.tell_moment(id, user, then),
             What::Now(now) => self.look_at_named(id, user, now),
+            What::Names(names) => self.look_for_names(id, user, names),
             What::Check(check) => self.check_on(id, user, check),
             What::Tell(tell) => self.tell_on(id, tell),
         }

@@ -1,14 +1,15 @@
-//! Jobs by their names.
+//! Jobs by their names. Where several may have one, they are looked for a part of the store at a time (`clients/looks`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_profile::store::Namesake;
 use pinfold_proto::alike;
 use pinfold_proto::text::plain;
-use pinfold_proto::wire::ErrorCode;
+use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::peer::Peer;
 
-use crate::core::{Refusal, store_failed};
+use crate::clients::looks::{Look, Names, What};
+use crate::core::{ConnectionId, Refusal, store_failed};
 use crate::jobs::namesakes::{self, Namesakes};
 use crate::jobs::record::JobRecord;
 use crate::reactor::Daemon;
@@ -18,6 +19,13 @@ const LOOKED_AT: u64 = 10_000;
 
 /// Among so many more the lines of a long batch are looked for.
 const LOOKED_AT_FURTHER: u64 = 30_000;
+
+/// So many numbers of jobs are looked at for a name at once,
+const NUMBERS_AT_ONCE: u64 = 1_024;
+
+/// and so many in a turn of the loop; fewer, if so many jobs are found.
+const NUMBERS_A_PART: u64 = 10_240;
+const FOUND_A_PART: usize = 1_024;
 
 /// How many jobs of one name are named in words.
 const SHOWN: usize = 5;
@@ -49,18 +57,81 @@ impl Daemon {
         names.iter().zip(found?).map(last).collect()
     }
 
-    /// All jobs and arrays of this user's that each name means, as `jobs::namesakes` says: those that are not over, and
-    /// of those that are as many as say how they ended together.
-    pub(super) fn all_named(&mut self, user: Peer, names: &[String]) -> Result<Vec<Vec<u64>>, Refusal> {
-        let in_memory = self.in_memory(user, names);
-        let (mut all, mut further) = (Vec::new(), LOOKED_AT_FURTHER);
-        for name in names {
-            let known = in_memory.get(name.as_str()).cloned().unwrap_or_default();
-            let namesakes = self.namesakes(user, name, known, &mut further)?;
-            if namesakes.is_empty() {
-                return Err(self.unknown(user, name));
+    /// Begins to answer which jobs and arrays of this user's each name means, as `jobs::namesakes` says: those that are not
+    /// over, and of those that are as many as say how they ended together.
+    pub(super) fn asked_for_all_named(&mut self, id: ConnectionId, user: Peer, names: Vec<String>) {
+        let once: BTreeSet<&String> = names.iter().collect();
+        let end = self.outbox.journal.store().upcoming_job();
+        let first = end.saturating_sub(LOOKED_AT);
+        let what = What::Names(Names {
+            open: once.into_iter().cloned().collect(),
+            names,
+            first,
+            end,
+            next: first,
+            oldest: None,
+            further: LOOKED_AT_FURTHER,
+            found: BTreeMap::new(),
+        });
+        self.look(Look { id, user, what });
+    }
+
+    /// Looks for these names among some of the last jobs of the host; gives what is left to do. Of a batch that began before
+    /// those, its lines are looked for among more.
+    pub(super) fn look_for_names(
+        &mut self,
+        id: ConnectionId,
+        user: Peer,
+        mut names: Names,
+    ) -> Result<Option<What>, Refusal> {
+        let upcoming = self.outbox.journal.store().upcoming_job();
+        let (mut numbers, mut jobs) = (0, 0);
+        while let Some(name) = names.open.front().cloned() {
+            if numbers >= NUMBERS_A_PART || jobs >= FOUND_A_PART {
+                return Ok(Some(What::Names(names)));
             }
-            all.push(namesakes::meant(&namesakes).into_iter().collect::<Vec<u64>>());
+            let end = names.end.min(names.next.saturating_add(NUMBERS_AT_ONCE));
+            let store = self.outbox.journal.store();
+            let found = store.namesakes(user.uid, &name, names.next, end);
+            let found = found.map_err(|error| store_failed(&error))?;
+            (numbers, jobs, names.next) = (numbers + NUMBERS_AT_ONCE, jobs + found.len(), end);
+            names.oldest = names.oldest.or(found.first().copied());
+            let all = names.found.entry(name).or_default();
+            all.extend(found.into_iter().map(|job| (job.job, job)));
+            if names.next < names.end {
+                continue;
+            }
+            let oldest = names.oldest.take().as_ref().and_then(namesakes::batch);
+            let last = all.values().next_back().and_then(namesakes::batch);
+            if names.first > 0 && names.further >= LOOKED_AT && oldest.is_some() && oldest == last {
+                (names.end, names.further) = (names.first, names.further - LOOKED_AT);
+            } else {
+                names.open.pop_front();
+                names.end = upcoming;
+            }
+            names.first = names.end.saturating_sub(LOOKED_AT);
+            names.next = names.first;
+        }
+        let meant = self.all_named(user, names)?;
+        self.outbox.reply(id, Reply::AllNamed(meant));
+        Ok(None)
+    }
+
+    /// What these names mean, of which the store was asked.
+    fn all_named(&self, user: Peer, asked: Names) -> Result<Vec<Vec<u64>>, Refusal> {
+        let Names { names, mut found, .. } = asked;
+        // What the store does not have yet is newer than what it has.
+        for (name, known) in self.in_memory(user, &names) {
+            found.entry(name.to_owned()).or_default().extend(known);
+        }
+        let meant: BTreeMap<&String, Vec<u64>> =
+            found.iter().map(|(name, all)| (name, namesakes::meant(all).into_iter().collect())).collect();
+        let mut all = Vec::new();
+        for name in &names {
+            match meant.get(name) {
+                Some(jobs) if !jobs.is_empty() => all.push(jobs.clone()),
+                _ => return Err(self.unknown(user, name)),
+            }
         }
         let count: usize = all.iter().map(Vec::len).sum();
         if count > MEANT_MAX {
@@ -83,33 +154,6 @@ impl Daemon {
             }
         }
         found
-    }
-
-    /// All jobs of this user's by this name, `known` ones included, among the last of the host. Of a batch that began
-    /// before those, more; `further` says how many jobs are looked at for that.
-    fn namesakes(
-        &mut self,
-        user: Peer,
-        name: &str,
-        known: Namesakes,
-        further: &mut u64,
-    ) -> Result<Namesakes, Refusal> {
-        let store = self.outbox.journal.store();
-        let (mut all, mut end) = (Namesakes::new(), store.upcoming_job());
-        loop {
-            let first = end.saturating_sub(LOOKED_AT);
-            let found = store.namesakes(user.uid, name, first, end).map_err(|error| store_failed(&error))?;
-            let is_batch = found.first().and_then(namesakes::batch);
-            all.extend(found.into_iter().map(|job| (job.job, job)));
-            let last = all.values().next_back().and_then(namesakes::batch);
-            if first == 0 || *further < LOOKED_AT || is_batch.is_none() || is_batch != last {
-                break;
-            }
-            (end, *further) = (first, *further - LOOKED_AT);
-        }
-        // What the store does not have yet is newer than what it has.
-        all.extend(known);
-        Ok(all)
     }
 
     fn not_over<'a>(&self, user: Peer, names: &'a [String]) -> ByName<'a> {

@@ -1,5 +1,5 @@
-//! `pinfold status` of jobs that are named: those that are over are read from the store, a part at a time (`clients/looks`), and
-//! the others in the turn in which all is told.
+//! `pinfold status` of jobs that are named, or of the last ones: those that are over are read from the store, a part at a
+//! time (`clients/looks`), and the others in the turn in which all is told.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,16 +11,36 @@ use pinfold_sys::peer::Peer;
 use crate::clients::doctor::too_long;
 use crate::clients::looks::{Look, Now, Views, What};
 use crate::clients::rights;
-use crate::core::{ConnectionId, Refusal};
+use crate::core::{ConnectionId, Refusal, store_failed};
 use crate::reactor::Daemon;
 use crate::reactor::looks::{BYTES_A_PART, JOBS_A_PART};
+use crate::reactor::reports::OVER_SHOWN;
 
 impl Daemon {
     /// Begins to answer what the host is like, and jobs that are named.
     pub(super) fn asked_about_named(&mut self, id: ConnectionId, user: Peer, jobs: Vec<u64>) {
         let untold: BTreeSet<u64> = jobs.into_iter().collect();
-        let what = What::Now(Now { open: untold.iter().copied().collect(), untold, told: Views::default() });
+        let open = untold.iter().copied().collect();
+        let what = What::Now(Now { all: false, open, untold, told: Views::default() });
         self.look(Look { id, user, what });
+    }
+
+    /// Begins to answer what the host is like, with all jobs that the user may see, and the last ones that are over.
+    pub(super) fn asked_about_all(&mut self, id: ConnectionId, user: Peer) {
+        let whose = rights::may_see(&self.ctx.configured.config, user, true);
+        let stored = match self.outbox.journal.store().last_numbers(&whose, OVER_SHOWN) {
+            Ok(stored) => stored,
+            Err(error) => return self.outbox.refuse(id, store_failed(&error)),
+        };
+        // The last ones first: not all may fit.
+        let last = self.with_those_here(stored, &whose, 0).into_iter().rev().take(OVER_SHOWN as usize);
+        let open: VecDeque<u64> = last.collect();
+        let untold = open.iter().copied().collect();
+        self.look(Look {
+            id,
+            user,
+            what: What::Now(Now { all: true, open, untold, told: Views::default() }),
+        });
     }
 
     /// Reads some of those that are over; gives what is left to do.
@@ -34,7 +54,7 @@ impl Daemon {
         while let Some(job) = self.next_named(&mut now) {
             let config = &self.ctx.configured.config;
             if let Some(live) = self.jobs.table.get(&JobId(job)) {
-                if !rights::may_touch(config, user, &live.row) {
+                if !now.all && !rights::may_touch(config, user, &live.row) {
                     return Err(self.no_such_job(user, JobId(job)));
                 }
                 // How it is then is told with all others.
@@ -45,17 +65,23 @@ impl Daemon {
                 return Ok(Some(What::Now(now)));
             }
             let row = self.outbox.journal.stored_row(JobId(job));
+            now.untold.remove(&job);
             let Some(row) = row.filter(|row| rights::may_touch(config, user, row)) else {
+                if now.all {
+                    // It was struck off since.
+                    continue;
+                }
                 return Err(self.no_such_job(user, JobId(job)));
             };
-            now.untold.remove(&job);
             let view = report::job_view(&row, None, None, Vec::new());
             (jobs, bytes) = (jobs - 1, bytes.saturating_sub(now.told.push(view)));
-            if now.told.are_too_long() {
-                return Err(too_long());
+            match now.told.are_too_long() {
+                true if now.all => break,
+                true => return Err(too_long()),
+                false => {}
             }
         }
-        let view = self.status(user, Some(now.untold), now.told.jobs)?;
+        let view = self.status(user, (!now.all).then_some(now.untold), now.told.jobs)?;
         self.outbox.reply(id, Reply::Status(view));
         Ok(None)
     }

@@ -5,11 +5,10 @@ use pinfold_profile::report;
 use pinfold_profile::store::{Store, StoreError, Whose};
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{ErrorCode, json_bytes};
+use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::container::Detail;
 use pinfold_sys::peer::Peer;
 
-use crate::clients::cost::ANSWER_MAX_BYTES;
 use crate::clients::rights;
 use crate::core::event::Wanted;
 use crate::core::{Refusal, denied};
@@ -20,24 +19,6 @@ use crate::reactor::Daemon;
 pub(super) const OVER_SHOWN: u32 = 1000;
 
 impl Daemon {
-    /// The last jobs, by number; no more than an answer holds.
-    pub(super) fn last_of(&mut self, whose: &Whose) -> Result<Vec<JobRow>, StoreError> {
-        let stored = self.outbox.journal.store().last_numbers(whose, OVER_SHOWN)?;
-        let jobs = self.with_those_here(stored, whose, 0);
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        // The last ones, if not all fit.
-        for job in jobs.into_iter().rev().take(OVER_SHOWN as usize) {
-            let Some(row) = self.newest(job)? else { continue };
-            bytes += json_bytes(&row.spec);
-            if bytes > ANSWER_MAX_BYTES {
-                break;
-            }
-            rows.push(row);
-        }
-        rows.reverse();
-        Ok(rows)
-    }
-
     /// Those of these jobs of which the loop knows all: jobs that are not over, and those whose last row is not written yet.
     pub(super) fn here<'a>(&'a self, whose: &'a Whose) -> impl Iterator<Item = &'a JobRow> {
         let is_meant = move |row: &&JobRow| match whose {

@@ -114,6 +114,8 @@ impl Daemon {
             Request::Wait { jobs } => self.asked_to_wait(id, user, jobs),
             Request::Status { at_us: Some(at_us), .. } => self.asked_about_then(id, user, at_us),
             Request::Status { jobs, .. } if !jobs.is_empty() => self.asked_about_named(id, user, jobs),
+            Request::Status { all: true, .. } => self.asked_about_all(id, user),
+            Request::AllNamed { names } => self.asked_for_all_named(id, user, names),
             Request::Report { select, series, processes, threads, files, all, pieces } => {
                 let asked = Asked { select, all, wanted: Wanted { series, processes, threads, files } };
                 if pieces {

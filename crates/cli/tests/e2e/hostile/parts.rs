@@ -2,6 +2,7 @@
 
 use pinfold_proto::After;
 use pinfold_proto::row::JobRow;
+use pinfold_proto::view::StatusView;
 use pinfold_proto::wire;
 
 use super::cost::{held, now_us, report, reports_of, store, submit};
@@ -12,6 +13,7 @@ any_kind!(
     many_waits_for_one_job,
     an_earlier_moment_with_many_jobs,
     lists_of_thousands_come_in_pieces,
+    status_of_all_and_names_of_thousands,
     thousands_start_after_one,
 );
 
@@ -168,6 +170,38 @@ fn lists_of_thousands_come_in_pieces(kind: Kind) {
     check(reports_of(Select::Last(5_001), true, true), JOBS - 4_999);
     check(reports_of(Select::Since(at_us + 2_001), true, true), 2_001);
     check(report((JOBS - 3..=JOBS).chain([job]).collect(), true), JOBS - 3);
+    serves(&host);
+}
+
+/// The last jobs that are over, and those that a name means, are read in parts: others are answered in between. A name that is
+/// repeated is looked for once.
+fn status_of_all_and_names_of_thousands(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let at_us = now_us() - 3_600_000_000;
+    store(&mut host, JOBS, |job| over(job, if job % 2 == 0 { 0 } else { ATTACKER }, at_us));
+    let (mut root, mut keeper) = (Wire::greeted(&host), Wire::greeted(&host));
+    keeper.send(&submit(1, held()));
+    let Some(Reply::Queued { job, .. }) = keeper.hear() else { panic!("it is queued") };
+    let all = Request::Status { jobs: Vec::new(), all: true, at_us: None };
+    let named = |times| Request::AllNamed { names: vec![spec().name; times] };
+    let numbers = |view: &StatusView| view.jobs.iter().map(|job| job.job).collect::<Vec<u64>>();
+    let Reply::Status(view) = is_overtaken(&mut root, all.clone()) else { panic!("the host as it is") };
+    assert_eq!(numbers(&view), (JOBS - 998..=JOBS).chain([job]).collect::<Vec<_>>());
+    // Those that were over as the last one was asked for count no more.
+    let Reply::AllNamed(meant) = is_overtaken(&mut root, named(8)) else { panic!("the jobs of that name") };
+    assert_eq!(meant, vec![vec![job]; 8]);
+    speak_as(&host, ATTACKER, |mut wire| {
+        wire.send(&all);
+        let Some(Reply::Status(view)) = wire.hear() else { panic!("the host as it is") };
+        assert_eq!(numbers(&view), (0..1_000).map(|at| JOBS - 1_999 + 2 * at).collect::<Vec<_>>());
+        // They ended alike, and the last one says so.
+        wire.send(&named(64));
+        let Some(Reply::AllNamed(meant)) = wire.hear() else { panic!("the jobs of that name") };
+        assert_eq!(meant, vec![vec![JOBS - 1]; 64]);
+        wire.send(&Request::AllNamed { names: vec!["nothing".to_owned()] });
+        let none = wire.hear();
+        assert!(matches!(none, Some(Reply::Error { code: ErrorCode::Failed, .. })), "{none:?}");
+    });
     serves(&host);
 }
 

@@ -117,7 +117,12 @@ fn what_tells_waits_for_what_is_told() {
         told
     };
     let now = |jobs: u64| {
-        What::Now(Now { open: (100..200).collect(), untold: (100..200).collect(), told: told(jobs) })
+        What::Now(Now {
+            all: false,
+            open: (100..200).collect(),
+            untold: (100..200).collect(),
+            told: told(jobs),
+        })
     };
     let then = |jobs: u64| What::Then(Then { told: told(jobs), ..Then::default() });
     let mut looks = Looks::default();
@@ -129,7 +134,8 @@ fn what_tells_waits_for_what_is_told() {
     assert!(!looks.waits(1, &moment(0)) && !looks.waits(1, &named(1)) && !looks.waits(1, &then(1)));
     // Of a few jobs all is told at once, and nothing held.
     let few = VecDeque::from([9]);
-    let status = What::Now(Now { open: few.clone(), untold: BTreeSet::from([9]), told: Views::default() });
+    let status =
+        What::Now(Now { all: false, open: few.clone(), untold: BTreeSet::from([9]), told: Views::default() });
     let report = |series| {
         let wanted = Wanted { series, ..Wanted::default() };
         What::Tell(Tell { open: few.clone(), wanted, frame: ReportsFrame::default() })
