@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,6 +26,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::places::{Doing, Places};
 use super::problem::chain;
 use super::proxied::Peer;
+use super::takers;
 use crate::hub::{Counters, Hub};
 
 /// How long the head of a request may take, and a connection be idle.
@@ -95,7 +96,7 @@ pub async fn serve(
                         tracing::debug!(%from, "a connection lasted too long");
                     }
                 }
-                () = place.doing.has_to_leave() => tracing::debug!(%from, "a silent connection made room"),
+                () = place.doing.has_to_leave() => tracing::debug!(%from, "a silent or slow connection made room"),
             }
         });
     }
@@ -123,7 +124,8 @@ async fn exchange(
     (routes, doing): Answers,
 ) {
     let routes = TowerToHyperService::new(routes);
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(|body| Awaited { body, doing: Arc::clone(&doing) });
         request.extensions_mut().insert(Peer(from));
         let (answering, answer) = (doing.request(), routes.call(request));
         async move {
@@ -140,6 +142,41 @@ async fn exchange(
         .await;
     if let Err(error) = served {
         tracing::debug!(%from, %error, "a connection");
+    }
+}
+
+/// The body of a request, that tells when it is waited for although nobody knows yet whom the request is for. A stranger
+/// could keep a place by it.
+struct Awaited {
+    body: Incoming,
+    doing: Arc<Doing>,
+}
+
+impl Body for Awaited {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.doing.awaits_stranger(frame.is_pending() && !takers::is_known());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.doing.awaits_stranger(false);
     }
 }
 

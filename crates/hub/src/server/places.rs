@@ -1,11 +1,12 @@
 //! Places for connections: so many in all, and so many of one address, behind which there may be many people (a proxy, the
-//! loopback address). Where there is none left, the first connection that asks for nothing makes room, so that silent ones
-//! keep nobody out.
+//! loopback address). An IPv6 address counts with its whole /64, which is what one subscriber gets. Where there is no place
+//! left, the first connection makes room that asks for nothing, or of which a body is awaited before it is known whom the
+//! request is for: neither silent nor slow ones keep anybody out.
 //!
 //! Absent here: how long a connection may take for what (`listen`).
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,7 @@ const OF_AN_ADDRESS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Doing {
     requests: AtomicU32,
+    awaits: AtomicBool,
     writes: AtomicBool,
     leave: Notify,
 }
@@ -30,6 +32,11 @@ impl Doing {
     pub(super) fn request(self: &Arc<Self>) -> impl Drop + use<> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         Answering(Arc::clone(self))
+    }
+
+    /// Notes whether the request waits for its body, and nobody knows yet whom it is for.
+    pub(super) fn awaits_stranger(&self, awaits: bool) {
+        self.awaits.store(awaits, Ordering::Relaxed);
     }
 
     /// Notes whether an answer waits for the client to take it.
@@ -42,8 +49,9 @@ impl Doing {
         self.leave.notified().await;
     }
 
-    fn is_idle(&self) -> bool {
-        self.requests.load(Ordering::Relaxed) == 0 && !self.writes.load(Ordering::Relaxed)
+    fn may_make_room(&self) -> bool {
+        let asks = self.requests.load(Ordering::Relaxed) > 0 && !self.awaits.load(Ordering::Relaxed);
+        !asks && !self.writes.load(Ordering::Relaxed)
     }
 }
 
@@ -62,14 +70,22 @@ pub(super) struct Places(Mutex<All>);
 #[derive(Debug, Default)]
 struct All {
     next: u64,
-    /// By number, and so in the order in which they came.
+    /// By number, and so in the order in which they came, each with the address that it counts for.
     held: BTreeMap<u64, (IpAddr, Arc<Doing>)>,
 }
 
+/// The address that a connection counts for: of IPv6 the first of its /64.
+fn counted(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 impl Places {
-    /// A place for a connection of this address; `None`: all are taken by connections that ask for something.
+    /// A place for a connection of this address; `None`: all are taken by connections that make no room.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut all = self.all();
+        let (mut all, address) = (self.all(), counted(address));
         if all.count(address) >= OF_AN_ADDRESS_MAX {
             all.make_room(address)?;
         } else if all.held.len() >= CONNECTIONS_MAX {
@@ -100,9 +116,9 @@ impl All {
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address)
     }
 
-    /// Has the first connection of an address leave that asks for nothing.
+    /// Has the first connection of an address leave that may.
     fn make_room(&mut self, of: IpAddr) -> Option<()> {
-        let first = self.held.iter().find(|(_, (address, doing))| *address == of && doing.is_idle())?;
+        let first = self.held.iter().find(|(_, (address, doing))| *address == of && doing.may_make_room())?;
         let number = *first.0;
         let (_, doing) = self.held.remove(&number)?;
         doing.leave.notify_one();
@@ -152,6 +168,33 @@ mod tests {
         let _asking: Vec<_> = held.iter().map(|place| place.doing.request()).collect();
         assert!(places.enter(address(1)).is_none(), "all of them are served");
         assert!(places.enter(address(2)).is_some(), "which is no matter of another address");
+    }
+
+    #[test]
+    fn a_request_makes_room_while_a_body_of_a_stranger_is_awaited() {
+        let places = Arc::new(Places::default());
+        let held: Vec<Place> = (0..OF_AN_ADDRESS_MAX).map(|_| places.enter(address(1)).unwrap()).collect();
+        let _asking: Vec<_> = held.iter().map(|place| place.doing.request()).collect();
+        assert!(places.enter(address(1)).is_none());
+        held[3].doing.awaits_stranger(true);
+        held[4].doing.awaits_stranger(true);
+        held[4].doing.awaits_stranger(false);
+        assert!(places.enter(address(1)).is_some());
+        let left: Vec<usize> = (0..held.len()).filter(|&at| has_to_leave(&held[at])).collect();
+        assert_eq!(left, [3], "the body of the other came");
+    }
+
+    #[test]
+    fn addresses_of_ipv6_count_by_their_64_bits() {
+        let check = |one: &str, other: &str, same: bool| {
+            let of = |text: &str| counted(text.parse().unwrap());
+            assert_eq!(of(one) == of(other), same, "{one} {other}");
+        };
+        check("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true);
+        check("2001:db8:1:2::1", "2001:db8:1:3::1", false);
+        check("::ffff:10.0.0.1", "10.0.0.1", true);
+        check("::ffff:10.0.0.1", "::ffff:10.0.0.2", false);
+        check("10.0.0.1", "10.0.0.2", false);
     }
 
     #[test]

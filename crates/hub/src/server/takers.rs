@@ -80,6 +80,12 @@ pub fn is(taker: Taker) {
     let _ = REQUEST.try_with(|request| request.taker.set(taker));
 }
 
+/// Whether it is known whom the request is for that is being answered here.
+#[must_use]
+pub fn is_known() -> bool {
+    REQUEST.try_with(|request| request.taker.get().is_some()).unwrap_or(false)
+}
+
 /// Whom the request is for that is being answered here, and whether it changes nothing; `None`: the hub does this for
 /// itself.
 #[must_use]

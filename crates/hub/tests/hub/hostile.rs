@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::slice::from_ref as one;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::{Served, bearer, bundle_of, idle, machine, map, report, token};
@@ -228,6 +229,38 @@ fn silent_connections_keep_nobody_out() {
     let mut answer = Vec::new();
     last.read_to_end(&mut answer).unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// A stranger's form whose end never comes counts as little as silence; the body of a host that is known keeps its place.
+#[test]
+fn bodies_of_strangers_that_never_end_keep_nobody_out() {
+    let (_dir, served, host) = site(None);
+    let begin = |head: &str| {
+        let mut stream = TcpStream::connect(served.address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let mut known = begin(&format!(
+        "POST /api/v1/bundles HTTP/1.1\r\nHost: x\r\n{}\r\nContent-Length: 10000\r\n\r\nx",
+        bearer(&host)
+    ));
+    let form = "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+                Content-Length: 10000\r\n\r\ncode=";
+    let mut forms: Vec<TcpStream> = (0..255).map(|_| begin(form)).collect();
+    // All places of this address are taken once each of them is being answered.
+    while served.hub.counters.requests.load(Ordering::Relaxed) < 256 {
+        std::thread::yield_now();
+    }
+    // Its body may not be waited for yet.
+    while served.get("/login", &[]).status != 200 {}
+    for stream in &mut forms {
+        stream.set_nonblocking(true).unwrap();
+        let late = matches!(stream.read(&mut [0; 64]), Ok(1..));
+        assert!(!late, "that place came free as the form was given up");
+    }
+    known.set_nonblocking(true).unwrap();
+    let kept = known.read(&mut [0; 64]).unwrap_err();
+    assert_eq!(kept.kind(), std::io::ErrorKind::WouldBlock, "a host's message keeps its place");
 }
 
 #[test]
