@@ -334,7 +334,9 @@ impl Batch {
                     (None, None, None, None);
                 outcome.cpu_us = 0;
                 if self.is_over_early() {
-                    self.keeper.withdraw(ticket, "the batch was told to end before the job began anew");
+                    const WHY: &str = "the batch was told to end before the job began anew";
+                    self.outcome(ticket).never_starts(WHY.to_owned());
+                    self.keeper.withdraw(ticket, WHY);
                 }
             }
             Told::Refused { ticket, code: ErrorCode::QueueFull, .. } if !self.is_over_early() => {
@@ -343,7 +345,7 @@ impl Batch {
                 self.again_at = Some(Instant::now() + QUEUE_FULL_PAUSE);
             }
             Told::Refused { ticket, reason, .. } => {
-                self.outcome(ticket).reason = Some(reason);
+                self.outcome(ticket).never_starts(reason);
                 self.progress.ended(true);
                 self.count_failure();
             }
@@ -359,6 +361,8 @@ impl Batch {
             Told::Found { another: true } => {
                 self.progress.note("another daemon is there instead; waiting jobs wait there from now on");
             }
+            // It asks for none.
+            Told::Why(_) => {}
         }
     }
 

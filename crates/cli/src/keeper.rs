@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use pinfold_proto::start::Start;
+use pinfold_proto::view::WhyView;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request};
 use pinfold_proto::{End, Ending, JobSpec};
 use pinfold_sys::ready::{self, Wanted};
@@ -24,6 +25,7 @@ mod line;
 mod link;
 pub(crate) mod process;
 mod start;
+mod waits;
 
 pub(crate) use process::{MakeProgram, send_signal, send_signal_to_group};
 
@@ -58,6 +60,8 @@ pub(crate) enum Told {
     Away,
     /// There is a daemon again, and it knows the jobs. Whether it is another one than before, which does not.
     Found { another: bool },
+    /// Why a job waits, as [`Keeper::ask_why`] asked.
+    Why(Box<WhyView>),
 }
 
 /// See the module's page.
@@ -236,13 +240,6 @@ impl Keeper {
         }
         self.forget(ticket);
         true
-    }
-
-    /// The tickets of the jobs that do not run yet.
-    pub(crate) fn waiting(&self) -> Vec<u64> {
-        let waits =
-            |(&ticket, kept): (&u64, &Kept)| matches!(kept.stage, Stage::Waiting(_)).then_some(ticket);
-        self.jobs.iter().filter_map(waits).collect()
     }
 
     /// Tells the daemon that the terminal sent a job a signal, so that a frozen one is thawed to hear it.
@@ -426,6 +423,7 @@ impl Keeper {
                 let kept = self.by_job.get(&job).and_then(|ticket| self.jobs.get_mut(ticket));
                 kept.into_iter().for_each(|kept| kept.taken_over = false);
             }
+            Reply::Why(view) => self.told.push_back(Told::Why(Box::new(view))),
             // The rest answers questions that a keeper does not ask.
             _ => {}
         }

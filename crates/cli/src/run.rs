@@ -54,8 +54,9 @@ const LIMIT_TOLD_WITHIN: Duration = Duration::from_secs(30);
 /// How long that process tries before it gives the status up.
 const DELIVER_WITHIN: Duration = Duration::from_secs(600);
 
-/// When waiting in the queue is worth a word on a terminal.
+/// When waiting is worth a word on a terminal, and when without one, where standard error is the job's too.
 const WORD_AFTER: Duration = Duration::from_secs(1);
+const WORD_WITHOUT_TERMINAL_AFTER: Duration = Duration::from_secs(10);
 
 /// What is done beside a job in the foreground while it runs.
 pub(crate) trait Beside {
@@ -154,15 +155,17 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
     let asked = Instant::now();
     // Killed, perhaps to be begun anew: the daemon says whether.
     let mut killed = None;
-    let (mut number, mut quiet) = (None, !std::io::stderr().is_terminal());
+    let mut number = None;
+    // When to ask why it waits; `None`: that was asked, or it waits no more.
+    let mut asks = Some(asked + word_after());
     loop {
-        let word_due = (!quiet).then(|| (asked + WORD_AFTER).saturating_duration_since(Instant::now()));
-        let due = word_due.into_iter().chain(beside.due()).min();
+        let asks_in = asks.map(|at| at.saturating_duration_since(Instant::now()));
+        let due = asks_in.into_iter().chain(beside.due()).min();
         let told = keeper.wait(beside.watched().into_iter().map(Wanted::borrowed).collect(), due);
         for told in told {
             match told {
                 Told::Queued { job, .. } => number = Some(job),
-                Told::Started { .. } => quiet = true,
+                Told::Started { .. } => asks = None,
                 Told::Ended { reaped, .. } if job::may_begin_anew(requeue, &reaped) => killed = Some(reaped),
                 Told::Ended { reaped, .. } => return Ok(reaped),
                 Told::Again { reason, .. } => {
@@ -183,6 +186,9 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
                     None if keeper.waiting().is_empty() => {}
                     None => return Ok(withdrawn(keeper, arrived.signal)),
                 },
+                Told::Why(view) if keeper.running_pid(TICKET).is_none() => {
+                    say(&format!("job {0} waits: {1} (pinfold why {0})", view.job, view.cause));
+                }
                 Told::Lost if keeper.running_pid(TICKET).is_none() => {
                     say("the daemon is gone; the job waits until there is one again");
                 }
@@ -190,16 +196,20 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
                 Told::Found { another: true } if keeper.running_pid(TICKET).is_none() => {
                     say("another daemon is there instead; the job waits there from now on");
                 }
-                Told::Recorded { .. } | Told::Lost | Told::Away | Told::Found { .. } => {}
+                Told::Recorded { .. } | Told::Lost | Told::Away | Told::Found { .. } | Told::Why(_) => {}
             }
         }
-        if !quiet && asked.elapsed() >= WORD_AFTER {
-            quiet = true;
-            let job = number.map_or_else(|| "the job".to_owned(), |job| format!("job {job}"));
-            say(&format!("{job} waits for a slot (pinfold status shows what runs)"));
+        if asks.is_some_and(|at| at <= Instant::now()) {
+            asks = None;
+            keeper.ask_why(TICKET);
         }
         beside.tend(number.filter(|_| keeper.running_pid(TICKET).is_some()));
     }
+}
+
+/// How long a job waits before it is said why.
+fn word_after() -> Duration {
+    if std::io::stderr().is_terminal() { WORD_AFTER } else { WORD_WITHOUT_TERMINAL_AFTER }
 }
 
 /// The user gave up before the job started.

@@ -117,15 +117,15 @@ impl Batch {
     fn withdraw_waiting(&mut self, reason: &str) {
         for ticket in self.keeper.waiting() {
             if self.keeper.withdraw(ticket, reason) {
-                self.outcome(ticket).reason = Some(reason.to_owned());
+                self.outcome(ticket).never_starts(reason.to_owned());
             }
         }
         for index in std::mem::take(&mut self.again) {
-            self.outcomes[index].reason = Some(reason.to_owned());
+            self.outcomes[index].never_starts(reason.to_owned());
         }
         self.again_at = None;
         for &index in &self.work.order[self.next..] {
-            self.outcomes[index].reason = Some(reason.to_owned());
+            self.outcomes[index].never_starts(reason.to_owned());
         }
         self.next = self.work.order.len();
     }

@@ -16,6 +16,7 @@ pub(super) struct Outcome {
     pub started: Option<Instant>,
     /// When that was by the clock on the wall.
     pub started_at: Option<SystemTime>,
+    /// When it was over, started or not.
     pub ended: Option<Instant>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
@@ -33,6 +34,17 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn failed(&self) -> bool {
         self.exit_code != Some(0)
+    }
+
+    /// It never starts: it waited until now, if it was asked for.
+    pub(super) fn never_starts(&mut self, reason: String) {
+        self.reason = Some(reason);
+        self.ended = self.asked.is_some().then(Instant::now);
+    }
+
+    /// From when it was asked for to its start, or to its end without one.
+    fn waited(&self) -> Duration {
+        between(self.asked, self.started.or(self.ended))
     }
 
     /// From start to end.
@@ -61,7 +73,7 @@ pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchVi
             exit_code: outcome.exit_code,
             signal: outcome.signal,
             end: outcome.end,
-            queued_s: between(outcome.asked, outcome.started).as_secs_f64(),
+            queued_s: outcome.waited().as_secs_f64(),
             wall_s: outcome.ran().as_secs_f64(),
             suspended_s: seconds(outcome.suspended_us),
             cpu_s: seconds(outcome.cpu_us),
@@ -93,4 +105,25 @@ pub(super) fn write_json(view: &BatchView, out: &mut dyn Write) -> io::Result<()
     serde_json::to_writer(&mut out, view)?;
     writeln!(out)?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_never_starts_waited_until_that_was_so() {
+        let asked = Instant::now().checked_sub(Duration::from_secs(20));
+        let mut line = Outcome { asked, ..Outcome::default() };
+        line.never_starts("the batch was told to end before the job started".to_owned());
+        assert!(line.waited() >= Duration::from_secs(20));
+        assert_eq!(line.ran(), Duration::ZERO);
+        // One that was not asked for did not wait.
+        let mut line = Outcome::default();
+        line.never_starts("the same".to_owned());
+        assert_eq!((line.waited(), line.ended), (Duration::ZERO, None));
+        let [started, ended] = [5, 8].map(|after| asked.map(|at| at + Duration::from_secs(after)));
+        let line = Outcome { asked, started, ended, ..Outcome::default() };
+        assert_eq!([line.waited(), line.ran()], [5, 3].map(Duration::from_secs));
+    }
 }

@@ -86,7 +86,7 @@ impl Runner {
                         return Err(Failure::new(ExitCode::NoDaemon, text));
                     }
                     Told::Ended { .. } => ends = None,
-                    Told::Again { .. } | Told::Found { another: false } => {}
+                    Told::Again { .. } | Told::Found { another: false } | Told::Why(_) => {}
                 }
             }
             if let (Some(number), Some(at)) = (job, ends)

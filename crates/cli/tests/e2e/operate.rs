@@ -5,7 +5,8 @@ use pinfold_proto::view::{AuditView, WhyView};
 
 use crate::host::Host;
 use crate::kind::{Kind, any_kind};
-use crate::wait::no_rescue;
+use crate::wait::{eventually, no_rescue};
+use rustix::process::Signal;
 
 any_kind!(
     a_drained_host_starts_nothing_new,
@@ -37,6 +38,19 @@ fn a_drained_host_starts_nothing_new(kind: Kind) {
     host.until_exit_code(first, 4);
     assert_eq!(host.job(second).state, JobState::Queued);
     assert!(done(&host, &["why", &second.to_string()]).contains("the host is drained"));
+    // One in the foreground says so itself, also without a terminal, in one line.
+    let foreground = host.start(["run", "true"]);
+    eventually("it says why it waits", || {
+        let said = foreground.said("err");
+        if said == "pinfold: job 3 waits: the host is drained: nothing new starts (pinfold why 3)\n" {
+            Ok(())
+        } else {
+            Err(said)
+        }
+    });
+    foreground.signal(Signal::TERM);
+    let withdrawn = foreground.wait();
+    assert!(withdrawn.code == Some(143) && withdrawn.err.lines().count() == 1, "{withdrawn:?}");
     // Over a restart, too.
     host.crash();
     host.start_daemon();

@@ -122,7 +122,7 @@ fn ctrl_c_in_the_queue(kind: Kind) {
     host.until(1, JobState::Running);
     let mut terminal =
         Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", "echo never >never"]);
-    terminal.until_shown("job 2 waits");
+    terminal.until_shown("job 2 waits: it is next, and the only slot is taken (pinfold why 2)");
     terminal.type_in("\x03");
     assert_eq!(terminal.ends(), Some(130));
     let view = host.until(2, JobState::Exited);
