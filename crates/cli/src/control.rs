@@ -1,5 +1,6 @@
 //! Changing jobs and the configuration.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use pinfold_proto::quantity::{parse_duration, parse_size};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 use pinfold_proto::{End, ExitCode, JobClass, TimeoutSignal};
+use pinfold_sys::site::{self, SiteError};
 
 use crate::job;
 use crate::job::begin::{BeginAt, begin};
@@ -40,7 +42,8 @@ pub(crate) struct CancelArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
     pub jobs: Vec<JobRef>,
-    /// The signal, by name or number [default: TERM, and KILL 10 s later]
+    /// The signal, by name or number; a suspended job hears it at once, and is not suspended any more [default: TERM, and
+    /// KILL 10 s later]
     #[arg(short, long, value_name = "SIGNAL")]
     pub signal: Option<String>,
 }
@@ -221,6 +224,25 @@ pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
     }
 }
 
+/// Keys that name programs, without which no job starts.
+const HOOKS: [&str; 2] = ["modules.site", "modules.wrap"];
+
+/// Says which hooks could not be called as things are, as far as this user sees that. They may come later.
+fn warn_of_hooks(config: &Config) {
+    for (key, programs) in HOOKS.into_iter().zip([&config.modules_site, &config.modules_wrap]) {
+        for program in programs {
+            match site::trusted(Path::new(program)) {
+                Err(SiteError::Failed { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
+                Err(error) => {
+                    let why = Failure::doing("no job starts until this is mended", &error);
+                    say(&format!("warning: {key}: {why}"));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
 /// Sets keys, and says of which that changed nothing, or not as much as it was to.
 fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
     if let [key, value, ..] = &changes[..]
@@ -243,6 +265,13 @@ fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
         if before.iter().any(|old| (&old.key, &old.value) == (&value.key, &value.value)) {
             let shown = if value.value.is_empty() { "unset" } else { &value.value };
             say(&format!("{}: unchanged, it is {shown} already", value.key));
+        }
+    }
+    for value in after.iter().filter(|value| HOOKS.contains(&&*value.key) && keys.contains(&value.key)) {
+        // What the daemon has taken is good.
+        if let Ok((config, _)) = Config::default().with_changes([&*format!("{}={}", value.key, value.value)])
+        {
+            warn_of_hooks(&config);
         }
     }
     /// Keys whose values can be more than the host has.
@@ -300,8 +329,10 @@ fn check(file: &Path) -> Result<(), Failure> {
         Failure::new(ExitCode::Failed, format!("failed to read {}: {error}", file.display()))
     })?;
     match Config::default().with_file(&text) {
-        Ok((_, set)) => {
-            say(&format!("{}: good, sets {} keys", file.display(), set.len()));
+        Ok((config, set)) => {
+            let keys = if set.len() == 1 { "key" } else { "keys" };
+            say(&format!("{}: good, sets {} {keys}", file.display(), set.len()));
+            warn_of_hooks(&config);
             Ok(())
         }
         Err(error) => Err(Failure::new(ExitCode::Usage, format!("{}: {error}", file.display()))),

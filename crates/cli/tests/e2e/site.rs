@@ -257,12 +257,25 @@ fn one_that_cannot_be_started_is_called_again(kind: Kind) {
             if reason.contains("its prolog could not be called") { Ok(()) } else { Err(reason) }
         });
     }
+    eventually("so does the headline of why", || {
+        let done = host.pinfold(["why", &job.to_string()]);
+        let is_said = done.out.contains("its prolog could not be called: failed to look at")
+            && done.out.contains("or take the hook out of `modules.site`")
+            && !done.out.contains("since its start");
+        if is_said { Ok(()) } else { Err(done.out) }
+    });
     host.succeeds(["cancel", &cancelled.to_string()]);
     assert_eq!(host.until(cancelled, JobState::Exited).started_s, None);
     std::fs::rename(&aside, &path).expect("it is ours");
     host.until_exit_code(job, 4);
     settled(&host);
     assert!(host.wrote("log").ends_with("after a 2 0\nbefore a 3\nafter a 3 4\n"), "{}", host.wrote("log"));
+    // One that is not there is taken, and it is said what follows.
+    let missing = host.pinfold(["config", "set", "modules.site=[\"/nonexistent\"]"]);
+    let warned = "warning: modules.site: no job starts until this is mended: failed to look at /nonexistent";
+    assert!(missing.code == Some(0) && missing.err.contains(warned), "{missing:?}");
+    let there = host.pinfold(["config", "set", &format!("modules.site=[\"{}\"]", path.display())]);
+    assert!(there.code == Some(0) && there.err.is_empty(), "{there:?}");
     // What the site took out of its configuration is not waited for.
     std::fs::remove_file(host.work("go")).expect("it was made above");
     ends_without_it(&host);

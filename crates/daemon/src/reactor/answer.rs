@@ -258,6 +258,9 @@ impl Daemon {
                 explained.numbers,
                 format!("a reader of that FIFO, or `pinfold cancel {job}`"),
             ),
+            Some(explained) if let Some((cause, change)) = self.surroundings.hooks.awaited(job) => {
+                (cause, explained.numbers, change)
+            }
             Some(explained) => match self.gate_words(job).filter(|_| row.state != JobState::Held) {
                 Some((cause, change)) => (cause, explained.numbers, change),
                 None => (explained.cause, explained.numbers, explained.change),

@@ -37,6 +37,13 @@ const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// So many jobs that wait for that doctor tells of.
 const TOLD_MAX: usize = 8;
 
+/// Why a job waits while a hook prepares it.
+pub(super) const PREPARED: &str = "its prolog runs (hooks of `modules.site`)";
+
+/// What helps one that cannot be called.
+const MENDED: &str =
+    "mend what is named, or take the hook out of `modules.site`: it is tried again by itself";
+
 /// The chains of all jobs that have one.
 #[derive(Debug)]
 pub(crate) struct Hooks {
@@ -198,7 +205,7 @@ impl Hooks {
             subject: "hooks".to_owned(),
             ok: false,
             found: format!("jobs wait for their hooks, which are tried again: {told}{more}"),
-            change: Some("mend what is named, or take the hook out of `modules.site`".to_owned()),
+            change: Some(MENDED.to_owned()),
         })
     }
 
@@ -215,6 +222,21 @@ impl Hooks {
                     .to_owned(),
             ),
         })
+    }
+
+    /// What a job that is to start waits for there, and what would change it.
+    pub(crate) fn awaited(&self, job: JobId) -> Option<(String, String)> {
+        let chain = self.jobs.get(&job)?;
+        let (cause, change) = match chain.step {
+            Step::Before if !chain.over => (PREPARED.to_owned(), "the hook's end, or `modules.limit`"),
+            Step::After if chain.start_waits => {
+                ("the epilog of its run before is not over".to_owned(), "the hook's end, or `modules.limit`")
+            }
+            Step::BeforeWaits if !chain.over => (chain.why.clone(), MENDED),
+            Step::AfterWaits if chain.start_waits => (chain.why.clone(), MENDED),
+            Step::Rests | Step::Before | Step::After | Step::BeforeWaits | Step::AfterWaits => return None,
+        };
+        Some((cause, format!("{change}; or `pinfold cancel {job}`")))
     }
 
     /// What the hooks said for a job's environment.

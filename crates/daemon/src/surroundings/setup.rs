@@ -19,11 +19,8 @@ use crate::surroundings::Surroundings;
 use crate::surroundings::clearing::Kind;
 use crate::surroundings::clearing::worker::{Said, Word};
 use crate::surroundings::hooks::record::{About, Ended, Record};
-use crate::surroundings::hooks::{Setup, Step};
+use crate::surroundings::hooks::{PREPARED, Setup, Step};
 use crate::surroundings::unready::Unready;
-
-/// Why a job waits while a hook prepares it.
-const PREPARED: &str = "its prolog runs (hooks of `modules.site`)";
 
 /// How long a daemon that ends waits for directories that are about to be gone.
 const LAST_WAIT: Duration = Duration::from_secs(1);

@@ -16,7 +16,11 @@ pub(crate) fn explain_live(
     numbers: &mut Numbers,
 ) -> (String, String) {
     let id = job.id();
-    numbers.since("since its start", "since_start_s", now, live.started);
+    if job.state() == State::Starting {
+        numbers.since("told to start for", "told_to_start_s", now, live.started);
+    } else {
+        numbers.since("since its start", "since_start_s", now, live.started);
+    }
     if let Some(failed) = live.failed.values().find(|failed| !failed.tried) {
         numbers.say("last failure", failed.error.clone());
     }
