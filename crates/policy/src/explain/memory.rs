@@ -2,7 +2,7 @@
 
 use crate::api::code::figures;
 use crate::api::{EVIDENCE_RUNS, Instant, JobId, mib};
-use crate::explain::words::{Numbers, any_of};
+use crate::explain::words::{Numbers, any_of, each_of};
 use crate::jobs::Job;
 use crate::memory::oracle::{self, Deficit};
 use crate::memory::throttled::SLOW_FOR;
@@ -50,8 +50,11 @@ pub(crate) fn explain_lack(
     if kept > 0 {
         numbers.bytes("memory kept for other projects", "memory_kept_bytes", kept);
     }
-    let running: Vec<JobId> = rooms.cores.running().lowest_first().map(|(_, job)| job).collect();
-    let ends = format!("{} must end or need less", any_of(&running));
+    if let (Deficit::Room { free, .. }, Some(usable)) = (lack, rooms.memory.usable()) {
+        let counted = usable.saturating_sub(kept).saturating_sub(free);
+        numbers.bytes("memory counted for other jobs", "memory_counted_bytes", counted);
+    }
+    let ends = format!("{} must end or need less", any_of(&lowest_first(rooms)));
     match lack {
         Deficit::Room { wanted, free } if memory_pool::memory_is_its_own(rooms, job, wanted) => (
             format!(
@@ -61,10 +64,12 @@ pub(crate) fn explain_lack(
             ),
             "what they borrowed is moved to swap".into(),
         ),
-        Deficit::Room { wanted, free } => (
-            format!("it is expected to need {} of memory and {} are left for it", mib(wanted), mib(free)),
-            ends,
-        ),
+        Deficit::Room { wanted, free } => explain_room(rooms, job, wanted, free).unwrap_or_else(|| {
+            (
+                format!("it is expected to need {} of memory and {} are left for it", mib(wanted), mib(free)),
+                ends,
+            )
+        }),
         Deficit::Growth { wanted, free } => (
             format!(
                 "it is expected to need {} of memory, and those that run are about to grow into all but {}",
@@ -86,6 +91,55 @@ pub(crate) fn explain_lack(
             format!("more swap (`pinfold doctor`), or {ends}"),
         ),
     }
+}
+
+fn lowest_first(rooms: &Rooms) -> Vec<JobId> {
+    rooms.cores.running().lowest_first().map(|(_, job)| job).collect()
+}
+
+/// For a job that needs more than is left: which jobs must end for that. `None`: what a job gives back is not what it counts
+/// for, as some is kept for a project or a set.
+fn explain_room(rooms: &Rooms, job: &Job, wanted: u64, free: u64) -> Option<(String, String)> {
+    let promised = rooms.cores.reservations().iter().any(|set| set.memory_bytes > 0);
+    let usable = rooms.memory.usable().filter(|_| !promised && !rooms.shares.split_memory())?;
+    let all = lowest_first(rooms);
+    if wanted > usable {
+        return Some((
+            format!(
+                "it is expected to need {} of memory, more than the {} that jobs may have: nothing may run beside it",
+                mib(wanted),
+                mib(usable)
+            ),
+            format!("{} must end, as well as any that starts before it", each_of(&all)),
+        ));
+    }
+    let asks = forecast::counts_for(rooms, job) > 0;
+    let gives = |id: &JobId| {
+        rooms.jobs.get(id).map_or(0, |other| match asks {
+            true => forecast::counts_for(rooms, other),
+            false => other.held.resident,
+        })
+    };
+    let lacking = wanted.saturating_sub(free);
+    let suffices = |id: &&JobId| gives(id) >= lacking;
+    let ones: Vec<JobId> = all.iter().filter(suffices).copied().collect();
+    let ends = if ones.is_empty() {
+        let mut largest = all.clone();
+        largest.sort_by_key(|id| std::cmp::Reverse(gives(id)));
+        let mut given = 0u64;
+        let few = largest.iter().take_while(|id| {
+            let more = given < lacking;
+            given = given.saturating_add(gives(id));
+            more
+        });
+        let few = few.count();
+        let or_others = if few < all.len() { ", or others that hold as much," } else { "" };
+        format!("{}{or_others} must end or need less", each_of(&largest[..few]))
+    } else {
+        format!("{} must end or need less", any_of(&ones))
+    };
+    let cause = format!("it is expected to need {} of memory and {} are left for it", mib(wanted), mib(free));
+    Some((cause, ends))
 }
 
 /// For a job frozen for memory.

@@ -35,7 +35,7 @@ fn explain_array(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> Option<(Str
     };
     Some((
         format!("of its array {} at most {} may have started at once, and {are}", array.array, at_most),
-        format!("job {first} must end{rest}"),
+        format!("the member that is job number {first} must end{rest}"),
     ))
 }
 

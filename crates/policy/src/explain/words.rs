@@ -102,3 +102,16 @@ pub(super) fn some_of(jobs: &[JobId]) -> String {
         [first, others @ ..] => format!("job {first} and {} others", others.len()),
     }
 }
+
+/// "jobs 12, 13 and 14": each of them. Of many the first are named.
+pub(super) fn each_of(jobs: &[JobId]) -> String {
+    /// So many are named.
+    const NAMED: usize = 5;
+    let named = |jobs: &[JobId]| jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match jobs {
+        [] => "what runs".into(),
+        [job] => format!("job {job}"),
+        [first @ .., last] if jobs.len() <= NAMED => format!("jobs {} and {last}", named(first)),
+        jobs => format!("jobs {} and {} others", named(&jobs[..NAMED]), jobs.len() - NAMED),
+    }
+}

@@ -15,7 +15,7 @@ fn no_more_members_start_than_their_array_lets() {
         > submit 3 x1:2
         > submit 4 x1:2
         > why 3
-        of its array 1 at most 2 may have started at once, and 2 have [priority 10, cores asked for 1, slots used 2 of 4, waited 0.0 s, position in the queue 1, members of its array that have started 2, of at most 2] change: job 1 must end, or the other one
+        of its array 1 at most 2 may have started at once, and 2 have [priority 10, cores asked for 1, slots used 2 of 4, waited 0.0 s, position in the queue 1, members of its array that have started 2, of at most 2] change: the member that is job number 1 must end, or the other one
         > submit 5
         5 start primary 2 p10: a home core was free (3 of 4 slots used)
         > exit 5
@@ -39,7 +39,7 @@ fn a_suspended_member_counts() {
         > suspend 1
         1 freeze: a user or operator asked for it
         > why 2
-        of its array 1 at most 1 may have started at once, and 1 has [priority 10, cores asked for 1, slots used 0 of 3, waited 0.0 s, position in the queue 1, members of its array that have started 1, of at most 1] change: job 1 must end
+        of its array 1 at most 1 may have started at once, and 1 has [priority 10, cores asked for 1, slots used 0 of 3, waited 0.0 s, position in the queue 1, members of its array that have started 1, of at most 1] change: the member that is job number 1 must end
         > resume 1
         1 thaw: a user or operator asked for it
         > exit 1

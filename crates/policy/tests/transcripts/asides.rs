@@ -108,7 +108,7 @@ fn memory_promised_to_a_set_stays_free_for_it() {
         > memory free=900 swap=0 1:100
         > submit 2 m500
         > why 2
-        it is expected to need 500 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 5, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 500 MiB, memory at most 500 MiB, memory for jobs 1000 MiB, memory free 900 MiB] change: job 1 must end or need less
+        it is expected to need 500 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 5, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 500 MiB, memory at most 500 MiB, memory for jobs 1000 MiB, memory free 900 MiB, memory counted for other jobs 700 MiB] change: job 1 must end or need less
         > submit 3 m500 sdb
         3 start primary 3 p10: enough cores of its set db were free
         > submit 4 m200

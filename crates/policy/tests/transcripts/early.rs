@@ -15,7 +15,7 @@ fn who_fits_for_now_starts_and_its_like_follow_once_it_gets_on_with_little() {
         > +0.5 memory free=950 swap=8000 1:50 1~0
         > submit 2 k1 m600
         > why 2
-        it is expected to need 600 MiB of memory and 400 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 4, memory asked for 600 MiB, memory its class needed 600 MiB, memory counted by the runs of its class that ended, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 600 MiB, memory at most 600 MiB, memory for jobs 1000 MiB, memory free 950 MiB] change: job 1 must end or need less
+        it is expected to need 600 MiB of memory and 400 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 4, memory asked for 600 MiB, memory its class needed 600 MiB, memory counted by the runs of its class that ended, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 600 MiB, memory at most 600 MiB, memory for jobs 1000 MiB, memory free 950 MiB, memory counted for other jobs 600 MiB] change: job 1 must end or need less
         > +1 memory free=900 swap=8000 1:100 1~0
         2 start primary 1 p10: memory suffices for now: the 600 MiB that it needs are free, though the running jobs may come to lack 200 MiB
         > +1 memory free=850 swap=8000 1:150 2:0 1~0 2~0

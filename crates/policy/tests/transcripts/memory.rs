@@ -15,10 +15,46 @@ fn known_needs_are_admitted_as_far_as_they_fit() {
         > submit 3 m200
         > submit 4 m100
         > why 3
-        it is expected to need 200 MiB of memory and 100 MiB are left for it [priority 10, cores asked for 1, slots used 2 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 200 MiB, memory at most 200 MiB, memory for jobs 1000 MiB, memory free 1000 MiB] change: job 2 or job 1 must end or need less
+        it is expected to need 200 MiB of memory and 100 MiB are left for it [priority 10, cores asked for 1, slots used 2 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 200 MiB, memory at most 200 MiB, memory for jobs 1000 MiB, memory free 1000 MiB, memory counted for other jobs 900 MiB] change: job 2 or job 1 must end or need less
         > exit 1
         3 start primary 0 p10: a home core was free (2 of 6 slots used)
         4 start primary 2 p10: a home core was free (3 of 6 slots used)
+        ",
+    );
+}
+
+/// The figures add up, and what is to end suffices: one of those that hold enough, all that are needed together, or all
+/// that run.
+#[test]
+fn it_is_said_what_must_end_for_memory() {
+    check(
+        "
+        > machine 4
+        > memory free=21700 swap=0
+        > submit 1 m1000
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 m1000
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3 m3000
+        3 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > submit 4 m18000
+        > why 4
+        it is expected to need 17.5 GiB of memory and 16.3 GiB are left for it [priority 10, cores asked for 1, slots used 3 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 17.5 GiB, memory at most 17.5 GiB, memory for jobs 21.1 GiB, memory free 21.1 GiB, memory counted for other jobs 5000 MiB] change: job 3 must end or need less
+        > submit 5 m20000
+        > cancel 4
+        4 drop: a user or operator asked for it
+        > why 5
+        it is expected to need 19.5 GiB of memory and 16.3 GiB are left for it [priority 10, cores asked for 1, slots used 3 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 19.5 GiB, memory at most 19.5 GiB, memory for jobs 21.1 GiB, memory free 21.1 GiB, memory counted for other jobs 5000 MiB] change: jobs 3 and 2, or others that hold as much, must end or need less
+        > submit 6 m22000
+        > cancel 5
+        5 drop: a user or operator asked for it
+        > why 6
+        it is expected to need 21.4 GiB of memory, more than the 21.1 GiB that jobs may have: nothing may run beside it [priority 10, cores asked for 1, slots used 3 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 21.4 GiB, memory at most 21.4 GiB, memory for jobs 21.1 GiB, memory free 21.1 GiB, memory counted for other jobs 5000 MiB] change: jobs 3, 2 and 1 must end, as well as any that starts before it
+        > cancel 6
+        6 drop: a user or operator asked for it
+        > submit 7 m17500
+        > why 7
+        it is expected to need 17.0 GiB of memory and 16.3 GiB are left for it [priority 10, cores asked for 1, slots used 3 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 17.0 GiB, memory at most 17.0 GiB, memory for jobs 21.1 GiB, memory free 21.1 GiB, memory counted for other jobs 5000 MiB] change: job 3 or any of 2 others must end or need less
         ",
     );
 }
@@ -55,7 +91,7 @@ fn what_was_asked_counts_until_there_is_evidence_for_less() {
         > submit 2 m700 k1
         > +2 memory free=950 swap=4000 1:50
         > why 2
-        it is expected to need 700 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 6, memory asked for 700 MiB, memory its class needed 50 MiB, memory counted by the request, at least, until 5 runs of its class have ended (1 so far), waited 2.0 s, position in the queue 1, goes first in 598 s, memory expected 700 MiB, memory at most 700 MiB, memory for jobs 1000 MiB, memory free 950 MiB] change: job 1 must end or need less
+        it is expected to need 700 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 6, memory asked for 700 MiB, memory its class needed 50 MiB, memory counted by the request, at least, until 5 runs of its class have ended (1 so far), waited 2.0 s, position in the queue 1, goes first in 598 s, memory expected 700 MiB, memory at most 700 MiB, memory for jobs 1000 MiB, memory free 950 MiB, memory counted for other jobs 700 MiB] change: job 1 must end or need less
         > learned 1 50 100 4
         > learned 1 50 100 5
         2 start primary 1 p10: a home core was free (2 of 6 slots used)

@@ -209,7 +209,7 @@ fn memory_is_lent_as_far_as_swap_takes_it_back() {
         > memory free=900 swap=0 1:100
         > submit 2 m400
         > why 2
-        it is expected to need 400 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 100 MiB used, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 400 MiB, memory at most 400 MiB, memory for jobs 1000 MiB, memory free 900 MiB, memory kept for other projects 600 MiB] change: job 1 must end or need less
+        it is expected to need 400 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 100 MiB used, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 400 MiB, memory at most 400 MiB, memory for jobs 1000 MiB, memory free 900 MiB, memory kept for other projects 600 MiB, memory counted for other jobs 100 MiB] change: job 1 must end or need less
         > submit 3 m500 jweb
         3 start primary 1 p10: a home core was free (2 of 6 slots used)
         > exit 3
@@ -236,7 +236,7 @@ fn memory_that_was_lent_is_paged_out_for_its_project() {
         > why 2
         memory was lent to it, and a project wants it back [priority 10, cores asked for 1, slots used 1 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 800 MiB used, 400 MiB of it borrowed, since its start 0.0 s, frozen for 0.0 s, memory for jobs 1000 MiB, memory free 200 MiB, memory it holds 700 MiB, of it in swap, besides 0 MiB, times frozen for memory 1] change: 700 MiB of memory that running jobs do not need; it returns by itself
         > why 3
-        it is expected to need 500 MiB of memory, 200 MiB are left for it, and others borrowed what is its project's own [priority 10, cores asked for 1, slots used 1 of 6, project web, memory of its own 600 MiB, 0 MiB used, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 500 MiB, memory at most 500 MiB, memory for jobs 1000 MiB, memory free 200 MiB] change: what they borrowed is moved to swap
+        it is expected to need 500 MiB of memory, 200 MiB are left for it, and others borrowed what is its project's own [priority 10, cores asked for 1, slots used 1 of 6, project web, memory of its own 600 MiB, 0 MiB used, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 500 MiB, memory at most 500 MiB, memory for jobs 1000 MiB, memory free 200 MiB, memory counted for other jobs 800 MiB] change: what they borrowed is moved to swap
         > +0.1 memory free=200 swap=1000 1:100 2:700
         2 page out 79: the running jobs need 520 MiB and 200 MiB are free
         > +1.0 memory free=300 swap=900 1:100 2:600+100

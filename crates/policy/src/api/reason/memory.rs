@@ -216,11 +216,11 @@ impl fmt::Display for MemoryReason {
     }
 }
 
-/// A size for people.
+/// A size for people. Of GiB it has tenths, so that sums come out.
 pub(crate) fn mib(bytes: u64) -> String {
     match bytes >> 20 {
         0 if bytes > 0 => "less than 1 MiB".to_owned(),
-        mib if mib >= 10_240 => format!("{} GiB", mib >> 10),
+        mib if mib >= 10_240 => format!("{}.{} GiB", mib >> 10, (mib & 1023) * 10 >> 10),
         mib => format!("{mib} MiB"),
     }
 }
