@@ -106,6 +106,10 @@ pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> 
 
 /// Prints to standard output, as [`printed`] says.
 pub(crate) fn print_text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    // What is written to a closed one seems to be written.
+    if !pinfold_sys::stdout::is_open() {
+        return Err(Failure::new(ExitCode::Failed, "standard output is closed"));
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     printed(write(&mut out).and_then(|()| out.flush()))
 }

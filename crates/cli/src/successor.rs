@@ -38,8 +38,15 @@ pub(crate) fn own_start() -> Option<Start> {
         Some(format!("{}={}", name.into_string().ok()?, value.into_string().ok()?))
     };
     let environment: Option<Vec<String>> = std::env::vars_os().map(pair).collect();
-    let directory =
-        std::env::current_dir().ok().and_then(|directory| directory.into_os_string().into_string().ok());
+    let directory = match std::env::current_dir() {
+        Ok(directory) => directory.into_os_string().into_string().ok(),
+        Err(error) => {
+            say(&format!(
+                "warning: the job will not come back if the host is restarted: its directory cannot be found: {error}"
+            ));
+            return None;
+        }
+    };
     let (Some(words), Some(environment), Some(directory)) = (words, environment, directory) else {
         say(
             "warning: the job will not come back if the host is restarted: its command, directory or environment is not \

@@ -8,20 +8,26 @@ pub enum QuantityError {
     /// Not a size.
     #[error("`{0}` is not a size such as 512MiB, 2G or 1.5GiB")]
     Size(String),
+    /// Too large a size.
+    #[error("`{0}` is too large a size (TiB is the largest unit)")]
+    SizeTooLarge(String),
     /// A number without a unit.
     #[error("{0} what? {0}GiB, {0}MiB, {0}KiB or {0}B")]
     Unit(String),
     /// Not a duration.
     #[error("`{0}` is not a duration such as 500ms, 10s, 5m, 1h30m or 2d")]
     Duration(String),
+    /// Too long a duration.
+    #[error("`{0}` is too long a duration: 100 years are the most")]
+    DurationTooLong(String),
 }
 
 /// Reads a size: a number and `B`, `K`, `M`, `G`, `T`, `KB`, `MB`, `GB`, `TB` or `KiB`, `MiB`, `GiB`, `TiB`, all powers of
 /// 1024 (as Slurm has it). Only 0 needs no unit. A fraction is allowed where the result is at least a byte.
 ///
 /// # Errors
-/// [`QuantityError::Unit`] without a unit, [`QuantityError::Size`] for anything else, for sizes that are negative, and for
-/// those above 2^63.
+/// [`QuantityError::Unit`] without a unit, [`QuantityError::SizeTooLarge`] from 2^63 on and in larger units,
+/// [`QuantityError::Size`] for anything else and for sizes that are negative.
 pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     let bad = || QuantityError::Size(text.to_owned());
     let trimmed = text.trim();
@@ -38,9 +44,13 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
         "M" | "m" | "MB" | "mb" | "MiB" | "mib" => 20,
         "G" | "g" | "GB" | "gb" | "GiB" | "gib" => 30,
         "T" | "t" | "TB" | "tb" | "TiB" | "tib" => 40,
+        "P" | "PB" | "PiB" | "E" | "EB" | "EiB" if is_number(number) => {
+            return Err(QuantityError::SizeTooLarge(text.to_owned()));
+        }
         _ => return Err(bad()),
     };
-    scaled(number, 1u64 << shift).filter(|&bytes| bytes < 1 << 63).ok_or_else(bad)
+    let too_large = || if is_number(number) { QuantityError::SizeTooLarge(text.to_owned()) } else { bad() };
+    scaled(number, 1u64 << shift).filter(|&bytes| bytes < 1 << 63).ok_or_else(too_large)
 }
 
 /// A size as [`parse_size`] reads it back: in the largest unit that it is a whole number of.
@@ -56,7 +66,7 @@ pub fn show_size(bytes: u64) -> String {
 /// `1h30m`. A bare number is seconds.
 ///
 /// # Errors
-/// [`QuantityError::Duration`] for anything else and for more than 100 years.
+/// [`QuantityError::DurationTooLong`] for more than 100 years, [`QuantityError::Duration`] for anything else.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     const YEARS_100_US: u64 = 100 * 366 * 86_400 * 1_000_000;
     let bad = || QuantityError::Duration(text.to_owned());
@@ -79,11 +89,23 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
             "d" => 86_400_000_000,
             _ => return Err(bad()),
         };
-        let part = scaled(number, unit_us).ok_or_else(bad)?;
-        total = total.checked_add(part).filter(|&us| us <= YEARS_100_US).ok_or_else(bad)?;
+        let too_long = || QuantityError::DurationTooLong(text.to_owned());
+        let unfit = || if is_number(number) { too_long() } else { bad() };
+        let part = scaled(number, unit_us).ok_or_else(unfit)?;
+        total = total.checked_add(part).filter(|&us| us <= YEARS_100_US).ok_or_else(too_long)?;
         rest = tail;
     }
     Ok(Duration::from_micros(total))
+}
+
+/// Whether that is a number as [`scaled`] reads it, of any size.
+fn is_number(number: &str) -> bool {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    (!whole.is_empty() || !fraction.is_empty())
+        && are_digits(whole)
+        && are_digits(fraction)
+        && fraction.len() <= 18
 }
 
 /// `number` (digits, perhaps a decimal point and more digits) times `unit`, rounded down; exact, because a
@@ -106,6 +128,20 @@ mod tests {
     #[track_caller]
     fn check_size(text: &str, want: Option<u64>) {
         assert_eq!(parse_size(text).ok(), want, "{text:?}");
+    }
+
+    #[test]
+    fn what_is_too_large_is_said_to_be() {
+        let of_size = |text: &str| matches!(parse_size(text), Err(QuantityError::SizeTooLarge(_)));
+        for text in ["4PiB", "99999999TiB", "99999999999999999999M"] {
+            assert!(of_size(text), "{text}");
+        }
+        assert!(!of_size("PiB") && !of_size("4XiB") && !of_size("1.2.3T"));
+        let of_duration = |text: &str| matches!(parse_duration(text), Err(QuantityError::DurationTooLong(_)));
+        for text in ["99999999h", "36525d36525d", "99999999999999999999s"] {
+            assert!(of_duration(text), "{text}");
+        }
+        assert!(!of_duration("h") && !of_duration("1.2.3h") && !of_duration("1x"));
     }
 
     #[track_caller]

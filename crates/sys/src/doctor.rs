@@ -152,19 +152,22 @@ fn open_files(facts: &Facts, plan: &Plan) -> Finding {
     lacking(subject, found, format!("raise the limit to {wanted} or more (LimitNOFILE=, ulimit -n)"))
 }
 
+/// So many groups of daemons are named.
+const LEFTOVERS_NAMED: usize = 4;
+
 fn leftovers(facts: &Facts) -> Finding {
     if facts.leftovers.is_empty() {
         return good("leftover_groups", "none");
     }
-    let names: Vec<String> = facts.leftovers.iter().map(|path| path.display().to_string()).collect();
-    let change = "start the daemon of that name, which takes its jobs over, or run `pinfold admin rescue`";
-    // A running daemon's groups look the same, so this is no fault by itself.
-    Finding {
-        subject: "leftover_groups",
-        ok: true,
-        found: format!("of running or earlier daemons: {}", names.join(", ")),
-        change: Some(change.to_owned()),
+    let named = facts.leftovers.iter().take(LEFTOVERS_NAMED);
+    let mut names = named.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    if let Some(more @ 1..) = facts.leftovers.len().checked_sub(LEFTOVERS_NAMED) {
+        names.push_str(&format!(" and {more} more"));
     }
+    // A running daemon's groups look the same, so this is no fault by itself.
+    let found =
+        format!("of running or earlier daemons: {names}; `pinfold admin rescue` lifts those of earlier ones");
+    good("leftover_groups", found)
 }
 
 fn systemd(facts: &Facts, plan: &Plan) -> Finding {

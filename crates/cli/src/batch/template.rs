@@ -45,7 +45,11 @@ pub(super) fn commands(
     if columns.is_none()
         && let Some(missing) = parts.iter().find_map(|part| part.beyond(inputs.len()))
     {
-        let text = format!("{{{missing}}}: there are {} lists of arguments", inputs.len());
+        let there = match inputs.len() {
+            1 => "there is 1 list".to_owned(),
+            count => format!("there are {count} lists"),
+        };
+        let text = format!("{{{missing}}}: {there} of arguments");
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let made = (0..count).map(|number| {

@@ -22,9 +22,9 @@ pub(super) type ToSheet = fn(&[ReportView]) -> export::Sheet;
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub which: ExportWhich,
-    /// The form
-    #[arg(long, value_enum, default_value_t = ExportForm::Csv)]
-    pub format: ExportForm,
+    /// The form [default: that of FILE's ending, else csv]
+    #[arg(long, value_enum)]
+    pub format: Option<ExportForm>,
     /// What the lines are
     #[arg(long, value_enum, default_value_t = ExportWhat::Jobs, conflicts_with = "host")]
     pub what: ExportWhat,
@@ -87,10 +87,17 @@ pub(crate) struct ExportWhich {
 impl ExportArgs {
     /// The form, if it can go where it is to go.
     pub(crate) fn form(&self) -> Result<export::Form, Failure> {
-        let form = match self.format {
-            ExportForm::Csv => export::Form::Csv,
-            ExportForm::Jsonl => export::Form::JsonLines,
-            ExportForm::Parquet => export::Form::Parquet,
+        let ending = self.output.as_deref().and_then(|file| file.extension()?.to_str());
+        let form = match (self.format, ending) {
+            (Some(ExportForm::Csv), _) | (None, None | Some("csv")) => export::Form::Csv,
+            (Some(ExportForm::Jsonl), _) | (None, Some("jsonl")) => export::Form::JsonLines,
+            (Some(ExportForm::Parquet), _) | (None, Some("parquet")) => export::Form::Parquet,
+            (None, Some(other)) => {
+                let text = format!(
+                    "-o: `.{other}` is no form: the file's name ends in .csv, .jsonl or .parquet, or --format says the form"
+                );
+                return Err(Failure::new(ExitCode::Usage, text));
+            }
         };
         if form == export::Form::Parquet && self.output.is_none() && io::stdout().is_terminal() {
             return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));

@@ -138,7 +138,13 @@ fn value<'a>(keys: &'a Map<String, Value>, key: &str) -> &'a Value {
 
 fn no_key(option: &str, key: &str, fields: &[&str]) -> Failure {
     let like = alike::most(key, fields.iter().copied());
-    let meant = like.map(|like| format!("is `{like}` meant? "));
+    // Else those of which it is a word.
+    let has_word = |field: &&&str| field.split('_').any(|word| word == key);
+    let like = like.map_or_else(
+        || fields.iter().filter(has_word).map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" or "),
+        |like| format!("`{like}`"),
+    );
+    let meant = Some(like).filter(|like| !like.is_empty()).map(|like| format!("is {like} meant? "));
     let text =
         format!("there is no key `{key}`; {}there are {}", meant.unwrap_or_default(), fields.join(", "));
     Failure::new(ExitCode::Usage, format!("{option}: {text}"))

@@ -216,6 +216,29 @@ fn report_once(
         }
         return Ok(over);
     }
+    pages(client, request, args, outputs)
+}
+
+/// Prints a page or an object of each job, and a line of each where one name means many.
+fn pages(
+    client: &mut Client,
+    request: &Request,
+    args: &ReportArgs,
+    outputs: &Outputs,
+) -> Result<bool, Failure> {
+    let mut over = true;
+    let is_over = |report: &ReportView| report.state == JobState::Exited;
+    if !(args.json || args.full || args.has_lists()) {
+        // One name may mean many: an array.
+        let mut reports = ask(client, request)?;
+        reports.iter_mut().for_each(|report| outputs.tell_report(report));
+        let over = reports.iter().all(is_over);
+        print_text(|out| match reports.len() {
+            0 | 1 => reports.into_iter().try_for_each(|report| write_one(report, out)),
+            _ => report::write_lines(&reports, width(), out),
+        })?;
+        return Ok(over);
+    }
     each(client, request, |mut report| {
         over &= is_over(&report);
         outputs.tell_report(&mut report);

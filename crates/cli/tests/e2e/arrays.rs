@@ -80,6 +80,11 @@ fn each_member_has_its_index(kind: Kind) {
     let report = told(&host, &["report", "--json", "1_[2,4,9]"], 0);
     assert_eq!(report.lines().count(), 3, "{report}");
     assert!(told(&host, &["report", "1_4"], 0).starts_with("job 3 (1_4) "));
+    // Of several members a line each, and their pages where they are asked for.
+    let lines = told(&host, &["report", "1_[2,4,9]"], 0);
+    assert!(lines.lines().count() == 4 && lines.starts_with("JOB "), "{lines}");
+    let pages = told(&host, &["report", "--full", "1_[2,4,9]"], 0);
+    assert_eq!(pages.matches("  command  ").count(), 3, "{pages}");
     assert!(told(&host, &["status", "1"], 0).contains("1_9"));
     // Whatever is handed over from within a member is no member, unless it is one of an array of its own.
     let nested = "pinfold submit -o alone -e /dev/null -- /bin/sh -c 'echo ${PINFOLD_ARRAY_INDEX-none}'";

@@ -77,6 +77,13 @@ fn tables(kind: Kind) {
     assert_eq!(done.code, Some(0), "{done:?}");
     let bytes = std::fs::read(host.work("jobs.parquet")).expect("a file");
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    // Without --format the form is that of the file's ending, and another ending is no form.
+    host.succeeds(["export", "--last", "9", "-o", "more.parquet"]);
+    assert!(std::fs::read(host.work("more.parquet")).expect("it was written").starts_with(b"PAR1"));
+    let other = host.pinfold(["export", "--last", "9", "-o", "more.foo"]);
+    assert!(other.code == Some(2) && other.err.contains(".csv, .jsonl or .parquet"), "{other:?}");
+    assert!(!host.work("more.foo").exists());
+    host.succeeds(["export", "--last", "9", "-o", "more.foo", "--format", "csv"]);
     let nowhere = host.pinfold(["export", "--last", "1", "-o", "no/such/dir"]);
     assert!(nowhere.code == Some(1) && nowhere.err.contains("no/such/dir"), "{nowhere:?}");
 }

@@ -1,7 +1,6 @@
 //! What is done to jobs on request: suspend, resume, hold, release, cancel, and what they ask for.
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
-use pinfold_proto::quantity::show_size;
 use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::wire::{ErrorCode, Verb};
 use pinfold_proto::{End, JobClass};
@@ -107,12 +106,12 @@ impl Daemon {
         match self.ctx.policy.may_claim(live.id()).filter(|&most| more && bytes > most) {
             None => Ok(()),
             Some(most) => {
-                let (job, most) = (live.id(), show_size(most));
-                let text = format!("job {job} has started, and no more than {most} are there for it now");
-                Err((
-                    ErrorCode::Refused,
-                    format!("{text}; beyond that it counts as it grows, without being asked for"),
-                ))
+                let (job, most) = (live.id(), pinfold_profile::report::size(most));
+                let text = format!(
+                    "job {job} has started, and no more than {most} are there for it now; beyond that it counts as it \
+                     grows, without being asked for (an operator may ask for more)"
+                );
+                Err((ErrorCode::Refused, text))
             }
         }
     }

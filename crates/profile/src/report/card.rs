@@ -69,7 +69,7 @@ pub(crate) fn end(view: &ReportView) -> String {
     match (view.state, view.signal, view.exit_code) {
         (JobState::Exited, Some(signal), _) => format!("ended by signal {signal}"),
         (JobState::Exited, None, Some(code)) => format!("exited {code}"),
-        (JobState::Exited, None, None) if view.started_s.is_none() => "struck off".to_owned(),
+        (JobState::Exited, None, None) if view.started_s.is_none() => "not run".to_owned(),
         (state, _, _) => state.word().to_owned(),
     }
 }

@@ -198,10 +198,14 @@ fn since(job: &JobView, now_s: f64) -> String {
     duration(until_s - job.started_s.unwrap_or(job.submitted_s))
 }
 
+/// What is over and never ran.
+const NOT_RUN: &str = "not run";
+
 fn state_text(job: &JobView) -> String {
     match (job.state, job.signal, job.exit_code) {
         (JobState::Exited, Some(signal), _) => format!("signal {signal}"),
         (JobState::Exited, None, Some(code)) => format!("exited {code}"),
+        (JobState::Exited, None, None) if job.started_s.is_none() => NOT_RUN.to_owned(),
         (state, _, _) => state.word().to_owned(),
     }
 }
@@ -259,6 +263,9 @@ fn report_row(report: &ReportView) -> Vec<Cell> {
         (Some(end), ..) => end.as_str().to_owned(),
         (None, Some(signal), _) => format!("signal {signal}"),
         (None, None, Some(code)) => format!("exit {code}"),
+        (None, None, None) if report.state == JobState::Exited && report.started_s.is_none() => {
+            NOT_RUN.to_owned()
+        }
         (None, None, None) => report.state.word().to_owned(),
     };
     vec![
@@ -320,8 +327,8 @@ pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
     let cores = if view.makespan_s > 0.0 { cpu_s / view.makespan_s } else { 0.0 };
     writeln!(
         out,
-        "{} jobs, {} failed, in {}; {} of CPU time, {cores:.2} cores busy on average",
-        view.jobs,
+        "{}, {} failed, in {}; {} of CPU time, {cores:.2} cores busy on average",
+        counted(view.jobs, "job"),
         view.failed,
         duration(view.makespan_s),
         duration(cpu_s)

@@ -173,6 +173,17 @@ fn a_job_in_a_set_says_which() {
 }
 
 #[test]
+fn a_job_that_never_ran_is_not_said_to_have_exited() {
+    let never = JobRow { started_us: None, ending: None, cpus: None, ..row() };
+    let view = StatusView { jobs: vec![job_view(&never, None, None, vec![])], ..status() };
+    let shown = text(|out| write_status_at(&view, 103.5, 114, false, out));
+    assert!(shown.contains(" 17  not run  primary"), "\n{shown}");
+    let report = report_view(&never, None, 113_500_000);
+    let card = text(|out| write_report(&report, out));
+    assert!(card.starts_with("job 17  velvetg  not run\n"), "\n{card}");
+}
+
+#[test]
 fn projects_stand_above_the_jobs() {
     let none = ProjectView {
         project: None,

@@ -190,8 +190,13 @@ fn set_aside(path: &Path) -> Result<Option<PathBuf>, StoreError> {
 }
 
 fn beside_its_writer(path: &Path) -> Result<Connection, StoreError> {
-    if !path.exists() {
-        return Err(StoreError::file("open", path, Error::new(ErrorKind::NotFound, "there is no store")));
+    match path.try_exists() {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err(StoreError::file("open", path, Error::new(ErrorKind::NotFound, "there is no store")));
+        }
+        // Whether there is one is not known: its directory is another user's, as a rule.
+        Err(source) => return Err(StoreError::file("look for", path, source)),
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let sort = |source| StoreError::of("open", path, source);

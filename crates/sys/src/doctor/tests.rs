@@ -71,6 +71,12 @@ fn groups_of_others_are_named_without_blame() {
     let found = findings(|facts| facts.leftovers.push("/sys/fs/cgroup/pinfold/old".into()));
     let leftover = found.iter().find(|finding| finding.subject == "leftover_groups").unwrap();
     assert!(leftover.ok && leftover.found.contains("/sys/fs/cgroup/pinfold/old"), "{leftover:?}");
+    assert_eq!(leftover.change, None);
+    let found = findings(|facts| {
+        facts.leftovers.extend((1..=30).map(|number| format!("/sys/fs/cgroup/pinfold/{number}").into()));
+    });
+    let leftover = found.iter().find(|finding| finding.subject == "leftover_groups").unwrap();
+    assert!(leftover.found.contains("pinfold/4 and 26 more;"), "{leftover:?}");
 }
 
 #[test]

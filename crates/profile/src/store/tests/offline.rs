@@ -14,6 +14,20 @@ fn filled(dir: &Path) -> Store {
     store
 }
 
+/// A directory that cannot be looked into is not one without a store: the cause is told. (Root may look into any, so what
+/// is in the way here is a file.)
+#[test]
+fn a_store_that_cannot_be_looked_for_is_not_said_to_be_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let why = |dir: &Path| match offline::check(dir).unwrap_err() {
+        StoreError::File { source, .. } => source,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(dir.path()).to_string(), "there is no store");
+    fs::write(dir.path().join("file"), "").unwrap();
+    assert_eq!(why(&dir.path().join("file")).kind(), std::io::ErrorKind::NotADirectory);
+}
+
 #[test]
 fn a_backup_beside_a_writer_is_whole_and_comes_back() {
     let dir = tempfile::tempdir().unwrap();
