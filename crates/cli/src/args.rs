@@ -83,8 +83,8 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     /// End jobs
     Cancel(CancelArgs),
-    /// Freeze jobs until they are resumed, or until `pinfold cancel` sends them a signal: each signal, not only one that
-    /// ends them, makes them go on
+    /// Freeze jobs until they are resumed, or until `pinfold cancel` sends them a signal: each signal, not only one
+    /// that ends them, makes them go on
     Suspend(JobsArgs),
     /// Let suspended jobs go on
     Resume(JobsArgs),

@@ -42,8 +42,8 @@ pub(crate) struct CancelArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
     pub jobs: Vec<JobRef>,
-    /// The signal, by name or number; a suspended job hears it at once, and is not suspended any more [default: TERM, and
-    /// KILL 10 s later]
+    /// The signal, by name or number; a suspended job hears it at once, and is not suspended any more [default:
+    /// TERM, and KILL 10 s later]
     #[arg(short, long, value_name = "SIGNAL")]
     pub signal: Option<String>,
 }

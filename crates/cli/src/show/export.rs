@@ -94,7 +94,8 @@ impl ExportArgs {
             (Some(ExportForm::Parquet), _) | (None, Some("parquet")) => export::Form::Parquet,
             (None, Some(other)) => {
                 let text = format!(
-                    "-o: `.{other}` is no form: the file's name ends in .csv, .jsonl or .parquet, or --format says the form"
+                    "-o: `.{other}` is no form: the file's name ends in .csv, .jsonl or .parquet, or --format says \
+                     the form"
                 );
                 return Err(Failure::new(ExitCode::Usage, text));
             }

@@ -77,7 +77,7 @@ struct All {
 /// The address that a connection counts for: of IPv6 the first of its /64.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
         address @ IpAddr::V4(_) => address,
     }
 }

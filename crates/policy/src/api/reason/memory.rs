@@ -220,7 +220,7 @@ impl fmt::Display for MemoryReason {
 pub(crate) fn mib(bytes: u64) -> String {
     match bytes >> 20 {
         0 if bytes > 0 => "less than 1 MiB".to_owned(),
-        mib if mib >= 10_240 => format!("{}.{} GiB", mib >> 10, (mib & 1023) * 10 >> 10),
+        mib if mib >= 10_240 => format!("{}.{} GiB", mib >> 10, ((mib & 1023) * 10) >> 10),
         mib => format!("{mib} MiB"),
     }
 }
