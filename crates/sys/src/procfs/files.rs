@@ -4,7 +4,7 @@
 //! What is read or written at a given place (`pread`), or through a mapping, moves no position and is not told here.
 //! Costs some 8 us an open file: a link, a small text, and a look at the file.
 
-use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
 
 use super::{FDINFO_BYTES_MAX, Proc, ProcError};
 
@@ -72,12 +72,19 @@ impl Proc {
     /// that; ` (deleted)` is behind one that was removed. `None`: it waits for none, is gone, or we may not look.
     #[must_use]
     pub fn awaits_reader_of(&self, pid: u32) -> Option<String> {
-        let only_looked_at = |stream: &u32| {
-            let text = self.beginning(&format!("{pid}/fdinfo/{stream}"), FDINFO_BYTES_MAX);
-            text.is_ok_and(|text| text.is_some_and(|text| is_path(&text)))
-        };
-        let stream = [1, 2].into_iter().find(only_looked_at)?;
+        let stream = [1, 2].into_iter().find(|&stream| self.is_looked_at_fifo(pid, stream))?;
         Some(self.link(&format!("{pid}/fd/{stream}"))?.to_string_lossy().into_owned())
+    }
+
+    /// Whether a descriptor only looks at a FIFO (`O_PATH`). The link's own permissions tell how the file is open
+    /// (proc(5)). `fdinfo` says it as well, but the kernel prints all locks and whatever an epoll instance watches there
+    /// before the first byte can be read: that takes seconds if the process wants it to.
+    fn is_looked_at_fifo(&self, pid: u32, descriptor: u32) -> bool {
+        let link = format!("{pid}/fd/{descriptor}");
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+        let own = rustix::fs::statx(&self.dir, link.as_str(), flags, StatxFlags::TYPE | StatxFlags::MODE);
+        let is_used = |own: Statx| own.stx_mode & 0o600 != 0;
+        own.is_ok_and(|own| !is_used(own)) && self.known_of(&link).is_some_and(|found| is_fifo(&found))
     }
 
     /// What the kernel knows of the file that a link leads to. A file system over a network, or one of a user's, is not
@@ -121,11 +128,8 @@ fn identity(found: &Statx) -> (u64, u64) {
     (rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino)
 }
 
-/// Whether a file is only looked at (`O_PATH`), by its `/proc/PID/fdinfo/N`.
-fn is_path(text: &str) -> bool {
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-    flags.is_some_and(|flags| OFlags::from_bits_retain(flags).contains(OFlags::PATH))
+fn is_fifo(found: &Statx) -> bool {
+    FileType::from_raw_mode(found.stx_mode.into()) == FileType::Fifo
 }
 
 /// Position, access and whether writing appends, of `/proc/PID/fdinfo/N`; the flags there are octal (proc(5)).
@@ -155,8 +159,29 @@ mod tests {
         check("pos:\t7\nflags:\t0100002\n", Some((7, Access::Both, false)));
         check("pos:\tx\nflags:\t0\n", None);
         check("", None);
-        assert!(is_path("pos:\t0\nflags:\t012400000\nmnt_id:\t27\n"));
-        assert!(!is_path("pos:\t0\nflags:\t0102001\n") && !is_path(""));
+    }
+
+    #[test]
+    fn a_fifo_that_is_only_looked_at_is_known_without_fdinfo() {
+        use std::os::fd::AsRawFd as _;
+
+        use rustix::fs::{Mode, OFlags};
+
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, file) = (dir.path().join("fifo"), dir.path().join("file"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let proc = Proc::open(Path::new("/proc")).unwrap();
+        let check = |fd: rustix::fd::OwnedFd, want: bool| {
+            let descriptor = u32::try_from(fd.as_raw_fd()).unwrap();
+            assert_eq!(proc.is_looked_at_fifo(std::process::id(), descriptor), want);
+        };
+        let open = |path: &Path, flags| rustix::fs::open(path, flags, Mode::empty()).unwrap();
+        check(open(&fifo, OFlags::PATH), true);
+        check(open(&fifo, OFlags::RDWR), false);
+        check(open(&fifo, OFlags::RDONLY | OFlags::NONBLOCK), false);
+        check(open(&file, OFlags::PATH), false);
+        check(rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap(), false);
     }
 
     #[test]
