@@ -8,6 +8,7 @@ pub(crate) mod metrics;
 pub(crate) mod numa;
 pub(crate) mod others;
 pub(crate) mod processes;
+pub(crate) mod readers;
 pub(crate) mod readings;
 mod round;
 pub(crate) mod sample;
@@ -30,6 +31,7 @@ use crate::meters::metrics::{Ended, Metrics};
 use crate::meters::numa::JobNodes;
 use crate::meters::others::Others;
 use crate::meters::processes::Processes;
+use crate::meters::readers::Readers;
 use crate::meters::readings::HostReadings;
 use crate::meters::sample::Sampler;
 use crate::meters::shares::Shares;
@@ -44,6 +46,7 @@ pub(crate) struct Meters {
     pub(crate) processes: Processes,
     pub(crate) files: JobFiles,
     pub(crate) shares: Shares,
+    pub(crate) readers: Readers,
     pub(crate) jobs_nodes: JobNodes,
     pub(crate) memory: MemorySampler,
     /// What processes use that are no jobs.
@@ -66,6 +69,7 @@ impl Meters {
             processes: Processes::new(config.profile_processes),
             files: JobFiles::default(),
             shares: Shares::default(),
+            readers: Readers::default(),
             jobs_nodes: JobNodes::default(),
             memory: MemorySampler::new(containers)?,
             others: Others::default(),

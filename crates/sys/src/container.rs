@@ -2,7 +2,7 @@
 //!
 //! Purpose: [`Containers`] carries out a [`Plan`] for one daemon (an *instance*); each [`Container`] holds one job
 //! and offers the abilities of the plan. `instance` makes containers and finds them again, and `enter` takes processes in.
-//! What is done by groups of the kernel lies in `grouped`, what is done to members one by one in `members` and `process`, which process belongs to a job without groups in `family`, and groups that are used again in
+//! What is done by groups of the kernel lies in `grouped`, what is done to members one by one in `members` and `process`, which process belongs to a job without groups in `family` (by its environment: `marks`), and groups that are used again in
 //! `spare`. Owner of state: the kernel;
 //! a container keeps open directories and what it last asked for, so that nothing is written twice. Absent here:
 //! when to do anything, and any memory across a restart: [`Containers::adopt`] finds jobs again in the kernel.
@@ -21,6 +21,7 @@ mod isolate;
 pub(crate) mod levels;
 mod limits;
 mod mark;
+mod marks;
 mod measure;
 mod members;
 mod memory;
@@ -61,8 +62,8 @@ pub use shape::{Shape, Share};
 pub use squeeze::Squeezed;
 pub use taken::{InPlace, Taken};
 
-pub(crate) use family::parse_mark;
 pub(crate) use grouped::members_below as grouped_members;
+pub(crate) use marks::parse_mark;
 
 /// The variable in a job's environment that holds its number; with [`INSTANCE_VARIABLE`] it marks the processes
 /// of a job where there are no groups to hold them.

@@ -20,6 +20,7 @@ pub mod adoptee;
 pub mod affinity;
 pub mod ancillary;
 pub mod apart;
+pub mod aside;
 pub mod bounds;
 pub mod cgroup;
 pub mod confined;

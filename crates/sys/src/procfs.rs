@@ -12,14 +12,15 @@ mod types;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 pub use files::{Access, OpenFile};
 pub use hardware::{frequency_khz, temperature_milli};
-pub use members::{Member, Members};
+pub use members::{Member, Members, Sums};
 pub use parse::{
     parse_host_cpu, parse_load, parse_memory_info, parse_pressure, parse_process_io, parse_process_stat,
     parse_process_status, parse_rollup, parse_switches, parse_thread_stat,
@@ -74,10 +75,10 @@ pub enum ProcError {
 }
 
 /// An open `/proc`, real or fake.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Proc {
     root: PathBuf,
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
 }
 
 impl Proc {
@@ -85,7 +86,7 @@ impl Proc {
     pub fn open(root: &Path) -> Result<Self, ProcError> {
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
         match rustix::fs::open(root, flags, Mode::empty()) {
-            Ok(dir) => Ok(Self { root: root.to_owned(), dir }),
+            Ok(dir) => Ok(Self { root: root.to_owned(), dir: Arc::new(dir) }),
             Err(errno) => Err(ProcError::Root { path: root.to_owned(), source: errno.into() }),
         }
     }
@@ -134,6 +135,13 @@ impl Proc {
     /// State, parent, times and start of one process; `None`: it is gone.
     pub fn stat(&self, pid: u32) -> Result<Option<ProcessStat>, ProcError> {
         self.parsed(&format!("{pid}/stat"), parse_process_stat)
+    }
+
+    /// The user by whose rights a process acts; `None`: it is gone.
+    #[must_use]
+    pub fn owner(&self, pid: u32) -> Option<u32> {
+        let found = rustix::fs::statx(&self.dir, pid.to_string(), AtFlags::STATX_DONT_SYNC, StatxFlags::UID);
+        Some(found.ok()?.stx_uid)
     }
 
     /// The nice value of one process; `None`: it is gone.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pinfold_proto::wire::{Adoptee, ErrorCode};
 use pinfold_proto::{Adopted, JobSpec};
+use pinfold_sys::aside::{self, Purpose};
 use pinfold_sys::procfs::ProcessStat;
 
 use crate::core::{Ctx, Refusal};
@@ -19,7 +20,7 @@ pub(crate) fn described(
     ctx: &Ctx,
     which: &Adoptee,
     mut spec: JobSpec,
-    found: &[ProcessStat],
+    (found, owner): (&[ProcessStat], u32),
     in_place: bool,
 ) -> Result<JobSpec, Refusal> {
     let layout = spec.layout.as_ref();
@@ -42,7 +43,10 @@ pub(crate) fn described(
         return Err((ErrorCode::Usage, text));
     }
     let first = found[0].pid;
-    let words = ctx.proc.arguments(first, LINE_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let proc = ctx.proc.clone();
+    // The process can hold that up; its short name says enough then.
+    let words = aside::read_soon((Purpose::Beginnings, owner), move || proc.arguments(first, LINE_BYTES_MAX));
+    let words = words.and_then(|words| words.ok().flatten()).unwrap_or_default();
     let cut = |word: &str| word.chars().take(WORD_MAX_BYTES / 4).collect::<String>();
     spec.command = words.trim_end_matches('\0').split('\0').take(WORDS_MAX).map(cut).collect();
     if spec.command.iter().all(String::is_empty) {

@@ -36,19 +36,46 @@ struct Seen {
     written_us: u64,
 }
 
+/// What processes have open, as a thread aside found it (`readers`).
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    /// The processes that were looked at, ascending.
+    at: Vec<u32>,
+    open: Vec<Open>,
+    /// What all processes of the job read and wrote so far.
+    transferred: Option<(u64, u64)>,
+}
+
+impl Looked {
+    /// Looks at these of a job's processes, which are all there are.
+    pub(super) fn at(proc: &Proc, pids: &[u32], at: Vec<u32>) -> Self {
+        if at.is_empty() {
+            return Self::default();
+        }
+        let mut open = Vec::new();
+        for &pid in &at {
+            let Ok(Some((files, _))) = proc.open_files(pid, FILES_A_PROCESS) else { continue };
+            open.extend(files.into_iter().map(|file| opened(pid, file)));
+        }
+        Self { at, open, transferred: transferred(pids, proc) }
+    }
+}
+
 impl JobFiles {
-    /// Looks at a job's processes, which are all there are, ascending. `known`: what the store has of it. Gives rows
-    /// that are to be written.
-    fn look(
+    /// Which of a job's processes, ascending, are to be looked at next: none, if that is not wanted.
+    pub(super) fn next_looked_at(
         &mut self,
+        ctx: &Ctx,
+        journal: &mut Journal,
         job: JobId,
         pids: &[u32],
-        proc: &Proc,
-        known: impl FnOnce() -> Vec<FileRow>,
         now_us: u64,
-    ) -> Vec<FileRow> {
+    ) -> Vec<u32> {
+        if !ctx.configured.config.profile_files {
+            return Vec::new();
+        }
         let seen = self.jobs.entry(job).or_insert_with(|| Seen {
-            files: Files::resume(known()),
+            files: Files::resume(journal.store().files(job.0).unwrap_or_default()),
             next: 0,
             written_us: now_us,
         });
@@ -57,16 +84,23 @@ impl JobFiles {
         let mut looked_at: Vec<u32> = pids.iter().cycle().skip(first).take(count).copied().collect();
         looked_at.sort_unstable();
         seen.next = first + count;
-        let mut open = Vec::new();
-        for &pid in &looked_at {
-            let Ok(Some((files, _))) = proc.open_files(pid, FILES_A_PROCESS) else { continue };
-            open.extend(files.into_iter().map(|file| opened(pid, file)));
-        }
-        if let Some((read_bytes, write_bytes)) = transferred(pids, proc) {
+        looked_at
+    }
+
+    /// Takes in what a job's processes, which are all there are, have open. Gives rows that are to be written.
+    pub(super) fn look_at_files(
+        &mut self,
+        job: JobId,
+        pids: &[u32],
+        looked: Looked,
+        now_us: u64,
+    ) -> Vec<FileRow> {
+        let Some(seen) = self.jobs.get_mut(&job).filter(|_| !looked.at.is_empty()) else { return Vec::new() };
+        if let Some((read_bytes, write_bytes)) = looked.transferred {
             seen.files.transferred(read_bytes, write_bytes);
         }
         seen.files.keep_only(pids);
-        seen.files.look(job.0, &looked_at, &open, now_us);
+        seen.files.look(job.0, &looked.at, &looked.open, now_us);
         if now_us.saturating_sub(seen.written_us) < WRITE_EVERY_US {
             return Vec::new();
         }
@@ -90,23 +124,6 @@ impl JobFiles {
 }
 
 impl JobFiles {
-    /// Looks at what a job has open, if that is wanted.
-    pub(crate) fn look_at_files(
-        &mut self,
-        ctx: &Ctx,
-        journal: &mut Journal,
-        job: JobId,
-        pids: &[u32],
-        now_us: u64,
-    ) {
-        if !ctx.configured.config.profile_files {
-            return;
-        }
-        let known = || journal.store().files(job.0).unwrap_or_default();
-        let rows = self.look(job, pids, &ctx.proc, known, now_us);
-        rows.into_iter().for_each(|row| journal.file(row));
-    }
-
     /// The files of a job, by path; how many more were counted, while it runs.
     pub(crate) fn file_rows(&mut self, journal: &mut Journal, job: JobId) -> (Vec<FileRow>, Option<u64>) {
         let mut rows: BTreeMap<String, FileRow> = BTreeMap::new();

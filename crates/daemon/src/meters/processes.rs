@@ -6,7 +6,7 @@ use pinfold_policy::JobId;
 use pinfold_profile::census::{Census, End, Seen};
 use pinfold_proto::row::{Counts, ProcessRow, ProcessUsage, ProcessesFrom};
 use pinfold_proto::view::ThreadView;
-use pinfold_sys::procfs::{Member, Members, Proc};
+use pinfold_sys::procfs::{Member, Proc};
 use pinfold_sys::records::{self, Records, Source, Taken};
 
 use crate::core::Ctx;
@@ -203,15 +203,15 @@ impl Processes {
         }
     }
 
-    /// A sample of one job. `surely`: see [`Census::sampled`].
+    /// A sample of one job: which of its processes are alive, and those that were read and had changed.
     pub(crate) fn sampled(
         &mut self,
         job: JobId,
         alive: &[u32],
-        members: &Members,
+        changed: &[Member],
         now_us: u64,
     ) -> Vec<ProcessRow> {
-        let seen: Vec<Seen> = members.changed().iter().map(seen).collect();
+        let seen: Vec<Seen> = changed.iter().map(seen).collect();
         let sure = self.from() != ProcessesFrom::Samples && !self.lost;
         self.census.sampled(job.0, alive, &seen, sure, now_us);
         self.census.changed(job.0)
@@ -239,9 +239,9 @@ impl Processes {
 
     /// Reads how these processes came by their processors, where the kernel will not tell it at their end, and they are
     /// few.
-    pub(crate) fn take_turns(&mut self, proc: &Proc, members: &Members) {
-        if self.from() != ProcessesFrom::Records && members.changed().len() <= TURNS_SAMPLED {
-            members.changed().iter().for_each(|member| self.take_turns_of(proc, member.pid));
+    pub(crate) fn take_turns(&mut self, proc: &Proc, changed: &[Member]) {
+        if self.from() != ProcessesFrom::Records && changed.len() <= TURNS_SAMPLED {
+            changed.iter().for_each(|member| self.take_turns_of(proc, member.pid));
         }
     }
 
@@ -317,18 +317,7 @@ impl Processes {
     }
 
     /// The processes of a job, over and alive, by number.
-    pub(crate) fn process_rows(
-        &mut self,
-        ctx: &Ctx,
-        journal: &mut Journal,
-        jobs: &mut Jobs,
-        shares: &mut Shares,
-        job: JobId,
-    ) -> Vec<ProcessRow> {
-        if jobs.table.contains_key(&job) {
-            self.catch_up(ctx, jobs, shares, job);
-            self.look_now(ctx, journal, &mut jobs.table, job);
-        }
+    pub(super) fn process_rows(&self, journal: &mut Journal, job: JobId) -> Vec<ProcessRow> {
         let mut rows = journal.store().processes(job.0).unwrap_or_default();
         for row in journal.processes_of(job) {
             rows.retain(|known| known.number != row.number);
@@ -339,20 +328,11 @@ impl Processes {
         rows
     }
 
-    /// Reads a job's processes as they are at this moment.
-    fn look_now(&mut self, ctx: &Ctx, journal: &mut Journal, table: &mut JobTable, job: JobId) {
-        let now_us = ctx.clock.now_us();
-        let Some(live) = table.get_mut(&job) else { return };
-        let sampled = live.container.as_ref().and_then(|container| container.sample(&mut live.members).ok());
-        let rows = match sampled {
-            Some((_, pids)) if self.enabled() => {
-                let rows = self.sampled(job, &pids, &live.members, now_us);
-                pids.iter().take(TURNS_ASKED).for_each(|&pid| self.take_turns_of(&ctx.proc, pid));
-                rows
-            }
-            _ => self.changed(job),
-        };
-        rows.into_iter().for_each(|row| journal.process(row));
+    /// Reads how processes that somebody asks for came by their processors.
+    pub(super) fn take_turns_asked(&mut self, ctx: &Ctx, pids: &[u32]) {
+        if self.enabled() {
+            pids.iter().take(TURNS_ASKED).for_each(|&pid| self.take_turns_of(&ctx.proc, pid));
+        }
     }
 }
 

@@ -9,13 +9,15 @@
 
 mod budget;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant as Moment;
+use std::time::{Duration, Instant as Moment};
 
 use budget::{Budget, Cost, Size};
+use pinfold_sys::aside::{self, Asked, Purpose};
 use pinfold_sys::own;
-use pinfold_sys::procfs::Proc;
+use pinfold_sys::procfs::{Proc, Rollup};
 
 use crate::core::Ctx;
 use crate::jobs::Jobs;
@@ -23,6 +25,9 @@ use crate::jobs::Jobs;
 /// How far ahead of other threads the reader is: reading holds a lock that the job may want. Allowed to root
 /// alone; others' readers are as any thread is.
 const READER_NICE: i32 = -10;
+
+/// What is read takes a hundredth of a second at most. Whoever takes longer is held up.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A figure: when it was read, and what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +38,12 @@ pub(super) struct Share {
     pub(super) bytes: u64,
 }
 
+/// Whose jobs these are, by number.
+type Users = BTreeMap<u64, u32>;
+
+/// What a thread aside read of a process.
+type One = (Size, Cost, Option<Rollup>);
+
 /// The loop's side.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
@@ -41,7 +52,7 @@ pub(crate) struct Shares {
 
 #[derive(Debug)]
 struct Reader {
-    orders: Sender<(u64, Vec<Size>)>,
+    orders: Sender<(u64, Vec<Size>, Users)>,
     answers: Receiver<Vec<(u32, Share)>>,
     /// An order is being carried out.
     busy: bool,
@@ -60,7 +71,7 @@ impl Shares {
     }
 
     /// Has these processes, which are all there are, read as far as the budget goes, if none are being read.
-    fn order(&mut self, sizes: Vec<Size>, now_us: u64) {
+    fn order(&mut self, sizes: Vec<Size>, users: Users, now_us: u64) {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             none => match start() {
@@ -69,22 +80,22 @@ impl Shares {
             },
         };
         if !reader.busy {
-            reader.busy = reader.orders.send((now_us, sizes)).is_ok();
+            reader.busy = reader.orders.send((now_us, sizes, users)).is_ok();
         }
     }
 }
 
 fn start() -> std::io::Result<Reader> {
-    let (orders, received) = channel::<(u64, Vec<Size>)>();
+    let (orders, received) = channel::<(u64, Vec<Size>, Users)>();
     let (tell, answers) = channel();
     let proc = Proc::open(Path::new("/proc")).map_err(std::io::Error::other)?;
     std::thread::Builder::new().name("shares".to_owned()).spawn(move || {
-        own::nice_thread(READER_NICE);
         let mut budget = Budget::default();
         // The thread ends with the loop's side only.
-        while let Ok((now_us, sizes)) = received.recv() {
-            let read = budget.choose(now_us, &sizes).into_iter();
-            let read = read.filter_map(|size| read_one(&proc, &mut budget, size, now_us)).collect();
+        while let Ok((now_us, sizes, users)) = received.recv() {
+            let chosen = budget.choose(now_us, &sizes);
+            let read = read_some(&proc, chosen, &users).into_iter();
+            let read = read.filter_map(|one| take_one(&mut budget, one, now_us)).collect();
             if tell.send(read).is_err() {
                 return;
             }
@@ -93,13 +104,46 @@ fn start() -> std::io::Result<Reader> {
     Ok(Reader { orders, answers, busy: false })
 }
 
-fn read_one(proc: &Proc, budget: &mut Budget, size: Size, now_us: u64) -> Option<(u32, Share)> {
+/// Reads these processes. Each user's are read on a thread aside, for a process can hold that up for as long as it
+/// likes: it keeps others waiting no longer than [`WAIT_MAX`], and rests for long then.
+fn read_some(proc: &Proc, sizes: Vec<Size>, users: &Users) -> Vec<One> {
+    let mut by_user: BTreeMap<u32, Vec<Size>> = BTreeMap::new();
+    for size in sizes {
+        by_user.entry(users.get(&size.job).copied().unwrap_or_default()).or_default().push(size);
+    }
+    let order = |(user, sizes): (u32, Vec<Size>)| {
+        let (proc, these) = (proc.clone(), sizes.clone());
+        let answer = aside::place((Purpose::Shares, user)).and_then(|place| {
+            place.read(move || {
+                own::nice_thread(READER_NICE);
+                these.into_iter().map(|size| read_one(&proc, size)).collect::<Vec<One>>()
+            })
+        });
+        (sizes, answer)
+    };
+    let ordered: Vec<_> = by_user.into_iter().map(order).collect();
+    let then = Moment::now() + WAIT_MAX;
+    let held_up = Cost { cpu_us: 0, wall_us: u64::try_from(WAIT_MAX.as_micros()).unwrap_or(u64::MAX) };
+    let taken = ordered.into_iter().flat_map(|(sizes, answer)| {
+        match answer.map(|answer| answer.within(then.saturating_duration_since(Moment::now()))) {
+            Some(Asked::Read(read)) => read,
+            _ => sizes.into_iter().map(|size| (size, held_up, None)).collect(),
+        }
+    });
+    taken.collect()
+}
+
+fn read_one(proc: &Proc, size: Size) -> One {
     let (began, cpu_us) = (Moment::now(), own::thread_cpu_us());
     let found = proc.rollup(size.pid).ok().flatten();
     let cost = Cost {
         cpu_us: own::thread_cpu_us().saturating_sub(cpu_us),
         wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
     };
+    (size, cost, found)
+}
+
+fn take_one(budget: &mut Budget, (size, cost, found): One, now_us: u64) -> Option<(u32, Share)> {
     budget.read(size, cost, found.map_or(0, |found| found.shared_bytes), now_us);
     found.map(|found| (size.pid, Share { time_us: now_us, bytes: found.anon_bytes + found.shmem_bytes }))
 }
@@ -116,8 +160,9 @@ impl Shares {
             live.members.residents().map(move |(pid, resident_bytes)| Size { job, pid, resident_bytes })
         });
         let sizes: Vec<Size> = sizes.collect();
+        let users = jobs.running.iter().filter_map(|job| Some((job.0, jobs.table.get(job)?.row.uid)));
         if !sizes.is_empty() || self.reader.is_some() {
-            self.order(sizes, now_us);
+            self.order(sizes, users.collect(), now_us);
         }
     }
 }
@@ -137,7 +182,7 @@ mod tests {
         let share = loop {
             assert!(began.elapsed() < std::time::Duration::from_secs(180), "no figure");
             now_us += 1_000_000;
-            shares.order(vec![size], now_us);
+            shares.order(vec![size], Users::new(), now_us);
             std::thread::yield_now();
             if let Some((read, share)) = shares.take().pop() {
                 assert_eq!(read, pid);

@@ -51,7 +51,7 @@ impl Daemon {
         if in_place && found_first(which) != Some(user.pid) {
             without_hook(&mut found, user.pid)?;
         }
-        let mut spec = described::described(&self.ctx, which, spec, &found, in_place)?;
+        let mut spec = described::described(&self.ctx, which, spec, (&found, owner), in_place)?;
         let any_user = rights::is_operator(&self.ctx.configured.config, user);
         spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
         bounds::within_bounds(&spec)?;
@@ -141,12 +141,12 @@ impl Daemon {
         let above = self.jobs_above(&all, &found);
         let stays = !in_place && !rights::is_operator(&self.ctx.configured.config, user);
         let held = if stays { managers::of_processes(&self.ctx.proc, &all, &found) } else { BTreeMap::new() };
+        let environs = self.environs(standings[0].user, found.iter().map(|stat| stat.pid).collect());
         for (stat, standing) in found.iter().zip(&standings) {
             self.may_adopt(user, stat, *standing, is_named.contains(&stat.pid), &kept)?;
-            let environ = self.environ(stat.pid);
-            self.is_no_part(stat.pid, &above, &environ)?;
+            self.is_no_part(stat.pid, &above, &environs)?;
             if stays {
-                belongs::stays_with_its_manager(stat.pid, held.get(&stat.pid), &environ)?;
+                belongs::stays_with_its_manager(stat.pid, held.get(&stat.pid), &environs)?;
             }
         }
         self.beside_none(&found, &all)?;
@@ -357,9 +357,9 @@ impl Daemon {
     /// Reads what it holds already: it may be over before the first sample.
     fn first_reading(&mut self, job: JobId) {
         let now_us = self.ctx.clock.now_us();
+        let read = self.meters.read_now(&self.ctx, &mut self.jobs.table, job);
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        let (Some(container), Some(meter)) = (&live.container, &mut live.meter) else { return };
-        if let Ok((measure, _)) = container.sample(&mut live.members) {
+        if let (Some((measure, _)), Some(meter)) = (read, &mut live.meter) {
             let row = meter.reading(&crate::meters::sample::reading(&measure, now_us, live.row.state));
             live.row.usage = meter.usage();
             self.outbox.journal.sampled(row);
@@ -427,7 +427,7 @@ impl Daemon {
             && stat.pid != std::process::id()
             && !kept.contains(&(stat.pid, stat.start_ticks))
             && self
-                .managed(stat.pid, above, &self.environ(stat.pid))
+                .managed(stat.pid, above, &self.environs(row.uid, vec![stat.pid]))
                 .is_none_or(|whose| whose == (true, job.0))
     }
 }

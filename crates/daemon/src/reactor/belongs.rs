@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pinfold_policy::JobId;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::adoptee::{self, Processes};
+use pinfold_sys::aside::{self, Purpose};
 use pinfold_sys::procfs::ProcessStat;
 
 use crate::core::Refusal;
@@ -18,14 +19,30 @@ use crate::reactor::Daemon;
 /// So much of an environment is looked at, in bytes. A thousand processes may have a long one in common.
 const ENVIRON_WITHIN_BYTES: usize = 64 << 10;
 
-/// The environment of a process, or the beginning of a long one, read when it is wanted, and no second time.
-pub(super) type Environ<'a> = LazyCell<Vec<u8>, Box<dyn FnOnce() -> Vec<u8> + 'a>>;
+/// What the environment of a process says of whose it is.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    manager: Option<&'static str>,
+    mark: Option<(String, u64)>,
+}
+
+/// That of processes, or of the beginnings of long environments, by number; read when it is wanted, and no second time.
+/// `None`: their user holds that up.
+pub(super) type Environs<'a> =
+    LazyCell<Option<BTreeMap<u32, Said>>, Box<dyn FnOnce() -> Option<BTreeMap<u32, Said>> + 'a>>;
 
 impl Daemon {
-    /// See [`Environ`].
-    pub(super) fn environ(&self, pid: u32) -> Environ<'_> {
-        let read = move || self.ctx.proc.environ_within(pid, ENVIRON_WITHIN_BYTES).ok().flatten();
-        LazyCell::new(Box::new(move || read().map(|(environ, _)| environ).unwrap_or_default()))
+    /// See [`Environs`]; of processes of this user's.
+    pub(super) fn environs(&self, user: u32, pids: Vec<u32>) -> Environs<'_> {
+        let proc = self.ctx.proc.clone();
+        let said = move |pid| {
+            let (environ, _) = proc.environ_within(pid, ENVIRON_WITHIN_BYTES).ok().flatten()?;
+            let said = Said { manager: adoptee::manager(&environ), mark: adoptee::mark_of_a_job(&environ) };
+            Some((pid, said))
+        };
+        LazyCell::new(Box::new(move || {
+            aside::read_soon((Purpose::Beginnings, user), move || pids.into_iter().filter_map(said).collect())
+        }))
     }
 
     /// The processes by which running jobs are known, where they are known so: none where each has a group.
@@ -58,7 +75,7 @@ impl Daemon {
         &self,
         pid: u32,
         above: &BTreeMap<u32, JobId>,
-        environ: &Environ<'_>,
+        environs: &Environs<'_>,
     ) -> Option<(bool, u64)> {
         let groups = self.ctx.proc.text(&format!("{pid}/cgroup")).ok().flatten().unwrap_or_default();
         if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
@@ -71,7 +88,7 @@ impl Daemon {
         if !self.is_rootless() {
             return None;
         }
-        let (instance, job) = adoptee::mark_of_a_job(environ)?;
+        let (instance, job) = environs.as_ref()?.get(&pid)?.mark.clone()?;
         // What a process found in its environment, it may have long after the job.
         let lives = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.has_started());
         (instance == self.ctx.instance && lives).then_some((true, job))
@@ -82,9 +99,12 @@ impl Daemon {
         &self,
         pid: u32,
         above: &BTreeMap<u32, JobId>,
-        environ: &Environ<'_>,
+        environs: &Environs<'_>,
     ) -> Result<(), Refusal> {
-        let whose = match self.managed(pid, above, environ) {
+        if self.is_rootless() && environs.is_none() {
+            return Err(held_up(pid));
+        }
+        let whose = match self.managed(pid, above, environs) {
             Some((true, job)) => format!("job {job}"),
             Some((false, job)) => format!("job {job} of another daemon"),
             None => return Ok(()),
@@ -122,13 +142,20 @@ impl Daemon {
     }
 }
 
+/// A process keeps the daemon from reading its environment, or one that is asked for with it does.
+fn held_up(pid: u32) -> Refusal {
+    let text = format!("process {pid}, or one below it, does not let its environment be read at present");
+    (ErrorCode::Refused, format!("{text}; try again"))
+}
+
 /// Whether a process may be moved out of the groups of a workload manager; `by_groups`: the one that the kernel tells of.
 pub(super) fn stays_with_its_manager(
     pid: u32,
     by_groups: Option<&String>,
-    environ: &Environ<'_>,
+    environs: &Environs<'_>,
 ) -> Result<(), Refusal> {
-    match by_groups.map(String::as_str).or_else(|| adoptee::manager(environ)) {
+    let Some(said) = environs.as_ref() else { return Err(held_up(pid)) };
+    match by_groups.map(String::as_str).or_else(|| said.get(&pid)?.manager) {
         Some(manager) => {
             let text =
                 format!("process {pid} is part of a job of {manager}, which would not find it any more");

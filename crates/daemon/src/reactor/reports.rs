@@ -108,14 +108,7 @@ impl Daemon {
         if wanted.processes {
             view.processes = Some(
                 self.meters
-                    .processes
-                    .process_rows(
-                        &self.ctx,
-                        &mut self.outbox.journal,
-                        &mut self.jobs,
-                        &mut self.meters.shares,
-                        job,
-                    )
+                    .process_rows(&self.ctx, &mut self.outbox.journal, &mut self.jobs, job)
                     .iter()
                     .map(report::process_view)
                     .collect(),

@@ -7,11 +7,10 @@
 //! the host takes (some milliseconds) may be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
+use super::marks::{Mark, look_at_all, mark_of};
 use super::measure::{Detail, Measure, Sums, memory_of_processes};
-use super::{HOOK_VARIABLE, INSTANCE_VARIABLE, JOB_VARIABLE};
 use crate::cgroup::Events;
 use crate::procfs::{Proc, ProcError, ProcessStat, ticks_to_us};
 
@@ -20,20 +19,6 @@ const ROUNDS_MAX: usize = 64;
 
 /// So long a look at every process of the host serves the samples of several jobs.
 const LOOK_HOLDS: Duration = Duration::from_millis(20);
-
-/// A process without an environment is looked at again so often, each time after so long: it may be in the midst of
-/// `execve`, which takes some tenths of a millisecond from where the old one is gone to where the new one is there.
-const EXECVE_LOOKS: u32 = 3;
-const EXECVE_TAKES: Duration = Duration::from_micros(500);
-/// Unless it was started so long before the newest process of the host, in clock ticks: there are programs that have none.
-const YOUNG_TICKS: u64 = 6_000;
-/// So many are looked at again, the youngest: whoever starts many of them prolongs no look by that.
-const BARE_MAX: usize = 64;
-
-/// So much of an environment is looked at for a mark, and more of it only as long as a look at the host has read less than
-/// so much in all beyond that, in bytes: processes that have one long environment in common cost their user nothing.
-const MARK_WITHIN_BYTES: usize = 128 << 10;
-const BEYOND_BYTES: usize = 16 << 20;
 
 /// Children are listed by thread. Of a process with more threads than this, a look at every process of the host finds them.
 const ASKED_THREADS_MAX: u64 = 1_024;
@@ -339,137 +324,6 @@ impl Family {
 /// Whether a process was started by this user.
 fn is_of(proc: &Proc, pid: u32, user: u32) -> bool {
     proc.status(pid).ok().flatten().is_some_and(|status| status.user == user)
-}
-
-/// What a process's environment says about the job it belongs to.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    pub(crate) job: u64,
-    pub(crate) instance: String,
-}
-
-impl Mark {
-    fn is(&self, job: u64, instance: &str) -> bool {
-        self.job == job && self.instance == instance
-    }
-}
-
-/// The jobs of an instance that any process is marked with, ascending.
-pub(super) fn marked_jobs(proc: &Proc, instance: &str) -> Result<Vec<u64>, ProcError> {
-    let marks = look_at_all(proc)?.into_iter().filter_map(|(_, mark)| mark);
-    let jobs: BTreeSet<u64> = marks.filter(|mark| mark.instance == instance).map(|mark| mark.job).collect();
-    Ok(jobs.into_iter().collect())
-}
-
-/// Reads a process's mark; `None`: it has none, is gone, or is not ours to look at.
-pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> {
-    // A daemon that runs inside a job of another one has the mark of that job and must not count as its own member.
-    if pid == std::process::id() {
-        return Ok(None);
-    }
-    Ok(proc.environ(pid)?.and_then(|environ| parse_mark(&environ)))
-}
-
-/// The entries of an environment; the last may lack its end.
-fn entries(environ: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = environ;
-    std::iter::from_fn(move || {
-        // Environments are most of what a look at all processes reads: their ends are searched by words, not by bytes.
-        let entry = match CStr::from_bytes_until_nul(rest) {
-            Ok(entry) => entry.to_bytes(),
-            Err(_) if rest.is_empty() => return None,
-            Err(_) => rest,
-        };
-        rest = rest.get(entry.len() + 1..).unwrap_or_default();
-        Some(entry)
-    })
-}
-
-pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
-    let value = |variable: &str| {
-        entries(environ).find_map(|entry| {
-            let text = entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?;
-            std::str::from_utf8(text).ok()
-        })
-    };
-    let job = value(JOB_VARIABLE)?;
-    // What the site's programs leave running may outlive the daemon, and is not the job's.
-    if value(HOOK_VARIABLE) == Some(job) {
-        return None;
-    }
-    Some(Mark { job: job.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
-}
-
-/// What a process's environment shows.
-#[derive(Debug, PartialEq, Eq)]
-enum Seen {
-    /// It is gone, or not ours to look at, or has no mark.
-    Nothing,
-    /// It has no environment.
-    Bare,
-    Marked(Mark),
-}
-
-impl Seen {
-    fn mark(self) -> Option<Mark> {
-        if let Self::Marked(mark) = self { Some(mark) } else { None }
-    }
-}
-
-/// Looks for the mark of a process. `beyond`: so many bytes may still be read of environments that are long.
-fn seen_of(proc: &Proc, pid: u32, beyond: &mut usize) -> Result<Seen, ProcError> {
-    let Some((mut environ, more)) = proc.environ_within(pid, MARK_WITHIN_BYTES)? else {
-        return Ok(Seen::Nothing);
-    };
-    let mut mark = parse_mark(&environ);
-    if mark.is_none() && more && *beyond > 0 {
-        let whole = proc.environ_within(pid, MARK_WITHIN_BYTES + *beyond)?;
-        environ = whole.map(|(environ, _)| environ).unwrap_or_default();
-        *beyond = beyond.saturating_sub(environ.len());
-        mark = parse_mark(&environ);
-    }
-    Ok(match mark {
-        Some(mark) => Seen::Marked(mark),
-        None if environ.is_empty() && !more => Seen::Bare,
-        None => Seen::Nothing,
-    })
-}
-
-/// Every process of the host but ourselves, with its mark.
-fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcError> {
-    // The first process and kernel threads, whose parent is the second one, are nobody's job.
-    const KERNEL_THREADS: u32 = 2;
-    let own = std::process::id();
-    let (mut found, mut bare, mut beyond) = (Vec::new(), Vec::new(), BEYOND_BYTES);
-    // The youngest first: they are the ones that may be gone in a moment.
-    for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
-        let Some(stat) = proc.stat(pid)? else { continue };
-        let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
-        let seen = if may_be_marked { seen_of(proc, pid, &mut beyond)? } else { Seen::Nothing };
-        // In the midst of `execve` a process has no environment.
-        if seen == Seen::Bare {
-            bare.push(found.len());
-        }
-        found.push((stat, seen.mark()));
-    }
-    let newest_ticks = found.iter().map(|(stat, _)| stat.start_ticks).max().unwrap_or(0);
-    bare.retain(|&at| found[at].0.start_ticks.saturating_add(YOUNG_TICKS) >= newest_ticks);
-    bare.truncate(BARE_MAX);
-    for _ in 0..EXECVE_LOOKS {
-        if bare.is_empty() {
-            break;
-        }
-        std::thread::sleep(EXECVE_TAKES);
-        let mut still = Vec::new();
-        for at in bare {
-            match seen_of(proc, found[at].0.pid, &mut beyond)? {
-                Seen::Bare => still.push(at),
-                seen => found[at].1 = seen.mark(),
-            }
-        }
-        bare = still;
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use pinfold_topo::CpuSet;
 
 use super::levels::{self, Shared};
 use super::spare::Spare;
-use super::{Container, ContainerError, Containers, Shape, family};
+use super::{Container, ContainerError, Containers, Shape, marks};
 use crate::cgroup::Group;
 use crate::mode::{Hierarchy, Plan, Roots};
 
@@ -97,12 +97,12 @@ impl Containers {
     /// The jobs of this instance of which the kernel still holds a container, ascending.
     pub fn list(&self) -> Result<Vec<u64>, ContainerError> {
         if self.shared.levels.is_empty() {
-            return Ok(family::marked_jobs(&self.shared.proc, &self.shared.instance)?);
+            return Ok(marks::marked_jobs(&self.shared.proc, &self.shared.instance)?);
         }
         let mut jobs = self.shared.jobs()?;
         jobs.retain(|&job| !self.shared.is_spare(job));
         if self.plan().is_delegated() {
-            jobs.extend(family::marked_jobs(&self.shared.proc, &self.shared.instance)?);
+            jobs.extend(marks::marked_jobs(&self.shared.proc, &self.shared.instance)?);
             jobs.sort_unstable();
             jobs.dedup();
         }

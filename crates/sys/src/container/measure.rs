@@ -5,7 +5,7 @@ use super::levels::group_name;
 use super::{Container, ContainerError, Containers};
 use crate::cgroup::{Group, keyed, parse_io_stat, parse_numa_stat};
 use crate::mode::{AbilityName, Via};
-use crate::procfs::{Members, Proc, ProcError};
+use crate::procfs::{Proc, ProcError, Sums as MemberSums};
 
 /// How much to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Measure {
     /// Bytes sent to storage so far, as for reading.
     pub io_write_bytes: Option<u64>,
     /// Calls that read so far, from anywhere: by processes now there and the children that they waited for, with
-    /// [`Container::sample`] only.
+    /// [`Measure::take_sums`] only.
     pub io_read_calls: Option<u64>,
     /// Calls that wrote so far, as for reading.
     pub io_write_calls: Option<u64>,
@@ -66,6 +66,24 @@ pub struct Measure {
     pub threads: Option<u64>,
     /// Times that the kernel killed a process of the job for want of memory.
     pub oom_kills: Option<u64>,
+}
+
+impl Measure {
+    /// The processor time so far, in microseconds.
+    #[must_use]
+    pub fn cpu_us(&self) -> u64 {
+        self.cpu_user_us.saturating_add(self.cpu_system_us)
+    }
+
+    /// Fills in what only processes tell; what a group counts itself stays.
+    pub fn take_sums(&mut self, sums: &MemberSums) {
+        self.virtual_bytes = Some(sums.virtual_bytes);
+        self.threads = self.threads.or(Some(sums.threads));
+        self.io_read_bytes = self.io_read_bytes.or(sums.io_read_bytes);
+        self.io_write_bytes = self.io_write_bytes.or(sums.io_write_bytes);
+        (self.io_read_calls, self.io_write_calls) = (sums.io_read_calls, sums.io_write_calls);
+        (self.faults_minor, self.faults_major) = (Some(sums.faults_minor), Some(sums.faults_major));
+    }
 }
 
 /// How long a job waited since its start, in microseconds, by resource: some of its threads, or all of them.
@@ -152,28 +170,20 @@ impl Container {
         detail != Detail::Left || !matches!(self.limit, Some(None))
     }
 
-    /// [`Container::measure`] with [`Detail::Processes`], by way of files kept open: see [`Members`]. Also which processes are in it.
-    pub fn sample(&self, members: &mut Members) -> Result<(Measure, Vec<u32>), ContainerError> {
-        let proc = &self.shared.proc;
-        let (mut measure, pids) = match self.family() {
+    /// What a sample has beside the sums over processes ([`Measure::take_sums`]), and which processes are in it. No
+    /// process can hold this up.
+    pub fn sample(&self) -> Result<(Measure, Vec<u32>), ContainerError> {
+        match self.family() {
             Some(mut family) => {
+                let proc = &self.shared.proc;
                 let pids = family.sampled(proc, &mut self.shared.look())?;
-                (family.measured(proc, &pids)?, pids)
+                Ok((family.measured(proc, &pids)?, pids))
             }
             None => {
                 let pids = self.group_pids()?;
-                (self.measure_over(&pids, Detail::Totals)?, pids)
+                Ok((self.measure_over(&pids, Detail::Totals)?, pids))
             }
-        };
-        members.read(proc, &pids, Some(measure.cpu_user_us.saturating_add(measure.cpu_system_us)));
-        let sums = members.sums();
-        measure.virtual_bytes = Some(sums.virtual_bytes);
-        measure.threads = measure.threads.or(Some(sums.threads));
-        measure.io_read_bytes = measure.io_read_bytes.or(sums.io_read_bytes);
-        measure.io_write_bytes = measure.io_write_bytes.or(sums.io_write_bytes);
-        (measure.io_read_calls, measure.io_write_calls) = (sums.io_read_calls, sums.io_write_calls);
-        (measure.faults_minor, measure.faults_major) = (Some(sums.faults_minor), Some(sums.faults_major));
-        Ok((measure, pids))
+        }
     }
 
     /// Anonymous and shared memory on each NUMA node, in bytes: the kernel's number of the node, ascending. `None`: no

@@ -1,11 +1,14 @@
 //! Moving a job's memory to swap, by the means each kind of host has. Absent here: at what pace, and whether
 //! there is swap to take it.
 
+use std::time::Duration;
+
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 use super::process::{self, Advice};
 use super::{Container, ContainerError};
+use crate::aside::{self, Asked, Purpose};
 use crate::cgroup::{CgroupError, Group};
 use crate::procfs::{Proc, ProcError};
 
@@ -14,6 +17,8 @@ use crate::procfs::{Proc, ProcError};
 const SQUEEZED_MAX: u64 = 8 << 20;
 /// Ranges that one call to the kernel takes (IOV_MAX).
 const RANGES_MAX: usize = 1024;
+/// To move the memory of a process takes as long as the swap device does. Whoever takes longer is held up.
+const ADVISED_WITHIN: Duration = Duration::from_secs(30);
 
 impl Container {
     pub(super) fn page_out_v2(&self, bytes: u64) -> Result<u64, ContainerError> {
@@ -42,18 +47,30 @@ fn anon_bytes(proc: &Proc, pid: u32) -> Result<u64, ProcError> {
     Ok(proc.status(pid)?.map_or(0, |status| status.anon_bytes))
 }
 
-/// Gives the kernel an advice on the first `bytes` of a process's own memory.
+fn failed(pid: u32, errno: Errno) -> ContainerError {
+    ContainerError::Process { operation: "advise the kernel on the memory of", pid, source: errno.into() }
+}
+
+/// Gives the kernel an advice on the first `bytes` of a process's own memory, by a thread aside: a process can hold
+/// that up for as long as it likes.
 pub(super) fn advise_process(
     proc: &Proc,
     pid: u32,
     bytes: u64,
     advice: Advice,
 ) -> Result<(), ContainerError> {
-    let failed = |errno: Errno| ContainerError::Process {
-        operation: "advise the kernel on the memory of",
-        pid,
-        source: errno.into(),
-    };
+    let Some(owner) = proc.owner(pid) else { return Ok(()) };
+    let proc = proc.clone();
+    let place = aside::place_within((Purpose::Pages, owner), ADVISED_WITHIN);
+    let advised = place.and_then(|place| place.read(move || advise(&proc, pid, bytes, advice)));
+    match advised.map(|advised| advised.within(ADVISED_WITHIN)) {
+        Some(Asked::Read(advised)) => advised,
+        _ => Err(failed(pid, Errno::TIMEDOUT)),
+    }
+}
+
+fn advise(proc: &Proc, pid: u32, bytes: u64, advice: Advice) -> Result<(), ContainerError> {
+    let failed = |errno: Errno| failed(pid, errno);
     let Some(handle) = process::open(pid).map_err(failed)? else { return Ok(()) };
     let Some(maps) = proc.maps(pid)? else { return Ok(()) };
     let ranges = first_bytes(&private_ranges(&maps), bytes);

@@ -11,10 +11,10 @@ use rustix::fd::AsFd;
 
 use super::WEIGHT_MAX;
 use super::drift::weight_file;
-use super::family::mark_of;
 use super::grouped::members_below;
 use super::levels::TOP;
 use super::mark;
+use super::marks::mark_of;
 use super::process;
 use crate::cgroup::{Generation, Group, GroupRemoval};
 use crate::mode::{Facts, Hierarchy, Roots, Via, probe};

@@ -93,6 +93,10 @@ pub struct Members {
     /// Those that were read in the last round and had changed.
     changed: Vec<Member>,
     cpu_us: Option<u64>,
+    /// The process that the next reading begins with, if not all could be read.
+    next: u32,
+    /// They are being read elsewhere: what they came to before.
+    lent: Option<Sums>,
 }
 
 #[derive(Debug)]
@@ -144,9 +148,10 @@ impl Drop for KeptFile {
 }
 
 impl Members {
-    /// Reads these processes, which are all there are now, ascending. `cpu_us`: the processor time that all of
-    /// them used so far, where that is known: when it has not grown, none of them has run, and none is read.
-    pub fn read(&mut self, proc: &Proc, pids: &[u32], cpu_us: Option<u64>) {
+    /// Reads these processes, which are all there are now, ascending. `cpu_us`: the processor time that all of them
+    /// used so far, where that is known: when it has not grown, none of them has run, and none is read. `left`: so many
+    /// may be read, and is lowered by those that are; the next time begins with those that come next.
+    pub fn read(&mut self, proc: &Proc, pids: &[u32], cpu_us: Option<u64>, left: &mut usize) {
         // All of a job change when they are met, few later: the room for all is not kept.
         let before = self.changed.len();
         self.changed.clear();
@@ -156,10 +161,17 @@ impl Members {
         self.cpu_us = cpu_us;
         let boot_us = boot_us();
         let few = pids.len() <= FEW;
-        for &pid in pids {
+        let (earlier, later) = pids.split_at(pids.partition_point(|&pid| pid < self.next));
+        self.next = 0;
+        for &pid in later.iter().chain(earlier) {
             let is_known = self.kept.contains_key(&pid);
             if nobody_ran && is_known {
                 continue;
+            }
+            if *left == 0 {
+                // Whether these ran is not known the next time either.
+                (self.next, self.cpu_us) = (pid, None);
+                break;
             }
             if !is_known && !self.meet(proc, pid) {
                 continue;
@@ -169,12 +181,31 @@ impl Members {
                 kept.skip -= 1;
                 continue;
             }
+            *left -= 1;
             match kept.read(proc, pid) {
                 Some(true) => self.changed.push(kept.member(proc, boot_us)),
                 Some(false) => {}
                 None => drop(self.kept.remove(&pid)),
             }
         }
+    }
+
+    /// Hands them over to be read elsewhere; until they are back, the sums are those of before. `None`: they are away.
+    pub fn lend(&mut self) -> Option<Self> {
+        if self.lent.is_some() {
+            return None;
+        }
+        let sums = self.sums();
+        Some(std::mem::replace(self, Self { lent: Some(sums), ..Self::default() }))
+    }
+
+    /// Takes back what was handed over; `false`: it is not missed any more, for other processes took their place.
+    pub fn give_back(&mut self, read: Self) -> bool {
+        let is_missed = self.lent.is_some();
+        if is_missed {
+            *self = read;
+        }
+        is_missed
     }
 
     /// Those that had changed when they were read last.
@@ -191,6 +222,9 @@ impl Members {
     /// Sums over all.
     #[must_use]
     pub fn sums(&self) -> Sums {
+        if let Some(sums) = self.lent {
+            return sums;
+        }
         let mut sums = Sums::default();
         for kept in self.kept.values() {
             sums.virtual_bytes = sums.virtual_bytes.saturating_add(kept.last.virtual_bytes);
@@ -335,16 +369,16 @@ mod tests {
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let mut members = Members::default();
-        members.read(&proc, &[pid], Some(1));
+        members.read(&proc, &[pid], Some(1), &mut { usize::MAX });
         let met = members.changed().to_vec();
         assert_eq!(met.len(), 1, "one that is new has changed");
         assert_eq!((met[0].pid, met[0].parent, met[0].threads), (pid, std::process::id(), 1));
         assert!(members.sums().virtual_bytes > 1 << 20);
-        members.read(&proc, &[pid], Some(1));
+        members.read(&proc, &[pid], Some(1), &mut { usize::MAX });
         assert!(members.changed().is_empty(), "nobody ran, by the job's own count");
         child.kill().unwrap();
         child.wait().unwrap();
-        members.read(&proc, &[pid], Some(2));
+        members.read(&proc, &[pid], Some(2), &mut { usize::MAX });
         assert!(members.changed().is_empty());
         assert_eq!(members.sums(), Sums::default(), "a kept file says that its process is gone");
     }
@@ -362,7 +396,7 @@ mod tests {
         let pid = child.id();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let mut members = Members::default();
-        members.read(&proc, &[pid], None);
+        members.read(&proc, &[pid], None, &mut { usize::MAX });
         let own = members.changed()[0].io.unwrap();
         assert!(own.read_calls < 1000 && own.write_calls < 1000, "a shell's own calls: {own:?}");
         let sums = members.sums();
@@ -389,7 +423,7 @@ mod tests {
             while child.try_wait().unwrap().is_none() {
                 // Of one that is new everything is read.
                 let mut members = Members::default();
-                members.read(&proc, &[child.id()], None);
+                members.read(&proc, &[child.id()], None, &mut { usize::MAX });
                 let own = members.changed().iter().filter_map(|member| member.io).map(|io| io.read_calls);
                 most = own.fold(most, u64::max);
             }
@@ -414,7 +448,7 @@ mod tests {
         let proc = Proc::open(root.path()).unwrap();
         let mut members = Members::default();
         for _ in 0..200 {
-            members.read(&proc, &pids, None);
+            members.read(&proc, &pids, None, &mut { usize::MAX });
         }
         assert_eq!(members.kept.len(), pids.len());
         assert_eq!(members.changed.capacity(), 0, "nothing is kept for those that do nothing");
@@ -425,9 +459,36 @@ mod tests {
         let text = std::fs::read_to_string(&busy).unwrap().replace(" 1 2 0 0 20 ", " 9 2 0 0 20 ");
         std::fs::write(&busy, text).unwrap();
         let seen = (0..10).any(|_| {
-            members.read(&proc, &pids, None);
+            members.read(&proc, &pids, None, &mut { usize::MAX });
             members.changed().iter().any(|member| member.pid == pids[0])
         });
         assert!(seen, "one that does something again is seen within ten rounds");
+    }
+
+    #[test]
+    fn many_processes_are_read_in_parts_and_each_has_its_turn() {
+        let root = tempfile::tempdir().unwrap();
+        let pids: Vec<u32> = (100..110).collect();
+        let write = |pid: u32, faults: u32| {
+            let stat = format!(
+                "{pid} (cat) S 1 {pid} {pid} 0 -1 0 {faults} 0 0 0 1 2 0 0 20 0 1 0 7 1000 90 {}",
+                "0 ".repeat(28)
+            );
+            std::fs::write(root.path().join(pid.to_string()).join("stat"), stat).unwrap();
+        };
+        pids.iter().for_each(|pid| std::fs::create_dir(root.path().join(pid.to_string())).unwrap());
+        let proc = Proc::open(root.path()).unwrap();
+        let mut members = Members::default();
+        let mut seen = Vec::new();
+        for round in 0..5 {
+            pids.iter().for_each(|&pid| write(pid, round));
+            let mut left = 4;
+            // Nobody ran, by the job's own count, since the last reading: which did not get to all of them.
+            members.read(&proc, &pids, Some(1), &mut left);
+            seen.extend(members.changed().iter().map(|member| member.pid));
+            assert!(members.changed().len() <= 4 && left == 4 - members.changed().len());
+        }
+        assert_eq!(seen[..10], [100, 101, 102, 103, 104, 105, 106, 107, 108, 109]);
+        assert_eq!(members.sums().virtual_bytes, 10_000, "those not read this time count as they were");
     }
 }

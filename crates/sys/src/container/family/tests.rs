@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::container::marks::{BEYOND_BYTES, parse_mark};
+use crate::container::{INSTANCE_VARIABLE, JOB_VARIABLE};
 
 fn process(pid: u32, parent: u32, own: u64, inherited: u64) -> ProcessStat {
     ProcessStat {

@@ -1,0 +1,292 @@
+//! Reading, on threads aside, what a process can hold up for as long as it likes.
+//!
+//! The kernel's files on a process's memory, environment, command line and I/O wait for locks that the process holds
+//! while it executes a program or maps memory. Where a file system of its user's own is asked meanwhile, that lasts as
+//! long as this user pleases. So such a file is read by a thread that nobody has to wait for. Each user has one such
+//! thread at most for each purpose, and all together have [`THREADS_MAX`]: whoever holds one up has no figures, and
+//! others have theirs. A thread that is held up ends with the process, or with the daemon.
+//!
+//! The caller may wait a moment, so that what is read in time counts at once. How long the loop of a daemon waits that
+//! way is bounded as a part of all time, for each user and for all together ([`Answer::by`]).
+//!
+//! Owner of state: which users have threads, and how long each was waited for. Absent here: what is read.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So many threads there are at most.
+const THREADS_MAX: usize = 64;
+/// What they need: small texts, and lists on the heap.
+const STACK_BYTES: usize = 256 << 10;
+/// An answer is waited for this long at most, and in all for one part of all time in so many: those of one user,
+pub const WAIT_MAX: Duration = Duration::from_millis(50);
+const USERS_PART: u32 = 20;
+/// and those of all users.
+const ALL_WAIT_MAX: Duration = Duration::from_millis(100);
+const ALL_PART: u32 = 10;
+
+/// What a reading is for. One that is held up holds up none for another purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// What the processes of jobs use and have open.
+    Figures,
+    /// How shared memory is divided.
+    Shares,
+    /// What a process was started with.
+    Beginnings,
+    /// Which memory is to be moved.
+    Pages,
+    /// What is in the environments of all processes of the host.
+    Marks,
+}
+
+/// Whose processes are read, by user, and for what.
+pub type Of = (Purpose, u32);
+
+/// How long may still be waited: what was waited comes back with time.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    left: Duration,
+    at: Instant,
+}
+
+impl Patience {
+    fn left(&mut self, now: Instant, most: Duration, part: u32) -> Duration {
+        let back = now.saturating_duration_since(self.at) / part;
+        *self = Self { left: self.left.saturating_add(back).min(most), at: now };
+        self.left
+    }
+
+    fn waited(&mut self, time: Duration) {
+        self.left = self.left.saturating_sub(time);
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    /// Whose thread is at work, and whether somebody waited for it in vain.
+    at_work: BTreeMap<Of, bool>,
+    /// With users: those that are not in it were not waited for lately.
+    patience: BTreeMap<u32, Patience>,
+    with_all: Option<Patience>,
+}
+
+static STATE: Mutex<State> =
+    Mutex::new(State { at_work: BTreeMap::new(), patience: BTreeMap::new(), with_all: None });
+
+/// A thread is done.
+static DONE: Condvar = Condvar::new();
+
+fn state<T>(act: impl FnOnce(&mut State) -> T) -> T {
+    act(&mut STATE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl State {
+    /// Whether a thread may begin.
+    fn begin(&mut self, of: Of) -> bool {
+        let may = self.at_work.len() < THREADS_MAX && !self.at_work.contains_key(&of);
+        if may {
+            self.at_work.insert(of, false);
+        }
+        may
+    }
+
+    /// How long this user's answers may be waited for now.
+    fn may_wait(&mut self, user: u32, now: Instant) -> Duration {
+        self.patience.retain(|_, one| one.left(now, WAIT_MAX, USERS_PART) < WAIT_MAX);
+        let own = self.patience.get(&user).map_or(WAIT_MAX, |one| one.left);
+        let all = self.with_all.get_or_insert(Patience { left: ALL_WAIT_MAX, at: now });
+        own.min(all.left(now, ALL_WAIT_MAX, ALL_PART))
+    }
+
+    fn waited(&mut self, user: u32, time: Duration, now: Instant) {
+        self.patience.entry(user).or_insert(Patience { left: WAIT_MAX, at: now }).waited(time);
+        self.with_all.iter_mut().for_each(|all| all.waited(time));
+    }
+}
+
+/// A thread that a user may have, until this is dropped.
+#[derive(Debug)]
+pub struct Place(Of);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        state(|state| state.at_work.remove(&self.0));
+        DONE.notify_all();
+    }
+}
+
+/// What a thread is reading.
+#[derive(Debug)]
+pub struct Answer<T> {
+    of: Of,
+    from: Receiver<T>,
+}
+
+/// Whether something was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<T> {
+    /// It was.
+    Read(T),
+    /// Not yet.
+    NotYet,
+    /// It never will be: the reading failed.
+    Never,
+}
+
+/// A thread for a reading. `None`: the last one of this user for this purpose is not done, or there are too many
+/// threads.
+#[must_use]
+pub fn place(of: Of) -> Option<Place> {
+    state(|state| state.begin(of)).then(|| Place(of))
+}
+
+/// As [`place`], but where the last reading is only just being done, its end is waited for: two that ask at once are
+/// both served. Nobody waits for one that somebody else waited for in vain.
+#[must_use]
+pub fn place_within(of: Of, at_most: Duration) -> Option<Place> {
+    let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_awaited = |state: &mut State| state.at_work.get(&of) == Some(&false);
+    let waited = DONE.wait_timeout_while(state, at_most, is_awaited);
+    let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    state.begin(of).then(|| Place(of))
+}
+
+impl Place {
+    /// Has something read. `None`: the host has no room for a thread.
+    #[must_use]
+    pub fn read<T: Send + 'static>(self, reading: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
+        let ((tell, from), of) = (channel(), self.0);
+        let thread = std::thread::Builder::new().name("reader".to_owned()).stack_size(STACK_BYTES);
+        let begun = thread.spawn(move || {
+            let read = reading();
+            // Once the end is heard of, the place is free.
+            drop(self);
+            // Nobody may wait for it any more.
+            let _ = tell.send(read);
+        });
+        begun.is_ok().then_some(Answer { of, from })
+    }
+}
+
+impl<T> Answer<T> {
+    /// What was read by now.
+    #[must_use]
+    pub fn now(&self) -> Asked<T> {
+        match self.from.try_recv() {
+            Ok(read) => Asked::Read(read),
+            Err(TryRecvError::Empty) => Asked::NotYet,
+            Err(TryRecvError::Disconnected) => Asked::Never,
+        }
+    }
+
+    /// What is read by then, or before callers have waited for their bounded part of all time.
+    #[must_use]
+    pub fn by(&self, then: Instant) -> Asked<T> {
+        let began = Instant::now();
+        let may_wait = state(|state| state.may_wait(self.of.1, began));
+        let read = self.within(then.saturating_duration_since(began).min(may_wait));
+        let now = Instant::now();
+        state(|state| state.waited(self.of.1, now.saturating_duration_since(began), now));
+        read
+    }
+
+    /// What is read within this time: for threads on which nobody waits.
+    #[must_use]
+    pub fn within(&self, at_most: Duration) -> Asked<T> {
+        match self.from.recv_timeout(at_most) {
+            Ok(read) => Asked::Read(read),
+            Err(RecvTimeoutError::Timeout) => {
+                state(|state| state.at_work.get_mut(&self.of).into_iter().for_each(|late| *late = true));
+                DONE.notify_all();
+                Asked::NotYet
+            }
+            Err(RecvTimeoutError::Disconnected) => Asked::Never,
+        }
+    }
+}
+
+/// Has something read and waits for it, as [`Answer::by`] does; `None`: it was not read, or not in time.
+pub fn read_soon<T: Send + 'static>(of: Of, reading: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match place(of)?.read(reading)?.by(Instant::now() + WAIT_MAX) {
+        Asked::Read(read) => Some(read),
+        Asked::NotYet | Asked::Never => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    fn read<T: Send + 'static>(of: Of, reading: impl FnOnce() -> T + Send + 'static) -> Option<Asked<T>> {
+        Some(place(of)?.read(reading)?.within(PATIENCE))
+    }
+
+    #[test]
+    fn one_that_is_held_up_holds_up_no_other() {
+        let (one, other) = ((Purpose::Shares, 4_000_001), (Purpose::Shares, 4_000_002));
+        let (go, told) = channel::<()>();
+        let answer = place(one).unwrap().read(move || told.recv().map_or(0, |()| 7)).unwrap();
+        assert!(place(one).is_none(), "it has a thread already");
+        assert!(place_within(one, Duration::from_millis(1)).is_none(), "and that is not done");
+        assert_eq!(read(other, || 2), Some(Asked::Read(2)), "another user");
+        assert_eq!(read((Purpose::Beginnings, one.1), || 3), Some(Asked::Read(3)), "another purpose");
+        assert_eq!(answer.by(Instant::now() + PATIENCE), Asked::NotYet, "nobody waits for that long");
+        assert!(place_within(one, Duration::MAX).is_none(), "it was waited for in vain");
+        go.send(()).unwrap();
+        assert_eq!(answer.within(PATIENCE), Asked::Read(7), "it is read when it can be");
+        assert_eq!(read(one, || 5), Some(Asked::Read(5)));
+    }
+
+    #[test]
+    fn two_that_ask_at_once_are_both_served() {
+        let of = (Purpose::Shares, 4_000_004);
+        let (go, told) = channel::<()>();
+        let first = place(of).unwrap().read(move || told.recv().is_ok()).unwrap();
+        let second =
+            std::thread::spawn(move || place_within(of, PATIENCE).unwrap().read(|| 8)?.from.recv().ok());
+        go.send(()).unwrap();
+        assert_eq!((first.within(PATIENCE), second.join().unwrap()), (Asked::Read(true), Some(8)));
+    }
+
+    #[test]
+    fn what_fails_is_never_read_and_leaves_its_place() {
+        let of = (Purpose::Shares, 4_000_003);
+        let asked: Asked<()> = read(of, || panic!("as a bug would")).unwrap();
+        assert_eq!(asked, Asked::Never);
+        assert_eq!(read(of, || 6), Some(Asked::Read(6)));
+    }
+
+    #[test]
+    fn the_loop_waits_for_a_part_of_all_time() {
+        let mut state = State { at_work: BTreeMap::new(), patience: BTreeMap::new(), with_all: None };
+        let mut now = Instant::now();
+        let (mut waited, begin) = (Duration::ZERO, now);
+        // A user whose processes are held up just so long that each is waited for.
+        while now < begin + Duration::from_secs(100) {
+            let may_wait = state.may_wait(1, now);
+            assert!(may_wait <= WAIT_MAX);
+            (waited, now) = (waited + may_wait, now + may_wait);
+            state.waited(1, may_wait, now);
+            now += Duration::from_millis(1);
+        }
+        assert!(waited <= Duration::from_secs(5) + WAIT_MAX, "{waited:?}");
+        assert!(state.may_wait(2, now) > Duration::ZERO, "another user");
+        // Many users together.
+        let (mut waited, begin, mut user) = (Duration::ZERO, now, 10);
+        while now < begin + Duration::from_secs(100) {
+            user += 1;
+            let may_wait = state.may_wait(user, now);
+            (waited, now) = (waited + may_wait, now + may_wait);
+            state.waited(user, may_wait, now);
+            now += Duration::from_millis(1);
+        }
+        assert!(waited <= Duration::from_secs(10) + ALL_WAIT_MAX, "{waited:?}");
+        now += Duration::from_secs(10);
+        assert_eq!((state.may_wait(10, now), state.patience.len()), (WAIT_MAX, 0), "nothing is kept of them");
+    }
+}

@@ -1,0 +1,242 @@
+//! Which job a process says that it is part of, by its environment, which it can neither give to another user's process
+//! nor lose by the end of its parent.
+//!
+//! Environments are read by threads aside (`aside`): a process can hold a reader of its own up for as long as it likes.
+//! Absent here: which of these words are believed (`family`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
+use std::time::{Duration, Instant};
+
+use super::{HOOK_VARIABLE, INSTANCE_VARIABLE, JOB_VARIABLE};
+use crate::aside::{self, Asked, Purpose};
+use crate::peer;
+use crate::procfs::{Proc, ProcError, ProcessStat};
+
+/// A process without an environment is looked at again so often, each time after so long: it may be in the midst of
+/// `execve`, which takes some tenths of a millisecond from where the old one is gone to where the new one is there.
+const EXECVE_LOOKS: u32 = 3;
+const EXECVE_TAKES: Duration = Duration::from_micros(500);
+/// Unless it was started so long before the newest process of the host, in clock ticks: there are programs that have
+/// none.
+const YOUNG_TICKS: u64 = 6_000;
+/// So many are looked at again, the youngest: whoever starts many of them prolongs no look by that.
+const BARE_MAX: usize = 64;
+
+/// So much of an environment is looked at for a mark, and more of it only as long as a look at the host has read less
+/// than so much in all beyond that, in bytes: processes that have one long environment in common cost their user
+/// nothing.
+const MARK_WITHIN_BYTES: usize = 128 << 10;
+pub(super) const BEYOND_BYTES: usize = 16 << 20;
+
+/// So long the marks of our own user's processes are waited for.
+const OWN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// What a process's environment says about the job it belongs to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) job: u64,
+    pub(crate) instance: String,
+}
+
+impl Mark {
+    pub(super) fn is(&self, job: u64, instance: &str) -> bool {
+        self.job == job && self.instance == instance
+    }
+}
+
+/// The jobs of an instance that any process is marked with, ascending.
+pub(super) fn marked_jobs(proc: &Proc, instance: &str) -> Result<Vec<u64>, ProcError> {
+    let marks = look_at_all(proc)?.into_iter().filter_map(|(_, mark)| mark);
+    let jobs: BTreeSet<u64> = marks.filter(|mark| mark.instance == instance).map(|mark| mark.job).collect();
+    Ok(jobs.into_iter().collect())
+}
+
+/// Reads a process's mark; `None`: it has none, is gone, or is not ours to look at.
+pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> {
+    // A daemon that runs inside a job of another one has the mark of that job and must not count as its own member.
+    if pid == std::process::id() {
+        return Ok(None);
+    }
+    let Some(owner) = proc.owner(pid) else { return Ok(None) };
+    let own = proc.clone();
+    // A process can hold a reader of its environment up for as long as it likes.
+    let place = aside::place_within((Purpose::Marks, owner), wait_max(owner));
+    let read = place.and_then(|place| place.read(move || own.environ(pid)));
+    let Some(Asked::Read(environ)) = read.map(|read| read.within(wait_max(owner))) else { return Ok(None) };
+    Ok(environ?.and_then(|environ| parse_mark(&environ)))
+}
+
+/// How long is waited for the marks of a user's processes: longer for our own, whom we are there for.
+fn wait_max(owner: u32) -> Duration {
+    if owner == peer::own_uid() { OWN_WAIT_MAX } else { aside::WAIT_MAX }
+}
+
+/// The entries of an environment; the last may lack its end.
+fn entries(environ: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = environ;
+    std::iter::from_fn(move || {
+        // Environments are most of what a look at all processes reads: their ends are searched by words, not by bytes.
+        let entry = match CStr::from_bytes_until_nul(rest) {
+            Ok(entry) => entry.to_bytes(),
+            Err(_) if rest.is_empty() => return None,
+            Err(_) => rest,
+        };
+        rest = rest.get(entry.len() + 1..).unwrap_or_default();
+        Some(entry)
+    })
+}
+
+pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
+    let value = |variable: &str| {
+        entries(environ).find_map(|entry| {
+            let text = entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?;
+            std::str::from_utf8(text).ok()
+        })
+    };
+    let job = value(JOB_VARIABLE)?;
+    // What the site's programs leave running may outlive the daemon, and is not the job's.
+    if value(HOOK_VARIABLE) == Some(job) {
+        return None;
+    }
+    Some(Mark { job: job.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
+}
+
+/// What a process's environment shows.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    /// It is gone, or not ours to look at, or has no mark.
+    Nothing,
+    /// It has no environment.
+    Bare,
+    Marked(Mark),
+}
+
+impl Seen {
+    fn mark(self) -> Option<Mark> {
+        if let Self::Marked(mark) = self { Some(mark) } else { None }
+    }
+}
+
+/// Looks for the mark of a process. `beyond`: so many bytes may still be read of environments that are long.
+fn seen_of(proc: &Proc, pid: u32, beyond: &mut usize) -> Result<Seen, ProcError> {
+    let Some((mut environ, more)) = proc.environ_within(pid, MARK_WITHIN_BYTES)? else {
+        return Ok(Seen::Nothing);
+    };
+    let mut mark = parse_mark(&environ);
+    if mark.is_none() && more && *beyond > 0 {
+        let whole = proc.environ_within(pid, MARK_WITHIN_BYTES + *beyond)?;
+        environ = whole.map(|(environ, _)| environ).unwrap_or_default();
+        *beyond = beyond.saturating_sub(environ.len());
+        mark = parse_mark(&environ);
+    }
+    Ok(match mark {
+        Some(mark) => Seen::Marked(mark),
+        None if environ.is_empty() && !more => Seen::Bare,
+        None => Seen::Nothing,
+    })
+}
+
+/// Every process of the host but ourselves, with its mark. Environments are read by threads aside, one for each user.
+/// Those of a user whose processes hold that up count as without a mark.
+pub(super) fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcError> {
+    // The first process and kernel threads, whose parent is the second one, are nobody's job.
+    const KERNEL_THREADS: u32 = 2;
+    let own = std::process::id();
+    let (mut found, mut by_owner) = (Vec::new(), BTreeMap::<u32, Vec<(usize, ProcessStat)>>::new());
+    // The youngest first: they are the ones that may be gone in a moment.
+    for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
+        let Some(stat) = proc.stat(pid)? else { continue };
+        let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
+        if let Some(owner) = may_be_marked.then(|| proc.owner(pid)).flatten() {
+            by_owner.entry(owner).or_default().push((found.len(), stat));
+        }
+        found.push((stat, None));
+    }
+    let newest_ticks = found.iter().map(|(stat, _)| stat.start_ticks).max().unwrap_or(0);
+    let ordered: Vec<_> = by_owner
+        .into_iter()
+        .filter_map(|(owner, these)| {
+            let proc = proc.clone();
+            let place = aside::place_within((Purpose::Marks, owner), wait_max(owner))?;
+            Some((owner, place.read(move || marks_of(&proc, &these, newest_ticks))?))
+        })
+        .collect();
+    let began = Instant::now();
+    for (owner, answer) in ordered {
+        if let Asked::Read(marks) = answer.within(wait_max(owner).saturating_sub(began.elapsed())) {
+            marks?.into_iter().for_each(|(at, mark)| found[at].1 = Some(mark));
+        }
+    }
+    Ok(found)
+}
+
+/// The marks that these processes have, each with the place that was given with it.
+fn marks_of(
+    proc: &Proc,
+    these: &[(usize, ProcessStat)],
+    newest_ticks: u64,
+) -> Result<Vec<(usize, Mark)>, ProcError> {
+    let (mut marks, mut bare, mut beyond) = (Vec::new(), Vec::new(), BEYOND_BYTES);
+    for &(at, stat) in these {
+        match seen_of(proc, stat.pid, &mut beyond)? {
+            // In the midst of `execve` a process has no environment.
+            Seen::Bare if stat.start_ticks.saturating_add(YOUNG_TICKS) >= newest_ticks => {
+                bare.push((at, stat.pid));
+            }
+            seen => marks.extend(seen.mark().map(|mark| (at, mark))),
+        }
+    }
+    bare.truncate(BARE_MAX);
+    for _ in 0..EXECVE_LOOKS {
+        if bare.is_empty() {
+            break;
+        }
+        std::thread::sleep(EXECVE_TAKES);
+        let mut still = Vec::new();
+        for (at, pid) in bare {
+            match seen_of(proc, pid, &mut beyond)? {
+                Seen::Bare => still.push((at, pid)),
+                seen => marks.extend(seen.mark().map(|mark| (at, mark))),
+            }
+        }
+        bare = still;
+    }
+    Ok(marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_holds_readers_up_counts_as_unmarked() {
+        if peer::own_uid() != 0 {
+            println!("skipped: only root can make files of another user's");
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let add = |pid: u32, other: bool| {
+            let dir = root.path().join(pid.to_string());
+            std::fs::create_dir(&dir).unwrap();
+            let stat = format!("{pid} (a) S 1 1 1 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 7 0 0 {}", "0 ".repeat(28));
+            std::fs::write(dir.join("stat"), stat).unwrap();
+            if other {
+                std::os::unix::fs::chown(&dir, Some(65_533), None).unwrap();
+            }
+            dir.join("environ")
+        };
+        let fifo = add(1_000_001, true);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        let other = add(1_000_000, false);
+        std::fs::write(other, format!("{JOB_VARIABLE}=7\0{INSTANCE_VARIABLE}=a\0")).unwrap();
+        let proc = Proc::open(root.path()).unwrap();
+        let found = look_at_all(&proc).unwrap();
+        let marks: Vec<bool> = found.iter().map(|(_, mark)| mark.is_some()).collect();
+        // The younger one comes first. It is known as a process all the same.
+        assert_eq!(marks, [false, true], "{found:?}");
+        // The thread goes on.
+        drop(std::fs::OpenOptions::new().write(true).open(&fifo).unwrap());
+    }
+}
