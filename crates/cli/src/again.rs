@@ -101,6 +101,14 @@ impl Again {
     }
 }
 
+/// Refuses to look again and again where nothing of it goes anywhere.
+///
+/// # Errors
+/// When standard output is closed, and there is an interval.
+pub(crate) fn may_look(every: Option<Duration>) -> Result<(), Failure> {
+    every.map_or(Ok(()), |_| needs_output(EVERY))
+}
+
 /// Waits until the next look at this host is due; `false`: the output has no reader any more, so there is none.
 ///
 /// # Errors

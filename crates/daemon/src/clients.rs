@@ -1,5 +1,6 @@
 //! Clients: connections, users, what each may do and may make the daemon hold, and long answers.
 
+pub(crate) mod again;
 pub(crate) mod audit;
 pub(crate) mod config_file;
 pub(crate) mod cost;
@@ -22,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context as _;
 use pinfold_proto::row::ProcessId;
 
+use crate::clients::again::Again;
 use crate::clients::audit::Audit;
 use crate::clients::looks::Looks;
 use crate::clients::names::Names;
@@ -39,6 +41,8 @@ pub(crate) struct Clients {
     pub(crate) server: Server,
     /// Names and numbers of users.
     pub(crate) names: Names,
+    /// Requests that are tried again.
+    pub(crate) again: Again,
     pub(crate) audit: Audit,
     /// Long answers under way.
     pub(crate) pieces: Pieces,
@@ -65,6 +69,7 @@ impl Clients {
     pub(crate) fn new(server: Server, audit: Audit, warnings: Vec<String>) -> anyhow::Result<Self> {
         Ok(Self {
             server,
+            again: Again::default(),
             names: Names::new().context("failed to make a pair of sockets")?,
             audit,
             pieces: Pieces::default(),
@@ -84,6 +89,7 @@ impl Clients {
         self.server.close(id);
         self.backlog.remove(&id);
         self.names.forget(id);
+        self.again.forget(id);
         self.arriving.remove(&id);
         self.askers.forget(id);
         self.waiters.forget(id);

@@ -1,6 +1,6 @@
 //! `pinfold --host NAME status|report|why` ([`far`] has the others): other hosts, through the hub, as the user one is or as the holder of a reader's token.
 
-use crate::again::until_next_elsewhere;
+use crate::again::{may_look, until_next_elsewhere};
 use crate::names::JobRef;
 use crate::print::{colours, moment, print_json, print_text, say, width};
 use clap::Args;
@@ -151,6 +151,7 @@ pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Resu
                     their own; leave it out";
         return Err(Failure::new(ExitCode::Usage, text));
     }
+    may_look(args.every)?;
     let mut client = hub(dial)?;
     let Which { jobs, since, .. } = &args.which;
     let last = args.which.last_of();

@@ -13,7 +13,7 @@ use pinfold_proto::{ExitCode, JobState};
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
 use super::{ToSheet, Written};
-use crate::again::until_next_here;
+use crate::again::{may_look, until_next_here};
 use crate::log::record::Outputs;
 use crate::names::JobRef;
 use crate::print::{print_json, print_text, say, width};
@@ -125,6 +125,7 @@ pub(crate) enum GroupBy {
 /// `pinfold report`.
 pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     let sheet = report_sheet(args)?;
+    may_look(args.every)?;
     let mut client = dial.connect()?;
     let request = Request::Report {
         select: args.which.select(&mut client)?,

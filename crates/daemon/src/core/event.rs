@@ -75,6 +75,8 @@ pub(crate) enum Event {
     NodesDue,
     /// Users were looked up by number or name, or were waited for long enough.
     NamesKnown,
+    /// Requests are to be tried again.
+    AgainDue,
     /// Directories of jobs that are over were cleared, or could not be for now.
     DirectoriesCleared,
     /// What was written is on disk.

@@ -15,14 +15,15 @@ const WORD_MAX_BYTES: usize = 256;
 /// So much of it is read: a process can have the kernel tell a longer one than there is memory.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// What is asked for, with what the processes say of themselves, and without what only a job has that pinfold starts.
+/// What is asked for, with what the processes say of themselves, and without what only a job has that pinfold starts. Says
+/// as well whether the command line was read in time; else the program's name stands for it.
 pub(crate) fn described(
     ctx: &Ctx,
     which: &Adoptee,
     mut spec: JobSpec,
     (found, owner): (&[ProcessStat], u32),
     in_place: bool,
-) -> Result<JobSpec, Refusal> {
+) -> Result<(JobSpec, bool), Refusal> {
     let layout = spec.layout.as_ref();
     let not_for_these = [
         // A manager's hook hands its path on, before the command executes.
@@ -46,6 +47,7 @@ pub(crate) fn described(
     let proc = ctx.proc.clone();
     // The process can hold that up; its short name says enough then.
     let words = aside::read_soon((Purpose::Beginnings, owner), move || proc.arguments(first, LINE_BYTES_MAX));
+    let is_read = words.is_some();
     let words = words.and_then(|words| words.ok().flatten()).unwrap_or_default();
     let cut = |word: &str| word.chars().take(WORD_MAX_BYTES / 4).collect::<String>();
     spec.command = words.trim_end_matches('\0').split('\0').take(WORDS_MAX).map(cut).collect();
@@ -66,5 +68,5 @@ pub(crate) fn described(
     };
     let processes = found.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
     spec.adopted = Some(Adopted { cgroup, processes, ..Adopted::default() });
-    Ok(spec)
+    Ok((spec, is_read))
 }

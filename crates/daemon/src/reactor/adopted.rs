@@ -51,7 +51,11 @@ impl Daemon {
         if in_place && found_first(which) != Some(user.pid) {
             without_hook(&mut found, user.pid)?;
         }
-        let mut spec = described::described(&self.ctx, which, spec, (&found, owner), in_place)?;
+        let (mut spec, is_read) = described::described(&self.ctx, which, spec, (&found, owner), in_place)?;
+        self.clients.again.note(!is_read);
+        if !is_read && self.clients.again.may_wait(user.uid) {
+            return Err(belongs::held_up(found[0].pid));
+        }
         let any_user = rights::is_operator(&self.ctx.configured.config, user);
         spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
         bounds::within_bounds(&spec)?;
@@ -142,13 +146,16 @@ impl Daemon {
         let stays = !in_place && !rights::is_operator(&self.ctx.configured.config, user);
         let held = if stays { managers::of_processes(&self.ctx.proc, &all, &found) } else { BTreeMap::new() };
         let environs = self.environs(standings[0].user, found.iter().map(|stat| stat.pid).collect());
-        for (stat, standing) in found.iter().zip(&standings) {
+        let admitted = found.iter().zip(&standings).try_for_each(|(stat, standing)| {
             self.may_adopt(user, stat, *standing, is_named.contains(&stat.pid), &kept)?;
             self.is_no_part(stat.pid, &above, &environs)?;
             if stays {
                 belongs::stays_with_its_manager(stat.pid, held.get(&stat.pid), &environs)?;
             }
-        }
+            Ok(())
+        });
+        self.clients.again.note(environs.are_late());
+        admitted?;
         self.beside_none(&found, &all)?;
         Ok((found, standings[0].user, all))
     }

@@ -4,7 +4,7 @@
 //! Up to a thousand are looked at for one request, and one may descend from the other: descent is followed in one reading
 //! of `/proc`, and each process is looked at once. Absent here: who may adopt a process at all (`adopted`).
 
-use std::cell::LazyCell;
+use std::cell::{Cell, LazyCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_policy::JobId;
@@ -26,23 +26,41 @@ pub(super) struct Said {
     mark: Option<(String, u64)>,
 }
 
+type SaidBy = Option<BTreeMap<u32, Said>>;
+
 /// That of processes, or of the beginnings of long environments, by number; read when it is wanted, and no second time.
-/// `None`: their user holds that up.
-pub(super) type Environs<'a> =
-    LazyCell<Option<BTreeMap<u32, Said>>, Box<dyn FnOnce() -> Option<BTreeMap<u32, Said>> + 'a>>;
+pub(super) struct Environs {
+    read: LazyCell<SaidBy, Box<dyn FnOnce() -> SaidBy>>,
+    late: Cell<bool>,
+}
+
+impl Environs {
+    /// `None`: they could not be read in time. Their user holds that up, or the host is busy.
+    fn read(&self) -> Option<&BTreeMap<u32, Said>> {
+        let read = self.read.as_ref();
+        self.late.set(read.is_none());
+        read
+    }
+
+    /// Whether they were wanted, and could not be read in time.
+    pub(super) fn are_late(&self) -> bool {
+        self.late.get()
+    }
+}
 
 impl Daemon {
     /// See [`Environs`]; of processes of this user's.
-    pub(super) fn environs(&self, user: u32, pids: Vec<u32>) -> Environs<'_> {
+    pub(super) fn environs(&self, user: u32, pids: Vec<u32>) -> Environs {
         let proc = self.ctx.proc.clone();
         let said = move |pid| {
             let (environ, _) = proc.environ_within(pid, ENVIRON_WITHIN_BYTES).ok().flatten()?;
             let said = Said { manager: adoptee::manager(&environ), mark: adoptee::mark_of_a_job(&environ) };
             Some((pid, said))
         };
-        LazyCell::new(Box::new(move || {
+        let read: Box<dyn FnOnce() -> SaidBy> = Box::new(move || {
             aside::read_soon((Purpose::Beginnings, user), move || pids.into_iter().filter_map(said).collect())
-        }))
+        });
+        Environs { read: LazyCell::new(read), late: Cell::new(false) }
     }
 
     /// The processes by which running jobs are known, where they are known so: none where each has a group.
@@ -75,7 +93,7 @@ impl Daemon {
         &self,
         pid: u32,
         above: &BTreeMap<u32, JobId>,
-        environs: &Environs<'_>,
+        environs: &Environs,
     ) -> Option<(bool, u64)> {
         let groups = self.ctx.proc.text(&format!("{pid}/cgroup")).ok().flatten().unwrap_or_default();
         if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
@@ -88,7 +106,7 @@ impl Daemon {
         if !self.is_rootless() {
             return None;
         }
-        let (instance, job) = environs.as_ref()?.get(&pid)?.mark.clone()?;
+        let (instance, job) = environs.read()?.get(&pid)?.mark.clone()?;
         // What a process found in its environment, it may have long after the job.
         let lives = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.has_started());
         (instance == self.ctx.instance && lives).then_some((true, job))
@@ -99,9 +117,9 @@ impl Daemon {
         &self,
         pid: u32,
         above: &BTreeMap<u32, JobId>,
-        environs: &Environs<'_>,
+        environs: &Environs,
     ) -> Result<(), Refusal> {
-        if self.is_rootless() && environs.is_none() {
+        if self.is_rootless() && environs.read().is_none() {
             return Err(held_up(pid));
         }
         let whose = match self.managed(pid, above, environs) {
@@ -143,8 +161,8 @@ impl Daemon {
 }
 
 /// A process keeps the daemon from reading its environment, or one that is asked for with it does.
-fn held_up(pid: u32) -> Refusal {
-    let text = format!("process {pid}, or one below it, does not let its environment be read at present");
+pub(super) fn held_up(pid: u32) -> Refusal {
+    let text = format!("what process {pid}, or one below it, was started with cannot be read at present");
     (ErrorCode::Refused, format!("{text}; try again"))
 }
 
@@ -152,9 +170,9 @@ fn held_up(pid: u32) -> Refusal {
 pub(super) fn stays_with_its_manager(
     pid: u32,
     by_groups: Option<&String>,
-    environs: &Environs<'_>,
+    environs: &Environs,
 ) -> Result<(), Refusal> {
-    let Some(said) = environs.as_ref() else { return Err(held_up(pid)) };
+    let Some(said) = environs.read() else { return Err(held_up(pid)) };
     match by_groups.map(String::as_str).or_else(|| said.get(&pid)?.manager) {
         Some(manager) => {
             let text =

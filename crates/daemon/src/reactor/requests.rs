@@ -100,11 +100,7 @@ impl Daemon {
                     self.requested_with_names(id, request);
                 }
             }
-            Request::Adopt { which, spec, in_place } => {
-                if let Err(refusal) = self.adopt_for(id, user, &which, *spec, in_place) {
-                    self.outbox.refuse(id, refusal);
-                }
-            }
+            request @ Request::Adopt { .. } => self.asked_to_adopt(id, user, request, 1),
             Request::Begin { job } => {
                 if let Err(refusal) = self.begin_for(id, user, JobId(job)) {
                     self.outbox.refuse(id, refusal);
@@ -142,6 +138,26 @@ impl Daemon {
             _ => return,
         };
         self.outbox.reply(id, reply.unwrap_or_else(error_reply));
+    }
+
+    /// Takes processes in, at the first try or a further one.
+    fn asked_to_adopt(&mut self, id: ConnectionId, user: Peer, request: Request, tried: u32) {
+        let Request::Adopt { which, spec, in_place } = &request else { return };
+        self.clients.again.begin(tried);
+        let Err(refusal) = self.adopt_for(id, user, which, (**spec).clone(), *in_place) else { return };
+        let now_us = self.ctx.clock.now_us();
+        if !self.clients.again.put_off(now_us, (id, user.uid), request) {
+            self.outbox.refuse(id, refusal);
+        }
+    }
+
+    /// Tries requests again of which the time has come.
+    pub(super) fn on_again_due(&mut self) {
+        for waiting in self.clients.again.due(self.ctx.clock.now_us()) {
+            if let Some(user) = self.clients.server.peer(waiting.id) {
+                self.asked_to_adopt(waiting.id, user, waiting.request, waiting.tried + 1);
+            }
+        }
     }
 
     /// Names were looked up, or were waited for long enough: what waited for them goes on.

@@ -10,7 +10,7 @@ const QUIET_HOUSE_US: u64 = 600_000_000;
 
 impl Daemon {
     /// The table.
-    fn timers(&self) -> [(Option<u64>, Event); 25] {
+    fn timers(&self) -> [(Option<u64>, Event); 26] {
         let (meters, jobs, host) = (&self.meters, &self.jobs, &self.host);
         [
             (self.ctx.policy.next_wakeup().map(|at| at.0), Event::PolicyDue),
@@ -32,6 +32,7 @@ impl Daemon {
             (jobs.cpu_looks.due_us(), Event::TimeoutsDue),
             (self.host.sets.sets_due_us(), Event::SetsDue),
             (self.clients.names.due_us(), Event::NamesKnown),
+            (self.clients.again.due_us(), Event::AgainDue),
             (self.surroundings.hooks.due_us(), Event::HooksDone),
             (host.own_nodes.due_us(), Event::NodesDue),
             (host.neighbours.due_us(&self.ctx), Event::NeighboursDue),

@@ -213,6 +213,7 @@ impl Daemon {
                 self.look_at_host();
                 self.on_names_known();
             }
+            Event::AgainDue => self.on_again_due(),
             Event::DirectoriesCleared => {
                 self.surroundings.on_directories_cleared(&self.ctx, &mut self.outbox, &mut self.jobs)
             }

@@ -30,7 +30,7 @@ const MARK_WITHIN_BYTES: usize = 128 << 10;
 pub(super) const BEYOND_BYTES: usize = 16 << 20;
 
 /// So long the marks of our own user's processes are waited for.
-const OWN_WAIT_MAX: Duration = Duration::from_secs(2);
+const OWN_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What a process's environment says about the job it belongs to.
 #[derive(Debug, PartialEq, Eq)]

@@ -38,6 +38,7 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::NodesCleared | Event::NodesDue => "NUMA nodes",
         Event::NeighboursDue => "other users' daemons",
         Event::NamesKnown => "names of users",
+        Event::AgainDue => "requests that are tried again",
         Event::DirectoriesCleared => "directories of jobs that are over",
         Event::Flushed => "what was flushed",
         Event::UnheardDue => "silent keepers",

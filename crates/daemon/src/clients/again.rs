@@ -1,0 +1,122 @@
+//! Requests that are tried again a little later, since what they ask for could not be read in time.
+//!
+//! What processes were started with is read by threads aside, which the loop waits for by moments only: on a busy host such
+//! a thread may be late although nothing holds it up. Each further try costs as much as the first, so there are a few, each
+//! after twice the time, and two requests of a user wait at most.
+
+use crate::core::ConnectionId;
+use pinfold_proto::wire::Request;
+
+/// How long it takes until the first further try, in microseconds.
+const PAUSE_US: u64 = 50_000;
+/// So many further tries there are: the last one 3.15 s after the first.
+const TRIES: u32 = 6;
+/// So many requests wait, and so many of one user.
+const WAITING_MAX: usize = 64;
+const WAITING_OF_A_USER_MAX: usize = 2;
+
+/// One that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) id: ConnectionId,
+    pub(crate) request: Request,
+    /// How often it was tried.
+    pub(crate) tried: u32,
+    uid: u32,
+    at_us: u64,
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct Again {
+    waiting: Vec<Waiting>,
+    /// What the request at hand asks for was not read in time,
+    late: bool,
+    /// and how often it was tried.
+    tried: u32,
+}
+
+impl Again {
+    /// Begins with the first try of a request, or a further one.
+    pub(crate) fn begin(&mut self, tried: u32) {
+        (self.late, self.tried) = (false, tried);
+    }
+
+    /// Whether something was not read in time for it.
+    pub(crate) fn note(&mut self, late: bool) {
+        self.late |= late;
+    }
+
+    /// Whether this user's request at hand may wait for another try.
+    pub(crate) fn may_wait(&self, uid: u32) -> bool {
+        let own = self.waiting.iter().filter(|waiting| waiting.uid == uid).count();
+        self.tried <= TRIES && own < WAITING_OF_A_USER_MAX && self.waiting.len() < WAITING_MAX
+    }
+
+    /// Lets the request at hand wait for another try, if something was not read in time; says whether it waits.
+    pub(crate) fn put_off(&mut self, now_us: u64, (id, uid): (ConnectionId, u32), request: Request) -> bool {
+        let waits = self.late && self.may_wait(uid);
+        if waits {
+            let at_us = now_us + (PAUSE_US << self.tried.saturating_sub(1));
+            self.waiting.push(Waiting { id, request, tried: self.tried, uid, at_us });
+        }
+        waits
+    }
+
+    /// When the next one is to be tried.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.waiting.iter().map(|waiting| waiting.at_us).min()
+    }
+
+    /// Those whose time has come.
+    pub(crate) fn due(&mut self, now_us: u64) -> Vec<Waiting> {
+        self.waiting.extract_if(.., |waiting| waiting.at_us <= now_us).collect()
+    }
+
+    /// A connection is gone, and what it asked for with it.
+    pub(crate) fn forget(&mut self, id: ConnectionId) {
+        self.waiting.retain(|waiting| waiting.id != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put_off(again: &mut Again, now_us: u64, id: u64, uid: u32, tried: u32) -> bool {
+        again.begin(tried);
+        again.note(true);
+        again.put_off(now_us, (ConnectionId(id), uid), Request::Part)
+    }
+
+    #[test]
+    fn one_is_tried_a_few_times_each_after_twice_the_time() {
+        let (mut again, mut now_us, mut tried) = (Again::default(), 0, 1);
+        while put_off(&mut again, now_us, 7, 5, tried) {
+            now_us = again.due_us().unwrap();
+            assert!(again.due(now_us - 1).is_empty());
+            let due = again.due(now_us);
+            assert_eq!(
+                due.iter().map(|one| (one.id, one.tried)).collect::<Vec<_>>(),
+                [(ConnectionId(7), tried)]
+            );
+            tried += 1;
+        }
+        assert_eq!((now_us, tried), (3_150_000, TRIES + 1));
+        assert_eq!(again.due_us(), None);
+    }
+
+    #[test]
+    fn a_user_has_two_that_wait_and_what_was_read_in_time_waits_not() {
+        let mut again = Again::default();
+        assert!(put_off(&mut again, 0, 1, 5, 1) && put_off(&mut again, 0, 2, 5, 1));
+        assert!(!put_off(&mut again, 0, 3, 5, 1), "it is refused");
+        assert!(put_off(&mut again, 0, 4, 6, 1), "another user's waits");
+        again.forget(ConnectionId(1));
+        assert!(put_off(&mut again, 0, 3, 5, 1), "there is room again");
+        again.begin(1);
+        assert!(!again.put_off(0, (ConnectionId(9), 9), Request::Part), "it is refused for another cause");
+        let others = (100..200).filter(|&at| put_off(&mut again, 0, at, 1000 + at as u32, 1)).count();
+        assert_eq!(others + 3, WAITING_MAX);
+    }
+}
