@@ -84,9 +84,11 @@ until_is "it leaves no group" 0 sh -c "ls -d $box/pinfold 2>/dev/null | wc -l"
 
 echo "== where memory lies"
 # No job here holds zeros: since 6.12 the kernel gives a page of zeros back (to the zero page) when it divides a huge page, as it
-# does when it moves or reclaims memory, and the job then holds less than it wrote.
+# does when it moves or reclaims memory, and the job then holds less than it wrote. A MiB of something else, made once, as
+# that is slow here:
+head -c 1048576 /dev/zero | tr '\0' x >/tmp/mib
 # shellcheck disable=SC2016
-job=$(pinfold submit -- sh -c 'head -c 50331648 /dev/zero | tr "\0" x | tail -c 50331648 | (until [ -e /tmp/seen ]; do usleep 100000; done; cat >/dev/null)' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+job=$(pinfold submit -- sh -c 'for step in $(seq 48); do cat /tmp/mib; done | tail -c 50331648 | (until [ -e /tmp/seen ]; do usleep 100000; done; cat >/dev/null)' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 told() { pinfold report --json "$job" | tr ',{}[]' '\n\n\n\n\n' | sed -n "s/^\"$1\": *//p"; }
 nodes=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)
 until_is "each node is told of" "$nodes" sh -c "pinfold report --json $job | tr ',{}[]' '\n\n\n\n\n' | grep -c '^\"node\":'"
@@ -254,7 +256,7 @@ lies() {
 much() { [ $(($(lies "$1" "$2") + $(swapped "$1"))) -ge 35 ] && echo yes || echo no; }
 little() { [ "$(lies "$1" "$2")" -lt 5 ] && echo yes || echo no; }
 rm -f /tmp/alone /tmp/enough
-other=$(pinfold submit --name holds -- sh -c '(head -c 50331648 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tr "\0" x | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+other=$(pinfold submit --name holds -- sh -c '(for step in $(seq 48); do cat /tmp/mib; done; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "a job runs" running said "$other" state
 here=$(core_node "$other") there=$((1 - $(core_node "$other")))
 all_of_it() { [ $(($(lies "$1" 0) + $(lies "$1" 1) + $(swapped "$1"))) -ge 46 ] && echo yes || echo no; }
@@ -364,7 +366,7 @@ check "there is swap" 1 "$(grep -c /dev/vda /proc/swaps)"
 pinfold config set host.memory=256MiB
 until_is "the budget is the kernel's" "0" sh -c 'grep -q max /sys/fs/cgroup/pinfold/*/memory.max; echo $(( ! $? ))'
 # Whose memory goes last.
-first=$(pinfold submit --name first -- sh -c '(head -c 41943040 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tr "\0" x | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+first=$(pinfold submit --name first -- sh -c '(for step in $(seq 40); do cat /tmp/mib; done; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "the first runs" running said "$first" state
 until_is "its memory goes last" 0 sh -c "grep -qx 0 $groups/*/job-$first/memory.low; echo \$(( ! \$? ))"
 check "it is not slowed" max "$(of_job "$first" memory.high)"
@@ -378,7 +380,7 @@ rm -f /tmp/end
 pinfold config set host.memory=160MiB
 first=$(pinfold submit --name foremost -- sh -c 'until [ -e /tmp/end ]; do usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "the foremost runs" running said "$first" state
-keeper=$(pinfold submit --name keeper -- sh -c '(head -c 100663296 /dev/zero; until [ -e /tmp/end ]; do usleep 100000; done) | tr "\0" x | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+keeper=$(pinfold submit --name keeper -- sh -c '(for step in $(seq 96); do cat /tmp/mib; done; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "one holds 96 MiB" 1 sh -c "awk '/^anon /{ print (\$2 > 96000000) }' $groups/*/job-$keeper/memory.stat"
 # On a busy machine it may be asked while it still reads, takes back what went, and is let alone until another one grows.
 probed() { pinfold why "$keeper" --json | grep -q 'this shows whether it runs as well'; }
@@ -386,7 +388,7 @@ not_refaulted() { pinfold why "$keeper" | grep -q 'in swap, not refaulted'; }
 # What was seen counts. Asked again, it may be otherwise by then.
 was_probed=1 was_left=1
 for try in 1 2 3 4; do
-  other=$(pinfold submit --name other -- sh -c '(dd if=/dev/zero bs=1M count=60 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tr "\0" x | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+  other=$(pinfold submit --name other -- sh -c '(for step in $(seq 60); do cat /tmp/mib; done; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
   if happens probed; then
     was_probed=0
     if happens not_refaulted; then was_left=0; break; fi
@@ -412,14 +414,14 @@ pinfold config set host.memory=128MiB host.swap=64MiB
 first=$(pinfold submit --name ticks -- sh -c 'until [ -e /tmp/end ]; do echo >>/tmp/ticks; usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "another runs" running said "$first" state
 felt() { grep -q 'high [1-9]' "$groups"/*/job-"$1"/memory.events; }
-grows_fast='dd if=/dev/zero bs=1M count=200 2>/dev/null'
-grows_in_steps='for step in $(seq 200); do head -c 1048576 /dev/zero; usleep 20000; done'
+grows_fast='for step in $(seq 200); do cat /tmp/mib; done'
+grows_in_steps='for step in $(seq 200); do cat /tmp/mib; usleep 20000; done'
 slowed() { pinfold why "$1" --json | grep -q 'throttle its growth after'; }
 felt_or_let_go() { felt "$1" || pinfold why "$1" --json | grep -q 'let it grow again'; }
 was_slowed=1 has_felt=1
 for try in 1 2 3 4 5 6; do
   if [ $((try % 2)) = 1 ]; then grows=$grows_fast; else grows=$grows_in_steps; fi
-  grower=$(pinfold submit --name "grower$try" -- sh -c "($grows; until [ -e /tmp/end ]; do usleep 100000; done) | tr '\0' x | tail -n 1 | wc -c" | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+  grower=$(pinfold submit --name "grower$try" -- sh -c "($grows; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c" | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
   if happens slowed "$grower"; then
     was_slowed=0
     if happens felt_or_let_go "$grower" && felt "$grower"; then has_felt=0; break; fi

@@ -100,8 +100,11 @@ fn what_runs_becomes_a_job(kind: Kind) {
     assert_eq!(running.wait().code, Some(3), "its parent is told");
     let view = host.until(job, JobState::Exited);
     let report = host.report(job);
-    // Where the kernel tells of each process that ends.
-    let told = matches!(report.processes_from.as_deref(), Some("records" | "events"));
+    // Where the kernel tells of each process that ends. On a busy host it drops some: this one, or another.
+    let told = match report.processes_from.as_deref() {
+        Some("gaps") => view.exit_code.is_some(),
+        from => matches!(from, Some("records" | "events")),
+    };
     assert_eq!(view.exit_code, told.then_some(3), "{view:?}");
     let unknown = view.reason.as_deref().is_some_and(|reason| reason.contains("how is not known"));
     assert_eq!(unknown, !told, "{view:?}");
