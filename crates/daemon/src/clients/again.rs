@@ -116,7 +116,7 @@ mod tests {
         assert!(put_off(&mut again, 0, 3, 5, 1), "there is room again");
         again.begin(1);
         assert!(!again.put_off(0, (ConnectionId(9), 9), Request::Part), "it is refused for another cause");
-        let others = (100..200).filter(|&at| put_off(&mut again, 0, at, 1000 + at as u32, 1)).count();
+        let others = (100..200).filter(|&uid| put_off(&mut again, 0, u64::from(uid), uid, 1)).count();
         assert_eq!(others + 3, WAITING_MAX);
     }
 }
