@@ -107,6 +107,16 @@ fn speak_as<T: Send>(host: &Host, user: u32, say: impl FnOnce(Wire) -> T + Send)
     })
 }
 
+/// The states of two jobs, as so many answers to the question for both have them.
+fn states_seen(wire: &mut Wire, answers: usize) -> Vec<(JobState, JobState)> {
+    let mut seen = Vec::new();
+    for _ in 0..answers {
+        let Some(Reply::Status(view)) = wire.hear() else { panic!("the host as it is") };
+        seen.push((view.jobs[0].state, view.jobs[1].state));
+    }
+    seen
+}
+
 fn serves(host: &Host) {
     let done = run_as(host, VICTIM, &["run", "--", "/bin/sh", "-c", "exit 3"]);
     assert_eq!(done.code, Some(3), "{done:?}");

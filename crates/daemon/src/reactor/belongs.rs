@@ -160,7 +160,8 @@ impl Daemon {
     }
 }
 
-/// A process keeps the daemon from reading its environment, or one that is asked for with it does.
+/// What a process was started with could not be read in time: it, or one that is asked for with it, holds that up, or the host
+/// is busy.
 pub(super) fn held_up(pid: u32) -> Refusal {
     let text = format!("what process {pid}, or one below it, was started with cannot be read at present");
     (ErrorCode::Refused, format!("{text}; try again"))

@@ -28,4 +28,5 @@ mod restart;
 mod script;
 mod shapes;
 mod slots;
+mod throttle;
 mod token;

@@ -333,11 +333,7 @@ fn a_client_goes_that_has_thousands_of_jobs(kind: Kind) {
     drop(gone);
     root.send_all(&vec![Request::Status { jobs: vec![first, last], all: false, at_us: None }; 60]);
     send(host.daemon_pid(), Signal::CONT);
-    let mut seen = Vec::new();
-    for _ in 0..60 {
-        let Some(Reply::Status(view)) = root.hear() else { panic!("the host as it is") };
-        seen.push((view.jobs[0].state, view.jobs[1].state));
-    }
+    let seen = states_seen(&mut root, 60);
     assert!(
         seen.contains(&(JobState::Exited, JobState::Held)),
         "the last is left as the first is gone: {seen:?}"

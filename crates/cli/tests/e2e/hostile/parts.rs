@@ -230,11 +230,7 @@ fn thousands_start_after_one(kind: Kind) {
         root.send_all(&vec![both; 60]);
         keeper.send(&Request::Withdraw { job: first, reason: "it was a try".to_owned() });
         send(host.daemon_pid(), Signal::CONT);
-        let mut seen = Vec::new();
-        for _ in 0..60 {
-            let Some(Reply::Status(view)) = root.hear() else { panic!("the host as it is") };
-            seen.push((view.jobs[0].state, view.jobs[1].state));
-        }
+        let seen = states_seen(&mut root, 60);
         assert!(
             seen.contains(&(JobState::Exited, JobState::Queued)),
             "{shape}: the last is decided as the first is: {seen:?}"
