@@ -2,6 +2,7 @@
 
 pub(crate) mod arrays;
 pub(crate) mod bounds;
+pub(crate) mod called;
 pub(crate) mod child;
 pub(crate) mod cpu_limits;
 pub(crate) mod described;

@@ -118,7 +118,7 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
             // What the store has forgotten may be in a recording.
             let JobRef::Number(JobName { job, indexes: None }) = &args.job else { return Err(failure) };
             match recorded::why(dial, *job, at_us) {
-                Ok(Some(view)) => told(args, &view),
+                Ok(Some(view)) => told(args, &job.to_string(), &view),
                 Ok(None) => Err(failure),
                 Err(other) => Err(Failure::new(failure.code, format!("{failure}; {other}"))),
             }
@@ -146,7 +146,8 @@ fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure>
         let why = names::WhyArray::new(number.job, views);
         return if args.json { print_json(&why.json()) } else { print_text(|out| why.write(out)) };
     }
-    let Some((_, view)) = views.pop() else { return Ok(()) };
+    let Some((member, view)) = views.pop() else { return Ok(()) };
+    let name = member.index.map_or(view.job.to_string(), |index| format!("{}_{index}", number.job));
     // Of a job that waited the store says no more than that, and of one of which decisions are left out less; a recording
     // says for what, and has all.
     let waited = matches!(view.state, JobState::Queued | JobState::Held);
@@ -155,12 +156,12 @@ fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure>
         Some(at_us) => recorded::why(dial, view.job, at_us).ok().flatten(),
         None => None,
     };
-    told(args, better.as_ref().unwrap_or(&view))
+    told(args, &name, better.as_ref().unwrap_or(&view))
 }
 
-fn told(args: &WhyArgs, view: &WhyView) -> Result<(), Failure> {
+fn told(args: &WhyArgs, name: &str, view: &WhyView) -> Result<(), Failure> {
     if args.json {
         return print_json(view);
     }
-    print_text(|out| report::write_why(view, out))
+    print_text(|out| report::write_why(view, name, out))
 }

@@ -146,6 +146,11 @@ fn all_or_one_of_them(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=4", "host.cpus=0"]);
     array(&host, &["--hold", "--array", "0-3"], OWN);
     assert!(named(&host, "1").iter().all(|view| view.state == JobState::Held));
+    // Its number is the array's, too: what is told names it so that all others are left alone.
+    let why = told(&host, &["why", "1_0"], 0);
+    assert!(why.contains("job 1_0 is held") && why.contains("`pinfold release 1_0`"), "{why}");
+    let held = host.pinfold(&["hold", "1_0"]);
+    assert!(held.code == Some(0) && held.err.contains("`pinfold release 1_0`"), "{held:?}");
     told(&host, &["release", "1_[0-1]"], 0);
     until(&host, "1_0", JobState::Running);
     until(&host, "1_1", JobState::Running);

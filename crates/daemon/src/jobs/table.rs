@@ -11,6 +11,7 @@ use pinfold_policy::{Action, JobId};
 
 use crate::clients::quota::{self, Book};
 use crate::core::event::ConnectionId;
+use crate::jobs::called;
 use crate::jobs::record::{JobRecord, to_policy};
 
 /// The jobs by number.
@@ -52,6 +53,11 @@ impl JobTable {
             self.adopted.insert(job);
         }
         self.all.insert(job, live);
+    }
+
+    /// A text in which members of arrays that are here go by their names.
+    pub(crate) fn by_name(&self, text: &str) -> String {
+        called::by_name(text, |job| called::member(&self.all.get(&JobId(job))?.row))
     }
 
     /// A job is over.

@@ -267,6 +267,7 @@ impl Daemon {
             },
             None => (over_cause(&row), Vec::new(), over_change(&row, is_live)),
         };
+        let (cause, change) = (self.jobs.table.by_name(&cause), self.jobs.table.by_name(&change));
         let figures = words::by_name(numbers.iter().flat_map(|number| &number.figures));
         let mut numbers: Vec<NumberView> = numbers.into_iter().map(words::number_view).collect();
         numbers.extend(self.numbers_of_the_daemon(&row, is_live));

@@ -93,7 +93,9 @@ impl Daemon {
         // What is said to one without a keeper that answers counts once it has one.
         let info = self.ctx.policy.job(live.id());
         let info = info.filter(|_| live.silent.is_none() && live.awaits_keeper.is_none());
-        info.map_or(Ok(None), |info| verbs::note(&info, verb))
+        let note = info.map_or(Ok(None), |info| verbs::note(&info, verb));
+        let named = |text: String| self.jobs.table.by_name(&text);
+        note.map(|text| text.map(named)).map_err(|(code, text)| (code, named(text)))
     }
 
     /// Whether what a job that has started asks for beyond what it was let in with is free. Others would be frozen for it,

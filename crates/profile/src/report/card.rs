@@ -219,12 +219,12 @@ fn stalls(view: &ReportView) -> Option<String> {
     (!parts.is_empty()).then(|| format!("some of it waited {}", parts.join(", ")))
 }
 
-/// `pinfold why` as text.
+/// `pinfold why` as text; `name`: what the job is called, `12` or `12_3`.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "job {} is {}: {}", view.job, view.state_words(), plain(&view.cause))?;
+pub fn write_why(view: &WhyView, name: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "job {name} is {}: {}", view.state_words(), plain(&view.cause))?;
     let wide = view.numbers.iter().map(|number| number.name.chars().count()).max().unwrap_or(0);
     for number in &view.numbers {
         writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&number.text))?;

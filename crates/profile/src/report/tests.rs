@@ -297,21 +297,21 @@ decisions so far
   1970-01-02
     00:00:00 UTC  start: a slot
 ";
-    assert_eq!(text(|out| write_why(&view, out)), want);
+    assert_eq!(text(|out| write_why(&view, "3", out)), want);
     let (first, last) = (view.decisions[0].clone(), view.decisions[1].clone());
     let mut decisions = vec![first; 100];
     decisions.resize(1000, last);
     let mut view = WhyView { decisions, ..view };
-    assert!(!text(|out| write_why(&view, out)).contains("are kept"));
+    assert!(!text(|out| write_why(&view, "3", out)).contains("are kept"));
     view.left_out = Some(LeftOutView { after_s: 86_399.0, before_s: 86_400.0, hides_state: false });
     let cut =
         "23:59:59 UTC  start: a slot\n    (of more than 1000 only the first 100 and the last 900 are kept)\n";
-    let shown = text(|out| write_why(&view, out));
+    let shown = text(|out| write_why(&view, "3", out));
     assert!(shown.contains(&format!("{cut}  1970-01-02\n")), "{shown}");
     // At a moment among them, after which none is shown.
     view.decisions.truncate(100);
     view.left_out = view.left_out.map(|left_out| LeftOutView { hides_state: true, ..left_out });
-    let shown = text(|out| write_why(&view, out));
+    let shown = text(|out| write_why(&view, "3", out));
     assert!(shown.starts_with("job 3 is in a state that is not known: memory is short\n"), "{shown}");
     assert!(shown.ends_with(cut), "{shown}");
 }
