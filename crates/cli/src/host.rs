@@ -71,18 +71,17 @@ pub(crate) struct RescueArgs {
 
 /// `pinfold admin rescue`.
 pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
-    let container::Rescue { rescued, alive, is_roots_alive } = match &args.force {
+    let container::Rescue { rescued, alive, of_others, is_roots_alive } = match &args.force {
         None => container::rescue(&Roots::default()),
-        Some(instance) => {
-            let rescued = container::rescue_instance(&Roots::default(), instance);
-            container::Rescue { rescued, ..container::Rescue::default() }
-        }
+        Some(instance) => container::rescue_instance(&Roots::default(), instance),
     };
-    for instance in &alive {
-        say(&format!(
-            "the daemon of instance {instance} lives, and what it holds is left to it; \
-             `pinfold admin rescue --force {instance}` lets go of that too"
-        ));
+    // Who named one instance knows of the others, or meant no other.
+    for instance in alive.iter().filter(|_| args.force.is_none()) {
+        let way = match of_others.contains(instance) {
+            true => "only its user and root may let go of that".to_owned(),
+            false => format!("`pinfold admin rescue --force {instance}` lets go of that too"),
+        };
+        say(&format!("the daemon of instance {instance} lives, and what it holds is left to it; {way}"));
     }
     // What a daemon that lives has moved aside is not put back behind it. Only root's can move anything.
     let back = match (!is_roots_alive, pinfold_sys::procfs::Proc::open(&Roots::default().proc)) {
@@ -90,14 +89,21 @@ pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
         _ => 0,
     };
     let moved = (back > 0).then(|| format!("{back} interrupts and threads put back where they were"));
+    let failed = rescued.iter().filter(|one| one.failure.is_some()).count();
     let rescued: Vec<String> = rescued.iter().map(ToString::to_string).chain(moved).collect();
     if args.json {
-        return print_json(&json!({ "version": JSON_VERSION, "rescued": rescued, "alive": alive }));
+        print_json(&json!({ "version": JSON_VERSION, "rescued": rescued, "alive": alive }))?;
+    } else {
+        print_text(|out| {
+            if rescued.is_empty() {
+                writeln!(out, "nothing of pinfold's is frozen or limited on this host")?;
+            }
+            rescued.iter().try_for_each(|done| writeln!(out, "{done}"))
+        })?;
     }
-    print_text(|out| {
-        if rescued.is_empty() {
-            writeln!(out, "nothing of pinfold's is frozen or limited on this host")?;
-        }
-        rescued.iter().try_for_each(|done| writeln!(out, "{done}"))
-    })
+    match failed {
+        0 => Ok(()),
+        1 => Err(Failure::new(ExitCode::Failed, "one of these could not be let go".to_owned())),
+        _ => Err(Failure::new(ExitCode::Failed, format!("{failed} of these could not be let go"))),
+    }
 }

@@ -214,7 +214,7 @@ fn a_rescue_reports_what_it_could_not_do() {
         left.rescued.is_empty() && left.alive.contains("main"),
         "these are a daemon's that lives: {left:?}"
     );
-    let rescued = rescue_instance(&host.probe_roots(), "main");
+    let rescued = rescue_instance(&host.probe_roots(), "main").rescued;
     let failed: Vec<&str> = rescued.iter().filter(|one| one.failure.is_some()).map(|one| one.done).collect();
     assert_eq!(failed, ["lifted the bound on memory"], "{rescued:?}");
     assert!(

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 
 use super::WEIGHT_MAX;
 use super::drift::weight_file;
@@ -16,7 +17,7 @@ use super::levels::TOP;
 use super::mark;
 use super::marks::mark_of;
 use super::process;
-use crate::cgroup::{Generation, Group, GroupRemoval};
+use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
 use crate::mode::{Facts, Hierarchy, Roots, Via, probe};
 use crate::procfs::Proc;
 
@@ -51,6 +52,8 @@ pub struct Rescue {
     pub rescued: Vec<Rescued>,
     /// Instances whose daemon lives: theirs is left as it is.
     pub alive: BTreeSet<String>,
+    /// Those of them that belong to other users only: this process cannot let go of what they hold.
+    pub of_others: BTreeSet<String>,
     /// Whether one of these is root's.
     pub is_roots_alive: bool,
 }
@@ -64,10 +67,10 @@ pub fn rescue(roots: &Roots) -> Rescue {
 }
 
 /// Lets go of everything that one instance holds, whether its daemon lives or not: what its guard does when its daemon
-/// has died.
+/// has died. Other instances that live are told of.
 #[must_use]
-pub fn rescue_instance(roots: &Roots, instance: &str) -> Vec<Rescued> {
-    rescue_which(roots, Some(instance)).rescued
+pub fn rescue_instance(roots: &Roots, instance: &str) -> Rescue {
+    rescue_which(roots, Some(instance))
 }
 
 fn rescue_which(roots: &Roots, instance: Option<&str>) -> Rescue {
@@ -80,8 +83,17 @@ fn rescue_which(roots: &Roots, instance: Option<&str>) -> Rescue {
     }
     search.wake_stopped(&facts);
     let is_roots_alive = search.alive.iter().any(|(owner, _)| *owner == ROOT);
-    let alive = search.alive.into_iter().map(|(_, instance)| instance).collect();
-    Rescue { rescued: search.rescued, alive, is_roots_alive }
+    let (own, others): (BTreeSet<_>, BTreeSet<_>) =
+        search.alive.into_iter().partition(|(owner, _)| [ROOT, *owner].contains(&facts.user));
+    let names = |of: BTreeSet<(u32, String)>| of.into_iter().map(|(_, name)| name).collect::<BTreeSet<_>>();
+    let (own, others) = (names(own), names(others));
+    let of_others = others.difference(&own).cloned().collect();
+    Rescue {
+        rescued: search.rescued,
+        alive: own.into_iter().chain(others).collect(),
+        of_others,
+        is_roots_alive,
+    }
 }
 
 struct Search<'a> {
@@ -103,7 +115,7 @@ impl Search<'_> {
 
     /// Leaves an instance alone whose daemon lives, unless it was named.
     fn look_for_daemon(&mut self, instance: &str, own: &Group, owner: u32) {
-        if self.instance.is_none() && mark::lives(&self.roots.run, instance, own) {
+        if self.instance != Some(instance) && mark::lives(&self.roots.run, instance, own) {
             self.alive.insert((owner, instance.to_owned()));
         }
     }
@@ -157,7 +169,7 @@ impl Search<'_> {
         let failure = match removed {
             Some(Ok(GroupRemoval::Gone)) => None,
             Some(Ok(GroupRemoval::Busy)) | None => return,
-            Some(Err(error)) => Some(format!("{error}")),
+            Some(Err(error)) => Some(words(&error)),
         };
         let object = own.path().display().to_string();
         self.rescued.push(Rescued { object, done: "removed, as nobody uses it", failure });
@@ -235,8 +247,18 @@ fn lift(group: &Group, file: &str, free: &str, done: &'static str, rescued: &mut
     if is_free(&have, free) {
         return;
     }
-    let failure = group.write(file, free).err().map(|error| format!("{error}"));
+    let failure = match group.write(file, free) {
+        Ok(()) => None,
+        // Removed meanwhile: it holds nobody.
+        Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NODEV)) => return,
+        Err(error) => Some(words(&error)),
+    };
     rescued.push(Rescued { object: group.path().display().to_string(), done, failure });
+}
+
+/// What failed, and why.
+fn words(error: &CgroupError) -> String {
+    error.errno().map_or(error.to_string(), |errno| format!("{error}: {errno}"))
 }
 
 /// The usual weight, if a group has the most that there is, as jobs have while they are frozen.

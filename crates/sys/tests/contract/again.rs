@@ -66,15 +66,15 @@ pub(crate) fn rescues(world: &World) -> usize {
     until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
     drop((container, containers));
 
-    assert_eq!(rescue_instance(&world.probe_roots, "no-such-instance"), [], "others are left alone");
+    assert_eq!(rescue_instance(&world.probe_roots, "no-such-instance").rescued, [], "others are left alone");
     let roots = if world.plan.mode == Mode::Rootless { &world.roots } else { &world.probe_roots };
-    let rescued = rescue_instance(roots, &instance);
+    let rescued = rescue_instance(roots, &instance).rescued;
     assert!(!rescued.is_empty());
     assert!(rescued.iter().all(|one| one.failure.is_none()), "{rescued:?}");
     let by_group = |name| matches!(world.plan.via(name), Via::V1 | Via::V2);
     let weighed = by_group(AbilityName::Weigh) && by_group(AbilityName::IdleClass);
     assert_eq!(rescued.iter().any(|one| one.done == "given the usual weight"), weighed, "{rescued:?}");
-    assert_eq!(rescue_instance(roots, &instance), [], "the second time nothing is left to do");
+    assert_eq!(rescue_instance(roots, &instance).rescued, [], "the second time nothing is left to do");
     for group in groups_of_job(world, &instance, 3).iter().filter(|_| steered) {
         let read = |file: &str| std::fs::read_to_string(group.join(file)).map(|text| text.trim().to_owned());
         assert_eq!(

@@ -56,7 +56,12 @@ fn leaves_a_living_daemons_jobs_alone(kind: Kind) {
     assert!(is_alive(&host, &value), "{value}");
     assert!(done.err.contains(&format!("rescue --force {instance}")), "{done:?}");
     assert!(!value["rescued"].to_string().contains(&instance), "{value}");
-    let _ = run_as(&host, ATTACKER, &["rescue", "--force", &instance]);
+    let done = run_as(&host, ATTACKER, &["rescue"]);
+    assert!(done.err.contains(&format!("instance {instance} lives")), "{done:?}");
+    assert!(done.err.contains("only its user and root may let go of that"), "{done:?}");
+    let done = run_as(&host, ATTACKER, &["rescue", "--force", &instance]);
+    // With groups there are some that it may not write to.
+    assert!(host.groups().is_empty() || done.err.contains("could not be let go"), "{done:?}");
     assert!(is_frozen(&host), "it stays as its user wanted it");
     goes_on(&host, job);
 }
