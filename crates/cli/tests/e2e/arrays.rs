@@ -149,7 +149,7 @@ fn all_or_one_of_them(kind: Kind) {
     // Its number is the array's, too: what is told names it so that all others are left alone.
     let why = told(&host, &["why", "1_0"], 0);
     assert!(why.contains("job 1_0 is held") && why.contains("`pinfold release 1_0`"), "{why}");
-    let held = host.pinfold(&["hold", "1_0"]);
+    let held = host.pinfold(["hold", "1_0"]);
     assert!(held.code == Some(0) && held.err.contains("`pinfold release 1_0`"), "{held:?}");
     told(&host, &["release", "1_[0-1]"], 0);
     until(&host, "1_0", JobState::Running);
