@@ -1,17 +1,19 @@
 //! Countable resources: waited for, handed out by number, held to the end, and known again after a crash.
 
 use std::fs;
+use std::process::Stdio;
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::JobView;
 
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, any_kind};
-use crate::wait::no_rescue;
+use crate::wait::{eventually, no_rescue};
 
 any_kind!(
     gpus_are_handed_out_by_number,
     a_gpu_with_another_number_is_not_handed_out_twice,
+    an_adopted_process_keeps_its_gpu,
     lines_of_a_batch_take_turns,
 );
 
@@ -54,6 +56,37 @@ fn a_gpu_with_another_number_is_not_handed_out_twice(kind: Kind) {
         host.make(&format!("go-{job}"));
         host.until_exit_code(job, 0);
     }
+}
+
+/// While it cannot be read which GPU it has, its job waits, and gets none by guess.
+fn an_adopted_process_keeps_its_gpu(kind: Kind) {
+    let host = host(kind);
+    let mut command = host.command("/bin/sh");
+    command
+        .args(["-c", "until [ -e go ]; do sleep 0.05; done"])
+        .env("CUDA_VISIBLE_DEVICES", "1")
+        .stdin(Stdio::null());
+    let running = host.spawn(command);
+    fs::write(host.path("gpus/late"), "").expect("a file of the test's own");
+    let pid = running.pid().to_string();
+    let done = host.pinfold(["--no-autostart", "adopt", "--pid", &pid, "--resource", "gpu=1"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let job = done.out.trim().parse().expect("the job's number");
+    eventually("it is said why it waits", || {
+        let view = host.job(job);
+        let reason = view.reason.clone().unwrap_or_default();
+        let waits = view.state == JobState::Queued && reason.contains("which GPUs its processes use");
+        if waits && numbers(&view).is_empty() { Ok(()) } else { Err(format!("{view:?}")) }
+    });
+    fs::remove_file(host.path("gpus/late")).expect("it is there");
+    assert_eq!(numbers(&host.until(job, JobState::Running)), [1]);
+    let other = host.submit(&["--resource", "gpu=1"], SCRIPT);
+    assert_eq!(numbers(&host.until(other, JobState::Running)), [0]);
+    host.make(&format!("go-{other}"));
+    host.until_exit_code(other, 0);
+    host.make("go");
+    running.wait();
+    host.until(job, JobState::Exited);
 }
 
 fn numbers(view: &JobView) -> Vec<u32> {

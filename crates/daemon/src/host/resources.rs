@@ -3,7 +3,8 @@
 //! The scheduler counts; which of several alike a job has is decided here when it starts, and stands in its row from then
 //! on. Owns what was found of GPUs, and which of them jobs have. A GPU is taken as long as the scheduler has its job among
 //! those that have started. Which GPU a job has is known by its address on the PCI bus ([`held`]): its number and the name
-//! of the resource may be others when a driver was loaded, or the daemon started again.
+//! of the resource may be others when a driver was loaded, or the daemon started again. What processes use that ran before
+//! is read by a thread aside; a job of which that is late starts later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,7 +15,9 @@ use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{DeviceView, FindingView, ResourceView};
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{JobSpec, Resource};
+use pinfold_sys::aside::{self, Purpose};
 use pinfold_sys::gpus::{self, Address, Gpu, Vendor};
+use pinfold_sys::procfs::Proc;
 use pinfold_topo::CpuSet;
 
 use crate::core::Refusal;
@@ -35,6 +38,8 @@ pub(crate) struct Resources {
     gpus: Vec<Gpu>,
     looked_us: Option<u64>,
     held: Held,
+    /// Jobs that were to start when it could not be read in time which GPUs their processes use.
+    unread: BTreeSet<JobId>,
 }
 
 impl Resources {
@@ -120,6 +125,7 @@ impl Resources {
     pub(crate) fn job_over(&mut self, config: &Config, job: JobId) -> bool {
         let was_odd = self.is_odd(config, job);
         self.held.forget(job);
+        self.unread.remove(&job);
         was_odd
     }
 
@@ -175,6 +181,38 @@ impl Resources {
             }
         }
         self.held.keep(job, list);
+    }
+
+    /// The GPUs that the first of a job's processes uses which ran before the job starts; `first` is `None` where there was no
+    /// such process. `None`: that could not be read in time, and the job is not to start now ([`Self::put_off`]): it would
+    /// be given GPUs that others use, and others those that it uses.
+    pub(crate) fn used_by(
+        &mut self,
+        proc: &Proc,
+        (job, user): (JobId, u32),
+        list: &[Resource],
+        first: Option<u32>,
+    ) -> Option<BTreeSet<Address>> {
+        self.unread.remove(&job);
+        let devices = self.devices();
+        let has_gpus = list.iter().any(|one| devices.contains_key(&one.name));
+        let Some(pid) = first.filter(|_| has_gpus) else { return Some(BTreeSet::new()) };
+        let proc = proc.clone();
+        let read = aside::read_soon((Purpose::Beginnings, user), move || proc.environ(pid).ok().flatten());
+        match read.filter(|_| !is_late_in_tests()) {
+            Some(environ) => Some(self.seen_by(&environ.unwrap_or_default())),
+            None => {
+                self.unread.insert(job);
+                None
+            }
+        }
+    }
+
+    /// Why the start of a job is to be tried again later; `None`: it is not.
+    pub(crate) fn put_off(&self, job: JobId) -> Option<String> {
+        let words =
+            "which GPUs its processes use cannot be read at present: they hold that up, or the host is busy";
+        self.unread.contains(&job).then(|| words.to_owned())
     }
 
     /// A job runs with what stands in its list. A daemon that knew no addresses wrote numbers alone.
@@ -311,6 +349,11 @@ fn device(gpu: &Gpu) -> DeviceView {
 fn root() -> PathBuf {
     let named = cfg!(debug_assertions).then(|| std::env::var_os("PINFOLD_GPUS_BELOW")).flatten();
     named.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
+/// Whether what is read counts as late: as long as the tests' directory has such a file.
+fn is_late_in_tests() -> bool {
+    cfg!(debug_assertions) && root().join("late").exists()
 }
 
 #[cfg(test)]

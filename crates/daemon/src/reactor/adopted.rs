@@ -314,6 +314,9 @@ impl Daemon {
 
     /// Moves the processes of such a job into its container, now that it may start.
     pub(super) fn take_in(&mut self, job: JobId, action: Action) -> Option<Event> {
+        if let Some(why) = self.host.resources.put_off(job) {
+            return Some(Event::PutOff(job, action, why));
+        }
         if let Err(unready) =
             self.surroundings.set_up(&self.ctx, &mut self.outbox, &mut self.jobs.table, job)?
         {

@@ -4,7 +4,6 @@ use pinfold_policy::{Action, Decision, JobId, MemoryReason, QueueReason, Reason,
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, JobRow};
 use pinfold_proto::wire::{ErrorCode, Reply};
-use pinfold_sys::aside::{self, Purpose};
 use pinfold_topo::CpuSet;
 
 use crate::core::words::{in_codes, in_words, why_in_words};
@@ -150,14 +149,12 @@ fn words_of(
     limit.map_or_else(|| why_in_words(action, reason, row), |why| (why, Some("timeout_near")))
 }
 
-/// Which GPUs a job gets that starts on these PUs. Processes that run already go on with those that they have.
+/// Which GPUs a job gets that starts on these PUs. Processes that run already go on with those that they have; while it
+/// cannot be read which these are, the job gets none, and its start is put off.
 fn give_resources(ctx: &Ctx, resources: &mut Resources, live: &mut JobRecord, cpus: &CpuSet) {
     let first = live.row.spec.adopted.as_ref().and_then(|adopted| adopted.processes.first());
-    let environ = first.and_then(|&(pid, _)| {
-        let proc = ctx.proc.clone();
-        aside::read_soon((Purpose::Beginnings, live.row.uid), move || proc.environ(pid).ok().flatten())?
-    });
-    let uses = resources.seen_by(&environ.unwrap_or_default());
-    let (job, list) = (live.id(), &mut live.row.spec.terms.resources);
+    let first = first.map(|&(pid, _)| pid);
+    let (job, user, list) = (live.id(), live.row.uid, &mut live.row.spec.terms.resources);
+    let Some(uses) = resources.used_by(&ctx.proc, (job, user), list, first) else { return };
     resources.give(&ctx.policy, &ctx.configured.config, job, Start { list, cpus, uses: &uses });
 }

@@ -232,3 +232,54 @@ fn what_is_shown() {
     let finding = resources.finding(&config(&["resources.gpu=3"]));
     assert_eq!(finding.found, "4 of nvidia (X1) as the resource gpu, of which jobs get 3 (`resources.gpu`)");
 }
+
+/// A job's first process that holds the readers of its environment up; later it answers.
+#[test]
+fn a_job_starts_once_it_is_known_what_its_processes_use() {
+    /// No user of this host: threads are shared with other tests.
+    const USER: u32 = 4_200_001;
+    let root = tempfile::tempdir().expect("a directory");
+    let environ = root.path().join("7/environ");
+    std::fs::create_dir(root.path().join("7")).expect("a process");
+    let made = std::process::Command::new("mkfifo").arg(&environ).status().expect("mkfifo");
+    assert!(made.success());
+    let (proc, job) = (Proc::open(root.path()).expect("a tree"), JobId(1));
+    let mut resources = four();
+    let used = |resources: &mut Resources, list: &[Resource], first| {
+        resources.used_by(&proc, (job, USER), list, first)
+    };
+    assert_eq!(
+        used(&mut resources, &asks("tape", 1), Some(7)),
+        Some(BTreeSet::new()),
+        "no GPUs are asked for"
+    );
+    assert_eq!(used(&mut resources, &asks(GPU, 1), None), Some(BTreeSet::new()), "nothing ran before");
+    assert_eq!(
+        (used(&mut resources, &asks(GPU, 1), Some(7)), resources.put_off(job).is_some()),
+        (None, true)
+    );
+    // The reader is let go, and finds nothing.
+    drop(std::fs::OpenOptions::new().write(true).open(&environ).expect("it is read"));
+    let new = root.path().join("7/new");
+    std::fs::write(&new, "A=1\0CUDA_VISIBLE_DEVICES=2\0").expect("an environment");
+    std::fs::rename(new, &environ).expect("it is there");
+    // The loop waits for a part of all time only, and is told again and again that it is late.
+    let until_read = |resources: &mut Resources| {
+        let began = std::time::Instant::now();
+        loop {
+            assert!(began.elapsed().as_secs() < 120, "it is not read");
+            if let Some(uses) = used(resources, &asks(GPU, 1), Some(7)) {
+                return uses;
+            }
+            std::thread::yield_now();
+        }
+    };
+    let uses = until_read(&mut resources);
+    assert_eq!(resources.put_off(job), None);
+    let (mut list, cpus) = (asks(GPU, 1), CpuSet::default());
+    let start = Start { list: &mut list, cpus: &cpus, uses: &uses };
+    resources.give(&policy(&[1]), &Config::default(), job, start);
+    assert_eq!(list[0].numbers, [2]);
+    std::fs::rename(root.path().join("7"), root.path().join("gone")).expect("it ends");
+    assert_eq!(until_read(&mut resources), BTreeSet::new(), "it has ended");
+}
