@@ -43,7 +43,9 @@ pub(crate) enum After {
 #[derive(Debug, Default)]
 struct Order {
     number: u64,
-    /// Files, behind the store's log; with the directory in which each lies.
+    /// Files that are flushed right behind the store's log: what waits follows only then.
+    with_log: Vec<PathBuf>,
+    /// Files behind that, on which nothing waits; with the directory in which each lies.
     files: Vec<PathBuf>,
 }
 
@@ -61,6 +63,7 @@ pub(crate) struct Durable {
     /// Since the last order.
     wanted: bool,
     after: Vec<After>,
+    with_log: Vec<PathBuf>,
     files: Vec<PathBuf>,
     /// Under way, by the number of the order, oldest first.
     sent: VecDeque<(u64, Vec<After>)>,
@@ -85,6 +88,7 @@ impl Durable {
             log,
             wanted: false,
             after: Vec::new(),
+            with_log: Vec::new(),
             files: Vec::new(),
             sent: VecDeque::new(),
             last_order: 0,
@@ -120,6 +124,12 @@ impl Durable {
         self.wanted = true;
     }
 
+    /// Has a file brought to disk right behind the store's log, before anything follows that waits for that.
+    pub(crate) fn with_log(&mut self, path: PathBuf) {
+        self.with_log.push(path);
+        self.wanted = true;
+    }
+
     /// What users should know of it, in words.
     pub(crate) fn warning(&self) -> Option<String> {
         self.trouble.as_ref().map(|why| format!("what is written cannot be brought to disk: {why}"))
@@ -132,11 +142,12 @@ impl Durable {
             return Vec::new();
         }
         let (after, files) = (std::mem::take(&mut self.after), std::mem::take(&mut self.files));
+        let with_log = std::mem::take(&mut self.with_log);
         if !written {
             return after;
         }
         self.last_order += 1;
-        match self.hand_over(Order { number: self.last_order, files }) {
+        match self.hand_over(Order { number: self.last_order, with_log, files }) {
             Ok(()) => {
                 self.sent.push_back((self.last_order, after));
                 Vec::new()
@@ -242,14 +253,17 @@ fn obey(disk: &impl Flush, log: &Path, orders: &Receiver<Order>, tell: &Sender<O
         if first.is_none() && files.is_empty() {
             return;
         }
-        let mut number = None;
+        let (mut number, mut with_log) = (None, Vec::new());
         for order in first.into_iter().chain(std::iter::from_fn(|| orders.try_recv().ok())) {
             number = Some(order.number);
+            with_log.extend(order.with_log);
             files.extend(order.files);
         }
         if let Some(number) = number {
-            // All that was written before these orders were given.
-            let error = disk.file(log).err().map(|error| format!("{}: {error}", log.display()));
+            // All that was written before these orders were given. The log comes first.
+            let flushed =
+                |path: &Path| disk.file(path).map_err(|error| format!("{}: {error}", path.display()));
+            let error = flushed(log).and_then(|()| with_log.iter().try_for_each(|path| flushed(path))).err();
             if tell.send(Outcome { number, error }).is_err() {
                 return;
             }
@@ -298,8 +312,10 @@ mod tests {
         let (tell, outcomes) = channel();
         let (_wake, waker) = UnixStream::pair().expect("sockets");
         for (number, files) in (1..).zip(orders) {
-            send.send(Order { number, files: files.iter().map(PathBuf::from).collect() })
-                .expect("it is heard");
+            // What begins with `spare` goes with the log.
+            let (with_log, files) =
+                files.iter().map(PathBuf::from).partition(|path| path.starts_with("spare"));
+            send.send(Order { number, with_log, files }).expect("it is heard");
         }
         drop(send);
         let disk = Remembers::default();
@@ -316,6 +332,18 @@ mod tests {
         let (_, outcomes) = obeyed("broken", &[&[]]);
         let error = outcomes[0].error.as_deref().expect("it failed");
         assert!(error.contains("broken: no medium"), "{error}");
+    }
+
+    /// The store's log has all that was kept elsewhere before that is given up, and what waits follows behind both.
+    #[test]
+    fn what_goes_with_the_log_is_flushed_behind_it_before_anything_follows() {
+        let (flushed, outcomes) = obeyed("wal", &[&["s/1"], &["spare"]]);
+        assert_eq!(flushed, ["wal", "spare", "s/1", "s/"]);
+        assert!(matches!(outcomes[..], [Outcome { number: 2, error: None }]), "{outcomes:?}");
+        let (_, outcomes) = obeyed("wal", &[&["spare/broken"]]);
+        let error = outcomes[0].error.as_deref().expect("it is told with what waits");
+        assert!(error.contains("spare/broken: no medium"), "{error}");
+        assert_eq!(obeyed("broken", &[&["spare"]]).0, ["broken"], "the store may need it yet");
     }
 
     #[test]

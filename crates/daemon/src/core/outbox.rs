@@ -65,6 +65,15 @@ impl Outbox {
         Self { next: VecDeque::new(), effects: Vec::new(), journal, durable }
     }
 
+    /// What was written is to be brought to disk, if anything waits for that: the turn is over, or the daemon. Gives what
+    /// follows at once.
+    pub(crate) fn flush(&mut self) -> Vec<After> {
+        let written = self.journal.trouble().is_none();
+        let cleared = if written { self.journal.take_cleared() } else { None };
+        cleared.into_iter().for_each(|path| self.durable.with_log(path));
+        self.durable.turn_over(written)
+    }
+
     /// The scheduler is to take this in.
     pub(crate) fn step(&mut self, event: pinfold_policy::Event) {
         self.next.push_back(Next::Step(Box::new(event)));

@@ -10,8 +10,7 @@ use crate::reactor::Daemon;
 impl Daemon {
     /// The end of a turn: whatever was written in it is flushed, if something waits for that. Gives what need not wait.
     pub(super) fn flush_turn(&mut self) {
-        let written = self.outbox.journal.trouble().is_none();
-        let after = self.outbox.durable.turn_over(written);
+        let after = self.outbox.flush();
         self.follows(after);
     }
 

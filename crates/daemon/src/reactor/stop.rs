@@ -58,6 +58,8 @@ impl Daemon {
         self.outbox.journal.tries_again();
         self.outbox.journal.write(&mut self.jobs.table);
         self.outbox.journal.close_numbers();
+        // Nothing follows any more.
+        let _ = self.outbox.flush();
         self.outbox.durable.close();
         self.clients.audit.close(pinfold_proto::view::seconds(self.ctx.clock.now_us()));
         for job in self.jobs.finished.all() {

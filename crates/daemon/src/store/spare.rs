@@ -157,19 +157,22 @@ impl Spare {
         Ok(written)
     }
 
-    /// The store has all again. That is brought to disk: after a power cut nothing of what is here may be taken for
-    /// newer than the store.
-    pub(crate) fn clear(&mut self) {
+    /// The store has all again. Gives the file if it is to be brought to disk: after a power cut nothing of what is here may
+    /// be taken for newer than the store.
+    #[must_use]
+    pub(crate) fn clear(&mut self) -> Option<PathBuf> {
         if self.sizes.is_empty() && self.end == HEAD {
-            return;
+            return None;
         }
-        let cleared = self.rewrite(std::iter::empty()).and_then(|_| self.file()?.sync_data());
+        let cleared = self.rewrite(std::iter::empty());
         if let Err(error) = cleared {
             // Older rows would be taken for newer ones by the next daemon.
             let removed = std::fs::remove_file(&self.path);
             tracing::warn!(path = %self.path.display(), %error, removed = removed.is_ok(), "no room is kept for jobs");
             self.file = Err(error);
+            return None;
         }
+        Some(self.path.clone())
     }
 
     fn file(&self) -> io::Result<&File> {
@@ -269,8 +272,9 @@ mod tests {
         spare.rewrite([kept(2, "runs"), kept(3, "runs")].iter()).expect("it can be written");
         let (mut spare, found) = Spare::open(dir.path());
         assert_eq!(reasons(&found), [(2, "runs"), (3, "runs")]);
-        spare.clear();
+        assert_eq!(spare.clear(), Some(dir.path().join("spare")), "it is to be flushed");
         assert_eq!((Spare::open(dir.path()).1, length()), (vec![], LENGTH));
+        assert_eq!(spare.clear(), None, "nothing was in it");
         // What was in that half before is not found again.
         assert!(spare.add(&kept(4, "waits")).expect("it can be written"));
         assert_eq!(reasons(&Spare::open(dir.path()).1), [(4, "waits")]);

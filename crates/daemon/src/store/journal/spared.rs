@@ -2,6 +2,7 @@
 //! on disk before its number is told, and is found again by the next daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use pinfold_policy::JobId;
 use pinfold_profile::store::StoreError;
@@ -33,6 +34,8 @@ pub(super) struct Spared {
     promised: usize,
     /// Jobs for which there was no room, which is told once.
     without: BTreeSet<JobId>,
+    /// The file, since it was cleared and until somebody has that brought to disk.
+    cleared: Option<PathBuf>,
 }
 
 impl Journal {
@@ -116,11 +119,16 @@ impl Journal {
         spared.granted_us.clear();
         spared.promised = 0;
         if let Some(spare) = &mut spared.spare {
-            spare.clear();
+            spared.cleared = spare.clear().or(spared.cleared.take());
             if was_trouble {
                 spare.open_again();
             }
         }
+    }
+
+    /// The file of the room, if it was cleared and is to be brought to disk behind the store's log; once.
+    pub(crate) fn take_cleared(&mut self) -> Option<PathBuf> {
+        self.spared.cleared.take()
     }
 
     /// Keeps what changed, while the store cannot be written.

@@ -195,8 +195,11 @@ fn what_a_full_disk_keeps_from_the_store_is_found_again() {
     for row in rows {
         insert(&mut last, &mut jobs, row, false);
     }
+    assert_eq!(last.take_cleared(), None);
     last.write(&mut jobs);
     assert_eq!((last.trouble(), last.warnings().count()), (None, 0));
+    // Not within the write, which the loop waits for.
+    assert_eq!((last.take_cleared(), last.take_cleared()), (Some(dir.path().join("spare")), None));
     assert_eq!(Spare::open(dir.path()).1, [], "the store has all of it");
     let states: Vec<Option<JobState>> =
         (1..=4).map(|job| last.store().job(job).expect("a row").map(|row| row.state)).collect();
