@@ -16,8 +16,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many threads there are at most.
+use crate::peer;
+
+mod whose;
+
+/// So many threads there are at most, beside those for this process's own user,
 const THREADS_MAX: usize = 64;
+/// and so many of them for processes that need not be part of a job.
+const OUTSIDE_MAX: usize = 32;
 /// What they need: small texts, and lists on the heap.
 const STACK_BYTES: usize = 256 << 10;
 /// An answer is waited for this long at most, and in all for one part of all time in so many: those of one user,
@@ -42,8 +48,23 @@ pub enum Purpose {
     Marks,
 }
 
-/// Whose processes are read, by user, and for what.
+impl Purpose {
+    /// Whether processes are read that need not be part of a job.
+    const fn is_outside_jobs(self) -> bool {
+        matches!(self, Self::Beginnings | Self::Marks)
+    }
+}
+
+/// Whose processes are read, by user, and for what. The user is the job's where the processes are a job's, whatever users
+/// these act as.
 pub type Of = (Purpose, u32);
+
+/// The number that stands for all numbers that are subordinate to the same user (`/etc/subuid`): the first one of them. Any
+/// other stands for itself.
+#[must_use]
+pub fn whose(user: u32) -> u32 {
+    whose::whose(user)
+}
 
 /// How long may still be waited: what was waited comes back with time.
 #[derive(Debug, Clone, Copy)]
@@ -84,9 +105,14 @@ fn state<T>(act: impl FnOnce(&mut State) -> T) -> T {
 }
 
 impl State {
-    /// Whether a thread may begin.
-    fn begin(&mut self, of: Of) -> bool {
-        let may = self.at_work.len() < THREADS_MAX && !self.at_work.contains_key(&of);
+    /// Whether a thread may begin; `own`: the user that this process runs as.
+    fn begin(&mut self, of: Of, own: u32) -> bool {
+        let others = || self.at_work.keys().filter(|(_, user)| *user != own);
+        let outside = || others().filter(|(purpose, _)| purpose.is_outside_jobs());
+        let has_room = of.1 == own
+            || others().count() < THREADS_MAX
+                && !(of.0.is_outside_jobs() && outside().count() >= OUTSIDE_MAX);
+        let may = has_room && !self.at_work.contains_key(&of);
         if may {
             self.at_work.insert(of, false);
         }
@@ -140,18 +166,20 @@ pub enum Asked<T> {
 /// threads.
 #[must_use]
 pub fn place(of: Of) -> Option<Place> {
-    state(|state| state.begin(of)).then(|| Place(of))
+    let of = (of.0, whose(of.1));
+    state(|state| state.begin(of, peer::own_uid())).then(|| Place(of))
 }
 
 /// As [`place`], but where the last reading is only just being done, its end is waited for: two that ask at once are
 /// both served. Nobody waits for one that somebody else waited for in vain.
 #[must_use]
 pub fn place_within(of: Of, at_most: Duration) -> Option<Place> {
+    let of = (of.0, whose(of.1));
     let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     let is_awaited = |state: &mut State| state.at_work.get(&of) == Some(&false);
     let waited = DONE.wait_timeout_while(state, at_most, is_awaited);
     let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    state.begin(of).then(|| Place(of))
+    state.begin(of, peer::own_uid()).then(|| Place(of))
 }
 
 impl Place {
@@ -259,6 +287,26 @@ mod tests {
         let asked: Asked<()> = read(of, || panic!("as a bug would")).unwrap();
         assert_eq!(asked, Asked::Never);
         assert_eq!(read(of, || 6), Some(Asked::Read(6)));
+    }
+
+    #[test]
+    fn however_many_numbers_a_user_has_others_have_threads() {
+        let own = 5;
+        let mut state = State { at_work: BTreeMap::new(), patience: BTreeMap::new(), with_all: None };
+        let outside = [Purpose::Marks, Purpose::Beginnings];
+        let users = || 1_000..2_000_u32;
+        let begun = users().filter(|&user| state.begin((outside[user as usize % 2], user), own)).count();
+        assert_eq!(begun, OUTSIDE_MAX, "they need not be jobs");
+        assert!(state.begin((Purpose::Figures, 7), own), "jobs of another user are read");
+        let begun = users().filter(|&user| state.begin((Purpose::Figures, user), own)).count();
+        assert_eq!((begun, state.at_work.len()), (THREADS_MAX - OUTSIDE_MAX - 1, THREADS_MAX));
+        assert!(!state.begin((Purpose::Figures, 8), own), "there are no more");
+        for purpose in [Purpose::Marks, Purpose::Figures] {
+            assert!(state.begin((purpose, own), own) && !state.begin((purpose, own), own), "{purpose:?}");
+        }
+        // Those count for no other.
+        state.at_work.remove(&(Purpose::Figures, 7));
+        assert!(state.begin((Purpose::Figures, 8), own));
     }
 
     #[test]

@@ -416,7 +416,7 @@ impl Container {
         match self.shared.plan.via(AbilityName::PageOut) {
             Via::V2 => self.page_out_v2(bytes),
             Via::V1 => self.page_out_v1(bytes),
-            Via::Processes => self.page_out_processes(bytes),
+            Via::Processes => self.page_out_processes(bytes, None),
             Via::Nothing => Ok(0),
         }
     }

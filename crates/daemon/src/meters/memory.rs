@@ -77,10 +77,10 @@ struct Pager {
 /// What the pager is to do.
 #[derive(Debug)]
 enum Order {
-    /// Move so many bytes of a job to swap.
-    Out(JobId, u64),
-    /// Read a job back from swap.
-    Fetch(JobId),
+    /// Move so many bytes of a job of this user's to swap.
+    Out(JobId, u32, u64),
+    /// Read a job of this user's back from swap.
+    Fetch(JobId, u32),
 }
 
 impl Pager {
@@ -98,8 +98,8 @@ impl Pager {
 fn obey(containers: &Containers, orders: &Receiver<Order>, rate: &AtomicU64) {
     while let Ok(order) = orders.recv() {
         let (job, done) = match order {
-            Order::Out(job, bytes) => (job, page_out(containers, job, bytes, rate)),
-            Order::Fetch(job) => (job, containers.fetch(job.0)),
+            Order::Out(job, user, bytes) => (job, page_out(containers, (job, user), bytes, rate)),
+            Order::Fetch(job, user) => (job, containers.fetch(job.0, user)),
         };
         if let Err(error) = done {
             tracing::warn!(job = job.0, error = %in_full(&error), "the memory of a job stays where it is");
@@ -107,9 +107,14 @@ fn obey(containers: &Containers, orders: &Receiver<Order>, rate: &AtomicU64) {
     }
 }
 
-fn page_out(containers: &Containers, job: JobId, bytes: u64, rate: &AtomicU64) -> Result<(), ContainerError> {
+fn page_out(
+    containers: &Containers,
+    (job, user): (JobId, u32),
+    bytes: u64,
+    rate: &AtomicU64,
+) -> Result<(), ContainerError> {
     let began = Moment::now();
-    let out = containers.page_out(job.0, bytes)?;
+    let out = containers.page_out(job.0, user, bytes)?;
     tracing::debug!(job = job.0, asked = bytes, out, took = ?began.elapsed(), "paged out");
     // Of less no rate can be told.
     if out >= 1 << 20 {
@@ -181,28 +186,34 @@ impl MemorySampler {
         self.told
     }
 
-    /// Pages a job out, in a while.
-    pub(crate) fn page_out(&self, job: JobId, bytes: u64) {
+    /// Pages a job of this user's out, in a while.
+    pub(crate) fn page_out(&self, job: JobId, user: u32, bytes: u64) {
         // The thread ends with the daemon only.
-        let _ = self.pager.orders.send(Order::Out(job, bytes));
+        let _ = self.pager.orders.send(Order::Out(job, user, bytes));
     }
 
-    /// Pages a little of a running job out, in a while, unless its user had that done a moment ago: the pager does one thing
-    /// after the other, and others wait for it.
-    pub(crate) fn squeeze(&mut self, user: u32, job: JobId, bytes: u64, now_us: u64) -> Asked {
+    /// Pages a little of a running job out, in a while, unless the user that asks had that done a moment ago: the pager does
+    /// one thing after the other, and others wait for it. `owner`: whose job it is.
+    pub(crate) fn squeeze(
+        &mut self,
+        user: u32,
+        (job, owner): (JobId, u32),
+        bytes: u64,
+        now_us: u64,
+    ) -> Asked {
         self.squeezed.retain(|_, (last_us, _)| now_us.saturating_sub(*last_us) < SQUEEZED_AGAIN_US);
         let last = self.squeezed.get(&user).copied();
         if last.is_some_and(|(last_us, _)| now_us.saturating_sub(last_us) < SQUEEZED_EVERY_US) {
             return Asked::TooSoon;
         }
         self.squeezed.insert(user, (now_us, job));
-        self.page_out(job, bytes);
+        self.page_out(job, owner, bytes);
         if last.is_some_and(|(_, before)| before == job) { Asked::Again } else { Asked::First }
     }
 
-    /// Reads a job that goes on back from swap.
-    pub(crate) fn fetch(&self, job: JobId) {
-        let _ = self.pager.orders.send(Order::Fetch(job));
+    /// Reads a job of this user's that goes on back from swap.
+    pub(crate) fn fetch(&self, job: JobId, user: u32) {
+        let _ = self.pager.orders.send(Order::Fetch(job, user));
     }
 
     /// The part of the time since the last reading in which all jobs stalled, in thousandths.

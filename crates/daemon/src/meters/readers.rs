@@ -25,7 +25,7 @@ const PROCESSES_A_TIME: usize = 1_024;
 /// A user whose processes have not been read for so long is told so.
 const LATE_US: u64 = 3_000_000;
 
-/// The orders that are being carried out, by user.
+/// The orders that are being carried out, by user ([`aside::whose()`]).
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     waits: BTreeMap<u32, Order>,
@@ -78,7 +78,7 @@ impl Readers {
         self.rests_until_us.retain(|_, until_us| *until_us > now_us);
         let mut by_user: BTreeMap<u32, Vec<Due>> = BTreeMap::new();
         for one in due.into_iter().filter(|one| !self.fresh.contains_key(&one.job)) {
-            let Some(user) = table.get(&one.job).map(|live| live.row.uid) else { continue };
+            let Some(user) = table.get(&one.job).map(|live| aside::whose(live.row.uid)) else { continue };
             if !self.waits.contains_key(&user) && !self.rests_until_us.contains_key(&user) {
                 by_user.entry(user).or_default().push(one);
             }
@@ -135,7 +135,7 @@ impl Readers {
 
     /// What `why` tells of a job whose processes have not let themselves be read for a while.
     pub(crate) fn words(&self, job: JobId, user: u32, now_us: u64) -> Option<String> {
-        let order = self.waits.get(&user).filter(|order| order.is_late(now_us))?;
+        let order = self.waits.get(&aside::whose(user)).filter(|order| order.is_late(now_us))?;
         let seconds = now_us.saturating_sub(order.since_us) / 1_000_000;
         let whose =
             if order.jobs.contains(&job) { "a process of this user's" } else { "another job of this user's" };

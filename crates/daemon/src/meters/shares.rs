@@ -109,7 +109,8 @@ fn start() -> std::io::Result<Reader> {
 fn read_some(proc: &Proc, sizes: Vec<Size>, users: &Users) -> Vec<One> {
     let mut by_user: BTreeMap<u32, Vec<Size>> = BTreeMap::new();
     for size in sizes {
-        by_user.entry(users.get(&size.job).copied().unwrap_or_default()).or_default().push(size);
+        let user = users.get(&size.job).copied().map(aside::whose).unwrap_or_default();
+        by_user.entry(user).or_default().push(size);
     }
     let order = |(user, sizes): (u32, Vec<Size>)| {
         let (proc, these) = (proc.clone(), sizes.clone());

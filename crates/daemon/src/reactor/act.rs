@@ -127,7 +127,7 @@ impl Daemon {
                 return None;
             }
             Action::PageOut { bytes } => {
-                self.meters.memory.page_out(job, *bytes);
+                self.meters.memory.page_out(job, live.row.uid, *bytes);
                 Ok(())
             }
             Action::Bind { cpus } => container.bind(&confined(cpus)).map(drop),
@@ -174,7 +174,8 @@ impl Daemon {
     /// What a job that goes on has in swap is read back, unless it is so little that it finds it by itself.
     fn fetch(&self, job: JobId) {
         if self.ctx.policy.job(job).is_some_and(|info| info.swapped_bytes - info.cold_bytes >= FETCH_BYTES) {
-            self.meters.memory.fetch(job);
+            let user = self.jobs.table.get(&job).map(|live| live.row.uid);
+            user.into_iter().for_each(|user| self.meters.memory.fetch(job, user));
         }
     }
 

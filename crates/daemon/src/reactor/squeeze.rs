@@ -52,7 +52,7 @@ impl Daemon {
             return refused(format!("job {job} is suspended: what it misses cannot be seen"));
         }
         if bytes > 0 {
-            match self.meters.memory.squeeze(user.uid, job, bytes, self.ctx.clock.now_us()) {
+            match self.meters.memory.squeeze(user.uid, (job, owner), bytes, self.ctx.clock.now_us()) {
                 Asked::TooSoon => {
                     return refused("a user may take memory from a job once a second; ask again".to_owned());
                 }

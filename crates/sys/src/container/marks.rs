@@ -148,7 +148,7 @@ pub(super) fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)
     for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
         let Some(stat) = proc.stat(pid)? else { continue };
         let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
-        if let Some(owner) = may_be_marked.then(|| proc.owner(pid)).flatten() {
+        if let Some(owner) = may_be_marked.then(|| proc.owner(pid)).flatten().map(aside::whose) {
             by_owner.entry(owner).or_default().push((found.len(), stat));
         }
         found.push((stat, None));

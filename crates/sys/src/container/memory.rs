@@ -142,8 +142,8 @@ impl Containers {
     }
 
     /// Moves up to `bytes` of one job to swap, as [`Container::page_out`] does, but finds its groups by itself; 0
-    /// when the job is over.
-    pub fn page_out(&self, job: u64, bytes: u64) -> Result<u64, ContainerError> {
+    /// when the job is over. `user`: whose job it is.
+    pub fn page_out(&self, job: u64, user: u32, bytes: u64) -> Result<u64, ContainerError> {
         let shared = self.shared_for(job);
         let plan = &shared.plan;
         let level = shared.roles.memory.and_then(|index| shared.levels.get(index));
@@ -155,13 +155,13 @@ impl Containers {
         match (plan.via(AbilityName::PageOut), group) {
             // What is charged elsewhere goes by its addresses only.
             (Via::V1 | Via::V2, Some(_)) if taken => match self.adopt(job, None)? {
-                Some(container) => container.page_out_processes(bytes),
+                Some(container) => container.page_out_processes(bytes, Some(user)),
                 None => Ok(0),
             },
             (Via::V2, Some(group)) => page_out_v2(&group, bytes),
             (Via::V1, Some(group)) => page_out_v1(&group, bytes),
             (Via::Processes, _) => match self.adopt(job, None)? {
-                Some(container) => container.page_out_processes(bytes),
+                Some(container) => container.page_out_processes(bytes, Some(user)),
                 None => Ok(0),
             },
             (Via::V1 | Via::V2 | Via::Nothing, _) => Ok(0),
@@ -169,8 +169,9 @@ impl Containers {
     }
 
     /// Reads a job's memory back from swap, in long reads: about as fast as the device is, where the page faults of
-    /// the job itself would fetch it page by page. Best effort: what does not come this way comes by faults.
-    pub fn fetch(&self, job: u64) -> Result<(), ContainerError> {
+    /// the job itself would fetch it page by page. Best effort: what does not come this way comes by faults. `user`: whose job
+    /// it is.
+    pub fn fetch(&self, job: u64, user: u32) -> Result<(), ContainerError> {
         let shared = self.shared_for(job);
         let level = shared.roles.memory.and_then(|index| shared.levels.get(index));
         let pids = match level {
@@ -183,8 +184,9 @@ impl Containers {
                 None => Vec::new(),
             },
         };
-        pids.into_iter()
-            .try_for_each(|pid| advise_process(&self.shared.proc, pid, u64::MAX / 2, Advice::Fetch))
+        pids.into_iter().try_for_each(|pid| {
+            advise_process(&self.shared.proc, (pid, Some(user)), u64::MAX / 2, Advice::Fetch)
+        })
     }
 
     /// Whether the kernel can be told whose memory to take first and whose last: [`Container::slow`],

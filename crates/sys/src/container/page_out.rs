@@ -29,14 +29,15 @@ impl Container {
         self.group(self.shared.roles.memory).map_or(Ok(0), |group| page_out_v1(group, bytes))
     }
 
-    pub(super) fn page_out_processes(&self, bytes: u64) -> Result<u64, ContainerError> {
+    /// `user`: whose job it is, if that is known.
+    pub(super) fn page_out_processes(&self, bytes: u64, user: Option<u32>) -> Result<u64, ContainerError> {
         let mut out = 0u64;
         for pid in self.pids()? {
             if out >= bytes {
                 break;
             }
             let before = anon_bytes(&self.shared.proc, pid)?;
-            advise_process(&self.shared.proc, pid, bytes - out, Advice::PageOut)?;
+            advise_process(&self.shared.proc, (pid, user), bytes - out, Advice::PageOut)?;
             out = out.saturating_add(before.saturating_sub(anon_bytes(&self.shared.proc, pid)?));
         }
         Ok(out)
@@ -52,14 +53,15 @@ fn failed(pid: u32, errno: Errno) -> ContainerError {
 }
 
 /// Gives the kernel an advice on the first `bytes` of a process's own memory, by a thread aside: a process can hold
-/// that up for as long as it likes.
+/// that up for as long as it likes. `user`: whose job it is part of, if that is known; else the thread is for the user that
+/// the process acts as.
 pub(super) fn advise_process(
     proc: &Proc,
-    pid: u32,
+    (pid, user): (u32, Option<u32>),
     bytes: u64,
     advice: Advice,
 ) -> Result<(), ContainerError> {
-    let Some(owner) = proc.owner(pid) else { return Ok(()) };
+    let Some(owner) = user.or_else(|| proc.owner(pid)) else { return Ok(()) };
     let proc = proc.clone();
     let place = aside::place_within((Purpose::Pages, owner), ADVISED_WITHIN);
     let advised = place.and_then(|place| place.read(move || advise(&proc, pid, bytes, advice)));
