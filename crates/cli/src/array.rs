@@ -23,6 +23,7 @@ use crate::names;
 use crate::output;
 use crate::print::say;
 use crate::submit::files::{self, Files, Names, Open};
+use crate::submit::notes::Notes;
 use crate::submit::{self, SubmitArgs};
 use crate::successor;
 use pinfold_client::Failure;
@@ -32,13 +33,13 @@ use pinfold_client::{Client, Dial};
 const WINDOW: usize = 256;
 
 /// Gets all members accepted; none starts before that is allowed. Says what is to be told of them: the array's number, and the index
-/// and number of each.
+/// and number of each; and where notes on them go.
 pub(crate) fn prepare(
     dial: Dial,
     args: &SubmitArgs,
     spec: &ArraySpec,
     mut plan: LaunchPlan,
-) -> Result<(Keeper, String), Failure> {
+) -> Result<(Keeper, Notes, String), Failure> {
     let names = Names::of_array(args)?;
     let members: Rc<RefCell<Members>> = Rc::new(RefCell::new(Members {
         shared: names.open_shared(output::create_for_job)?,
@@ -75,7 +76,7 @@ pub(crate) fn prepare(
         let Members { names, array, .. } = &*members.borrow();
         record::keep(&socket, *array, true, &names.out.0, &names.err.0);
     }
-    Ok((keeper, said))
+    Ok((keeper, notes(&members), said))
 }
 
 /// Keeps members of an array that was handed over before, in the place of a keeper that is gone. Their output goes behind
@@ -85,20 +86,21 @@ pub(crate) fn prepare_anew(
     args: &SubmitArgs,
     spec: &ArraySpec,
     name: &JobName,
-) -> Result<Keeper, Failure> {
+) -> Result<(Keeper, Notes), Failure> {
     let mut plan = submit::plan_of(args)?;
     let names = Names::of_array(args)?;
     let left = members_left(&mut plan.connect(&dial)?, name)?;
     let (indexes, jobs) = left.iter().copied().unzip();
     let shared = names.open_shared(output::append_for_job)?;
     let members = Members { names, shared, array: name.job, indexes, jobs, open: output::append_for_job };
-    plan.outputs = outputs(&Rc::new(RefCell::new(members)));
+    let members = Rc::new(RefCell::new(members));
+    plan.outputs = outputs(&members);
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     for (at, (index, job)) in left.into_iter().enumerate() {
         let place = JobArray { array: Some(name.job), index, at_most: spec.at_most };
         keeper.take_over(ticket(at), JobSpec { array: Some(place), ..plan.spec.clone() }, job);
     }
-    Ok(keeper)
+    Ok((keeper, notes(&members)))
 }
 
 /// Index and number of each of these members of an array that is not over.
@@ -124,7 +126,7 @@ fn submit_all(keeper: &mut Keeper, one: &JobSpec, spec: &ArraySpec) -> Result<Ve
                     jobs[place(ticket)] = job;
                     answered += 1;
                 }
-                Told::Refused { ticket, reason, code } => {
+                Told::Refused { ticket, reason, code, .. } => {
                     let index = spec.indexes[place(ticket)];
                     return Err(Failure::refused(
                         code,
@@ -155,6 +157,12 @@ fn outputs(members: &Rc<RefCell<Members>>) -> Outputs {
     })
 }
 
+/// Notes in the members' standard errors. A member that was not started gets its file by that.
+fn notes(members: &Rc<RefCell<Members>>) -> Notes {
+    let members = members.clone();
+    Notes::new(Box::new(move |ticket| members.borrow().open_error(place(ticket))))
+}
+
 fn ticket(place: usize) -> u64 {
     place as u64 + 1
 }
@@ -182,6 +190,14 @@ impl Members {
             Some(file) => file.try_clone(),
             None => (self.open)(path, named),
         })
+    }
+
+    /// The number of a member, and its standard error once more.
+    fn open_error(&self, place: usize) -> Option<(u64, File)> {
+        let job = self.jobs[place];
+        let names = self.names.of_job(self.array, self.indexes[place], job);
+        let shared = self.shared.get(&names.err.0).map(File::try_clone);
+        Some((job, shared.unwrap_or_else(|| names.open_error()).ok()?))
     }
 
     /// The array's number, and `INDEX:JOB` of each.

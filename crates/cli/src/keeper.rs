@@ -25,6 +25,7 @@ mod line;
 mod link;
 pub(crate) mod process;
 mod start;
+mod unheard;
 mod waits;
 
 pub(crate) use process::{MakeProgram, send_signal, send_signal_to_group};
@@ -50,8 +51,8 @@ pub(crate) enum Told {
     Recorded { ticket: u64, suspended_us: u64, memory_peak_bytes: u64, end: Option<End> },
     /// It was ended for others, not by itself, and waits again.
     Again { ticket: u64, reason: String },
-    /// It was refused or struck off before it ran; the job is done with.
-    Refused { ticket: u64, reason: String, code: ErrorCode },
+    /// It was refused or struck off before it ran; the job is done with. Whether a daemon knows that job and tells why.
+    Refused { ticket: u64, reason: String, code: ErrorCode, known: bool },
     /// A signal for this process, other than a child's end.
     Signal(Arrived),
     /// The daemon is gone; it is being looked for.
@@ -88,6 +89,8 @@ pub(crate) struct Keeper {
     successor: bool,
     /// What another keeper would need in this one's place, as the daemon is told of it.
     left: Option<Request>,
+    /// Jobs that no daemon knew as they ended, until they are asked for, and how they ended.
+    unknown: Vec<(u64, Ending)>,
     /// The checkpoint commands of jobs.
     pub(crate) hooks: Hooks,
 }
@@ -159,6 +162,7 @@ impl Keeper {
             told: VecDeque::new(),
             successor: false,
             left: None,
+            unknown: Vec::new(),
             hooks: Hooks::default(),
         };
         // More than the welcome may have come already.
@@ -307,14 +311,8 @@ impl Keeper {
         match job {
             Some(job) => self.send(&Request::Ended { job, ending }),
             // No daemon knows it, so none will say that its end is on disk.
-            None => self.unrecorded(ticket),
+            None => self.unrecorded(ticket, ending),
         }
-    }
-
-    /// A job is done with that no daemon knows any more.
-    fn unrecorded(&mut self, ticket: u64) {
-        self.told.push_back(Told::Recorded { ticket, suspended_us: 0, memory_peak_bytes: 0, end: None });
-        self.forget(ticket);
     }
 
     fn send(&mut self, request: &Request) {
@@ -414,7 +412,7 @@ impl Keeper {
                 }
             }
             Reply::Again { job, reason } => self.again(job, reason),
-            Reply::Unknown { job } => self.unknown(job),
+            Reply::Unknown { job } => self.not_known(job),
             Reply::Checkpoint { job, mut variables } => {
                 variables.retain(|(name, _)| name.starts_with("PINFOLD_"));
                 self.checkpoint(job, &variables);
@@ -441,24 +439,9 @@ impl Keeper {
     }
 
     fn refused(&mut self, ticket: u64, reason: String, code: ErrorCode) {
-        self.told.push_back(Told::Refused { ticket, reason, code });
+        let known = self.jobs.get(&ticket).is_none_or(|kept| kept.job.is_some() || kept.taken_over);
+        self.told.push_back(Told::Refused { ticket, reason, code, known });
         self.forget(ticket);
-    }
-
-    /// The daemon does not know the job: one that waits is asked for anew, one that runs goes on unmanaged,
-    /// one that ended is nobody's concern any more.
-    fn unknown(&mut self, job: u64) {
-        let Some(ticket) = self.by_job.remove(&job) else { return };
-        let Some(kept) = self.jobs.get_mut(&ticket) else { return };
-        kept.job = None;
-        match kept.stage {
-            Stage::Waiting(_) if kept.taken_over => {
-                self.refused(ticket, "it is over already".to_owned(), ErrorCode::Failed);
-            }
-            Stage::Waiting(_) => self.present(ticket),
-            Stage::Running(_) => {}
-            Stage::Ended(_) => self.unrecorded(ticket),
-        }
     }
 
     /// Tells the daemon of a job as it stands: a new one is submitted, a known one attached again.

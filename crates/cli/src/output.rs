@@ -68,7 +68,7 @@ pub(crate) fn open_if_read(file: File) -> File {
 }
 
 /// The path of a file that this process has open, or only looks at.
-fn own_path(file: &File) -> PathBuf {
+pub(crate) fn own_path(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 

@@ -33,8 +33,10 @@ use pinfold_client::Dial;
 use pinfold_client::Failure;
 
 pub(crate) mod files;
+pub(crate) mod notes;
 
 use files::{Files, Names};
+use notes::{Notes, signal_name};
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
@@ -144,10 +146,10 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
 /// The keeper's life: submit, tell the number, start the command when it may, hand its end over.
 fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
     match accepted(dial, args, plan) {
-        Ok((keeper, said)) => {
+        Ok((keeper, notes, said)) => {
             let _ = write!(tell, "0 {said}");
             drop(tell);
-            detached(keeper);
+            detached(keeper, &notes);
         }
         Err(failure) => {
             let _ = write!(tell, "{} {}", failure.code.code(), failure.message);
@@ -159,34 +161,34 @@ fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
 /// goes by what is printed, for this ends with the job.
 fn stay(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<ProcessExit, Failure> {
     spawn::lead_session();
-    let (keeper, said) = accepted(dial, args, plan)?;
+    let (keeper, notes, said) = accepted(dial, args, plan)?;
     // The job was accepted, whether or not its number is still read.
     let _ = report(&format!("0 {said}"), args.json);
-    detached(keeper);
+    detached(keeper, &notes);
     Ok(ProcessExit::SUCCESS)
 }
 
-/// Gets the job, or the array, accepted; with what is told of it.
-fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<(Keeper, String), Failure> {
+/// Gets the job, or the array, accepted; with where notes on it go, and what is told of it.
+fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<(Keeper, Notes, String), Failure> {
     // A script of a batch may trap what its caller ignores, and is ended by what its user sends.
     signals::ignore_none();
     match &args.array {
         Some(spec) => array::prepare(dial, args, spec, plan),
-        None => prepare(dial, args, plan).map(|(keeper, job)| (keeper, job.to_string())),
+        None => prepare(dial, args, plan).map(|(keeper, notes, job)| (keeper, notes, job.to_string())),
     }
 }
 
 /// Lets go of the streams and of all else that the caller had open, and stays until the end.
-fn detached(mut keeper: Keeper) {
+fn detached(mut keeper: Keeper, notes: &Notes) {
     let _ = spawn::null_streams();
     spawn::drop_inherited_files();
     // Only now: whoever asked need not wait while the command is started.
     keeper.allow_starts();
-    attend(keeper);
+    attend(keeper, notes);
 }
 
 /// Gets the job accepted and its output files opened; it does not start before it is allowed to.
-fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keeper, u64), Failure> {
+fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keeper, Notes, u64), Failure> {
     let files: Rc<RefCell<Option<Files>>> = Rc::default();
     write_to(&mut plan, args, &files);
     let names = Names::of_one(args)?;
@@ -212,7 +214,7 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
             return Err(failure);
         }
     }
-    Ok((keeper, job))
+    Ok((keeper, notes_of(job, files), job))
 }
 
 /// Keeps what was handed over before, in the place of a keeper that is gone. Its output goes behind what is there.
@@ -222,8 +224,8 @@ fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExi
         _ => prepare_anew(dial.clone(), args, name.job),
     };
     match prepared {
-        Ok(keeper) => {
-            attend(keeper);
+        Ok((keeper, notes)) => {
+            attend(keeper, &notes);
             Ok(ProcessExit::SUCCESS)
         }
         Err(failure) => {
@@ -233,14 +235,20 @@ fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExi
     }
 }
 
-fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failure> {
+fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<(Keeper, Notes), Failure> {
     let mut plan = plan_of(args)?;
     drop(plan.connect(&dial)?);
     let files = Names::of_one(args)?.of_job(job, 0, job).open(output::append_for_job)?;
-    write_to(&mut plan, args, &Rc::new(RefCell::new(Some(files.open_if_read()))));
+    let files = Rc::new(RefCell::new(Some(files.open_if_read())));
+    write_to(&mut plan, args, &files);
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     keeper.take_over(TICKET, plan.spec, job);
-    Ok(keeper)
+    Ok((keeper, notes_of(job, files)))
+}
+
+/// Notes in the standard error of this job.
+fn notes_of(job: u64, files: Rc<RefCell<Option<Files>>>) -> Notes {
+    Notes::new(Box::new(move |_| Some((job, files.borrow().as_ref()?.err.try_clone().ok()?))))
 }
 
 /// What is started, one job or each of an array.
@@ -309,37 +317,70 @@ const NEWS_MAX: Duration = Duration::from_secs(10);
 
 /// Stays until its jobs are over and their ends on disk. Signals meant for the keeper are meant for those that run; one
 /// that waits is left to another keeper where there can be one, for what ends all processes of a host that is going
-/// down does not mean the job.
-fn attend(mut keeper: Keeper) {
-    let mut told_to_end = false;
+/// down does not mean the job. What no daemon tells of a job stands in its standard error.
+fn attend(mut keeper: Keeper, notes: &Notes) {
+    let mut told_to_end = None;
     while keeper.pending() > 0 {
-        let patience = told_to_end.then_some(NEWS_MAX);
+        let patience = told_to_end.map(|_| NEWS_MAX);
         for told in keeper.wait(vec![], patience) {
-            let Told::Signal(arrived) = told else { continue };
-            told_to_end = true;
-            let running: Vec<(u64, u32)> = keeper.running().collect();
-            for (ticket, pid) in running {
-                send_signal(pid, arrived.signal);
-                keeper.interrupted(ticket);
+            match told {
+                Told::Signal(arrived) => {
+                    told_to_end = Some(arrived.signal);
+                    pass_on(&mut keeper, arrived.signal, notes);
+                }
+                Told::Refused { ticket, reason, known: false, .. } => {
+                    notes.not_started(ticket, &format!("{}: {reason}", another(&keeper, "refuses")));
+                }
+                _ => {}
             }
-            if keeper.has_successor() {
-                // Another keeps those that wait once this one is gone; those of an array that run are its own to the end.
-                keeper.pause_starts();
-                continue;
-            }
-            for ticket in keeper.waiting() {
-                keeper.withdraw(ticket, "its keeper was told to end before the job started");
-            }
-            keeper.wait(vec![], Some(Duration::ZERO));
         }
-        if told_to_end && keeper.has_successor() && keeper.pending() == keeper.waiting().len() {
+        for (ticket, ending) in keeper.take_unknown() {
+            notes.ended(ticket, &ending, &another(&keeper, "does not know"));
+        }
+        let Some(signal) = told_to_end else { continue };
+        if keeper.has_successor() && keeper.pending() == keeper.waiting().len() {
             return;
         }
-        if told_to_end
-            && keeper.only_news_for_nobody()
-            && keeper.alone_for().is_some_and(|alone| alone >= NEWS_MAX)
-        {
+        if keeper.only_news_for_nobody() && keeper.alone_for().is_some_and(|alone| alone >= NEWS_MAX) {
+            for (ticket, ending) in keeper.ends_for_nobody() {
+                notes.ended(ticket, &ending, &no_daemon(&keeper, signal));
+            }
             return;
         }
     }
+}
+
+/// Passes a signal for the keeper on to the jobs that run. Those that wait are left to another keeper, or withdrawn.
+fn pass_on(keeper: &mut Keeper, signal: i32, notes: &Notes) {
+    let running: Vec<(u64, u32)> = keeper.running().collect();
+    for (ticket, pid) in running {
+        send_signal(pid, signal);
+        keeper.interrupted(ticket);
+    }
+    if keeper.has_successor() {
+        // Another keeps those that wait once this one is gone; those of an array that run are its own to the end.
+        keeper.pause_starts();
+        return;
+    }
+    for ticket in keeper.waiting() {
+        keeper.withdraw(ticket, "its keeper was told to end before the job started");
+        if keeper.alone_for().is_some() {
+            notes.not_started(ticket, &no_daemon(keeper, signal));
+        }
+    }
+    keeper.wait(vec![], Some(Duration::ZERO));
+}
+
+/// Why no daemon tells of a job: there is none.
+fn no_daemon(keeper: &Keeper, signal: i32) -> String {
+    format!(
+        "its keeper was told to end (signal {}), and no daemon on {} was there to hear of it",
+        signal_name(signal),
+        keeper.socket().display()
+    )
+}
+
+/// The same: it is not the one that had the job.
+fn another(keeper: &Keeper, verb: &str) -> String {
+    format!("the daemon that had it is gone, and the one on {} now {verb} it", keeper.socket().display())
 }

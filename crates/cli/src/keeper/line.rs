@@ -83,6 +83,11 @@ impl Line {
         })
     }
 
+    /// Where the daemon is.
+    pub(super) fn socket(&self) -> &Path {
+        self.dial.socket()
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.link.is_none()
     }

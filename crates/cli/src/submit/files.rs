@@ -98,6 +98,11 @@ impl Names {
         Ok(Files { out, err })
     }
 
+    /// Opens the file for a job's standard error once more, to write behind what is there.
+    pub(crate) fn open_error(&self) -> std::io::Result<File> {
+        output::append_for_job(&self.err.0, self.err.1)
+    }
+
     pub(crate) fn of_array(args: &SubmitArgs) -> Result<Self, Failure> {
         let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
             None => Ok((PathBuf::from(format!("pinfold-%A_%a.{ending}")), Named::ByRule)),

@@ -14,21 +14,21 @@ use crate::site::WAIT;
 use crate::wait::eventually;
 
 each_kind!(an_end_is_not_given_up_while_its_keeper_lives);
-any_kind!(what_brings_a_job_back_is_sent_before_its_number);
+any_kind!(
+    what_brings_a_job_back_is_sent_before_its_number,
+    an_end_that_no_daemon_hears_of_is_noted,
+    an_end_of_a_job_that_no_daemon_knows_is_noted,
+);
 
 /// The keeper lives and does not connect again; what it tells in the end is written down.
 fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {
     let mut host = Host::new(kind);
     let mark = format!(": mark-of-{}", host.instance());
     let job = host.submit(&[], &format!("{mark}; : >begun; {WAIT}; exit 3"));
-    // Until then it may have no process yet, or one that has not executed the shell and looks as its keeper does.
-    host.until_made("begun");
+    let keeper = keeper(&host, &mark);
     let pids = host.until(job, JobState::Running).pids;
-    let is_keeper = |pid: &u32| status_field(*pid, "Name").is_some_and(|name| name == "pinfold");
-    let keepers: Vec<u32> = processes_with(&mark).into_iter().filter(is_keeper).collect();
-    assert_eq!(keepers.len(), 1, "{keepers:?}");
     host.crash();
-    send(keepers[0], Signal::STOP);
+    send(keeper, Signal::STOP);
     host.make("go");
     eventually("its processes ended", || {
         let lives = |pid: &&u32| status_field(**pid, "State").is_some_and(|state| !state.starts_with('Z'));
@@ -42,8 +42,87 @@ fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {
         let passed = start.elapsed();
         assert!(passed >= Duration::from_secs(10), "its keeper has 10 s, and had {passed:?}");
     }
-    send(keepers[0], Signal::CONT);
+    send(keeper, Signal::CONT);
     host.until_exit_code(job, 3);
+}
+
+/// The keeper of the job whose script has this in it, once it began.
+#[track_caller]
+fn keeper(host: &Host, mark: &str) -> u32 {
+    // Until then it may have no process yet, or one that has not executed the shell and looks as its keeper does.
+    host.until_made("begun");
+    let is_keeper = |pid: &u32| status_field(*pid, "Name").is_some_and(|name| name == "pinfold");
+    let keepers: Vec<u32> = processes_with(mark).into_iter().filter(is_keeper).collect();
+    assert_eq!(keepers.len(), 1, "{keepers:?}");
+    keepers[0]
+}
+
+/// A job whose standard error has its usual name, and its keeper.
+fn with_usual_files(host: &Host, options: &[&str]) -> u32 {
+    let mark = format!(": mark-of-{}", host.instance());
+    let script = format!("{mark}; : >begun; echo own >&2; {WAIT}; exit 3");
+    let command = ["--", "/bin/sh", "-c", &script];
+    host.succeeds([&["--no-autostart", "submit"], options, &command].concat());
+    let keeper = keeper(host, &mark);
+    host.until(1, JobState::Running);
+    keeper
+}
+
+#[track_caller]
+fn until_noted(host: &Host, file: &str, want: &str) {
+    eventually("it is noted", || match host.wrote(file) {
+        said if said.lines().count() == 2 && said.starts_with("own\n") && said.contains(want) => Ok(()),
+        said => Err(said),
+    });
+}
+
+/// The daemon is gone for good, and so is the keeper in the end.
+fn an_end_that_no_daemon_hears_of_is_noted(kind: Kind) {
+    gives_up(Host::new(kind), &[], "pinfold-1.err");
+    gives_up(Host::new(kind), &["--array", "7"], "pinfold-1_7.err");
+}
+
+fn gives_up(mut host: Host, options: &[&str], file: &str) {
+    let keeper = with_usual_files(&host, options);
+    host.crash();
+    send(keeper, Signal::TERM);
+    until_noted(
+        &host,
+        file,
+        &format!(
+            "pinfold: job 1 was ended by signal TERM: its keeper was told to end (signal TERM), and no daemon on {} was \
+             there to hear of it\n",
+            host.socket().display()
+        ),
+    );
+    eventually("it gave up", || match status_field(keeper, "State") {
+        Some(state) if !state.starts_with('Z') => Err(state),
+        _ => Ok(()),
+    });
+}
+
+/// There is a daemon again, and its store was lost.
+fn an_end_of_a_job_that_no_daemon_knows_is_noted(kind: Kind) {
+    let mut host = Host::new(kind);
+    let keeper = with_usual_files(&host, &[]);
+    host.crash();
+    for name in ["pinfold.db", "pinfold.db-wal", "pinfold.db-shm", "spare", "numbers"] {
+        let _ = std::fs::remove_file(host.state().join(name));
+    }
+    host.start_daemon();
+    let asked = host.pinfold(["report", "1"]);
+    assert_ne!(asked.code, Some(0), "{asked:?}");
+    host.make("go");
+    let now = format!("the one on {} now does not know it\n", host.socket().display());
+    until_noted(
+        &host,
+        "pinfold-1.err",
+        &format!("pinfold: job 1 ended with exit code 3: the daemon that had it is gone, and {now}"),
+    );
+    eventually("it is done", || match status_field(keeper, "State") {
+        Some(state) if !state.starts_with('Z') => Err(state),
+        _ => Ok(()),
+    });
 }
 
 /// Nobody reads the number, and the daemon has what another keeper needs all the same.
