@@ -29,6 +29,13 @@ pub fn capacity_bytes(path: &Path) -> Option<u64> {
     Some(found.f_blocks.saturating_mul(found.f_frsize))
 }
 
+/// What of the file system of a path this process may still take, in bytes, quotas left out; `None`: it cannot be asked.
+#[must_use]
+pub fn available_bytes(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Whether this process may write what was opened by [`look_at`].
 ///
 /// # Errors

@@ -109,6 +109,51 @@ fn a_full_disk() {
     assert_eq!(codes, [0, 3, 4, 5], "nothing is missing on disk");
 }
 
+/// There is no room for jobs' rows either, which is said, with what to do; once there is, all is well without a restart.
+#[test]
+fn a_disk_that_is_full_from_the_first_start() {
+    let Some((mut host, holder)) = lasting_state(&[]) else { return };
+    let state = within_namespace(holder.0.id(), &host);
+    let filler = state.join("filler");
+    let way_out = format!("free some space on the file system of {0} (`df {0}`)", host.state().display());
+    assert!(std::fs::write(&filler, vec![0; 4 << 20]).is_err(), "the file system is full");
+    let log = host.path("first.log");
+    let mut first = host.daemon_command(&log).spawn().expect("it starts");
+    assert!(!first.wait().expect("a child").success(), "there is no room for a store");
+    let said = std::fs::read_to_string(log).expect("what it said");
+    assert!(said.contains("the job store needs room") && said.contains(&way_out), "{said}");
+    // The store fits, and what is kept for a full disk does not.
+    std::fs::write(&filler, vec![0; (2 << 20) - (360 << 10)]).expect("there is room for that");
+    host.start_daemon();
+    assert!(!state.join("spare").exists());
+    let warned = host.status(&[]).warnings.join("\n");
+    assert!(warned.contains("no room for jobs is kept") && warned.contains("state/spare"), "{warned}");
+    let doctor = host.pinfold(["doctor"]);
+    assert!(doctor.out.contains("no room for jobs is kept") && doctor.out.contains(&way_out), "{doctor:?}");
+    host.succeeds(["run", "true"]);
+    assert!(std::fs::write(state.join("more"), vec![0; 1 << 20]).is_err(), "the file system is full");
+    let refused = eventually("the store cannot be written", || {
+        let done = host.pinfold(["run", "true"]);
+        if done.code == Some(0) { Err(format!("{done:?}")) } else { Ok(done) }
+    });
+    assert!(refused.err.contains("no room could be kept") && refused.err.contains(&way_out), "{refused:?}");
+    let doctor = host.pinfold(["doctor"]);
+    assert!(doctor.out.contains("store cannot be written") && doctor.out.contains(&way_out), "{doctor:?}");
+    for taken in [filler, state.join("more")] {
+        std::fs::remove_file(taken).expect("room again");
+    }
+    eventually("all is well", || {
+        let warnings = host.status(&[]).warnings;
+        if warnings.is_empty() && state.join("spare").exists() {
+            Ok(())
+        } else {
+            Err(format!("{warnings:?}"))
+        }
+    });
+    host.succeeds(["run", "true"]);
+    assert!(!host.pinfold(["doctor"]).out.contains("no room for jobs"));
+}
+
 /// Accepted jobs are on disk though it is full: a daemon that dies then loses none, nor its number, nor what waits for it.
 #[test]
 fn a_full_disk_and_a_daemon_that_dies() {

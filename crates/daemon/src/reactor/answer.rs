@@ -369,6 +369,7 @@ impl Daemon {
         view.findings.push(disk::disk_finding(&self.ctx));
         view.findings.extend(self.surroundings.clearing.finding());
         view.findings.extend(self.surroundings.hooks.findings());
+        view.findings.extend(self.outbox.journal.finding());
         view.findings.extend(self.clients.names.finding());
         view.findings.extend(self.meters.readers.finding(now_us));
         view.findings.extend(self.host.guard.finding());

@@ -22,6 +22,7 @@ impl Daemon {
         self.outbox.then(Next::Isolate);
         self.jobs.starts.call_keepers(&self.ctx, &self.jobs.table, &self.clients.server);
         self.outbox.journal.write_waiting();
+        self.outbox.journal.make_spare();
         let now_us = self.ctx.clock.now_us();
         self.clients.audit.keep_up(pinfold_proto::view::seconds(now_us));
         self.service.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");

@@ -25,7 +25,7 @@ use crate::jobs::Jobs;
 use crate::meters::Meters;
 use crate::reactor::Daemon;
 use crate::store::events::Events;
-use crate::store::journal::Journal;
+use crate::store::journal::{Journal, way_out};
 use crate::store::numbers::Numbers;
 use crate::store::spare::Spare;
 use crate::store::starts::Starts;
@@ -93,7 +93,13 @@ impl Daemon {
 
 /// The job store, and what users should know of it.
 fn open_journal(state: &StateDir) -> anyhow::Result<(Journal, Vec<String>)> {
-    let opened = Store::open(state.path()).context("the job store")?;
+    let opened = Store::open(state.path()).map_err(|error| {
+        let what = match error.is_full() {
+            true => format!("the job store needs room: {}", way_out(state.path())),
+            false => "the job store".to_owned(),
+        };
+        anyhow::Error::new(error).context(what)
+    })?;
     if let Some(recovery) = &opened.recovered {
         tracing::error!(%recovery, "the job store was damaged");
     }

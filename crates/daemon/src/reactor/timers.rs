@@ -67,8 +67,9 @@ impl Daemon {
         let all_written = self.outbox.journal.trouble().is_none() && !self.clients.audit.lags();
         let quiet = !self.is_busy() && all_written;
         let idle_end = self.service.idle_end_us().filter(|_| quiet && self.clients.server.is_idle());
+        let house_rests = quiet && !self.outbox.journal.lacks_spare();
         let at = |(at, event): (Option<u64>, Event)| match event {
-            Event::HouseKeeping if quiet => at.map(|at| at + QUIET_HOUSE_US),
+            Event::HouseKeeping if house_rests => at.map(|at| at + QUIET_HOUSE_US),
             _ => at,
         };
         let due = self

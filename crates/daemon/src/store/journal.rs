@@ -24,6 +24,7 @@ use crate::store::numbers::Numbers;
 
 use refused::Refused;
 use spared::Spared;
+pub(crate) use spared::way_out;
 
 /// How many decisions and samples are kept while the store cannot be written.
 const KEPT_MAX: usize = 10_000;
@@ -55,6 +56,8 @@ pub(crate) struct Journal {
     host: VecDeque<HostRow>,
     /// Why the store cannot be written, while it cannot.
     trouble: Option<String>,
+    /// Whether that is since the disk has no room.
+    is_full: bool,
     /// For so many turns nothing is tried then.
     rests: usize,
 }
@@ -79,6 +82,7 @@ impl Journal {
             nodes: VecDeque::new(),
             host: VecDeque::new(),
             trouble: None,
+            is_full: false,
             rests: 0,
         };
         // Now, not when the first job is asked for.
@@ -229,7 +233,7 @@ impl Journal {
     /// What users should know of the store, in words.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let trouble = self.trouble.as_ref().map(|why| format!("the job store cannot be written: {why}"));
-        trouble.into_iter().chain(self.refused.words())
+        trouble.into_iter().chain(self.spare_words()).chain(self.refused.words())
     }
 
     /// The next write is tried whatever failed before.
@@ -327,6 +331,7 @@ impl Journal {
         self.host.clear();
         self.numbers.all_written();
         let was_trouble = self.trouble.take().is_some();
+        self.is_full = false;
         self.spare_is_over(was_trouble);
         if was_trouble {
             tracing::info!("the store can be written again; nothing is missing that was kept");
@@ -337,6 +342,11 @@ impl Journal {
         let mut text = in_full(error);
         if error.is_damaged() {
             text.push_str("; restart the daemon: it replaces a damaged store, and jobs go on meanwhile");
+        }
+        self.is_full = error.is_full();
+        if self.is_full {
+            let path = self.store.path();
+            text.push_str(&format!("; {}", way_out(path.parent().unwrap_or(path))));
         }
         if self.trouble.as_deref() != Some(&text) {
             tracing::error!(error = %text, "the store cannot be written; jobs go on, unrecorded for now");

@@ -10,7 +10,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How many numbers are taken at once while none can be told by rows: so many are left out at most after a crash then.
 const BLOCK: u64 = 1024;
@@ -41,6 +41,7 @@ impl Bounds {
 /// The file.
 #[derive(Debug)]
 pub(crate) struct Numbers {
+    path: PathBuf,
     file: io::Result<File>,
     bounds: Bounds,
 }
@@ -49,23 +50,31 @@ impl Numbers {
     /// Those of an earlier life. A file that cannot be had is an error only once it is needed.
     pub(crate) fn open(state: &Path) -> Self {
         let path = state.join("numbers");
-        let kept = match std::fs::read(&path) {
+        let mut numbers = Self { path, file: Err(io::ErrorKind::NotFound.into()), bounds: Bounds::default() };
+        numbers.open_again();
+        if let Err(error) = &numbers.file {
+            tracing::warn!(path = %numbers.path.display(), %error, "numbers of jobs cannot be kept beside the store");
+        }
+        numbers
+    }
+
+    /// Opens the file, or makes it; one that could not be had may be by now: a disk has room again.
+    fn open_again(&mut self) {
+        let kept = match std::fs::read(&self.path) {
             Ok(bytes) => Ok(Bounds::of(&String::from_utf8_lossy(&bytes)).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Bounds::default()),
             Err(error) => Err(error),
         };
-        let bounds = kept.as_ref().copied().unwrap_or_default();
-        // What cannot be read is not written over: the disk may give it back at the next start.
-        let file = kept.and_then(|_| {
-            let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        // What cannot be read is not written over: the disk may give it back later.
+        self.file = kept.and_then(|kept| {
+            let Bounds { unwritten, ahead } = self.bounds;
+            self.bounds = Bounds { unwritten: unwritten.max(kept.unwritten), ahead: ahead.max(kept.ahead) };
+            let options =
+                OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
             let file = options?;
-            file.write_all_at(bounds.text().as_bytes(), 0)?;
+            file.write_all_at(self.bounds.text().as_bytes(), 0)?;
             Ok(file)
         });
-        if let Err(error) = &file {
-            tracing::warn!(path = %path.display(), %error, "numbers of jobs cannot be kept beside the store");
-        }
-        Self { file, bounds }
     }
 
     /// The first number that no job of an earlier life had, as far as this file tells; `is_behind`: the store may have lost
@@ -114,6 +123,9 @@ impl Numbers {
     }
 
     fn set(&mut self, bounds: Bounds) -> io::Result<()> {
+        if self.file.is_err() {
+            self.open_again();
+        }
         let file = self.file.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
         file.write_all_at(bounds.text().as_bytes(), 0)?;
         self.bounds = bounds;
@@ -152,5 +164,9 @@ mod tests {
         let state = tempfile::tempdir().expect("a directory");
         let mut numbers = Numbers::open(&state.path().join("missing"));
         assert!(numbers.keep(1).is_err());
+        // It can be had later, and what was told until then is known.
+        std::fs::create_dir(state.path().join("missing")).expect("a directory");
+        numbers.keep(2).expect("there is room");
+        assert_eq!(Numbers::open(&state.path().join("missing")).first_free(false), 2 + BLOCK);
     }
 }

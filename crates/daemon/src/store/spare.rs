@@ -63,20 +63,32 @@ impl Spare {
         (spare, kept)
     }
 
-    /// Tries once more where the file could not be had.
+    /// Tries once more where the file could not be had; that it cannot is told if it is for another reason than before.
     pub(crate) fn open_again(&mut self) -> Vec<Kept> {
-        if self.file.is_ok() {
-            return Vec::new();
-        }
+        let Err(before) = &self.file else { return Vec::new() };
+        let before = before.kind();
         self.file = open(&self.path);
-        let found = self.file.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()));
-        match found.and_then(|file| std::fs::read(&self.path).map(|bytes| (file, bytes))) {
-            Ok((_, bytes)) => self.load(&bytes),
+        let found = self.file().and_then(|_| std::fs::read(&self.path));
+        match found {
+            Ok(bytes) => self.load(&bytes),
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "no room is kept for jobs on a full disk");
+                if error.kind() != before {
+                    tracing::warn!(path = %self.path.display(), %error, "no room is kept for jobs on a full disk");
+                }
+                self.file = Err(error);
                 Vec::new()
             }
         }
+    }
+
+    /// Why there is no room, and the file that would have it; `None`: there is.
+    pub(crate) fn missing(&self) -> Option<(&Path, &io::Error)> {
+        self.file.as_ref().err().map(|error| (self.path.as_path(), error))
+    }
+
+    /// Whether there is no room since the disk has none, which may change.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.missing().is_some_and(|(_, error)| is_for_lack_of_room(error.kind()))
     }
 
     fn load(&mut self, bytes: &[u8]) -> Vec<Kept> {
@@ -199,6 +211,10 @@ fn open(path: &Path) -> io::Result<File> {
     if length < LENGTH_MIN {
         return Err(io::Error::other("its file system is too small"));
     }
+    // A try that cannot succeed is not to take, for a moment, the last that others need.
+    if pinfold_sys::files::available_bytes(state).is_some_and(|free| free < length) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
     let new = path.with_extension("new");
     let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).and_then(
         |mut file| {
@@ -209,6 +225,10 @@ fn open(path: &Path) -> io::Result<File> {
     );
     made.and_then(|()| std::fs::rename(&new, path)).inspect_err(|_| drop(std::fs::remove_file(&new)))?;
     open(path)
+}
+
+fn is_for_lack_of_room(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn generation_of(half: &[u8]) -> Option<u64> {
@@ -305,7 +325,9 @@ mod tests {
         assert_eq!((spare.room(), found), (0, vec![]));
         assert!(spare.add(&kept(1, "waits")).is_err());
         std::fs::create_dir(dir.path().join("missing")).expect("a directory");
+        assert!(!spare.lacks_room(), "room is not what it lacks");
         spare.open_again();
+        assert_eq!(spare.missing().map(drop), None);
         assert!(spare.room() > 0 && spare.add(&kept(1, "waits")).expect("it can be written"));
     }
 }

@@ -2,11 +2,12 @@
 //! on disk before its number is told, and is found again by the next daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_policy::JobId;
 use pinfold_profile::store::StoreError;
 use pinfold_proto::row::JobRow;
+use pinfold_proto::view::FindingView;
 use pinfold_proto::{JobSpec, JobState};
 
 use super::Journal;
@@ -36,6 +37,12 @@ pub(super) struct Spared {
     without: BTreeSet<JobId>,
     /// The file, since it was cleared and until somebody has that brought to disk.
     cleared: Option<PathBuf>,
+}
+
+/// What to do about a disk that is full, on which this state directory is.
+pub(crate) fn way_out(state: &Path) -> String {
+    let state = state.display();
+    format!("free some space on the file system of {state} (`df {state}`)")
 }
 
 impl Journal {
@@ -97,6 +104,13 @@ impl Journal {
             let asked = serde_json::to_vec(spec).map_or(0, |text| text.len());
             let bytes = asked + ROW_BYTES;
             let unfinished = spare.size_of(|job| !self.over.contains_key(&JobId(job)));
+            if let Some((path, error)) = spare.missing() {
+                let path = path.display();
+                return Err(format!(
+                    "the job store cannot be written, and no room could be kept for such times in {path} ({error}), so no \
+                     job is taken until it can be; the job store: {trouble}"
+                ));
+            }
             if unfinished + self.spared.promised + bytes > spare.room() / 4 * 3 {
                 return Err(format!(
                     "the job store cannot be written, and the room that is kept for such times is used up, so no \
@@ -106,6 +120,48 @@ impl Journal {
             self.spared.promised += bytes;
         }
         self.next_number()
+    }
+
+    /// Whether there is no room for rows that the store cannot take, since the disk has none: it is tried again.
+    pub(crate) fn lacks_spare(&self) -> bool {
+        self.spared.spare.as_ref().is_some_and(Spare::lacks_room)
+    }
+
+    /// Makes the room for rows that the store cannot take, if there was none on the disk and is by now.
+    pub(crate) fn make_spare(&mut self) {
+        if let Some(spare) = self.spared.spare.as_mut().filter(|spare| spare.lacks_room()) {
+            // What an earlier daemon kept there is older than what is known by now.
+            drop(spare.open_again());
+            if spare.missing().is_none() {
+                tracing::info!("room is kept for jobs on a full disk from now on");
+            }
+        }
+    }
+
+    /// What users should know of that room.
+    pub(super) fn spare_words(&self) -> Option<String> {
+        let (path, error) = self.spared.spare.as_ref()?.missing()?;
+        let path = path.display();
+        Some(format!("no room for jobs is kept in {path} ({error}): on a full disk none would be accepted"))
+    }
+
+    /// What `doctor` tells of a store that cannot be written, and of that room.
+    pub(crate) fn finding(&self) -> Option<FindingView> {
+        let found = self.trouble.as_ref().map(|why| format!("the job store cannot be written: {why}"));
+        let found: Vec<String> = found.into_iter().chain(self.spare_words()).collect();
+        let path = self.store.path();
+        let change = match self.is_full || self.lacks_spare() {
+            true => {
+                format!("{}; the daemon need not be started again", way_out(path.parent().unwrap_or(path)))
+            }
+            false => "mend what is said there, and start the daemon again".to_owned(),
+        };
+        (!found.is_empty()).then(|| FindingView {
+            subject: "store".to_owned(),
+            ok: false,
+            found: found.join("; "),
+            change: Some(change),
+        })
     }
 
     /// All is in the store.
