@@ -36,6 +36,18 @@ pub const OTHERS: &str = "(others)";
 /// How long a tree that nobody claims is kept, in microseconds.
 const UNCLAIMED_US: u64 = 10_000_000;
 
+/// What has been heard, beside samples, of births and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing, or not all: samples are believed.
+    Nothing,
+    /// All that the kernel has told so far. One that nobody knows, or that is missing, may be so only because the word of it
+    /// comes a moment later, and is believed the second time.
+    All,
+    /// A part of what the kernel has told: the word of one that nobody knows, or that is missing, may be in the rest.
+    InPart,
+}
+
 /// So many samples must have missed a process, before it is over without a word of its end. One may be a race
 /// between the sample and the word.
 const MISSED_MAX: u8 = 2;
@@ -220,19 +232,18 @@ impl Census {
         }
     }
 
-    /// A sample of a job: all its processes that are alive, ascending, and those of them that were read. `sure`:
-    /// every birth and end is told of. Then one that nobody knows, or who is missing, may be so only because the
-    /// word of it has not been heard yet, or was heard already, and is believed the second time.
-    pub fn sampled(&mut self, job: u64, alive: &[u32], seen: &[Seen], sure: bool, now_us: u64) {
+    /// A sample of a job: all its processes that are alive, ascending, and those of them that were read.
+    pub fn sampled(&mut self, job: u64, alive: &[u32], seen: &[Seen], told: Told, now_us: u64) {
         let roll = self.jobs.entry(job).or_default();
         let before = std::mem::take(&mut roll.unknown);
-        roll.still_listed(alive, seen, sure);
+        roll.still_listed(alive, seen, told != Told::Nothing);
         let mut unknown = BTreeSet::new();
         for &pid in alive {
             match self.last(pid).map(|member| member.tree) {
                 Some(tree) => self.claim(tree, job),
                 None if self.jobs.get(&job).is_some_and(|roll| roll.over.contains_key(&pid)) => {}
-                None if sure && !before.contains(&pid) => drop(unknown.insert(pid)),
+                None if told == Told::InPart => {}
+                None if told == Told::All && !before.contains(&pid) => drop(unknown.insert(pid)),
                 None => {
                     let tree = self.plant(Some(job), now_us);
                     self.enter(pid, None, tree, None);
@@ -245,7 +256,7 @@ impl Census {
                 member.see(seen);
             }
         }
-        self.miss(job, alive, sure, now_us);
+        self.miss(job, alive, told, now_us);
     }
 
     /// What a process that lives held at that moment with shared memory divided. A figure from before its start is that
@@ -259,8 +270,12 @@ impl Census {
     }
 
     /// Closes those that samples do not see any more.
-    fn miss(&mut self, job: u64, alive: &[u32], sure: bool, now_us: u64) {
-        let missed_max = if sure { MISSED_MAX } else { 1 };
+    fn miss(&mut self, job: u64, alive: &[u32], told: Told, now_us: u64) {
+        let missed_max = match told {
+            Told::Nothing => 1,
+            Told::InPart => return,
+            Told::All => MISSED_MAX,
+        };
         for pid in self.pids(job) {
             let Some(Some(member)) = self.members.get_mut(&pid).and_then(VecDeque::front_mut) else {
                 continue;

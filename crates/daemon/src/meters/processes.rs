@@ -3,7 +3,7 @@
 //! an idle host is not woken for other people's processes.
 
 use pinfold_policy::JobId;
-use pinfold_profile::census::{Census, End, Seen};
+use pinfold_profile::census::{Census, End, Seen, Told};
 use pinfold_proto::row::{Counts, ProcessRow, ProcessUsage, ProcessesFrom};
 use pinfold_proto::view::ThreadView;
 use pinfold_sys::procfs::{Member, Proc};
@@ -47,6 +47,8 @@ pub(crate) struct Processes {
     keepers: usize,
     /// Words were lost since the last sample.
     lost: bool,
+    /// More may wait than was taken the last time.
+    behind: bool,
     /// So many messages may still be taken in this turn.
     left: usize,
 }
@@ -71,6 +73,7 @@ impl Processes {
             used_us: 0,
             keepers: 0,
             lost: false,
+            behind: false,
             left: A_TURN,
         }
     }
@@ -182,6 +185,7 @@ impl Processes {
             false => TAKE_EVERY_US,
         };
         self.due_us = Some(now_us + wait_us);
+        self.behind = took.more;
         took.lost &= !self.census.is_idle();
         if took.lost {
             self.census.lost(now_us);
@@ -212,8 +216,13 @@ impl Processes {
         now_us: u64,
     ) -> Vec<ProcessRow> {
         let seen: Vec<Seen> = changed.iter().map(seen).collect();
-        let sure = self.from() != ProcessesFrom::Samples && !self.lost;
-        self.census.sampled(job.0, alive, &seen, sure, now_us);
+        let told = match self.from() {
+            ProcessesFrom::Samples => Told::Nothing,
+            _ if self.lost => Told::Nothing,
+            _ if self.behind => Told::InPart,
+            _ => Told::All,
+        };
+        self.census.sampled(job.0, alive, &seen, told, now_us);
         self.census.changed(job.0)
     }
 

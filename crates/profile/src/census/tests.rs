@@ -134,8 +134,8 @@ fn samples_alone_find_processes_and_lose_them() {
         threads: 2,
         used: ProcessUsage { cpu_user_us: cpu_us, ..ProcessUsage::default() },
     };
-    census.sampled(7, &[100, 101], &[seen(100, 1), seen(101, 5)], false, 2 * S);
-    census.sampled(7, &[100], &[seen(100, 2)], false, 3 * S);
+    census.sampled(7, &[100, 101], &[seen(100, 1), seen(101, 5)], Told::Nothing, 2 * S);
+    census.sampled(7, &[100], &[seen(100, 2)], Told::Nothing, 3 * S);
     let rows = census.changed(7);
     let [row] = &rows[..] else { panic!("one is over: {rows:?}") };
     assert_eq!((row.pid, row.source, row.exit_code), (101, ProcessSource::Sample, None));
@@ -149,10 +149,26 @@ fn one_that_a_sample_misses_may_only_not_have_been_heard() {
     let mut census = census();
     census.born(100, KEEPER, S);
     census.bind(100, 7, S);
-    census.sampled(7, &[], &[], true, 2 * S);
+    census.sampled(7, &[], &[], Told::All, 2 * S);
     census.ended(&end(100, KEEPER, 3), 2 * S);
     let rows = census.finish(7, 2 * S);
     assert_eq!(rows[0].source, ProcessSource::Exit);
+}
+
+#[test]
+fn while_words_wait_to_be_read_samples_end_and_begin_nobody() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    for at in 2..10 {
+        census.sampled(7, &[101], &[], Told::InPart, at * S);
+    }
+    census.born(101, 100, S);
+    census.ended(&end(100, KEEPER, 3), 10 * S);
+    census.ended(&end(101, 100, 5), 10 * S);
+    assert_eq!(census.total(7), 2);
+    let rows = census.finish(7, 10 * S);
+    assert!(rows.iter().all(|row| row.source == ProcessSource::Exit), "{rows:?}");
 }
 
 #[test]
@@ -163,12 +179,12 @@ fn one_that_a_sample_sees_first_is_counted_once() {
     census.born(100, KEEPER, S);
     assert_eq!(census.total(7), 1);
     // Forked between the hearing and the sample.
-    census.sampled(7, &[100, 101], &[], true, 2 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 2 * S);
     census.born(101, 100, S);
     census.ended(&end(101, 100, 5), 2 * S);
     // Its end was heard, but it is still being taken down.
-    census.sampled(7, &[100, 101], &[], true, 3 * S);
-    census.sampled(7, &[100], &[], true, 4 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 3 * S);
+    census.sampled(7, &[100], &[], Told::All, 4 * S);
     assert_eq!((census.total(7), cpu(&census.finish(7, 4 * S))), (2, 5));
 }
 
@@ -180,19 +196,19 @@ fn one_whose_taking_down_lasts_is_counted_once() {
     census.born(101, 100, S);
     census.ended(&end(101, 100, 5), 2 * S);
     for at in 2..20 {
-        census.sampled(7, &[100, 101], &[], true, at * S);
+        census.sampled(7, &[100, 101], &[], Told::All, at * S);
     }
     assert_eq!(census.total(7), 2);
     // The sample that finds it gone may be from before its birth; two are not.
-    census.sampled(7, &[100], &[], true, 20 * S);
-    census.sampled(7, &[100, 101], &[], true, 21 * S);
-    census.sampled(7, &[100, 101], &[], true, 22 * S);
+    census.sampled(7, &[100], &[], Told::All, 20 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 21 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 22 * S);
     assert_eq!(census.total(7), 2);
-    census.sampled(7, &[100], &[], true, 23 * S);
-    census.sampled(7, &[100], &[], true, 24 * S);
+    census.sampled(7, &[100], &[], Told::All, 23 * S);
+    census.sampled(7, &[100], &[], Told::All, 24 * S);
     // The number comes round, and nobody told of it.
-    census.sampled(7, &[100, 101], &[], true, 25 * S);
-    census.sampled(7, &[100, 101], &[], true, 26 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 25 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 26 * S);
     assert_eq!((census.total(7), cpu(&census.finish(7, 27 * S))), (3, 5));
 }
 
@@ -204,11 +220,11 @@ fn a_number_that_comes_round_at_once_is_told_by_its_start() {
     census.born(101, 100, S);
     census.ended(&end(101, 100, 5), 2 * S);
     let seen = |started_us| Seen { pid: 101, parent: 100, started_us, ..Seen::default() };
-    census.sampled(7, &[100, 101], &[seen(S)], true, 4 * S);
-    census.sampled(7, &[100, 101], &[seen(S)], true, 5 * S);
+    census.sampled(7, &[100, 101], &[seen(S)], Told::All, 4 * S);
+    census.sampled(7, &[100, 101], &[seen(S)], Told::All, 5 * S);
     assert_eq!(census.total(7), 2);
-    census.sampled(7, &[100, 101], &[seen(6 * S)], true, 7 * S);
-    census.sampled(7, &[100, 101], &[seen(6 * S)], true, 8 * S);
+    census.sampled(7, &[100, 101], &[seen(6 * S)], Told::All, 7 * S);
+    census.sampled(7, &[100, 101], &[seen(6 * S)], Told::All, 8 * S);
     assert_eq!(census.total(7), 3);
     // One that is born with everybody listening is another at once.
     census.ended(&end(101, 100, 5), 9 * S);
@@ -233,8 +249,8 @@ fn a_late_word_of_one_that_is_over_counts_nobody() {
 fn one_that_nobody_told_of_is_found_by_the_second_sample() {
     let mut census = census();
     census.bind(100, 7, S);
-    census.sampled(7, &[100, 101], &[], true, 2 * S);
-    census.sampled(7, &[100, 101], &[], true, 3 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 2 * S);
+    census.sampled(7, &[100, 101], &[], Told::All, 3 * S);
     assert_eq!(census.total(7), 2);
 }
 
@@ -247,7 +263,7 @@ fn after_a_loss_samples_put_it_right() {
     census.born(101, 1, S);
     census.lost(S);
     // 101 is somebody else's now, and 105 was born unheard.
-    census.sampled(7, &[100, 105], &[], false, 2 * S);
+    census.sampled(7, &[100, 105], &[], Told::Nothing, 2 * S);
     assert_eq!(census.total(7), 3);
     census.ended(&end(105, 100, 3), 2 * S);
     assert_eq!(cpu(&census.finish(7, 2 * S)), 3);
@@ -356,7 +372,7 @@ fn what_all_did_is_counted_together() {
 fn waits_of_processes_whose_end_nobody_told_are_not_known() {
     let mut census = census();
     let seen = Seen { pid: 100, parent: 1, started_us: S, threads: 1, ..Seen::default() };
-    census.sampled(7, &[100], &[seen], false, S);
+    census.sampled(7, &[100], &[seen], Told::Nothing, S);
     census.counted(100, 50, 9, 1);
     census.close(7, S);
     assert_eq!(census.counts(7).waited_us, None);
