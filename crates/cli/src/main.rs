@@ -77,7 +77,7 @@ fn main() -> ProcessExit {
     match dispatch(cli) {
         Ok(exit) => exit,
         Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "pinfold: {failure}");
+            print::say(&failure.to_string());
             ProcessExit::from(failure.code.code())
         }
     }

@@ -9,14 +9,16 @@ use clap::Args;
 use pinfold_profile::report;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_duration;
-use pinfold_proto::text::plain_json;
+use pinfold_proto::text::{plain, plain_json};
 use pinfold_proto::view::VERSION;
 
 use pinfold_client::Failure;
 
-/// A sentence for people, on standard error; one that cannot be written has no reader.
+/// A sentence for people, on standard error; one that cannot be written has no reader. It may name what others wrote, in
+/// which a terminal acts upon nothing.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "pinfold: {text}");
+    let lines: Vec<String> = text.split('\n').map(plain).collect();
+    let _ = writeln!(io::stderr(), "pinfold: {}", lines.join("\n"));
 }
 
 #[derive(Debug, Args)]

@@ -115,15 +115,25 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// The command that starts a daemon on this socket and state: without the state where it is the one that belongs to the
-/// socket anyway.
+/// The command that starts a daemon on this socket and state, as a shell reads it: without the state where it is the one
+/// that belongs to the socket anyway.
 #[must_use]
 pub fn command(socket: &Path, state: &Path) -> String {
-    let word = |path: &OsStr| path.to_string_lossy().into_owned();
     let start = format!("pinfoldd --socket {}", word(socket.as_os_str()));
     match is_same(state, &crate::paths::beside(socket)) {
         true => start,
         false => format!("{start} --state-dir {}", word(state.as_os_str())),
+    }
+}
+
+/// A word of a command. In a user namespace nobody knows whether root wrote a note or another user did, whose word is
+/// one here.
+fn word(path: &OsStr) -> String {
+    let text = path.to_string_lossy();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:=,+@%".contains(&byte);
+    match text.bytes().all(plain) {
+        true => text.into_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -187,5 +197,6 @@ mod tests {
         let command = |state: &str| command(Path::new("/d/p.sock"), Path::new(state));
         assert_eq!(command("/d/p.state"), "pinfoldd --socket /d/p.sock");
         assert_eq!(command("/d/state"), "pinfoldd --socket /d/p.sock --state-dir /d/state");
+        assert_eq!(command("/x; it's"), r"pinfoldd --socket /d/p.sock --state-dir '/x; it'\''s'");
     }
 }
