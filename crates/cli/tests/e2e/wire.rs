@@ -71,6 +71,8 @@ impl Wire {
                 Ok(0) => return None,
                 Ok(count) => self.decoder.push(&buffer[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                // As where a process is stopped for a moment: with a deadline the kernel does not go on by itself.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("no answer within the deadline: {error}"),
             }
         }
