@@ -134,6 +134,13 @@ impl Processes {
         self.everybody.get(&pid).map(|stat| stat.parent)
     }
 
+    /// When a process that was there had started, in clock ticks since the host came up: another one with its number started
+    /// later.
+    #[must_use]
+    pub fn start_ticks(&self, pid: u32) -> Option<u64> {
+        self.everybody.get(&pid).map(|stat| stat.start_ticks)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -2,7 +2,8 @@
 //!
 //! What processes were started with is read by threads aside, which the loop waits for by moments only: on a busy host such
 //! a thread may be late although nothing holds it up. Each further try costs as much as the first, so there are a few, each
-//! after twice the time, and two requests of a user wait at most.
+//! after twice the time, and two requests of a user wait at most. A process may end meanwhile, and another get its number:
+//! which one was named is kept from the first try on.
 
 use crate::core::ConnectionId;
 use pinfold_proto::wire::Request;
@@ -22,6 +23,8 @@ pub(crate) struct Waiting {
     pub(crate) request: Request,
     /// How often it was tried.
     pub(crate) tried: u32,
+    /// When the process that it names started, in clock ticks since the host came up.
+    pub(crate) start_ticks: Option<u64>,
     uid: u32,
     at_us: u64,
 }
@@ -32,14 +35,22 @@ pub(crate) struct Again {
     waiting: Vec<Waiting>,
     /// What the request at hand asks for was not read in time,
     late: bool,
-    /// and how often it was tried.
+    /// how often it was tried,
     tried: u32,
+    /// and when the process that it names started, as far as that was looked at.
+    start_ticks: Option<u64>,
 }
 
 impl Again {
-    /// Begins with the first try of a request, or a further one.
-    pub(crate) fn begin(&mut self, tried: u32) {
-        (self.late, self.tried) = (false, tried);
+    /// Begins with the first try of a request, or a further one: with the start of the process that was named then.
+    pub(crate) fn begin(&mut self, tried: u32, start_ticks: Option<u64>) {
+        (self.late, self.tried, self.start_ticks) = (false, tried, start_ticks);
+    }
+
+    /// Whether the process that the request at hand names is the one that it named at its first try: what has the number
+    /// now started then, in clock ticks since the host came up.
+    pub(crate) fn is_still(&mut self, start_ticks: u64) -> bool {
+        *self.start_ticks.get_or_insert(start_ticks) == start_ticks
     }
 
     /// Whether something was not read in time for it.
@@ -58,7 +69,14 @@ impl Again {
         let waits = self.late && self.may_wait(uid);
         if waits {
             let at_us = now_us + (PAUSE_US << self.tried.saturating_sub(1));
-            self.waiting.push(Waiting { id, request, tried: self.tried, uid, at_us });
+            self.waiting.push(Waiting {
+                id,
+                request,
+                tried: self.tried,
+                start_ticks: self.start_ticks,
+                uid,
+                at_us,
+            });
         }
         waits
     }
@@ -84,7 +102,7 @@ mod tests {
     use super::*;
 
     fn put_off(again: &mut Again, now_us: u64, id: u64, uid: u32, tried: u32) -> bool {
-        again.begin(tried);
+        again.begin(tried, None);
         again.note(true);
         again.put_off(now_us, (ConnectionId(id), uid), Request::Part)
     }
@@ -114,9 +132,27 @@ mod tests {
         assert!(put_off(&mut again, 0, 4, 6, 1), "another user's waits");
         again.forget(ConnectionId(1));
         assert!(put_off(&mut again, 0, 3, 5, 1), "there is room again");
-        again.begin(1);
+        again.begin(1, None);
         assert!(!again.put_off(0, (ConnectionId(9), 9), Request::Part), "it is refused for another cause");
         let others = (100..200).filter(|&uid| put_off(&mut again, 0, u64::from(uid), uid, 1)).count();
         assert_eq!(others + 3, WAITING_MAX);
+    }
+
+    #[test]
+    fn another_process_that_got_the_number_is_not_the_one_that_was_named() {
+        let mut again = Again::default();
+        again.begin(1, None);
+        assert!(again.is_still(700) && again.is_still(700), "it is looked at");
+        again.note(true);
+        assert!(again.put_off(0, (ConnectionId(1), 5), Request::Part));
+        // Another request comes in between, which names another process.
+        again.begin(1, None);
+        assert!(again.is_still(900));
+        let waiting = again.due(PAUSE_US).remove(0);
+        again.begin(waiting.tried + 1, waiting.start_ticks);
+        assert!(again.is_still(700) && !again.is_still(900));
+        again.note(true);
+        assert!(again.put_off(0, (ConnectionId(1), 5), Request::Part), "and so at each further try");
+        assert_eq!(again.due(u64::MAX)[0].start_ticks, Some(700));
     }
 }

@@ -122,6 +122,12 @@ impl Daemon {
         let mut found = Vec::new();
         let all = Processes::read(&self.ctx.proc).map_err(|error| unreadable(&error))?;
         self.host.processes_seen = all.count();
+        if let Adoptee::Process(pid) = which
+            && all.start_ticks(*pid).is_some_and(|start_ticks| !self.clients.again.is_still(start_ticks))
+        {
+            let text = format!("process {pid} is another one by now: the one that was asked for has ended");
+            return Err((ErrorCode::Failed, text));
+        }
         let tree = all.tree(&named);
         if tree.len() > PROCESSES_MAX {
             let text = format!("{} processes, and {PROCESSES_MAX} at once are the most", tree.len());

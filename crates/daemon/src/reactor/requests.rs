@@ -100,7 +100,7 @@ impl Daemon {
                     self.requested_with_names(id, request);
                 }
             }
-            request @ Request::Adopt { .. } => self.asked_to_adopt(id, user, request, 1),
+            request @ Request::Adopt { .. } => self.asked_to_adopt(id, user, request, (1, None)),
             Request::Begin { job } => {
                 if let Err(refusal) = self.begin_for(id, user, JobId(job)) {
                     self.outbox.refuse(id, refusal);
@@ -140,10 +140,16 @@ impl Daemon {
         self.outbox.reply(id, reply.unwrap_or_else(error_reply));
     }
 
-    /// Takes processes in, at the first try or a further one.
-    fn asked_to_adopt(&mut self, id: ConnectionId, user: Peer, request: Request, tried: u32) {
+    /// Takes processes in, at the first try or a further one: with the start of the process that was named then.
+    fn asked_to_adopt(
+        &mut self,
+        id: ConnectionId,
+        user: Peer,
+        request: Request,
+        (tried, start_ticks): (u32, Option<u64>),
+    ) {
         let Request::Adopt { which, spec, in_place } = &request else { return };
-        self.clients.again.begin(tried);
+        self.clients.again.begin(tried, start_ticks);
         let Err(refusal) = self.adopt_for(id, user, which, (**spec).clone(), *in_place) else { return };
         let now_us = self.ctx.clock.now_us();
         if !self.clients.again.put_off(now_us, (id, user.uid), request) {
@@ -155,7 +161,8 @@ impl Daemon {
     pub(super) fn on_again_due(&mut self) {
         for waiting in self.clients.again.due(self.ctx.clock.now_us()) {
             if let Some(user) = self.clients.server.peer(waiting.id) {
-                self.asked_to_adopt(waiting.id, user, waiting.request, waiting.tried + 1);
+                let tried = (waiting.tried + 1, waiting.start_ticks);
+                self.asked_to_adopt(waiting.id, user, waiting.request, tried);
             }
         }
     }
