@@ -1,7 +1,8 @@
 //! Requests that are tried again a little later, since what they ask for could not be read in time.
 //!
 //! What processes were started with is read by threads aside, which the loop waits for by moments only: on a busy host such
-//! a thread may be late although nothing holds it up. Each further try costs as much as the first, so there are a few, each
+//! a thread may be late although nothing holds it up. Each further try costs as much as the first, and its user pays for it as
+//! for the first, so that a turn of the loop has few of them. There are a few tries, each
 //! after twice the time, and two requests of a user wait at most. A process may end meanwhile, and another get its number:
 //! which one was named is kept from the first try on.
 
@@ -86,9 +87,10 @@ impl Again {
         self.waiting.iter().map(|waiting| waiting.at_us).min()
     }
 
-    /// Those whose time has come.
-    pub(crate) fn due(&mut self, now_us: u64) -> Vec<Waiting> {
-        self.waiting.extract_if(.., |waiting| waiting.at_us <= now_us).collect()
+    /// Those whose time has come and that `may` be tried in this turn of the loop, the longest due first. The others stay due.
+    pub(crate) fn due(&mut self, now_us: u64, mut may: impl FnMut(&Waiting) -> bool) -> Vec<Waiting> {
+        self.waiting.sort_by_key(|waiting| waiting.at_us);
+        self.waiting.extract_if(.., |waiting| waiting.at_us <= now_us && may(waiting)).collect()
     }
 
     /// A connection is gone, and what it asked for with it.
@@ -112,8 +114,8 @@ mod tests {
         let (mut again, mut now_us, mut tried) = (Again::default(), 0, 1);
         while put_off(&mut again, now_us, 7, 5, tried) {
             now_us = again.due_us().unwrap();
-            assert!(again.due(now_us - 1).is_empty());
-            let due = again.due(now_us);
+            assert!(again.due(now_us - 1, |_| true).is_empty());
+            let due = again.due(now_us, |_| true);
             assert_eq!(
                 due.iter().map(|one| (one.id, one.tried)).collect::<Vec<_>>(),
                 [(ConnectionId(7), tried)]
@@ -148,11 +150,28 @@ mod tests {
         // Another request comes in between, which names another process.
         again.begin(1, None);
         assert!(again.is_still(900));
-        let waiting = again.due(PAUSE_US).remove(0);
+        let waiting = again.due(PAUSE_US, |_| true).remove(0);
         again.begin(waiting.tried + 1, waiting.start_ticks);
         assert!(again.is_still(700) && !again.is_still(900));
         again.note(true);
         assert!(again.put_off(0, (ConnectionId(1), 5), Request::Part), "and so at each further try");
-        assert_eq!(again.due(u64::MAX)[0].start_ticks, Some(700));
+        assert_eq!(again.due(u64::MAX, |_| true)[0].start_ticks, Some(700));
+    }
+
+    #[test]
+    fn what_may_not_be_tried_in_a_turn_stays_due_and_comes_in_order() {
+        let mut again = Again::default();
+        for (at_us, uid) in [(30, 7), (10, 8), (20, 9)] {
+            assert!(put_off(&mut again, at_us, u64::from(uid), uid, 1));
+        }
+        let mut order = Vec::new();
+        while let Some(due_us) = again.due_us() {
+            assert!(due_us <= PAUSE_US + 30, "it is due at once");
+            // One in a turn.
+            let mut left = 1;
+            let due = again.due(PAUSE_US + 30, |_| std::mem::take(&mut left) == 1);
+            order.extend(due.iter().map(|one| one.id.0));
+        }
+        assert_eq!(order, [8, 9, 7]);
     }
 }

@@ -3,6 +3,7 @@
 //! (`quota`).
 
 mod budget;
+mod heard;
 mod listen;
 mod outbox;
 
@@ -20,12 +21,13 @@ use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::whereabouts::{self, Whereabouts};
 
-use crate::clients::cost::{self, Load};
+use crate::clients::cost::Load;
 use crate::clients::quota::{self, Book, UNHEARD_OF_USER_MAX, UNREAD_MAX, UNREAD_OF_USER_MAX};
 use crate::core::ConnectionId;
 use crate::core::poller::Watch;
 
 use budget::Budget;
+use heard::take_requests;
 use outbox::Outbox;
 
 /// So many connections are taken in a turn of the loop, of all that wait.
@@ -460,39 +462,6 @@ impl AsFd for Server {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
-}
-
-/// Takes whole requests out of what has arrived, as far as their user may be heard; fails with the words for one that
-/// is not understood.
-fn take_requests(
-    connection: &mut Connection,
-    budget: &mut Budget,
-    load: Load,
-    requests: &mut Vec<Request>,
-) -> Result<(), (ErrorCode, String)> {
-    connection.backlog = false;
-    let uid = connection.peer.uid;
-    while budget.may_ask(uid) {
-        match connection.decoder.take_sized() {
-            // Nobody would read the answer.
-            Ok(Some((request, _))) if connection.deaf && cost::is_question(&request) => {
-                budget.spend(uid, 1);
-            }
-            Ok(Some((request, bytes))) => {
-                budget.spend(uid, cost::of(&request, bytes, load));
-                requests.push(request);
-            }
-            Ok(None) => return Ok(()),
-            Err(error) => {
-                let cause =
-                    std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-                return Err((ErrorCode::Usage, format!("{error}{cause}")));
-            }
-        }
-    }
-    // Perhaps nothing is left; the next turn finds out.
-    connection.backlog = true;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use pinfold_policy::JobId;
 use pinfold_proto::wire::{ErrorCode, Reply, Request, WIRE_VERSION, WIRE_VERSION_OLDEST};
 use pinfold_sys::peer::Peer;
 
+use crate::clients::again::Waiting;
 use crate::clients::{projects, rights};
 use crate::core::event::{Asked, Wanted};
 use crate::core::poller::Ready;
@@ -157,9 +158,11 @@ impl Daemon {
         }
     }
 
-    /// Tries requests again of which the time has come.
+    /// Tries requests again of which the time has come, as many as their users may ask for in this turn.
     pub(super) fn on_again_due(&mut self) {
-        for waiting in self.clients.again.due(self.ctx.clock.now_us()) {
+        let server = &mut self.clients.server;
+        let may = |waiting: &Waiting| server.may_try_again(waiting.id, &waiting.request);
+        for waiting in self.clients.again.due(self.ctx.clock.now_us(), may) {
             if let Some(user) = self.clients.server.peer(waiting.id) {
                 let tried = (waiting.tried + 1, waiting.start_ticks);
                 self.asked_to_adopt(waiting.id, user, waiting.request, tried);

@@ -6,7 +6,7 @@ use pinfold_proto::wire;
 use pinfold_sys::ancillary;
 
 use super::*;
-use crate::clients::cost::COST_AT_ONCE;
+use crate::clients::cost::{self, COST_AT_ONCE};
 
 fn frames(requests: &[Request]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -69,6 +69,41 @@ fn a_user_in_debt_waits_for_as_many_turns() {
         turns.push(server.read(id).requests.len());
     }
     assert_eq!((turns[0], turns.len()), (1, 10), "{turns:?}");
+}
+
+/// What is tried again is paid for as what is asked for at first is: many users together have a few tries in a turn, each has
+/// its own in the end, and root has its whatever others ask.
+#[test]
+fn what_is_tried_again_is_paid_for_by_its_user() {
+    use pinfold_proto::JobSpec;
+    use pinfold_proto::wire::Adoptee;
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::listen(&dir.path().join("s"), 256).unwrap();
+    let clients: Vec<UnixStream> =
+        (0..61).map(|_| UnixStream::connect(dir.path().join("s")).unwrap()).collect();
+    let ids = server.accept(&proc);
+    assert_eq!(ids.len(), clients.len());
+    for (uid, id) in (4_300_000..).zip(&ids[1..]) {
+        server.connections.get_mut(id).unwrap().peer.uid = uid;
+    }
+    server.connections.get_mut(&ids[0]).unwrap().peer.uid = 0;
+    let adopt =
+        Request::Adopt { which: Adoptee::Process(1), spec: Box::<JobSpec>::default(), in_place: false };
+    let (mut tried, mut turns) = (BTreeSet::new(), 0);
+    while tried.len() < 60 {
+        turns += 1;
+        assert!(turns < 10_000, "{} of them were never tried", 60 - tried.len());
+        server.begin_turn(Load::default());
+        // Those that were tried would be again, and come first.
+        let now: Vec<ConnectionId> =
+            ids[1..].iter().copied().filter(|&id| server.may_try_again(id, &adopt)).collect();
+        assert!(now.len() <= 1, "{now:?} in one turn");
+        tried.extend(now);
+        assert!(server.may_try_again(ids[0], &adopt), "root's");
+    }
+    server.close(ids[5]);
+    assert!(server.may_try_again(ids[5], &adopt), "it is found to be gone");
 }
 
 /// A client that does not read is not heard, whatever is sent, until half is read; others are. What a user's connections leave
