@@ -51,6 +51,8 @@ pub(crate) enum Event {
     ChildGone(JobId),
     /// It is time to read what jobs use.
     SampleDue,
+    /// It is time to take back what threads read of jobs' processes.
+    ReadersDue,
     /// It is time to hear what the kernel told of processes.
     RecordsDue,
     /// It is time to read how idle the cores are.

@@ -2,10 +2,11 @@
 //! user pleases (`sys::aside`), and many processes take long.
 //!
 //! Each user has one order at a time, for all jobs that are due. The loop waits a moment for what was ordered; what
-//! comes later counts with the next sample. Until then a job has the sums of its last reading. Reading takes a part of
-//! a core at most, for each user. Absent here: what becomes of the figures.
+//! comes later counts with the next sample. Until then a job has the sums of its last reading. What comes back once no job
+//! is sampled any more is taken as well, for it has files open. Reading takes a part of a core at most, for each user.
+//! Absent here: what becomes of the figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use pinfold_policy::JobId;
@@ -22,6 +23,8 @@ use crate::meters::files::Looked;
 const RESTS: u64 = 4;
 /// So many of a user's processes are read at a time; the others have their turn later. The loop takes in what changed.
 const PROCESSES_A_TIME: usize = 1_024;
+/// So often it is looked what has come back, at least.
+const LOOK_EVERY_US: u64 = 1_000_000;
 /// A user whose processes have not been read for so long is told so.
 const LATE_US: u64 = 3_000_000;
 
@@ -29,6 +32,8 @@ const LATE_US: u64 = 3_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     waits: BTreeMap<u32, Order>,
+    /// When it was looked last what has come back.
+    looked_us: u64,
     /// When a user may be read again.
     rests_until_us: BTreeMap<u32, u64>,
     /// Orders so far: each begins with another of a user's jobs.
@@ -73,8 +78,7 @@ impl Readers {
     /// Has these jobs read, but for those of users of whom the last reading has not come back. What is read in time,
     /// and what has come since the last time, is there to be taken.
     pub(super) fn read(&mut self, proc: &Proc, table: &mut JobTable, due: Vec<Due>, now_us: u64) {
-        self.take_back(table, now_us, Answer::now);
-        self.fresh.retain(|job, _| table.contains_key(job));
+        self.look(table, now_us);
         self.rests_until_us.retain(|_, until_us| *until_us > now_us);
         let mut by_user: BTreeMap<u32, Vec<Due>> = BTreeMap::new();
         for one in due.into_iter().filter(|one| !self.fresh.contains_key(&one.job)) {
@@ -86,6 +90,17 @@ impl Readers {
         by_user.into_iter().for_each(|(user, due)| self.order(proc, table, user, due, now_us));
         let then = Instant::now() + aside::WAIT_MAX;
         self.take_back(table, now_us, |answer| answer.by(then));
+    }
+
+    /// When it is to be looked what has come back; `None`: nothing is awaited.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        (!self.waits.is_empty()).then_some(self.looked_us.saturating_add(LOOK_EVERY_US))
+    }
+
+    /// Takes what has come back, for jobs that are not over to be used with their next samples.
+    pub(crate) fn look(&mut self, table: &mut JobTable, now_us: u64) {
+        self.take_back(table, now_us, Answer::now);
+        self.fresh.retain(|job, _| table.contains_key(job));
     }
 
     /// What the processes of a job have open, as it was looked at with a reading that nobody has taken yet. `None`:
@@ -112,6 +127,7 @@ impl Readers {
     }
 
     fn take_back(&mut self, table: &mut JobTable, now_us: u64, look: impl Fn(&Answer<Done>) -> Asked<Done>) {
+        self.looked_us = now_us;
         let (rests_until_us, fresh) = (&mut self.rests_until_us, &mut self.fresh);
         self.waits.retain(|user, order| {
             let done = match look(&order.answer) {
@@ -134,18 +150,32 @@ impl Readers {
     }
 
     /// What `why` tells of a job whose processes have not let themselves be read for a while.
-    pub(crate) fn words(&self, job: JobId, user: u32, now_us: u64) -> Option<String> {
+    pub(crate) fn words(&self, table: &JobTable, (job, user): (JobId, u32), now_us: u64) -> Option<String> {
         let order = self.waits.get(&aside::whose(user)).filter(|order| order.is_late(now_us))?;
         let seconds = now_us.saturating_sub(order.since_us) / 1_000_000;
-        let whose =
-            if order.jobs.contains(&job) { "a process of this user's" } else { "another job of this user's" };
+        let whose = match order.jobs.contains(&job) {
+            true => "a process of this user's",
+            false if order.jobs.iter().any(|job| table.contains_key(job)) => "another job of this user's",
+            false => "what is left of a job of this user's",
+        };
         Some(format!("not read for {seconds} s: {whose} holds that up; figures of single processes are old"))
     }
 
-    /// What `doctor` tells of users whose processes have not let themselves be read for a while.
-    pub(crate) fn finding(&self, now_us: u64) -> Option<FindingView> {
-        let late = |(user, order): (&u32, &Order)| order.is_late(now_us).then(|| user.to_string());
-        let late: Vec<String> = self.waits.iter().filter_map(late).collect();
+    /// What `doctor` tells of users with jobs whose processes have not let themselves be read for a while.
+    pub(crate) fn finding(
+        &self,
+        running: &BTreeSet<JobId>,
+        table: &JobTable,
+        now_us: u64,
+    ) -> Option<FindingView> {
+        let mut late: BTreeSet<u32> =
+            self.waits.iter().filter(|(_, order)| order.is_late(now_us)).map(|(user, _)| *user).collect();
+        if !late.is_empty() {
+            let running = running.iter().filter_map(|job| table.get(job));
+            let users: BTreeSet<u32> = running.map(|live| aside::whose(live.row.uid)).collect();
+            late.retain(|user| users.contains(user));
+        }
+        let late: Vec<String> = late.iter().map(u32::to_string).collect();
         (!late.is_empty()).then(|| FindingView {
             subject: "figures".to_owned(),
             ok: false,
@@ -259,13 +289,16 @@ mod tests {
         }
         assert_eq!(table.get(&JobId(2)).unwrap().members.sums().io_read_bytes, Some(4096));
         assert_eq!(table.get(&JobId(1)).unwrap().members.sums(), Default::default());
-        let finding = readers.finding(now_us).unwrap();
+        let running = BTreeSet::from([JobId(1), JobId(2)]);
+        let finding = readers.finding(&running, &table, now_us).unwrap();
         assert!(finding.found.contains(&USERS[0].to_string()), "{finding:?}");
         assert!(!finding.found.contains(&USERS[1].to_string()), "{finding:?}");
         assert!(
-            readers.words(JobId(1), USERS[0], now_us).is_some_and(|words| words.contains("a process of"))
+            readers
+                .words(&table, (JobId(1), USERS[0]), now_us)
+                .is_some_and(|words| words.contains("a process of"))
         );
-        assert_eq!(readers.words(JobId(2), USERS[1], now_us), None);
+        assert_eq!(readers.words(&table, (JobId(2), USERS[1]), now_us), None);
         // It lets go: its figures come as others' do. The file may be opened more than once.
         let fifo = root.path().join("1/io");
         let answer = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
@@ -273,11 +306,54 @@ mod tests {
         fs::rename(root.path().join("1/new"), &fifo).unwrap();
         drop(answer);
         until(&mut readers, &mut table, &mut now_us, 1);
-        assert_eq!(readers.finding(now_us), None);
+        assert_eq!(readers.finding(&running, &table, now_us), None);
         // One that began anew meanwhile has nothing of what was read of its processes before.
         let live = table.get_mut(&JobId(1)).unwrap();
         let read = live.members.lend().unwrap();
         live.members = Members::default();
         assert!(!live.members.give_back(read));
+    }
+
+    #[test]
+    fn what_comes_back_of_a_job_that_is_over_is_taken_and_told_of_no_more() {
+        const USER: u32 = 4_100_003;
+        let root = tempfile::tempdir().unwrap();
+        let proc = Proc::open(root.path()).unwrap();
+        let (mut readers, mut table) = (Readers::default(), JobTable::new());
+        process(root.path(), 1, None);
+        let insert = |table: &mut JobTable, job: u64| {
+            let row = JobRow::asked_for(job, USER, USER.to_string(), JobSpec::default(), 1);
+            table.insert(JobId(job), Box::new(JobRecord::new(row, false)));
+        };
+        insert(&mut table, 1);
+        assert_eq!(readers.due_us(), None, "nothing is awaited");
+        let due = Due { job: JobId(1), pids: vec![1], cpu_us: 1, files_of: vec![] };
+        readers.read(&proc, &mut table, vec![due], LATER_US);
+        assert_eq!(readers.due_us(), Some(LATER_US + LOOK_EVERY_US));
+        let mut now_us = 2 * LATER_US;
+        let one = BTreeSet::from([JobId(1)]);
+        assert!(readers.finding(&one, &table, now_us).is_some());
+        // It is over while it is still held up; its user has another job then.
+        table.remove(JobId(1));
+        assert_eq!(readers.finding(&BTreeSet::new(), &table, now_us), None);
+        insert(&mut table, 2);
+        assert!(readers.finding(&BTreeSet::from([JobId(2)]), &table, now_us).is_some());
+        let words = readers.words(&table, (JobId(2), USER), now_us).unwrap();
+        assert!(words.contains("what is left of a job"), "{words}");
+        let fifo = root.path().join("1/io");
+        let answer = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        fs::write(root.path().join("1/new"), io(8192)).unwrap();
+        fs::rename(root.path().join("1/new"), &fifo).unwrap();
+        drop(answer);
+        // No job is sampled any more.
+        let began = Instant::now();
+        while readers.due_us().is_some() {
+            assert!(began.elapsed().as_secs() < 120, "it does not come back");
+            now_us += LOOK_EVERY_US;
+            readers.look(&mut table, now_us);
+            std::thread::yield_now();
+        }
+        assert!(readers.fresh.is_empty(), "nothing is kept of it");
+        assert_eq!(readers.words(&table, (JobId(2), USER), now_us), None);
     }
 }

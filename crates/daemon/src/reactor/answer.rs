@@ -325,7 +325,7 @@ impl Daemon {
         let has = resources::words(row).map(|words| ("resources it has", words));
         let told = of_nodes.into_iter().chain(away).chain(has).filter(|_| is_live);
         numbers.extend(told.map(|(name, value)| NumberView::words(name, value)));
-        let held_up = self.meters.readers.words(job, row.uid, self.ctx.clock.now_us());
+        let held_up = self.meters.readers.words(&self.jobs.table, (job, row.uid), self.ctx.clock.now_us());
         let held_up = held_up.filter(|_| is_live && row.started_us.is_some());
         numbers.extend(held_up.map(|value| NumberView::words("its processes", value)));
         let share = self.host.neighbours.words(&self.ctx).filter(|_| is_live && row.started_us.is_none());
@@ -371,7 +371,7 @@ impl Daemon {
         view.findings.extend(self.surroundings.hooks.findings());
         view.findings.extend(self.outbox.journal.finding());
         view.findings.extend(self.clients.names.finding());
-        view.findings.extend(self.meters.readers.finding(now_us));
+        view.findings.extend(self.meters.readers.finding(&self.jobs.running, &self.jobs.table, now_us));
         view.findings.extend(self.host.guard.finding());
         view.findings.push(self.host.neighbours.finding(&self.ctx));
         self.look_for_gpus();

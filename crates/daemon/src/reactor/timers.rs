@@ -10,12 +10,13 @@ const QUIET_HOUSE_US: u64 = 600_000_000;
 
 impl Daemon {
     /// The table.
-    fn timers(&self) -> [(Option<u64>, Event); 26] {
+    fn timers(&self) -> [(Option<u64>, Event); 27] {
         let (meters, jobs, host) = (&self.meters, &self.jobs, &self.host);
         [
             (self.ctx.policy.next_wakeup().map(|at| at.0), Event::PolicyDue),
             (meters.sampler.sample_due_us(), Event::SampleDue),
             (meters.sampler.idle_due_us(), Event::IdleDue),
+            (meters.readers.due_us(), Event::ReadersDue),
             (meters.processes.due_us(), Event::RecordsDue),
             (meters.memory.due_us(), Event::MemoryDue),
             (self.host.seen.look_due_us(&self.jobs.table), Event::LookDue),

@@ -188,6 +188,7 @@ impl Daemon {
             Event::PutOff(job, action, error) => self.on_put_off(job, action, error),
             Event::ChildGone(job) => self.on_child_gone(job),
             Event::SampleDue => self.meters.on_sample_due(&self.ctx, &mut self.outbox, &mut self.jobs),
+            Event::ReadersDue => self.meters.readers.look(&mut self.jobs.table, self.ctx.clock.now_us()),
             Event::RecordsDue => self.meters.read_records(&self.ctx, &mut self.jobs),
             Event::IdleDue => self.meters.on_idle_due(&self.ctx, &mut self.outbox, &self.jobs),
             Event::MemoryDue => self.meters.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs),

@@ -27,6 +27,7 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::Carried(..) | Event::NotCarried(..) | Event::PutOff(..) => "the result of an action",
         Event::ChildGone(_) => "a child's end",
         Event::SampleDue => "samples of jobs",
+        Event::ReadersDue => "what was read of processes",
         Event::RecordsDue => "records of processes",
         Event::IdleDue => "idle cores",
         Event::MemoryDue => "memory of jobs",
