@@ -424,5 +424,15 @@ pub fn ticks_to_us(ticks: u64) -> u64 {
     u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(per_second)).unwrap_or(u64::MAX)
 }
 
+/// Now, in clock ticks since the host came up: what has started later is told with more of them in `/proc/PID/stat`.
+#[must_use]
+pub fn ticks_now() -> u64 {
+    const NS: u128 = 1_000_000_000;
+    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let ns = u128::try_from(up.tv_sec).unwrap_or(0) * NS + u128::try_from(up.tv_nsec).unwrap_or(0);
+    let per_second = u128::from(rustix::param::clock_ticks_per_second());
+    u64::try_from(ns * per_second / NS).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests;

@@ -47,17 +47,23 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
-    /// Looks at these of a job's processes, which are all there are.
-    pub(super) fn at(proc: &Proc, pids: &[u32], at: Vec<u32>) -> Self {
+    /// Looks at these of a job's processes, which were all there were when they were listed. What started later only has the
+    /// number of one of them: it may be another user's.
+    pub(super) fn at(proc: &Proc, (pids, listed_ticks): (&[u32], u64), at: Vec<u32>) -> Self {
         if at.is_empty() {
             return Self::default();
         }
+        // Asked once all is read: no other process had the number before then.
+        let is_listed =
+            |pid: u32| proc.stat(pid).ok().flatten().is_some_and(|stat| stat.start_ticks <= listed_ticks);
         let mut open = Vec::new();
         for &pid in &at {
             let Ok(Some((files, _))) = proc.open_files(pid, FILES_A_PROCESS) else { continue };
-            open.extend(files.into_iter().map(|file| opened(pid, file)));
+            if is_listed(pid) {
+                open.extend(files.into_iter().map(|file| opened(pid, file)));
+            }
         }
-        Self { at, open, transferred: transferred(pids, proc) }
+        Self { at, open, transferred: transferred(pids, proc, is_listed) }
     }
 }
 
@@ -139,12 +145,13 @@ impl JobFiles {
     }
 }
 
-/// What these processes read and wrote so far, from and to anywhere; `None`: they are many.
-fn transferred(pids: &[u32], proc: &Proc) -> Option<(u64, u64)> {
+/// What these processes read and wrote so far, from and to anywhere, as far as they are still those that were listed; `None`:
+/// they are many.
+fn transferred(pids: &[u32], proc: &Proc, is_listed: impl Fn(u32) -> bool) -> Option<(u64, u64)> {
     if pids.len() > PROCESSES_COUNTED {
         return None;
     }
-    let all = pids.iter().filter_map(|&pid| proc.io(pid).ok().flatten());
+    let all = pids.iter().filter_map(|&pid| proc.io(pid).ok().flatten().filter(|_| is_listed(pid)));
     Some(all.fold((0, 0), |(read, written): (u64, u64), io| {
         (read.saturating_add(io.read_chars), written.saturating_add(io.write_chars))
     }))
@@ -164,5 +171,39 @@ fn opened(pid: u32, file: OpenFile) -> Open {
         append: file.append,
         position_bytes: file.position_bytes,
         size_bytes: file.size_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn another_process_that_got_a_number_of_the_list_is_not_looked_at() {
+        let root = tempfile::tempdir().unwrap();
+        for pid in [1, 2] {
+            let dir = root.path().join(pid.to_string());
+            std::fs::create_dir_all(dir.join("fd")).unwrap();
+            std::fs::create_dir(dir.join("fdinfo")).unwrap();
+            let (start, rest) = (70 + pid, "0 ".repeat(28));
+            let stat = format!("{pid} (a) S 1 1 1 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 {start} 1000 90 {rest}");
+            std::fs::write(dir.join("stat"), stat).unwrap();
+            let io = "rchar: 10\nwchar: 20\nsyscr: 1\nsyscw: 1\nread_bytes: 0\nwrite_bytes: 0\n\
+                      cancelled_write_bytes: 0\n";
+            std::fs::write(dir.join("io"), io).unwrap();
+            let file = root.path().join(format!("file-{pid}"));
+            std::fs::write(&file, "x").unwrap();
+            std::os::unix::fs::symlink(&file, dir.join("fd/3")).unwrap();
+            std::fs::write(dir.join("fdinfo/3"), "pos:\t1\nflags:\t0100000\nmnt_id:\t1\n").unwrap();
+        }
+        let proc = Proc::open(Path::new(root.path())).unwrap();
+        let looked = |listed_ticks| {
+            let looked = Looked::at(&proc, (&[1, 2], listed_ticks), vec![1, 2]);
+            (looked.open.iter().map(|open| open.pid).collect::<Vec<_>>(), looked.transferred)
+        };
+        assert_eq!(looked(72), (vec![1, 2], Some((20, 40))));
+        assert_eq!(looked(71), (vec![1], Some((10, 20))));
     }
 }

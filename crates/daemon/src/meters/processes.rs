@@ -6,7 +6,7 @@ use pinfold_policy::JobId;
 use pinfold_profile::census::{Census, End, Seen, Told};
 use pinfold_proto::row::{Counts, ProcessRow, ProcessUsage, ProcessesFrom};
 use pinfold_proto::view::ThreadView;
-use pinfold_sys::procfs::{Member, Proc};
+use pinfold_sys::procfs::{Member, Proc, ProcessStat};
 use pinfold_sys::records::{self, Records, Source, Taken};
 
 use crate::core::Ctx;
@@ -247,15 +247,23 @@ impl Processes {
     }
 
     /// Reads how these processes came by their processors, where the kernel will not tell it at their end, and they are
-    /// few.
+    /// few. What was read of them may be of a while ago: another process may have the number by now.
     pub(crate) fn take_turns(&mut self, proc: &Proc, changed: &[Member]) {
         if self.from() != ProcessesFrom::Records && changed.len() <= TURNS_SAMPLED {
-            changed.iter().for_each(|member| self.take_turns_of(proc, member.pid));
+            for member in changed {
+                let its = |now: ProcessStat| now.start_ticks == member.start_ticks;
+                self.take_turns_of(proc, member.pid, || {
+                    proc.stat(member.pid).ok().flatten().is_some_and(its)
+                });
+            }
         }
     }
 
-    fn take_turns_of(&mut self, proc: &Proc, pid: u32) {
-        if let Ok(Some(turns)) = proc.turns(pid) {
+    /// `is_it`: whether what has the number is still the process that is meant.
+    fn take_turns_of(&mut self, proc: &Proc, pid: u32, is_it: impl FnOnce() -> bool) {
+        if let Ok(Some(turns)) = proc.turns(pid)
+            && is_it()
+        {
             self.census.counted(pid, turns.waited_us, turns.voluntary, turns.forced);
         }
     }
@@ -340,7 +348,7 @@ impl Processes {
     /// Reads how processes that somebody asks for came by their processors.
     pub(super) fn take_turns_asked(&mut self, ctx: &Ctx, pids: &[u32]) {
         if self.enabled() {
-            pids.iter().take(TURNS_ASKED).for_each(|&pid| self.take_turns_of(&ctx.proc, pid));
+            pids.iter().take(TURNS_ASKED).for_each(|&pid| self.take_turns_of(&ctx.proc, pid, || true));
         }
     }
 }

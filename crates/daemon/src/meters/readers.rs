@@ -14,7 +14,7 @@ use pinfold_proto::view::FindingView;
 use pinfold_sys::aside::{self, Answer, Asked, Purpose};
 use pinfold_sys::container::Measure;
 use pinfold_sys::own;
-use pinfold_sys::procfs::{Members, Proc};
+use pinfold_sys::procfs::{Members, Proc, ticks_now};
 
 use crate::jobs::JobTable;
 use crate::meters::files::Looked;
@@ -55,6 +55,8 @@ pub(super) struct Due {
     pub(super) job: JobId,
     /// Its processes, ascending.
     pub(super) pids: Vec<u32>,
+    /// When they were listed, in clock ticks since the host came up.
+    pub(super) listed_ticks: u64,
     /// The processor time that they used so far.
     pub(super) cpu_us: u64,
     /// Whose files are looked at.
@@ -68,9 +70,10 @@ struct Done {
 }
 
 impl Due {
-    /// A job as its container told of it.
+    /// A job as its container has just told of it.
     pub(super) fn new(job: JobId, measure: &Measure, pids: &[u32]) -> Self {
-        Self { job, pids: pids.to_vec(), cpu_us: measure.cpu_us(), files_of: Vec::new() }
+        let (pids, listed_ticks) = (pids.to_vec(), ticks_now());
+        Self { job, pids, listed_ticks, cpu_us: measure.cpu_us(), files_of: Vec::new() }
     }
 }
 
@@ -210,8 +213,8 @@ fn read_all(proc: &Proc, due: Vec<(Members, Due)>) -> Done {
     let before_us = own::thread_cpu_us();
     let mut left = PROCESSES_A_TIME;
     let read = |(mut members, one): (Members, Due)| {
-        members.read(proc, &one.pids, Some(one.cpu_us), &mut left);
-        (one.job, members, Looked::at(proc, &one.pids, one.files_of))
+        members.read(proc, &one.pids, one.listed_ticks, Some(one.cpu_us), &mut left);
+        (one.job, members, Looked::at(proc, (&one.pids, one.listed_ticks), one.files_of))
     };
     let read = due.into_iter().map(read).collect();
     Done { read, cpu_us: own::thread_cpu_us().saturating_sub(before_us) }
@@ -270,6 +273,7 @@ mod tests {
         let due = |job| Due {
             job: JobId(job),
             pids: vec![u32::try_from(job).unwrap()],
+            listed_ticks: u64::MAX,
             cpu_us: 1,
             files_of: vec![],
         };
@@ -327,7 +331,7 @@ mod tests {
         };
         insert(&mut table, 1);
         assert_eq!(readers.due_us(), None, "nothing is awaited");
-        let due = Due { job: JobId(1), pids: vec![1], cpu_us: 1, files_of: vec![] };
+        let due = Due { job: JobId(1), pids: vec![1], listed_ticks: u64::MAX, cpu_us: 1, files_of: vec![] };
         readers.read(&proc, &mut table, vec![due], LATER_US);
         assert_eq!(readers.due_us(), Some(LATER_US + LOOK_EVERY_US));
         let mut now_us = 2 * LATER_US;

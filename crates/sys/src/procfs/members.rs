@@ -41,8 +41,10 @@ pub struct Member {
     pub pid: u32,
     /// Its parent.
     pub parent: u32,
-    /// When it started, in microseconds since the Unix epoch.
+    /// When it started, in microseconds since the Unix epoch,
     pub started_us: u64,
+    /// and in clock ticks since the host came up: another process with its number started later.
+    pub start_ticks: u64,
     /// Its command line, where it was read this time.
     pub command: Option<String>,
     /// Threads.
@@ -148,10 +150,19 @@ impl Drop for KeptFile {
 }
 
 impl Members {
-    /// Reads these processes, which are all there are now, ascending. `cpu_us`: the processor time that all of them
+    /// Reads these processes, which were all there were when they were listed, ascending; `listed_ticks`: then, in clock ticks
+    /// since the host came up. What started later only has the number of one of them, which can happen where a process held the
+    /// reader up. `cpu_us`: the processor time that all of them
     /// used so far, where that is known: when it has not grown, none of them has run, and none is read. `left`: so many
     /// may be read, and is lowered by those that are; the next time begins with those that come next.
-    pub fn read(&mut self, proc: &Proc, pids: &[u32], cpu_us: Option<u64>, left: &mut usize) {
+    pub fn read(
+        &mut self,
+        proc: &Proc,
+        pids: &[u32],
+        listed_ticks: u64,
+        cpu_us: Option<u64>,
+        left: &mut usize,
+    ) {
         // All of a job change when they are met, few later: the room for all is not kept.
         let before = self.changed.len();
         self.changed.clear();
@@ -173,7 +184,7 @@ impl Members {
                 (self.next, self.cpu_us) = (pid, None);
                 break;
             }
-            if !is_known && !self.meet(proc, pid) {
+            if !is_known && !self.meet(proc, pid, listed_ticks) {
                 continue;
             }
             let Some(kept) = self.kept.get_mut(&pid) else { continue };
@@ -247,9 +258,10 @@ impl Members {
         sums
     }
 
-    /// Takes a process in; `false`: it is gone.
-    fn meet(&mut self, proc: &Proc, pid: u32) -> bool {
-        let Ok(Some(last)) = proc.stat(pid) else { return false };
+    /// Takes a process in; `false`: it is gone, and perhaps another one has its number.
+    fn meet(&mut self, proc: &Proc, pid: u32, listed_ticks: u64) -> bool {
+        let last = proc.stat(pid).ok().flatten().filter(|stat| stat.start_ticks <= listed_ticks);
+        let Some(last) = last else { return false };
         let stat = KeptFile::open(proc, pid, "stat");
         let kept = Kept { stat, io: None, last, last_io: None, own_io: None, readings: 0, still: 0, skip: 0 };
         self.kept.insert(pid, Box::new(kept));
@@ -321,10 +333,13 @@ impl Kept {
         let wanted = self.readings <= 2 || self.readings.is_multiple_of(COMMAND_EVERY);
         let command =
             if wanted { proc.command_line(stat.pid, COMMAND_BYTES_MAX).ok().flatten() } else { None };
+        // It may have held up what was read of it before, and its number be another's by now.
+        let command = command.filter(|_| self.read_stat(proc, stat.pid).is_some());
         Member {
             pid: stat.pid,
             parent: stat.parent,
             started_us: boot_us.saturating_add(ticks_to_us(stat.start_ticks)),
+            start_ticks: stat.start_ticks,
             command,
             threads: stat.threads,
             cpu_user_us: ticks_to_us(stat.user_ticks),
@@ -351,144 +366,4 @@ fn boot_us() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::path::Path;
-    use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
-
-    use super::*;
-
-    #[test]
-    fn what_a_process_does_is_seen_and_what_it_does_not_costs_nothing() {
-        let proc = Proc::open(Path::new("/proc")).unwrap();
-        let mut child =
-            Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let pid = child.id();
-        // Once it has answered it waits, and does nothing more by itself.
-        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
-        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        let mut members = Members::default();
-        members.read(&proc, &[pid], Some(1), &mut { usize::MAX });
-        let met = members.changed().to_vec();
-        assert_eq!(met.len(), 1, "one that is new has changed");
-        assert_eq!((met[0].pid, met[0].parent, met[0].threads), (pid, std::process::id(), 1));
-        assert!(members.sums().virtual_bytes > 1 << 20);
-        members.read(&proc, &[pid], Some(1), &mut { usize::MAX });
-        assert!(members.changed().is_empty(), "nobody ran, by the job's own count");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        members.read(&proc, &[pid], Some(2), &mut { usize::MAX });
-        assert!(members.changed().is_empty());
-        assert_eq!(members.sums(), Sums::default(), "a kept file says that its process is gone");
-    }
-
-    #[test]
-    fn what_children_did_is_not_the_parents_and_is_in_the_sum() {
-        let proc = Proc::open(Path::new("/proc")).unwrap();
-        let script = "dd if=/dev/zero of=/dev/null bs=1 count=3000 2>/dev/null; echo; read line";
-        let mut child = Command::new("/bin/sh")
-            .args(["-c", script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pid = child.id();
-        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        let mut members = Members::default();
-        members.read(&proc, &[pid], None, &mut { usize::MAX });
-        let own = members.changed()[0].io.unwrap();
-        assert!(own.read_calls < 1000 && own.write_calls < 1000, "a shell's own calls: {own:?}");
-        let sums = members.sums();
-        assert!(sums.io_read_calls >= Some(3000) && sums.io_write_calls >= Some(3000), "{sums:?}");
-        assert!(sums.faults_minor > members.changed()[0].faults_minor, "{sums:?}");
-        // It waits for its child, or, if that was over before it looked, for its input.
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while let Some(turns) = proc.turns(pid).unwrap().filter(|turns| turns.voluntary == 0) {
-            assert!(Instant::now() < deadline, "it never waited: {turns:?}");
-            std::thread::yield_now();
-        }
-        drop(child.stdin.take());
-        child.wait().unwrap();
-        assert_eq!((proc.own_io(pid).unwrap(), proc.turns(pid).unwrap()), (None, None), "it is gone");
-    }
-
-    #[test]
-    fn what_children_did_is_not_the_parents_at_whatever_moment_it_is_read() {
-        let proc = Proc::open(Path::new("/proc")).unwrap();
-        let script = "dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; exit";
-        let mut most = 0;
-        for _ in 0..20 {
-            let mut child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
-            while child.try_wait().unwrap().is_none() {
-                // Of one that is new everything is read.
-                let mut members = Members::default();
-                members.read(&proc, &[child.id()], None, &mut { usize::MAX });
-                let own = members.changed().iter().filter_map(|member| member.io).map(|io| io.read_calls);
-                most = own.fold(most, u64::max);
-            }
-        }
-        assert!(most < 2500, "a shell's own calls: {most}");
-    }
-
-    #[test]
-    fn still_processes_are_read_less_often() {
-        // What real ones do, and when, is the kernel's to say: it takes memory even of those that sleep.
-        let root = tempfile::tempdir().unwrap();
-        let pids: Vec<u32> = (100..=100 + u32::try_from(FEW).unwrap()).collect();
-        for pid in &pids {
-            let dir = root.path().join(pid.to_string());
-            std::fs::create_dir(&dir).unwrap();
-            let stat = format!(
-                "{pid} (cat) S 1 {pid} {pid} 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 7 4096000 90 {}",
-                "0 ".repeat(28)
-            );
-            std::fs::write(dir.join("stat"), stat).unwrap();
-        }
-        let proc = Proc::open(root.path()).unwrap();
-        let mut members = Members::default();
-        for _ in 0..200 {
-            members.read(&proc, &pids, None, &mut { usize::MAX });
-        }
-        assert_eq!(members.kept.len(), pids.len());
-        assert_eq!(members.changed.capacity(), 0, "nothing is kept for those that do nothing");
-        assert!(members.kept.values().all(|kept| kept.readings == 1), "{members:?}");
-        // The first after 2, 4 and 8 rounds, then each tenth.
-        assert!(members.kept.values().all(|kept| (20..30).contains(&kept.still)), "{members:?}");
-        let busy = root.path().join(pids[0].to_string()).join("stat");
-        let text = std::fs::read_to_string(&busy).unwrap().replace(" 1 2 0 0 20 ", " 9 2 0 0 20 ");
-        std::fs::write(&busy, text).unwrap();
-        let seen = (0..10).any(|_| {
-            members.read(&proc, &pids, None, &mut { usize::MAX });
-            members.changed().iter().any(|member| member.pid == pids[0])
-        });
-        assert!(seen, "one that does something again is seen within ten rounds");
-    }
-
-    #[test]
-    fn many_processes_are_read_in_parts_and_each_has_its_turn() {
-        let root = tempfile::tempdir().unwrap();
-        let pids: Vec<u32> = (100..110).collect();
-        let write = |pid: u32, faults: u32| {
-            let stat = format!(
-                "{pid} (cat) S 1 {pid} {pid} 0 -1 0 {faults} 0 0 0 1 2 0 0 20 0 1 0 7 1000 90 {}",
-                "0 ".repeat(28)
-            );
-            std::fs::write(root.path().join(pid.to_string()).join("stat"), stat).unwrap();
-        };
-        pids.iter().for_each(|pid| std::fs::create_dir(root.path().join(pid.to_string())).unwrap());
-        let proc = Proc::open(root.path()).unwrap();
-        let mut members = Members::default();
-        let mut seen = Vec::new();
-        for round in 0..5 {
-            pids.iter().for_each(|&pid| write(pid, round));
-            let mut left = 4;
-            // Nobody ran, by the job's own count, since the last reading: which did not get to all of them.
-            members.read(&proc, &pids, Some(1), &mut left);
-            seen.extend(members.changed().iter().map(|member| member.pid));
-            assert!(members.changed().len() <= 4 && left == 4 - members.changed().len());
-        }
-        assert_eq!(seen[..10], [100, 101, 102, 103, 104, 105, 106, 107, 108, 109]);
-        assert_eq!(members.sums().virtual_bytes, 10_000, "those not read this time count as they were");
-    }
-}
+mod tests;

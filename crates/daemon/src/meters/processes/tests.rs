@@ -65,3 +65,23 @@ fn so_many_threads_of_a_job_are_told_and_no_more() {
     assert_eq!(told(&[], 0), (0, false));
     assert_eq!(told(&[1, 2, 3, 100], 3), (0, true), "those that are gone are looked at as well");
 }
+
+/// What was read of a process is of a while ago if its user held that up: another one may have its number by now.
+#[test]
+fn waits_of_another_process_that_got_the_number_are_not_the_jobs() {
+    let root = tempfile::tempdir().unwrap();
+    process(root.path(), 7, 1);
+    let stat = format!("7 (x) S 1 7 7 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 71 1000 90 {}", "0 ".repeat(28));
+    fs::write(root.path().join("7/stat"), stat).unwrap();
+    let task = root.path().join("7/task/7");
+    fs::write(task.join("status"), "voluntary_ctxt_switches:\t3\nnonvoluntary_ctxt_switches:\t4\n").unwrap();
+    fs::write(task.join("schedstat"), "1 2000000 3\n").unwrap();
+    let proc = Proc::open(root.path()).unwrap();
+    let mut processes = Processes::new(true);
+    processes.census.bind(7, 1, 1);
+    let mut switches = |start_ticks| {
+        processes.take_turns(&proc, &[Member { pid: 7, start_ticks, ..Member::default() }]);
+        processes.living(JobId(1))[0].used.switches_voluntary
+    };
+    assert_eq!((switches(70), switches(71)), (0, 3));
+}
