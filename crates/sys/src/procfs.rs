@@ -245,7 +245,18 @@ impl Proc {
     /// As [`Proc::environ`], at most so many bytes of it, and whether there are more: where many processes are looked at, of
     /// which each may have a long one that costs its user nothing.
     pub fn environ_within(&self, pid: u32, bytes_max: usize) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
-        let read = self.bytes(&format!("{pid}/environ"), bytes_max.min(ENVIRON_BYTES_MAX))?;
+        self.environ_if(pid, bytes_max, || true)
+    }
+
+    /// As [`Proc::environ_within`], if this `is_it`, asked once the file is open: that is of the memory that the process has
+    /// then, and another user's process may have the number, or the process be another user's by then, who can hold a reader up.
+    pub fn environ_if(
+        &self,
+        pid: u32,
+        bytes_max: usize,
+        is_it: impl FnOnce() -> bool,
+    ) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
+        let read = self.bytes_if(&format!("{pid}/environ"), bytes_max.min(ENVIRON_BYTES_MAX), is_it)?;
         Ok(read.map(|(bytes, more)| if more { (up_to_last(bytes, 0), true) } else { (bytes, false) }))
     }
 
@@ -335,10 +346,20 @@ impl Proc {
 
     /// At most so many bytes of a file, and whether there are more.
     fn bytes(&self, file: &str, bytes_max: usize) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
+        self.bytes_if(file, bytes_max, || true)
+    }
+
+    /// `None` also if this is not `wanted`, asked once the file is open.
+    fn bytes_if(
+        &self,
+        file: &str,
+        bytes_max: usize,
+        wanted: impl FnOnce() -> bool,
+    ) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
         let read = rustix::fs::openat(&self.dir, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .and_then(|fd| read_at_most(&fd, bytes_max));
+            .and_then(|fd| wanted().then(|| read_at_most(&fd, bytes_max)).transpose());
         match read {
-            Ok(read) => Ok(Some(read)),
+            Ok(read) => Ok(read),
             Err(errno) if is_answer(errno) => Ok(None),
             Err(errno) => Err(ProcError::Read { path: self.root.join(file), source: errno.into() }),
         }

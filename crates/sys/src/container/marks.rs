@@ -1,7 +1,8 @@
 //! Which job a process says that it is part of, by its environment, which it can neither give to another user's process
 //! nor lose by the end of its parent.
 //!
-//! Environments are read by threads aside (`aside`): a process can hold a reader of its own up for as long as it likes.
+//! Environments are read by threads aside (`aside`): a process can hold a reader of its own up for as long as it likes. Each
+//! is read for the user whose process it is once its file is open: a process may become another user's meanwhile.
 //! Absent here: which of these words are believed (`family`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,9 +63,11 @@ pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> 
     let own = proc.clone();
     // A process can hold a reader of its environment up for as long as it likes.
     let place = aside::place_within((Purpose::Marks, owner), wait_max(owner));
-    let read = place.and_then(|place| place.read(move || own.environ(pid)));
+    let read = place.and_then(|place| {
+        place.read(move || own.environ_if(pid, usize::MAX, || own.owner(pid) == Some(owner)))
+    });
     let Some(Asked::Read(environ)) = read.map(|read| read.within(wait_max(owner))) else { return Ok(None) };
-    Ok(environ?.and_then(|environ| parse_mark(&environ)))
+    Ok(environ?.and_then(|(environ, _)| parse_mark(&environ)))
 }
 
 /// How long is waited for the marks of a user's processes: longer for our own, whom we are there for.
@@ -107,6 +110,8 @@ pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
 enum Seen {
     /// It is gone, or not ours to look at, or has no mark.
     Nothing,
+    /// It is not the user's any more for whom it was to be read.
+    Anothers,
     /// It has no environment.
     Bare,
     Marked(Mark),
@@ -118,14 +123,15 @@ impl Seen {
     }
 }
 
-/// Looks for the mark of a process. `beyond`: so many bytes may still be read of environments that are long.
-fn seen_of(proc: &Proc, pid: u32, beyond: &mut usize) -> Result<Seen, ProcError> {
-    let Some((mut environ, more)) = proc.environ_within(pid, MARK_WITHIN_BYTES)? else {
-        return Ok(Seen::Nothing);
+/// Looks for the mark of a process of this user's. `beyond`: so many bytes may still be read of environments that are long.
+fn seen_of(proc: &Proc, pid: u32, owner: u32, beyond: &mut usize) -> Result<Seen, ProcError> {
+    let is_its = || proc.owner(pid).is_none_or(|now| now == owner || aside::whose(now) == owner);
+    let Some((mut environ, more)) = proc.environ_if(pid, MARK_WITHIN_BYTES, is_its)? else {
+        return Ok(if is_its() { Seen::Nothing } else { Seen::Anothers });
     };
     let mut mark = parse_mark(&environ);
     if mark.is_none() && more && *beyond > 0 {
-        let whole = proc.environ_within(pid, MARK_WITHIN_BYTES + *beyond)?;
+        let whole = proc.environ_if(pid, MARK_WITHIN_BYTES + *beyond, is_its)?;
         environ = whole.map(|(environ, _)| environ).unwrap_or_default();
         *beyond = beyond.saturating_sub(environ.len());
         mark = parse_mark(&environ);
@@ -137,56 +143,84 @@ fn seen_of(proc: &Proc, pid: u32, beyond: &mut usize) -> Result<Seen, ProcError>
     })
 }
 
+/// Processes, each with its place among all that were found.
+type These = Vec<(usize, ProcessStat)>;
+
 /// Every process of the host but ourselves, with its mark. Environments are read by threads aside, one for each user.
 /// Those of a user whose processes hold that up count as without a mark.
 pub(super) fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcError> {
     // The first process and kernel threads, whose parent is the second one, are nobody's job.
     const KERNEL_THREADS: u32 = 2;
     let own = std::process::id();
-    let (mut found, mut by_owner) = (Vec::new(), BTreeMap::<u32, Vec<(usize, ProcessStat)>>::new());
+    let (mut found, mut these) = (Vec::new(), BTreeMap::<u32, These>::new());
     // The youngest first: they are the ones that may be gone in a moment.
     for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
         let Some(stat) = proc.stat(pid)? else { continue };
         let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
-        if let Some(owner) = may_be_marked.then(|| proc.owner(pid)).flatten().map(aside::whose) {
-            by_owner.entry(owner).or_default().push((found.len(), stat));
+        if let Some(owner) = may_be_marked.then(|| proc.owner(pid)).flatten() {
+            these.entry(aside::whose(owner)).or_default().push((found.len(), stat));
         }
         found.push((stat, None));
     }
+    // Those that became another user's meanwhile are looked at once more, for that one.
+    for _ in 0..2 {
+        let mut moved = BTreeMap::<u32, These>::new();
+        for (at, stat) in read_marks(proc, these, &mut found)? {
+            if let Some(owner) = proc.owner(stat.pid) {
+                moved.entry(aside::whose(owner)).or_default().push((at, stat));
+            }
+        }
+        these = moved;
+    }
+    Ok(found)
+}
+
+/// Has the marks of these processes read, by user. Gives those that are not that user's any more.
+fn read_marks(
+    proc: &Proc,
+    by_owner: BTreeMap<u32, These>,
+    found: &mut [(ProcessStat, Option<Mark>)],
+) -> Result<These, ProcError> {
     let newest_ticks = found.iter().map(|(stat, _)| stat.start_ticks).max().unwrap_or(0);
     let ordered: Vec<_> = by_owner
         .into_iter()
         .filter_map(|(owner, these)| {
             let proc = proc.clone();
             let place = aside::place_within((Purpose::Marks, owner), wait_max(owner))?;
-            Some((owner, place.read(move || marks_of(&proc, &these, newest_ticks))?))
+            Some((owner, place.read(move || marks_of(&proc, &these, owner, newest_ticks))?))
         })
         .collect();
-    let began = Instant::now();
+    let (began, mut moved) = (Instant::now(), Vec::new());
     for (owner, answer) in ordered {
-        if let Asked::Read(marks) = answer.within(wait_max(owner).saturating_sub(began.elapsed())) {
-            marks?.into_iter().for_each(|(at, mark)| found[at].1 = Some(mark));
+        if let Asked::Read(read) = answer.within(wait_max(owner).saturating_sub(began.elapsed())) {
+            let (marks, anothers) = read?;
+            marks.into_iter().for_each(|(at, mark)| found[at].1 = Some(mark));
+            moved.extend(anothers);
         }
     }
-    Ok(found)
+    Ok(moved)
 }
 
-/// The marks that these processes have, each with the place that was given with it.
+/// The marks that these processes of a user's have, each with the place that was given with it; and those that are another's
+/// by now.
 fn marks_of(
     proc: &Proc,
     these: &[(usize, ProcessStat)],
+    owner: u32,
     newest_ticks: u64,
-) -> Result<Vec<(usize, Mark)>, ProcError> {
-    let (mut marks, mut bare, mut beyond) = (Vec::new(), Vec::new(), BEYOND_BYTES);
-    for &(at, stat) in these {
-        match seen_of(proc, stat.pid, &mut beyond)? {
-            // In the midst of `execve` a process has no environment.
-            Seen::Bare if stat.start_ticks.saturating_add(YOUNG_TICKS) >= newest_ticks => {
-                bare.push((at, stat.pid));
-            }
+) -> Result<(Vec<(usize, Mark)>, These), ProcError> {
+    let (mut marks, mut moved, mut bare, mut beyond) = (Vec::new(), Vec::new(), Vec::new(), BEYOND_BYTES);
+    let mut look = |&(at, stat): &(usize, ProcessStat), bare: &mut These| {
+        match seen_of(proc, stat.pid, owner, &mut beyond)? {
+            Seen::Bare => bare.push((at, stat)),
+            Seen::Anothers => moved.push((at, stat)),
             seen => marks.extend(seen.mark().map(|mark| (at, mark))),
         }
-    }
+        Ok::<(), ProcError>(())
+    };
+    these.iter().try_for_each(|one| look(one, &mut bare))?;
+    // In the midst of `execve` a process has no environment.
+    bare.retain(|(_, stat)| stat.start_ticks.saturating_add(YOUNG_TICKS) >= newest_ticks);
     bare.truncate(BARE_MAX);
     for _ in 0..EXECVE_LOOKS {
         if bare.is_empty() {
@@ -194,15 +228,10 @@ fn marks_of(
         }
         std::thread::sleep(EXECVE_TAKES);
         let mut still = Vec::new();
-        for (at, pid) in bare {
-            match seen_of(proc, pid, &mut beyond)? {
-                Seen::Bare => still.push((at, pid)),
-                seen => marks.extend(seen.mark().map(|mark| (at, mark))),
-            }
-        }
+        bare.iter().try_for_each(|one| look(one, &mut still))?;
         bare = still;
     }
-    Ok(marks)
+    Ok((marks, moved))
 }
 
 #[cfg(test)]
@@ -238,5 +267,31 @@ mod tests {
         assert_eq!(marks, [false, true], "{found:?}");
         // The thread goes on.
         drop(std::fs::OpenOptions::new().write(true).open(&fifo).unwrap());
+    }
+
+    #[test]
+    fn what_became_another_users_is_read_for_that_one() {
+        if peer::own_uid() != 0 {
+            println!("skipped: only root can make files of another user's");
+            return;
+        }
+        const USER: u32 = 65_532;
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("1000000");
+        std::fs::create_dir(&dir).unwrap();
+        let stat = format!("1000000 (a) S 1 1 1 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 7 0 0 {}", "0 ".repeat(28));
+        std::fs::write(dir.join("stat"), stat).unwrap();
+        std::fs::write(dir.join("environ"), format!("{JOB_VARIABLE}=7\0{INSTANCE_VARIABLE}=a\0")).unwrap();
+        let proc = Proc::open(root.path()).unwrap();
+        let stat = proc.stat(1_000_000).unwrap().unwrap();
+        // It was root's as it was found, and is read by the thread for root's.
+        std::os::unix::fs::chown(&dir, Some(USER), None).unwrap();
+        let mut found = [(stat, None)];
+        let moved = read_marks(&proc, BTreeMap::from([(0, vec![(0, stat)])]), &mut found).unwrap();
+        assert_eq!((moved.len(), &found[0].1), (1, &None), "nothing is read of it");
+        let mark = Some(Mark { job: 7, instance: "a".to_owned() });
+        assert!(read_marks(&proc, BTreeMap::from([(USER, moved)]), &mut found).unwrap().is_empty());
+        assert_eq!(found[0].1, mark);
+        assert_eq!(look_at_all(&proc).unwrap(), [(stat, mark)]);
     }
 }
