@@ -7,6 +7,8 @@
 //! | bytes of replies that all connections have not read | [`UNREAD_OF_USER_MAX`] | questions are refused |
 //! | bytes of requests that were not sent whole, or not heard yet | [`UNHEARD_OF_USER_MAX`] | the connection is cut off |
 //! | bytes of jobs that are not over | `access.max_jobs_size` | submissions are refused |
+//! | bytes of jobs that are accepted while the store cannot be written | what is left for the next user then, at first half | submissions are refused |
+//! | bytes of jobs that are over and wait for a store that cannot be written | [`ENDS_OF_USER_MAX`] | submissions are refused |
 //! | bytes of kept starts | 16 times `access.max_jobs_size` | the job is not kept, and `why` says so |
 //!
 //! An eighth of the connections is for root and the daemon's own user; operators' jobs and starts are not bounded here.
@@ -29,6 +31,9 @@ pub(crate) const UNREAD_OF_USER_MAX: u64 = 16 << 20;
 
 /// Bytes of requests of a user that were not sent whole, or not heard yet.
 pub(crate) const UNHEARD_OF_USER_MAX: u64 = 32 << 20;
+
+/// Bytes of jobs of a user that are over and wait for the store to be written, before submissions are refused.
+pub(crate) const ENDS_OF_USER_MAX: u64 = 16 << 20;
 
 /// All users together may have so many times what one may.
 const USERS_FULL: u64 = 8;
@@ -86,6 +91,14 @@ impl Book {
 pub(crate) fn has_connection(own: u64, all: u64, most: u64, reserve: u64, is_trusted: bool) -> bool {
     let free = most.saturating_sub(if is_trusted { 0 } else { reserve }).saturating_sub(all);
     free > 0 && (own == 0 || own < free)
+}
+
+/// Whether a user with `own` bytes of a room may have so many more, where all have `all` and may have `most`: no more than
+/// are left for the next user then. `reserve` of them are for those who are trusted, who need leave nothing.
+pub(crate) fn has_place(own: u64, amount: u64, all: u64, most: u64, reserve: u64, is_trusted: bool) -> bool {
+    let free = most.saturating_sub(if is_trusted { 0 } else { reserve }).saturating_sub(all);
+    let left = free.saturating_sub(amount);
+    amount <= free && (is_trusted || own.saturating_add(amount) <= left)
 }
 
 /// Kept starts lie on disk alone, and may take so many times what jobs may.
@@ -154,6 +167,27 @@ mod tests {
             assert!(book.own(uid) >= most / USERS_FULL, "{uid}: {}", book.own(uid));
         }
         assert!(book.all() <= most * (USERS_FULL + 7), "{}", book.all());
+    }
+
+    /// However many users take all of a room that they can get, the next ones have some, and root has.
+    #[test]
+    fn places_in_a_room_are_left() {
+        let (most, reserve, mut all) = (800, 100, 0);
+        let mut got = Vec::new();
+        for _ in 0..20 {
+            let mut own = 0;
+            while has_place(own, 10, all, most, reserve, false) {
+                (own, all) = (own + 10, all + 10);
+            }
+            got.push(own);
+        }
+        assert_eq!(got[..5], [350, 170, 90, 40, 20]);
+        assert!(
+            !has_place(0, 400, 0, most, reserve, false),
+            "one thing alone takes no more than half either"
+        );
+        assert!(all <= most - reserve && has_place(90, 100, all, most, reserve, true));
+        assert!(!has_place(0, most - all + 1, all, most, reserve, true));
     }
 
     /// However many users take all connections that they can get, root has some left.

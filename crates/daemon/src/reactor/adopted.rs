@@ -25,6 +25,7 @@ use crate::core::{ConnectionId, Event, Next, Refusal, denied, in_full, is_alive}
 use crate::host::allocation;
 use crate::jobs::{JobRecord, bounds, described, endings};
 use crate::reactor::{Daemon, belongs};
+use crate::store::journal::Asker;
 
 /// So many processes can be taken in at once. Each costs a look at it and a write in each hierarchy.
 pub(super) const PROCESSES_MAX: usize = cost::ADOPTED_MAX;
@@ -79,7 +80,9 @@ impl Daemon {
         )?;
         let (priority, conditions) = self.admit(user, &spec)?;
         let first = ProcessId { pid: found[0].pid, start_ticks: found[0].start_ticks };
-        let job = self.outbox.journal.number_for(&spec).map_err(|reason| (ErrorCode::Failed, reason))?;
+        let is_trusted = rights::is_operator(&self.ctx.configured.config, user);
+        let job = self.outbox.journal.number_for(&spec, Asker { uid: owner, is_trusted });
+        let job = job.map_err(|reason| (ErrorCode::Failed, reason))?;
         let uid_name = self.clients.names.name(owner);
         let row = JobRow::asked_for(job, owner, uid_name, spec, self.ctx.clock.now_us());
         let mut row = JobRow { priority, main: Some(first), ..row };

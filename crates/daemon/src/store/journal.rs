@@ -5,6 +5,7 @@
 //!
 //! Owns the store, what is still to be written to it, and whether a job that is over has a row there.
 
+mod promised;
 mod refused;
 mod spared;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::core::error::in_full;
 use crate::jobs::table::JobTable;
 use crate::store::numbers::Numbers;
 
+pub(crate) use promised::Asker;
 use refused::Refused;
 use spared::Spared;
 pub(crate) use spared::way_out;
@@ -36,6 +38,8 @@ const OVER_MAX: usize = 20_000;
 /// While the store cannot be written, a try is made once in so many turns as this is contained in the rows that wait: each
 /// try goes through all of them, and the loop must not come to a stop.
 const ROWS_A_TURN: usize = 256;
+/// The same for what the rows take, in bytes.
+const BYTES_A_TURN: u64 = 512 << 10;
 
 /// The store and what is still to be written to it.
 #[derive(Debug)]
@@ -156,8 +160,22 @@ impl Journal {
     pub(crate) fn close(&mut self, row: JobRow, stored: bool) {
         self.dirty.remove(&JobId(row.job));
         self.later.remove(&JobId(row.job));
-        self.spared.changed.insert(JobId(row.job));
-        self.over.insert(JobId(row.job), (row, stored));
+        self.spared.promised.take_back(JobId(row.job));
+        self.ends(row, stored);
+    }
+
+    fn ends(&mut self, row: JobRow, stored: bool) {
+        let job = JobId(row.job);
+        self.spared.changed.insert(job);
+        if self.trouble.is_none() {
+            // It is written at once, as a rule.
+            self.over.insert(job, (row, stored));
+            return;
+        }
+        self.spared.promised.ends(&row);
+        if let Some((before, _)) = self.over.insert(job, (row, stored)) {
+            self.spared.promised.ends_otherwise(&before);
+        }
     }
 
     /// More is known of a job that is over: its last row, as it is to stand from now on.
@@ -165,8 +183,7 @@ impl Journal {
         let job = JobId(row.job);
         // One that is yet to be written for the first time stays so.
         let stored = self.over.get(&job).or_else(|| self.refused.row(job)).is_none_or(|&(_, stored)| stored);
-        self.spared.changed.insert(job);
-        self.over.insert(job, (row, stored));
+        self.ends(row, stored);
     }
 
     /// A decision was taken.
@@ -265,7 +282,7 @@ impl Journal {
             Ok(refused) => self.written(jobs, refused),
             Err(error) => {
                 self.store.rollback();
-                self.failed(&error);
+                self.failed(&error, jobs);
                 self.spare_rows(jobs);
             }
         }
@@ -338,7 +355,7 @@ impl Journal {
         }
     }
 
-    fn failed(&mut self, error: &StoreError) {
+    fn failed(&mut self, error: &StoreError, jobs: &JobTable) {
         let mut text = in_full(error);
         if error.is_damaged() {
             text.push_str("; restart the daemon: it replaces a damaged store, and jobs go on meanwhile");
@@ -355,8 +372,13 @@ impl Journal {
         if let Err(error) = self.numbers.keep(self.store.upcoming_job()) {
             tracing::error!(%error, "numbers of jobs cannot be kept; none is given until the store can be written");
         }
-        self.trouble = Some(text);
-        self.rests = (self.over.len() + self.dirty.len()) / ROWS_A_TURN;
+        if self.trouble.replace(text).is_none() {
+            self.spared.promised.count_ends(self.over.values().map(|(row, _)| row));
+        }
+        let rows = (self.over.len() + self.dirty.len()) / ROWS_A_TURN;
+        let bytes: u64 = self.dirty.iter().filter_map(|job| jobs.get(job)).map(|live| live.size_bytes).sum();
+        let bytes = (bytes + self.spared.promised.ends_bytes()) / BYTES_A_TURN;
+        self.rests = rows.max(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
     /// The last row of a job that is over.

@@ -6,9 +6,12 @@
 //! other, which has the larger generation from then on. Each record has a checksum that depends on the generation, so
 //! that what an earlier use of a half left behind is no record.
 //!
+//! A record is whole, or brief: without the long texts that a job keeps as it was asked for, which an earlier record of
+//! the half or the store has. So a change of a job with a long command takes no more room than another's.
+//!
 //! Owns that file. Absent: which rows are kept, and what follows from them (the journal).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -37,6 +40,67 @@ pub(crate) struct Kept {
     pub decided: bool,
     /// and when that had it start, if it did.
     pub granted_us: Option<u64>,
+    /// Whether the row lacks what was asked for at length: an earlier record, or the store, has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_brief: bool,
+}
+
+impl Kept {
+    /// The same without the long texts that stay as they were asked for.
+    pub(crate) fn in_brief(mut self) -> Self {
+        let spec = &mut self.row.spec;
+        (spec.command, spec.after, spec.directory) = (Vec::new(), Vec::new(), String::new());
+        spec.layout.iter_mut().for_each(|layout| layout.options = Vec::new());
+        spec.checkpoint.iter_mut().for_each(|one| one.command = String::new());
+        Self { is_brief: true, ..self }
+    }
+
+    /// The same with what a brief one lacks, from an earlier row of the job, which may be of a brief one itself.
+    pub(crate) fn completed(mut self, earlier: &JobRow, earlier_is_brief: bool) -> Self {
+        if !self.is_brief {
+            return self;
+        }
+        let (spec, before) = (&mut self.row.spec, &earlier.spec);
+        spec.command.clone_from(&before.command);
+        spec.after.clone_from(&before.after);
+        spec.directory.clone_from(&before.directory);
+        for (layout, before) in spec.layout.iter_mut().zip(&before.layout) {
+            layout.options.clone_from(&before.options);
+        }
+        for (one, before) in spec.checkpoint.iter_mut().zip(&before.checkpoint) {
+            one.command.clone_from(&before.command);
+        }
+        Self { is_brief: earlier_is_brief, ..self }
+    }
+}
+
+/// Records that are to take the place of all others.
+#[derive(Debug)]
+pub(crate) struct Anew {
+    generation: u64,
+    records: Vec<u8>,
+    whole: BTreeSet<u64>,
+    room: usize,
+}
+
+impl Anew {
+    /// Adds a record, if all together are then no longer than `most`, in bytes, nor than there is room for; says whether.
+    pub(crate) fn add(&mut self, kept: &Kept, most: usize) -> bool {
+        let record = record(kept, self.generation);
+        let fits = self.bytes() + record.len() <= most.min(self.room);
+        if fits {
+            self.records.extend(record);
+            if !kept.is_brief {
+                self.whole.insert(kept.row.job);
+            }
+        }
+        fits
+    }
+
+    /// How long they are together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.records.len()
+    }
 }
 
 /// The file.
@@ -48,8 +112,8 @@ pub(crate) struct Spare {
     generation: u64,
     /// Where the next record goes, from the beginning of its half.
     end: usize,
-    /// What the last record of each job takes, in bytes.
-    sizes: BTreeMap<u64, usize>,
+    /// Jobs of which it has a whole record.
+    whole: BTreeSet<u64>,
 }
 
 impl Spare {
@@ -58,13 +122,13 @@ impl Spare {
         let path = state.join("spare");
         let empty = io::Error::from(io::ErrorKind::NotFound);
         let mut spare =
-            Self { path, file: Err(empty), half: 0, generation: 0, end: HEAD, sizes: BTreeMap::new() };
+            Self { path, file: Err(empty), half: 0, generation: 0, end: HEAD, whole: BTreeSet::new() };
         let kept = spare.open_again();
         (spare, kept)
     }
 
-    /// Tries once more where the file could not be had; that it cannot is told if it is for another reason than before.
-    pub(crate) fn open_again(&mut self) -> Vec<Kept> {
+    /// Tries where the file could not be had; that it cannot is told if it is for another reason than before.
+    fn open_again(&mut self) -> Vec<Kept> {
         let Err(before) = &self.file else { return Vec::new() };
         let before = before.kind();
         self.file = open(&self.path);
@@ -79,6 +143,15 @@ impl Spare {
                 Vec::new()
             }
         }
+    }
+
+    /// Tries once more where the file could not be had, now that all is known: what an earlier daemon kept there is older, and
+    /// must not be taken for newer. Gives the file if it is to be brought to disk.
+    #[must_use]
+    pub(crate) fn have_again(&mut self) -> Option<PathBuf> {
+        self.missing()?;
+        self.open_again();
+        self.missing().is_none().then(|| self.clear()).flatten()
     }
 
     /// Why there is no room, and the file that would have it; `None`: there is.
@@ -99,13 +172,15 @@ impl Spare {
         };
         self.generation = generation;
         let half = halves[usize::from(generation % 2 == 1)];
-        let mut last = BTreeMap::new();
+        let mut last: BTreeMap<u64, Kept> = BTreeMap::new();
         while let Some(body) = record_at(half, self.end, generation) {
-            let size = RECORD_HEAD + body.len();
-            self.end += size;
+            self.end += RECORD_HEAD + body.len();
             match serde_json::from_slice::<Kept>(body) {
                 Ok(kept) => {
-                    self.sizes.insert(kept.row.job, size);
+                    let kept = match last.get(&kept.row.job) {
+                        Some(before) => kept.completed(&before.row, before.is_brief),
+                        None => kept,
+                    };
                     last.insert(kept.row.job, kept);
                 }
                 Err(error) => {
@@ -113,6 +188,7 @@ impl Spare {
                 }
             }
         }
+        self.whole = last.values().filter(|kept| !kept.is_brief).map(|kept| kept.row.job).collect();
         last.into_values().collect()
     }
 
@@ -121,9 +197,15 @@ impl Spare {
         if self.file.is_ok() { self.half.saturating_sub(HEAD) } else { 0 }
     }
 
-    /// What the last records of these jobs take, in bytes.
-    pub(crate) fn size_of(&self, counts: impl Fn(u64) -> bool) -> usize {
-        self.sizes.iter().filter(|&(&job, _)| counts(job)).map(|(_, &size)| size).sum()
+    /// Whether it has a whole record of a job.
+    pub(crate) fn has_whole(&self, job: u64) -> bool {
+        self.whole.contains(&job)
+    }
+
+    /// How often all records were written anew.
+    #[cfg(test)]
+    pub(crate) fn rewritten(&self) -> u64 {
+        self.generation
     }
 
     /// Adds a record; says whether there was room for it.
@@ -132,7 +214,9 @@ impl Spare {
     /// As the disk refuses.
     pub(crate) fn add(&mut self, kept: &Kept) -> io::Result<bool> {
         if self.generation == 0 {
-            return self.rewrite(std::iter::once(kept)).map(|written| written == 1);
+            self.file()?;
+            let mut anew = self.anew();
+            return if anew.add(kept, usize::MAX) { self.replace(anew).map(|()| true) } else { Ok(false) };
         }
         let record = record(kept, self.generation);
         if self.end + record.len() > self.half {
@@ -140,43 +224,41 @@ impl Spare {
         }
         self.write(self.generation, self.end, &record)?;
         self.end += record.len();
-        self.sizes.insert(kept.row.job, record.len());
+        if !kept.is_brief {
+            self.whole.insert(kept.row.job);
+        }
         Ok(true)
     }
 
-    /// Has these records take the place of all others, as many as there is room for; gives how many.
+    /// Records that are to take the place of all others: none yet.
+    pub(crate) fn anew(&self) -> Anew {
+        let (generation, room) = (self.generation + 1, self.room());
+        Anew { generation, records: Vec::new(), whole: BTreeSet::new(), room }
+    }
+
+    /// Has these take the place of all others.
     ///
     /// # Errors
     /// As the disk refuses; then the others stay.
-    pub(crate) fn rewrite<'a>(&mut self, all: impl Iterator<Item = &'a Kept>) -> io::Result<usize> {
-        let generation = self.generation + 1;
-        let (mut records, mut sizes) = (Vec::new(), BTreeMap::new());
-        for kept in all {
-            let record = record(kept, generation);
-            if HEAD + records.len() + record.len() > self.half {
-                break;
-            }
-            sizes.insert(kept.row.job, record.len());
-            records.extend(record);
-        }
+    pub(crate) fn replace(&mut self, anew: Anew) -> io::Result<()> {
+        let Anew { generation, records, whole, .. } = anew;
         // The head last: until it is there, the other half counts.
         self.write(generation, HEAD, &records)?;
         let head = [&MAGIC[..], &generation.to_le_bytes()].concat();
         let head = [&head[..], &checksum(0, &head).to_le_bytes()].concat();
         self.write(generation, 0, &head)?;
-        let written = sizes.len();
-        (self.generation, self.end, self.sizes) = (generation, HEAD + records.len(), sizes);
-        Ok(written)
+        (self.generation, self.end, self.whole) = (generation, HEAD + records.len(), whole);
+        Ok(())
     }
 
     /// The store has all again. Gives the file if it is to be brought to disk: after a power cut nothing of what is here may
     /// be taken for newer than the store.
     #[must_use]
     pub(crate) fn clear(&mut self) -> Option<PathBuf> {
-        if self.sizes.is_empty() && self.end == HEAD {
+        if self.end == HEAD {
             return None;
         }
-        let cleared = self.rewrite(std::iter::empty());
+        let cleared = self.replace(self.anew());
         if let Err(error) = cleared {
             // Older rows would be taken for newer ones by the next daemon.
             let removed = std::fs::remove_file(&self.path);
@@ -267,7 +349,20 @@ mod tests {
 
     fn kept(job: u64, reason: &str) -> Kept {
         let row = JobRow::asked_for(job, 7, "ann".to_owned(), JobSpec::default(), 5);
-        Kept { row: JobRow { reason: Some(reason.to_owned()), ..row }, decided: true, granted_us: Some(job) }
+        Kept {
+            row: JobRow { reason: Some(reason.to_owned()), ..row },
+            decided: true,
+            granted_us: Some(job),
+            is_brief: false,
+        }
+    }
+
+    /// Has as many of these as there is room for take the place of all others; gives how many.
+    fn rewrite(spare: &mut Spare, all: &[Kept]) -> u64 {
+        let mut anew = spare.anew();
+        let written = all.iter().take_while(|kept| anew.add(kept, usize::MAX)).count();
+        spare.replace(anew).expect("it can be written");
+        written as u64
     }
 
     fn reasons(found: &[Kept]) -> Vec<(u64, &str)> {
@@ -289,7 +384,7 @@ mod tests {
         assert_eq!(found[0], kept(1, "runs"));
         // It goes on behind what is there.
         assert!(spare.add(&kept(3, "waits")).expect("it can be written"));
-        spare.rewrite([kept(2, "runs"), kept(3, "runs")].iter()).expect("it can be written");
+        rewrite(&mut spare, &[kept(2, "runs"), kept(3, "runs")]);
         let (mut spare, found) = Spare::open(dir.path());
         assert_eq!(reasons(&found), [(2, "runs"), (3, "runs")]);
         assert_eq!(spare.clear(), Some(dir.path().join("spare")), "it is to be flushed");
@@ -310,12 +405,39 @@ mod tests {
         }
         assert!(job > 500, "{job}");
         let all: Vec<Kept> = (0..2 * job).map(|job| kept(job, "waits")).collect();
-        let written = spare.rewrite(all.iter()).expect("it can be written") as u64;
+        let written = rewrite(&mut spare, &all);
         assert!(written.abs_diff(job) < 20, "{written} {job}");
         let file = spare.file().expect("it is there");
         let from = if spare.generation % 2 == 1 { spare.half } else { 0 };
         file.write_all_at(b"x", (from + spare.end - 3) as u64).expect("it can be written");
         assert_eq!(Spare::open(dir.path()).1.len() as u64, written - 1);
+    }
+
+    /// What a brief record lacks, an earlier one has, or the store.
+    #[test]
+    fn a_brief_record_lacks_nothing_in_the_end() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut spare, _) = Spare::open(dir.path());
+        let command = vec!["long".repeat(5_000)];
+        let asked = |job, reason| {
+            let mut kept = kept(job, reason);
+            (kept.row.spec.command, kept.row.spec.directory) = (command.clone(), "/d".to_owned());
+            kept
+        };
+        assert!(spare.add(&asked(1, "waits")).expect("it can be written"));
+        for reason in ["runs", "ends"] {
+            let brief = asked(1, reason).in_brief();
+            assert!(record(&brief, 1).len() < 2_000, "it is short");
+            assert!(spare.add(&brief).expect("it can be written"));
+        }
+        assert!(spare.add(&asked(2, "runs").in_brief()).expect("it can be written"));
+        assert_eq!((spare.has_whole(1), spare.has_whole(2)), (true, false));
+        let (again, mut found) = Spare::open(dir.path());
+        assert_eq!((again.has_whole(1), again.has_whole(2)), (true, false));
+        assert_eq!(found.remove(0), asked(1, "ends"));
+        let other = found.remove(0);
+        assert!(other.is_brief && other.row.spec.command.is_empty());
+        assert_eq!(other.completed(&asked(2, "waits").row, false), asked(2, "runs"));
     }
 
     #[test]

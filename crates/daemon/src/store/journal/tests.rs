@@ -30,6 +30,38 @@ fn decision(job: u64) -> DecisionRow {
     }
 }
 
+const ROOT: Asker = Asker { uid: 0, is_trusted: true };
+
+fn of(uid: u32) -> Asker {
+    Asker { uid, is_trusted: false }
+}
+
+/// A command as long as one may be.
+fn long() -> JobSpec {
+    JobSpec { command: vec!["x".repeat(38_000)], cores: 1, ..JobSpec::default() }
+}
+
+/// A journal with a spare room and a store that another program holds locked.
+fn in_trouble(state: &std::path::Path) -> (Journal, JobTable, Store) {
+    let (mut journal, mut jobs) = (journal(state).with_spare(Spare::open(state)), JobTable::new());
+    journal.close(over(1, "done"), false);
+    journal.write(&mut jobs);
+    let mut other = Store::open(state).expect("the same store").store;
+    other.begin().expect("it is free");
+    journal.close(over(1, "again"), true);
+    journal.write(&mut jobs);
+    assert!(journal.trouble().is_some());
+    (journal, jobs, other)
+}
+
+fn accepted(journal: &mut Journal, jobs: &mut JobTable, asker: Asker, spec: JobSpec) -> Result<u64, String> {
+    let job = journal.number_for(&spec, asker)?;
+    let row = JobRow::asked_for(job, asker.uid, "ann".to_owned(), spec, 1_000);
+    jobs.insert(JobId(job), Box::new(JobRecord::new(row, false)));
+    journal.touch(JobId(job));
+    Ok(job)
+}
+
 #[test]
 fn an_end_that_is_amended_before_it_was_written_is_written() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -219,7 +251,7 @@ fn no_more_is_accepted_than_can_be_kept() {
     let spec = JobSpec { command: vec!["x".repeat(5_000)], cores: 1, ..JobSpec::default() };
     let mut accepted = Vec::new();
     let refused = loop {
-        match journal.number_for(&spec) {
+        match journal.number_for(&spec, ROOT) {
             Ok(job) => accepted.push(job),
             Err(refused) => break refused,
         }
@@ -240,7 +272,7 @@ fn no_more_is_accepted_than_can_be_kept() {
         journal.close(over(job, "done"), false);
     }
     journal.write(&mut jobs);
-    journal.number_for(&spec).expect("there is room");
+    journal.number_for(&spec, ROOT).expect("there is room");
 }
 
 /// A try goes through all that waits. Made in each turn, it would bring the loop to a stop where thousands of jobs ended while
@@ -267,4 +299,160 @@ fn the_more_waits_the_less_often_it_is_tried() {
     journal.write(&mut jobs);
     assert_eq!((journal.trouble(), journal.all_unwritten().count()), (None, 0));
     journal.next_number().expect("a number");
+}
+
+/// However much of its own a user changes, accepted jobs of others stay where the next daemon finds them, and so does what
+/// was decided about others' jobs.
+#[test]
+fn what_one_user_changes_drives_out_nothing_of_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()).with_spare(Spare::open(dir.path())), JobTable::new());
+    let large: Vec<u64> =
+        (0..30).map(|_| accepted(&mut journal, &mut jobs, of(7), long()).expect("it is taken")).collect();
+    let small: Vec<u64> = (0..2_000)
+        .map(|_| accepted(&mut journal, &mut jobs, of(7), JobSpec::default()).expect("it is taken"))
+        .collect();
+    let [to_start, to_end] =
+        [(); 2].map(|()| accepted(&mut journal, &mut jobs, of(8), long()).expect("it is taken"));
+    journal.write(&mut jobs);
+    assert_eq!(journal.trouble(), None);
+    let mut other = Store::open(dir.path()).expect("the same store").store;
+    other.begin().expect("it is free");
+    journal.close(over(1, "done"), true);
+    jobs.remove(JobId(1));
+    journal.write(&mut jobs);
+    let theirs: Vec<u64> =
+        (0..4).map(|_| accepted(&mut journal, &mut jobs, of(8), long()).expect("it is taken")).collect();
+    journal.decided(DecisionRow { action: "start as primary on 0".to_owned(), ..decision(to_start) });
+    let ended = jobs.remove(JobId(to_end)).expect("it is there").row.ran_until(9_000);
+    journal.close(JobRow { state: JobState::Exited, ..ended }, true);
+    journal.write(&mut jobs);
+    let mut change = |journal: &mut Journal, some: &[u64], comment: &str| {
+        for job in some.iter().map(|&job| JobId(job)).filter(|job| job.0 > 1) {
+            jobs.get_mut(&job).expect("it is there").row.spec.terms.comment = Some(comment.to_owned());
+            journal.touch(job);
+        }
+        journal.write(&mut jobs);
+    };
+    change(&mut journal, &large, "short");
+    let found = |state| Spare::open(state).1.into_iter().map(|kept| kept.row.job).collect::<BTreeSet<u64>>();
+    let all = found(dir.path());
+    assert!(large[1..].iter().chain(&theirs).all(|job| all.contains(job)), "{all:?} {large:?} {theirs:?}");
+    // Now also more than there is room for.
+    for _ in 0..3 {
+        change(&mut journal, &small, &"c".repeat(1_000));
+    }
+    let all = found(dir.path());
+    let (kept, lost) = small.iter().partition::<Vec<u64>, _>(|job| all.contains(job));
+    assert!(kept.len() > 100 && lost.len() > 100, "{} {}", kept.len(), lost.len());
+    drop(journal);
+    let mut again = self::journal(dir.path()).with_spare(Spare::open(dir.path()));
+    assert_eq!(again.granted_unstored(JobId(to_start)), Some(Some(5)));
+    assert_eq!(
+        again.stored_row(JobId(to_end)).map(|row| (row.state, row.spec)),
+        Some((JobState::Exited, long()))
+    );
+    let rows = again.unfinished().expect("it can be read");
+    let rows: BTreeMap<u64, &JobRow> = rows.iter().map(|row| (row.job, row)).collect();
+    for job in theirs.iter().chain([&to_start]) {
+        assert_eq!((rows[job].uid, &rows[job].spec), (8, &long()));
+    }
+    assert!(!rows.contains_key(&to_end));
+    let comments = kept.iter().filter(|job| rows[job].spec.terms.comment.is_some()).count();
+    assert_eq!(comments, kept.len());
+    drop(other);
+}
+
+/// One that grows behind its acceptance takes no other's place: what its user changed is then left out.
+#[test]
+fn a_job_that_grows_keeps_to_its_place() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs, _other) = in_trouble(dir.path());
+    let mut all = Vec::new();
+    for uid in 7..20 {
+        let spec = || JobSpec { cores: 1, ..JobSpec::default() };
+        while let Ok(job) = accepted(&mut journal, &mut jobs, of(uid), spec()) {
+            all.push(job);
+        }
+    }
+    journal.write(&mut jobs);
+    assert!(all.len() > 200, "{}", all.len());
+    for &job in &all {
+        let live = jobs.get_mut(&JobId(job)).expect("it is there");
+        live.row.spec.terms.comment = Some("\u{1}".repeat(1_000));
+        journal.touch(JobId(job));
+    }
+    journal.write(&mut jobs);
+    let found: Vec<u64> = Spare::open(dir.path()).1.iter().map(|kept| kept.row.job).collect();
+    assert!(all.iter().all(|job| found.contains(job)), "{} of {}", found.len(), all.len());
+}
+
+/// One user leaves room for the next, who leave some for root; and what is not needed any more, or became no job, counts no
+/// more.
+#[test]
+fn one_user_leaves_room_for_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs, _other) = in_trouble(dir.path());
+    let mut counts = Vec::new();
+    let mut first = Vec::new();
+    for uid in 7..17 {
+        let mut count = 0;
+        let refused = loop {
+            let spec = if uid == 7 { long() } else { JobSpec { cores: 1, ..JobSpec::default() } };
+            match accepted(&mut journal, &mut jobs, of(uid), spec) {
+                Ok(job) if uid == 7 => first.push(job),
+                Ok(_) => {}
+                Err(refused) => break refused,
+            }
+            count += 1;
+        };
+        assert!(refused.contains("room that is kept") && refused.contains("job store: "), "{refused}");
+        assert_eq!(refused.contains("jobs that you submitted since"), count > 0, "{refused}");
+        counts.push(count);
+    }
+    assert!((7..12).contains(&counts[0]) && counts[1] > 50 && counts[2] > 20 && counts[3] > 10, "{counts:?}");
+    journal.write(&mut jobs);
+    accepted(&mut journal, &mut jobs, ROOT, long()).expect("there is room for root");
+    for &job in &first[..2] {
+        let row = jobs.remove(JobId(job)).expect("it is there").row;
+        journal.close(JobRow { state: JobState::Exited, ..row }, false);
+    }
+    let half = JobSpec { command: vec!["x".repeat(8_000)], cores: 1, ..JobSpec::default() };
+    for _ in 0..20 {
+        journal.number_for(&half, of(20)).expect("there is room, since the one before became no job");
+        journal.spare_rows(&jobs);
+    }
+}
+
+/// All that counts is written anew only once the rest of the room is used up, however many jobs come and go; and what waits of
+/// them in memory is bounded for each user.
+#[test]
+fn jobs_that_come_and_go_cost_little() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs, _other) = in_trouble(dir.path());
+    let mut gone = 0;
+    let refused = loop {
+        match accepted(&mut journal, &mut jobs, of(7), long()) {
+            Ok(job) => {
+                if gone < 100 {
+                    journal.spare_rows(&jobs);
+                }
+                let row = jobs.remove(JobId(job)).expect("it is there").row;
+                journal.close(JobRow { state: JobState::Exited, ..row }, false);
+                if gone < 100 {
+                    journal.spare_rows(&jobs);
+                }
+                gone += 1;
+            }
+            Err(refused) => break refused,
+        }
+    };
+    assert!(refused.contains("jobs of yours that are over take"), "{refused}");
+    assert!((300..500).contains(&gone), "{gone}");
+    // Six long ones are added each time.
+    let rewritten = journal.spared.spare.as_ref().expect("a room").rewritten();
+    assert!(rewritten < 100 / 4, "{rewritten} times for 100 jobs");
+    for asker in [of(8), ROOT] {
+        accepted(&mut journal, &mut jobs, asker, long()).expect("others have no part in that");
+    }
 }
