@@ -166,6 +166,8 @@ impl Spare {
 
     fn load(&mut self, bytes: &[u8]) -> Vec<Kept> {
         self.half = bytes.len() / 2;
+        // What was known is of an earlier file: records behind a head that this one lacks would not be found.
+        (self.generation, self.end, self.whole) = (0, HEAD, BTreeSet::new());
         let halves = [&bytes[..self.half], &bytes[self.half..]];
         let Some(generation) = halves.iter().filter_map(|half| generation_of(half)).max() else {
             return Vec::new();
@@ -264,6 +266,9 @@ impl Spare {
             let removed = std::fs::remove_file(&self.path);
             tracing::warn!(path = %self.path.display(), %error, removed = removed.is_ok(), "no room is kept for jobs");
             self.file = Err(error);
+            if removed.is_ok() {
+                (self.generation, self.end, self.whole) = (0, HEAD, BTreeSet::new());
+            }
             return None;
         }
         Some(self.path.clone())
@@ -438,6 +443,22 @@ mod tests {
         let other = found.remove(0);
         assert!(other.is_brief && other.row.spec.command.is_empty());
         assert_eq!(other.completed(&asked(2, "waits").row, false), asked(2, "runs"));
+    }
+
+    /// What is written behind a file that was removed, since it could not be cleared, is found all the same.
+    #[test]
+    fn a_file_that_is_made_anew_begins_anew() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut spare, _) = Spare::open(dir.path());
+        for job in 1..4 {
+            assert!(spare.add(&kept(job, "waits")).expect("it can be written"));
+        }
+        spare.file = File::open(dir.path().join("spare"));
+        assert_eq!(spare.clear(), None, "it cannot be written");
+        assert!(spare.missing().is_some() && !dir.path().join("spare").exists());
+        assert_eq!((spare.have_again(), spare.missing().is_none()), (None, true));
+        assert!(spare.add(&kept(4, "waits")).expect("it can be written"));
+        assert_eq!(reasons(&Spare::open(dir.path()).1), [(4, "waits")]);
     }
 
     #[test]
