@@ -17,8 +17,12 @@ use pinfold_client::Failure;
 /// A sentence for people, on standard error; one that cannot be written has no reader. It may name what others wrote, in
 /// which a terminal acts upon nothing.
 pub(crate) fn say(text: &str) {
-    let lines: Vec<String> = text.split('\n').map(plain).collect();
-    let _ = writeln!(io::stderr(), "pinfold: {}", lines.join("\n"));
+    let _ = writeln!(io::stderr(), "pinfold: {}", plain_lines(text));
+}
+
+/// The lines of a text, in which a terminal acts upon nothing but their ends.
+fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
 #[derive(Debug, Args)]
@@ -139,3 +143,14 @@ pub(crate) fn needs_output(what: &str) -> Result<(), Failure> {
 
 /// The version that JSON made here carries.
 pub(crate) const JSON_VERSION: u32 = VERSION;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_nothing_to_a_terminal() {
+        let path = "start it with `pinfoldd --state-dir '/x\u{1b}[31m'`\nor not\r";
+        assert_eq!(plain_lines(path), "start it with `pinfoldd --state-dir '/x?[31m'`\nor not?");
+    }
+}
