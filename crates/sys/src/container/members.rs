@@ -33,25 +33,14 @@ impl Container {
 
     /// One round over the members of a group; says whether there was any new one.
     fn signal_group(&self, sending: &mut Sending) -> Result<bool, ContainerError> {
-        let mut handles = Vec::new();
-        for pid in self.group_pids()?.into_iter().filter(|pid| !sending.done.contains(pid)) {
-            if let Some(handle) = process::open(pid).map_err(|errno| sending.failed(pid, errno))? {
-                handles.push((pid, handle));
-            }
+        let new: Vec<u32> =
+            self.group_pids()?.into_iter().filter(|pid| !sending.done.contains(pid)).collect();
+        let opened = open_members(&new, || self.group_pids(), |pid, errno| sending.failed(pid, errno))?;
+        for (pid, handle) in &opened {
+            sending.send(*pid, handle)?;
         }
-        if handles.is_empty() {
-            return Ok(false);
-        }
-        // A number may have been given to a stranger between the listing and the opening; what is still listed now
-        // belonged to the job when its handle was opened.
-        let still = self.group_pids()?;
-        for (pid, handle) in handles {
-            if still.binary_search(&pid).is_ok() {
-                sending.send(pid, &handle)?;
-            }
-            sending.done.insert(pid);
-        }
-        Ok(true)
+        sending.done.extend(&new);
+        Ok(!new.is_empty())
     }
 
     /// One round over the members of a job without a group; says whether anything changed among them.
@@ -121,6 +110,27 @@ impl Container {
         }
         Ok(overall)
     }
+}
+
+/// Handles on those of these processes that are members. A number may have been given to a stranger between the listing
+/// and the opening; what is still listed afterwards (ascending) belonged to the job when its handle was opened.
+pub(super) fn open_members(
+    pids: &[u32],
+    listed: impl FnOnce() -> Result<Vec<u32>, ContainerError>,
+    failed: impl Fn(u32, Errno) -> ContainerError,
+) -> Result<Vec<(u32, OwnedFd)>, ContainerError> {
+    let mut opened = Vec::new();
+    for &pid in pids {
+        if let Some(handle) = process::open(pid).map_err(|errno| failed(pid, errno))? {
+            opened.push((pid, handle));
+        }
+    }
+    if opened.is_empty() {
+        return Ok(opened);
+    }
+    let still = listed()?;
+    opened.retain(|(pid, _)| still.binary_search(pid).is_ok());
+    Ok(opened)
 }
 
 /// A signal on its way to the members of a job.

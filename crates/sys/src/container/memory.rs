@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::grouped::members_below;
 use super::levels::group_name;
 use super::measure::{Measure, in_ram_v1, in_ram_v2, in_swap_v2, memory_of_processes};
-use super::page_out::{advise_process, page_out_v1, page_out_v2};
+use super::page_out::{advise_process, each_member, page_out_v1, page_out_v2};
 use super::process::Advice;
 use super::{Applied, Container, ContainerError, Containers};
 use crate::cgroup::{CgroupError, Generation, Group, keyed};
@@ -174,19 +174,20 @@ impl Containers {
     pub fn fetch(&self, job: u64, user: u32) -> Result<(), ContainerError> {
         let shared = self.shared_for(job);
         let level = shared.roles.memory.and_then(|index| shared.levels.get(index));
-        let pids = match level {
+        let advised = |pid, handle| {
+            let of = (pid, handle, Some(user));
+            advise_process(&shared.proc, of, u64::MAX / 2, Advice::Fetch).map(|()| true)
+        };
+        match level {
             Some(level) => match level.instance.child(&group_name(job))? {
-                Some(group) => members_below(&group)?,
-                None => Vec::new(),
+                Some(group) => each_member(|| Ok(members_below(&group)?), advised),
+                None => Ok(()),
             },
             None => match self.adopt(job, None)? {
-                Some(container) => container.pids()?,
-                None => Vec::new(),
+                Some(container) => each_member(|| container.pids(), advised),
+                None => Ok(()),
             },
-        };
-        pids.into_iter().try_for_each(|pid| {
-            advise_process(&self.shared.proc, (pid, Some(user)), u64::MAX / 2, Advice::Fetch)
-        })
+        }
     }
 
     /// Whether the kernel can be told whose memory to take first and whose last: [`Container::slow`],

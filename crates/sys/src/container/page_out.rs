@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
+use super::members::open_members;
 use super::process::{self, Advice};
 use super::{Container, ContainerError};
 use crate::aside::{self, Asked, Purpose};
@@ -17,6 +18,8 @@ use crate::procfs::{Proc, ProcError};
 const SQUEEZED_MAX: u64 = 8 << 20;
 /// Ranges that one call to the kernel takes (IOV_MAX).
 const RANGES_MAX: usize = 1024;
+/// So many processes of a job are held by handles at a time.
+const HELD_MAX: usize = 64;
 /// To move the memory of a process takes as long as the swap device does. Whoever takes longer is held up.
 const ADVISED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -31,17 +34,37 @@ impl Container {
 
     /// `user`: whose job it is, if that is known.
     pub(super) fn page_out_processes(&self, bytes: u64, user: Option<u32>) -> Result<u64, ContainerError> {
-        let mut out = 0u64;
-        for pid in self.pids()? {
-            if out >= bytes {
-                break;
-            }
-            let before = anon_bytes(&self.shared.proc, pid)?;
-            advise_process(&self.shared.proc, (pid, user), bytes - out, Advice::PageOut)?;
-            out = out.saturating_add(before.saturating_sub(anon_bytes(&self.shared.proc, pid)?));
+        if bytes == 0 {
+            return Ok(0);
         }
+        let mut out = 0u64;
+        let proc = &self.shared.proc;
+        let moved = |pid, handle| {
+            let before = anon_bytes(proc, pid)?;
+            advise_process(proc, (pid, handle, user), bytes - out, Advice::PageOut)?;
+            out = out.saturating_add(before.saturating_sub(anon_bytes(proc, pid)?));
+            Ok(out < bytes)
+        };
+        each_member(|| self.pids(), moved)?;
         Ok(out)
     }
+}
+
+/// Calls `act` with each of the processes that `listed` has at first, until it says that this is enough. It may take long for
+/// each, and the number of one that ends meanwhile may be given to a stranger: the handle was opened when the process was a
+/// member.
+pub(super) fn each_member(
+    listed: impl Fn() -> Result<Vec<u32>, ContainerError>,
+    mut act: impl FnMut(u32, OwnedFd) -> Result<bool, ContainerError>,
+) -> Result<(), ContainerError> {
+    for some in listed()?.chunks(HELD_MAX) {
+        for (pid, handle) in open_members(some, &listed, failed)? {
+            if !act(pid, handle)? {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn anon_bytes(proc: &Proc, pid: u32) -> Result<u64, ProcError> {
@@ -57,23 +80,27 @@ fn failed(pid: u32, errno: Errno) -> ContainerError {
 /// the process acts as.
 pub(super) fn advise_process(
     proc: &Proc,
-    (pid, user): (u32, Option<u32>),
+    (pid, handle, user): (u32, OwnedFd, Option<u32>),
     bytes: u64,
     advice: Advice,
 ) -> Result<(), ContainerError> {
     let Some(owner) = user.or_else(|| proc.owner(pid)) else { return Ok(()) };
     let proc = proc.clone();
     let place = aside::place_within((Purpose::Pages, owner), ADVISED_WITHIN);
-    let advised = place.and_then(|place| place.read(move || advise(&proc, pid, bytes, advice)));
+    let advised = place.and_then(|place| place.read(move || advise(&proc, (pid, &handle), bytes, advice)));
     match advised.map(|advised| advised.within(ADVISED_WITHIN)) {
         Some(Asked::Read(advised)) => advised,
         _ => Err(failed(pid, Errno::TIMEDOUT)),
     }
 }
 
-fn advise(proc: &Proc, pid: u32, bytes: u64, advice: Advice) -> Result<(), ContainerError> {
-    let failed = |errno: Errno| failed(pid, errno);
-    let Some(handle) = process::open(pid).map_err(failed)? else { return Ok(()) };
+fn advise(
+    proc: &Proc,
+    (pid, handle): (u32, &OwnedFd),
+    bytes: u64,
+    advice: Advice,
+) -> Result<(), ContainerError> {
+    // Those of a stranger with its number by now do no harm: the handle is that of one which has ended.
     let Some(maps) = proc.maps(pid)? else { return Ok(()) };
     let ranges = first_bytes(&private_ranges(&maps), bytes);
     for some in ranges.chunks(RANGES_MAX) {
@@ -81,7 +108,7 @@ fn advise(proc: &Proc, pid: u32, bytes: u64, advice: Advice) -> Result<(), Conta
             Ok(_) => {}
             // Ended, changed its mappings meanwhile, or not ours to advise on: best effort.
             Err(Errno::SRCH | Errno::NOMEM | Errno::INVAL | Errno::PERM | Errno::ACCESS) => {}
-            Err(errno) => return Err(failed(errno)),
+            Err(errno) => return Err(failed(pid, errno)),
         }
     }
     Ok(())
@@ -195,6 +222,38 @@ mod tests {
         assert_eq!(first_bytes(&ranges, page + 1), [(0, page), (10 * page, 11 * page)]);
         assert_eq!(first_bytes(&ranges, 0), []);
         assert_eq!(first_bytes(&ranges, 100 * page), ranges);
+    }
+
+    #[test]
+    fn a_process_is_meant_by_its_number_while_it_is_listed() {
+        let mut children: Vec<_> =
+            (0..3).map(|_| std::process::Command::new("sleep").arg("600").spawn().unwrap()).collect();
+        let mut pids: Vec<u32> = children.iter().map(std::process::Child::id).collect();
+        pids.sort_unstable();
+        // The second is listed at first; once its number is opened it is a stranger's, which is not.
+        let listings = std::cell::Cell::new(0);
+        let listed = || {
+            listings.set(listings.get() + 1);
+            Ok(if listings.get() == 1 { pids.clone() } else { vec![pids[0], pids[2]] })
+        };
+        let mut met = Vec::new();
+        let all = |pid, _| {
+            met.push(pid);
+            Ok(true)
+        };
+        each_member(listed, all).unwrap();
+        assert_eq!(met, [pids[0], pids[2]]);
+        let mut calls = 0;
+        let first = |_, _| {
+            calls += 1;
+            Ok(false)
+        };
+        each_member(|| Ok(pids.clone()), first).unwrap();
+        assert_eq!(calls, 1, "the first was enough");
+        children.iter_mut().for_each(|child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
     }
 
     proptest! {

@@ -1,5 +1,4 @@
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
@@ -25,24 +24,6 @@ fn admitted() -> (Incoming, UnixStream) {
     listener.admit().unwrap();
     let client = UnixStream::connect(&path).unwrap();
     (listener.accept().unwrap(), client)
-}
-
-/// A connected socket with unsent data, whose last close waits for an hour; and what it is connected to.
-fn lingers() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (other, _) = listener.accept().unwrap();
-    one.set_nonblocking(true).unwrap();
-    while one.write(&[0; 64 * 1024]).is_ok() {}
-    sockopt::set_socket_linger(&one, Some(Duration::from_secs(3600))).unwrap();
-    (one, other)
-}
-
-/// Ends when the other end of a connection has been closed for good: only then is there nobody to send to.
-fn await_close(mut other: TcpStream) {
-    let mut buffer = vec![0; 1 << 20];
-    // All that was unsent arrives, and then the end.
-    while other.read(&mut buffer).unwrap() > 0 {}
 }
 
 #[test]
@@ -109,32 +90,4 @@ fn a_connection_without_any_is_closed_at_once() {
     client.write_all(&[0; 100_000]).unwrap();
     drop(client);
     assert!(incoming.close().is_none(), "bytes alone");
-}
-
-/// A connection that has a socket whose last close waits for an hour, and what that is connected to.
-fn holds_one_that_lingers() -> (Held, TcpStream) {
-    let (incoming, client) = admitted();
-    let (one, other) = lingers();
-    ancillary::send(&client, b"x", &[one.as_fd()]).unwrap();
-    drop(one);
-    assert_eq!(incoming.read(&mut [0; 8]).unwrap(), Got::Passed);
-    (incoming.close().expect("it has one"), other)
-}
-
-/// Those before the last one are not read, so that a close that waits for them never comes to the last.
-#[test]
-fn what_lingers_is_closed_without_waiting() {
-    let (held, mut others): (Vec<Held>, Vec<TcpStream>) = (0..8).map(|_| holds_one_that_lingers()).unzip();
-    close_apart(held).unwrap();
-    await_close(others.pop().unwrap());
-}
-
-#[test]
-fn a_closer_closes_what_it_is_given() {
-    let mut closer = Closer::default();
-    for _ in 0..3 {
-        let (held, other) = holds_one_that_lingers();
-        closer.close(held);
-        await_close(other);
-    }
 }

@@ -1,0 +1,64 @@
+//! Sockets that clients pass and whose last close would wait. A program of their own has these tests: where another test
+//! starts a child, the child has copies until it executes its program, and would be the last to close them.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use pinfold_sys::ancillary;
+use pinfold_sys::passed::{Closer, Got, Held, Listener};
+use rustix::net::sockopt::set_socket_linger;
+
+/// A connected socket with unsent data, whose last close waits for an hour; and what it is connected to.
+fn lingers() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let mut one = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+    let (other, _) = listener.accept().expect("connected");
+    one.set_nonblocking(true).expect("nonblocking");
+    while one.write(&[0; 64 * 1024]).is_ok() {}
+    set_socket_linger(&one, Some(Duration::from_secs(3600))).expect("set");
+    (one, other)
+}
+
+/// A connection, as an older kernel gives it, that has such a socket; and what that is connected to.
+fn holds_one_that_lingers() -> (Held, TcpStream) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("s");
+    let mut listener = Listener::bind(&path).expect("a socket");
+    listener.admit().expect("it passes descriptors");
+    let client = UnixStream::connect(&path).expect("it listens");
+    let incoming = listener.accept().expect("one waits");
+    let (one, other) = lingers();
+    ancillary::send(&client, b"x", &[one.as_fd()]).expect("passed");
+    drop(one);
+    assert_eq!(incoming.read(&mut [0; 8]).expect("it looks"), Got::Passed);
+    (incoming.close().expect("it has one"), other)
+}
+
+/// Ends when the other end of a connection has been closed for good: only then is there nobody to send to.
+fn await_close(mut other: TcpStream) {
+    let mut buffer = vec![0; 1 << 20];
+    // All that was unsent arrives, and then the end.
+    while other.read(&mut buffer).expect("no reset") > 0 {}
+}
+
+/// Those before the last one are not read, so that a close that waits for them never comes to the last.
+#[test]
+fn what_lingers_is_closed_without_waiting() {
+    let mut closer = Closer::default();
+    let (held, mut others): (Vec<Held>, Vec<TcpStream>) = (0..8).map(|_| holds_one_that_lingers()).unzip();
+    held.into_iter().for_each(|held| closer.close(held));
+    await_close(others.pop().expect("eight"));
+}
+
+#[test]
+fn a_closer_closes_what_it_is_given() {
+    let mut closer = Closer::default();
+    for _ in 0..3 {
+        let (held, other) = holds_one_that_lingers();
+        closer.close(held);
+        await_close(other);
+    }
+}
