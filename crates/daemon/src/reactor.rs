@@ -37,6 +37,7 @@ mod squeeze;
 mod start;
 mod stop;
 mod submit;
+mod taken_in;
 mod then;
 mod timeouts;
 mod timers;

@@ -36,6 +36,23 @@ pub struct Bounds {
     pub job: Option<u64>,
 }
 
+impl Bounds {
+    /// What those may have that both bound.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.cpus = match (self.cpus, other.cpus) {
+            (Some(one), Some(other)) => Some(one.intersection(&other)),
+            (one, other) => one.or(other),
+        };
+        let least = [self.memory_bytes.zip(self.memory_group), other.memory_bytes.zip(other.memory_group)];
+        (self.memory_bytes, self.memory_group) = least.into_iter().flatten().min().unzip();
+        other.limits.into_iter().for_each(|bound| note(&mut self.limits, bound));
+        self.manager = self.manager.or(other.manager);
+        self.job = self.job.or(other.job);
+        self
+    }
+}
+
 /// How much of one thing those in a group may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupBound {
@@ -63,14 +80,28 @@ pub fn around(
     instance: &str,
     pid: u32,
 ) -> Bounds {
-    let mut found = Bounds { manager: managers::of_process(proc, pid), ..Bounds::default() };
-    let Ok(Some(own)) = proc.text(&format!("{pid}/cgroup")) else { return found };
+    let manager = managers::of_process(proc, pid);
+    let own = proc.text(&format!("{pid}/cgroup")).ok().flatten();
+    let found = own.map(|own| along(hierarchies, used, roots, &own, instance)).unwrap_or_default();
+    Bounds { manager, ..found }
+}
+
+/// As [`around`], of a process that is, or was, in these groups, as its `/proc/PID/cgroup` tells them; no manager is told.
+#[must_use]
+pub fn along(
+    hierarchies: &[Hierarchy],
+    used: &[Hierarchy],
+    roots: &Roots,
+    own: &str,
+    instance: &str,
+) -> Bounds {
+    let mut found = Bounds::default();
     for hierarchy in hierarchies {
         let unified = hierarchy.generation == Generation::V2;
         let leaves = used.iter().any(|one| one.mount == hierarchy.mount);
         for controller in ["cpuset", "memory", "pids", "cpu", "io"] {
             if unified || hierarchy.carries(controller) {
-                let Some(path) = own_group(&own, hierarchy.generation, controller) else { continue };
+                let Some(path) = own_group(own, hierarchy.generation, controller) else { continue };
                 let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
                 if names.contains(&"..") {
                     continue;
@@ -347,6 +378,30 @@ mod tests {
             "io 8:0 wbps=8192 user/u1/s",
         ];
         assert_eq!(limits(root.path(), &all, &all, "0::/user/u1/s/t\n"), want);
+    }
+
+    #[test]
+    fn what_two_groups_bound_holds_for_both() {
+        let root = tree(&[
+            ("a/cpuset.cpus", "0-3\n"),
+            ("a/memory.max", "4096\n"),
+            ("a/pids.max", "10\n"),
+            ("b/cpuset.cpus", "2-5\n"),
+            ("b/memory.max", "1024\n"),
+            ("b/pids.max", "20\n"),
+            ("b/cpu.max", "50000 100000\n"),
+            ("c/memory.max", "max\n"),
+        ]);
+        let all = [hierarchy(root.path(), Generation::V2, "", &[])];
+        let of = |group: &str| along(&all, &all, &Roots::default(), &format!("0::/{group}\n"), "i1");
+        for both in [of("a").and(of("b")), of("b").and(of("a")).and(of("c"))] {
+            assert_eq!(both.cpus, Some("2-3".parse().unwrap()));
+            assert_eq!((both.memory_bytes, both.memory_group.unwrap()), (Some(1024), root.path().join("b")));
+            let least =
+                |what| both.limits.iter().filter(|bound| bound.what == what).map(|bound| bound.most).min();
+            assert_eq!((least(Limited::Processes), least(Limited::Cpu)), (Some(10), Some(500_000)));
+        }
+        assert_eq!(of("c").and(of("gone")), Bounds::default());
     }
 
     #[test]

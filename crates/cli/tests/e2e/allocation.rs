@@ -15,6 +15,7 @@ each_kind!(
     no_more_pus_than_its_manager_gave,
     ends_with_its_keeper,
     no_more_than_the_groups_around_it,
+    what_is_adopted_has_what_each_of_its_groups_lets_it_have,
     they_share_its_memory,
     what_grid_engine_gave
 );
@@ -138,6 +139,59 @@ fn no_more_than_the_groups_around_it(kind: Kind) {
     assert_eq!(done.code, Some(0), "{done:?}");
     host.until_made("done");
     assert_eq!(host.wrote("handed"), format!("{last}\n"));
+}
+
+/// A parent in a group without a bound, and its child in one with.
+fn what_is_adopted_has_what_each_of_its_groups_lets_it_have(kind: Kind) {
+    if kind != Kind::Groups || !rustix::process::geteuid().is_root() || !has_memory_groups() {
+        return println!("skipped: only root can make groups of the first generation, where there are such");
+    }
+    let host = Host::with(kind, &["slots.factor=4"]);
+    let loose = format!("{MEMORY}/asks-{}", host.instance());
+    let tight = format!("{loose}/tight");
+    let _groups = Groups(vec![tight.clone(), loose.clone()]);
+    std::fs::create_dir_all(&tight).expect("root makes groups");
+    std::fs::write(format!("{tight}/memory.limit_in_bytes"), (64 * MIB).to_string()).expect("bounded");
+    let moved = |pid: u32, group: &str| {
+        std::fs::write(format!("{group}/cgroup.procs"), pid.to_string()).expect("moved");
+    };
+    let family = |name: &str| {
+        let mut command = host.command("/bin/sh");
+        let script = format!("sleep 1000 & echo $! >{name}; until [ -e go ]; do sleep 0.05; done; kill $!");
+        command.args(["-c", &script]).stdin(std::process::Stdio::null());
+        let parent = host.spawn(command);
+        let child = eventually("it has a child", || {
+            let text = host.wrote(name);
+            text.strip_suffix('\n').and_then(|text| text.parse::<u32>().ok()).ok_or(text)
+        });
+        moved(parent.pid(), &loose);
+        (parent, child)
+    };
+    let adopt = |pid: u32, options: &[&str]| -> u64 {
+        let pid = pid.to_string();
+        let done = host.pinfold([&["adopt", "--pid", &pid], options].concat());
+        done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"))
+    };
+    let (parent, child) = family("bounded");
+    moved(child, &tight);
+    let job = adopt(parent.pid(), &[]);
+    host.until(job, JobState::Running);
+    let path = format!("{MEMORY}/pinfold/{}/job-{job}/memory.limit_in_bytes", host.instance());
+    let bound = std::fs::read_to_string(path).expect("the job's group");
+    assert_eq!(bound.trim().parse(), Ok(64 * MIB));
+    // Bounded after it was asked for, and before its turn.
+    let (other, child) = family("later");
+    moved(child, &loose);
+    let job = adopt(other.pid(), &["--hold"]);
+    moved(child, &tight);
+    host.succeeds(["release", &job.to_string()]);
+    let view = host.until(job, JobState::Exited);
+    assert!(view.reason.as_deref().is_some_and(|reason| reason.contains("memory 64MiB")), "{view:?}");
+    let groups = std::fs::read_to_string(format!("/proc/{child}/cgroup")).expect("it lives");
+    assert!(groups.contains("/tight\n"), "{groups}");
+    host.make("go");
+    parent.wait();
+    other.wait();
 }
 
 const MIB: u64 = 1 << 20;

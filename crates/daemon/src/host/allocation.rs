@@ -149,7 +149,8 @@ impl Askers {
         Ok(found)
     }
 
-    fn own_memory_bytes(&mut self, ctx: &Ctx) -> u64 {
+    /// What the groups around this daemon let it have, or the host's memory, in bytes.
+    pub(crate) fn own_memory_bytes(&mut self, ctx: &Ctx) -> u64 {
         if self.own_memory_bytes.is_none() {
             self.own_memory_bytes = Some(bounds_around(ctx, std::process::id()).memory_bytes);
         }
@@ -254,6 +255,39 @@ pub(crate) fn bounds_around(ctx: &Ctx, pid: u32) -> Bounds {
     let plan = ctx.containers.plan();
     let hierarchies = &plan.facts.hierarchies;
     bounds::around(hierarchies, &plan.hierarchies, &Roots::default(), &ctx.proc, &ctx.instance, pid)
+}
+
+/// The same of a process in these groups, as its `/proc/PID/cgroup` tells them; no manager is told.
+pub(crate) fn bounds_along(ctx: &Ctx, groups: &str) -> Bounds {
+    let plan = ctx.containers.plan();
+    bounds::along(&plan.facts.hierarchies, &plan.hierarchies, &Roots::default(), groups, &ctx.instance)
+}
+
+/// Of what these bounds let a process have less than a job may that was asked for with this, in words. `own_bytes`: what
+/// the groups around this daemon bound anyway.
+pub(crate) fn less_than_allocated(
+    ctx: &Ctx,
+    own_bytes: u64,
+    spec: &JobSpec,
+    bounds: &Bounds,
+) -> Option<String> {
+    let allocated = spec.allocation.as_ref();
+    let usable = ctx.topology.usable();
+    let most = allocated_cpus(spec).map_or_else(|| usable.clone(), |most| most.intersection(&usable));
+    if let Some(cpus) = bounds.cpus.as_ref().filter(|cpus| !most.difference(cpus).is_empty()) {
+        return Some(format!("PUs {cpus}"));
+    }
+    let memory = allocated.and_then(|one| one.memory_bytes).unwrap_or(own_bytes);
+    if let Some(bytes) = bounds.memory_bytes.filter(|&bytes| bytes < memory) {
+        return Some(format!("memory {}", show_size(bytes)));
+    }
+    let limits = allocated.map_or(&[][..], |one| &one.limits);
+    let is_kept = |bound: &&bounds::GroupBound| {
+        let what = bound.what.to_string();
+        limits.iter().any(|limit| limit.what == what && limit.most <= bound.most)
+    };
+    let less = bounds.limits.iter().find(|bound| !is_kept(bound))?;
+    Some(format!("{} {}", less.what, less.most))
 }
 
 /// Bounds a job's memory, and by what it said itself.

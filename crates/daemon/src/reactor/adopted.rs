@@ -2,17 +2,18 @@
 //! as they did. Then they are moved into its container, with all that descends from them. Nobody here is their parent, so
 //! their end is known and their exit status only where the kernel tells of it (`processes`).
 //!
-//! Absent here: what the kernel says of a process (`sys::adoptee`), and how they are held (`sys::container`).
+//! Absent here: what the kernel says of a process (`sys::adoptee`), how they are moved (`taken_in`) and held
+//! (`sys::container`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pinfold_policy::{Action, Event as SchedulerEvent, JobId};
+use pinfold_policy::{Event as SchedulerEvent, JobId};
 use pinfold_proto::row::{JobRow, ProcessId, ProcessesFrom};
 use pinfold_proto::wire::{Adoptee, ErrorCode, Reply};
 use pinfold_proto::{Adopted, Ending, JobSpec};
 use pinfold_sys::adoptee::{self, Processes, Standing};
-use pinfold_sys::container::{Container, ContainerError, Entered, InPlace, Shape, Taken};
+use pinfold_sys::container::{InPlace, Taken};
 use pinfold_sys::managers;
 use pinfold_sys::mode::{Mode, Roots};
 use pinfold_sys::peer::{self, Peer};
@@ -21,16 +22,13 @@ use pinfold_sys::procfs::{ProcError, ProcessStat};
 use crate::clients::audit::Concern;
 use crate::clients::{cost, rights};
 use crate::core::poller::Ready;
-use crate::core::{ConnectionId, Event, Next, Refusal, denied, in_full, is_alive};
-use crate::host::allocation;
+use crate::core::{ConnectionId, Next, Refusal, denied, in_full, is_alive};
 use crate::jobs::{JobRecord, bounds, described, endings};
 use crate::reactor::{Daemon, belongs};
 use crate::store::journal::Asker;
 
 /// So many processes can be taken in at once. Each costs a look at it and a write in each hierarchy.
 pub(super) const PROCESSES_MAX: usize = cost::ADOPTED_MAX;
-/// How often is looked for processes that were forked while others were moved.
-const ROUNDS_MAX: usize = 64;
 
 /// What containers are to know of a job whose processes ran before.
 pub(crate) fn taken(adopted: &Adopted) -> Taken {
@@ -61,7 +59,7 @@ impl Daemon {
         spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
         bounds::within_bounds(&spec)?;
         bounds::forget_numbers(&mut spec);
-        let bounds = allocation::bounds_around(&self.ctx, found[0].pid);
+        let bounds = self.bounds_around_all(&found, in_place)?;
         spec.allocation = None;
         if in_place {
             self.admit_in_place(user, &found, &all, &mut spec)?;
@@ -319,135 +317,6 @@ impl Daemon {
             let ended_us = row.ended_us.unwrap_or_else(|| self.ctx.clock.now_us());
             Some(Ending { exit_code: row.exit_code, signal: row.signal, ended_us, ..Ending::default() })
         })
-    }
-
-    /// Moves the processes of such a job into its container, now that it may start.
-    pub(super) fn take_in(&mut self, job: JobId, action: Action) -> Option<Event> {
-        if let Some(why) = self.host.resources.put_off(job) {
-            return Some(Event::PutOff(job, action, why));
-        }
-        if let Err(unready) =
-            self.surroundings.set_up(&self.ctx, &mut self.outbox, &mut self.jobs.table, job)?
-        {
-            return Some(unready.into_event(job, action));
-        }
-        let limits = self.host.host_processes.limits_at_start(&self.ctx, &mut self.jobs, job);
-        let live = self.jobs.table.get(&job)?;
-        let (shape, mut adopted) = (Shape { limits, ..live.shape() }, live.row.spec.adopted.clone()?);
-        adopted
-            .processes
-            .retain(|&(pid, start_ticks)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks }));
-        if adopted.processes.is_empty() {
-            self.withdrawn(job, endings::ENDED_BEFORE.to_owned());
-            return None;
-        }
-        let main = adopted.processes[0];
-        self.ctx.containers.takes_in(job.0, taken(&adopted));
-        let (container, entered) = match self.moved(job, &shape, &adopted) {
-            Ok(moved) => moved,
-            Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
-        };
-        let sum = |of: fn(&ProcessStat) -> u64| entered.iter().map(of).sum::<u64>();
-        adopted.before_ticks = (
-            sum(|stat| stat.user_ticks + stat.children_user_ticks),
-            sum(|stat| stat.system_ticks + stat.children_system_ticks),
-        );
-        // Groups know which processes are in them, so that one is enough to remember.
-        let kept = if self.knows_each(&adopted) { PROCESSES_MAX } else { 1 };
-        adopted.processes = entered.iter().take(kept).map(|stat| (stat.pid, stat.start_ticks)).collect();
-        self.ctx.containers.takes_in(job.0, taken(&adopted));
-        container.used_before(adopted.before_ticks);
-        self.host.guard.takes_in(job.0, &adopted.processes, adopted.in_place.is_some());
-        let now_us = self.ctx.clock.now_us();
-        entered.iter().for_each(|stat| self.meters.processes.bind(job, stat.pid, now_us));
-        let live = self.jobs.table.get_mut(&job)?;
-        live.row.main = Some(ProcessId { pid: main.0, start_ticks: main.1 });
-        live.row.spec.adopted = Some(adopted);
-        live.orphaned = true;
-        self.started(job, container);
-        self.first_reading(job);
-        self.outbox.journal.touch(job);
-        self.watch_container(job);
-        self.watch_adopted(job);
-        self.answer_starts(job);
-        Some(Event::Carried(job, action))
-    }
-
-    /// Reads what it holds already: it may be over before the first sample.
-    fn first_reading(&mut self, job: JobId) {
-        let now_us = self.ctx.clock.now_us();
-        let read = self.meters.read_now(&self.ctx, &mut self.jobs.table, job);
-        let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        if let (Some((measure, _)), Some(meter)) = (read, &mut live.meter) {
-            let row = meter.reading(&crate::meters::sample::reading(&measure, now_us, live.row.state));
-            live.row.usage = meter.usage();
-            self.outbox.journal.sampled(row);
-        }
-    }
-
-    /// Makes the container, or takes that of a try before, and moves the processes in, again until no new one appears.
-    fn moved(
-        &self,
-        job: JobId,
-        shape: &Shape,
-        adopted: &Adopted,
-    ) -> Result<(Container, Vec<ProcessStat>), ContainerError> {
-        let container = match self.ctx.containers.create(job.0, shape) {
-            Err(error @ ContainerError::Occupied { .. }) => {
-                let mut left = self.ctx.containers.adopt(job.0, None)?.ok_or(error)?;
-                left.bind(&shape.cpus)?;
-                left.share(shape.share)?;
-                left.limit(shape.limit_bytes)?;
-                left.restrict(&shape.limits)?;
-                left
-            }
-            made => made?,
-        };
-        let named: Vec<u32> = adopted.processes.iter().map(|(pid, _)| *pid).collect();
-        let (mut entered, mut known) = (Vec::new(), BTreeSet::new());
-        let kept = self.kept_processes();
-        for _ in 0..ROUNDS_MAX {
-            let all = Processes::read(&self.ctx.proc)?;
-            let mut fresh = all.tree(&named);
-            fresh.retain(|stat| known.insert((stat.pid, stat.start_ticks)));
-            if fresh.is_empty() {
-                break;
-            }
-            let above = self.jobs_above(&all, &fresh);
-            for stat in fresh {
-                let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks };
-                let Some(process) = self.ctx.process_again(id) else { continue };
-                if self.may_enter(job, &stat, &kept, &above)
-                    && container.enter_process(&process)? == Entered::Yes
-                {
-                    entered.push(stat);
-                }
-            }
-        }
-        Ok((container, entered))
-    }
-
-    /// Whether one that descends from those that were asked for may come along: what has become another job since, or
-    /// keeps one, may not; nor what is another user's by now, unless an operator asked.
-    fn may_enter(
-        &self,
-        job: JobId,
-        stat: &ProcessStat,
-        kept: &BTreeSet<(u32, u64)>,
-        above: &BTreeMap<u32, JobId>,
-    ) -> bool {
-        let Some(row) = self.jobs.table.get(&job).map(|live| &live.row) else { return false };
-        let any_user = row.spec.adopted.as_ref().is_some_and(|adopted| adopted.any_user);
-        let standing = adoptee::standing(&self.ctx.proc, stat.pid).ok().flatten();
-        if !any_user && standing.is_none_or(|one| one.user != row.uid || one.mixed) {
-            return false;
-        }
-        is_alive(&self.ctx.proc, ProcessId { pid: stat.pid, start_ticks: stat.start_ticks })
-            && stat.pid != std::process::id()
-            && !kept.contains(&(stat.pid, stat.start_ticks))
-            && self
-                .managed(stat.pid, above, &self.environs(row.uid, vec![stat.pid]))
-                .is_none_or(|whose| whose == (true, job.0))
     }
 }
 

@@ -139,18 +139,22 @@ impl Daemon {
     /// Refuses processes that are part of another job that was adopted, or of one that waits for that.
     pub(super) fn beside_none(&self, found: &[ProcessStat], all: &Processes) -> Result<(), Refusal> {
         let mut theirs: BTreeMap<u32, JobId> = BTreeMap::new();
+        // Of those that wait some may have ended, and their numbers be others' by now.
+        let mut waiting: BTreeMap<(u32, u64), JobId> = BTreeMap::new();
         for (job, live) in self.jobs.table.adopted() {
             let Some(adopted) = &live.row.spec.adopted else { continue };
             match &live.container {
                 Some(container) => {
                     theirs.extend(container.pids().unwrap_or_default().into_iter().map(|pid| (pid, job)));
                 }
-                None => theirs.extend(adopted.processes.iter().map(|&(pid, _)| (pid, job))),
+                None => waiting.extend(adopted.processes.iter().map(|&process| (process, job))),
             }
         }
         // A process is part of such a job if it, or one that it descends from, is named there.
         let pids = found.iter().map(|stat| stat.pid);
-        let jobs = all.nearest(pids, |above| theirs.get(&above.pid).copied());
+        let jobs = all.nearest(pids, |above| {
+            theirs.get(&above.pid).or_else(|| waiting.get(&(above.pid, above.start_ticks))).copied()
+        });
         match found.iter().find_map(|stat| Some((stat.pid, jobs.get(&stat.pid)?))) {
             Some((pid, job)) => {
                 Err((ErrorCode::Refused, format!("process {pid} is part of job {job} already")))

@@ -12,6 +12,7 @@ mod spared;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use pinfold_policy::JobId;
 use pinfold_profile::store::{Store, StoreError};
@@ -40,6 +41,10 @@ const OVER_MAX: usize = 20_000;
 const ROWS_A_TURN: usize = 256;
 /// The same for what the rows take, in bytes.
 const BYTES_A_TURN: u64 = 512 << 10;
+/// A try that failed is followed by a rest of so many times what it took,
+const REST_FACTOR: u32 = 20;
+/// and of this at most: the disk may have room again.
+const REST_MAX: Duration = Duration::from_secs(2);
 
 /// The store and what is still to be written to it.
 #[derive(Debug)]
@@ -62,8 +67,10 @@ pub(crate) struct Journal {
     trouble: Option<String>,
     /// Whether that is since the disk has no room.
     is_full: bool,
-    /// For so many turns nothing is tried then.
+    /// For so many turns nothing is tried then,
     rests: usize,
+    /// nor before this.
+    rests_until: Option<Instant>,
 }
 
 impl Journal {
@@ -88,6 +95,7 @@ impl Journal {
             trouble: None,
             is_full: false,
             rests: 0,
+            rests_until: None,
         };
         // Now, not when the first job is asked for.
         journal.keep_ahead();
@@ -255,13 +263,13 @@ impl Journal {
 
     /// The next write is tried whatever failed before.
     pub(crate) fn tries_again(&mut self) {
-        self.rests = 0;
+        (self.rests, self.rests_until) = (0, None);
     }
 
     /// Writes all that changed, in one transaction. On failure all of it is kept for the next time.
     pub(crate) fn write(&mut self, jobs: &mut JobTable) {
-        if self.rests > 0 {
-            self.rests -= 1;
+        if self.rests > 0 || self.rests_until.is_some_and(|until| Instant::now() < until) {
+            self.rests = self.rests.saturating_sub(1);
             self.spare_rows(jobs);
             return;
         }
@@ -278,11 +286,13 @@ impl Journal {
         }
         self.write_waiting();
         crash::point("before the journal is written");
+        let began = Instant::now();
         match self.write_all(jobs) {
             Ok(refused) => self.written(jobs, refused),
             Err(error) => {
                 self.store.rollback();
                 self.failed(&error, jobs);
+                self.rests_until = Some(Instant::now() + (began.elapsed() * REST_FACTOR).min(REST_MAX));
                 self.spare_rows(jobs);
             }
         }
@@ -348,7 +358,7 @@ impl Journal {
         self.host.clear();
         self.numbers.all_written();
         let was_trouble = self.trouble.take().is_some();
-        self.is_full = false;
+        (self.is_full, self.rests_until) = (false, None);
         self.spare_is_over(was_trouble);
         if was_trouble {
             tracing::info!("the store can be written again; nothing is missing that was kept");

@@ -2,6 +2,7 @@
 //! soon as its process was waited for, and takes processes into groups by numbers: a client that names a child of its own, ends
 //! it, and waits until a process of somebody else's has that number, must not get that one into a job.
 
+use std::os::fd::OwnedFd;
 use std::process::Child;
 
 use pinfold_proto::wire::Adoptee;
@@ -13,6 +14,7 @@ each_kind!(
     a_number_that_is_roots_by_the_start,
     a_number_that_is_a_younger_childs_by_the_start,
     a_number_that_is_anothers_by_the_turn_of_what_was_adopted,
+    a_number_of_one_that_ended_as_it_waited_is_free,
     thousands_of_children_wait,
     a_child_that_became_another_users,
 );
@@ -184,6 +186,34 @@ fn a_number_that_is_a_younger_childs_by_the_start(kind: Kind) {
     is_left_alone(kind, "a_number_that_is_a_younger_childs_by_the_start", ATTACKER);
 }
 
+/// A parent and its child, adopted by the attacker into a job that is held: the parent, the child, the job. The job waits on
+/// with the child when the parent has ended.
+fn two_that_wait(wire: &mut Wire) -> (Child, OwnedFd, u64) {
+    let script = "sleep 3600 & exec sleep 3600";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
+    let first = command.spawn().expect("a process");
+    let pid = first.id();
+    let second = eventually("it has started another", || {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        children.trim().parse::<i32>().map_err(|_| format!("{children:?}"))
+    });
+    // Its number may be somebody else's by the time that it is to end.
+    let second = Pid::from_raw(second).expect("a process number");
+    let second = pidfd_open(second, PidfdFlags::empty()).expect("it lives");
+    match adopt(wire, pid) {
+        Some(Reply::Adopted { job, processes: 2 }) => (first, second, job),
+        other => panic!("both are adopted: {other:?}"),
+    }
+}
+
+fn adopt(wire: &mut Wire, pid: u32) -> Option<Reply> {
+    let spec = Box::new(JobSpec { held: true, ..spec() });
+    wire.send(&Request::Adopt { which: Adoptee::Process(pid), spec, in_place: false });
+    wire.hear()
+}
+
 /// What is adopted waits for its turn as well.
 fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
     const TEST: &str = "a_number_that_is_anothers_by_the_turn_of_what_was_adopted";
@@ -193,32 +223,43 @@ fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
     let tried = (0..TRIES_MAX).any(|_| {
         let mut wire = attackers_connection(&host);
-        // Two, so that the job waits on with the second when the first has ended.
-        let script = "sleep 3600 & exec sleep 3600";
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", script]).uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
-        let first = command.spawn().expect("a process");
+        let (first, second, job) = two_that_wait(&mut wire);
         let pid = first.id();
-        let second = eventually("it has started another", || {
-            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-            let children = children.unwrap_or_default();
-            children.trim().parse::<i32>().map_err(|_| format!("{children:?}"))
-        });
-        // Its number may be somebody else's by the time that it is to end.
-        let second = Pid::from_raw(second).expect("a process number");
-        let second = pidfd_open(second, PidfdFlags::empty()).expect("it lives");
-        let spec = Box::new(JobSpec { held: true, ..spec() });
-        wire.send(&Request::Adopt { which: Adoptee::Process(pid), spec, in_place: false });
-        let job = match wire.hear() {
-            Some(Reply::Adopted { job, processes: 2 }) => job,
-            other => panic!("both are adopted: {other:?}"),
-        };
         let stranger = passed_on(first, 0);
         let found = stranger.is_some();
         if found {
             let before = standing(pid);
             control(&mut wire, job, Verb::Release);
             assert_eq!(standing(pid), before);
+        }
+        control(&mut wire, job, Verb::Cancel { signal: 9 });
+        let _ = pidfd_send_signal(&second, Signal::KILL);
+        drop(stranger);
+        found
+    });
+    assert!(tried, "the number is never to be had");
+    serves(&host);
+}
+
+/// Else somebody with jobs that wait could keep numbers, and whoever has one of them by now, from being adopted.
+fn a_number_of_one_that_ended_as_it_waited_is_free(kind: Kind) {
+    const TEST: &str = "a_number_of_one_that_ended_as_it_waited_is_free";
+    if ran_among_numbers_of_its_own(kind, TEST) || !chooses_numbers() {
+        return;
+    }
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let tried = (0..TRIES_MAX).any(|_| {
+        let mut wire = attackers_connection(&host);
+        let (first, second, job) = two_that_wait(&mut wire);
+        let pid = first.id();
+        let stranger = passed_on(first, VICTIM);
+        let found = stranger.is_some();
+        if found {
+            let mut theirs = speak_as(&host, VICTIM, |wire| wire);
+            match adopt(&mut theirs, pid) {
+                Some(Reply::Adopted { processes: 1, .. }) => {}
+                other => panic!("it is part of no job: {other:?}"),
+            }
         }
         control(&mut wire, job, Verb::Cancel { signal: 9 });
         let _ = pidfd_send_signal(&second, Signal::KILL);

@@ -296,8 +296,12 @@ fn the_more_waits_the_less_often_it_is_tried() {
     let turns = (OVER_MAX - 1) / ROWS_A_TURN;
     (0..turns).for_each(|_| journal.write(&mut jobs));
     assert_eq!(journal.all_unwritten().count(), OVER_MAX);
-    journal.write(&mut jobs);
-    assert_eq!((journal.trouble(), journal.all_unwritten().count()), (None, 0));
+    // After a try that took long it rests for a moment too.
+    while journal.trouble().is_some() {
+        journal.write(&mut jobs);
+        std::thread::yield_now();
+    }
+    assert_eq!(journal.all_unwritten().count(), 0);
     journal.next_number().expect("a number");
 }
 
