@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pinfold_backoff::Backoff;
 use pinfold_proto::JobState;
-use pinfold_proto::view::{JobView, StatusView};
+use pinfold_proto::view::StatusView;
 use pinfold_topo::Topology;
 
 use crate::bounds;
@@ -24,7 +24,7 @@ use crate::load::{Load, Partly};
 use crate::spool::{Spool, SpoolError};
 use crate::told;
 
-pub use crate::source::{Found, Look, Machine, Source, SourceError};
+pub use crate::source::{Found, Machine, Numbers, Source, SourceError};
 
 /// Jobs that are looked at in one round.
 const SEEN_A_ROUND: usize = 10_000;
@@ -188,32 +188,29 @@ impl<D: Disk> Pusher<D> {
             self.cursor.restart(&origin);
             self.partly = None;
         }
-        let look = source.look(self.cursor.seen, &self.cursor.open)?;
+        let numbers = source.numbers(self.cursor.seen)?;
+        if numbers.highest < self.cursor.seen {
+            // An earlier copy of the store was put back: other jobs get the numbers from there on.
+            (self.cursor.seen, self.cursor.seen_submitted_us) = (numbers.highest, 0);
+        }
+        let noted = self.note(source, numbers.highest);
+        // Once they are noted: a status does not have all jobs that were over by then.
+        let mut status = source.look(&self.cursor.open)?;
         // A host of which no map can be told is told of without one.
         self.machine = source.machine().unwrap_or_default();
-        if let Some(highest) = look.highest.filter(|&highest| highest < self.cursor.seen) {
-            // An earlier copy of the store was put back: other jobs get the numbers from there on.
-            (self.cursor.seen, self.cursor.seen_submitted_us) = (highest, 0);
-        }
-        let seen = self.note(source, &look);
-        let mut status = look.status;
         status.jobs.retain(|job| job.state != JobState::Exited);
         let living: BTreeSet<u64> = status.jobs.iter().map(|job| job.job).collect();
-        let trouble = seen.and_then(|()| self.fill(source, &living, now_us)).err();
+        let trouble = noted.and_then(|()| self.fill(source, &living, now_us)).err();
         Ok(Collected { status, trouble })
     }
 
     /// Notes the jobs that are new since the last round.
-    fn note(&mut self, source: &mut dyn Source, look: &Look) -> Result<(), PushError> {
-        let found = if look.complete {
-            let found =
-                |job: &JobView| Found { job: job.job, submitted_us: bundle::microseconds(job.submitted_s) };
-            look.status.jobs.iter().map(found).collect()
-        } else {
-            source.after(self.cursor.seen, self.cursor.seen_submitted_us, SEEN_A_ROUND)?
-        };
-        let new: Vec<Found> = found.into_iter().filter(|found| found.job > self.cursor.seen).collect();
-        let Some(last) = new.iter().max_by_key(|found| found.job) else { return Ok(()) };
+    fn note(&mut self, source: &mut dyn Source, highest: u64) -> Result<(), PushError> {
+        if highest <= self.cursor.seen {
+            return Ok(());
+        }
+        let new = source.after(self.cursor.seen, self.cursor.seen_submitted_us, SEEN_A_ROUND)?;
+        let Some(last) = new.last() else { return Ok(()) };
         (self.cursor.seen, self.cursor.seen_submitted_us) = (last.job, last.submitted_us);
         self.cursor.open.extend(new.iter().map(|found| found.job));
         self.cursor.save(self.spool.disk(), &self.below)?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use pinfold_proto::JobState;
 use pinfold_proto::view::{MapView, ReportView, StatusView};
 use pinfold_topo::Topology;
 
@@ -16,15 +15,21 @@ pub trait Source {
     /// When the daemon cannot be asked.
     fn origin(&mut self) -> Result<String, SourceError>;
 
-    /// The host now: all users' jobs that are not over, those of `open` that are, and jobs above `seen`, over or not. No job
-    /// up to `seen` is living that is not in `open`.
+    /// How far the numbers of jobs go, and what job has the number `seen`.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
-    fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError>;
+    fn numbers(&mut self, seen: u64) -> Result<Numbers, SourceError>;
 
-    /// Jobs with a number above `seen`, over or not, ascending, at most so many; `submitted_us` is when that one was asked
-    /// for.
+    /// The host now, with those of its jobs that are not over. All that are living of the jobs noted so far are in `open`;
+    /// jobs that came in since may be missing.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked.
+    fn look(&mut self, open: &BTreeSet<u64>) -> Result<StatusView, SourceError>;
+
+    /// The first jobs with a number above `seen`, over or not, ascending, at most so many: none is left out up to the last
+    /// of them, whatever comes in meanwhile. `submitted_us` is when the job `seen` was asked for.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
@@ -54,26 +59,14 @@ pub struct Machine {
     pub topology: Topology,
 }
 
-/// What a look at a host gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Look {
-    /// The host, with its jobs.
-    pub status: StatusView,
-    /// Whether all jobs above the one that was seen last are among them.
-    pub complete: bool,
-    /// The highest number of a job in the store; `None`: that is not known.
-    pub highest: Option<u64>,
-}
-
-impl Look {
-    /// A status in which the last jobs are that are over, but not all of them: it has all above `seen` if it reaches down to
-    /// that.
-    #[must_use]
-    pub fn of_the_last(status: StatusView, seen: u64) -> Self {
-        let over = status.jobs.iter().filter(|job| job.state == JobState::Exited).map(|job| job.job).min();
-        let complete = over.is_none_or(|lowest| lowest <= seen.saturating_add(1));
-        Self { status, complete, highest: None }
-    }
+/// The numbers of a store's jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    /// The highest one; 0: there is no job.
+    pub highest: u64,
+    /// When the job was asked for that was seen last, in microseconds since the Unix epoch; `None`: the store does not know
+    /// it any more.
+    pub seen_us: Option<u64>,
 }
 
 /// A job that the store knows.

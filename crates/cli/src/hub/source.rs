@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::{Act, LEFT_OUT};
-use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
+use pinfold_hubwire::push::{Found, Machine, Numbers, Source, SourceError};
 use pinfold_hubwire::series::Thinned;
 use pinfold_proto::ExitCode;
 use pinfold_proto::learned::Signed;
@@ -24,7 +24,7 @@ const SLACK_US: u64 = 86_400_000_000;
 const LAST_MAX: u64 = 1_000_000;
 
 /// Jobs that are asked for by name, at most.
-const NAMED_MAX: u64 = 500;
+const NAMED_MAX: usize = 500;
 
 /// The daemon.
 pub(super) struct Daemon<'a> {
@@ -40,28 +40,33 @@ impl<'a> Daemon<'a> {
         Self { dial, client: None, topology: None }
     }
 
-    /// The highest number of a job in the store; 0: there is none.
-    fn highest(&mut self) -> Result<u64, Failure> {
-        Ok(self.with(|client| last(client, 1))?.into_iter().max().unwrap_or(0))
+    /// The last job of all users; `None`: there is none.
+    fn newest(&mut self) -> Result<Option<Found>, Failure> {
+        Ok(self.found(Select::Last(1), 0, usize::MAX)?.pop())
     }
 
-    /// The jobs that are open and those above `seen`; `None`: they are too many to be named.
-    fn named(
-        &mut self,
-        (seen, highest): (u64, u64),
-        open: &BTreeSet<u64>,
-    ) -> Result<Option<Vec<u64>>, Failure> {
-        let count = highest.saturating_sub(seen);
-        if count + open.len() as u64 > NAMED_MAX {
-            return Ok(None);
+    /// The first of these jobs that have a number above `seen`, at most so many.
+    fn found(&mut self, select: Select, seen: u64, most: usize) -> Result<Vec<Found>, Failure> {
+        let mut found: Vec<Found> = Vec::new();
+        // There may be very many: the connection is dropped once it gave enough.
+        let told = self.with(|client| {
+            client.ask_in_pieces(&report(select, false), |piece| {
+                let Piece::Jobs(reports) = piece else { return Ok(()) };
+                let new = reports.iter().filter(|report| report.job > seen).map(|report| Found {
+                    job: report.job,
+                    submitted_us: pinfold_hubwire::bundle::microseconds(report.submitted_s),
+                });
+                found.extend(new);
+                if found.len() < most { Ok(()) } else { Err(Failure::new(ExitCode::Done, "")) }
+            })
+        });
+        match told {
+            Err(failure) if failure.code != ExitCode::Done => Err(failure),
+            _ => {
+                found.truncate(most);
+                Ok(found)
+            }
         }
-        let mut names: BTreeSet<u64> = open.clone();
-        if count > 0 {
-            // Of so many numbers these are the last, whether or not each of them is a job's.
-            let new = self.with(|client| last(client, u32::try_from(count).unwrap_or(u32::MAX)))?;
-            names.extend(new.into_iter().filter(|&job| job > seen));
-        }
-        Ok(Some(names.into_iter().collect()))
     }
 
     /// The key of the hub from which the daemon takes what was learned elsewhere; `None`: it takes nothing.
@@ -113,23 +118,34 @@ fn status(client: &mut Client, request: &Request) -> Result<StatusView, Failure>
     }
 }
 
-/// The numbers of the last jobs, of all users.
-fn last(client: &mut Client, count: u32) -> Result<Vec<u64>, Failure> {
-    let mut numbers = Vec::new();
-    client.ask_in_pieces(&report(Select::Last(count), false), |piece| {
-        if let Piece::Jobs(reports) = piece {
-            numbers.extend(reports.iter().map(|report| report.job));
-        }
-        Ok(())
-    })?;
-    Ok(numbers)
+/// Which jobs are the last so many. As long as those are few enough, whatever a clock said when they were asked for.
+fn last(count: u64, submitted_us: u64) -> Select {
+    match u32::try_from(count) {
+        Ok(few) if count <= LAST_MAX => Select::Last(few),
+        _ => Select::Since(submitted_us.saturating_sub(SLACK_US)),
+    }
 }
 
-/// Which jobs have a number above `seen`. As long as those are few enough, whatever a clock said when they were asked for.
-fn above(seen: u64, highest: u64, submitted_us: u64) -> Select {
-    match u32::try_from(highest.saturating_sub(seen)) {
-        Ok(count) if u64::from(count) <= LAST_MAX => Select::Last(count),
-        _ => Select::Since(submitted_us.saturating_sub(SLACK_US)),
+/// What a host tells of its last jobs, as many as have a number above `seen`. Jobs that come in between two questions push
+/// the first ones out of the last so many: it is asked again, for more, until none of them can be missing.
+fn all_above<H, T>(
+    host: &mut H,
+    seen: u64,
+    highest: impl Fn(&mut H) -> Result<u64, Failure>,
+    tell: impl Fn(&mut H, u64) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut count = highest(host)?.saturating_sub(seen);
+    loop {
+        let told = tell(host, count)?;
+        // Those are told from a moment on, however many come in.
+        if count > LAST_MAX {
+            return Ok(told);
+        }
+        let now = highest(host)?.saturating_sub(seen);
+        if now <= count {
+            return Ok(told);
+        }
+        count = (2 * now).clamp(now, LAST_MAX.max(now));
     }
 }
 
@@ -176,45 +192,40 @@ impl Source for Daemon<'_> {
         self.with(|client| Ok(client.welcome.instance.clone())).map_err(lost)
     }
 
-    fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError> {
-        // Jobs by name cost the daemon little; a status of all reads the last thousand that are over.
-        let highest = self.highest().map_err(lost)?;
-        if let Some(names) = self.named((seen, highest), open).map_err(lost)? {
+    fn numbers(&mut self, seen: u64) -> Result<Numbers, SourceError> {
+        let Some(newest) = self.newest().map_err(lost)? else {
+            return Ok(Numbers { highest: 0, seen_us: None });
+        };
+        let of_seen = match seen {
+            _ if seen == newest.job => Some(newest),
+            1.. if seen < newest.job => {
+                let found = self.found(Select::Jobs(vec![seen]), 0, usize::MAX);
+                if_it_is_there(found.map(|mut found| found.pop()))?
+            }
+            _ => None,
+        };
+        Ok(Numbers { highest: newest.job, seen_us: of_seen.map(|found| found.submitted_us) })
+    }
+
+    fn look(&mut self, open: &BTreeSet<u64>) -> Result<StatusView, SourceError> {
+        // Jobs by name cost the daemon little; a status of all reads the last thousand.
+        if open.len() <= NAMED_MAX {
+            let names: Vec<u64> = open.iter().copied().collect();
             let request = Request::Status { all: !names.is_empty(), jobs: names, at_us: None };
             match self.with(|client| status(client, &request)) {
-                Ok(status) => return Ok(Look { status, complete: true, highest: Some(highest) }),
                 // One of them is not known any more.
                 Err(failure) if failure.code == ExitCode::Failed => {}
-                Err(failure) => return Err(lost(failure)),
+                told => return told.map_err(lost),
             }
         }
         let request = Request::Status { jobs: Vec::new(), all: true, at_us: None };
-        let status = self.with(|client| status(client, &request)).map_err(lost)?;
-        Ok(Look { highest: Some(highest), ..Look::of_the_last(status, seen) })
+        self.with(|client| status(client, &request)).map_err(lost)
     }
 
     fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
-        let mut found: Vec<Found> = Vec::new();
-        // The first of them are wanted, and there may be very many: the connection is dropped once it gave enough.
-        let highest = self.highest().map_err(lost)?;
-        let mut client = self.connect().map_err(lost)?;
-        let request = report(above(seen, highest, submitted_us), false);
-        let told = client.ask_in_pieces(&request, |piece| {
-            let Piece::Jobs(reports) = piece else { return Ok(()) };
-            let new = reports.iter().filter(|report| report.job > seen).map(|report| Found {
-                job: report.job,
-                submitted_us: pinfold_hubwire::bundle::microseconds(report.submitted_s),
-            });
-            found.extend(new);
-            if found.len() < most { Ok(()) } else { Err(Failure::new(ExitCode::Done, "")) }
-        });
-        match told {
-            Err(failure) if failure.code != ExitCode::Done => Err(lost(failure)),
-            _ => {
-                found.truncate(most);
-                Ok(found)
-            }
-        }
+        let highest = |host: &mut Self| Ok(host.newest()?.map_or(0, |newest| newest.job));
+        let tell = |host: &mut Self, count| host.found(last(count, submitted_us), seen, most);
+        all_above(self, seen, highest, tell).map_err(lost)
     }
 
     fn machine(&mut self) -> Result<Option<Machine>, SourceError> {
@@ -247,11 +258,15 @@ impl Source for Daemon<'_> {
                 other => Err(unexpected(&other)),
             }
         });
-        match told {
-            // A store forgets old jobs, and those that were never written.
-            Err(failure) if failure.message.contains("there is no job") => Ok(None),
-            told => told.map_err(lost),
-        }
+        if_it_is_there(told)
+    }
+}
+
+/// What was told of a job; `None`: a store forgets old ones, and those that were never written.
+fn if_it_is_there<T>(told: Result<Option<T>, Failure>) -> Result<Option<T>, SourceError> {
+    match told {
+        Err(failure) if failure.message.contains("there is no job") => Ok(None),
+        told => told.map_err(lost),
     }
 }
 
@@ -316,12 +331,41 @@ mod tests {
     fn jobs_behind_the_last_one_that_was_seen_are_found_whatever_the_clock_said() {
         // A clock that was years ahead, and one that was set back by a month.
         for submitted_us in [0, 4_000_000_000_000_000] {
-            assert_eq!(above(7, 2_000, submitted_us), Select::Last(1_993));
-            assert_eq!(above(0, LAST_MAX, submitted_us), Select::Last(1_000_000));
-            assert_eq!(above(9, 7, submitted_us), Select::Last(0));
+            assert_eq!(last(1_993, submitted_us), Select::Last(1_993));
+            assert_eq!(last(LAST_MAX, submitted_us), Select::Last(1_000_000));
         }
         // The first of very many come first.
-        assert_eq!(above(0, LAST_MAX + 1, 2 * SLACK_US), Select::Since(SLACK_US));
-        assert_eq!(above(5, u64::MAX, 0), Select::Since(0));
+        assert_eq!(last(LAST_MAX + 1, 2 * SLACK_US), Select::Since(SLACK_US));
+        assert_eq!(last(u64::MAX, 0), Select::Since(0));
+    }
+
+    #[test]
+    fn none_is_left_out_however_many_come_in_between_two_questions() {
+        // The highest number, and how many jobs come in after each answer.
+        let check = |first: u64, come_in: u64, seen: u64| {
+            let mut host = (first, come_in);
+            let highest = |host: &mut (u64, u64)| {
+                let highest = host.0;
+                host.0 += host.1;
+                Ok(highest)
+            };
+            let tell = |host: &mut (u64, u64), count: u64| {
+                let last = host.0.saturating_sub(count) + 1..=host.0;
+                host.0 += host.1;
+                Ok(last.filter(|&job| job > seen).collect::<Vec<_>>())
+            };
+            let told = all_above(&mut host, seen, highest, tell).expect("it is told");
+            let up_to = told.last().copied().unwrap_or(seen);
+            assert_eq!(told, (seen + 1..=up_to).collect::<Vec<_>>(), "{first} {come_in} {seen}");
+            assert!(up_to >= first, "{first} {come_in} {seen}: up to {up_to}");
+        };
+        for come_in in [0, 1, 5, 1_500] {
+            check(0, come_in, 0);
+            check(10, come_in, 0);
+            check(2_410, come_in, 2_400);
+            check(2_410, come_in, 2_410);
+        }
+        // Those that come in may be more than are told by their number.
+        check(LAST_MAX - 2, 5, LAST_MAX - 4);
     }
 }

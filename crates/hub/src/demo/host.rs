@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::Act;
-use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
+use pinfold_hubwire::push::{Found, Machine, Numbers, Source, SourceError};
 use pinfold_proto::view::{JobView, MapView, PointView, ReportView, SetView, StatusView};
 use pinfold_proto::{JobClass, JobState};
 use rand_core::{RngCore as _, SeedableRng as _};
@@ -377,7 +377,13 @@ impl Source for SimulatedHost {
         Ok(format!("demo-{}", self.name))
     }
 
-    fn look(&mut self, seen: u64, _open: &BTreeSet<u64>) -> Result<Look, SourceError> {
+    fn numbers(&mut self, _seen: u64) -> Result<Numbers, SourceError> {
+        let now_s = pinfold_proto::view::seconds(now_us());
+        let highest = self.asked_for(now_s).next_back().map_or(0, |planned| planned.job);
+        Ok(Numbers { highest, seen_us: None })
+    }
+
+    fn look(&mut self, _open: &BTreeSet<u64>) -> Result<StatusView, SourceError> {
         let now_s = pinfold_proto::view::seconds(now_us());
         let living = self.asked_for(now_s).filter(|planned| planned.ended_s > now_s);
         let over = self.asked_for(now_s).rev().filter(|planned| planned.ended_s <= now_s).take(OVER_TOLD);
@@ -404,7 +410,7 @@ impl Source for SimulatedHost {
             "jobs": [],
         }))?;
         status.jobs = jobs;
-        Ok(Look::of_the_last(status, seen))
+        Ok(status)
     }
 
     fn after(&mut self, seen: u64, _submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {

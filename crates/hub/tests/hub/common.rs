@@ -13,7 +13,7 @@ use pinfold_hub::server::proxied::Proxy;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::store::{Access, Kind, LinkFor, Store, now_us};
 use pinfold_hubwire::bundle::{self, Act, Bundle, WIRE_VERSION};
-use pinfold_hubwire::push::{Found, Look, Machine, Source, SourceError};
+use pinfold_hubwire::push::{Found, Machine, Numbers, Source, SourceError};
 use pinfold_proto::view::{MapView, PointView, ReportView, StatusView};
 use pinfold_topo::Topology;
 use serde_json::json;
@@ -64,6 +64,22 @@ pub(crate) struct MadeUp {
     pub(crate) told: usize,
     /// How its cores lie; `None`: it tells of none.
     pub(crate) machine: Option<Topology>,
+    /// From this number on its jobs are others than before, which were asked for later.
+    pub(crate) others: Option<u64>,
+}
+
+impl MadeUp {
+    fn report(&self, job: u64, points: u32) -> ReportView {
+        let mut report = report(job, "made-up", points);
+        if self.others.is_some_and(|first| job >= first) {
+            report.submitted_s += 100_000.0;
+        }
+        report
+    }
+
+    fn found(&self, job: u64) -> Found {
+        Found { job, submitted_us: bundle::microseconds(self.report(job, 0).submitted_s) }
+    }
 }
 
 fn status(jobs: serde_json::Value) -> StatusView {
@@ -110,28 +126,28 @@ impl Source for MadeUp {
         Ok("origin".into())
     }
 
-    fn look(&mut self, seen: u64, _open: &BTreeSet<u64>) -> Result<Look, SourceError> {
+    fn numbers(&mut self, seen: u64) -> Result<Numbers, SourceError> {
+        let highest = self.jobs.keys().next_back().copied().unwrap_or(0);
+        let seen_us = self.jobs.contains_key(&seen).then(|| self.found(seen).submitted_us);
+        Ok(Numbers { highest, seen_us })
+    }
+
+    fn look(&mut self, _open: &BTreeSet<u64>) -> Result<StatusView, SourceError> {
         let over = self.jobs.iter().rev().filter(|(_, over)| **over).take(self.told);
         let living = self.jobs.iter().filter(|(_, over)| !**over);
         let view = |(job, over): (&u64, &bool)| {
-            let report = report(*job, "made-up", 0);
+            let report = self.report(*job, 0);
             json!({ "job": job, "name": "made-up", "user": "ann", "project": null,
                 "state": if *over { "exited" } else { "running" }, "class": "primary", "priority": 10, "cpus": null,
                 "memory_bytes": null, "swap_bytes": null, "pids": [], "submitted_s": report.submitted_s,
                 "started_s": report.started_s, "ended_s": null, "exit_code": null, "signal": null, "reason": null })
         };
-        let look = Look::of_the_last(status(over.chain(living).map(view).collect()), seen);
-        Ok(Look { highest: Some(self.jobs.keys().next_back().copied().unwrap_or(0)), ..look })
+        Ok(status(over.chain(living).map(view).collect()))
     }
 
     fn after(&mut self, seen: u64, _submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
         let new = self.jobs.keys().filter(|job| **job > seen).take(most);
-        Ok(new
-            .map(|job| Found {
-                job: *job,
-                submitted_us: bundle::microseconds(report(*job, "x", 0).submitted_s),
-            })
-            .collect())
+        Ok(new.map(|job| self.found(*job)).collect())
     }
 
     fn machine(&mut self) -> Result<Option<Machine>, SourceError> {
@@ -141,7 +157,7 @@ impl Source for MadeUp {
     }
 
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
-        Ok(self.jobs.contains_key(&job).then(|| (report(job, "made-up", self.points), Vec::new())))
+        Ok(self.jobs.contains_key(&job).then(|| (self.report(job, self.points), Vec::new())))
     }
 }
 

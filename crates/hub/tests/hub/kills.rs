@@ -407,12 +407,17 @@ fn another_daemon_s_numbers_begin_anew() {
         fn origin(&mut self) -> Result<String, pinfold_hubwire::push::SourceError> {
             Ok("another".into())
         }
-        fn look(
+        fn numbers(
             &mut self,
             seen: u64,
+        ) -> Result<pinfold_hubwire::push::Numbers, pinfold_hubwire::push::SourceError> {
+            self.0.numbers(seen)
+        }
+        fn look(
+            &mut self,
             open: &std::collections::BTreeSet<u64>,
-        ) -> Result<pinfold_hubwire::push::Look, pinfold_hubwire::push::SourceError> {
-            self.0.look(seen, open)
+        ) -> Result<pinfold_proto::view::StatusView, pinfold_hubwire::push::SourceError> {
+            self.0.look(open)
         }
         fn after(
             &mut self,

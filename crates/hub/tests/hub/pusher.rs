@@ -1,5 +1,5 @@
 //! What one user or one job may do to a pusher: nothing that keeps other jobs from the hub.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pinfold_hub::secret;
@@ -8,8 +8,8 @@ use pinfold_hubwire::bundle::{
     self, Act, Bundle, LIVE_MAX_BYTES, Live, PACKED_MAX_BYTES, POINTS_A_PART, Receipt,
 };
 use pinfold_hubwire::disk::RealDisk;
-use pinfold_hubwire::push::{Found, Look, Pusher, Source, SourceError, Uplink, UplinkError};
-use pinfold_proto::view::ReportView;
+use pinfold_hubwire::push::{Found, Numbers, Pusher, Source, SourceError, Uplink, UplinkError};
+use pinfold_proto::view::{ReportView, StatusView};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
@@ -21,9 +21,13 @@ struct Of<F>(MadeUp, F);
 impl<F: FnMut(u64) -> Result<ReportView, SourceError>> Of<F> {
     /// Jobs 1 to this one, which are over.
     fn jobs(count: u64, make: F) -> Self {
-        let jobs = (1..=count).map(|job| (job, true)).collect();
-        Self(MadeUp { jobs, told: 1, ..MadeUp::default() }, make)
+        Self(MadeUp { jobs: over(count), told: 1, ..MadeUp::default() }, make)
     }
+}
+
+/// Jobs 1 to this one, which are over.
+fn over(count: u64) -> BTreeMap<u64, bool> {
+    (1..=count).map(|job| (job, true)).collect()
 }
 
 impl<F: FnMut(u64) -> Result<ReportView, SourceError>> Source for Of<F> {
@@ -31,8 +35,12 @@ impl<F: FnMut(u64) -> Result<ReportView, SourceError>> Source for Of<F> {
         self.0.origin()
     }
 
-    fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError> {
-        self.0.look(seen, open)
+    fn numbers(&mut self, seen: u64) -> Result<Numbers, SourceError> {
+        self.0.numbers(seen)
+    }
+
+    fn look(&mut self, open: &BTreeSet<u64>) -> Result<StatusView, SourceError> {
+        self.0.look(open)
     }
 
     fn after(&mut self, seen: u64, since_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
@@ -198,15 +206,21 @@ fn jobs_that_get_the_numbers_of_others_after_a_store_was_put_back_are_told() {
     // The store is one with three jobs again.
     source.0.jobs.split_off(&4);
     assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
-    let mut source = Of::jobs(6, |job| {
-        let mut report = crate::common::report(job, "x", 0);
-        if job > 3 {
-            report.submitted_s += 100_000.0;
-        }
-        Ok(report)
-    });
+    let mut source = MadeUp { jobs: over(6), others: Some(4), ..MadeUp::default() };
     assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
     assert_eq!(hub.jobs(), 8, "three that it had, and three others");
+}
+
+#[test]
+fn jobs_that_no_status_has_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    // Of an array the first members are over, and the last thousand jobs are those that are not.
+    let mut source = MadeUp { jobs: over(100), told: 0, ..MadeUp::default() };
+    source.jobs.extend((101..=1_500).map(|job| (job, false)));
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
+    assert_eq!(hub.jobs(), 100);
 }
 
 /// A hub without a job, whose database is of this generation.
