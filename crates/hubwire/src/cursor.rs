@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
+use crate::source::Numbers;
 
 /// The version of the file.
 const VERSION: u32 = 1;
@@ -54,6 +55,14 @@ impl Cursor {
     /// Goes back to the beginning, for this daemon's jobs and the same hub.
     pub fn restart(&mut self, origin: &str) {
         *self = Self { generation: self.generation, ..Self::begin(origin) };
+    }
+
+    /// Whether these are the numbers of a store that lacks the job that was seen last, or has another one in its place.
+    #[must_use]
+    pub fn is_of_another_store(&self, numbers: &Numbers) -> bool {
+        // 0: it is not known when that job was asked for.
+        let is_other = |us: u64| self.seen_submitted_us != 0 && us != self.seen_submitted_us;
+        numbers.highest < self.seen || numbers.seen_us.is_some_and(is_other)
     }
 
     /// As it was kept below this directory; `None`: nothing was, or it cannot be used. All jobs are then sent again, and

@@ -189,9 +189,11 @@ impl<D: Disk> Pusher<D> {
             self.partly = None;
         }
         let numbers = source.numbers(self.cursor.seen)?;
-        if numbers.highest < self.cursor.seen {
-            // An earlier copy of the store was put back: other jobs get the numbers from there on.
-            (self.cursor.seen, self.cursor.seen_submitted_us) = (numbers.highest, 0);
+        if self.cursor.is_of_another_store(&numbers) {
+            // An earlier copy of the store was put back, and other jobs have the numbers from there on. Where that is
+            // nobody knows; jobs that the hub has it knows.
+            self.cursor.restart(&origin);
+            self.partly = None;
         }
         let noted = self.note(source, numbers.highest);
         // Once they are noted: a status does not have all jobs that were over by then.

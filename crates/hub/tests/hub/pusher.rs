@@ -212,6 +212,22 @@ fn jobs_that_get_the_numbers_of_others_after_a_store_was_put_back_are_told() {
 }
 
 #[test]
+fn jobs_that_got_the_numbers_of_others_while_no_pusher_ran_are_told() {
+    // Of five jobs that the hub has: where others begin, how many jobs there are then, and how many the hub has at the end.
+    for (others, now, all) in [(1, 9, 14), (1, 5, 10), (1, 2, 7), (4, 4, 6), (4, 5, 7), (4, 9, 11)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut hub = Hub::new(|_| false);
+        let open = || Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+        let mut source = MadeUp { jobs: over(5), ..MadeUp::default() };
+        assert!(pushed(&mut open(), &mut source, &mut hub, 5));
+        assert_eq!(hub.jobs(), 5);
+        let mut source = MadeUp { jobs: over(now), others: Some(others), ..MadeUp::default() };
+        assert!(pushed(&mut open(), &mut source, &mut hub, 5));
+        assert_eq!(hub.jobs(), all, "{others} {now}");
+    }
+}
+
+#[test]
 fn jobs_that_no_status_has_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let mut hub = Hub::new(|_| false);
