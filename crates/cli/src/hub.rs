@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand};
 use pinfold_hubwire::courier::{ClientError, Courier};
-use pinfold_hubwire::settings::{Settings, SettingsError};
+use pinfold_hubwire::settings::{Joined, Settings, SettingsError};
 use pinfold_hubwire::spool::SPOOL_BYTES;
 use pinfold_profile::report::plain;
 use pinfold_proto::ExitCode;
@@ -213,6 +213,7 @@ fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
         authority,
         name: me.name,
         hub_key: me.key,
+        daemon: None,
     })
 }
 
@@ -236,10 +237,13 @@ fn use_hub(dial: &Dial, args: &UseArgs) -> Result<(), Failure> {
 fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     // A user who is no operator of the daemon would push own jobs alone, as if they were all.
     source::check_operator(dial)?;
-    let settings = known(&args.url, &args.token, "host")?;
     let dir = push_dir()?;
-    // So that the hub knows users whom this host's daemon vouches for.
     let mut daemon = dial.connect()?;
+    let own = Joined { socket: absolute(dial)?, instance: daemon.welcome.instance.clone() };
+    check_free(&dir, &own)?;
+    let settings = known(&args.url, &args.token, "host")?;
+    let settings = Settings { daemon: Some(own), ..settings };
+    // So that the hub knows users whom this host's daemon vouches for.
     let made = |url: &str| {
         let voucher = identity::vouch(&mut daemon, url, JOIN);
         let failed = |failure: Failure| ClientError::Identity(failure.message);
@@ -257,13 +261,36 @@ fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     start(dial)
 }
 
+/// The daemon's socket, for a process that works elsewhere.
+fn absolute(dial: &Dial) -> Result<PathBuf, Failure> {
+    std::path::absolute(dial.socket()).map_err(|error| Failure::doing(dial.socket().display(), &error))
+}
+
+/// Refuses a directory in which another daemon joined a hub: its pusher would tell its jobs as this one's.
+fn check_free(dir: &Path, own: &Joined) -> Result<(), Failure> {
+    let Some(settings) = Settings::load(&dir.join(JOINED)).map_err(of_settings)? else { return Ok(()) };
+    match settings.daemon {
+        Some(other) if !other.is(own) => {
+            let (socket, name) = (other.socket.display(), plain(&settings.name));
+            let text = format!(
+                "{} is in use for the daemon on {socket}, which is {name} to {}: `pinfold hub leave` ends that, and \
+                 PINFOLD_HUB_DIR names another directory",
+                dir.display(),
+                settings.url
+            );
+            Err(Failure::new(ExitCode::Refused, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Starts the pusher, which outlives this command. One that runs already keeps its place.
 fn start(dial: &Dial) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt as _;
     let program =
         std::env::current_exe().map_err(|error| Failure::doing("failed to find pinfold", &error))?;
     let mut command = Command::new(program);
-    command.arg("--socket").arg(dial.socket()).args(["hub", "push"]);
+    command.arg("--socket").arg(absolute(dial)?).args(["hub", "push"]);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -23,6 +23,26 @@ pub struct Settings {
     /// The hub's own key when the host joined, in hexadecimal: by it the hub signs what it learned. Of a reader none.
     #[serde(default)]
     pub hub_key: Option<String>,
+    /// The daemon whose jobs are told; `None` of a reader, and where an earlier version joined.
+    #[serde(default)]
+    pub daemon: Option<Joined>,
+}
+
+/// A daemon that joined a hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Its instance.
+    pub instance: String,
+}
+
+impl Joined {
+    /// Whether the other is this daemon, or one that took its place.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        self.instance == other.instance || self.socket == other.socket
+    }
 }
 
 impl std::fmt::Debug for Settings {

@@ -19,6 +19,7 @@ any_kind!(
     looks_go_on_over_a_restart,
     what_cannot_be_is_said,
     estimates_come_from_other_hosts,
+    a_directory_is_one_daemon_s,
 );
 
 /// A hub's program, serving; killed when it is dropped.
@@ -312,6 +313,39 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("--host alpha status", ExitCode::Failed, "no host alpha");
     check("--all-hosts why 1", ExitCode::Usage, "--host NAME");
     assert!(good(&pinfold(&host, "hub status")).contains("has joined no hub"));
+}
+
+fn a_directory_is_one_daemon_s(kind: Kind) {
+    let (one, other) = (Host::new(kind), Host::new(kind));
+    let dir = tempfile::tempdir().expect("a directory for the hub");
+    let hub = Hub::serve(dir.path(), "127.0.0.1:0");
+    let [alpha, beta] = ["alpha", "beta"].map(|name| hub.token("--host", name));
+    // By a socket that is there for this directory alone: the pusher works elsewhere.
+    let join = format!("--socket ../pinfold.sock hub join {} --token {alpha}", hub.url);
+    good(&pinfold(&one, &join));
+    eventually("the pusher reaches the hub", || {
+        let status = good(&pinfold(&one, "hub status"));
+        if status.contains("reached the hub at") { Ok(()) } else { Err(status) }
+    });
+    let push = one.work("push");
+    let kept = std::fs::read(push.join("hub.json")).expect("the settings");
+    let join_there =
+        format!("PINFOLD_HUB_DIR={} pinfold hub join {} --token {beta} --no-start", push.display(), hub.url);
+    let refused = other.shell(&join_there);
+    assert_eq!(refused.code, Some(i32::from(ExitCode::Refused.code())), "{refused:?}");
+    let socket = one.socket();
+    for words in [
+        "which is alpha to http://",
+        "pinfold hub leave",
+        &socket.file_name().expect("a name").to_string_lossy(),
+    ] {
+        assert!(refused.err.contains(words), "{refused:?}");
+    }
+    assert_eq!(std::fs::read(push.join("hub.json")).expect("the settings"), kept);
+    // The same one may join anew, and the other one once that has left.
+    good(&pinfold(&one, &format!("hub join {} --token {alpha}", hub.url)));
+    good(&pinfold(&one, "hub leave"));
+    good(&other.shell(&join_there));
 }
 
 fn estimates_come_from_other_hosts(kind: Kind) {
