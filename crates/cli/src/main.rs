@@ -74,23 +74,26 @@ fn main() -> ProcessExit {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
-    match dispatch(cli) {
-        Ok(exit) => exit,
-        Err(failure) => {
-            print::say(&failure.to_string());
-            ProcessExit::from(failure.code.code())
-        }
-    }
+    ended(dispatch(cli))
 }
 
 /// Help and version are answers; anything else is wrong usage.
 fn misused(error: &clap::Error) -> ProcessExit {
+    if !error.use_stderr() {
+        return ended(print::print_text(|_| error.print()).map(|()| ProcessExit::SUCCESS));
+    }
     let _ = error.print();
     if let Some(variable) = variable_of(error) {
         let _ = writeln!(std::io::stderr(), "pinfold: that value is from the environment: {variable}");
     }
-    let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
-    ProcessExit::from(code.code())
+    ProcessExit::from(ExitCode::Usage.code())
+}
+
+fn ended(done: Result<ProcessExit, Failure>) -> ProcessExit {
+    done.unwrap_or_else(|failure| {
+        print::say(&failure.to_string());
+        ProcessExit::from(failure.code.code())
+    })
 }
 
 /// The variable that a wrong value came from.

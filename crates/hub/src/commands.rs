@@ -1,10 +1,12 @@
 //! Tokens, links and copies: what is done to a database from the command line, also while a hub serves it.
 
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
+use pinfold_hub::server::problem::chain;
 use pinfold_hub::store::{
     Access, Copied, Group, Kind, LinkFor, Location, Restored, Revoked, Store, TokenRow, backup as copy,
     now_us, restore as put_back, verify,
@@ -12,9 +14,9 @@ use pinfold_hub::store::{
 use pinfold_hub::weekly::{self, Subject};
 use serde_json::json;
 
+use crate::print::{print, print_json, put, say};
 use crate::{
-    CopyArgs, Database, Failure, LoginArgs, RenameArgs, RevokeArgs, TokenArgs, TokensArgs, WeeklyArgs, print,
-    print_json, say, serve,
+    CopyArgs, Database, Failure, LoginArgs, RenameArgs, RevokeArgs, TokenArgs, TokensArgs, WeeklyArgs, serve,
 };
 
 /// Who acts, for the audit: the kernel's word, not the environment's.
@@ -46,10 +48,25 @@ pub(crate) fn token(args: &TokenArgs) -> Result<(), Failure> {
     };
     let token = secret::token(kind, &secret::draw()?);
     let hash = secret::hash_of_token(&token).ok_or_else(|| Failure::failed("no token could be made"))?;
-    let id = open(&args.at.database)?.add_token(kind, name, &hash, &actor(), now_us())?;
-    print(&token);
+    let store = open(&args.at.database)?;
+    let id = store.add_token(kind, name, &hash, &actor(), now_us())?;
+    if let Err(error) = put(&token) {
+        return Err(untold(&store, id, &error));
+    }
     say(&format!("token {id} of {} {name}; it is not kept and cannot be shown again", kind.word()));
     Ok(())
+}
+
+/// A token that nobody has seen, also as its reader is gone, is taken back.
+fn untold(store: &Store, id: i64, error: &io::Error) -> Failure {
+    let end = match store.revoke(Revoked::Number(id), &actor(), now_us()) {
+        Ok(_) => format!("token {id}, which nobody has seen, is revoked"),
+        Err(kept) => format!(
+            "token {id}, which nobody has seen, is valid ({}): `pinfold-hub revoke --token {id}`",
+            chain(&kept)
+        ),
+    };
+    Failure::failed(format!("standard output: {error}; {end}"))
 }
 
 /// `pinfold-hub tokens`.
@@ -64,8 +81,7 @@ pub(crate) fn tokens(args: &TokensArgs) -> Result<(), Failure> {
                     "revoked_s": token.revoked_us.map(seconds) })
             })
             .collect();
-        print_json(&json!({ "version": 1, "tokens": list }));
-        return Ok(());
+        return print_json(&json!({ "version": 1, "tokens": list }));
     }
     for token in tokens {
         let date = |us| pinfold_profile::report::date_utc(seconds(us));
@@ -76,7 +92,7 @@ pub(crate) fn tokens(args: &TokensArgs) -> Result<(), Failure> {
             token.kind,
             token.name,
             date(token.made_us)
-        ));
+        ))?;
     }
     Ok(())
 }
@@ -121,8 +137,7 @@ pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
     let name = args.name.clone().unwrap_or_else(actor);
     let link = make_link(&store, &url, LinkFor { name: &name, via: "", access: &Access::All })
         .map_err(|problem| Failure::failed(problem.words))?;
-    print(&link);
-    Ok(())
+    print(&link)
 }
 
 /// `pinfold-hub weekly`.
@@ -133,15 +148,12 @@ pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
         let group = if list == "projects" { Group::Project } else { Group::User };
         let names = weekly::subjects(&store, group, week)?;
         if args.json {
-            print_json(&json!({ "version": 1, "week": week.to_string(), list: names }));
-        } else {
-            // A name that is no plain word would be more than one to a script.
-            let plain = |name: &&String| {
-                !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control())
-            };
-            names.iter().filter(plain).for_each(|name| print(name));
+            return print_json(&json!({ "version": 1, "week": week.to_string(), list: names }));
         }
-        return Ok(());
+        // A name that is no plain word would be more than one to a script.
+        let plain =
+            |name: &&String| !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control());
+        return names.iter().filter(plain).try_for_each(|name| print(name));
     }
     let subject = match (&args.user, &args.project) {
         (Some(user), _) => Subject::User(user.clone()),
@@ -150,15 +162,13 @@ pub(crate) fn weekly(args: &WeeklyArgs) -> Result<(), Failure> {
     };
     let report = weekly::report(&store, &Access::All, subject, week)?;
     if args.json {
-        print_json(&weekly::json(&report));
-        return Ok(());
+        return print_json(&weekly::json(&report));
     }
     let head = match &args.to {
         Some(to) => weekly::headers(&report, to).map_err(|error| Failure::usage(format!("--to: {error}")))?,
         None => String::new(),
     };
-    print((head + &weekly::text(&report)).trim_end_matches('\n'));
-    Ok(())
+    print((head + &weekly::text(&report)).trim_end_matches('\n'))
 }
 
 /// `pinfold-hub backup`.

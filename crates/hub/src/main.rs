@@ -4,9 +4,9 @@
 
 mod commands;
 mod manual;
+mod print;
 mod serve;
 
-use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -218,12 +218,19 @@ struct DemoArgs {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return told(&error),
     };
-    let done = match cli.command {
+    ended(dispatch(cli.command))
+}
+
+/// Help and version are answers; anything else is wrong usage.
+fn told(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    if error.use_stderr() { ExitCode::from(2) } else { ended(print::answered(printed)) }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Serve(args) => serve::serve(&args),
         Command::Demo(args) => serve::demo(&args),
         Command::Manual { dir } => manual::write(&dir),
@@ -238,11 +245,14 @@ fn main() -> ExitCode {
         Command::Weekly(args) => commands::weekly(&args),
         Command::Resum(args) => commands::resum(&args),
         Command::Check(args) => commands::check(&args),
-    };
+    }
+}
+
+fn ended(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&failure.words);
+            print::say(&failure.words);
             ExitCode::from(failure.code)
         }
     }
@@ -268,38 +278,5 @@ impl Failure {
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::failed(pinfold_hub::server::problem::chain(&error))
-    }
-}
-
-/// To people.
-fn say(words: &str) {
-    let _ = writeln!(std::io::stderr(), "pinfold-hub: {words}");
-}
-
-/// To programs.
-fn print(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
-/// One JSON object on a line.
-fn print_json(value: &serde_json::Value) {
-    print(&json_text(value, std::io::stdout().is_terminal()));
-}
-
-/// Names in it are users' own; no terminal acts upon them.
-fn json_text(value: &serde_json::Value, for_terminal: bool) -> String {
-    let text = value.to_string();
-    if for_terminal { pinfold_proto::text::plain_json(&text) } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::json_text;
-
-    #[test]
-    fn json_does_nothing_to_a_terminal() {
-        let names = serde_json::json!(["a\u{9b}2J\u{202e}b"]);
-        assert_eq!(json_text(&names, true), r#"["a\u009b2J\u202eb"]"#);
-        assert_eq!(json_text(&names, false), "[\"a\u{9b}2J\u{202e}b\"]");
     }
 }

@@ -22,7 +22,8 @@ use tokio_rustls::TlsAcceptor;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
-use crate::{DemoArgs, Failure, ServeArgs, print, say};
+use crate::print::{print, say};
+use crate::{DemoArgs, Failure, ServeArgs};
 
 /// How often old months are looked for.
 const LOOKED_EVERY: Duration = Duration::from_secs(6 * 3_600);
@@ -132,7 +133,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
         let link =
             make_link(&hub.hub.store, &hub.url, whose).map_err(|problem| Failure::failed(problem.words))?;
         say("simulated hosts push to this hub; open this link, which works once, and stop with Ctrl-C:");
-        print(&link);
+        print(&link)?;
         hub.until_stopped(Keep::default(), None).await
     })
 }

@@ -320,8 +320,11 @@ fn wrong_usage(kind: Kind) {
         let done = host.shell(&format!("PINFOLD_BACKFILL={value} pinfold run true"));
         assert_eq!(done.code, Some(0), "{value}: {done:?}");
     }
-    host.succeeds(["--help"]);
-    host.succeeds(["--version"]);
+    for option in ["--help", "--version"] {
+        host.succeeds([option]);
+        let done = host.shell(&format!("pinfold {option} >/dev/full"));
+        assert!(done.code == Some(1) && done.err.contains("standard output: No space left"), "{done:?}");
+    }
     // More cores than there are can never be had.
     let done = host.pinfold(["run", "--cores", "65536", "true"]);
     assert_eq!(done.code, Some(5), "{done:?}");

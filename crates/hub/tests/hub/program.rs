@@ -235,6 +235,53 @@ fn what_cannot_be_is_said() {
 }
 
 #[test]
+fn what_cannot_be_written_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(dir.path());
+    let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
+    let ended = |args: &[&str], out: Stdio| {
+        let with_database = match args {
+            [option] if option.starts_with("--") => args.to_vec(),
+            _ => [&args[..1], &["--database", &database], &args[1..]].concat(),
+        };
+        let output = Command::new(PROGRAM).args(with_database).stdout(out).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let unread = || Stdio::from(std::io::pipe().unwrap().1);
+    let token: &[&str] = &["token", "--host", "lost"];
+    for out in [full(), unread()] {
+        let (code, said) = ended(token, out);
+        assert!(code == Some(1) && said.contains("which nobody has seen, is revoked"), "{code:?}: {said}");
+        assert!(store.tokens().unwrap().iter().all(|token| token.revoked_us.is_some()));
+    }
+    let answers: [&[&str]; 7] = [
+        &["tokens"],
+        &["tokens", "--json"],
+        &["weekly"],
+        &["weekly", "--json"],
+        &["login", "--url", "http://127.0.0.1:1"],
+        &["--help"],
+        &["--version"],
+    ];
+    for args in answers {
+        let (code, said) = ended(args, full());
+        assert!(
+            code == Some(1) && said.contains("standard output: No space left"),
+            "{args:?}: {code:?}: {said}"
+        );
+        assert_eq!(ended(args, unread()), (Some(0), String::new()), "{args:?}");
+        // Closed, as by `>&-`.
+        let shell = format!("exec \"$0\" {} --database '{database}' >&-", args.join(" "));
+        if !args[0].starts_with("--") {
+            let output = Command::new("sh").args(["-c", &shell, PROGRAM]).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.code() == Some(1) && said.contains("it is closed"), "{args:?}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_week_is_the_text_of_a_mail() {
     let dir = tempfile::tempdir().unwrap();
     let database = database(dir.path());

@@ -1,0 +1,67 @@
+//! How the program prints: answers for programs, and sentences for people. Absent here: what is printed.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use crate::Failure;
+
+/// To people; a sentence that cannot be written has no reader.
+pub(crate) fn say(words: &str) {
+    let _ = writeln!(io::stderr(), "pinfold-hub: {words}");
+}
+
+/// To programs: lines of text. A reader that has seen enough (`| head`) is success.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    answered(put(text))
+}
+
+/// One JSON object on a line.
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    print(&json_text(value, io::stdout().is_terminal()))
+}
+
+/// Writes lines to standard output; afterwards they are where that leads to.
+pub(crate) fn put(text: &str) -> io::Result<()> {
+    // What is written to a closed one seems to be written.
+    if !pinfold_sys::stdout::is_open() {
+        return Err(io::Error::other("it is closed"));
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+/// What came of writing to standard output.
+pub(crate) fn answered(done: io::Result<()>) -> Result<(), Failure> {
+    match done {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names in it are users' own; no terminal acts upon them.
+fn json_text(value: &serde_json::Value, for_terminal: bool) -> String {
+    let text = value.to_string();
+    if for_terminal { pinfold_proto::text::plain_json(&text) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_does_nothing_to_a_terminal() {
+        let names = serde_json::json!(["a\u{9b}2J\u{202e}b"]);
+        assert_eq!(json_text(&names, true), r#"["a\u009b2J\u202eb"]"#);
+        assert_eq!(json_text(&names, false), "[\"a\u{9b}2J\u{202e}b\"]");
+    }
+
+    #[test]
+    fn only_a_reader_that_has_seen_enough_is_no_failure() {
+        assert!(answered(Ok(())).is_ok());
+        assert!(answered(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
+        let full = answered(Err(io::ErrorKind::StorageFull.into())).unwrap_err();
+        assert!(full.code == 1 && full.words.starts_with("standard output: "), "{full:?}");
+    }
+}
