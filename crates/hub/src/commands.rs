@@ -25,8 +25,9 @@ fn actor() -> String {
     of_this_process.map_or_else(|_| "an unknown user".to_owned(), |uid| format!("uid {uid}"))
 }
 
+/// A database that is there: none is made in the place of one that is named wrongly.
 fn open(at: &Location) -> Result<Store, Failure> {
-    Ok(Store::open(at, None)?)
+    Ok(Store::open_existing(at)?)
 }
 
 /// The database's file; of a server another program has the command.
@@ -48,7 +49,11 @@ pub(crate) fn token(args: &TokenArgs) -> Result<(), Failure> {
     };
     let token = secret::token(kind, &secret::draw()?);
     let hash = secret::hash_of_token(&token).ok_or_else(|| Failure::failed("no token could be made"))?;
-    let store = open(&args.at.database)?;
+    let is_new = matches!(&args.at.database, Location::File(path) if !path.exists());
+    let store = Store::open(&args.at.database, None)?;
+    if is_new {
+        say(&format!("{}: there was no database, and a new one is made", args.at.database));
+    }
     let id = store.add_token(kind, name, &hash, &actor(), now_us())?;
     if let Err(error) = put(&token) {
         return Err(untold(&store, id, &error));

@@ -90,6 +90,11 @@ pub enum StoreError {
         /// The last one that is known.
         known: u32,
     },
+    /// No hub has a database there.
+    #[error(
+        "{0}: no hub's database is there; if the name is right, `pinfold-hub serve` makes one, and so does `pinfold-hub token`"
+    )]
+    Missing(String),
     /// A file could not be used.
     #[error("failed to {what} {}", .path.display())]
     File {
@@ -217,6 +222,17 @@ fn latest_us() -> u64 {
     now_us().saturating_add(DAY_US)
 }
 
+/// Whether the file of a database is there.
+fn is_there(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::File { what: "open", path: path.to_owned(), source })
+        }
+        _ => Err(StoreError::Missing(path.display().to_string())),
+    }
+}
+
 /// As a database keeps it.
 fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -229,7 +245,28 @@ impl Store {
     /// # Errors
     /// When it cannot be opened, is damaged, or is of a later version.
     pub fn open(at: &Location, max_bytes: Option<u64>) -> Result<Self, StoreError> {
-        let prepare = |connection: &mut dyn Connection| schema::migrate(&at.to_string(), connection);
+        Self::prepared(at, max_bytes, |connection| schema::migrate(&at.to_string(), connection))
+    }
+
+    /// The same for a database that a hub made: none is made in the place of one that is not there.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when there is none.
+    pub fn open_existing(at: &Location) -> Result<Self, StoreError> {
+        if let Location::File(path) = at {
+            is_there(path)?;
+        }
+        Self::prepared(at, None, |connection| match schema::version(connection)? {
+            0 => Err(Stopped::Own(StoreError::Missing(at.to_string()))),
+            _ => schema::migrate(&at.to_string(), connection),
+        })
+    }
+
+    fn prepared(
+        at: &Location,
+        max_bytes: Option<u64>,
+        prepare: impl FnOnce(&mut dyn Connection) -> Result<(), Stopped<StoreError>>,
+    ) -> Result<Self, StoreError> {
         let database = match at {
             Location::File(path) => {
                 db::private(path).map_err(|source| StoreError::File {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, backup::Backup};
 
-use super::{DbError, StoreError, TokenRow, db, generation, schema, whole};
+use super::{DbError, StoreError, TokenRow, db, generation, is_there, schema, whole};
 
 /// Pages that are copied at once.
 const PAGES: std::ffi::c_int = 1_000;
@@ -48,8 +48,10 @@ pub struct Restored {
 /// When either cannot be used, the copy is there already, or it is damaged.
 pub fn backup(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
     if copy.exists() {
-        let source = std::io::ErrorKind::AlreadyExists.into();
-        return Err(StoreError::File { what: "make", path: copy.to_owned(), source });
+        return Err(StoreError::Refused(format!(
+            "{} is there already, and no copy is written over it: name another file, or move that one away",
+            copy.display()
+        )));
     }
     let unfinished = beside(copy, ".unfinished");
     let done = copy_to(database, &unfinished).and_then(|()| verify(&unfinished));
@@ -66,6 +68,8 @@ pub fn backup(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
 /// # Errors
 /// When the copy is damaged, there is a `FILE.before` from earlier, or the files cannot be moved.
 pub fn restore(database: &Path, copy: &Path, who: &str, now_us: u64) -> Result<Restored, StoreError> {
+    // A copy that is not there is no database that a hub would make.
+    fs::metadata(copy).map_err(|source| StoreError::File { what: "read", path: copy.to_owned(), source })?;
     let copied = verify(copy)?;
     let unfinished = beside(database, ".unfinished");
     copy_to(copy, &unfinished)?;
@@ -187,10 +191,7 @@ fn same_file(one: &Path, other: &Path) -> std::io::Result<bool> {
 pub fn verify(path: &Path) -> Result<Copied, StoreError> {
     let failed = database_failed("look through the database");
     let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
-    if !path.is_file() {
-        let source = std::io::ErrorKind::NotFound.into();
-        return Err(StoreError::File { what: "read", path: path.to_owned(), source });
-    }
+    is_there(path)?;
     let connection = db::open_read_only(path).map_err(StoreError::doing("open the database"))?;
     let word: String = connection
         .pragma_query_value(None, "integrity_check", |row| row.get(0))
@@ -221,10 +222,7 @@ fn database_failed(what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError
 
 fn copy_to(from: &Path, to: &Path) -> Result<(), StoreError> {
     let failed = database_failed("copy the database");
-    if !from.is_file() {
-        let source = std::io::ErrorKind::NotFound.into();
-        return Err(StoreError::File { what: "read", path: from.to_owned(), source });
-    }
+    is_there(from)?;
     let _ = fs::remove_file(to);
     let source = db::open_read_only(from).map_err(StoreError::doing("open the database"))?;
     db::private(to).map_err(|source| StoreError::File { what: "make", path: to.to_owned(), source })?;

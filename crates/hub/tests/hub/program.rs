@@ -225,6 +225,8 @@ fn what_cannot_be_is_said() {
     check(&["token", "--database", &database], 2, "--host");
     check(&["token", "--database", &database, "--host", "../x"], 1, "is no name");
     check(&["token", "--database", &database, "--host", "<b>"], 1, "is no name");
+    // As it is served: the commands below only read and change what is there.
+    Store::open_file(&dir.path().join("hub.db"), None).unwrap();
     check(&["revoke", "--database", &database, "--host", "nobody"], 1, "no such token");
     check(&["login", "--database", &database], 1, "--url");
     check(&["check", "--database", "sqlite:/nowhere/x"], 1, "/nowhere/x");
@@ -232,6 +234,39 @@ fn what_cannot_be_is_said() {
     check(&["weekly", "--database", &database, "--to", "ann@x\nBcc: all@x"], 2, "no address of a mailbox");
     check(&["weekly", "--database", &database, "--user", "ann", "--project", "web"], 2, "--project");
     check(&["weekly", "--database", &database, "--list", "--to", "ann@x"], 2, "--to");
+}
+
+#[test]
+fn a_database_that_is_not_there_is_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let (typo, copy) = (dir.path().join("typo.db"), dir.path().join("copy.db").display().to_string());
+    let named = format!("sqlite:{}", typo.display());
+    let commands: [&[&str]; 10] = [
+        &["tokens"],
+        &["revoke", "--token", "1"],
+        &["rename", "a", "b"],
+        &["login", "--url", "http://127.0.0.1:1"],
+        &["backup", &copy],
+        &["resend"],
+        &["weekly"],
+        &["weekly", "--list"],
+        &["resum"],
+        &["check"],
+    ];
+    for command in commands {
+        let words = [&command[..1], &["--database", &named], &command[1..]].concat();
+        check(&words, 1, "typo.db: no hub's database is there");
+        check(&words, 1, "`pinfold-hub serve` makes one");
+        assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "{command:?}");
+    }
+    check(&["restore", "--database", &named, &copy], 1, "copy.db: No such file");
+    // One that is empty is no hub's either.
+    std::fs::write(&typo, "").unwrap();
+    check(&["tokens", "--database", &named], 1, "typo.db: no hub's database is there");
+    // As a first token may be made before a hub serves, it makes the database, and says so.
+    std::fs::remove_file(&typo).unwrap();
+    check(&["token", "--database", &named, "--host", "alpha"], 0, "typo.db: there was no database");
+    check(&["tokens", "--database", &named], 0, "");
 }
 
 #[test]
@@ -335,6 +370,7 @@ fn two_hubs_do_not_serve_one_file() {
     check(&["serve", "--database", &database, "--listen", "127.0.0.1:0"], 1, "stop it first");
     let copy = dir.path().join("copy.db").display().to_string();
     check(&["backup", "--database", &database, &copy], 0, "copied and verified");
+    check(&["backup", "--database", &database, &copy], 1, "copy.db is there already");
     check(&["restore", "--database", &database, &copy], 1, "stop it first");
     drop(hub);
     check(&["restore", "--database", &database, &copy], 0, "restored");
