@@ -186,6 +186,11 @@ impl AdviseArgs {
         }
         crate::print::moment("--since", &self.classes.since)
     }
+
+    /// Whether all users' jobs are asked for.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.classes.all
+    }
 }
 
 /// `pinfold --host NAME advise`: the same of jobs of which a hub tells.

@@ -2,7 +2,7 @@
 //!
 //! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in
 //! which an answer must be read, the size of all of them and of what is held of them. Reading order: [`mod@listen`]
-//! over `places`, [`auth`] (with [`takers`]), [`api`], [`turns`] and [`arrivals`] (what there is at a time), [`answers`].
+//! over `places`, [`auth`] (with [`takers`]), [`api`], [`mod@why`], [`turns`] and [`arrivals`] (what there is at a time), [`answers`].
 //! Absent here: pages.
 
 pub mod answers;
@@ -20,6 +20,7 @@ pub mod sums;
 pub mod takers;
 pub mod turns;
 pub mod vouched;
+pub mod why;
 
 use std::sync::Arc;
 

@@ -141,16 +141,22 @@ struct Reports {
     reports: Vec<HostReport>,
 }
 
+/// Refuses `--all`: what the hub tells without it depends on who asks, and it cannot be more.
+pub(super) fn without_all(all: bool) -> Result<(), Failure> {
+    if !all {
+        return Ok(());
+    }
+    let text = "--all: the hub tells without it of all jobs that you may see: a reader of every user's, a user of \
+                their own; leave it out";
+    Err(Failure::new(ExitCode::Usage, text))
+}
+
 pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     if args.processes || args.threads || args.files || args.csv {
         let text = "the hub keeps no lists of processes, threads and files; its page has tables as CSV";
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    if args.all {
-        let text = "--all: the hub tells without it of all jobs that you may see: a reader of every user's, a user of \
-                    their own; leave it out";
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
+    without_all(args.all)?;
     may_look(args.every)?;
     let mut client = hub(dial)?;
     let Which { jobs, since, .. } = &args.which;
@@ -245,7 +251,7 @@ impl Wanted<'_> {
         if self.jobs.is_empty() {
             let answer: Reports = client.get(&format!("/api/v1/reports?{query}")).map_err(of_hub)?;
             if answer.cut {
-                say("there are more: the last ones are shown");
+                say(&cut(answer.reports.len(), self.series, which));
             }
             return Ok(answer.reports);
         }
@@ -266,11 +272,29 @@ impl Wanted<'_> {
     }
 }
 
+/// What to say where the hub told the last jobs of those that were asked for, and where the others are.
+fn cut(shown: usize, series: bool, which: &Elsewhere) -> String {
+    let way = match (series, &which.host) {
+        (true, _) => {
+            "`report` without samples lists the others, and `--host NAME` with their numbers tells each of them"
+        }
+        (false, None) => "--host NAME tells of one host's alone",
+        (false, Some(_)) => "the others are told by their numbers, and on the host itself",
+    };
+    format!(
+        "there are more: only the last {shown} jobs by their end are shown, as the hub tells of so many at once; {way}"
+    )
+}
+
 fn show(found: Vec<HostReport>, args: &ReportArgs) -> Result<(), Failure> {
+    let looked_at = found.len();
     let found = args.filter.apply(found)?;
     if let Some(by) = args.by {
         let views: Vec<ReportView> = found.into_iter().map(|found| found.report).collect();
         return summary(&views, by, args.json);
+    }
+    if let Some(words) = args.filter.none_of_elsewhere(looked_at).filter(|_| found.is_empty()) {
+        args.which.say_none(&words);
     }
     if !args.filter.columns.is_empty() {
         let table = args.filter.table(&found)?;
@@ -343,5 +367,23 @@ pub(super) fn login(dial: &Dial) -> Result<(), Failure> {
     match answer["url"].as_str() {
         Some(url) => print_text(|out| writeln!(out, "{}", report::plain(url))),
         None => Err(Failure::new(ExitCode::Failed, json!({ "the hub's answer": answer }))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_jobs_are_left_out_is_said_how_to_get_them() {
+        let check = |series, host: Option<&str>, words: &str| {
+            let which = Elsewhere { host: host.map(str::to_owned), all_hosts: host.is_none() };
+            let said = cut(5, series, &which);
+            assert!(said.contains("only the last 5 jobs by their end") && said.contains(words), "{said}");
+        };
+        check(true, Some("n1"), "`report` without samples lists the others");
+        check(true, None, "`report` without samples lists the others");
+        check(false, None, "--host NAME tells of one host's alone");
+        check(false, Some("n1"), "by their numbers");
     }
 }

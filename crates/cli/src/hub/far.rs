@@ -9,7 +9,7 @@ use pinfold_proto::wire::Verb;
 use pinfold_topo::Topology;
 use serde::Deserialize;
 
-use super::ask::{Elsewhere, HostOf, Wanted, encoded, hosts};
+use super::ask::{Elsewhere, HostOf, Wanted, encoded, hosts, without_all};
 use super::identity::{Hub, hub};
 use super::of_hub;
 use crate::advise::{AdviseArgs, advise_elsewhere};
@@ -149,6 +149,7 @@ pub(crate) fn plot(dial: &Dial, which: &Elsewhere, args: &PlotArgs) -> Result<()
 /// `pinfold --host NAME advise`: classes are a user's still, over all the hosts that are meant.
 pub(crate) fn advise(dial: &Dial, which: &Elsewhere, args: &AdviseArgs) -> Result<(), Failure> {
     let since = format!("@{}", args.of_elsewhere()? / 1_000_000);
+    without_all(args.is_of_all())?;
     let wanted = Wanted { jobs: &[], last: None, since: Some(&since), series: false };
     let found = wanted.ask(&mut hub(dial)?, which)?;
     let mut reports: Vec<ReportView> = found.into_iter().map(|found| found.report).collect();
@@ -160,6 +161,7 @@ pub(crate) fn advise(dial: &Dial, which: &Elsewhere, args: &AdviseArgs) -> Resul
 /// `pinfold --host NAME export`: with a column `host` in front.
 pub(crate) fn export(dial: &Dial, which: &Elsewhere, args: &ExportArgs) -> Result<(), Failure> {
     let form = args.form()?;
+    without_all(args.all)?;
     let series = args.what == ExportWhat::Samples;
     if args.which.host || !(series || args.what == ExportWhat::Jobs) {
         return Err(wrong("the hub keeps jobs and samples: --what jobs, --what samples"));

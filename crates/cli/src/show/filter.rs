@@ -77,12 +77,17 @@ impl Filter {
         unknown.next().map_or(Ok(()), |(option, key)| Err(no_key(option, key, &fields)))
     }
 
-    /// What to say where so many jobs were looked at and none is shown; `None`: nothing kept any back.
+    /// What to say where so many jobs of this host were looked at and none is shown; `None`: nothing kept any back.
     pub(crate) fn none_of(&self, looked_at: usize) -> Option<String> {
         let unknown = self.user.as_ref().filter(|user| peer::user_named(user).is_none());
-        if let Some(user) = unknown {
-            return Some(format!("--user {user}: this host knows no user by that name"));
+        match unknown {
+            Some(user) => Some(format!("--user {user}: this host knows no user by that name")),
+            None => self.none_of_elsewhere(looked_at),
         }
+    }
+
+    /// The same of other hosts, whose users are not known here.
+    pub(crate) fn none_of_elsewhere(&self, looked_at: usize) -> Option<String> {
         let texts = [("--user", &self.user), ("--name", &self.name), ("--project", &self.project)];
         let mut said: Vec<String> =
             texts.iter().filter_map(|(option, text)| Some(format!("{option} {}", text.as_ref()?))).collect();
@@ -266,6 +271,8 @@ mod tests {
         );
         let unknown = filter(Some("no-such-user"), None).none_of(0);
         assert_eq!(unknown.unwrap(), "--user no-such-user: this host knows no user by that name");
+        let elsewhere = filter(Some("no-such-user"), None).none_of_elsewhere(7);
+        assert_eq!(elsewhere.unwrap(), "none of 7 jobs fits --user no-such-user --state queued,held");
     }
 
     #[test]

@@ -43,8 +43,18 @@ impl Which {
 
     /// How many of the last jobs are meant: some, if nothing is said.
     pub(crate) fn last_of(&self) -> Option<u32> {
-        let unsaid = self.jobs.is_empty() && self.since.is_none();
-        self.last.or(unsaid.then_some(LAST))
+        self.last.or(self.is_unsaid().then_some(LAST))
+    }
+
+    /// Whether nothing is said of which jobs.
+    fn is_unsaid(&self) -> bool {
+        self.jobs.is_empty() && self.last.is_none() && self.since.is_none()
+    }
+
+    /// Says why no job is shown, and where others may be.
+    pub(crate) fn say_none(&self, words: &str) {
+        let further = if self.is_unsaid() { "; --last N and --since WHEN look further back" } else { "" };
+        say(&format!("{words}{further}"));
     }
 }
 
@@ -199,10 +209,7 @@ fn report_once(
         let looked_at = reports.len();
         let reports = args.filter.apply(reports)?;
         if let Some(words) = args.filter.none_of(looked_at).filter(|_| reports.is_empty()) {
-            let unsaid =
-                args.which.jobs.is_empty() && args.which.last.is_none() && args.which.since.is_none();
-            let further = if unsaid { "; --last N and --since WHEN look further back" } else { "" };
-            say(&format!("{words}{further}"));
+            args.which.say_none(&words);
         }
         over = reports.iter().all(is_over);
         if args.json {

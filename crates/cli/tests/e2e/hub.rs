@@ -256,7 +256,13 @@ fn reports_are_lines(host: &Host, told: &[ReportView]) {
     let lines = good(&pinfold(host, "--all-hosts report"));
     assert!(lines.starts_with("HOST") && lines.lines().count() == told.len() + 1, "{lines}");
     assert!(lines.lines().skip(1).all(|line| line.starts_with("alpha ")), "{lines}");
-    assert!(good(&pinfold(host, "--host alpha report --name nothing")).contains("no jobs"));
+    let none = pinfold(host, "--host alpha report --name nothing");
+    assert!(good(&none).contains("no jobs"), "{none:?}");
+    let words = format!(
+        "none of {} jobs fits --name nothing; --last N and --since WHEN look further back",
+        told.len()
+    );
+    assert!(none.err.contains(&words), "{none:?}");
     let one = good(&pinfold(host, &format!("--all-hosts report {}", told[0].job)));
     assert!(one.starts_with("host alpha\n"), "{one}");
     let full = good(&pinfold(host, "--all-hosts report --full"));
@@ -298,7 +304,9 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("hub leave", ExitCode::Failed, "has joined no hub");
     check("--host alpha status", ExitCode::Usage, "hub reader URL");
     check("--host alpha cancel 1", ExitCode::Usage, "status, report, why, map, top");
-    check("--all-hosts report --all", ExitCode::Usage, "leave it out");
+    for command in ["report", "advise", "export --last 1"] {
+        check(&format!("--all-hosts {command} --all"), ExitCode::Usage, "leave it out");
+    }
     check("--all-hosts top", ExitCode::Usage, "top is of one host");
     check("--host alpha map --from synthetic:1", ExitCode::Usage, "without jobs");
     check("--all-hosts map -o map.svg", ExitCode::Usage, "a picture is of one host");

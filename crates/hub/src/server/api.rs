@@ -9,9 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use pinfold_hubwire::bundle::{
-    self, Act, HostReport, LEFT_OUT, LiveReceipt, PACKED_MAX_BYTES, Receipt, SpoolFigures,
-};
+use pinfold_hubwire::bundle::{self, HostReport, LiveReceipt, PACKED_MAX_BYTES, Receipt, SpoolFigures};
 use pinfold_proto::view::StatusView;
 use pinfold_proto::voucher::{self, Voucher};
 use pinfold_topo::Topology;
@@ -315,7 +313,7 @@ pub async fn map(
     .await
 }
 
-fn host_of(hub: &Hub, name: &str) -> Result<HostNow, Problem> {
+pub(super) fn host_of(hub: &Hub, name: &str) -> Result<HostNow, Problem> {
     hub.host(name)?.ok_or_else(|| no_host(name))
 }
 
@@ -378,58 +376,6 @@ struct ReportsAnswer {
     reports: Vec<HostReport>,
 }
 
-/// Which job.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OneJob {
-    host: String,
-    job: u64,
-}
-
-/// What was decided about a job: of one that is over all of it, of one that is not why it is in its state.
-pub async fn why(
-    State(hub): State<Arc<Hub>>,
-    viewer: Viewer,
-    Query(asked): Query<OneJob>,
-) -> Result<Response, Problem> {
-    hub.answer(move |hub| why_of(hub, viewer.access, &asked)).await
-}
-
-fn why_of(hub: &Hub, access: Access, asked: &OneJob) -> Result<Value, Problem> {
-    let host = host_of(hub, &asked.host)?;
-    let status = host.seen_by(&access);
-    if let Some(job) = status.iter().flat_map(|status| &status.jobs).find(|job| job.job == asked.job) {
-        return Ok(json!({ "version": 1, "host": host.name, "job": job.job, "state": job.state,
-            "cause": job.reason, "decisions": [] }));
-    }
-    let query = ReportQuery {
-        access,
-        host: Some(asked.host.clone()),
-        job: Some(asked.job),
-        limit: 1,
-        ..ReportQuery::default()
-    };
-    let Some(found) = hub.store.reports(&query)?.reports.pop() else {
-        let words =
-            format!("no job {} of {} is known here, or it is not yours to see", asked.job, asked.host);
-        return Err(Problem::new(StatusCode::NOT_FOUND, words));
-    };
-    let report = &found.head.report;
-    let mut answer = json!({ "version": 1, "host": found.host, "job": report.job, "state": report.state,
-        "cause": report.reason, "decisions": found.head.acts });
-    if let (Some(left_out), Some(fields)) = (left_out(&found.head.acts), answer.as_object_mut()) {
-        fields.insert("left_out".to_owned(), left_out);
-    }
-    Ok(answer)
-}
-
-/// Between which of these decisions others were not kept, if that is so; the same as `pinfold why --json` has of this host.
-fn left_out(acts: &[Act]) -> Option<Value> {
-    let at = acts.iter().position(|act| act.action == LEFT_OUT)?;
-    let (before, after) = (acts.get(at.checked_sub(1)?)?, acts.get(at + 1)?);
-    Some(json!({ "after_s": before.time_s, "before_s": after.time_s, "hides_state": false }))
-}
-
 /// Signs the viewer in on the page: a one-time link, by which is seen what the viewer sees.
 pub async fn login(State(hub): State<Arc<Hub>>, viewer: Viewer) -> Result<Json<Value>, Problem> {
     let link = hub.ask(move |hub| {
@@ -451,28 +397,4 @@ pub fn make_link(store: &Store, origin: &str, whose: LinkFor<'_>) -> Result<Stri
         store.add_code(&hash, whose, now_us.saturating_add(auth::CODE_US), now_us)?;
     }
     Ok(format!("{origin}/login?code={code}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_decisions_are_left_out_is_told() {
-        let check = |acts: &[(f64, &str)], want: Option<Value>| {
-            let act = |&(time_s, action): &(f64, &str)| Act {
-                time_s,
-                action: action.to_owned(),
-                reason: String::new(),
-            };
-            assert_eq!(left_out(&acts.iter().map(act).collect::<Vec<_>>()), want, "{acts:?}");
-        };
-        check(&[], None);
-        check(&[(1.0, "start"), (2.0, "freeze")], None);
-        let want = json!({ "after_s": 2.0, "before_s": 90.0, "hides_state": false });
-        check(&[(1.0, "start"), (2.0, "freeze"), (2.0, LEFT_OUT), (90.0, "thaw")], Some(want));
-        // No host tells so.
-        check(&[(2.0, LEFT_OUT)], None);
-        check(&[(1.0, "start"), (2.0, LEFT_OUT)], None);
-    }
 }

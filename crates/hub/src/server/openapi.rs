@@ -6,7 +6,7 @@ use axum::routing::{MethodRouter, get, post};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-use super::{api, sums};
+use super::{api, sums, why};
 use crate::hub::Hub;
 use crate::metrics;
 
@@ -175,8 +175,9 @@ const ENDPOINTS: [Endpoint; 17] = [
             "get",
             "/api/v1/why",
             Whose::Viewer,
-            "What was decided about a job, and why. `left_out`: \
-            between which two moments decisions were not kept; absent: none.",
+            "What was decided about a job, and why, as `pinfold why --json` has it, with `host`. Hosts do not tell the numbers \
+             behind a state: `numbers` and `figures` are empty, and so is `change` of a job that is not over; decisions have \
+             no codes. `left_out`: between which two moments decisions were not kept; absent: none.",
         )
     },
     Endpoint {
@@ -276,7 +277,7 @@ impl Call {
             Self::Status => get(api::status),
             Self::Map => get(api::map),
             Self::Reports => get(api::reports),
-            Self::Why => get(api::why),
+            Self::Why => get(why::why),
             Self::Workflows => get(sums::workflows),
             Self::Run => get(sums::run),
             Self::Weekly => get(sums::weekly),

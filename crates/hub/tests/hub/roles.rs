@@ -9,6 +9,7 @@ use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::store::{Kind, Revoked, now_us};
 use pinfold_hub::weekly::Week;
 use pinfold_hubwire::bundle::{self, Live, SpoolFigures, WIRE_VERSION};
+use pinfold_proto::view::WhyView;
 use pinfold_proto::voucher::{self, JOIN, Statement, Voucher, hex};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::Value;
@@ -268,6 +269,17 @@ fn sums(
     }
 }
 
+/// The keys are those that `pinfold why --json` has on the host, and `host`.
+#[track_caller]
+fn has_all_keys_of_why(body: &str) {
+    let mut told: Value = serde_json::from_str(body).unwrap();
+    let view: WhyView = serde_json::from_value(told.clone()).unwrap();
+    assert!(told.as_object_mut().unwrap().remove("host").is_some(), "{body}");
+    assert_eq!(serde_json::to_value(view).unwrap(), told);
+    let is_over = told["state"] == "exited";
+    assert_eq!(!told["change"].as_str().unwrap().is_empty(), is_over, "{told}");
+}
+
 /// What somebody sees through every endpoint: by the API as `api` asks, on the page with `cookie`.
 #[track_caller]
 fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str]) {
@@ -298,6 +310,9 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
         for of in [number.to_owned(), format!("1{number}")] {
             let answer = api(&format!("/api/v1/why?host={host}&job={of}"));
             assert_eq!(answer.status, if seen { 200 } else { 404 }, "why {job}");
+            if seen {
+                has_all_keys_of_why(&answer.body);
+            }
             let named = api(&format!("/api/v1/reports?host={host}&job={number}")).body;
             assert_eq!(named.contains("\"job\":"), seen, "{job}: {named}");
         }
