@@ -26,8 +26,8 @@ const P99_FROM: u64 = 100;
 const HEADROOM: f64 = 1.2;
 const WORTH: f64 = 0.7;
 
-/// Sizes that are advised are multiples of this.
-const STEP_BYTES: f64 = 67_108_864.0;
+/// Sizes that are advised are whole MiB, as those of `pinfold advise`.
+const STEP_BYTES: f64 = 1_048_576.0;
 
 /// Of whose jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -202,4 +202,34 @@ pub fn json(report: &Report) -> Value {
     };
     json!({ "version": 1, "week": report.week.to_string(), "user": user, "project": project, "sums": sums(&report.now),
         "sums_before": sums(&report.before), "ask_less": asks(&report.asks), "ask_more": asks(&report.short), "failing": failing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Spread;
+
+    #[test]
+    fn what_to_ask_for_is_a_fifth_more_in_whole_mib() {
+        let check = |held_bytes: f64, mebibytes: f64| {
+            let class = ClassRow {
+                name: "align".to_owned(),
+                hosts: 1,
+                jobs: JOBS_MIN,
+                failed: 0,
+                wall_s: Spread::default(),
+                memory_peak_bytes: Spread { most: held_bytes, ..Spread::default() },
+                claim_p50_bytes: Some(1e9),
+                claim_most_bytes: None,
+                cores_used_part: 0.0,
+                unused_gibh: 0.0,
+                suspended_h: 0.0,
+            };
+            assert_eq!(ask(&class).map(|ask| ask.ask_bytes), Some(mebibytes * 1_048_576.0), "{held_bytes}");
+        };
+        check(0.0, 1.0);
+        check(327_680.0, 1.0);
+        check(55.2 * 1_048_576.0, 67.0);
+        check(1_073_741_824.0, 1_229.0);
+    }
 }

@@ -346,7 +346,7 @@ fn a_week_is_the_text_of_a_mail() {
     for words in [
         "Jobs                        5   1 failed",
         "align (4 jobs): held 1.00 GiB, claimed",
-        "--mem 1.25GiB",
+        "--mem 1.20GiB",
         "align: 1 of 4 jobs",
     ] {
         assert!(text.contains(words), "{words}: {text}");
