@@ -81,7 +81,8 @@ impl HubClient {
                 request.content_type("application/gzip").send(body)
             }
         };
-        let mut response = sent.map_err(|error| ClientError::Unreachable { url, why: chain(&error) })?;
+        let mut response =
+            sent.map_err(|error| ClientError::Unreachable { url, why: with_way_out(chain(&error)) })?;
         let status = response.status().as_u16();
         let mut answer = Vec::new();
         if !(200..300).contains(&status) {
@@ -110,6 +111,21 @@ fn chain(error: &dyn std::error::Error) -> String {
         next = cause.source();
     }
     words
+}
+
+/// What the TLS library says of a server whose own certificate is one of an authority.
+const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
+
+/// Why a hub was not reached, and what to do where the library's words do not tell.
+fn with_way_out(why: String) -> String {
+    if !why.contains(IS_AUTHORITY) {
+        return why;
+    }
+    format!(
+        "{why}: the hub's certificate is that of an authority (CA:TRUE), as a plain `openssl req -x509` makes it, and a \
+         server's must not be; make one with `-addext basicConstraints=critical,CA:FALSE -addext \
+         subjectAltName=DNS:HOST`, or one that the authority signed"
+    )
 }
 
 impl HubClient {

@@ -41,8 +41,13 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(database: &str, listen: &str) -> Self {
+        Self::start_with(database, listen, &[])
+    }
+
+    pub(crate) fn start_with(database: &str, listen: &str, more: &[&str]) -> Self {
         let mut child = Command::new(PROGRAM)
             .args(["serve", "--database", database, "--listen", listen])
+            .args(more)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -50,7 +55,7 @@ impl Serving {
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
         let url = line.trim().rsplit(' ').next().unwrap().to_owned();
-        assert!(url.starts_with("http://"), "{line}");
+        assert!(url.starts_with("http"), "{line}");
         // So that it never waits for a reader of what it says.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Self { child, url }

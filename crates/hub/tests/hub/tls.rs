@@ -1,10 +1,14 @@
-//! TLS to PostgreSQL: the server that is named, with a certificate of the authority that is named, and no other.
+//! TLS to PostgreSQL: the server that is named, with a certificate of the authority that is named, and no other. And to the
+//! hub itself.
 
 use std::path::{Path, PathBuf};
 
 use pinfold_hub::store::{Store, location};
+use pinfold_hubclient::HubClient;
+use pinfold_hubwire::courier::{Errand, Method};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
+use crate::program::Serving;
 use crate::server::Server;
 
 /// An authority of a test's own.
@@ -89,4 +93,37 @@ fn a_server_without_tls_is_not_spoken_to_where_tls_is_wanted() {
     );
     let said = open(&url).unwrap_err();
     assert!(said.contains("does not support TLS"), "{said}");
+}
+
+/// A hub whose certificate is its own and none of an authority is reached; of one that is an authority's it is said what to
+/// do.
+#[test]
+fn a_hub_s_own_certificate_is_none_of_an_authority() {
+    let dir = tempfile::tempdir().unwrap();
+    let reached = |name: &str, is_ca: IsCa| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let pem = params.self_signed(&key).unwrap().pem();
+        let file = |ending: &str| dir.path().join(format!("{name}.{ending}")).display().to_string();
+        std::fs::write(file("pem"), &pem).unwrap();
+        std::fs::write(file("key"), key.serialize_pem()).unwrap();
+        let database = format!("sqlite:{}", file("db"));
+        let hub =
+            Serving::start_with(&database, "127.0.0.1:0", &["--cert", &file("pem"), "--key", &file("key")]);
+        let url = hub.url().replace("127.0.0.1", "localhost");
+        let errand = Errand {
+            url: url.clone(),
+            authority: None,
+            authorization: String::new(),
+            method: Method::Get,
+            path: "/api/openapi.json".to_owned(),
+            bytes: 0,
+        };
+        let client = HubClient::new(&url, Some(&pem)).unwrap();
+        client.exchange(&errand, b"").map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(reached("own", IsCa::ExplicitNoCa), Ok(()));
+    let said = reached("authority", IsCa::Ca(BasicConstraints::Unconstrained)).unwrap_err();
+    assert!(said.contains("basicConstraints=critical,CA:FALSE"), "{said}");
 }
