@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{PipeWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
@@ -15,7 +14,6 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::array::{ArraySpec, JobName};
 use pinfold_sys::signals::{self, SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Side};
-use pinfold_sys::stdout;
 
 use crate::array;
 use crate::checkpoint;
@@ -31,6 +29,7 @@ use crate::print::say;
 use crate::successor;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
+use pinfold_client::accepted;
 
 pub(crate) mod files;
 pub(crate) mod notes;
@@ -122,18 +121,8 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
                 format!("{{\"version\":1,\"job\":{job},\"array_id\":{job},\"members\":[{members}]}}")
             }
         };
-        // It runs, whether or not its number can be told.
-        let untold = |why: &dyn fmt::Display| {
-            let what = if members.is_some() { "array" } else { "job" };
-            let text =
-                format!("{what} {job} was accepted, but standard output did not take its number: {why}");
-            Err(Failure::new(ExitCode::Failed, text))
-        };
-        return match writeln!(std::io::stdout(), "{line}") {
-            Err(error) => untold(&error),
-            Ok(()) if !stdout::is_open() => untold(&"it is closed"),
-            Ok(()) => Ok(ProcessExit::SUCCESS),
-        };
+        let what = if members.is_some() { "array" } else { "job" };
+        return accepted::tell(what, job, &line).map(|()| ProcessExit::SUCCESS);
     }
     let code = [ExitCode::Usage, ExitCode::Permission, ExitCode::NoDaemon, ExitCode::Refused]
         .into_iter()

@@ -1,8 +1,9 @@
 //! Reaching a daemon, for programs that talk to one: `pinfold` and the commands in Slurm's words.
 //!
 //! Reading order: [`dial`] (the socket, the first words, a private daemon where none runs), [`failure`] (how a command
-//! fails). Absent here: what is asked.
+//! fails), [`accepted`] (the number of an accepted job is told). Absent here: what is asked.
 
+pub mod accepted;
 pub mod dial;
 pub mod failure;
 

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pinfold_client::{Failure, Greeting, unexpected};
+use pinfold_client::{Failure, Greeting, accepted, unexpected};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Reply, Request as Asked};
 use pinfold_proto::{ExitCode, array::JobName};
@@ -254,11 +254,12 @@ impl Refused {
 }
 
 fn report(job: u64, request: &Request) -> Result<(), Trouble> {
-    match (request.parsable, request.quiet) {
-        (true, _) => say::out(&format!("{job}\n")),
-        (false, true) => Ok(()),
-        (false, false) => say::out(&format!("Submitted batch job {job}\n")),
-    }
+    let line = match (request.parsable, request.quiet) {
+        (true, _) => job.to_string(),
+        (false, true) => return Ok(()),
+        (false, false) => format!("Submitted batch job {job}"),
+    };
+    accepted::tell("job", job, &line).map_err(|failure| Trouble::new(failure.message))
 }
 
 /// Waits for the end; of an array, of all its members, whose highest status counts. 1 where a signal ended it, and at least

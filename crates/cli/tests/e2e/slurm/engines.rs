@@ -10,6 +10,20 @@ fn host() -> Host {
     Host::with(Kind::Rootless, &["slots.factor=4"])
 }
 
+/// An engine that hears of a failure alone hands the job over again.
+#[test]
+fn a_number_that_cannot_be_told() {
+    let host = host();
+    for (job, out) in [(1, ">/dev/full"), (2, ">&-")] {
+        let done = shell(&host, &format!("sbatch --parsable -o /dev/null --wrap true {out}"));
+        assert_eq!(done.code, Some(1), "{out}: {done:?}");
+        let want =
+            format!("sbatch: error: job {job} was accepted, but standard output did not take its number: ");
+        assert!(done.err.contains(&want), "{out}: {done:?}");
+        until(&host, &job.to_string(), "COMPLETED");
+    }
+}
+
 #[test]
 fn nextflow() {
     let host = host();
