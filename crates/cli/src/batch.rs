@@ -303,7 +303,7 @@ impl Batch {
                 self.pace.has_started(at);
                 let outcome = self.outcome(ticket);
                 outcome.started = Some(at);
-                outcome.started_at = Some(SystemTime::now());
+                outcome.started_at = SystemTime::now().checked_sub(at.elapsed());
             }
             Told::Ended { ticket, reaped, at } => {
                 let outcome = self.outcome(ticket);

@@ -43,7 +43,7 @@ const VARIABLES: [&str; 4] = ["TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORD
 pub(crate) enum Told {
     /// Accepted: it waits.
     Queued { ticket: u64, job: u64 },
-    /// Its command runs.
+    /// Its command runs. `at`: when it was let go.
     Started { ticket: u64, at: Instant },
     /// Its command ended.
     Ended { ticket: u64, reaped: Reaped, at: Instant },

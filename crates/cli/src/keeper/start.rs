@@ -101,6 +101,8 @@ impl Keeper {
             return self.not_started(ticket, job, error.to_string());
         }
         let Some(Kept { stage: Stage::Waiting(held), .. }) = self.jobs.get_mut(&ticket) else { return };
+        // Before its process is made or let go, which may have run for long by the time that this one goes on.
+        let at = Instant::now();
         let pid = match held.take() {
             Some(held) => {
                 self.held -= 1;
@@ -122,7 +124,7 @@ impl Keeper {
         if let Some(kept) = self.jobs.get_mut(&ticket) {
             kept.stage = Stage::Running(pid);
         }
-        self.told.push_back(Told::Started { ticket, at: Instant::now() });
+        self.told.push_back(Told::Started { ticket, at });
     }
 
     fn program(&mut self, ticket: u64) -> Option<Program> {

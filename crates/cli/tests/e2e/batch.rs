@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::BatchView;
+use pinfold_sys::mode::{self, Mode};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -29,6 +30,7 @@ any_kind!(
     output_that_a_full_disk_does_not_take,
     as_many_at_once_as_the_processors_say,
     giving_up,
+    a_line_runs_from_before_its_process_is_made,
 );
 
 fn view(done: &Done) -> BatchView {
@@ -367,4 +369,21 @@ fn giving_up(kind: Kind) {
     let got: Vec<_> =
         view(&done).results.iter().map(|r| (r.exit_code, r.signal, r.reason.is_some())).collect();
     assert_eq!(got, [(None, Some(15), false), (Some(1), None, false), (None, None, true)]);
+}
+
+/// A line of one thread takes no less time than its CPU time. Where its child is forked before it may start, some of its
+/// CPU time is from then: that is so but where a process enters all its groups by itself.
+fn a_line_runs_from_before_its_process_is_made(kind: Kind) {
+    let plan = mode::decide(&mode::probe(&mode::Roots::default()), None).expect("a mode");
+    if kind != Kind::Groups
+        || plan.mode != Mode::Hybrid
+        || plan.hierarchies.iter().any(|one| one.carries("io"))
+    {
+        return println!("skipped: children are forked ahead here");
+    }
+    let host = Host::new(kind);
+    let done = host.pinfold(["batch", "--json", "-j", "1", "true {}", ":::", "1", "2", "3", "4", "5"]);
+    for result in view(&done).results {
+        assert!(result.wall_s >= result.cpu_s, "{result:?}");
+    }
 }
