@@ -31,6 +31,7 @@ use pinfold_proto::quantity::parse_size;
 use pinfold_proto::view::ReportView;
 use serde::Serialize;
 
+use crate::input;
 use crate::print::{JSON_VERSION, print_json, print_text, printed, width, write_json};
 use crate::show::picture_kind;
 use pinfold_client::Dial;
@@ -362,13 +363,13 @@ impl ReplayArgs {
 
 /// All of a file, uncompressed; `-` is standard input.
 fn read(file: &Path) -> Result<String, Failure> {
-    let text = if file == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
-    } else if file.extension().is_some_and(|ending| ending == "gz") {
+    let bytes = if file.extension().is_some_and(|ending| ending == "gz") {
         let compressed = std::fs::File::open(file);
-        compressed.and_then(|file| std::io::read_to_string(flate2::read::MultiGzDecoder::new(file)))
+        compressed.and_then(|file| input::list(flate2::read::MultiGzDecoder::new(file)))
     } else {
-        std::fs::read_to_string(file)
+        input::list_in(file)
     };
+    let no_text = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(no_text));
     text.map_err(|error| Failure::doing(format!("failed to read {}", file.display()), &error))
 }

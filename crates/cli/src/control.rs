@@ -1,5 +1,6 @@
 //! Changing jobs and the configuration.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
@@ -13,6 +14,7 @@ use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 use pinfold_proto::{End, ExitCode, JobClass, TimeoutSignal};
 use pinfold_sys::site::{self, SiteError};
 
+use crate::input;
 use crate::job;
 use crate::job::begin::{BeginAt, begin};
 use crate::job::timeout::timeout_signal;
@@ -325,7 +327,7 @@ fn get(dial: &Dial, key: Option<&str>, json: bool) -> Result<(), Failure> {
 }
 
 fn check(file: &Path) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = File::open(file).and_then(|file| input::text(file, input::BY_HAND_MAX)).map_err(|error| {
         Failure::new(ExitCode::Failed, format!("failed to read {}: {error}", file.display()))
     })?;
     match Config::default().with_file(&text) {

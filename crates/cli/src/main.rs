@@ -19,6 +19,7 @@ mod help;
 mod holds;
 mod host;
 mod hub;
+mod input;
 mod job;
 mod keeper;
 mod keepers;

@@ -1,5 +1,7 @@
 //! Running the host as a whole: draining, who changed what, and the configuration as a file.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use clap::Args;
@@ -8,6 +10,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::{AuditRecord, AuditView};
 use pinfold_proto::wire::{Reply, Request};
 
+use crate::input;
 use crate::print::{print_json, print_text, say};
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
@@ -61,16 +64,12 @@ pub(crate) fn history(dial: &Dial, json: bool) -> Result<(), Failure> {
 
 /// `pinfold config save`.
 pub(crate) fn save(dial: &Dial, file: Option<&Path>) -> Result<(), Failure> {
-    let failed = |what: &str, path: &Path, error: &std::io::Error| {
+    let failed = |what: &str, path: &Path, error: &io::Error| {
         Failure::new(ExitCode::Failed, format!("failed to {what} {}: {error}", path.display()))
     };
     // Another file is this user's affair: read and written with this user's rights.
-    let text = match file.map(|path| (path, std::fs::read_to_string(path))) {
-        Some((_, Ok(text))) => Some(text),
-        Some((_, Err(error))) if error.kind() == std::io::ErrorKind::NotFound => Some(String::new()),
-        Some((path, Err(error))) => return Err(failed("read", path, &error)),
-        None => None,
-    };
+    let text =
+        file.map(|path| what_is_there(path).map_err(|error| failed("read", path, &error))).transpose()?;
     let request = Request::ConfigSave { write: file.is_none(), text };
     match (dial.connect()?.ask(&request)?, file) {
         (Reply::Saved { text, .. }, Some(path)) => {
@@ -83,6 +82,17 @@ pub(crate) fn save(dial: &Dial, file: Option<&Path>) -> Result<(), Failure> {
             Ok(())
         }
         (other, _) => Err(unexpected(&other)),
+    }
+}
+
+/// The text of a configuration file into which values are written; none of one that is made anew, nor of a pipe or a
+/// device, which may have no end.
+fn what_is_there(path: &Path) -> io::Result<String> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Ok(String::new()),
+        Ok(_) => File::open(path).and_then(|file| input::text(file, input::BY_HAND_MAX)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
     }
 }
 

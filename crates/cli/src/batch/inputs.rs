@@ -3,14 +3,14 @@
 //! Absent here: how arguments are put into a command (`template`).
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_client::Failure;
 use pinfold_proto::ExitCode;
 use regex_lite::Regex;
+
+use crate::input;
 
 /// A list of arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,13 +64,7 @@ pub(super) fn split<'a>(
 
 /// The arguments in a file, one a line.
 fn arguments_of(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut text = Vec::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().read_to_end(&mut text)
-    } else {
-        File::open(file).and_then(|mut file| file.read_to_end(&mut text))
-    };
-    read.map_err(|error| {
+    let mut text = input::list_in(file).map_err(|error| {
         let code =
             if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
         Failure::new(code, format!("arguments in {}: {error}", file.display()))

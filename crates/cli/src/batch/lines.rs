@@ -1,8 +1,6 @@
 //! The lines of a batch: which of them are jobs, and in which order they are begun.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +9,7 @@ use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
 
 use super::inputs::{self, Columns};
 use super::{order, template};
+use crate::input;
 use crate::job;
 use pinfold_client::Failure;
 use pinfold_client::{Client, unexpected};
@@ -84,7 +83,6 @@ impl Lines {
     }
 
     fn read(file: &Path) -> Result<Self, Failure> {
-        let mut text = Vec::new();
         let named = |error: std::io::Error| {
             let code =
                 if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
@@ -95,12 +93,7 @@ impl Lines {
             };
             Failure::new(code, format!("failed to read {}: {error}{hint}", file.display()))
         };
-        if file == Path::new("-") {
-            std::io::stdin().read_to_end(&mut text).map_err(named)?;
-        } else {
-            File::open(file).and_then(|mut file| file.read_to_end(&mut text)).map_err(named)?;
-        }
-        Ok(Self::of(text))
+        input::list_in(file).map(Self::of).map_err(named)
     }
 
     pub(super) fn of(text: Vec<u8>) -> Self {

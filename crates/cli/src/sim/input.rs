@@ -24,6 +24,7 @@ use super::shake::Shake;
 use super::site::Site;
 use super::variant::Variant;
 use super::{SimArgs, own};
+use crate::input;
 use crate::print::say;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -105,12 +106,8 @@ impl Input {
         let name = file.display().to_string();
         let failed = |error: &dyn std::error::Error| Failure::doing(format!("failed to read {name}"), error);
         let list = if graph {
-            let mut text = String::new();
-            let read = opened(file).and_then(|bytes| bytes.take(GRAPH_MAX + 1).read_to_string(&mut text));
-            if read.map_err(|error| failed(&error))? as u64 > GRAPH_MAX {
-                return Err(failed(&wrong(format!("it is larger than {}", size(GRAPH_MAX)))));
-            }
-            wfinstance::read(&text).map_err(|error| failed(&error))?
+            let text = opened(file).and_then(|bytes| input::text(bytes, GRAPH_MAX));
+            wfinstance::read(&text.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?
         } else {
             let mut list = List::default();
             lines(file, |line| list.line(line).map(|()| true).map_err(|error| error.to_string()))

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 any_kind!(
     a_drained_host_starts_nothing_new,
     changes_are_saved_and_remembered,
+    a_file_without_end,
     a_forged_audit_shows,
     one_after_the_other,
     what_it_needs_is_told_later,
@@ -124,6 +125,23 @@ fn saved_for_the_next_start(host: &mut Host) {
     assert_eq!(done(host, &["config", "get", "priority.default"]).trim(), "7");
     let origins = done(host, &["config", "get", "--json"]);
     assert!(origins.contains("\"origin\":\"file\""), "{origins}");
+}
+
+/// Named by mistake, it must not fill the memory. Where it can be written, the configuration is.
+fn a_file_without_end(kind: Kind) {
+    let host = Host::new(kind);
+    let check = |command: &str, want: &str| {
+        let done = host.shell(&format!("ulimit -v 2000000; pinfold {command}"));
+        assert_eq!(done.code, Some(1), "{command}: {done:?}");
+        assert!(done.err.starts_with(&format!("pinfold: {want}")), "{command}: {done:?}");
+    };
+    check("config check /dev/zero", "failed to read /dev/zero: it is larger than 1.00 MiB");
+    check("batch /dev/zero", "failed to read /dev/zero: a line is longer than 16.0 MiB");
+    check("batch -a /dev/zero true", "arguments in /dev/zero: a line is longer than 16.0 MiB");
+    check("advise replay /dev/zero", "failed to read /dev/zero: a line is longer than 16.0 MiB");
+    check("config save /dev/full", "failed to write /dev/full: No space left");
+    let done = host.shell("pinfold config save /dev/stdout | cat");
+    assert!(done.out.lines().any(|line| line.starts_with('[')), "{done:?}");
 }
 
 fn a_forged_audit_shows(kind: Kind) {
