@@ -17,6 +17,7 @@ use pinfold_sys::ready::Wanted;
 
 use super::lines::Lines;
 use super::outcome::Outcome;
+use crate::input;
 use crate::output::{self, Named};
 use crate::print::say;
 use pinfold_client::Failure;
@@ -56,6 +57,7 @@ impl JobLog {
         } else {
             output::create(path, Named::ByUser).map_err(failed)?
         };
+        remove_torn_end(&file).map_err(failed)?;
         if file.metadata().map_err(failed)?.len() == 0 {
             file.write_all(HEAD.as_bytes()).map_err(failed)?;
         }
@@ -145,15 +147,32 @@ impl Entry<'_> {
     }
 }
 
+/// Where a log's whole lines end. What is behind that was torn: its disk was full, or its writer was killed.
+fn whole_lines(text: &[u8]) -> usize {
+    text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1)
+}
+
+/// A log goes on with a line of its own.
+fn remove_torn_end(log: &File) -> io::Result<()> {
+    let length = match log.metadata()? {
+        found if found.is_file() && found.len() > 0 => found.len(),
+        _ => return Ok(()),
+    };
+    let text = input::list(File::open(output::own_path(log))?)?;
+    let whole = whole_lines(&text) as u64;
+    if whole < length { log.set_len(whole) } else { Ok(()) }
+}
+
 /// The places in the list, from 0, of the jobs that a log says need not run.
 pub(super) fn done(path: &Path, lines: &Lines, failed_again: bool) -> Result<Vec<usize>, Failure> {
-    let text = match std::fs::read(path) {
+    let text = match File::open(path).and_then(input::list) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Failure::doing(format!("failed to read {}", path.display()), &error)),
     };
     let mut ended = BTreeMap::new();
-    for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+    // A job whose line is torn has not run, as far as the log says.
+    for (number, line) in (1..).zip(text[..whole_lines(&text)].split(|&byte| byte == b'\n')) {
         if line.is_empty() || line.starts_with(b"Seq\t") {
             continue;
         }
@@ -258,6 +277,19 @@ mod tests {
             command: b"exit 3",
         });
         assert_eq!(done(&path, &lines, true).unwrap(), [0, 1]);
+        // Torn within the number, the command, or the head: the job has not run, and the log stays readable.
+        let whole = std::fs::read(&path).unwrap();
+        for torn in ["4", "4\t:\t1790000000.250\t     1.500\t0\t7\t3\t0\tnev"] {
+            std::fs::write(&path, [&whole, torn.as_bytes()].concat()).unwrap();
+            assert_eq!(done(&path, &lines, false).unwrap(), [0, 1, 2], "{torn}");
+            drop(JobLog::open(&path, true).unwrap());
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "{torn}");
+        }
+        std::fs::write(&path, "Seq\tHo").unwrap();
+        assert_eq!(done(&path, &lines, false).unwrap(), Vec::<usize>::new());
+        drop(JobLog::open(&path, true).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), HEAD);
+        std::fs::write(&path, &whole).unwrap();
         let other = Lines::of(b"true\nexit 4\n".to_vec());
         assert!(done(&path, &other, false).unwrap_err().message.contains("another list"));
         std::fs::write(&path, "what\n").unwrap();
