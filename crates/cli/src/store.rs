@@ -52,7 +52,12 @@ pub(crate) fn backup(dial: &Dial, args: &NewBackupArgs) -> Result<(), Failure> {
     }
     let (state, _) = state_dir(dial, store)?;
     let report = offline::backup(&state, file).map_err(|error| failed(&error))?;
-    say(store, &report, &format!("{} written and looked through", file.display()), None)
+    say(
+        store,
+        &report,
+        &format!("{} written from {} and looked through", file.display(), state.display()),
+        None,
+    )
 }
 
 /// Whether nothing is lost when a backup takes the place of this file: there is none, or it is one.
@@ -85,12 +90,10 @@ pub(crate) fn restore(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Failed, text));
     }
     let restored = offline::restore(&args.file, &state).map_err(|error| failed(&error))?;
-    let text = match &restored.kept {
-        Some(kept) => {
-            format!("{} restored; what was there is kept as {}", args.file.display(), kept.display())
-        }
-        None => format!("{} restored", args.file.display()),
-    };
+    let mut text = format!("{} restored to {}", args.file.display(), state.display());
+    if let Some(kept) = &restored.kept {
+        text.push_str(&format!("; what was there is kept as {}", kept.display()));
+    }
     say(&args.store, &restored.report, &text, restored.kept.as_deref())
 }
 

@@ -100,9 +100,11 @@ fn store_as_a_file(kind: Kind) {
     let check = host.pinfold(["check", "--json"]);
     let found: Value = serde_json::from_str(&check.out).expect("JSON");
     assert_eq!((&found["jobs"], &found["problems"]), (&3.into(), &Value::Array(Vec::new())));
+    let state = host.state().display().to_string();
+    // A store elsewhere than was meant shows.
+    assert!(backup.out.contains(&format!(" written from {state} and")), "{backup:?}");
     let busy = host.pinfold(["restore", "copy.db"]);
     assert!(busy.code == Some(1) && busy.err.contains("stop it"), "{busy:?}");
-    let state = host.state().display().to_string();
     let locked = host.pinfold(["restore", "--state-dir", &state, "copy.db"]);
     assert!(locked.code == Some(1) && locked.err.contains("stop it"), "{locked:?}");
     host.succeeds(["run", "--", "/bin/true"]);
@@ -114,6 +116,7 @@ fn store_as_a_file(kind: Kind) {
     assert_eq!(bad.code, Some(1), "{bad:?}");
     let done = host.pinfold(["restore", "--state-dir", &state, "copy.db"]);
     assert!(done.code == Some(0) && done.out.contains("before-restore-1"), "{done:?}");
+    assert!(done.out.starts_with(&format!("copy.db restored to {state}; ")), "{done:?}");
     host.start_daemon();
     let jobs = host.pinfold(["report", "--last", "9", "--json"]);
     assert_eq!(jobs.out.lines().count(), 3, "the fourth came after the backup: {jobs:?}");
