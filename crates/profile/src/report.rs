@@ -35,7 +35,7 @@ pub use top::{
     CoreUse, HostProcess, Load, Past, Screen, Sort, cores_frame, frame, help_frame, process_frame, shown,
     with_said, write_ps, write_ps_all,
 };
-pub use units::{clock_utc, counted, date_utc, duration, parse_date_utc, size};
+pub use units::{clock_utc, counted, date_utc, duration, parse_date_utc, size, total};
 
 /// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
 #[must_use]

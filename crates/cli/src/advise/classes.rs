@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_advise::{Features, Learner, Order, Row, Settings, bound};
+use pinfold_profile::report::total;
 use serde::Serialize;
 
 use super::history::{Outcome, Run};
@@ -97,7 +98,7 @@ pub(super) struct Next<'a> {
 pub(super) fn classes(runs: &[Run], risk: Option<f64>, next: Next<'_>) -> Result<Vec<ClassView>, String> {
     let views = by_class(runs).into_values().map(|runs| class(&runs, risk, next));
     let mut views = views.collect::<Result<Vec<_>, _>>()?;
-    let requested_gbh: f64 = views.iter().map(|view| view.requested_gbh).sum();
+    let requested_gbh = total(views.iter().map(|view| view.requested_gbh));
     for view in &mut views {
         view.saved_share = (requested_gbh > 0.0).then(|| view.saved_gbh / requested_gbh);
     }
@@ -146,9 +147,9 @@ fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, 
         segments: None,
         risk: None,
         risk_interval: None,
-        saved_gbh: asked.iter().map(|asked| asked.saved_gbh).sum(),
+        saved_gbh: total(asked.iter().map(|asked| asked.saved_gbh)),
         saved_share: None,
-        requested_gbh: asked.iter().map(|asked| asked.requested_gbh).sum(),
+        requested_gbh: total(asked.iter().map(|asked| asked.requested_gbh)),
         wall_p50_s: nearest(&walls, 0.5),
         wall_advised_s: bound(&walls, risk.unwrap_or(WALL_RISK).min(WALL_RISK)).filter(|_| enough),
         cores_advised,

@@ -169,6 +169,8 @@ fn requests_that_are_too_small_missing_or_right() {
     assert!(small.advised_bytes.unwrap() > 4 * GIB, "{small:?}");
     let missing = one(&asking(None));
     assert_eq!((missing.verdict, missing.saved_gbh, missing.saved_share), (Verdict::Unasked, 0.0, None));
+    // No -0.
+    assert!(missing.saved_gbh.is_sign_positive() && missing.requested_gbh.is_sign_positive(), "{missing:?}");
     assert!(missing.advised_bytes.unwrap() > 4 * GIB, "{missing:?}");
     let right = one(&asking(Some(4 * GIB + GIB / 2)));
     assert_eq!(right.verdict, Verdict::Fits);

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use pinfold_profile::report::total;
 use serde::Serialize;
 
 use super::classes::{asked, by_class, ended_well};
@@ -64,7 +65,7 @@ pub(super) fn sheet(runs: &[Run], risk: Option<f64>) -> Result<Sheet, String> {
         };
         months.extend(of_class(&runs, risk)?.into_iter().map(named));
     }
-    let sum = |of: fn(&MonthView) -> f64| months.iter().map(of).sum();
+    let sum = |of: fn(&MonthView) -> f64| total(months.iter().map(of));
     Ok(Sheet {
         version: JSON_VERSION,
         by: "month",

@@ -110,7 +110,11 @@ fn runs_without_a_request_are_counted_and_save_nothing() {
     let seen: Vec<_> = sheet.months.iter().map(|row| (row.user.as_str(), row.jobs)).collect();
     assert_eq!(seen, [("ann", 1), ("ben", 1)]);
     assert_eq!((sheet.requested_gbh, sheet.used_gbh, sheet.saved_gbh), (0.0, 0.0, 0.0));
-    assert!(super::sheet(&[], None).unwrap().months.is_empty());
+    let sheet = super::sheet(&[], None).unwrap();
+    assert!(sheet.months.is_empty());
+    // No -0.
+    let sums = [sheet.requested_gbh, sheet.used_gbh, sheet.saved_gbh];
+    assert!(sums.into_iter().all(f64::is_sign_positive), "{sums:?}");
 }
 
 proptest! {

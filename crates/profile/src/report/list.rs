@@ -8,7 +8,7 @@ use pinfold_proto::{End, JobState};
 use super::now_s;
 use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
-use super::units::{counted, duration, precise, size};
+use super::units::{counted, duration, precise, size, total};
 
 /// Results of a batch up to this many are all shown; of more, those that matter.
 const RESULTS_MAX: usize = 40;
@@ -323,7 +323,7 @@ pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{what:<7} {text}")?;
         }
     }
-    let cpu_s: f64 = view.results.iter().map(|result| result.cpu_s).sum();
+    let cpu_s = total(view.results.iter().map(|result| result.cpu_s));
     let cores = if view.makespan_s > 0.0 { cpu_s / view.makespan_s } else { 0.0 };
     writeln!(
         out,

@@ -8,7 +8,7 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{GroupView, ReportView, SpreadView, SummaryView, VERSION};
 
 use super::table::{Align, Cell, Column, Table, cut};
-use super::units::{date_utc, duration, precise, rounded, size};
+use super::units::{date_utc, duration, precise, rounded, size, total};
 
 /// By what jobs are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +68,8 @@ fn group(group: String, views: &[&ReportView]) -> GroupView {
         |figure: &dyn Fn(&ReportView) -> f64| spread(ran.iter().map(|view| figure(view)).collect());
     let claimed: Vec<&ReportView> =
         ran.iter().copied().filter(|view| view.claim_bytes.is_some_and(|claim| claim > 0)).collect();
-    let sum = |of: &[&ReportView], figure: &dyn Fn(&ReportView) -> f64| -> f64 {
-        of.iter().map(|view| figure(view)).sum()
-    };
+    let sum =
+        |of: &[&ReportView], figure: &dyn Fn(&ReportView) -> f64| total(of.iter().map(|view| figure(view)));
     let part = |used: f64, asked: f64| (asked > 0.0).then(|| used / asked);
     let asked_s = |view: &ReportView| f64::from(view.cores.max(1)) * active_s(view);
     GroupView {

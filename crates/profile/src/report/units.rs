@@ -4,6 +4,11 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+/// A sum of figures that are shown: 0 of none, where that of the standard library is -0.
+pub fn total(figures: impl Iterator<Item = f64>) -> f64 {
+    figures.fold(0.0, std::ops::Add::add)
+}
+
 /// A size with three digits that matter: `0 B`, `512 B`, `1.50 GiB`, `12.3 MiB`, `640 KiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
@@ -125,6 +130,12 @@ mod tests {
     #[track_caller]
     fn check_size(bytes: u64, want: &str) {
         assert_eq!(size(bytes), want, "{bytes}");
+    }
+
+    #[test]
+    fn nothing_comes_to_zero_without_a_sign() {
+        assert_eq!(total(std::iter::empty()).to_string(), "0");
+        assert_eq!(total([1.5, 2.0].into_iter()).to_string(), "3.5");
     }
 
     #[test]
