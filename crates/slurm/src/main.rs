@@ -93,11 +93,12 @@ fn main() -> ExitCode {
     match done {
         Ok(status) => ExitCode::from(status),
         Err(trouble) => {
-            match trouble.named {
-                true => {
-                    say::error(if command.starts_with("--") { "slurmstepd" } else { &command }, &trouble.text)
-                }
-                false => say::bare(&trouble.text),
+            match command.as_str() {
+                _ if !trouble.named => say::bare(&trouble.text),
+                // The user called `pinfold slurm`.
+                within::DIR | within::WITHIN => say::info("pinfold", &trouble.text),
+                step if step.starts_with("--") => say::error("slurmstepd", &trouble.text),
+                command => say::error(command, &trouble.text),
             }
             ExitCode::from(trouble.status)
         }

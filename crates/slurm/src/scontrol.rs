@@ -12,7 +12,7 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select;
-use crate::trouble::{INVALID_JOB, Trouble, words};
+use crate::trouble::{INVALID_JOB, Trouble, of_job, words};
 
 mod requeue;
 mod show;
@@ -116,7 +116,7 @@ fn each(lists: &[String], verb: Verb) -> Result<u8, Trouble> {
         for job in named(&mut cluster, list)? {
             if let Err(failure) = cluster.control(job.job, verb.clone()) {
                 status = 1;
-                say::bare(&format!("{} for job {}", words(&failure), job.shown()));
+                say::bare(&of_job(&failure, &job.shown()));
             }
         }
     }

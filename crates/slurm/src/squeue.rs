@@ -43,7 +43,8 @@ struct Asked {
     partitions: Option<Vec<String>>,
     accounts: Option<Vec<String>>,
     qos: Option<Vec<String>>,
-    sort: String,
+    /// By what, and whether the largest comes first; what is named first counts most.
+    sort: Vec<(char, bool)>,
     cluster: bool,
     /// Whether this host is among those whose jobs are meant.
     here: Option<bool>,
@@ -125,6 +126,36 @@ pub(crate) fn users(text: &str) -> Vec<String> {
     list(text).into_iter().map(name).collect()
 }
 
+/// The same of users whom this host knows.
+fn known_users(text: &str) -> Result<Vec<String>, String> {
+    let is_unknown =
+        |user: &&String| user.parse::<u32>().is_err() && pinfold_sys::peer::user_named(user).is_none();
+    let users = users(text);
+    match users.iter().find(is_unknown) {
+        Some(user) => Err(format!("Invalid user: {user}")),
+        None => Ok(users),
+    }
+}
+
+/// Slurm's letters for what jobs are sorted by; `A` and `F` are this program's own.
+const SORTS: &str = "ABCDFGHIJLMNOPQSTUVbcdefghijlmnptuvz";
+
+/// What is to be sorted by: letters, with commas between them or without, each with `-` before it where the largest comes
+/// first.
+fn sort_keys(text: &str) -> Result<Vec<(char, bool)>, String> {
+    let (mut keys, mut down) = (Vec::new(), false);
+    // One cluster is all there is.
+    for letter in text.replace("cluster", "").chars() {
+        match letter {
+            '-' => down = true,
+            ',' | '+' | ' ' => down = false,
+            _ if SORTS.contains(letter) => keys.push((letter, std::mem::take(&mut down))),
+            _ => return Err(format!("Invalid sort specification: {letter}")),
+        }
+    }
+    Ok(keys)
+}
+
 impl Asked {
     fn of(given: &[Given], environment: impl Fn(&str) -> Option<String>) -> Result<Self, Trouble> {
         let mut asked = Self { heads: true, ..Self::default() };
@@ -132,14 +163,14 @@ impl Asked {
         // Of no state at all where every state that was said is one in which no job is here.
         let mut wanted = environment("SQUEUE_STATES").map(|text| states(&text)).transpose()?;
         let listed = |name: &str| environment(name).map(|text| list(&text));
-        asked.users = environment("SQUEUE_USERS").map(|text| users(&text));
+        asked.users = environment("SQUEUE_USERS").map(|text| known_users(&text)).transpose()?;
         asked.partitions = listed("SQUEUE_PARTITION");
         asked.accounts = listed("SQUEUE_ACCOUNT");
         asked.names = listed("SQUEUE_NAMES");
         asked.qos = listed("SQUEUE_QOS");
         asked.each_member =
             ["SQUEUE_ARRAY", "SQUEUE_ARRAY_UNIQUE"].iter().any(|it| environment(it).is_some());
-        asked.sort = environment("SQUEUE_SORT").unwrap_or_default();
+        let mut sort = environment("SQUEUE_SORT").unwrap_or_default();
         let (mut start, mut said) = (false, false);
         for option in given {
             let value = option.value.clone().unwrap_or_default();
@@ -162,10 +193,10 @@ impl Asked {
                 "noheader" => asked.heads = false,
                 "partition" => asked.partitions = Some(list(&value)),
                 "qos" => asked.qos = Some(list(&value)),
-                "sort" => asked.sort = value,
+                "sort" => sort = value,
                 "start" => start = true,
                 "states" => wanted = Some(states(&value)?),
-                "user" => asked.users = Some(users(&value)),
+                "user" => asked.users = Some(known_users(&value)?),
                 "nodelist" => asked.here = Some(is_here(&value)),
                 "help" => asked.help = Some("help"),
                 "usage" => asked.help = Some("usage"),
@@ -173,6 +204,7 @@ impl Asked {
                 _ => {}
             }
         }
+        asked.sort = sort_keys(&sort)?;
         let usual = if start {
             START
         } else if asked.long {
@@ -278,28 +310,20 @@ fn chosen(cluster: &mut Cluster, asked: &Asked) -> Result<Vec<Job>, Trouble> {
     }
 }
 
-/// By these letters, each with `-` before it where the largest comes first.
-fn sort(jobs: &mut [Job], by: &str) {
+fn sort(jobs: &mut [Job], by: &[(char, bool)]) {
     let around = around();
-    for key in list(by).into_iter().rev() {
-        let (down, letter) = match key.strip_prefix('-') {
-            Some(rest) => (true, rest.chars().next()),
-            None => (false, key.trim_start_matches('+').chars().next()),
-        };
+    for &(letter, down) in by.iter().rev() {
         let numbered = |job: &Job| match letter {
-            Some('i' | 'A' | 'F') => Some(job.job),
-            Some('p' | 'Q') => Some(job.priority.into()),
-            Some('M') => Some(job.elapsed_s(around.now_s)),
-            Some('C') => Some(job.cores.into()),
-            Some('m') => Some(job.claim_bytes.unwrap_or(0)),
-            Some('l') => Some(job.limit_s.unwrap_or(u64::MAX)),
+            'i' | 'A' | 'F' => Some(job.job),
+            'p' | 'Q' => Some(job.priority.into()),
+            'M' => Some(job.elapsed_s(around.now_s)),
+            'C' => Some(job.cores.into()),
+            'm' => Some(job.claim_bytes.unwrap_or(0)),
+            'l' => Some(job.limit_s.unwrap_or(u64::MAX)),
             _ => None,
         };
         let worded = |job: &Job| {
-            letter
-                .and_then(fields::of_letter)
-                .map(|field| fields::squeue(job, field, &around))
-                .unwrap_or_default()
+            fields::of_letter(letter).map(|field| fields::squeue(job, field, &around)).unwrap_or_default()
         };
         jobs.sort_by(|one, two| {
             let order = match (numbered(one), numbered(two)) {
@@ -390,6 +414,24 @@ mod tests {
         check("--start -t R", &[], &Some(vec![Running]));
         check("", &[("SQUEUE_STATES", "R")], &Some(vec![Running]));
         check("-t PD", &[("SQUEUE_STATES", "R")], &Some(vec![Pending]));
+    }
+
+    #[test]
+    fn what_is_sorted_by() {
+        let check = |text: &str, want: Result<&[(char, bool)], &str>| {
+            assert_eq!(sort_keys(text), want.map(<[_]>::to_vec).map_err(str::to_owned), "{text}");
+        };
+        check("", Ok(&[]));
+        check("P,t,-p", Ok(&[('P', false), ('t', false), ('p', true)]));
+        check("+i-M", Ok(&[('i', false), ('M', true)]));
+        check("-cluster,i", Ok(&[('i', false)]));
+        check("nope", Err("Invalid sort specification: o"));
+    }
+
+    #[test]
+    fn users_are_known() {
+        assert_eq!(known_users("root,0,4000000000").map(|users| users.len()), Ok(3));
+        assert_eq!(known_users("root,no-such-user"), Err("Invalid user: no-such-user".to_owned()));
     }
 
     #[test]

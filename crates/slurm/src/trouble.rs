@@ -56,8 +56,31 @@ pub(crate) fn words(failure: &Failure) -> String {
     }
 }
 
+/// Of a job that is over, or ends.
+pub(crate) const OVER: &str = "Job/step already completing or completed";
+
+/// Why something cannot be done to a job, which is called `shown` here.
+pub(crate) fn of_job(failure: &Failure, shown: &str) -> String {
+    let why = if failure.message.contains("over already") { OVER.to_owned() } else { words(failure) };
+    format!("{why} for job {shown}")
+}
+
 /// A program that cannot be executed, with a shell's exit status.
 pub(crate) fn failed_to_execute(program: &Path, error: &std::io::Error) -> Trouble {
     let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
     Trouble { status, ..Trouble::new(format!("{}: {error}", program.display())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_named_once() {
+        let check = |message: &str, want: &str| {
+            assert_eq!(of_job(&Failure::new(ExitCode::Failed, message), "1_2"), want);
+        };
+        check("job 7 is over already", "Job/step already completing or completed for job 1_2");
+        check("no room", "no room for job 1_2");
+    }
 }

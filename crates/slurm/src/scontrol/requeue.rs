@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::jobs::Job;
 use crate::say;
 use crate::state::State;
-use crate::trouble::{Trouble, words};
+use crate::trouble::{OVER, Trouble, words};
 
 use super::{connect, named};
 
@@ -42,7 +42,7 @@ fn one(cluster: &mut Cluster, job: &Job, hold: bool) -> Result<(), String> {
         _ if !job.label.batch => Some("Only batch jobs are accepted or processed"),
         _ if job.label.no_requeue => Some("Requested operation is presently disabled (--no-requeue)"),
         State::Pending => Some("Job is pending execution"),
-        state if state.is_over() => Some("Job/step already completing or completed"),
+        state if state.is_over() => Some(OVER),
         _ => None,
     };
     if let Some(why) = why {

@@ -4,7 +4,7 @@ use pinfold_proto::wire::Verb;
 
 use crate::cluster::Cluster;
 use crate::jobs::Job;
-use crate::trouble::{Trouble, words};
+use crate::trouble::{Trouble, of_job};
 use crate::units::{Toward, limit_s, memory_bytes, moment, whole};
 
 use super::{connect, named, pair};
@@ -85,7 +85,7 @@ fn change(cluster: &mut Cluster, of: &Job, key: &str, value: &str) -> Result<(),
         }
     };
     let told = cluster.control(job, verb);
-    told.map_err(|failure| Trouble::bare(format!("{} for job {job}", words(&failure))))
+    told.map_err(|failure| Trouble::bare(of_job(&failure, &job.to_string())))
 }
 
 fn invalid(key: &str, value: &str) -> Trouble {

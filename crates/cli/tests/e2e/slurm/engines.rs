@@ -22,6 +22,8 @@ fn a_number_that_cannot_be_told() {
         assert!(done.err.contains(&want), "{out}: {done:?}");
         until(&host, &job.to_string(), "COMPLETED");
     }
+    let done = host.shell("pinfold slurm --dir >/dev/full");
+    assert!(done.code == Some(1) && done.err.starts_with("pinfold: standard output: No space"), "{done:?}");
 }
 
 #[test]
