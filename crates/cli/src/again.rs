@@ -47,8 +47,16 @@ impl Prints {
 #[derive(Debug, Args)]
 pub(crate) struct Again {
     /// Look again and again at this interval, until it is interrupted or the output has no reader any more
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
     pub every: Option<Duration>,
+}
+
+/// An interval as people name it.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(Duration::ZERO) => Err("an interval above 0 is expected, as in 2s".to_owned()),
+        read => read.map_err(|error| error.to_string()),
+    }
 }
 
 impl Again {
@@ -137,6 +145,19 @@ pub(crate) fn until_next(interval: Duration) -> bool {
             // By a signal.
             Err(_) if left.is_zero() => return true,
             Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_has_a_length() {
+        assert_eq!(interval("2s"), Ok(Duration::from_secs(2)));
+        for bad in ["0s", "0", "often"] {
+            assert!(interval(bad).is_err(), "{bad}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use pinfold_profile::{export, plot, report};
+use pinfold_proto::ExitCode;
 use pinfold_proto::host::HostView;
 use pinfold_proto::wire::{Reply, Request};
 
@@ -31,6 +32,7 @@ const DRAWN: Duration = Duration::from_secs(3_600);
 pub(crate) fn host(dial: &Dial, args: &HostArgs) -> Result<(), Failure> {
     let since_us = moment("--since", &args.since)?;
     let until_us = until(args.until.as_deref())?;
+    in_order(since_us, until_us)?;
     let view = ask(&mut dial.connect()?, since_us, until_us, false)?;
     if args.json { print_json(&view) } else { print_text(|out| report::write_host(&view, width(), out)) }
 }
@@ -51,6 +53,7 @@ pub(crate) fn chart(
             until_us.unwrap_or(now_us).min(now_us).saturating_sub(drawn_us)
         }
     };
+    in_order(since_us, until_us)?;
     Ok(plot::host_chart(&ask(client, since_us, until_us, false)?))
 }
 
@@ -66,6 +69,7 @@ impl Span {
     pub(crate) fn of(since: Option<&str>, until_at: Option<&str>) -> Result<Self, Failure> {
         let until_us = until(until_at)?;
         let since_us = since.map_or(Ok(0), |since| moment("--since", since))?;
+        in_order(since_us, until_us)?;
         Ok(Self { since_us, until_us })
     }
 }
@@ -95,9 +99,34 @@ fn until(until: Option<&str>) -> Result<Option<u64>, Failure> {
     until.map(|until| moment("--until", until)).transpose()
 }
 
+/// Refuses an end before the begin: nothing can be between.
+fn in_order(since_us: u64, until_us: Option<u64>) -> Result<(), Failure> {
+    match until_us.is_some_and(|until_us| until_us < since_us) {
+        true => Err(Failure::new(ExitCode::Usage, "--until is before --since")),
+        false => Ok(()),
+    }
+}
+
 fn ask(client: &mut Client, since_us: u64, until_us: Option<u64>, each: bool) -> Result<HostView, Failure> {
     match client.ask(&Request::Host { since_us, until_us, each })? {
         Reply::Host(view) => Ok(view),
         other => Err(unexpected(&other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_not_before_the_begin() {
+        let check = |since, until, good| {
+            assert_eq!(Span::of(since, until).is_ok(), good, "{since:?} {until:?}");
+        };
+        check(Some("1h"), Some("2h"), false);
+        check(Some("2h"), Some("1h"), true);
+        check(Some("@10"), Some("@10"), true);
+        check(None, Some("2h"), true);
+        check(Some("2h"), None, true);
     }
 }

@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use pinfold_profile::report::{self, CoreUse, Load, Screen, Sort};
-use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::{MapView, ReportView, StatusView};
 use pinfold_proto::wire::{Reply, Request, Select, Verb};
 use pinfold_proto::{ExitCode, JobState};
 
+use crate::again::interval;
 use crate::print::{colours, is_dumb, moment, print_json, print_text, rows, say, screen, width};
 use crate::show::say_why;
 use crate::terminal::{Key, Terminal};
@@ -28,7 +28,7 @@ use cores::Cores;
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// Time between two looks
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
     pub every: Duration,
     /// Print one screen and end
     #[arg(long)]

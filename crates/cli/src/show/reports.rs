@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pinfold_profile::{export, report};
-use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 use pinfold_proto::{ExitCode, JobState};
@@ -13,7 +12,7 @@ use pinfold_proto::{ExitCode, JobState};
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
 use super::{ToSheet, Written};
-use crate::again::{may_look, until_next_here};
+use crate::again::{interval, may_look, until_next_here};
 use crate::log::record::Outputs;
 use crate::names::JobRef;
 use crate::print::{print_json, print_text, say, width};
@@ -90,7 +89,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, conflicts_with_all = ["json", "by"])]
     pub csv: bool,
     /// Report again and again at this interval, until the jobs are over
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
     pub every: Option<Duration>,
     /// Print one JSON object a job
     #[arg(long)]

@@ -15,6 +15,7 @@ use pinfold_wlm::detect::Surroundings as _;
 use pinfold_wlm::sync::{self, Policy, Watched};
 
 use super::detect::Here;
+use crate::again::interval;
 use crate::print::say;
 use pinfold_client::{Dial, Failure, unexpected};
 
@@ -51,7 +52,7 @@ pub(crate) struct SyncArgs {
     #[arg(long, value_name = "DURATION", value_parser = minutes)]
     waited_back: Option<Duration>,
     /// Look again after so long, until a signal ends it [default: once]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
     every: Option<Duration>,
 }
 
