@@ -24,6 +24,7 @@ use pinfold_proto::voucher::JOIN;
 use pinfold_sys::peer;
 use serde::Deserialize;
 
+use crate::input;
 use crate::print::say;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -196,7 +197,7 @@ struct Me {
 /// Looks whether the hub knows the token, and for what.
 fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
     let token = match args.token.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin())
+        "-" => input::text(std::io::stdin(), input::BY_HAND_MAX)
             .map_err(|error| Failure::doing("failed to read the token from standard input", &error))?,
         token => token.to_owned(),
     };
@@ -219,7 +220,8 @@ fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
 
 fn certificates(file: Option<&Path>) -> Result<Option<String>, Failure> {
     let read = |path: &Path| {
-        std::fs::read_to_string(path)
+        std::fs::File::open(path)
+            .and_then(|file| input::text(file, input::BY_HAND_MAX))
             .map_err(|error| Failure::new(ExitCode::Usage, format!("--ca {}: {error}", path.display())))
     };
     file.map(read).transpose()
