@@ -192,6 +192,37 @@ fn what_is_adopted_has_what_each_of_its_groups_lets_it_have(kind: Kind) {
     host.make("go");
     parent.wait();
     other.wait();
+    have_no_pu_in_common(&host);
+}
+
+/// Two processes that have no PU in common would have none as a job, or all.
+fn have_no_pu_in_common(host: &Host) {
+    let cpuset = "/sys/fs/cgroup/cpuset";
+    let Some(last) = last_pu().filter(|_| Path::new(cpuset).join("cgroup.procs").exists()) else { return };
+    let first = pinfold_sys::discover::allowed().expect("the PUs of this process").iter().next();
+    let top = format!("{cpuset}/asks-{}", host.instance());
+    let groups: Vec<String> = ["first", "last"].iter().map(|name| format!("{top}/{name}")).collect();
+    let _groups = Groups(groups.iter().cloned().chain([top.clone()]).collect());
+    let copied = |file: &str| std::fs::read_to_string(format!("{cpuset}/{file}")).expect("it tells");
+    let made = |group: &str, cpus: &str| {
+        std::fs::create_dir_all(group).expect("root makes groups");
+        std::fs::write(format!("{group}/cpuset.mems"), copied("cpuset.mems")).expect("it has memory");
+        std::fs::write(format!("{group}/cpuset.cpus"), cpus).expect("bounded");
+    };
+    made(&top, &copied("cpuset.cpus"));
+    made(&groups[0], &first.expect("one").0.to_string());
+    made(&groups[1], &last);
+    let script = "echo $$ >FIRST/cgroup.procs; sh -c 'echo $$ >LAST/cgroup.procs; : >apart; exec sleep 1000' & \
+                  until [ -e come ]; do sleep 0.05; done; kill $!";
+    let script = script.replace("FIRST", &groups[0]).replace("LAST", &groups[1]);
+    let mut command = host.command("/bin/sh");
+    command.args(["-c", &script]).stdin(std::process::Stdio::null());
+    let parent = host.spawn(command);
+    host.until_made("apart");
+    let done = host.pinfold(["adopt", "--pid", &parent.pid().to_string()]);
+    host.make("come");
+    parent.wait();
+    assert!(done.code == Some(5) && done.err.contains("none in common"), "{done:?}");
 }
 
 const MIB: u64 = 1 << 20;

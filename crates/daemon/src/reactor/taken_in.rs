@@ -13,6 +13,7 @@ use pinfold_sys::adoptee::{self, Processes};
 use pinfold_sys::bounds::Bounds;
 use pinfold_sys::container::{Container, ContainerError, Entered, Shape};
 use pinfold_sys::procfs::ProcessStat;
+use pinfold_topo::CpuSet;
 
 use crate::core::{Event, Refusal, in_full, is_alive};
 use crate::host::allocation;
@@ -38,7 +39,13 @@ impl Daemon {
             let text = format!("its processes are in {} groups, and {GROUPS_MAX} are the most", groups.len());
             return Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
         }
-        Ok(groups.keys().fold(first, |all, groups| all.and(allocation::bounds_along(&self.ctx, groups))))
+        let all =
+            groups.keys().fold(first, |all, groups| all.and(allocation::bounds_along(&self.ctx, groups)));
+        if all.cpus.as_ref().is_some_and(CpuSet::is_empty) {
+            let text = "the groups of its processes let them use different PUs, and none in common; adopt parts of them";
+            return Err((ErrorCode::Refused, text.to_owned()));
+        }
+        Ok(all)
     }
 
     /// Processes by the groups that they are in, as their `/proc/PID/cgroup` tells these.
