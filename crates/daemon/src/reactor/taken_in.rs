@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_policy::{Action, JobId};
 use pinfold_proto::Adopted;
+use pinfold_proto::quantity::show_size;
 use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::adoptee::{self, Processes};
 use pinfold_sys::bounds::Bounds;
-use pinfold_sys::container::{Container, ContainerError, Entered, Shape};
+use pinfold_sys::container::{Container, ContainerError, Entered, Limited, Shape};
+use pinfold_sys::own;
 use pinfold_sys::procfs::ProcessStat;
 use pinfold_topo::CpuSet;
 
@@ -23,29 +25,69 @@ use crate::reactor::adopted::{PROCESSES_MAX, taken};
 
 /// How often is looked for processes that were forked while others were moved.
 const ROUNDS_MAX: usize = 64;
-/// The processes of one job may be in so many different groups. Each costs a look at all groups above it.
-const GROUPS_MAX: usize = 16;
+/// The groups that the processes of one job are in may have so many levels above them in all: each is looked at.
+const LEVELS_MAX: usize = 256;
+
+/// Which groups, as `/proc/PID/cgroup` tells them, bound a process more than its job, and what they let it have.
+#[derive(Debug, Default)]
+struct Known {
+    by_groups: BTreeMap<String, Option<String>>,
+    levels: usize,
+    /// Whether some are the job's own: a try before moved processes there.
+    has_own: bool,
+}
+
+/// How many groups there are above a process, in the hierarchy in which there are most.
+fn levels(groups: &str) -> usize {
+    groups.lines().map(|line| line.matches('/').count()).max().unwrap_or(0)
+}
+
+/// What such processes hold already that is more than all of them together would have, in words.
+fn hold_more(found: &[ProcessStat], bounds: &Bounds) -> Option<String> {
+    let page = own::page_bytes();
+    if let Some(bytes) = bounds.memory_bytes {
+        // One by one: what they share counts once in no sum.
+        let held = found.iter().map(|stat| (stat.resident_pages.saturating_mul(page), stat.pid)).max();
+        if let Some((held, pid)) = held.filter(|(held, _)| *held > bytes) {
+            let [bytes, held] = [bytes, held].map(show_size);
+            return Some(format!("memory {bytes}, and process {pid} holds {held}"));
+        }
+    }
+    let threads: u64 = found.iter().map(|stat| stat.threads).sum();
+    let processes = bounds.limits.iter().filter(|bound| bound.what == Limited::Processes);
+    let most = processes.map(|bound| bound.most).min().filter(|&most| most < threads)?;
+    Some(format!("{most} processes and threads, and they are {threads}"))
+}
 
 impl Daemon {
-    /// What the groups around these processes, each of them, let them have. What stays in its groups (`in_place`) is bounded
-    /// by them all the same: those of the first tell what the job has.
+    /// What the groups around these processes, each of them, let them have. What stays in its groups is bounded by them all
+    /// the same: those of the first tell what the job has.
     pub(super) fn bounds_around_all(&self, found: &[ProcessStat], in_place: bool) -> Result<Bounds, Refusal> {
         let first = allocation::bounds_around(&self.ctx, found[0].pid);
-        if in_place {
+        if in_place || self.is_rootless() {
             return Ok(first);
         }
+        let refused = |text: String| Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
         let groups = self.groups_of(found.iter().map(|stat| stat.pid));
-        if groups.len() > GROUPS_MAX {
-            let text = format!("its processes are in {} groups, and {GROUPS_MAX} are the most", groups.len());
-            return Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
+        if groups.len() > 1 && groups.keys().map(|groups| levels(groups)).sum::<usize>() > LEVELS_MAX {
+            return refused(format!(
+                "its processes are in {} control groups, too many or too deep to look at for one job",
+                groups.len()
+            ));
         }
         let all =
             groups.keys().fold(first, |all, groups| all.and(allocation::bounds_along(&self.ctx, groups)));
         if all.cpus.as_ref().is_some_and(CpuSet::is_empty) {
-            let text = "the groups of its processes let them use different PUs, and none in common; adopt parts of them";
-            return Err((ErrorCode::Refused, text.to_owned()));
+            let text = "the groups of its processes let them use different PUs, and none in common";
+            return refused(text.to_owned());
         }
-        Ok(all)
+        match hold_more(found, &all).filter(|_| groups.len() > 1) {
+            Some(what) => refused(format!(
+                "its processes are in {} control groups, and as one job they would have the least of each: {what}",
+                groups.len()
+            )),
+            None => Ok(all),
+        }
     }
 
     /// Processes by the groups that they are in, as their `/proc/PID/cgroup` tells these.
@@ -59,22 +101,36 @@ impl Daemon {
         groups
     }
 
-    /// Those of these processes whose groups let them have less by now than the job may, and of what. Where they stay in
-    /// their groups these bound them all the same.
-    fn bounded_more(&mut self, job: JobId, processes: &[(u32, u64)]) -> BTreeMap<u32, String> {
+    /// Those of these processes whose groups let them have less than the job may, and of what. Where they stay in their
+    /// groups these bound them all the same.
+    fn bounded_more(
+        &mut self,
+        job: JobId,
+        pids: impl Iterator<Item = u32>,
+        known: &mut Known,
+    ) -> BTreeMap<u32, String> {
         let mut more = BTreeMap::new();
         let own_bytes = self.clients.askers.own_memory_bytes(&self.ctx);
         let Some(spec) = self.jobs.table.get(&job).map(|live| &live.row.spec) else { return more };
         if self.is_rootless() || spec.adopted.as_ref().is_some_and(|adopted| adopted.in_place.is_some()) {
             return more;
         }
-        let groups = self.groups_of(processes.iter().map(|(pid, _)| *pid));
-        for ((groups, pids), count) in groups.into_iter().zip(1..) {
-            let what = if count > GROUPS_MAX {
-                Some(format!("they are in more than {GROUPS_MAX} groups"))
-            } else {
-                let bounds = allocation::bounds_along(&self.ctx, &groups);
-                allocation::less_than_allocated(&self.ctx, own_bytes, spec, &bounds)
+        for (groups, pids) in self.groups_of(pids) {
+            let what = match known.by_groups.get(&groups) {
+                Some(what) => what.clone(),
+                None if known.levels + levels(&groups) > LEVELS_MAX && known.levels > 0 => {
+                    Some("they are too many or too deep to look at".to_owned())
+                }
+                None => {
+                    let bounds = allocation::bounds_along(&self.ctx, &groups);
+                    let is_own = bounds.job == Some(job.0);
+                    let less = || allocation::less_than_allocated(&self.ctx, own_bytes, spec, &bounds);
+                    let what = if is_own { None } else { less() };
+                    known.has_own |= is_own;
+                    known.levels += levels(&groups);
+                    known.by_groups.insert(groups, what.clone());
+                    what
+                }
             };
             what.into_iter().for_each(|what| more.extend(pids.iter().map(|&pid| (pid, what.clone()))));
         }
@@ -101,15 +157,18 @@ impl Daemon {
             self.withdrawn(job, endings::ENDED_BEFORE.to_owned());
             return None;
         }
-        if let Some((pid, what)) = self.bounded_more(job, &adopted.processes).pop_first() {
+        let mut known = Known::default();
+        let pids = adopted.processes.iter().map(|(pid, _)| *pid);
+        let more = self.bounded_more(job, pids, &mut known).pop_first();
+        if let Some((pid, what)) = more.filter(|_| !known.has_own) {
             let reason =
-                format!("process {pid} has come into groups that bound it more: {what}; adopt it again");
+                format!("the groups of process {pid} bound it more than the job: {what}; adopt it again");
             self.withdrawn(job, reason);
             return None;
         }
         let main = adopted.processes[0];
         self.ctx.containers.takes_in(job.0, taken(&adopted));
-        let (container, entered) = match self.moved(job, &shape, &adopted) {
+        let (container, entered) = match self.moved(job, &shape, &adopted, known) {
             Ok(moved) => moved,
             Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
         };
@@ -157,6 +216,7 @@ impl Daemon {
         job: JobId,
         shape: &Shape,
         adopted: &Adopted,
+        mut groups: Known,
     ) -> Result<(Container, Vec<ProcessStat>), ContainerError> {
         let container = match self.ctx.containers.create(job.0, shape) {
             Err(error @ ContainerError::Occupied { .. }) => {
@@ -180,11 +240,11 @@ impl Daemon {
                 break;
             }
             let above = self.jobs_above(&all, &fresh);
-            let numbers: Vec<(u32, u64)> = fresh.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
-            let bounded_more = self.bounded_more(job, &numbers);
+            let bounded_more = self.bounded_more(job, fresh.iter().map(|stat| stat.pid), &mut groups);
             for stat in fresh {
                 if let Some(what) = bounded_more.get(&stat.pid) {
-                    tracing::warn!(job = job.0, pid = stat.pid, %what, "a process stays in groups that bound it more");
+                    let pid = stat.pid;
+                    tracing::warn!(job = job.0, pid, %what, "a process stays in groups that bound it more");
                     continue;
                 }
                 let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks };
@@ -220,5 +280,39 @@ impl Daemon {
             && self
                 .managed(stat.pid, above, &self.environs(row.uid, vec![stat.pid]))
                 .is_none_or(|whose| whose == (true, job.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_sys::bounds::GroupBound;
+
+    use super::*;
+
+    #[test]
+    fn what_is_held_already_is_no_more_than_one_job_would_have() {
+        let found = [(7, 3, 1_000), (8, 2, 10)];
+        let found = found.map(|(pid, threads, resident_pages)| ProcessStat {
+            pid,
+            threads,
+            resident_pages,
+            ..ProcessStat::default()
+        });
+        let check = |memory_bytes, most: Option<u64>, want: Option<&str>| {
+            let bound = |most| GroupBound { what: Limited::Processes, most, group: "g".into() };
+            let limits = most.into_iter().map(bound).collect();
+            let told = hold_more(&found, &Bounds { memory_bytes, limits, ..Bounds::default() });
+            assert_eq!(told.is_some(), want.is_some(), "{told:?}");
+            assert!(told.unwrap_or_default().contains(want.unwrap_or_default()), "{want:?}");
+        };
+        check(None, None, None);
+        check(Some(u64::MAX), Some(5), None);
+        check(Some(4_096), None, Some("process 7 holds"));
+        check(None, Some(4), Some("4 processes and threads, and they are 5"));
+    }
+
+    #[test]
+    fn the_deepest_hierarchy_counts() {
+        assert_eq!((levels("0::/\n"), levels("3:cpuset:/a/b\n2:memory:/\n0::/c\n"), levels("")), (1, 2, 0));
     }
 }
