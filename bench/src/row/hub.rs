@@ -167,7 +167,7 @@ fn of_database<'a>(
         database.prepare(program, HOSTS_FULL)?;
         rows::fill(&database, args.rows, packed.shape)?;
         // Those rows came by no bundle.
-        database.has_done(program, "resum")?;
+        database.has_done(program, &["resum"])?;
         let hub = Hub::start(program, &database)?;
         for asked in rows::ask((&hub, &database, program), (args.rows, args.times))? {
             record.add("asked", &asked)?;

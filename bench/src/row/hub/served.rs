@@ -76,16 +76,18 @@ impl Database<'_> {
     }
 
     /// Has the hub do something with the database.
-    pub(super) fn has_done(&self, hub: &Path, command: &str) -> anyhow::Result<()> {
-        let made = Command::new(hub).args([command, "--database", &self.url()]).output();
+    pub(super) fn has_done(&self, hub: &Path, command: &[&str]) -> anyhow::Result<()> {
+        let made = Command::new(hub).args(command).args(["--database", &self.url()]).output();
         let made = made.context("failed to start the hub")?;
-        ensure!(made.status.success(), "pinfold-hub {command}: {}", String::from_utf8_lossy(&made.stderr));
+        let said = || String::from_utf8_lossy(&made.stderr);
+        ensure!(made.status.success(), "pinfold-hub {}: {}", command.join(" "), said());
         Ok(())
     }
 
     /// Has the hub make its tables, and so many hosts known.
     pub(super) fn prepare(&self, hub: &Path, hosts: usize) -> anyhow::Result<()> {
-        self.has_done(hub, "tokens")?;
+        // A token of nobody's that is here: the first one has the tables made.
+        self.has_done(hub, &["token", "--reader", "nobody"])?;
         let mut sql = self.sql()?;
         let all: Vec<usize> = (1..=hosts).collect();
         for some in all.chunks(ROWS) {

@@ -190,9 +190,9 @@ fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
         // Behind the first line may be what is left of a longer owner.
         let owner = owner.lines().next().unwrap_or_default().trim();
         let guard = owner.strip_prefix(GUARD).map(str::trim);
-        // A daemon that was killed while it forked its guard leaves the lock with the guard for a moment; and a guard has
-        // it while it thaws jobs.
-        let dead = guard.is_some() || (!owner.is_empty() && !Path::new("/proc").join(owner).exists());
+        // A daemon that ended while it forked its guard leaves the lock with the guard for a moment; and a guard has it
+        // while it thaws jobs. On a full disk nobody could sign.
+        let dead = guard.is_some() || owner.is_empty() || !Path::new("/proc").join(owner).exists();
         if !dead || Instant::now() >= deadline {
             let state = state.display();
             match guard {
@@ -200,10 +200,13 @@ fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
                     "the guard of a daemon that was killed (process {guard}) has {state} still: let it go on (SIGCONT), or \
                      end it and run `pinfold admin rescue`"
                 ),
-                None => bail!(
-                    "another pinfoldd (process {owner}) {} {state}; stop it, or name another by --state-dir",
-                    pinfold_sys::paths::OCCUPIED
-                ),
+                None => {
+                    let which = if owner.is_empty() { String::new() } else { format!(" (process {owner})") };
+                    bail!(
+                        "another pinfoldd{which} {} {state}; stop it, or name another by --state-dir",
+                        pinfold_sys::paths::OCCUPIED
+                    )
+                }
             }
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -54,8 +54,9 @@ impl Container {
         }
         let proc = &self.shared.proc;
         for round in 0..ROUNDS_MAX {
-            let has_its_number = proc.stat(gone.pid())?.filter(|stat| stat.start_ticks != gone.start_ticks());
-            let Some(stranger) = has_its_number else { return Ok(()) };
+            // A stranger may have started within the same tick; but it has not ended.
+            let is_another = |stat: &ProcessStat| stat.start_ticks != gone.start_ticks() || !stat.is_ended();
+            let Some(stranger) = proc.stat(gone.pid())?.filter(is_another) else { return Ok(()) };
             let strangers = adoptee::tree(proc, &[stranger.pid])?;
             if round == 0 {
                 tracing::warn!(
