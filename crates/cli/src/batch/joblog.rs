@@ -53,11 +53,13 @@ impl JobLog {
     pub(super) fn open(path: &Path, resumes: bool) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::doing(format!("failed to write {}", path.display()), &error);
         let mut file = if resumes {
-            output::append(path, Named::ByUser).map_err(failed)?
+            let file = output::append(path, Named::ByUser).map_err(failed)?;
+            remove_torn_end(&file).map_err(failed)?;
+            file
         } else {
+            // What an open file of this process has (`/dev/stdout`) is kept, and is none of the log's.
             output::create(path, Named::ByUser).map_err(failed)?
         };
-        remove_torn_end(&file).map_err(failed)?;
         if file.metadata().map_err(failed)?.len() == 0 {
             file.write_all(HEAD.as_bytes()).map_err(failed)?;
         }
@@ -147,20 +149,32 @@ impl Entry<'_> {
     }
 }
 
-/// Where a log's whole lines end. What is behind that was torn: its disk was full, or its writer was killed.
-fn whole_lines(text: &[u8]) -> usize {
-    text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1)
+/// A log's whole lines, and what is behind them.
+fn whole_lines(text: &[u8]) -> (&[u8], &[u8]) {
+    text.split_at(text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1))
+}
+
+/// Whether what is behind a log's whole lines is the begin of its next one, which was torn: its disk was full, or its writer
+/// was killed. Anything else is no job log's.
+fn is_torn_line(whole: &[u8], rest: &[u8]) -> bool {
+    if whole.is_empty() {
+        return HEAD.as_bytes().starts_with(rest);
+    }
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    whole.starts_with(HEAD.as_bytes()) && digits > 0 && matches!(rest.get(digits), None | Some(b'\t'))
 }
 
 /// A log goes on with a line of its own.
 fn remove_torn_end(log: &File) -> io::Result<()> {
-    let length = match log.metadata()? {
-        found if found.is_file() && found.len() > 0 => found.len(),
-        _ => return Ok(()),
-    };
+    if !log.metadata()?.is_file() {
+        return Ok(());
+    }
     let text = input::list(File::open(output::own_path(log))?)?;
-    let whole = whole_lines(&text) as u64;
-    if whole < length { log.set_len(whole) } else { Ok(()) }
+    let (whole, rest) = whole_lines(&text);
+    match !rest.is_empty() && is_torn_line(whole, rest) {
+        true => log.set_len(whole.len() as u64),
+        false => Ok(()),
+    }
 }
 
 /// The places in the list, from 0, of the jobs that a log says need not run.
@@ -171,16 +185,21 @@ pub(super) fn done(path: &Path, lines: &Lines, failed_again: bool) -> Result<Vec
         Err(error) => return Err(Failure::doing(format!("failed to read {}", path.display()), &error)),
     };
     let mut ended = BTreeMap::new();
+    let (whole, rest) = whole_lines(&text);
     // A job whose line is torn has not run, as far as the log says.
-    for (number, line) in (1..).zip(text[..whole_lines(&text)].split(|&byte| byte == b'\n')) {
-        if line.is_empty() || line.starts_with(b"Seq\t") {
-            continue;
-        }
+    let is_read = rest.is_empty() || is_torn_line(whole, rest);
+    let lines_read = whole.split_inclusive(|&byte| byte == b'\n').chain((!is_read).then_some(rest));
+    for (number, line) in (1..).zip(lines_read) {
         let bad = |what: &str| {
             let text = format!("{}, line {number}: {what}", path.display());
             Failure::new(ExitCode::Usage, text)
         };
-        let (seq, success, command) = read(line).ok_or_else(|| bad("not a line of a job log"))?;
+        let no_line = || bad("not a line of a job log");
+        let line = line.strip_suffix(b"\n").ok_or_else(no_line)?;
+        if line.is_empty() || line.starts_with(b"Seq\t") {
+            continue;
+        }
+        let (seq, success, command) = read(line).ok_or_else(no_line)?;
         if lines.count() < seq || line_of(lines, seq - 1) != command {
             return Err(bad("another command than the list has there: the log is of another list"));
         }
@@ -294,5 +313,46 @@ mod tests {
         assert!(done(&path, &other, false).unwrap_err().message.contains("another list"));
         std::fs::write(&path, "what\n").unwrap();
         assert!(done(&path, &lines, false).unwrap_err().message.contains("line 1"));
+    }
+
+    #[test]
+    fn what_is_no_torn_line_of_a_log_is_refused_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let lines = Lines::of(b"true\nfalse\n".to_vec());
+        let entry = "1\t:\t1790000000.250\t     1.500\t0\t7\t0\t0\ttrue";
+        for (text, number) in [
+            ("{\"key\": 1}".to_owned(), 1),
+            ("key = 1".to_owned(), 1),
+            ("12".to_owned(), 1),
+            (entry.to_owned(), 1),
+            (format!("{entry}\n2\t:"), 2),
+            (format!("{HEAD}{entry}\nnote"), 3),
+            (format!("{HEAD}{entry}\n2 notes"), 3),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let refused = done(&path, &lines, false).expect_err(&text).message;
+            assert!(
+                refused.ends_with(&format!("line {number}: not a line of a job log")),
+                "{text}: {refused}"
+            );
+            remove_torn_end(&File::options().append(true).open(&path).unwrap()).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_log_that_begins_in_an_open_file_keeps_what_is_there() {
+        use std::os::fd::AsRawFd as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        for text in ["note", "1", "Seq\tHo"] {
+            std::fs::write(&path, text).unwrap();
+            let out = File::options().append(true).open(&path).unwrap();
+            // As a shell hands it on.
+            rustix::io::fcntl_setfd(&out, rustix::io::FdFlags::empty()).unwrap();
+            drop(JobLog::open(Path::new(&format!("/dev/fd/{}", out.as_raw_fd())), false).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
     }
 }
