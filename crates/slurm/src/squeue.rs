@@ -126,15 +126,21 @@ pub(crate) fn users(text: &str) -> Vec<String> {
     list(text).into_iter().map(name).collect()
 }
 
-/// The same of users whom this host knows.
-fn known_users(text: &str) -> Result<Vec<String>, String> {
-    let is_unknown =
-        |user: &&String| user.parse::<u32>().is_err() && pinfold_sys::peer::user_named(user).is_none();
-    let users = users(text);
-    match users.iter().find(is_unknown) {
-        Some(user) => Err(format!("Invalid user: {user}")),
-        None => Ok(users),
-    }
+/// The same of users whom this host knows. The others are told on standard error and left out, as Slurm does: if none is
+/// left, nobody's jobs are shown.
+fn known_users(text: &str) -> Vec<String> {
+    let exists = |name: &str| pinfold_sys::peer::look_up_name(name).map(|user| user.is_some());
+    let (known, unknown) = by_whether_known(users(text), exists);
+    unknown.iter().for_each(|user| say::error("squeue", &format!("Invalid user: {}", plain(user))));
+    known
+}
+
+/// Users who are known, and those who surely are not: a name service that fails for a moment hides nobody's jobs.
+fn by_whether_known(
+    users: Vec<String>,
+    exists: impl Fn(&str) -> std::io::Result<bool>,
+) -> (Vec<String>, Vec<String>) {
+    users.into_iter().partition(|user| user.parse::<u32>().is_ok() || exists(user).unwrap_or(true))
 }
 
 /// Slurm's letters for what jobs are sorted by; `A` and `F` are this program's own.
@@ -163,7 +169,7 @@ impl Asked {
         // Of no state at all where every state that was said is one in which no job is here.
         let mut wanted = environment("SQUEUE_STATES").map(|text| states(&text)).transpose()?;
         let listed = |name: &str| environment(name).map(|text| list(&text));
-        asked.users = environment("SQUEUE_USERS").map(|text| known_users(&text)).transpose()?;
+        asked.users = environment("SQUEUE_USERS").map(|text| known_users(&text));
         asked.partitions = listed("SQUEUE_PARTITION");
         asked.accounts = listed("SQUEUE_ACCOUNT");
         asked.names = listed("SQUEUE_NAMES");
@@ -196,7 +202,7 @@ impl Asked {
                 "sort" => sort = value,
                 "start" => start = true,
                 "states" => wanted = Some(states(&value)?),
-                "user" => asked.users = Some(known_users(&value)?),
+                "user" => asked.users = Some(known_users(&value)),
                 "nodelist" => asked.here = Some(is_here(&value)),
                 "help" => asked.help = Some("help"),
                 "usage" => asked.help = Some("usage"),
@@ -430,8 +436,25 @@ mod tests {
 
     #[test]
     fn users_are_known() {
-        assert_eq!(known_users("root,0,4000000000").map(|users| users.len()), Ok(3));
-        assert_eq!(known_users("root,no-such-user"), Err("Invalid user: no-such-user".to_owned()));
+        let check = |line: &str, want: &[&str]| {
+            let want: Vec<String> = want.iter().map(|&user| user.to_owned()).collect();
+            assert_eq!(asked(line, &[]).users, Some(want), "{line}");
+        };
+        check("-u root,0,4000000000", &["root", "root", "4000000000"]);
+        check("-u no-such-user,root", &["root"]);
+        // Nobody's jobs, not everybody's.
+        check("-u no-such-user", &[]);
+        assert_eq!(asked("", &[("SQUEUE_USERS", "no-such-user")]).users, Some(Vec::new()));
+    }
+
+    #[test]
+    fn users_are_unknown_only_by_the_name_services_word() {
+        let exists = |name: &str| match name {
+            "away" => Err(std::io::ErrorKind::TimedOut.into()),
+            name => Ok(name == "here"),
+        };
+        let (known, unknown) = by_whether_known(list("here,gone,away,12"), exists);
+        assert_eq!((known, unknown), (list("here,away,12"), list("gone")));
     }
 
     #[test]
