@@ -176,8 +176,8 @@ const ENDPOINTS: [Endpoint; 17] = [
             "/api/v1/why",
             Whose::Viewer,
             "What was decided about a job, and why, as `pinfold why --json` has it, with `host`. Hosts do not tell the numbers \
-             behind a state: `numbers` and `figures` are empty, and so is `change` of a job that is not over; decisions have \
-             no codes. `left_out`: between which two moments decisions were not kept; absent: none.",
+             behind a state: `numbers` and `figures` are empty, and so is `change` of a job that is not over, \
+             whose `cause` says so where its host told none; decisions have no codes. `left_out`: between which two moments decisions were not kept; absent: none.",
         )
     },
     Endpoint {

@@ -46,7 +46,7 @@ fn why_of(hub: &Hub, access: Access, asked: &OneJob) -> Result<HostWhy, Problem>
     let host = host_of(hub, &asked.host)?;
     let status = host.seen_by(&access);
     if let Some(job) = status.iter().flat_map(|status| &status.jobs).find(|job| job.job == asked.job) {
-        let cause = job.reason.clone().unwrap_or_default();
+        let cause = job.reason.clone().unwrap_or_else(|| untold(job.job));
         return Ok(HostWhy { host: host.name.clone(), why: view(job.job, job.state, cause) });
     }
     let query = ReportQuery {
@@ -82,6 +82,11 @@ fn view(job: u64, state: JobState, cause: String) -> WhyView {
         decisions: Vec::new(),
         left_out: None,
     }
+}
+
+/// The cause of a state that its host did not tell: it tells each cause to those who ask there.
+fn untold(job: u64) -> String {
+    format!("its host did not tell the cause; `pinfold why {job}` there does")
 }
 
 /// What would change the state of a job that is over, in the words of its host.

@@ -278,6 +278,7 @@ fn has_all_keys_of_why(body: &str) {
     assert_eq!(serde_json::to_value(view).unwrap(), told);
     let is_over = told["state"] == "exited";
     assert_eq!(!told["change"].as_str().unwrap().is_empty(), is_over, "{told}");
+    assert_ne!(told["cause"], "", "the host's has one in each state: {told}");
 }
 
 /// What somebody sees through every endpoint: by the API as `api` asks, on the page with `cookie`.
