@@ -34,6 +34,11 @@ pub(crate) struct JsonArgs {
 
 /// A moment as people name it, in microseconds since the Unix epoch: so long ago, a date, or Unix seconds after an `@`.
 pub(crate) fn moment(option: &str, text: &str) -> Result<u64, Failure> {
+    moment_as_of(SystemTime::now(), option, text)
+}
+
+/// The same where several moments count from one `now`.
+pub(crate) fn moment_as_of(now: SystemTime, option: &str, text: &str) -> Result<u64, Failure> {
     let bad = || {
         Failure::new(
             ExitCode::Usage,
@@ -55,7 +60,7 @@ pub(crate) fn moment(option: &str, text: &str) -> Result<u64, Failure> {
         return Ok(unix_s.saturating_mul(1_000_000));
     }
     let ago = parse_duration(text).map_err(|_| bad())?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Ok(u64::try_from(now.saturating_sub(ago).as_micros()).unwrap_or(0))
 }
 

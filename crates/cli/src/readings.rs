@@ -8,7 +8,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::host::HostView;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::print::{moment, print_json, print_text, width};
+use crate::print::{moment_as_of, print_json, print_text, width};
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial, unexpected};
 
@@ -30,9 +30,7 @@ const DRAWN: Duration = Duration::from_secs(3_600);
 
 /// `pinfold host`.
 pub(crate) fn host(dial: &Dial, args: &HostArgs) -> Result<(), Failure> {
-    let since_us = moment("--since", &args.since)?;
-    let until_us = until(args.until.as_deref())?;
-    in_order(since_us, until_us)?;
+    let Span { since_us, until_us } = Span::of(Some(&args.since), args.until.as_deref())?;
     let view = ask(&mut dial.connect()?, since_us, until_us, false)?;
     if args.json { print_json(&view) } else { print_text(|out| report::write_host(&view, width(), out)) }
 }
@@ -43,11 +41,12 @@ pub(crate) fn chart(
     since: Option<&str>,
     until_at: Option<&str>,
 ) -> Result<plot::Chart, Failure> {
-    let until_us = until(until_at)?;
+    let now = SystemTime::now();
+    let until_us = until(now, until_at)?;
     let since_us = match since {
-        Some(since) => moment("--since", since)?,
+        Some(since) => moment_as_of(now, "--since", since)?,
         None => {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
             let drawn_us = u64::try_from(DRAWN.as_micros()).unwrap_or(u64::MAX);
             until_us.unwrap_or(now_us).min(now_us).saturating_sub(drawn_us)
@@ -67,8 +66,9 @@ pub(crate) struct Span {
 impl Span {
     /// As people name it: without a begin from the first reading on, without an end up to the last.
     pub(crate) fn of(since: Option<&str>, until_at: Option<&str>) -> Result<Self, Failure> {
-        let until_us = until(until_at)?;
-        let since_us = since.map_or(Ok(0), |since| moment("--since", since))?;
+        let now = SystemTime::now();
+        let until_us = until(now, until_at)?;
+        let since_us = since.map_or(Ok(0), |since| moment_as_of(now, "--since", since))?;
         in_order(since_us, until_us)?;
         Ok(Self { since_us, until_us })
     }
@@ -95,8 +95,8 @@ pub(crate) fn sheets(
 /// So much is added before a time is cut to microseconds.
 const HALF_US: Duration = Duration::from_nanos(500);
 
-fn until(until: Option<&str>) -> Result<Option<u64>, Failure> {
-    until.map(|until| moment("--until", until)).transpose()
+fn until(now: SystemTime, until: Option<&str>) -> Result<Option<u64>, Failure> {
+    until.map(|until| moment_as_of(now, "--until", until)).transpose()
 }
 
 /// Refuses an end before the begin: nothing can be between.
@@ -125,6 +125,7 @@ mod tests {
         };
         check(Some("1h"), Some("2h"), false);
         check(Some("2h"), Some("1h"), true);
+        check(Some("60m"), Some("1h"), true);
         check(Some("@10"), Some("@10"), true);
         check(None, Some("2h"), true);
         check(Some("2h"), None, true);
