@@ -21,10 +21,11 @@ const LIST_MAX: u64 = 4 << 30;
 /// # Errors
 /// When it cannot be read, is longer, or is no UTF-8.
 pub(crate) fn text(from: impl Read, max: u64) -> io::Result<String> {
-    let mut text = String::new();
-    match from.take(max + 1).read_to_string(&mut text)? as u64 {
+    let mut bytes = Vec::new();
+    // What was cut may end within a character.
+    match from.take(max + 1).read_to_end(&mut bytes)? as u64 {
         length if length > max => Err(too("it is larger", max)),
-        _ => Ok(text),
+        _ => io::read_to_string(&*bytes),
     }
 }
 
@@ -81,6 +82,10 @@ mod tests {
         let error = text(&mut zeros, 1000).unwrap_err();
         assert!(error.to_string().starts_with("it is larger than 1000 "), "{error}");
         assert!(zeros.0 <= 1001, "{}", zeros.0);
+        // Cut within a character.
+        let error = text("aé".as_bytes(), 1).unwrap_err();
+        assert!(error.to_string().starts_with("it is larger than 1 "), "{error}");
+        assert_eq!(text(&b"\xff"[..], 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
         let mut zeros = Zeros(0);
         let error = lines(&mut zeros, 100_000, 1_000_000).unwrap_err();
         assert!(error.to_string().starts_with("a line is longer than "), "{error}");
