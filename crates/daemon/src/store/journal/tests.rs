@@ -297,7 +297,9 @@ fn the_more_waits_the_less_often_it_is_tried() {
     (0..turns).for_each(|_| journal.write(&mut jobs));
     assert_eq!(journal.all_unwritten().count(), OVER_MAX);
     // After a try that took long it rests for a moment too.
-    while journal.trouble().is_some() {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(300);
+    while let Some(trouble) = journal.trouble() {
+        assert!(std::time::Instant::now() < deadline, "it is not written after five minutes: {trouble}");
         journal.write(&mut jobs);
         std::thread::yield_now();
     }
