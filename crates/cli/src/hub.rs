@@ -241,7 +241,11 @@ fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     source::check_operator(dial)?;
     let dir = push_dir()?;
     let mut daemon = dial.connect()?;
-    let own = Joined { socket: absolute(dial)?, instance: daemon.welcome.instance.clone() };
+    let own = Joined {
+        host: peer::host_name(),
+        socket: absolute(dial)?,
+        instance: daemon.welcome.instance.clone(),
+    };
     check_free(&dir, &own)?;
     let settings = known(&args.url, &args.token, "host")?;
     let settings = Settings { daemon: Some(own), ..settings };
@@ -274,8 +278,12 @@ fn check_free(dir: &Path, own: &Joined) -> Result<(), Failure> {
     match settings.daemon {
         Some(other) if !other.is(own) => {
             let (socket, name) = (other.socket.display(), plain(&settings.name));
+            let on_host = match other.host.as_str() {
+                host if host.is_empty() || host == own.host => String::new(),
+                host => format!(" of host {}", plain(host)),
+            };
             let text = format!(
-                "{} is in use for the daemon on {socket}, which is {name} to {}: `pinfold hub leave` ends that, and \
+                "{} is in use for the daemon on {socket}{on_host}, which is {name} to {}: `pinfold hub leave` ends that, and \
                  PINFOLD_HUB_DIR names another directory",
                 dir.display(),
                 settings.url

@@ -31,6 +31,9 @@ pub struct Settings {
 /// A daemon that joined a hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Joined {
+    /// Its host's name; empty where an earlier version joined.
+    #[serde(default)]
+    pub host: String,
     /// Its socket.
     pub socket: PathBuf,
     /// Its instance.
@@ -38,10 +41,11 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Whether the other is this daemon, or one that took its place.
+    /// Whether the other is this daemon, or one that took its place. On a home that hosts share each of them has a daemon
+    /// with this path of a socket.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
-        self.instance == other.instance || self.socket == other.socket
+        self.instance == other.instance || self.host == other.host && self.socket == other.socket
     }
 }
 
@@ -106,5 +110,34 @@ impl Settings {
     #[must_use]
     pub fn courier(&self) -> Courier<Bearer> {
         Courier::with_token(&self.url, &self.token, self.authority.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_means_a_daemon_on_its_own_host_alone() {
+        let joined = |host: &str, socket: &str, instance: &str| Joined {
+            host: host.to_owned(),
+            socket: socket.into(),
+            instance: instance.to_owned(),
+        };
+        let own = joined("node1", "/run/user/1000/pinfold.sock", "one");
+        for (other, is) in [
+            (joined("node1", "/run/user/1000/pinfold.sock", "one"), true),
+            // It began anew, it has another socket, its host has another name.
+            (joined("node1", "/run/user/1000/pinfold.sock", "two"), true),
+            (joined("node1", "/tmp/other.sock", "one"), true),
+            (joined("node7", "/run/user/1000/pinfold.sock", "one"), true),
+            (joined("node2", "/run/user/1000/pinfold.sock", "two"), false),
+            (joined("node1", "/tmp/other.sock", "two"), false),
+        ] {
+            assert_eq!((own.is(&other), other.is(&own)), (is, is), "{other:?}");
+        }
+        let earlier = r#"{"socket":"/run/user/1000/pinfold.sock","instance":"one"}"#;
+        let earlier: Joined = serde_json::from_str(earlier).expect("what an earlier version kept");
+        assert_eq!((earlier.is(&own), earlier.host.as_str()), (true, ""));
     }
 }
