@@ -189,13 +189,13 @@ impl<D: Disk> Pusher<D> {
             self.partly = None;
         }
         let numbers = source.numbers(self.cursor.seen)?;
-        if self.cursor.is_of_another_store(&numbers) {
+        if !self.cursor.is_of_this_store(&numbers) {
             // An earlier copy of the store was put back, and other jobs have the numbers from there on. Where that is
             // nobody knows; jobs that the hub has it knows.
             self.cursor.restart(&origin);
             self.partly = None;
         }
-        let noted = self.note(source, numbers.highest);
+        let noted = self.note(source, numbers.highest.job);
         // Once they are noted: a status does not have all jobs that were over by then.
         let mut status = source.look(&self.cursor.open)?;
         // A host of which no map can be told is told of without one.
@@ -212,9 +212,10 @@ impl<D: Disk> Pusher<D> {
             return Ok(());
         }
         let new = source.after(self.cursor.seen, self.cursor.seen_submitted_us, SEEN_A_ROUND)?;
-        let Some(last) = new.last() else { return Ok(()) };
-        (self.cursor.seen, self.cursor.seen_submitted_us) = (last.job, last.submitted_us);
-        self.cursor.open.extend(new.iter().map(|found| found.job));
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.cursor.note(&new);
         self.cursor.save(self.spool.disk(), &self.below)?;
         Ok(())
     }

@@ -62,15 +62,15 @@ pub struct Machine {
 /// The numbers of a store's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
-    /// The highest one; 0: there is no job.
-    pub highest: u64,
+    /// The job with the highest one; 0: there is none.
+    pub highest: Found,
     /// When the job was asked for that was seen last, in microseconds since the Unix epoch; `None`: the store does not know
     /// it any more.
     pub seen_us: Option<u64>,
 }
 
 /// A job that the store knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Found {
     /// Its number.
     pub job: u64,

@@ -194,7 +194,7 @@ impl Source for Daemon<'_> {
 
     fn numbers(&mut self, seen: u64) -> Result<Numbers, SourceError> {
         let Some(newest) = self.newest().map_err(lost)? else {
-            return Ok(Numbers { highest: 0, seen_us: None });
+            return Ok(Numbers { highest: Found::default(), seen_us: None });
         };
         let of_seen = match seen {
             _ if seen == newest.job => Some(newest),
@@ -204,7 +204,7 @@ impl Source for Daemon<'_> {
             }
             _ => None,
         };
-        Ok(Numbers { highest: newest.job, seen_us: of_seen.map(|found| found.submitted_us) })
+        Ok(Numbers { highest: newest, seen_us: of_seen.map(|found| found.submitted_us) })
     }
 
     fn look(&mut self, open: &BTreeSet<u64>) -> Result<StatusView, SourceError> {

@@ -372,6 +372,10 @@ fn from<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, SourceError> 
     serde_json::from_value(value).map_err(|error| SourceError(error.to_string()))
 }
 
+fn found(planned: &Planned) -> Found {
+    Found { job: planned.job, submitted_us: pinfold_hubwire::bundle::microseconds(planned.submitted_s) }
+}
+
 impl Source for SimulatedHost {
     fn origin(&mut self) -> Result<String, SourceError> {
         Ok(format!("demo-{}", self.name))
@@ -379,7 +383,7 @@ impl Source for SimulatedHost {
 
     fn numbers(&mut self, _seen: u64) -> Result<Numbers, SourceError> {
         let now_s = pinfold_proto::view::seconds(now_us());
-        let highest = self.asked_for(now_s).next_back().map_or(0, |planned| planned.job);
+        let highest = self.asked_for(now_s).next_back().map(found).unwrap_or_default();
         Ok(Numbers { highest, seen_us: None })
     }
 
@@ -416,10 +420,6 @@ impl Source for SimulatedHost {
     fn after(&mut self, seen: u64, _submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
         let now_s = pinfold_proto::view::seconds(now_us());
         let new = self.asked_for(now_s).filter(|planned| planned.job > seen).take(most);
-        let found = |planned: &Planned| Found {
-            job: planned.job,
-            submitted_us: pinfold_hubwire::bundle::microseconds(planned.submitted_s),
-        };
         Ok(new.map(found).collect())
     }
 

@@ -127,7 +127,7 @@ impl Source for MadeUp {
     }
 
     fn numbers(&mut self, seen: u64) -> Result<Numbers, SourceError> {
-        let highest = self.jobs.keys().next_back().copied().unwrap_or(0);
+        let highest = self.jobs.keys().next_back().map(|job| self.found(*job)).unwrap_or_default();
         let seen_us = self.jobs.contains_key(&seen).then(|| self.found(seen).submitted_us);
         Ok(Numbers { highest, seen_us })
     }

@@ -228,6 +228,21 @@ fn jobs_that_got_the_numbers_of_others_while_no_pusher_ran_are_told() {
 }
 
 #[test]
+fn what_is_struck_off_has_nothing_told_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut hub = Hub::new(|_| false);
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    let mut source = MadeUp { jobs: over(5), ..MadeUp::default() };
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
+    source.jobs.split_off(&4);
+    let _ = pusher.collect(&mut source, now_us()).unwrap();
+    assert!(pusher.is_idle(), "{:?}", pusher.figures());
+    source.jobs.insert(6, true);
+    assert!(pushed(&mut pusher, &mut source, &mut hub, 5));
+    assert_eq!(hub.jobs(), 6);
+}
+
+#[test]
 fn jobs_that_no_status_has_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let mut hub = Hub::new(|_| false);
