@@ -126,6 +126,25 @@ fn last(count: u64, submitted_us: u64) -> Select {
     }
 }
 
+/// So many jobs are asked for where this many are new, and this many more may come in meanwhile. Those that turn out not
+/// to be new were told in vain.
+fn with_room(new: u64, more: u64) -> u64 {
+    new.saturating_add(more).clamp(new, LAST_MAX.max(new))
+}
+
+/// Jobs that are not told by their number are told by when they were asked for, and there are some: that no one is found
+/// would not change by itself.
+fn check_found(select: &Select, seen: u64, found: &[Found]) -> Result<(), Failure> {
+    if !matches!(select, Select::Since(_)) || !found.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "jobs with numbers above {seen} are not found, for the clock was set back since that job; `pinfold hub leave` and \
+         `pinfold hub join` have all jobs told anew"
+    );
+    Err(Failure::new(ExitCode::Failed, text))
+}
+
 /// What a host tells of its last jobs, as many as have a number above `seen`. Jobs that come in between two questions push
 /// the first ones out of the last so many: it is asked again, for more, until none of them can be missing.
 fn all_above<H, T>(
@@ -134,7 +153,8 @@ fn all_above<H, T>(
     highest: impl Fn(&mut H) -> Result<u64, Failure>,
     tell: impl Fn(&mut H, u64) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let mut count = highest(host)?.saturating_sub(seen);
+    let new = highest(host)?.saturating_sub(seen);
+    let mut count = with_room(new, (new / 16).min(1_000));
     loop {
         let told = tell(host, count)?;
         // Those are told from a moment on, however many come in.
@@ -145,7 +165,7 @@ fn all_above<H, T>(
         if now <= count {
             return Ok(told);
         }
-        count = (2 * now).clamp(now, LAST_MAX.max(now));
+        count = with_room(now, 1_000 + now / 16);
     }
 }
 
@@ -224,7 +244,12 @@ impl Source for Daemon<'_> {
 
     fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
         let highest = |host: &mut Self| Ok(host.newest()?.map_or(0, |newest| newest.job));
-        let tell = |host: &mut Self, count| host.found(last(count, submitted_us), seen, most);
+        let tell = |host: &mut Self, count| {
+            let select = last(count, submitted_us);
+            let found = host.found(select.clone(), seen, most)?;
+            check_found(&select, seen, &found)?;
+            Ok(found)
+        };
         all_above(self, seen, highest, tell).map_err(lost)
     }
 
@@ -367,5 +392,38 @@ mod tests {
         }
         // Those that come in may be more than are told by their number.
         check(LAST_MAX - 2, 5, LAST_MAX - 4);
+    }
+
+    #[test]
+    fn few_jobs_are_told_in_vain_however_many_come_in() {
+        // How many are new, how many come in after each answer, and how often it is asked at most.
+        for (first, come_in, times) in
+            [(1, 0, 1), (10, 1, 2), (320, 9, 1), (500_000, 0, 1), (500_000, 400, 1), (500_000, 20_000, 2)]
+        {
+            let mut host = (first, Vec::new());
+            let highest = |host: &mut (u64, Vec<u64>)| {
+                host.0 += come_in;
+                Ok(host.0)
+            };
+            let tell = |host: &mut (u64, Vec<u64>), count: u64| {
+                let in_vain = count.saturating_sub(host.0);
+                assert!(in_vain <= 1_000 + host.0 / 16, "{count} of {}", host.0);
+                host.1.push(count);
+                Ok(())
+            };
+            all_above(&mut host, 0, highest, tell).expect("it is told");
+            assert!(host.1.len() <= times, "{first} {come_in}: {:?}", host.1);
+            assert!(host.1[0] <= first + come_in + (first / 8).min(1_000), "{first} {come_in}: {:?}", host.1);
+        }
+    }
+
+    #[test]
+    fn that_no_job_is_found_by_its_time_is_trouble() {
+        let one = [Found { job: 8, submitted_us: 1 }];
+        assert!(check_found(&Select::Since(5), 7, &one).is_ok());
+        // The last one may have been struck off since.
+        assert!(check_found(&Select::Last(1), 7, &[]).is_ok());
+        let failure = check_found(&Select::Since(5), 7, &[]).expect_err("it would be so for ever");
+        assert!(failure.message.contains("above 7") && failure.message.contains("hub leave"), "{failure}");
     }
 }
