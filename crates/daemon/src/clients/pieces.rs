@@ -169,19 +169,22 @@ impl Answer {
             return Ok(true);
         }
         let is_all = listing.go_on(&self.snapshot, &mut self.jobs)?;
+        let most = listing.most as usize;
         if is_all {
-            let most = listing.most as usize;
             self.listing = None;
-            self.list_unwritten(most);
+            self.list_unwritten(u64::MAX, most);
+        } else if as_it_goes && let Some(&last) = self.jobs.back() {
+            // These are told before more are listed, and all are told in the order of their numbers.
+            self.list_unwritten(last, most);
         }
         Ok(is_all || as_it_goes)
     }
 
-    /// Lists what the store does not have, as the disk is full, among the last ones that are listed.
-    fn list_unwritten(&mut self, most: usize) {
+    /// Lists what the store does not have up to this number, as the disk is full, among the last ones that are listed.
+    fn list_unwritten(&mut self, up_to: u64, most: usize) {
         let jobs = self.jobs.make_contiguous();
-        let lacking: Vec<u64> =
-            self.live.keys().copied().filter(|job| jobs.binary_search(job).is_err()).collect();
+        let live = self.live.range(..=up_to).map(|(job, _)| *job);
+        let lacking: Vec<u64> = live.filter(|job| jobs.binary_search(job).is_err()).collect();
         if !lacking.is_empty() {
             self.jobs.extend(lacking);
             self.jobs.make_contiguous().sort_unstable();

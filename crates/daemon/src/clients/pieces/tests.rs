@@ -178,6 +178,31 @@ fn jobs_that_are_not_stored_are_listed_among_the_others() {
     check(&Select::Last(3), &[3, 5, 6]);
 }
 
+/// Also where others are told before all are listed.
+#[test]
+fn jobs_that_are_not_stored_are_told_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap().store;
+    let row = |job| JobRow::asked_for(job, 1, "a".to_owned(), pinfold_proto::JobSpec::default(), job);
+    store.begin().unwrap();
+    for job in (2..=9_000).filter(|job| *job != 70) {
+        store.insert_job(&row(job)).unwrap();
+    }
+    store.commit().unwrap();
+    let mut answer = answer(&store, 1, 0);
+    answer.live = [1, 70, 71, 9_001].map(|job| (job, Known::Waits(Box::new(row(job))))).into();
+    answer.listing = Listing::of(&Select::Since(0), Whose::Everybody, &answer.snapshot).unwrap();
+    let mut told = Vec::new();
+    while answer.listing.is_some() {
+        assert!(answer.list().unwrap());
+        for job in answer.jobs.drain(..) {
+            answer.live.remove(&job);
+            told.push(job);
+        }
+    }
+    assert_eq!(told, (1..=9_001).collect::<Vec<_>>());
+}
+
 #[test]
 fn the_next_piece_waits_for_room() {
     let dir = tempfile::tempdir().unwrap();
