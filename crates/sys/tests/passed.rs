@@ -1,26 +1,14 @@
 //! Sockets that clients pass and whose last close would wait. A program of their own has these tests: where another test
 //! starts a child, the child has copies until it executes its program, and would be the last to close them.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read as _;
+use std::net::TcpStream;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use pinfold_sys::ancillary;
 use pinfold_sys::passed::{Closer, Got, Held, Listener};
-use rustix::net::sockopt::set_socket_linger;
-
-/// A connected socket with unsent data, whose last close waits for an hour; and what it is connected to.
-fn lingers() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
-    let mut one = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
-    let (other, _) = listener.accept().expect("connected");
-    one.set_nonblocking(true).expect("nonblocking");
-    while one.write(&[0; 64 * 1024]).is_ok() {}
-    set_socket_linger(&one, Some(Duration::from_secs(3600))).expect("set");
-    (one, other)
-}
+use pinfold_testkit::lingers;
 
 /// A connection, as an older kernel gives it, that has such a socket; and what that is connected to.
 fn holds_one_that_lingers() -> (Held, TcpStream) {

@@ -13,6 +13,7 @@ use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::adoptee::{self, Processes};
 use pinfold_sys::bounds::Bounds;
 use pinfold_sys::container::{Container, ContainerError, Entered, Limited, Shape};
+use pinfold_sys::managers;
 use pinfold_sys::own;
 use pinfold_sys::procfs::ProcessStat;
 use pinfold_topo::CpuSet;
@@ -46,7 +47,7 @@ fn levels(groups: &str) -> usize {
 fn hold_more(found: &[ProcessStat], bounds: &Bounds) -> Option<String> {
     let page = own::page_bytes();
     if let Some(bytes) = bounds.memory_bytes {
-        // One by one: what they share counts once in no sum.
+        // The largest, not the sum: what they share would count for each of them.
         let held = found.iter().map(|stat| (stat.resident_pages.saturating_mul(page), stat.pid)).max();
         if let Some((held, pid)) = held.filter(|(held, _)| *held > bytes) {
             let [bytes, held] = [bytes, held].map(show_size);
@@ -63,9 +64,9 @@ impl Daemon {
     /// What the groups around these processes, each of them, let them have. What stays in its groups is bounded by them all
     /// the same: those of the first tell what the job has.
     pub(super) fn bounds_around_all(&self, found: &[ProcessStat], in_place: bool) -> Result<Bounds, Refusal> {
-        let first = allocation::bounds_around(&self.ctx, found[0].pid);
+        let first = found[0].pid;
         if in_place || self.is_rootless() {
-            return Ok(first);
+            return Ok(allocation::bounds_around(&self.ctx, first));
         }
         let refused = |text: String| Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
         let groups = self.groups_of(found.iter().map(|stat| stat.pid));
@@ -75,8 +76,9 @@ impl Daemon {
                 groups.len()
             ));
         }
+        let none = Bounds { manager: managers::of_process(&self.ctx.proc, first), ..Bounds::default() };
         let all =
-            groups.keys().fold(first, |all, groups| all.and(allocation::bounds_along(&self.ctx, groups)));
+            groups.keys().fold(none, |all, groups| all.and(allocation::bounds_along(&self.ctx, groups)));
         if all.cpus.as_ref().is_some_and(CpuSet::is_empty) {
             let text = "the groups of its processes let them use different PUs, and none in common";
             return refused(text.to_owned());

@@ -267,6 +267,20 @@ mod tests {
         drop(daemon);
     }
 
+    /// On a full disk whoever has the lock could not sign: it may be the guard of one that has ended, which lets go of it soon.
+    #[test]
+    fn a_daemon_waits_for_one_that_could_not_sign() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let unsigned = File::create(dir.path().join("lock")).expect("it can be made");
+        unsigned.try_lock().expect("nobody has it");
+        let error = lock(dir.path(), Duration::ZERO).expect_err("it is held").to_string();
+        assert!(error.starts_with("another pinfoldd works on"), "{error}");
+        let path = dir.path().to_owned();
+        let daemon = std::thread::spawn(move || lock(&path, Duration::from_secs(600)));
+        drop(unsigned);
+        daemon.join().expect("it does not panic").expect("nobody has it any more");
+    }
+
     /// A daemon that takes the directory over and ends before it has found its jobs leaves them to the guard of the one
     /// before it.
     #[test]

@@ -1,27 +1,15 @@
 //! Open files that a client sends along with its bytes, and whose last close would wait.
 
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use pinfold_sys::ancillary;
+use pinfold_testkit::lingers;
 use rustix::net::sockopt;
 
 use super::*;
 
 any_kind!(sockets_that_linger);
-
-/// A connected socket with unsent data, whose last close waits for an hour; and what it is connected to.
-fn lingers() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
-    let mut one = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
-    let (other, _) = listener.accept().expect("connected");
-    one.set_nonblocking(true).expect("nonblocking");
-    while one.write(&[0; 64 * 1024]).is_ok() {}
-    sockopt::set_socket_linger(&one, Some(Duration::from_secs(3600))).expect("set");
-    (one, other)
-}
 
 /// The daemon has the last copy, or none: its kernel refuses to pass it. Either way it serves everybody.
 fn sockets_that_linger(kind: Kind) {

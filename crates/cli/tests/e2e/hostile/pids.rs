@@ -214,10 +214,10 @@ fn adopt(wire: &mut Wire, pid: u32) -> Option<Reply> {
     wire.hear()
 }
 
-/// What is adopted waits for its turn as well.
-fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
-    const TEST: &str = "a_number_that_is_anothers_by_the_turn_of_what_was_adopted";
-    if ran_among_numbers_of_its_own(kind, TEST) || !chooses_numbers() {
+/// What `look` finds once the number of the first of two that wait has passed to a stranger of this user's: it is given that
+/// number, the attacker's connection and the job.
+fn passed_on_as_it_waits(kind: Kind, test: &str, user: u32, look: impl Fn(&Host, u32, &mut Wire, u64)) {
+    if ran_among_numbers_of_its_own(kind, test) || !chooses_numbers() {
         return;
     }
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
@@ -225,12 +225,10 @@ fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
         let mut wire = attackers_connection(&host);
         let (first, second, job) = two_that_wait(&mut wire);
         let pid = first.id();
-        let stranger = passed_on(first, 0);
+        let stranger = passed_on(first, user);
         let found = stranger.is_some();
         if found {
-            let before = standing(pid);
-            control(&mut wire, job, Verb::Release);
-            assert_eq!(standing(pid), before);
+            look(&host, pid, &mut wire, job);
         }
         control(&mut wire, job, Verb::Cancel { signal: 9 });
         let _ = pidfd_send_signal(&second, Signal::KILL);
@@ -241,33 +239,26 @@ fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
     serves(&host);
 }
 
+/// What is adopted waits for its turn as well.
+fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
+    const TEST: &str = "a_number_that_is_anothers_by_the_turn_of_what_was_adopted";
+    passed_on_as_it_waits(kind, TEST, 0, |_, pid, wire, job| {
+        let before = standing(pid);
+        control(wire, job, Verb::Release);
+        assert_eq!(standing(pid), before);
+    });
+}
+
 /// Else somebody with jobs that wait could keep numbers, and whoever has one of them by now, from being adopted.
 fn a_number_of_one_that_ended_as_it_waited_is_free(kind: Kind) {
     const TEST: &str = "a_number_of_one_that_ended_as_it_waited_is_free";
-    if ran_among_numbers_of_its_own(kind, TEST) || !chooses_numbers() {
-        return;
-    }
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
-    let tried = (0..TRIES_MAX).any(|_| {
-        let mut wire = attackers_connection(&host);
-        let (first, second, job) = two_that_wait(&mut wire);
-        let pid = first.id();
-        let stranger = passed_on(first, VICTIM);
-        let found = stranger.is_some();
-        if found {
-            let mut theirs = speak_as(&host, VICTIM, |wire| wire);
-            match adopt(&mut theirs, pid) {
-                Some(Reply::Adopted { processes: 1, .. }) => {}
-                other => panic!("it is part of no job: {other:?}"),
-            }
+    passed_on_as_it_waits(kind, TEST, VICTIM, |host, pid, _, _| {
+        let mut theirs = speak_as(host, VICTIM, |wire| wire);
+        match adopt(&mut theirs, pid) {
+            Some(Reply::Adopted { processes: 1, .. }) => {}
+            other => panic!("it is part of no job: {other:?}"),
         }
-        control(&mut wire, job, Verb::Cancel { signal: 9 });
-        let _ = pidfd_send_signal(&second, Signal::KILL);
-        drop(stranger);
-        found
     });
-    assert!(tried, "the number is never to be had");
-    serves(&host);
 }
 
 /// One descriptor for each is more than a daemon may have: the others are known by number and start alone.
