@@ -10,6 +10,7 @@ pub mod columns;
 mod copy;
 mod days;
 mod db;
+mod failed;
 mod generation;
 mod ingest;
 mod keep;

@@ -34,4 +34,4 @@ pub use job::{
     JobSpec, JobState,
 };
 pub use resource::Resource;
-pub use terms::{After, AfterEnd, End, OUT_OF_MEMORY, Terms, TimeoutSignal};
+pub use terms::{After, AfterEnd, End, OUT_OF_MEMORY, Terms, TimeoutSignal, ended_well};

@@ -127,6 +127,12 @@ impl JobRow {
         }
     }
 
+    /// Whether it ended well ([`crate::ended_well`]). One that never ran did not, nor one whose end nobody knows.
+    #[must_use]
+    pub fn ended_well(&self) -> bool {
+        self.ending.is_some_and(|ending| crate::ended_well(ending.exit_code, self.end))
+    }
+
     /// The set of cores that it runs in, or is to; one of its own if it is isolated.
     #[must_use]
     pub fn set(&self) -> Option<String> {

@@ -216,12 +216,30 @@ impl End {
         }
     }
 
+    /// What became of the job, for people.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Timeout => "ended at its timeout",
+            Self::CpuLimit => "ended at its limit of CPU time",
+            Self::Dependency => "not run",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// The one with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         let all = [Self::Timeout, Self::CpuLimit, Self::Dependency, Self::Cancelled];
         all.into_iter().find(|end| end.as_str() == word)
     }
+}
+
+/// Whether a command did what it was for: it exited with code 0, and was neither ended at a limit of its time nor cancelled.
+/// A program that is told to end may exit with 0 and leave its work undone.
+#[must_use]
+pub fn ended_well(exit_code: Option<i32>, end: Option<End>) -> bool {
+    exit_code == Some(0) && end.is_none()
 }
 
 #[cfg(test)]
@@ -236,6 +254,15 @@ mod tests {
         let written = serde_json::to_string(&after).expect("a name always has a JSON form");
         assert_eq!(written, json, "{text}");
         assert_eq!(serde_json::from_str::<After>(&written).expect(json), after);
+    }
+
+    #[test]
+    fn exit_code_0_is_not_all() {
+        assert!(ended_well(Some(0), None));
+        assert!(!ended_well(Some(1), None) && !ended_well(None, None));
+        for end in [End::Timeout, End::CpuLimit, End::Dependency, End::Cancelled] {
+            assert!(!ended_well(Some(0), Some(end)), "{end:?}");
+        }
     }
 
     #[test]

@@ -167,6 +167,14 @@ pub struct JobView {
     pub own_nodes: Option<OwnNodesView>,
 }
 
+impl JobView {
+    /// Whether it ended well ([`crate::ended_well`]).
+    #[must_use]
+    pub fn ended_well(&self) -> bool {
+        crate::ended_well(self.exit_code, self.end)
+    }
+}
+
 /// Seconds, of whole microseconds; exact to the microsecond for 285 years.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "below 2^53 microseconds, that is 285 years, nothing is lost")]

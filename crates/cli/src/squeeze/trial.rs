@@ -55,7 +55,8 @@ impl Runner {
             wall_s: (report.wall_s.unwrap_or(0.0) - report.suspended_s).max(0.0),
             waited_s: report.cpu_stalled_s,
             stalled_s: report.memory_stalled_s,
-            exit_code: report.exit_code,
+            // A command that is told to end may exit with 0 and have done nothing.
+            exit_code: report.exit_code.filter(|_| report.end.is_none()),
             signal: report.signal,
             peak_bytes: report.memory_peak_bytes,
             swap_peak_bytes: report.swap_peak_bytes,

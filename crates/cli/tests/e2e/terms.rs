@@ -50,6 +50,10 @@ fn ended_at_its_timeout(kind: Kind) {
     let job = host.submit(&["--timeout", "200ms"], "trap 'exit 0' TERM; while :; do sleep 0.05; done");
     assert_eq!(host.until(job, JobState::Exited).end, Some(End::Timeout));
     said(&host, &["wait", "2"], 124);
+    // It did not succeed, and nobody says that it did.
+    has(&said(&host, &["report", "2"], 0), "ended at its timeout, then exited 0");
+    has(&said(&host, &["status", "--all"], 0), "timeout");
+    has(&said(&host, &["report", "--by", "user", "--json"], 0), "\"failed\":2");
     said(&host, &["run", "--timeout", "1h", "--", "true"], 0);
     assert_eq!(host.job(3).end, None);
     has(&said(&host, &["run", "--timeout", "0", "--", "true"], 2), "--timeout 0");

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
-use pinfold_proto::row::JobRow;
 use pinfold_proto::{After, AfterEnd};
 
 /// The most conditions of how other jobs end that a job may have.
@@ -16,12 +15,6 @@ pub(crate) const CONDITIONS_MAX: usize = 1024;
 /// Of so many jobs it is decided in a turn of the loop what becomes of them: thousands may wait for one, or each for the one
 /// before it, and everybody would wait for the scheduler's steps about them.
 const DECIDED_A_TURN: usize = 64;
-
-/// Whether a job ended well: with exit code 0, and neither at a limit of its time nor cancelled. One that never ran did
-/// not, nor did one of which nobody knows how it ended.
-pub(crate) fn ended_well(row: &JobRow) -> bool {
-    row.end.is_none() && row.ending.is_some_and(|ending| ending.exit_code == Some(0))
-}
 
 /// A condition of how a job, or all of an array, ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,8 +286,6 @@ impl Gates {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_proto::{End, Ending, JobSpec};
-
     use super::*;
 
     fn condition(after: &str, left: &[u64], failed: Option<u64>) -> Condition {
@@ -317,23 +308,6 @@ mod tests {
 
     fn opens(job: u64) -> (JobId, Verdict) {
         (JobId(job), Verdict::Opens)
-    }
-
-    #[test]
-    fn exit_code_0_is_not_all() {
-        let check = |exit_code: Option<i32>, end: Option<End>, well: bool| {
-            let mut row = JobRow::asked_for(1, 7, String::new(), JobSpec::default(), 0).ran_until(9);
-            row.end = end;
-            row.ending = row.ending.map(|ending| Ending { exit_code, ..ending });
-            assert_eq!(ended_well(&row), well, "{exit_code:?} {end:?}");
-        };
-        check(Some(0), None, true);
-        check(Some(1), None, false);
-        check(None, None, false);
-        for end in [End::Timeout, End::CpuLimit, End::Cancelled] {
-            check(Some(0), Some(end), false);
-        }
-        assert!(!ended_well(&JobRow::asked_for(1, 7, String::new(), JobSpec::default(), 0)), "it never ran");
     }
 
     #[test]

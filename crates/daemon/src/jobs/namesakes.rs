@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use pinfold_profile::store::Namesake;
 use pinfold_proto::row::{JobRow, ProcessId};
 
-use crate::jobs::gates::ended_well;
-
 /// Jobs that are submitted so soon one after the other belong together: a loop in a script is as fast, a user that saw how
 /// the first one ended is not.
 const TOGETHER_US: u64 = 2_000_000;
@@ -27,7 +25,7 @@ pub(crate) fn namesake(row: &JobRow) -> Namesake {
         keeper: row.keeper,
         submitted_us: row.submitted_us,
         ended_us: row.ended_us,
-        well: ended_well(row),
+        well: row.ended_well(),
     }
 }
 

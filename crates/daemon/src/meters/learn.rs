@@ -85,8 +85,7 @@ fn history(out: &mut Outbox) -> Result<Vec<JobRow>, StoreError> {
 /// Whether something is learned from a job that is over. Only from those that ended well: one that failed may have done so
 /// before it needed much. Of one that was adopted neither its length is known nor what it held before.
 fn teaches(row: &JobRow) -> bool {
-    let ended_well = row.ending.is_some_and(|ending| ending.exit_code == Some(0));
-    row.spec.adopted.is_none() && row.started_us.is_some() && ended_well
+    row.spec.adopted.is_none() && row.started_us.is_some() && row.ended_well()
 }
 
 /// What was measured of a job of an earlier life: the kernel's own peak of its group, with what it had in swap.
@@ -120,12 +119,11 @@ fn lay_row(lay: Lay) -> Option<row::Lay> {
 /// hardly waited for a processor.
 fn ran(user: u32, row: &JobRow) -> Option<Ran> {
     let place = row.spec.layout.as_ref().and_then(|layout| layout.place);
-    let ended_well = row.ending.is_some_and(|ending| ending.exit_code == Some(0));
     let used_us = row.usage.cpu_user_us.saturating_add(row.usage.cpu_system_us);
     let waited = row.usage.counts.waited_us.is_some_and(|waited_us| waited_us > used_us / WAITED_PART);
     let adopted = row.spec.adopted.is_some();
     let asked = matches!(place, Some(JobPlace::Compact | JobPlace::Spread));
-    if asked || adopted || !ended_well || waited || row.suspended_us > 0 {
+    if asked || adopted || !row.ended_well() || waited || row.suspended_us > 0 {
         return None;
     }
     let shape = if row.lay?.place == JobPlace::Spread { Shape::Spread } else { Shape::Compact };
@@ -296,6 +294,8 @@ fn there_bytes(ctx: &Ctx) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use pinfold_proto::End;
+
     use super::*;
 
     fn command(words: &[&str]) -> Vec<String> {
@@ -357,6 +357,9 @@ mod tests {
         }
         let failed = JobRow { ending: None, ..asked(7, None, &train).ran_until(1 + 90 * S) };
         learned.learn_length(&failed);
+        // It exited with code 0 when it was told to end.
+        let cut = JobRow { end: Some(End::Timeout), ..asked(7, None, &train).ran_until(1 + 90 * S) };
+        learned.learn_length(&cut);
         assert_eq!(told(&learned, 7, Some(1), &train), Some(60), "the median of the last");
         assert_eq!(told(&learned, 7, Some(90), &train), Some(90), "the longer one counts");
         assert_eq!(told(&learned, 7, Some(1), &["python3", "train.py", "2"]), Some(60), "other arguments");
@@ -420,6 +423,7 @@ mod tests {
         nothing("it moved", |row| row.lay = None);
         nothing("it was suspended", |row| row.suspended_us = 1);
         nothing("it failed", |row| row.ending = None);
+        nothing("it was ended", |row| row.end = Some(End::Cancelled));
         nothing("it was short", |row| row.ended_us = Some(1_050_000));
         nothing("it waited", |row| {
             (row.usage.cpu_user_us, row.usage.counts.waited_us) = (4_000_000, Some(300_000));

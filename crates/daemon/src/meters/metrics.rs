@@ -359,7 +359,7 @@ impl How {
         match row.ending {
             _ if row.started_us.is_none() => Self::NotStarted,
             Some(ending) if ending.signal.is_some() => Self::Killed,
-            Some(ending) if ending.exit_code == Some(0) => Self::Succeeded,
+            Some(_) if row.ended_well() => Self::Succeeded,
             _ => Self::Failed,
         }
     }

@@ -13,7 +13,7 @@ use crate::clients::rights;
 use crate::core::clock::wall_us;
 use crate::core::{Next, Refusal, denied};
 use crate::jobs::arrays::ArraysRead;
-use crate::jobs::gates::{Condition, Verdict, ended_well, not_before};
+use crate::jobs::gates::{Condition, Verdict, not_before};
 use crate::reactor::Daemon;
 
 impl Daemon {
@@ -81,7 +81,7 @@ impl Daemon {
     pub(super) fn predecessor_over(&mut self, row: &JobRow) {
         let job = JobId(row.job);
         self.jobs.gates.forget(job);
-        self.jobs.gates.over(job, ended_well(row));
+        self.jobs.gates.over(job, row.ended_well());
         self.decide_gates();
     }
 

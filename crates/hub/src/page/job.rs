@@ -95,6 +95,7 @@ fn figures(report: &ReportView) -> Markup {
             dt { "User" } dd { (plain(&report.user)) @if let Some(project) = &report.project { ", project " (plain(project)) } }
             dt { "Ended" } dd {
                 @match (report.exit_code, report.signal) {
+                    (Some(0), _) if let Some(end) = report.end => span.bad { (end.words()) ", then exit code 0" },
                     (Some(0), _) => { "exit code 0" },
                     (Some(code), _) => span.bad { "exit code " (code) },
                     (None, Some(signal)) => span.bad { "signal " (signal) },

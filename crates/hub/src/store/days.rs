@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::db::{Connection, DbError, Row, Value, values};
+use super::failed::failure;
 use super::runs::{self, RunFact};
 use super::sketch::Spreads;
 use super::take::insert;
@@ -55,9 +56,12 @@ impl Fact {
     }
 
     /// The columns that [`read`](Self::read) reads.
-    pub(super) const COLUMNS: &'static str = "id, host, month, ended_us, name, \"user\", project, \
-        CASE WHEN exit_code = 0 THEN 0 ELSE 1 END, CASE WHEN started_us IS NULL THEN 0 ELSE 1 END, cores, \
-        coalesce(wall_s, 0.0), suspended_s, queued_s, cpu_s, memory_peak_bytes, claim_bytes, idle_core_h, unused_gibh";
+    pub(super) const COLUMNS: &'static str = concat!(
+        "id, host, month, ended_us, name, \"user\", project, ",
+        failure!(),
+        ", CASE WHEN started_us IS NULL THEN 0 ELSE 1 END, cores, coalesce(wall_s, 0.0), suspended_s, queued_s, cpu_s, \
+         memory_peak_bytes, claim_bytes, idle_core_h, unused_gibh"
+    );
 
     /// Of a job that was there before.
     pub(super) fn read(row: &Row) -> Result<(i64, Self), DbError> {

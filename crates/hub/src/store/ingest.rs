@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
 use pinfold_proto::view::ReportView;
-use pinfold_proto::{JobState, learned};
+use pinfold_proto::{End, JobState, learned};
 use pinfold_topo::Topology;
 use sha2::{Digest as _, Sha256};
 
@@ -216,7 +216,7 @@ fn ready(part: &Part, whose: (i64, &str), when: (u64, u32)) -> Result<Ready, Ing
 pub(super) const COLUMNS: &str = "host, origin, job, submitted_us, started_us, ended_us, received_us, month, parts, name, \
     \"user\", project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
     memory_peak_bytes, memory_mean_bytes, swap_peak_bytes, claim_bytes, limit_bytes, io_read_bytes, io_write_bytes, \
-    samples, unused_gibh, idle_core_h, likeness, measured_bytes, workflow, run, step";
+    samples, unused_gibh, idle_core_h, likeness, measured_bytes, workflow, run, step, ended_by";
 
 /// The row of a job, its packed figures, and what it adds to the sums.
 fn row(
@@ -272,6 +272,7 @@ fn row(
         run.as_ref().map(|run| run.workflow.as_str()),
         run.as_ref().map(|run| run.run.as_str()),
         run.as_ref().map(|run| run.step.as_str()),
+        view.end.map(End::as_str),
     ];
     let fact = fact(part, view, &derived, run, (host, month));
     let row: Vec<Value> = figures.into();
@@ -294,7 +295,7 @@ fn fact(
         name: cut(&view.name).to_owned(),
         user: cut(&view.user).to_owned(),
         project: view.project.as_deref().map(|project| cut(project).to_owned()),
-        failed: view.exit_code != Some(0),
+        failed: !view.ended_well(),
         ran: view.started_s.is_some(),
         cores: f64::from(view.cores.max(1)),
         wall_s: view.wall_s.unwrap_or(0.0),

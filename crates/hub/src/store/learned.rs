@@ -9,6 +9,7 @@ use pinfold_proto::voucher::hex;
 use sha2::{Digest as _, Sha256};
 
 use super::db::{DbError, values};
+use super::failed::SUCCEEDED;
 use super::{Store, StoreError};
 
 /// The most jobs that are looked at, the last ones by their end.
@@ -95,7 +96,7 @@ impl Store {
                 (false, false) => format!("AND host IN ({})", believed.join(", ")),
             };
             let text = format!(
-                "SELECT host, \"user\", likeness, memory_peak_bytes, measured_bytes FROM jobs WHERE exit_code = 0 AND \
+                "SELECT host, \"user\", likeness, memory_peak_bytes, measured_bytes FROM jobs WHERE {SUCCEEDED} AND \
                  started_us IS NOT NULL AND likeness IS NOT NULL AND memory_peak_bytes > 0 AND ended_us >= ?1 \
                  AND ended_us < ?2 {of_hosts} \
                  ORDER BY ended_us DESC LIMIT {jobs_max}"

@@ -14,6 +14,7 @@ use self::numbers::{LOOKED_FOR, rows, words_of};
 use super::columns::Column;
 use super::days::DAY_US;
 use super::db::{Connection, DbError, Dialect, Value};
+use super::failed::FAILED;
 use super::query::{Ending, JobPage, JobQuery, OFFSET_MAX, PAGE_MAX, TABLE_MAX};
 use super::tops::{self, Which};
 use super::{Access, Store, StoreError};
@@ -419,9 +420,6 @@ pub(super) fn latest(
     let index = subject.as_ref().map_or("jobs_ended", |subject| subject.index);
     asked.walked(connection, index, subject)
 }
-
-/// A job that failed, in the words of the index.
-const FAILED: &str = "(jobs.exit_code IS NULL OR jobs.exit_code <> 0)";
 
 /// From where rows are read.
 enum Source<'a> {

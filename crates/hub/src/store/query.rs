@@ -9,6 +9,7 @@ use pinfold_proto::view::PointView;
 
 use super::columns::{Column, Condition};
 use super::db::{Connection, DbError, Dialect, Row, Value, values};
+use super::failed::{FAILED, SUCCEEDED};
 use super::keep::series_table;
 use super::{Access, Store, StoreError};
 
@@ -255,8 +256,8 @@ impl JobQuery {
             add(&|place| condition.sql(place), condition.value.into());
         }
         match self.ending {
-            Some(Ending::Succeeded) => words.push("jobs.exit_code = 0".to_owned()),
-            Some(Ending::Failed) => words.push("(jobs.exit_code IS NULL OR jobs.exit_code <> 0)".to_owned()),
+            Some(Ending::Succeeded) => words.push(SUCCEEDED.to_owned()),
+            Some(Ending::Failed) => words.push(FAILED.to_owned()),
             None => {}
         }
         (words.join(" AND "), values)

@@ -9,6 +9,7 @@ use pinfold_hubwire::bundle::{self, Head};
 
 use super::days::Fact;
 use super::db::{Connection, DbError, Row, Value, values};
+use super::failed::failure;
 use super::query::JobQuery;
 use super::take::insert;
 use super::{Access, Store, StoreError};
@@ -50,7 +51,7 @@ pub struct RunRow {
     pub hosts: u64,
     /// Jobs.
     pub jobs: u64,
-    /// Of these, how many did not exit with code 0.
+    /// Of these, how many did not end well.
     pub failed: u64,
     /// When the first was asked for, in microseconds since the Unix epoch.
     pub begun_us: u64,
@@ -286,9 +287,11 @@ fn read_run(row: &Row) -> Result<RunRow, DbError> {
     })
 }
 
-const OF_JOBS: &str = "jobs.id, jobs.run, jobs.step, jobs.submitted_us, jobs.started_us, jobs.ended_us, \
-    CASE WHEN exit_code = 0 THEN 0 ELSE 1 END, coalesce(wall_s, 0.0), suspended_s, cpu_s, cores, memory_peak_bytes, \
-    claim_bytes, unused_gibh";
+const OF_JOBS: &str = concat!(
+    "jobs.id, jobs.run, jobs.step, jobs.submitted_us, jobs.started_us, jobs.ended_us, ",
+    failure!(),
+    ", coalesce(wall_s, 0.0), suspended_s, cpu_s, cores, memory_peak_bytes, claim_bytes, unused_gibh"
+);
 
 fn read_job(row: &Row) -> Result<RunJob, DbError> {
     Ok(RunJob {

@@ -181,6 +181,25 @@ CREATE INDEX jobs_failed_project ON jobs (project, ended_us)
 CREATE INDEX jobs_failed_host ON jobs (host, ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);
 CREATE INDEX days_all ON days (name, day) WHERE host = 0;
 ",
+    // What ended a job where its exit code does not say it: a program that is told to end may exit with 0. Of jobs that came
+    // before it is not known here, and they count by their exit codes as they did.
+    "
+ALTER TABLE jobs ADD COLUMN ended_by TEXT;
+DROP INDEX jobs_failed;
+DROP INDEX jobs_failed_user;
+DROP INDEX jobs_failed_name;
+DROP INDEX jobs_failed_project;
+DROP INDEX jobs_failed_host;
+CREATE INDEX jobs_failed ON jobs (ended_us) WHERE (exit_code IS NULL OR exit_code <> 0 OR ended_by IS NOT NULL);
+CREATE INDEX jobs_failed_user ON jobs (\"user\", ended_us)
+    WHERE (exit_code IS NULL OR exit_code <> 0 OR ended_by IS NOT NULL);
+CREATE INDEX jobs_failed_name ON jobs (name, ended_us)
+    WHERE (exit_code IS NULL OR exit_code <> 0 OR ended_by IS NOT NULL);
+CREATE INDEX jobs_failed_project ON jobs (project, ended_us)
+    WHERE project IS NOT NULL AND (exit_code IS NULL OR exit_code <> 0 OR ended_by IS NOT NULL);
+CREATE INDEX jobs_failed_host ON jobs (host, ended_us)
+    WHERE (exit_code IS NULL OR exit_code <> 0 OR ended_by IS NOT NULL);
+",
 ];
 
 /// The step that made the tables of sums: those of jobs that were there before are made with it.

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use self::classes::{Classes, most_wasteful};
 use super::days::{ALL_HOSTS, DAY_US, damaged};
 use super::db::{DbError, Dialect, Row, Value};
+use super::failed::FAILURE;
 use super::query::{Ending, JobQuery, TABLE_MAX};
 use super::sketch::{ERROR_PART, Totals};
 use super::{Store, StoreError};
@@ -51,7 +52,7 @@ pub struct ClassRow {
     pub hosts: u64,
     /// How many.
     pub jobs: u64,
-    /// Of these, how many did not exit with code 0.
+    /// Of these, how many did not end well.
     pub failed: u64,
     /// How long they ran, in seconds.
     pub wall_s: Spread,
@@ -89,7 +90,7 @@ pub struct UsageRow {
     pub name: Option<String>,
     /// Jobs.
     pub jobs: u64,
-    /// Of these, how many did not exit with code 0.
+    /// Of these, how many did not end well.
     pub failed: u64,
     /// CPU time, in hours.
     pub cpu_h: f64,
@@ -333,7 +334,7 @@ impl Store {
         self.read("put classes together", |connection| {
             let (conditions, values) = query.conditions(connection.dialect(), false);
             let text = format!(
-                "SELECT jobs.name, jobs.host, CASE WHEN exit_code = 0 THEN 0 ELSE 1 END, coalesce(wall_s, 0.0), \
+                "SELECT jobs.name, jobs.host, {FAILURE}, coalesce(wall_s, 0.0), \
                  memory_peak_bytes, claim_bytes, cpu_s, cores, unused_gibh, suspended_s \
                  FROM jobs WHERE {conditions} AND started_us IS NOT NULL ORDER BY jobs.ended_us DESC LIMIT {}",
                 JOBS_MAX + 1
@@ -405,7 +406,7 @@ impl Store {
             // An index by name would be walked a row at a time.
             let name = dialect.unindexed(name);
             let text = format!(
-                "SELECT {name}, count(*), sum(CASE WHEN exit_code = 0 THEN 0 ELSE 1 END), sum(cpu_s) / 3600.0, \
+                "SELECT {name}, count(*), sum({FAILURE}), sum(cpu_s) / 3600.0, \
                  sum(idle_core_h), sum(CAST(coalesce(claim_bytes, 0) AS DOUBLE PRECISION) / 1073741824.0 \
                  * coalesce(wall_s, 0.0)) / 3600.0, sum(unused_gibh), sum(suspended_s) / 3600.0, sum(queued_s) / 3600.0 \
                  FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE {conditions} \

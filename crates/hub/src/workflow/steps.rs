@@ -68,7 +68,7 @@ pub struct Step {
     pub step: String,
     /// Its jobs.
     pub jobs: usize,
-    /// Of these, how many did not exit with code 0.
+    /// Of these, how many did not end well.
     pub failed: usize,
     /// Earlier runs that have it with jobs that ended well, and how many such jobs.
     pub earlier_runs: usize,

@@ -3,6 +3,7 @@ use pinfold_hub::learning;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::store::{Kind, RUNS_MIN, Whose, class_of};
 use pinfold_hubwire::bundle;
+use pinfold_proto::End;
 use pinfold_proto::learned::{self, EVERYBODY, ROWS_MAX, Row, Signed, Table};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::voucher::{hex, unhex};
@@ -94,6 +95,9 @@ fn hosts_are_told_what_a_user_s_jobs_held_elsewhere() {
     let mut failed = jobs(7, &[(1 << 50, None)]);
     failed[0].exit_code = Some(1);
     site.push(&site.alpha, failed);
+    let mut cut = jobs(8, &[(1 << 50, None)]);
+    cut[0].end = Some(End::Timeout);
+    site.push(&site.alpha, cut);
     assert_eq!(learning::renew(&site.served.hub, Whose::Users).unwrap(), Some(1));
     let row = site.row("ann").unwrap();
     assert_eq!((row.runs, row.hosts), (4, 2));

@@ -2,8 +2,10 @@
 use std::time::{Duration, Instant};
 
 use pinfold_hub::store::{
-    Access, Cell, Ending, Grant, JobQuery, JobRow, Kind, SCHEMA_VERSION, Store, StoreError, Way, columns,
+    Access, Cell, Ending, Grant, Group, JobQuery, JobRow, Kind, SCHEMA_VERSION, Store, StoreError, Way,
+    columns,
 };
+use pinfold_proto::End;
 
 use crate::server::Server;
 use crate::store::{bundle, check_lists, known, report};
@@ -249,7 +251,10 @@ const MADE: [&str; 5] =
     ["days_all", "jobs_failed_host", "jobs_failed_name", "jobs_failed_project", "jobs_failed_user"];
 
 fn drop_made() -> String {
-    MADE.map(|index| format!("DROP INDEX {index};")).concat()
+    let made = MADE.map(|index| format!("DROP INDEX {index};")).concat();
+    let since = "DROP INDEX jobs_failed; ALTER TABLE jobs DROP COLUMN ended_by; \
+                 CREATE INDEX jobs_failed ON jobs (ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);";
+    format!("{made} {since}")
 }
 
 /// Some jobs of which one of three failed.
@@ -298,4 +303,37 @@ fn an_earlier_server_gets_its_indexes() {
         let find = "SELECT 1 FROM pg_indexes WHERE schemaname = 'public' AND indexname = $1";
         assert_eq!(client.query(find, &[&index]).unwrap().len(), 1, "{index}");
     }
+}
+
+fn a_job_that_was_ended_failed(store: &Store, host: i64) {
+    let ends = [(0, None), (0, Some(End::Timeout)), (0, Some(End::Cancelled)), (1, None)];
+    let jobs = (1..).zip(ends).map(|(job, (code, end))| {
+        let mut one = report(job, "a", job << 20);
+        (one.exit_code, one.end) = (Some(code), end);
+        one
+    });
+    store.ingest(host, &bundle(jobs.collect()), 1).unwrap();
+    let found = |ending| {
+        let query = JobQuery { ending: Some(ending), limit: 10, ..all() };
+        let mut jobs: Vec<f64> =
+            store.jobs(&query).unwrap().jobs.iter().map(|job| number(job, "job")).collect();
+        jobs.sort_by(f64::total_cmp);
+        jobs
+    };
+    assert_eq!((found(Ending::Succeeded), found(Ending::Failed)), (vec![1.0], vec![2.0, 3.0, 4.0]));
+    for usage in [store.usage(Group::All, &all()), store.usage_of_jobs(Group::All, &all())] {
+        assert_eq!(usage.unwrap()[0].failed, 3);
+    }
+    store.sum_anew().unwrap();
+    assert_eq!(store.usage(Group::All, &all()).unwrap()[0].failed, 3);
+}
+
+#[test]
+fn a_job_that_was_ended_failed_whatever_its_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, host) = known(Store::open_file(&dir.path().join("hub.db"), None).unwrap());
+    a_job_that_was_ended_failed(&store, host);
+    let Some(server) = Server::start() else { return };
+    let (store, host) = known(Store::open(&server.at(), None).unwrap());
+    a_job_that_was_ended_failed(&store, host);
 }

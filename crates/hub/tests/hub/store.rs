@@ -484,7 +484,8 @@ fn an_earlier_database_gets_its_sums() {
             "DROP INDEX jobs_failed_user; DROP INDEX jobs_failed_name; DROP INDEX jobs_failed_project; \
              DROP INDEX jobs_failed_host; DROP TABLE tops; DROP TABLE top_days; DROP INDEX jobs_project; \
              DROP INDEX jobs_failed; DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; DROP INDEX jobs_run; ALTER TABLE jobs DROP COLUMN workflow; \
-             ALTER TABLE jobs DROP COLUMN run; ALTER TABLE jobs DROP COLUMN step; PRAGMA user_version = 3",
+             ALTER TABLE jobs DROP COLUMN run; ALTER TABLE jobs DROP COLUMN step; \
+             ALTER TABLE jobs DROP COLUMN ended_by; PRAGMA user_version = 3",
         )
         .unwrap();
     drop(earlier);
@@ -507,7 +508,7 @@ fn an_earlier_server_gets_its_sums() {
     drop(store);
     let earlier = "DROP INDEX jobs_failed_user, jobs_failed_name, jobs_failed_project, jobs_failed_host; DROP TABLE tops; \
                    DROP TABLE top_days; DROP INDEX jobs_project; DROP INDEX jobs_failed; DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; ALTER TABLE jobs DROP COLUMN workflow, DROP COLUMN run, \
-                   DROP COLUMN step; UPDATE schema_version SET version = 3";
+                   DROP COLUMN step, DROP COLUMN ended_by; UPDATE schema_version SET version = 3";
     server.client().batch_execute(earlier).unwrap();
     let store = Store::open(&server.at(), None).unwrap();
     check_sums(&store);

@@ -67,6 +67,10 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
 /// How a job ended, or where it stands.
 pub(crate) fn end(view: &ReportView) -> String {
     match (view.state, view.signal, view.exit_code) {
+        // A program that is told to end may exit with 0.
+        (JobState::Exited, ..) if let (Some(end), Some(0)) = (view.end, view.exit_code) => {
+            format!("{}, then exited 0", end.words())
+        }
         (JobState::Exited, Some(signal), _) => format!("ended by signal {signal}"),
         (JobState::Exited, None, Some(code)) => format!("exited {code}"),
         (JobState::Exited, None, None) if view.started_s.is_none() => "not run".to_owned(),

@@ -203,6 +203,10 @@ const NOT_RUN: &str = "not run";
 
 fn state_text(job: &JobView) -> String {
     match (job.state, job.signal, job.exit_code) {
+        // A program that is told to end may exit with 0.
+        (JobState::Exited, ..) if let (Some(end), Some(0)) = (job.end, job.exit_code) => {
+            end.as_str().to_owned()
+        }
         (JobState::Exited, Some(signal), _) => format!("signal {signal}"),
         (JobState::Exited, None, Some(code)) => format!("exited {code}"),
         (JobState::Exited, None, None) if job.started_s.is_none() => NOT_RUN.to_owned(),
@@ -210,13 +214,13 @@ fn state_text(job: &JobView) -> String {
     }
 }
 
-pub(super) const fn state_colour(job: &JobView) -> &'static str {
+pub(super) fn state_colour(job: &JobView) -> &'static str {
     match job.state {
         JobState::Running => "32",
         JobState::Queued => "33",
         JobState::Held => "35",
         JobState::Frozen | JobState::Parked => "36",
-        JobState::Exited if matches!(job.exit_code, Some(0)) => "2",
+        JobState::Exited if job.ended_well() => "2",
         JobState::Exited => "31",
     }
 }
@@ -337,7 +341,7 @@ pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
 
 /// What failed, each with its line, command, cause, and the file of its output.
 fn write_failures(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
-    let failed = view.results.iter().filter(|result| result.exit_code != Some(0));
+    let failed = view.results.iter().filter(|result| !result.ended_well());
     for result in failed.take(RESULTS_PICKED) {
         write!(out, "line {} failed: {}", result.line, batch_end(result))?;
         if let Some(reason) = &result.reason {
@@ -360,13 +364,12 @@ fn write_failures(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn batch_end(result: &BatchResultView) -> String {
-    if result.end == Some(End::Timeout) {
-        return "timeout".to_owned();
-    }
-    match (result.signal, result.exit_code) {
-        (Some(signal), _) => format!("signal {signal}"),
-        (None, Some(code)) => format!("exit {code}"),
-        (None, None) => "not run".to_owned(),
+    match (result.end, result.signal, result.exit_code) {
+        // It says more than the signal that it got then.
+        (Some(end), ..) if end != End::Dependency => end.as_str().to_owned(),
+        (_, Some(signal), _) => format!("signal {signal}"),
+        (_, None, Some(code)) => format!("exit {code}"),
+        (_, None, None) => NOT_RUN.to_owned(),
     }
 }
 
@@ -403,7 +406,7 @@ fn pick(results: &[BatchResultView]) -> Vec<&BatchResultView> {
     if results.len() <= RESULTS_MAX {
         return results.iter().collect();
     }
-    let failed = |result: &&BatchResultView| result.exit_code != Some(0);
+    let failed = |result: &&BatchResultView| !result.ended_well();
     let mut picked: Vec<&BatchResultView> = results.iter().filter(failed).take(RESULTS_PICKED).collect();
     let mut longest: Vec<&BatchResultView> = results.iter().collect();
     longest.sort_by(|one, other| other.wall_s.total_cmp(&one.wall_s).then(one.line.cmp(&other.line)));

@@ -63,7 +63,7 @@ pub fn summary(views: &[ReportView], by: By) -> SummaryView {
 fn group(group: String, views: &[&ReportView]) -> GroupView {
     let ran: Vec<&ReportView> = views.iter().copied().filter(|view| view.started_s.is_some()).collect();
     let over = |view: &&&ReportView| view.state == JobState::Exited;
-    let failed = views.iter().filter(over).filter(|view| view.exit_code != Some(0)).count();
+    let failed = views.iter().filter(over).filter(|view| !view.ended_well()).count();
     let spread_of =
         |figure: &dyn Fn(&ReportView) -> f64| spread(ran.iter().map(|view| figure(view)).collect());
     let claimed: Vec<&ReportView> =

@@ -56,3 +56,11 @@ pub struct BatchResultView {
     #[serde(default)]
     pub attempts: u32,
 }
+
+impl BatchResultView {
+    /// Whether it ended well ([`crate::ended_well`]).
+    #[must_use]
+    pub fn ended_well(&self) -> bool {
+        crate::ended_well(self.exit_code, self.end)
+    }
+}

@@ -209,6 +209,14 @@ pub struct ReportView {
     pub notes: Vec<String>,
 }
 
+impl ReportView {
+    /// Whether it ended well ([`crate::ended_well`]).
+    #[must_use]
+    pub fn ended_well(&self) -> bool {
+        crate::ended_well(self.exit_code, self.end)
+    }
+}
+
 /// What a job held on one NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NodeView {

@@ -20,7 +20,7 @@ pub struct GroupView {
     pub group: String,
     /// How many.
     pub jobs: u64,
-    /// Those that are over and did not exit with code 0.
+    /// Those that are over and did not end well.
     pub failed: u64,
     /// CPU time of all.
     pub cpu_s: f64,

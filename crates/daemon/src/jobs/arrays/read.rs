@@ -14,7 +14,6 @@ use pinfold_proto::wire::ErrorCode;
 
 use crate::clients::cost::NAMED_MAX;
 use crate::core::{Refusal, store_failed};
-use crate::jobs::gates::ended_well;
 use crate::store::journal::Journal;
 
 /// The members of an array by index and number, each with whether it ended well; `None`: it was not over as it was written.
@@ -107,7 +106,7 @@ fn brief(row: &JobRow) -> Brief {
         uid: row.uid,
         project: row.spec.project.clone(),
         is_first: is_first(row),
-        ended_well: ended_well(row),
+        ended_well: row.ended_well(),
     }
 }
 
@@ -122,7 +121,7 @@ fn by_array(journal: &Journal) -> Ended {
     for row in journal.all_unwritten() {
         let Some(place) = row.spec.array else { continue };
         if let Some(array) = place.array {
-            all.entry(array).or_default().push(((place.index, row.job), ended_well(row)));
+            all.entry(array).or_default().push(((place.index, row.job), row.ended_well()));
         }
     }
     all

@@ -1,0 +1,20 @@
+//! Which jobs failed, in SQL, as [`pinfold_proto::ended_well`] says it of one. The indexes of failed jobs have the same words.
+
+/// 1 of a job that failed, and 0 of others.
+macro_rules! failure {
+    () => {
+        "CASE WHEN jobs.exit_code = 0 AND jobs.ended_by IS NULL THEN 0 ELSE 1 END"
+    };
+}
+
+pub(super) use failure;
+
+/// The condition that a job failed.
+pub(super) const FAILED: &str =
+    "(jobs.exit_code IS NULL OR jobs.exit_code <> 0 OR jobs.ended_by IS NOT NULL)";
+
+/// The condition that it did not.
+pub(super) const SUCCEEDED: &str = "(jobs.exit_code = 0 AND jobs.ended_by IS NULL)";
+
+/// The figure that sums count.
+pub(super) const FAILURE: &str = failure!();
