@@ -417,7 +417,7 @@ fn replies() -> Vec<Vec<u8>> {
             variables: vec![("A".to_owned(), "b".to_owned())],
             wrap: vec!["/w".to_owned()],
         },
-        Reply::Recorded { job: 2, suspended_us: 1, memory_peak_bytes: 4096, end: None },
+        Reply::Recorded { job: 2, suspended_us: 1, memory_peak_bytes: 4096, end: None, cancelled: true },
         Reply::Done,
     ];
     all.iter().map(|reply| encoded(|out| wire::encode(reply, out))).collect()

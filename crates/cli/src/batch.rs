@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{ExitCode, JobSpec};
 use pinfold_sys::ready::Wanted;
-use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
+use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Side};
 
 use crate::job::{self, JobOptions, part};
@@ -235,6 +235,7 @@ impl Batch {
             self.progress.show(self.keeper.running_count(), self.began.elapsed());
             if self.ending.is_some() && self.keeper.only_news_for_nobody() {
                 // Told to end, and no daemon is there to hear how the jobs did.
+                self.over_without_word();
                 break;
             }
         }
@@ -306,22 +307,21 @@ impl Batch {
                 outcome.started_at = SystemTime::now().checked_sub(at.elapsed());
             }
             Told::Ended { ticket, reaped, at } => {
+                let anew = job::may_begin_anew(self.may_be_ended, &reaped);
                 let outcome = self.outcome(ticket);
                 outcome.ended = Some(at);
                 outcome.exit_code = reaped.exit_code;
                 outcome.signal = reaped.signal;
+                outcome.end = None;
                 outcome.cpu_us = reaped.cpu_user_us + reaped.cpu_system_us;
-                // One that may be begun anew is over when its end is on disk.
-                if !job::may_begin_anew(self.may_be_ended, &reaped) {
-                    self.over(ticket);
-                }
+                self.has_ended(ticket, anew);
             }
             Told::Recorded { ticket, suspended_us, memory_peak_bytes, end } => {
                 let outcome = self.outcome(ticket);
                 outcome.end = end;
                 outcome.suspended_us = suspended_us;
                 outcome.memory_peak_bytes = memory_peak_bytes;
-                if outcome.signal == Some(SIGKILL) && self.may_be_ended {
+                if !outcome.is_over && !outcome.to_be_tried_again {
                     self.over(ticket);
                 }
                 if self.outcome(ticket).to_be_tried_again {
@@ -371,31 +371,58 @@ impl Batch {
         self.ending.is_some() || self.orphaned || self.halted.is_some()
     }
 
+    /// The command of a line ended. Unless that is enough to know how the line did, the line is over when its end is on
+    /// disk: one that was killed may be begun anew, and one that exited with 0 may have been told to end. Of one that had
+    /// not started no more is told.
+    fn has_ended(&mut self, ticket: u64, may_begin_anew: bool) {
+        let outcome = self.outcome(ticket);
+        let (started, failed) = (outcome.started.is_some(), outcome.failed());
+        if !started || (failed && !may_begin_anew) {
+            self.over(ticket);
+        } else if !failed && !self.has_tries_left(ticket) {
+            self.show(ticket);
+        }
+    }
+
+    fn has_tries_left(&self, ticket: u64) -> bool {
+        self.outcomes[index(ticket)].attempts < self.tries && !self.is_over_early()
+    }
+
     /// A line ended: it is tried again, or told and counted.
     fn over(&mut self, ticket: u64) {
-        let (tries, early) = (self.tries, self.is_over_early());
+        let again = self.has_tries_left(ticket);
         let outcome = self.outcome(ticket);
         let failed = outcome.failed();
-        if failed && outcome.attempts < tries && !early {
+        if failed && again {
             outcome.to_be_tried_again = true;
             return;
         }
-        let received = self.work.sink.written(ticket, &self.work.lines);
-        if self.work.sink.holds(ticket) && !self.orphaned {
-            self.told_lost(|work| work.sink.print(ticket, &work.lines, &mut work.printer));
-            self.print();
-        }
-        self.log(ticket, received);
+        outcome.is_over = true;
+        self.show(ticket);
+        self.log(ticket);
         self.progress.ended(failed);
         if failed {
             self.count_failure();
         }
     }
 
-    fn log(&mut self, ticket: u64, received: u64) {
+    /// Has the output of a line printed whose last try this was, once.
+    fn show(&mut self, ticket: u64) {
+        if self.outcome(ticket).received.is_some() {
+            return;
+        }
+        let received = self.work.sink.written(ticket, &self.work.lines);
+        self.outcome(ticket).received = Some(received);
+        if self.work.sink.holds(ticket) && !self.orphaned {
+            self.told_lost(|work| work.sink.print(ticket, &work.lines, &mut work.printer));
+            self.print();
+        }
+    }
+
+    fn log(&mut self, ticket: u64) {
         let index = index(ticket);
         if let Some(log) = &mut self.work.log {
-            log.over(index, &self.outcomes[index], received, self.work.lines.line(index).as_bytes());
+            log.over(index, &self.outcomes[index], self.work.lines.line(index).as_bytes());
         }
     }
 

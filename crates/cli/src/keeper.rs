@@ -405,7 +405,8 @@ impl Keeper {
                     self.refused(ticket, reason, code);
                 }
             }
-            Reply::Recorded { job, suspended_us, memory_peak_bytes, end } => {
+            Reply::Recorded { job, suspended_us, memory_peak_bytes, end, cancelled } => {
+                let end = end.or(cancelled.then_some(End::Cancelled));
                 if let Some(&ticket) = self.by_job.get(&job) {
                     self.told.push_back(Told::Recorded { ticket, suspended_us, memory_peak_bytes, end });
                     self.forget(ticket);

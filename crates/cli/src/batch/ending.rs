@@ -9,7 +9,7 @@ use pinfold_sys::spawn;
 
 use super::joblog::JobLog;
 use super::proxy::hung_up;
-use super::{Batch, Halted};
+use super::{Batch, Halted, ticket};
 use crate::keeper::{Told, send_signal_to_group};
 
 /// How long lines that are ended by `--halt now` have before they are killed.
@@ -72,6 +72,13 @@ impl Batch {
         // Their reader must not wait for what runs on.
         self.work.printer.give_up();
         let _ = spawn::null_streams();
+    }
+
+    /// No daemon is there to say what ended lines: they did as their commands say.
+    pub(super) fn over_without_word(&mut self) {
+        let waiting: Vec<usize> =
+            (0..self.outcomes.len()).filter(|&index| self.outcomes[index].awaits_word()).collect();
+        waiting.into_iter().for_each(|index| self.over(ticket(index)));
     }
 
     /// All lines are over. What is not taken yet of their outputs, or of the log, is waited for, until a signal ends

@@ -69,9 +69,10 @@ impl JobLog {
     }
 
     /// Writes down a line that is over, if it ran.
-    pub(super) fn over(&mut self, index: usize, outcome: &Outcome, received: u64, command: &[u8]) {
+    pub(super) fn over(&mut self, index: usize, outcome: &Outcome, command: &[u8]) {
         let Some(started) = outcome.started_at else { return };
-        let (ran, exit_code, signal) = (outcome.ran(), outcome.exit_code, outcome.signal);
+        let received = outcome.received.unwrap_or_default();
+        let (ran, exit_code, signal) = (outcome.ran(), outcome.exit_value(), outcome.signal);
         self.add(&Entry { seq: index + 1, started, ran, received, exit_code, signal, command });
     }
 

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-use pinfold_proto::End;
 use pinfold_proto::view::{BatchResultView, BatchView, VERSION, seconds};
+use pinfold_proto::{End, ExitCode, ended_well};
 
 use super::Work;
+use crate::run::TIMED_OUT;
 
 /// What is known of one line.
 #[derive(Debug, Clone, Default)]
@@ -29,11 +30,29 @@ pub(super) struct Outcome {
     pub attempts: u32,
     /// It failed and is asked for again once that is on disk.
     pub to_be_tried_again: bool,
+    /// It was told and counted.
+    pub is_over: bool,
+    /// Bytes that it wrote to standard output, where they were seen; `None`: not all of its output is there yet.
+    pub received: Option<u64>,
 }
 
 impl Outcome {
     pub(super) fn failed(&self) -> bool {
-        self.exit_code != Some(0)
+        !ended_well(self.exit_code, self.end)
+    }
+
+    /// Its exit code, or where that is 0 though it did not do well, one that says so.
+    pub(super) fn exit_value(&self) -> Option<i32> {
+        match self.end.filter(|_| self.exit_code == Some(0)) {
+            Some(end) if end.is_limit() => Some(i32::from(TIMED_OUT)),
+            Some(_) => Some(i32::from(ExitCode::Failed.code())),
+            None => self.exit_code,
+        }
+    }
+
+    /// Whether its command ended, and the daemon has not said what ended it.
+    pub(super) fn awaits_word(&self) -> bool {
+        self.started.is_some() && self.ended.is_some() && !self.is_over
     }
 
     /// It never starts: it waited until now, if it was asked for.
@@ -89,7 +108,7 @@ pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchVi
         }
     };
     let results: Vec<BatchResultView> = run.into_iter().map(result).collect();
-    let failed = results.iter().filter(|result| result.exit_code != Some(0)).count();
+    let failed = results.iter().filter(|result| !result.ended_well()).count();
     BatchView {
         version: VERSION,
         jobs: results.len() as u64,
@@ -110,6 +129,21 @@ pub(super) fn write_json(view: &BatchView, out: &mut dyn Write) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_was_ended_did_not_do_well_whatever_its_exit_code() {
+        let check = |exit_code: Option<i32>, end: Option<End>, want: (bool, Option<i32>)| {
+            let line = Outcome { exit_code, end, ..Outcome::default() };
+            assert_eq!((line.failed(), line.exit_value()), want, "{exit_code:?} {end:?}");
+        };
+        check(Some(0), None, (false, Some(0)));
+        check(Some(3), None, (true, Some(3)));
+        check(None, Some(End::Timeout), (true, None));
+        check(Some(9), Some(End::Timeout), (true, Some(9)));
+        check(Some(0), Some(End::Timeout), (true, Some(124)));
+        check(Some(0), Some(End::CpuLimit), (true, Some(124)));
+        check(Some(0), Some(End::Cancelled), (true, Some(1)));
+    }
 
     #[test]
     fn a_line_that_never_starts_waited_until_that_was_so() {

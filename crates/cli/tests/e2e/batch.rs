@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use pinfold_proto::JobState;
 use pinfold_proto::view::BatchView;
+use pinfold_proto::{End, JobState};
 use pinfold_sys::mode::{self, Mode};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -31,10 +31,20 @@ any_kind!(
     as_many_at_once_as_the_processors_say,
     giving_up,
     a_line_runs_from_before_its_process_is_made,
+    lines_that_are_ended_did_not_do_well,
 );
 
 fn view(done: &Done) -> BatchView {
     serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+/// Number, exit value, signal and command of each line in the job log.
+fn logged(host: &Host) -> Vec<String> {
+    let entry = |line: &str| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        [0, 6, 7, 8].map(|field| fields[field]).join(" ")
+    };
+    host.wrote("log").lines().skip(1).map(entry).collect()
 }
 
 fn results(kind: Kind) {
@@ -369,6 +379,31 @@ fn giving_up(kind: Kind) {
     let got: Vec<_> =
         view(&done).results.iter().map(|r| (r.exit_code, r.signal, r.reason.is_some())).collect();
     assert_eq!(got, [(None, Some(15), false), (Some(1), None, false), (None, None, true)]);
+}
+
+/// Though their commands exit with 0 once they are told to end.
+fn lines_that_are_ended_did_not_do_well(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=4"]);
+    let line = "trap 'exit 0' TERM; [ -e again ] && exit; : >ready-{}; while :; do sleep 0.05; done";
+    let words = ["--timeout", "1h", "-j", "2", "--in-order", "--joblog", "log"];
+    let batch = |more: &[&str]| {
+        host.start([&["batch", "--json"], &words[..], more, &[line, ":::", "1", "2"]].concat())
+    };
+    let running = batch(&[]);
+    host.until_made("ready-1");
+    host.until_made("ready-2");
+    host.succeeds(["set", "1", "--timeout", "1ms"]);
+    host.succeeds(["cancel", "2"]);
+    let done = running.wait();
+    assert_eq!((done.code, view(&done).failed), (Some(1), 2), "{done:?}");
+    let got: Vec<_> = view(&done).results.iter().map(|r| (r.exit_code, r.end)).collect();
+    assert_eq!(got, [(Some(0), Some(End::Timeout)), (Some(0), Some(End::Cancelled))]);
+    let mut log = logged(&host);
+    log.sort();
+    assert!(log[0].starts_with("1 124 0 ") && log[1].starts_with("2 1 0 "), "{log:?}");
+    host.make("again");
+    let done = batch(&["--resume-failed"]).wait();
+    assert_eq!((done.code, view(&done).jobs), (Some(0), 2), "{done:?}");
 }
 
 /// A line of one thread takes no less time than its CPU time. Where its child is forked before it may start, some of its

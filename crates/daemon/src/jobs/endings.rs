@@ -116,7 +116,8 @@ pub(crate) fn recorded(job: JobId, row: Option<&JobRow>) -> Reply {
         job: job.0,
         suspended_us: row.map_or(0, |row| row.suspended_us),
         memory_peak_bytes: row.map_or(0, |row| row.usage.memory_peak_bytes),
-        // Keepers act on limits alone, and older ones know no other word.
+        // Older keepers know no other word.
         end: row.and_then(|row| row.end).filter(|end| end.is_limit()),
+        cancelled: row.is_some_and(|row| row.end == Some(End::Cancelled)),
     }
 }

@@ -128,9 +128,12 @@ pub enum Reply {
         suspended_us: u64,
         /// The most anonymous and shared memory it held at once, in bytes.
         memory_peak_bytes: u64,
-        /// What ended it, where its exit status does not say it.
+        /// Which limit ended it, where its exit status does not say it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         end: Option<End>,
+        /// It was cancelled while its command ran. Keepers of earlier versions know no such word in `end`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cancelled: bool,
     },
     /// To `Status`.
     Status(StatusView),
