@@ -45,6 +45,7 @@ impl Batch {
     fn signal_running(&mut self, signal: i32) {
         let running: Vec<(u64, u32)> = self.keeper.running().collect();
         for (ticket, pid) in running {
+            self.outcome(ticket).was_told_to_end = true;
             send_signal_to_group(pid, signal);
             self.keeper.interrupted(ticket);
         }

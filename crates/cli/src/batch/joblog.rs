@@ -68,9 +68,10 @@ impl JobLog {
         Ok(Self { path: path.to_owned(), file: Some(file), unwritten: Vec::new(), told: false })
     }
 
-    /// Writes down a line that is over, if it ran.
+    /// Writes down a line that is over, if it ran. As with GNU parallel, one that the batch told to end is not in the log:
+    /// it is done when it is resumed.
     pub(super) fn over(&mut self, index: usize, outcome: &Outcome, command: &[u8]) {
-        let Some(started) = outcome.started_at else { return };
+        let Some(started) = outcome.started_at.filter(|_| !outcome.was_told_to_end) else { return };
         let received = outcome.received.unwrap_or_default();
         let (ran, exit_code, signal) = (outcome.ran(), outcome.exit_value(), outcome.signal);
         self.add(&Entry { seq: index + 1, started, ran, received, exit_code, signal, command });
@@ -314,6 +315,20 @@ mod tests {
         assert!(done(&path, &other, false).unwrap_err().message.contains("another list"));
         std::fs::write(&path, "what\n").unwrap();
         assert!(done(&path, &lines, false).unwrap_err().message.contains("line 1"));
+    }
+
+    /// Neither counts as done when the list is resumed.
+    #[test]
+    fn lines_that_were_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let lines = Lines::of(b"one\ntwo\n".to_vec());
+        let mut log = JobLog::open(&path, false).unwrap();
+        let ended = Outcome { started_at: Some(SystemTime::now()), exit_code: Some(0), ..Outcome::default() };
+        log.over(0, &Outcome { end: Some(pinfold_proto::End::Timeout), ..ended.clone() }, b"one");
+        log.over(1, &Outcome { was_told_to_end: true, ..ended }, b"two");
+        assert_eq!(done(&path, &lines, false).unwrap(), [0]);
+        assert_eq!(done(&path, &lines, true).unwrap(), Vec::<usize>::new());
     }
 
     #[test]

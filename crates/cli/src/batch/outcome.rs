@@ -32,6 +32,8 @@ pub(super) struct Outcome {
     pub to_be_tried_again: bool,
     /// It was told and counted.
     pub is_over: bool,
+    /// The batch, which ended early, told it to end as well.
+    pub was_told_to_end: bool,
     /// Bytes that it wrote to standard output, where they were seen; `None`: not all of its output is there yet.
     pub received: Option<u64>,
 }

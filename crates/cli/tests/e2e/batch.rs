@@ -131,13 +131,14 @@ fn interrupted(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let text = "true\n: >ready; exec sleep 1000\necho never >never\necho never >never\n";
     std::fs::write(host.work("lines"), text).expect("a file");
-    let running = host.start(["batch", "--json", "lines"]);
+    let running = host.start(["batch", "--json", "--joblog", "log", "lines"]);
     host.until_made("ready");
     running.signal(Signal::INT);
     let done = running.wait();
     assert_eq!(done.code, Some(130), "{done:?}");
     let batch = view(&done);
     assert_eq!((batch.jobs, batch.failed), (4, 3));
+    assert_eq!(logged(&host), ["1 0 0 true"], "the one that was ended is done when the list is resumed");
     let got: Vec<_> = batch.results.iter().map(|r| (r.exit_code, r.signal, r.reason.is_some())).collect();
     assert_eq!(got, [(Some(0), None, false), (None, Some(2), false), (None, None, true), (None, None, true)]);
     assert!(!host.work("never").exists());
@@ -374,8 +375,10 @@ fn giving_up(kind: Kind) {
         ": >ready; exec sleep 1000\nuntil test -e ready; do :; done; exit 1\nexit 2\n",
     )
     .expect("a file");
-    let done = host.pinfold(["batch", "--halt", "now,fail=1", "-j", "2", "--in-order", "--json", "lines"]);
+    let options = ["--halt", "now,fail=1", "-j", "2", "--in-order", "--json", "--joblog", "log"];
+    let done = host.pinfold([&["batch"], &options[..], &["lines"]].concat());
     assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(logged(&host).len(), 1, "that which failed: {:?}", logged(&host));
     let got: Vec<_> =
         view(&done).results.iter().map(|r| (r.exit_code, r.signal, r.reason.is_some())).collect();
     assert_eq!(got, [(None, Some(15), false), (Some(1), None, false), (None, None, true)]);
