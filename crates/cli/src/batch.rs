@@ -42,6 +42,7 @@ mod spool;
 mod template;
 
 pub(crate) use args::BatchArgs;
+pub(crate) use inputs::end_options;
 
 use answer::Answer;
 use args::Halt;

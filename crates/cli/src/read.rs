@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 
 use crate::args::{Cli, Command, Reach};
+use crate::batch;
 use crate::help;
 use crate::hub::Elsewhere;
 
@@ -17,7 +18,7 @@ impl Cli {
     /// a script that waits, would take that long. So those are read by their own options alone; whatever is odd about
     /// one, or asks for help, is read again with all.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let words: Vec<OsString> = std::env::args_os().collect();
+        let words = with_options_ended(std::env::args_os().collect());
         Self::read_quickly(&words).map_or_else(|| Self::read_all(&words), Ok)
     }
 
@@ -70,6 +71,14 @@ fn command_at(words: &[OsString]) -> Option<usize> {
     }
 }
 
+/// The words with the options of `batch` ended where its arguments begin.
+fn with_options_ended(mut words: Vec<OsString>) -> Vec<OsString> {
+    if let Some(at) = command_at(&words).filter(|&at| words[at] == "batch") {
+        batch::end_options(&mut words, at + 1);
+    }
+    words
+}
+
 impl Command {
     /// Notes which options of a job were typed, where that makes a difference.
     fn note_typed(&mut self, matches: &ArgMatches) {
@@ -106,6 +115,28 @@ mod tests {
             let whole = Cli::read_all(&words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
             assert_eq!(format!("{quick:?}"), format!("{whole:?}"), "{line}");
         }
+    }
+
+    /// Whatever they look like.
+    #[test]
+    fn what_is_behind_a_separator_is_an_argument() {
+        let check = |line: &str, want: &str| {
+            let cli = Cli::read_all(&with_options_ended(words(line)));
+            let cli = cli.unwrap_or_else(|error| panic!("{line}: {error}"));
+            let Command::Batch(args) = &cli.command else { panic!("{line}: {cli:?}") };
+            assert_eq!(args.words, words(want), "{line}");
+            assert_eq!((args.dry_run, args.json.is_some(), args.quiet), (false, false, true), "{line}");
+        };
+        for separator in [":::", "::::", ":::+", "::::+"] {
+            let arguments = format!("{separator} --json=x.txt --dry-run b -n 2 -1 -- --help");
+            check(&format!("pinfold batch -q cat {arguments}"), &format!("cat {arguments}"));
+            check(&format!("pinfold --socket /a batch cat -q {arguments}"), &format!("cat {arguments}"));
+            check(&format!("pinfold batch -q -a list {arguments}"), &arguments);
+            check(&format!("pinfold batch -q -- cat -n {arguments}"), &format!("cat -n {arguments}"));
+        }
+        check("pinfold batch list -q", "list");
+        let run = words("pinfold run echo ::: -a");
+        assert_eq!(with_options_ended(run.clone()), run, "another command's own words");
     }
 
     /// What is wrong, or asks for help, or means another host, is left to the whole tree.

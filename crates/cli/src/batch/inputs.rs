@@ -32,6 +32,15 @@ pub(super) fn are_in(words: &[OsString]) -> bool {
     words.iter().any(|word| separator(word).is_some())
 }
 
+/// Ends the options of `batch` among these words, which follow its name, where its arguments begin, as `--` does: what is
+/// behind `:::` or its like is an argument, whatever it looks like.
+pub(crate) fn end_options(words: &mut Vec<OsString>, follow: usize) {
+    let own = words[follow..].iter().position(|word| word == "--" || separator(word).is_some());
+    if let Some(at) = own.map(|own| follow + own).filter(|&at| words[at] != "--") {
+        words.insert(at, "--".into());
+    }
+}
+
 /// The words of the command, and the lists of arguments: those of `-a`, then those on the command line.
 pub(super) fn split<'a>(
     words: &'a [OsString],
