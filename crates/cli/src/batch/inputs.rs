@@ -41,33 +41,55 @@ pub(crate) fn end_options(words: &mut Vec<OsString>, follow: usize) {
     }
 }
 
+/// Where the arguments of a list are.
+enum Source<'a> {
+    File(&'a Path),
+    Words(&'a [OsString]),
+}
+
+impl Source<'_> {
+    fn is_standard_input(&self) -> bool {
+        matches!(self, Self::File(file) if *file == Path::new("-"))
+    }
+
+    fn read(&self) -> Result<Vec<Vec<u8>>, Failure> {
+        match self {
+            Self::File(file) => arguments_of(file),
+            Self::Words(words) => Ok(words.iter().map(|word| word.as_bytes().to_vec()).collect()),
+        }
+    }
+}
+
 /// The words of the command, and the lists of arguments: those of `-a`, then those on the command line.
 pub(super) fn split<'a>(
     words: &'a [OsString],
     arg_files: &[PathBuf],
 ) -> Result<(Vec<&'a OsString>, Vec<Input>), Failure> {
-    let from_file = |file: &Path, linked| Ok(Input { values: arguments_of(file)?, linked });
-    let mut inputs: Vec<Input> =
-        arg_files.iter().map(|file| from_file(file, false)).collect::<Result<_, Failure>>()?;
+    let mut lists: Vec<(Source<'_>, bool)> =
+        arg_files.iter().map(|file| (Source::File(file), false)).collect();
     let first = words.iter().position(|word| separator(word).is_some()).unwrap_or(words.len());
     let mut rest = &words[first..];
     while let Some((text, in_files, linked)) = rest.first().and_then(separator) {
         let end = rest[1..].iter().position(|word| separator(word).is_some());
         let given = &rest[1..end.map_or(rest.len(), |end| end + 1)];
         rest = &rest[1 + given.len()..];
-        if linked && inputs.is_empty() {
+        if linked && lists.is_empty() {
             let text = format!("`{text}` links a list of arguments to the one before it, and there is none");
             return Err(Failure::new(ExitCode::Usage, text));
         }
         if in_files {
-            for (number, file) in given.iter().enumerate() {
-                inputs.push(from_file(Path::new(file), linked && number == 0)?);
-            }
+            let file = |(number, file)| (Source::File(Path::new(file)), linked && number == 0);
+            lists.extend(given.iter().enumerate().map(file));
         } else {
-            let values = given.iter().map(|word| word.as_bytes().to_vec()).collect();
-            inputs.push(Input { values, linked });
+            lists.push((Source::Words(given), linked));
         }
     }
+    if lists.iter().filter(|(source, _)| source.is_standard_input()).count() > 1 {
+        let text = "standard input (`-`) is named for several lists of arguments, and can be read only once";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    let read = |(source, linked): (Source<'_>, bool)| Ok(Input { values: source.read()?, linked });
+    let inputs = lists.into_iter().map(read).collect::<Result<_, Failure>>()?;
     Ok((words[..first].iter().collect(), inputs))
 }
 
@@ -196,6 +218,18 @@ mod tests {
         let first: Vec<OsString> = ["echo", ":::+", "a"].map(OsString::from).to_vec();
         assert!(split(&first, &[]).unwrap_err().message.contains("`:::+` links"));
         assert!(split(&first, &[file]).is_ok(), "-a is a list before it");
+    }
+
+    #[test]
+    fn standard_input_is_one_list() {
+        let words = ["x", ":::", "a", "::::", "-"].map(OsString::from);
+        let twice = [words.to_vec(), vec!["-".into()]].concat();
+        for (words, files) in
+            [(&words[..], &[PathBuf::from("-")][..]), (&twice, &[]), (&[], &["-".into(), "-".into()])]
+        {
+            let refused = split(words, files).expect_err("it is named twice");
+            assert!(refused.message.contains("read only once"), "{}", refused.message);
+        }
     }
 
     #[test]
