@@ -10,6 +10,7 @@ use pinfold_profile::report::size;
 use pinfold_profile::store::offline;
 use pinfold_profile::store::{CheckReport, StoreError};
 use pinfold_proto::ExitCode;
+use pinfold_sys::whereabouts;
 use serde_json::json;
 
 use crate::print::{JSON_VERSION, print_json, print_text};
@@ -82,7 +83,7 @@ pub(crate) fn restore(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
     std::fs::create_dir_all(&state)
         .map_err(|error| Failure::doing(format!("failed to make {}", state.display()), &error))?;
     // The daemon's own lock: none can start meanwhile.
-    let path = state.join("lock");
+    let path = whereabouts::lock(&state);
     let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let lock = lock.map_err(|error| Failure::doing(format!("failed to open {}", path.display()), &error))?;
     if lock.try_lock().is_err() {

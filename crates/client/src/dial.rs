@@ -15,10 +15,14 @@ use pinfold_sys::{peer, user_scope, whereabouts};
 use pinfold_topo::CpuSet;
 
 use crate::failure::Failure;
+use crate::occupied;
 
 /// How long a started daemon may take to be ready. It opens its store and probes the host: well under a second, but a
 /// machine deep in swap is slow, and the guard of a daemon that was killed may have the lock for half a minute first.
 const READY_MAX: Duration = Duration::from_secs(60);
+
+/// How long a daemon is waited for that nobody is known to have started.
+const NOT_EXPECTED: Duration = Duration::from_secs(2);
 
 /// The variable that forbids to start a private daemon, as `--no-autostart` does: what a command starts inherits it.
 pub const NO_AUTOSTART: &str = "PINFOLD_NO_AUTOSTART";
@@ -74,7 +78,7 @@ pub struct Welcome {
 impl Dial {
     /// The daemon meant by `--socket` and `--no-autostart` (or [`NO_AUTOSTART`]).
     pub fn new(socket: Option<&Path>, no_autostart: bool) -> Self {
-        let mut places = paths::defaults(peer::own_uid(), |name| std::env::var_os(name));
+        let mut places = paths::for_commands(peer::own_uid(), |name| std::env::var_os(name));
         if let Some(socket) = socket {
             places = Places { socket: socket.to_owned(), state: paths::beside(socket) };
         }
@@ -260,14 +264,8 @@ impl Dial {
             return Ok(());
         }
         let ended = child.wait();
-        // Another that was first may take as long to be ready as this one was given.
-        let patience = if said.contains(paths::OCCUPIED) { READY_MAX } else { Duration::from_secs(2) };
-        let deadline = Instant::now() + patience;
-        while Instant::now() < deadline {
-            if UnixStream::connect(&self.places.socket).is_ok() {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if self.is_another_there(&said, &state)? {
+            return Ok(());
         }
         // Its configuration is wrong: the user's own file, above all.
         let code = match ended.ok().and_then(|status| status.code()) {
@@ -280,6 +278,26 @@ impl Dial {
             if said.trim().is_empty() { "it said nothing" } else { said.trim() }
         );
         Err(Failure::without_daemon(code, text))
+    }
+
+    /// Waits for another daemon, where the one that was started for this command said this and gave way.
+    fn is_another_there(&self, said: &str, state: &Path) -> Result<bool, Failure> {
+        let (own, began) = (&self.places.socket, Instant::now());
+        let is_occupied = said.contains(paths::OCCUPIED);
+        loop {
+            if UnixStream::connect(own).is_ok() {
+                return Ok(true);
+            }
+            let elsewhere = if is_occupied { occupied::elsewhere(own, state) } else { None };
+            // Another that was first may take as long to be ready as this one was given. One that listens elsewhere does
+            // not come here; only what is noted may be of the daemon before it, for a moment.
+            let patience = if is_occupied && elsewhere.is_none() { READY_MAX } else { NOT_EXPECTED };
+            if began.elapsed() < patience {
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+            return elsewhere.map_or(Ok(false), |other| Err(occupied::failure(own, &other, state)));
+        }
     }
 
     /// Starts a private daemon on this state, with these words before its command line, and hears what it says: nothing, if it ended.

@@ -22,6 +22,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use pinfold_sys::mode::{self, Roots};
 use pinfold_sys::own;
+use pinfold_sys::paths::Places;
 use pinfold_sys::signals::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use pinfold_sys::spawn;
 
@@ -80,7 +81,7 @@ fn serve(options: &Options, configured: Configured) -> anyhow::Result<()> {
     // At once, before the user at the terminal types Ctrl-C at the command.
     options.private.then(detach);
     let places = options.places();
-    let state = open_state(&places.state)?;
+    let state = open_state(&places)?;
     let (roots, (facts, plan)) = (Roots::default(), facts_and_plan(options)?);
     // Before anything else is open that the guard should not hold.
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
@@ -93,9 +94,9 @@ fn serve(options: &Options, configured: Configured) -> anyhow::Result<()> {
 }
 
 /// The state directory; from now on what this process makes is for its user alone.
-fn open_state(path: &std::path::Path) -> anyhow::Result<StateDir> {
+fn open_state(places: &Places) -> anyhow::Result<StateDir> {
     own::set_umask(0o077);
-    StateDir::open(path)
+    StateDir::open(&places.state, &places.socket)
 }
 
 /// What the guard is to know.
@@ -109,7 +110,7 @@ fn scene(plan: &mode::Plan, roots: &Roots, state: &StateDir) -> Scene {
 }
 
 /// Says that it is ready: on standard error, and to the command that started it.
-fn announce(options: &Options, places: &pinfold_sys::paths::Places, mode: &str) {
+fn announce(options: &Options, places: &Places, mode: &str) {
     let _ = writeln!(std::io::stderr(), "pinfoldd: ready on {} (mode {mode})", places.socket.display());
     tell_starter(options, "ready");
 }

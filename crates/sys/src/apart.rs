@@ -152,7 +152,7 @@ fn cover_tmp(scratch: Option<&Path>) -> Result<(), ApartError> {
 /// another daemon. Open, as its path is about to lead elsewhere.
 fn own_socket_directory() -> Option<(OwnedFd, PathBuf)> {
     let own = rustix::process::geteuid().as_raw();
-    let socket = crate::paths::defaults(own, |name| std::env::var_os(name)).socket;
+    let socket = crate::paths::for_commands(own, |name| std::env::var_os(name)).socket;
     let path = socket.parent()?.to_owned();
     if path != Path::new("/tmp").join(format!("pinfold-{own}")) {
         return None;

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::whereabouts;
+
 /// The places of one daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
@@ -16,6 +18,9 @@ pub struct Places {
 
 /// The socket's name in a directory of pinfold's own.
 const SOCKET: &str = "pinfold.sock";
+
+/// The variable that names a socket.
+const SOCKET_VARIABLE: &str = "PINFOLD_SOCKET";
 
 /// In the words of a daemon that gives way to another one on the same state; a client waits for that one then.
 pub const OCCUPIED: &str = "works on the state directory";
@@ -29,17 +34,50 @@ pub const OCCUPIED: &str = "works on the state directory";
 /// below `$XDG_STATE_HOME` or `~/.local/state`.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
-    defaults_by(uid, variable, |path| std::fs::symlink_metadata(path).ok().map(|found| found.uid()))
+    defaults_by(uid, variable, owner)
 }
 
-/// The same, where `owner` says whose a file is.
+/// The places that a command of user `uid` means. Those of [`defaults`]; but without a socket there, while a daemon of
+/// this user works on that state and listens elsewhere, its socket: `$XDG_RUNTIME_DIR` is not set everywhere (cron, su),
+/// and a state has one daemon. Neither root's socket nor one that was named is another's.
+#[must_use]
+pub fn for_commands(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
+    let is_named = variable(SOCKET_VARIABLE).is_some_and(|text| !text.is_empty());
+    let places = defaults(uid, variable);
+    if uid == 0 || is_named {
+        return places;
+    }
+    where_it_listens(uid, places, owner, whereabouts::listens)
+}
+
+/// The same, where `owner` says whose a file is, and `listens` which socket the daemon of a state noted.
+fn where_it_listens(
+    uid: u32,
+    places: Places,
+    owner: impl Fn(&Path) -> Option<u32>,
+    listens: impl Fn(&Path) -> Option<PathBuf>,
+) -> Places {
+    let is_own = |socket: &Path| owner(socket) == Some(uid);
+    if is_own(&places.socket) {
+        return places;
+    }
+    let socket = listens(&places.state).filter(|socket| is_own(socket));
+    Places { socket: socket.unwrap_or(places.socket), state: places.state }
+}
+
+/// Whose a file is, or a link.
+fn owner(path: &Path) -> Option<u32> {
+    std::fs::symlink_metadata(path).ok().map(|found| found.uid())
+}
+
+/// The same as [`defaults`], where `owner` says whose a file is.
 fn defaults_by(
     uid: u32,
     variable: impl Fn(&str) -> Option<OsString>,
     owner: impl Fn(&Path) -> Option<u32>,
 ) -> Places {
     let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let named = variable("PINFOLD_SOCKET").filter(|text| !text.is_empty()).map(PathBuf::from);
+    let named = variable(SOCKET_VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from);
     let private = PathBuf::from(format!("/tmp/pinfold-{uid}"));
     let own_state = path("XDG_STATE_HOME")
         .or_else(|| path("HOME").map(|home| home.join(".local/state")))
@@ -106,6 +144,30 @@ mod tests {
         assert_eq!(socket_beside(elsewhere, 8, &[home]), usual);
         let runtime = ("XDG_RUNTIME_DIR", "/run/user/7");
         assert_eq!(socket_beside(directory, 8, &[home, runtime]), "/run/user/7/pinfold/pinfold.sock");
+    }
+
+    /// A login has `$XDG_RUNTIME_DIR`, and cron has not: one user's commands find the one daemon from both.
+    #[test]
+    fn commands_find_the_daemon_of_their_state() {
+        let (login, cron, state) = ("/run/user/7/pinfold/pinfold.sock", "/tmp/pinfold-7/pinfold.sock", "/h");
+        let socket = |usual: &str, noted: Option<&str>, there: &[(&str, u32)]| {
+            let places = Places { socket: usual.into(), state: state.into() };
+            let owner =
+                |path: &Path| there.iter().find(|(file, _)| path == Path::new(file)).map(|&(_, uid)| uid);
+            let listens = |of: &Path| noted.filter(|_| of == Path::new(state)).map(PathBuf::from);
+            where_it_listens(7, places, owner, listens).socket.display().to_string()
+        };
+        assert_eq!(socket(cron, None, &[(login, 7)]), cron, "nothing is noted");
+        assert_eq!(socket(cron, Some(login), &[(login, 7)]), login);
+        assert_eq!(socket(login, Some(cron), &[(cron, 7)]), cron);
+        assert_eq!(socket(cron, Some(login), &[]), cron, "that daemon is gone");
+        assert_eq!(socket(cron, Some(login), &[(login, 8)]), cron, "it is another user's");
+        assert_eq!(socket(cron, Some(login), &[(login, 0)]), cron);
+        assert_eq!(
+            socket(cron, Some(login), &[(login, 7), (cron, 7)]),
+            cron,
+            "there is one where it belongs"
+        );
     }
 
     #[track_caller]

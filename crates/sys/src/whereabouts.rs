@@ -1,6 +1,6 @@
 //! Where the daemon of a socket keeps its state, noted beside the socket for as long as that matters: while the daemon
 //! lives, after it was killed, and after it ended in order with jobs left. A daemon started on another state would know
-//! none of those jobs.
+//! none of those jobs. And which socket the daemon of a state listens on, noted with its process in the state's lock.
 //!
 //! Absent here: what follows from it (the client's and the daemon's rules).
 
@@ -73,16 +73,45 @@ pub fn note(socket: &Path, state: &Path, private: bool) -> io::Result<()> {
 /// What is noted beside a socket, if this user or root wrote it; anybody else could say anything.
 #[must_use]
 pub fn noted(socket: &Path) -> Option<Whereabouts> {
+    let (uid, text) = trusted(&file(socket))?;
+    parse(&text).map(|(private, state)| Whereabouts { state, private, uid })
+}
+
+/// A file's owner and text, if that is this user or root.
+fn trusted(path: &Path) -> Option<(u32, Vec<u8>)> {
     // Neither a link is followed nor a pipe waited for.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(file(socket)).ok()?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let found = file.metadata().ok()?;
     let uid = found.uid();
     let trusted = uid == 0 || uid == peer::own_uid() || peer::is_unmapped(uid);
     if !found.is_file() || !trusted || found.mode() & 0o022 != 0 {
         return None;
     }
-    parse(&read(file)?).map(|(private, state)| Whereabouts { state, private, uid })
+    Some((uid, read(file)?))
+}
+
+/// The lock of a state directory.
+#[must_use]
+pub fn lock(state: &Path) -> PathBuf {
+    state.join("lock")
+}
+
+/// What a daemon writes into the lock that it has: its process, for people and for a daemon that waits, and its socket.
+#[must_use]
+pub fn signature(process: u32, socket: &Path) -> Vec<u8> {
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    [process.to_string().as_bytes(), b"\n", socket.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+/// The socket of the daemon that has the lock of this state, or had it last, if this user or root wrote so. `None` also
+/// for one that noted its process alone.
+#[must_use]
+pub fn listens(state: &Path) -> Option<PathBuf> {
+    let (_, text) = trusted(&lock(state))?;
+    let split = text.iter().position(|&byte| byte == b'\n')?;
+    let socket = PathBuf::from(OsString::from_vec(text[split + 1..].strip_suffix(b"\n")?.to_vec()));
+    socket.is_absolute().then_some(socket)
 }
 
 fn read(file: File) -> Option<Vec<u8>> {
@@ -177,6 +206,25 @@ mod tests {
         for text in ["", "other", "other\n", "other\nrelative\n", "else\n/s\n", "other\n/s"] {
             assert_eq!(parse(text.as_bytes()), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_lock_names_the_socket() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join("a\nb.sock");
+        assert_eq!(listens(dir.path()), None, "there is no lock");
+        let says = |text: &[u8]| {
+            std::fs::write(lock(dir.path()), text).expect("it is ours");
+            std::fs::set_permissions(lock(dir.path()), PermissionsExt::from_mode(0o600)).expect("it is ours");
+            listens(dir.path())
+        };
+        assert_eq!(says(&signature(7, &socket)), Some(socket.clone()));
+        for text in ["", "7", "7\n", "guard 7\n", "7\nrelative\n", "7\n/cut"] {
+            assert_eq!(says(text.as_bytes()), None, "{text:?}");
+        }
+        says(&signature(7, &socket));
+        std::fs::set_permissions(lock(dir.path()), PermissionsExt::from_mode(0o666)).expect("it is ours");
+        assert_eq!(listens(dir.path()), None, "all may write to it");
     }
 
     #[test]

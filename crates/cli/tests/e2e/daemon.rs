@@ -14,6 +14,7 @@ use crate::wait::{PATIENCE, eventually};
 
 each_kind!(
     two_on_one_state_directory,
+    commands_elsewhere_name_the_daemon_of_their_state,
     two_on_one_socket,
     a_socket_that_a_dead_daemon_left,
     something_else_in_the_place_of_the_socket,
@@ -57,7 +58,60 @@ fn two_on_one_state_directory(kind: Kind) {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&format!("process {}", host.daemon_pid())), "it names the first: {said}");
     assert!(said.contains(&host.state().display().to_string()), "{said}");
+    assert!(said.contains(&format!(", socket {})", host.socket().display())), "{said}");
     assert_eq!(host.pinfold(["run", "true"]).code, Some(0), "the first goes on");
+}
+
+/// A command whose own daemon would have the state of one that listens elsewhere says how that one is reached.
+fn commands_elsewhere_name_the_daemon_of_their_state(kind: Kind) {
+    let host = Host::new(kind);
+    let own = host.path("other.sock");
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.env("PINFOLD_SOCKET", &own).env("PINFOLD_STATE_DIR", host.state());
+    command.args(["run", "true"]).stdin(Stdio::null());
+    let done = host.spawn(command).wait();
+    let (socket, state) = (host.socket().display().to_string(), host.state().display().to_string());
+    let said = format!(
+        "no daemon on {}: the one on {socket} works on the state directory {state}; to use that one, say --socket \
+         {socket}, or set PINFOLD_SOCKET={socket}",
+        own.display()
+    );
+    assert!(done.code == Some(4) && done.err.contains(&said), "{done:?}");
+}
+
+/// A login has `$XDG_RUNTIME_DIR`, and cron has none or another: both have one home, and so one daemon.
+#[test]
+fn one_user_has_one_daemon_wherever_the_command_comes_from() {
+    if let Some(why) = Kind::Nobody.missing() {
+        return println!("skipped: {why}");
+    }
+    let host = Host::without_daemon(Kind::Nobody, &[]);
+    let from = |place: &str, arguments: &[&str]| {
+        let runtime = host.work(place);
+        std::fs::create_dir_all(&runtime).expect("a directory");
+        Kind::Nobody.give(&runtime);
+        let mut command = host.command(host.programs().join("pinfold"));
+        command
+            .env_remove("PINFOLD_SOCKET")
+            .env("XDG_RUNTIME_DIR", runtime)
+            .env("PINFOLD_PRIVATE_IDLE", "1h");
+        command.args(arguments).stdin(Stdio::null());
+        host.spawn(command).wait()
+    };
+    let instance = |place: &str| {
+        let done = from(place, &["run", "--", "/bin/sh", "-c", "echo $PINFOLD_INSTANCE $PINFOLD_JOB_ID"]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.out
+    };
+    let (login, cron) = (instance("login"), instance("cron"));
+    assert!(login.ends_with(" 1\n") && cron == login.replace(" 1\n", " 2\n"), "{login} {cron}");
+    assert!(!host.work("cron/pinfold").exists(), "no other daemon was looked for there");
+    let done = from("cron", &["status", "--all", "--json"]);
+    assert!(done.out.contains("\"job\":1,") && done.out.contains("\"job\":2,"), "{done:?}");
+    let socket = host.work("login/pinfold/pinfold.sock").display().to_string();
+    let daemons = processes_with(&socket);
+    daemons.iter().for_each(|&pid| send(pid, Signal::TERM));
+    eventually("it ends", || if processes_with(&socket).is_empty() { Ok(()) } else { Err("it runs") });
 }
 
 fn two_on_one_socket(kind: Kind) {

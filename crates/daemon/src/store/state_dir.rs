@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use pinfold_sys::whereabouts;
 
 use crate::core::clock::Moment;
 
@@ -21,12 +22,12 @@ pub(crate) struct StateDir {
 }
 
 impl StateDir {
-    /// Makes the directory if it is missing, and locks it.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    /// Makes the directory if it is missing, and locks it for a daemon that listens on `socket`.
+    pub(crate) fn open(path: &Path, socket: &Path) -> anyhow::Result<Self> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
         let path = &trusted(path)?;
-        let lock = lock(path, LEFT_WITHIN)?;
+        let lock = lock(path, socket, LEFT_WITHIN)?;
         let instance = instance(path)?;
         let rebooted = is_of_another_boot(path);
         Ok(Self { path: path.to_owned(), instance, rebooted, _lock: lock })
@@ -158,7 +159,7 @@ const GUARD_PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 /// `WouldBlock`: another daemon has it and keeps it. Otherwise when there is no such file, or it cannot be opened.
 pub(crate) fn lock_for_guard(state: &Path, within: Duration) -> io::Result<File> {
-    let mut file = OpenOptions::new().read(true).write(true).open(state.join("lock"))?;
+    let mut file = OpenOptions::new().read(true).write(true).open(whereabouts::lock(state))?;
     let deadline = Instant::now() + within;
     while let Err(error) = file.try_lock() {
         match error {
@@ -166,34 +167,35 @@ pub(crate) fn lock_for_guard(state: &Path, within: Duration) -> io::Result<File>
             error => return Err(error.into()),
         }
     }
-    sign(&mut file, &format!("{GUARD} {}", std::process::id()));
+    sign(&mut file, format!("{GUARD} {}\n", std::process::id()).as_bytes());
     Ok(file)
 }
 
 /// Writes which process has the lock, for people and for a daemon that waits. A full disk is no error here.
-fn sign(file: &mut File, owner: &str) {
-    let owner = format!("{owner}\n");
-    let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(owner.as_bytes()));
+fn sign(file: &mut File, owner: &[u8]) {
+    let written = file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(owner));
     // Cut after that, so that there is always an owner to read.
     let length = u64::try_from(owner.len()).unwrap_or(u64::MAX);
     let _ = written.and_then(|()| file.set_len(length));
 }
 
-fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
-    let path = state.join("lock");
+fn lock(state: &Path, socket: &Path, within: Duration) -> anyhow::Result<File> {
+    let path = whereabouts::lock(state);
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = open.with_context(|| format!("failed to open {}", path.display()))?;
     let deadline = Instant::now() + within;
     while file.try_lock().is_err() {
-        let mut owner = String::new();
-        let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut owner));
-        // Behind the first line may be what is left of a longer owner.
+        let mut text = Vec::new();
+        let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut text));
+        let owner = String::from_utf8_lossy(&text);
+        // Behind the first line is its socket, or what is left of a longer owner.
         let owner = owner.lines().next().unwrap_or_default().trim();
         let guard = owner.strip_prefix(GUARD).map(str::trim);
         // A daemon that ended while it forked its guard leaves the lock with the guard for a moment; and a guard has it
         // while it thaws jobs. On a full disk nobody could sign.
         let dead = guard.is_some() || owner.is_empty() || !Path::new("/proc").join(owner).exists();
         if !dead || Instant::now() >= deadline {
+            let listens = whereabouts::listens(state);
             let state = state.display();
             match guard {
                 Some(guard) => bail!(
@@ -201,7 +203,10 @@ fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
                      end it and run `pinfold admin rescue`"
                 ),
                 None => {
-                    let which = if owner.is_empty() { String::new() } else { format!(" (process {owner})") };
+                    let on =
+                        listens.map(|socket| format!(", socket {}", socket.display())).unwrap_or_default();
+                    let which =
+                        if owner.is_empty() { String::new() } else { format!(" (process {owner}{on})") };
                     bail!(
                         "another pinfoldd{which} {} {state}; stop it, or name another by --state-dir",
                         pinfold_sys::paths::OCCUPIED
@@ -211,7 +216,7 @@ fn lock(state: &Path, within: Duration) -> anyhow::Result<File> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    sign(&mut file, &std::process::id().to_string());
+    sign(&mut file, &whereabouts::signature(std::process::id(), socket));
     Ok(file)
 }
 
@@ -242,9 +247,11 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
+    const SOCKET: &str = "/run/p.sock";
+
     #[track_caller]
     fn refused(path: &Path, why: &str) {
-        let error = StateDir::open(path).expect_err("it is not trusted");
+        let error = StateDir::open(path, Path::new(SOCKET)).expect_err("it is not trusted");
         assert!(error.to_string().contains(why), "{error}");
         assert!(!path.join("lock").exists(), "nothing was made in it");
     }
@@ -254,13 +261,13 @@ mod tests {
     fn a_daemon_waits_for_the_guard() {
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(lock_for_guard(dir.path(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::NotFound);
-        drop(lock(dir.path(), Duration::ZERO).expect("nobody has it"));
+        drop(lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect("nobody has it"));
         // What another test starts at that moment has the file open as well until it executes its program.
         let guard = lock_for_guard(dir.path(), Duration::from_secs(600)).expect("its daemon is dead");
-        let error = lock(dir.path(), Duration::ZERO).expect_err("the guard has it");
+        let error = lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect_err("the guard has it");
         assert!(error.to_string().contains("the guard of a daemon that was killed (process "), "{error}");
         let path = dir.path().to_owned();
-        let daemon = std::thread::spawn(move || lock(&path, Duration::from_secs(600)));
+        let daemon = std::thread::spawn(move || lock(&path, Path::new(SOCKET), Duration::from_secs(600)));
         drop(guard);
         let daemon = daemon.join().expect("it does not panic").expect("the guard is done");
         assert_eq!(lock_for_guard(dir.path(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::WouldBlock);
@@ -273,10 +280,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let unsigned = File::create(dir.path().join("lock")).expect("it can be made");
         unsigned.try_lock().expect("nobody has it");
-        let error = lock(dir.path(), Duration::ZERO).expect_err("it is held").to_string();
+        let error = lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect_err("it is held").to_string();
         assert!(error.starts_with("another pinfoldd works on"), "{error}");
         let path = dir.path().to_owned();
-        let daemon = std::thread::spawn(move || lock(&path, Duration::from_secs(600)));
+        let daemon = std::thread::spawn(move || lock(&path, Path::new(SOCKET), Duration::from_secs(600)));
         drop(unsigned);
         daemon.join().expect("it does not panic").expect("nobody has it any more");
     }
@@ -286,7 +293,7 @@ mod tests {
     #[test]
     fn a_guard_waits_for_a_daemon_that_may_not_last() {
         let dir = tempfile::tempdir().expect("a directory");
-        let daemon = lock(dir.path(), Duration::ZERO).expect("nobody has it");
+        let daemon = lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect("nobody has it");
         let path = dir.path().to_owned();
         let guard = std::thread::spawn(move || lock_for_guard(&path, Duration::from_secs(600)));
         drop(daemon);
@@ -318,12 +325,15 @@ mod tests {
             std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("it is ours");
         };
         let state = dir.path().join("above/state");
-        drop(StateDir::open(&state).expect("ours, in ours, in /tmp"));
+        drop(StateDir::open(&state, Path::new(SOCKET)).expect("ours, in ours, in /tmp"));
         // The next has another file to lock: what another test starts at this moment may have this one open still.
         std::fs::remove_file(state.join("lock")).expect("the lock");
         let link = dir.path().join("link");
         symlink(&state, &link).expect("a link");
-        assert_eq!(StateDir::open(&link).expect("a link to ours").path(), state.canonicalize().unwrap());
+        assert_eq!(
+            StateDir::open(&link, Path::new(SOCKET)).expect("a link to ours").path(),
+            state.canonicalize().unwrap()
+        );
         std::fs::remove_file(state.join("lock")).expect("the lock");
         mode(&state, 0o770);
         refused(&state, "open to others");
@@ -332,7 +342,7 @@ mod tests {
         mode(&dir.path().join("above"), 0o777);
         refused(&state, "open to others");
         mode(&dir.path().join("above"), 0o1777);
-        drop(StateDir::open(&state).expect("nobody can put another in its place"));
+        drop(StateDir::open(&state, Path::new(SOCKET)).expect("nobody can put another in its place"));
         std::fs::remove_file(state.join("lock")).expect("the lock");
         if pinfold_sys::peer::own_uid() != 0 {
             return;
