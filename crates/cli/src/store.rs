@@ -51,14 +51,22 @@ pub(crate) fn backup(dial: &Dial, args: &NewBackupArgs) -> Result<(), Failure> {
     if !force {
         may_be_replaced(file)?;
     }
-    let (state, _) = state_dir(dial, store)?;
+    // Asked before: what is written meanwhile is in it.
+    let (state, unwritten) = state_dir(dial, store)?;
     let report = offline::backup(&state, file).map_err(|error| failed(&error))?;
     say(
         store,
         &report,
         &format!("{} written from {} and looked through", file.display(), state.display()),
         None,
-    )
+    )?;
+    let Some(jobs @ 1..) = unwritten else { return Ok(()) };
+    let text = format!(
+        "{} lacks {jobs} jobs, or how they are now: the daemon could not write them to the store yet, and `pinfold doctor` \
+         says why; make it again then",
+        file.display()
+    );
+    Err(Failure::new(ExitCode::Failed, text))
 }
 
 /// Whether nothing is lost when a backup takes the place of this file: there is none, or it is one.
@@ -75,8 +83,8 @@ fn may_be_replaced(file: &Path) -> Result<(), Failure> {
 
 /// `pinfold restore`.
 pub(crate) fn restore(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
-    let (state, is_there) = state_dir(dial, &args.store)?;
-    if is_there {
+    let (state, unwritten) = state_dir(dial, &args.store)?;
+    if unwritten.is_some() {
         let text = "a daemon is running: stop it, restore, and start it again";
         return Err(Failure::new(ExitCode::Failed, text));
     }
@@ -111,10 +119,10 @@ pub(crate) fn check(dial: &Dial, args: &StoreArgs) -> Result<(), Failure> {
     Err(Failure::new(ExitCode::Failed, text))
 }
 
-/// The directory, and whether a daemon works there as far as its socket says.
-fn state_dir(dial: &Dial, args: &StoreArgs) -> Result<(PathBuf, bool), Failure> {
+/// The directory, and, if a daemon works there as far as its socket says, how many jobs wait to be written.
+fn state_dir(dial: &Dial, args: &StoreArgs) -> Result<(PathBuf, Option<u64>), Failure> {
     match &args.state_dir {
-        Some(dir) => Ok((dir.clone(), false)),
+        Some(dir) => Ok((dir.clone(), None)),
         None => dial.state_dir(),
     }
 }

@@ -182,15 +182,15 @@ impl Dial {
         self.trusted(stream)
     }
 
-    /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and whether a daemon
-    /// is there.
-    pub fn state_dir(&self) -> Result<(PathBuf, bool), Failure> {
+    /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and, if a daemon is there,
+    /// how many jobs wait to be written to it.
+    pub fn state_dir(&self) -> Result<(PathBuf, Option<u64>), Failure> {
         let Some(mut client) = self.connect_if_there() else {
             let noted = whereabouts::noted(&self.places.socket);
-            return Ok((noted.map_or_else(|| self.places.state.clone(), |noted| noted.state), false));
+            return Ok((noted.map_or_else(|| self.places.state.clone(), |noted| noted.state), None));
         };
         match client.ask(&Request::Where)? {
-            Reply::Where { state } => Ok((PathBuf::from(state), true)),
+            Reply::Where { state, unwritten } => Ok((PathBuf::from(state), Some(unwritten))),
             other => Err(unexpected(&other)),
         }
     }

@@ -93,6 +93,17 @@ fn a_full_disk() {
     let status: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
     assert_eq!(numbers(status["jobs"].as_array().expect("jobs")), [1, 2, 3, 4, 5], "{done:?}");
 
+    let backup = |host: &Host| {
+        let mut command = host.command("nsenter");
+        let pid = host.daemon_pid().to_string();
+        command.args(["--mount", "--target", &pid]).arg(host.programs().join("pinfold"));
+        command.args(["admin", "backup"]).arg(host.work("jobs.backup")).stdin(Stdio::null());
+        host.spawn(command).wait()
+    };
+    let done = backup(&host);
+    assert!(done.code == Some(1) && done.err.contains("jobs.backup lacks 4 jobs"), "{done:?}");
+    assert!(done.out.contains("1 jobs"), "what the store has is there: {done:?}");
+
     std::fs::remove_file(&filler).expect("room again");
     host.make("go");
     host.until_exit_code(running, 5);
@@ -107,6 +118,8 @@ fn a_full_disk() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["exit_code"].clone())
         .collect();
     assert_eq!(codes, [0, 3, 4, 5], "nothing is missing on disk");
+    let done = backup(&host);
+    assert!(done.code == Some(0) && done.out.contains("5 jobs"), "{done:?}");
 }
 
 /// There is no room for jobs' rows either, which is said, with what to do; once there is, all is well without a restart.

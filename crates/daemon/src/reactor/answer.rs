@@ -49,7 +49,9 @@ impl Daemon {
             Request::Starts => {
                 Ok(self.jobs.starts.starts_for(&self.ctx, &mut self.outbox, &mut self.jobs.table, user))
             }
-            Request::Where => Ok(Reply::Where { state: self.state_dir() }),
+            Request::Where => {
+                Ok(Reply::Where { state: self.state_dir(), unwritten: self.outbox.journal.count_unwritten() })
+            }
             Request::Vouch { audience, request } => {
                 let (name, now_us) = (self.clients.names.name(user.uid), self.ctx.clock.now_us());
                 let store = self.outbox.journal.store().path();

@@ -250,6 +250,14 @@ impl Journal {
         self.over.values().map(|(row, _)| row).chain(self.refused.rows())
     }
 
+    /// How many jobs the store does not have as they are, though a write was tried: those that a full disk keeps from it, and
+    /// those whose rows it refused.
+    pub(crate) fn count_unwritten(&self) -> u64 {
+        let waits = || self.over.keys().chain(&self.dirty).collect::<BTreeSet<_>>().len();
+        let waiting = self.trouble.as_ref().map_or(0, |_| waits());
+        (waiting + self.refused.rows().count()) as u64
+    }
+
     /// Why the store cannot be written, while it cannot.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()

@@ -160,6 +160,9 @@ pub enum Reply {
     Where {
         /// The state directory.
         state: String,
+        /// Jobs whose rows the store there does not have as they are, for want of room above all.
+        #[serde(default)]
+        unwritten: u64,
     },
     /// To `Part`.
     Part {

@@ -95,7 +95,7 @@ mod tests {
     fn a_long_reply_leaves_in_parts() {
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
-        let reply = Reply::Where { state: "x".repeat(3 << 20) };
+        let reply = Reply::Where { state: "x".repeat(3 << 20), unwritten: 0 };
         let mut outbox = Outbox::default();
         outbox.push(&reply);
         outbox.push(&Reply::Done);
@@ -117,7 +117,7 @@ mod tests {
     fn a_reply_that_is_too_long_is_an_error() {
         let (near, mut far) = UnixStream::pair().unwrap();
         let mut outbox = Outbox::default();
-        outbox.push(&Reply::Where { state: "x".repeat(wire::REPLY_MAX_BYTES) });
+        outbox.push(&Reply::Where { state: "x".repeat(wire::REPLY_MAX_BYTES), unwritten: 0 });
         assert!(outbox.len() < 1024);
         outbox.write_some(&near).unwrap();
         let mut decoder = wire::Decoder::new(wire::REPLY_MAX_BYTES);

@@ -117,7 +117,7 @@ fn who_does_not_read_is_not_heard() {
     let mut clients: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
     let ids = server.accept(&proc);
     let uid = peer::own_uid();
-    let long = Reply::Where { state: "x".repeat(UNREAD_MAX) };
+    let long = Reply::Where { state: "x".repeat(UNREAD_MAX), unwritten: 0 };
     for &id in &ids[..2] {
         server.send(id, &long);
         assert!(!server.flush(id));
