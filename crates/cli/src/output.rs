@@ -7,7 +7,7 @@
 //! the way, which are the user's choice.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -121,6 +121,24 @@ fn writing(how: How) -> OpenOptions {
 /// Writes a whole file that the user named.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path, Named::ByUser)?.write_all(bytes)
+}
+
+/// A file without a name for what is still on its way into one that the user named, so that this stays as it is if the rest
+/// never comes. `None`: what is named keeps nothing (a FIFO, a device).
+pub(crate) fn beside(path: &Path) -> io::Result<Option<File>> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => return Ok(None),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Where nothing can be made, the file itself may be writable.
+    tempfile::tempfile_in(directory_of(path)).or_else(|_| tempfile::tempfile()).map(Some)
+}
+
+/// Writes a whole file that the user named, from one that has all of it.
+pub(crate) fn write_from(path: &Path, mut from: File) -> io::Result<()> {
+    from.rewind()?;
+    io::copy(&mut from, &mut create(path, Named::ByUser)?).map(|_| ())
 }
 
 /// Puts a file in place whole or not at all: whoever reads the one before it goes on reading that. What is at the path, a
@@ -243,6 +261,28 @@ mod tests {
         std::fs::hard_link(&file, dir.path().join("second")).unwrap();
         assert!(said(&file, Named::ByRule).unwrap_err().contains("yours alone"), "it has another name");
         said(&file, Named::ByUser).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_as_it_was_until_all_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link, new) = (dir.path().join("file"), dir.path().join("link"), dir.path().join("new"));
+        std::fs::write(&file, "much longer than what is said").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink("file", &link).unwrap();
+        for path in [&link, &new] {
+            let there = std::fs::read(path).ok();
+            let mut from = beside(path).unwrap().expect("a file keeps what is written");
+            from.write_all(b"said").unwrap();
+            assert_eq!(std::fs::read(path).ok(), there);
+            write_from(path, from).unwrap();
+            assert_eq!(std::fs::read(path).unwrap(), b"said");
+        }
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "it was followed");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing else is left there");
+        assert!(beside(Path::new("/dev/null")).unwrap().is_none());
+        assert!(beside(&file.join("below")).is_err());
     }
 
     #[test]

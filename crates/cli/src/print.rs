@@ -115,12 +115,20 @@ pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> 
     writeln!(out)
 }
 
+/// Refuses to print where nothing goes anywhere: what is written to a closed one seems to be written.
+///
+/// # Errors
+/// When standard output is closed.
+pub(crate) fn is_open() -> Result<(), Failure> {
+    match pinfold_sys::stdout::is_open() {
+        true => Ok(()),
+        false => Err(Failure::new(ExitCode::Failed, "standard output is closed")),
+    }
+}
+
 /// Prints to standard output, as [`printed`] says.
 pub(crate) fn print_text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    // What is written to a closed one seems to be written.
-    if !pinfold_sys::stdout::is_open() {
-        return Err(Failure::new(ExitCode::Failed, "standard output is closed"));
-    }
+    is_open()?;
     let mut out = BufWriter::new(io::stdout().lock());
     printed(write(&mut out).and_then(|()| out.flush()))
 }
@@ -140,10 +148,7 @@ pub(crate) fn printed(done: io::Result<()>) -> Result<(), Failure> {
 /// # Errors
 /// When standard output is closed.
 pub(crate) fn needs_output(what: &str) -> Result<(), Failure> {
-    match pinfold_sys::stdout::is_open() {
-        true => Ok(()),
-        false => Err(Failure::new(ExitCode::Failed, format!("{what}: standard output is closed"))),
-    }
+    is_open().map_err(|closed| Failure::new(closed.code, format!("{what}: {closed}")))
 }
 
 /// The version that JSON made here carries.

@@ -10,6 +10,7 @@ use pinfold_client::{Failure, NO_AUTOSTART};
 use pinfold_proto::ExitCode;
 
 use crate::args::Reach;
+use crate::print::is_open;
 
 #[derive(Debug, Args)]
 pub(crate) struct SlurmArgs {
@@ -23,6 +24,12 @@ pub(crate) struct SlurmArgs {
 
 /// Becomes `pinfold-slurm`; comes back only with why that cannot be.
 pub(crate) fn slurm(reach: &Reach, args: &SlurmArgs) -> Failure {
+    // The program that prints it has `/dev/null` in the place of one that is closed.
+    if args.dir
+        && let Err(closed) = is_open()
+    {
+        return closed;
+    }
     let beside = std::env::current_exe().map(|own| own.with_file_name("pinfold-slurm"));
     let program = match beside {
         Ok(path) if path.is_file() => path,

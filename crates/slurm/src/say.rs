@@ -11,8 +11,11 @@ pub(crate) const VERSION: &str = "slurm 25.11.0-pinfold";
 /// Writes to standard output. A reader that is gone is no failure.
 ///
 /// # Errors
-/// When it cannot be written, to a full disk for one.
+/// When it cannot be written, to a full disk for one, or is closed: then all seems to be written.
 pub(crate) fn out(text: &str) -> Result<(), Trouble> {
+    if !pinfold_sys::stdout::is_open() {
+        return Err(Trouble::new("standard output is closed".to_owned()));
+    }
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -169,7 +169,6 @@ pub(crate) fn export(dial: &Dial, which: &Elsewhere, args: &ExportArgs) -> Resul
     let (last, since) = (args.which.last, args.which.since.as_deref());
     let wanted = Wanted { jobs: &args.which.jobs, last, since, series };
     let found = wanted.ask(&mut hub(dial)?, which)?;
-    // Only now: a file that is there is not emptied for want of a hub.
     let mut table = Written::new(form, args.output.as_deref())?;
     table.add(sheet(&[], series))?;
     for one in found {

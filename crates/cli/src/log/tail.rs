@@ -11,7 +11,7 @@ use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
 
 use crate::again::until_next;
-use crate::print::{needs_output, say};
+use crate::print::{is_open, needs_output, say};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 /// How often a file is looked at that may grow.
@@ -70,7 +70,9 @@ impl<'a> Jobs<'a> {
     /// Prints what a job wrote to this file; if it is followed, until the job is over.
     pub(super) fn print(&mut self, job: u64, path: &Path, follow: bool) -> Result<(), Failure> {
         if follow {
-            needs_output("--follow")?;
+            needs_output("--follow")?
+        } else {
+            is_open()?
         }
         let waits = self.says_it_waits(job)?;
         let Some(file) = self.opened(job, path, follow, waits)? else { return Ok(()) };

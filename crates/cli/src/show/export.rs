@@ -1,5 +1,6 @@
 //! `pinfold export`: jobs, samples, processes, threads, files or readings as a table for other programs.
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,8 @@ use pinfold_proto::wire::{Piece, Request};
 use super::ask::selected;
 use crate::again::Again;
 use crate::names::JobRef;
+use crate::output;
+use crate::print::is_open;
 use crate::readings::{self, Span};
 use pinfold_client::{Dial, Failure};
 
@@ -135,7 +138,6 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
         ExportWhat::Threads => export::threads,
         ExportWhat::Files => export::files,
     };
-    // Only now: a file that is there is not emptied for want of a daemon.
     let mut table = Written::new(form, args.output.as_deref())?;
     table.add(sheet(&[]))?;
     let mut job = 0;
@@ -156,22 +158,29 @@ pub(crate) struct Written<'a> {
     file: Option<&'a Path>,
     /// `None`: the reader has seen enough.
     out: Option<Box<dyn Write>>,
+    /// What is to be in the file once all of it is there.
+    beside: Option<File>,
     /// It goes to a terminal: names are users' own, and must not act there.
     shown: bool,
 }
 
 impl<'a> Written<'a> {
-    /// Begins it; a file that is there is emptied.
+    /// Begins it; a file that is there stays as it is until the end.
     pub(crate) fn new(form: export::Form, file: Option<&'a Path>) -> Result<Self, Failure> {
-        let out: Box<dyn Write> = match file {
-            None => Box::new(BufWriter::new(io::stdout().lock())),
-            Some(path) => {
-                let made = crate::output::create(path, crate::output::Named::ByUser);
-                Box::new(BufWriter::new(made.map_err(|error| not_written(file, &error))?))
-            }
+        let table = export::Table::new(form);
+        let Some(path) = file else {
+            is_open()?;
+            let out: Box<dyn Write> = Box::new(BufWriter::new(io::stdout().lock()));
+            return Ok(Self { table, file, out: Some(out), beside: None, shown: io::stdout().is_terminal() });
         };
-        let shown = file.is_none() && io::stdout().is_terminal();
-        Ok(Self { table: export::Table::new(form), file, out: Some(out), shown })
+        let failed = |error: io::Error| not_written(file, &error);
+        let beside = output::beside(path).map_err(failed)?;
+        let to = match &beside {
+            Some(beside) => beside.try_clone(),
+            None => output::create(path, output::Named::ByUser),
+        };
+        let out: Box<dyn Write> = Box::new(BufWriter::new(to.map_err(failed)?));
+        Ok(Self { table, file, out: Some(out), beside, shown: false })
     }
 
     /// Writes the next rows.
@@ -187,6 +196,10 @@ impl<'a> Written<'a> {
         let Some(mut out) = self.out.take() else { return Ok(()) };
         let table = std::mem::replace(&mut self.table, export::Table::new(export::Form::Csv));
         let done = table.end(&mut out).and_then(|()| out.flush());
+        let done = done.and_then(|()| match (self.file, self.beside.take()) {
+            (Some(file), Some(beside)) => output::write_from(file, beside),
+            _ => Ok(()),
+        });
         self.done(done)
     }
 

@@ -76,8 +76,16 @@ fn nothing_is_printed_to_nowhere(kind: Kind) {
         }
     }
     // Nor is it printed once. A device takes all.
-    let once = host.shell("pinfold status >&-");
-    assert_eq!((once.code, once.err), (Some(1), "pinfold: standard output is closed\n".to_owned()));
+    let once = ["status", "export --last 5", "report --csv 1", "log 1", "slurm --dir"];
+    let once = once.map(|command| (format!("pinfold {command}"), "pinfold"));
+    let squeue = ("\"$(pinfold slurm --dir)\"/squeue".to_owned(), "squeue: error");
+    for (command, says) in once.into_iter().chain([squeue]) {
+        for closed in [">&-", "1</dev/null"] {
+            let done = host.shell(&format!("{command} {closed}"));
+            let said = format!("{says}: standard output is closed\n");
+            assert_eq!((done.code, done.err), (Some(1), said), "{command} {closed}");
+        }
+    }
     let mut looks = host.spawn({
         let mut command = host.command("/bin/sh");
         command.args(["-c", "exec pinfold status --every 100ms </dev/null >/dev/null"]);
