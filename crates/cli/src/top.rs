@@ -16,7 +16,7 @@ use pinfold_proto::wire::{Reply, Request, Select, Verb};
 use pinfold_proto::{ExitCode, JobState};
 
 use crate::again::interval;
-use crate::print::{colours, is_dumb, moment, print_json, print_text, rows, say, screen, width};
+use crate::print::{colours, is_dumb, moment_as_of, print_json, print_text, rows, say, screen, width};
 use crate::show::say_why;
 use crate::terminal::{Key, Terminal};
 use pinfold_client::Failure;
@@ -105,7 +105,7 @@ pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {
 
 /// The same for what is told from wherever.
 pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Failure> {
-    let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
+    let at_us = args.at.as_deref().map(moment_before).transpose()?;
     let mut watch = Watch::new(told, args.every.max(Duration::from_millis(100)), at_us);
     if args.json {
         watch.look()?;
@@ -155,6 +155,16 @@ pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Fail
             Some(_) => {}
         }
     }
+}
+
+/// The moment that `--at` names. There is nothing to see of one that is to come.
+fn moment_before(when: &str) -> Result<u64, Failure> {
+    let now = SystemTime::now();
+    let at_us = moment_as_of(now, "--at", when)?;
+    if u128::from(at_us) > now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros() {
+        return Err(Failure::new(ExitCode::Usage, format!("--at {when}: that is in the future")));
+    }
+    Ok(at_us)
 }
 
 /// What the screen is about.

@@ -91,6 +91,16 @@ fn drawn_written_and_scrolled_back_to(kind: Kind) {
     let before = host.pinfold(["top", "--json", "--at", "@1000000000"]);
     assert!(before.out.contains("\"reading\":null"), "{before:?}");
 
+    let to_come = host.pinfold(["top", "--once", "--at", "2099-01-01"]);
+    assert!(to_come.code == Some(2) && to_come.err.contains("in the future"), "{to_come:?}");
+    // What cannot be had leaves alone what is there.
+    host.succeeds(["export", "1", "-o", "kept.csv"]);
+    let kept = host.wrote("kept.csv");
+    let none = host.pinfold(["export", "99999", "-o", "kept.csv"]);
+    assert_eq!((none.code, host.wrote("kept.csv")), (Some(1), kept), "{none:?}");
+    let none = host.pinfold(["export", "99999", "-o", "not-made.csv"]);
+    assert!(none.code == Some(1) && !host.work("not-made.csv").exists(), "{none:?}");
+
     for wrong in [
         &["plot", "--host", "1"][..],
         &["plot", "1", "--until", "1h"],

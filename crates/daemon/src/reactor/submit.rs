@@ -99,7 +99,7 @@ impl Daemon {
         match self.jobs.table.unheard_of(&mut self.outbox.journal, &mut read, &spec.after)? {
             Some(unknown) => {
                 let text = format!("--after {unknown}: there is no such job{}", self.own_jobs(user));
-                Err((ErrorCode::Usage, text))
+                Err((ErrorCode::Failed, text))
             }
             None => Ok((priority, self.conditions(user, spec, &mut read)?)),
         }
