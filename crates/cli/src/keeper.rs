@@ -98,6 +98,8 @@ pub(crate) struct Keeper {
 struct Kept {
     spec: JobSpec,
     job: Option<u64>,
+    /// Its number as long as a daemon knew it.
+    was: Option<u64>,
     stage: Stage,
     /// It was asked for by another keeper, which is gone; the daemon has not said yet that it knows it.
     taken_over: bool,
@@ -105,7 +107,7 @@ struct Kept {
 
 impl Kept {
     fn new(spec: JobSpec, job: Option<u64>, stage: Stage) -> Self {
-        Self { spec, taken_over: job.is_some(), job, stage }
+        Self { spec, taken_over: job.is_some(), job, was: None, stage }
     }
 }
 
@@ -133,6 +135,7 @@ impl Keeper {
             ticket: *ticket,
             spec: Box::new(spec.clone()),
             pid: None,
+            was: None,
         });
         let mut link = Link::greet(stream, submit.as_ref()).map_err(|error| client::gone(&error))?;
         // All that can be done before the daemon answers is done while it works.
@@ -451,7 +454,7 @@ impl Keeper {
         let pid = |held: &Option<Held>| held.as_ref().map(Held::pid);
         let request = match (kept.job, &kept.stage) {
             (None, Stage::Waiting(held)) => {
-                Request::Submit { ticket, spec: Box::new(kept.spec.clone()), pid: pid(held) }
+                Request::Submit { ticket, spec: Box::new(kept.spec.clone()), pid: pid(held), was: kept.was }
             }
             // A running job that no daemon knows (its store was lost) stays unmanaged.
             (None, _) => return,

@@ -8,7 +8,7 @@ use crate::kind::{Kind, any_kind, each_kind};
 use crate::wait::eventually;
 
 each_kind!(live);
-any_kind!(together, tables, store_as_a_file);
+any_kind!(together, tables, store_as_a_file, numbers_after_an_earlier_copy);
 
 /// Three jobs of two names, one of which fails.
 fn ran(kind: Kind) -> Host {
@@ -121,6 +121,24 @@ fn store_as_a_file(kind: Kind) {
     let jobs = host.pinfold(["report", "--last", "9", "--json"]);
     assert_eq!(jobs.out.lines().count(), 3, "the fourth came after the backup: {jobs:?}");
     host.succeeds(["run", "--", "/bin/true"]);
+}
+
+/// No number that a user was told is given to another job, and one that waits keeps its own.
+fn numbers_after_an_earlier_copy(kind: Kind) {
+    let mut host = Host::new(kind);
+    host.succeeds(["run", "--", "/bin/true"]);
+    host.succeeds(["backup", "copy.db"]);
+    host.succeeds(["run", "--", "/bin/true"]);
+    let held = host.submit(&["--hold"], "exit 3");
+    host.until(held, JobState::Held);
+    assert_eq!((held, host.stop()), (3, Some(0)));
+    let state = host.state().display().to_string();
+    host.succeeds(["restore", "--state-dir", &state, "copy.db"]);
+    host.start_daemon();
+    host.until(held, JobState::Held);
+    assert_eq!(host.submit(&[], "exit 0"), held + 1);
+    host.succeeds(["release", &held.to_string()]);
+    host.until_exit_code(held, 3);
 }
 
 fn live(kind: Kind) {

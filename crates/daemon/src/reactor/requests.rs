@@ -49,7 +49,9 @@ impl Daemon {
     fn told_by_keeper(&mut self, id: ConnectionId, user: Peer, request: Request) {
         match request {
             Request::Hello { version } => self.hello(id, version),
-            Request::Submit { ticket, spec, pid } => self.submitted(id, user, ticket, *spec, pid),
+            Request::Submit { ticket, spec, pid, was } => {
+                self.submitted(id, user, ticket, *spec, pid, was.map(JobId));
+            }
             Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
             Request::Attach { job, phase } => self.attached(id, user, JobId(job), phase),
             Request::Presented => self.presented(id, user),

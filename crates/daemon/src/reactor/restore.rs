@@ -57,6 +57,7 @@ impl Daemon {
         self.look_at_machine();
         self.settle();
         let left = self.left_behind();
+        self.count_on_from(&left);
         let rows = self.outbox.journal.unfinished()?;
         let found = rows.len();
         self.meters.learned.learn_lengths_for(&rows, &mut self.outbox);
@@ -103,6 +104,14 @@ impl Daemon {
         }
         self.turns(vec![crate::core::event::Event::PolicyDue]);
         Ok(())
+    }
+
+    /// No number is given again of which there is a trace beside the store. Without groups anybody can leave one of any.
+    fn count_on_from(&mut self, left: &Left) {
+        let has_groups = self.ctx.containers.plan().mode != Mode::Rootless;
+        let contained = left.contained.last().copied().filter(|_| has_groups);
+        let last = contained.max(self.jobs.starts.last());
+        last.into_iter().for_each(|job| self.outbox.journal.was_given(job));
     }
 
     /// What the daemon before this one left.

@@ -1,9 +1,9 @@
 //! The numbers of jobs of which the store may know nothing: a number that a user was told is never given to another job.
 //!
-//! As a rule a job's row is written before its number is told, and the store counts on from its last row. Two things keep
-//! a number from the store: it cannot be written (a full disk), or the host goes down before the disk has what was
-//! written. For both one bound is kept in a small file of its own, `numbers` in the state directory, which is as long
-//! from the start as it ever becomes: it is written in place, which needs no room.
+//! As a rule a job's row is written before its number is told, and the store counts on from its last row. Three things keep
+//! a number from the store: it cannot be written (a full disk), the host goes down before the disk has what was
+//! written, or an earlier copy is put in its place. For each one bound is kept in a small file of its own, `numbers` in the
+//! state directory, which is as long from the start as it ever becomes: it is written in place, which needs no room.
 //!
 //! Owns that file. Absent: which number is next (the store counts).
 
@@ -17,24 +17,37 @@ const BLOCK: u64 = 1024;
 /// How many are brought to disk at once before any of them is told: so many are left out at most after a power cut.
 const AHEAD: u64 = 256;
 
-/// The two bounds, each of which is above all numbers that it speaks of.
+/// The bounds, each of which is above all numbers that it speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Bounds {
     /// Of jobs of which no row could be written; 0: there are none.
     unwritten: u64,
     /// Of all jobs, as it is certain to be found after a power cut.
     ahead: u64,
+    /// Of all jobs, as they were told: another store knows nothing of them. It may not outlive a power cut.
+    told: u64,
 }
 
 impl Bounds {
     /// Always as long: within a sector, which a disk writes whole or not at all.
     fn text(self) -> String {
-        format!("{:020} {:020}\n", self.unwritten, self.ahead)
+        format!("{:020} {:020} {:020}\n", self.unwritten, self.ahead, self.told)
     }
 
-    fn of(text: &str) -> Option<Self> {
-        let mut words = text.split_ascii_whitespace().map(str::parse);
-        Some(Self { unwritten: words.next()?.ok()?, ahead: words.next()?.ok()? })
+    /// A bound that is missing or not whole says nothing.
+    fn of(text: &str) -> Self {
+        let mut words = text.split_ascii_whitespace();
+        let mut next = || words.next().filter(|word| word.len() == 20)?.parse().ok();
+        let mut bound = || next().unwrap_or(0);
+        Self { unwritten: bound(), ahead: bound(), told: bound() }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self {
+            unwritten: self.unwritten.max(other.unwritten),
+            ahead: self.ahead.max(other.ahead),
+            told: self.told.max(other.told),
+        }
     }
 }
 
@@ -61,14 +74,13 @@ impl Numbers {
     /// Opens the file, or makes it; one that could not be had may be by now: a disk has room again.
     fn open_again(&mut self) {
         let kept = match std::fs::read(&self.path) {
-            Ok(bytes) => Ok(Bounds::of(&String::from_utf8_lossy(&bytes)).unwrap_or_default()),
+            Ok(bytes) => Ok(Bounds::of(&String::from_utf8_lossy(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Bounds::default()),
             Err(error) => Err(error),
         };
         // What cannot be read is not written over: the disk may give it back later.
         self.file = kept.and_then(|kept| {
-            let Bounds { unwritten, ahead } = self.bounds;
-            self.bounds = Bounds { unwritten: unwritten.max(kept.unwritten), ahead: ahead.max(kept.ahead) };
+            self.bounds = self.bounds.max(kept);
             let options =
                 OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
             let file = options?;
@@ -80,7 +92,17 @@ impl Numbers {
     /// The first number that no job of an earlier life had, as far as this file tells; `is_behind`: the store may have lost
     /// rows, in a power cut or as it was damaged.
     pub(crate) fn first_free(&self, is_behind: bool) -> u64 {
-        self.bounds.unwritten.max(if is_behind { self.bounds.ahead } else { 0 })
+        let Bounds { unwritten, ahead, told } = self.bounds;
+        unwritten.max(told).max(if is_behind { ahead } else { 0 })
+    }
+
+    /// All numbers below `next` are about to be told.
+    pub(crate) fn tell(&mut self, next: u64) {
+        if next != self.bounds.told
+            && let Err(error) = self.set(Bounds { told: next, ..self.bounds })
+        {
+            tracing::debug!(%error, "an earlier copy of the store may give numbers of jobs again");
+        }
     }
 
     /// Keeps all numbers below `next`, of some of which the store has no row.
@@ -109,7 +131,7 @@ impl Numbers {
     /// The daemon ends in order, and the store tells all numbers below `next`.
     pub(crate) fn close(&mut self, next: u64) {
         if self.bounds.unwritten == 0 {
-            let _ = self.set(Bounds { ahead: next, ..self.bounds });
+            let _ = self.set(Bounds { ahead: next, told: next, ..self.bounds });
         }
     }
 
@@ -157,6 +179,20 @@ mod tests {
         assert_eq!((again.first_free(false), again.first_free(true)), (0, 2_000 + AHEAD));
         numbers.close(2_000);
         assert_eq!((length(), Numbers::open(state.path()).first_free(true)), (before, 2_000));
+    }
+
+    /// Whatever store it finds, the daemon counts on from behind what was told. Bounds that were cut off say nothing.
+    #[test]
+    fn what_was_told_is_known_whatever_the_store_knows() {
+        let state = tempfile::tempdir().expect("a directory");
+        Numbers::open(state.path()).tell(5);
+        assert_eq!(Numbers::open(state.path()).first_free(false), 5);
+        let path = state.path().join("numbers");
+        let text = std::fs::read_to_string(&path).expect("it is there");
+        for (bytes, first) in [(63, 5), (62, 5), (61, 0), (30, 0), (0, 0)] {
+            std::fs::write(&path, &text[..bytes]).expect("it can be written");
+            assert_eq!(Numbers::open(state.path()).first_free(true), first, "{bytes}");
+        }
     }
 
     #[test]

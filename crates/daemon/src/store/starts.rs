@@ -108,6 +108,11 @@ impl Starts {
         self.kept.contains_key(&kept) || self.coming.contains(&kept)
     }
 
+    /// The last job of which there is a start.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.kept.keys().next_back().copied()
+    }
+
     /// Gives what was written and is to be brought to disk.
     fn keep(&mut self, job: JobId, uid: u32, start: &Start) -> io::Result<Vec<PathBuf>> {
         let mut written = Vec::new();

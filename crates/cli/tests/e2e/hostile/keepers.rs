@@ -52,7 +52,7 @@ fn attackers_connection(host: &Host) -> Wire {
 }
 
 fn submit(wire: &mut Wire, spec: JobSpec, pid: Option<u32>) -> u64 {
-    wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec), pid });
+    wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec), pid, was: None });
     match wire.hear() {
         Some(Reply::Queued { job, .. }) => job,
         other => panic!("it is queued: {other:?}"),
@@ -272,7 +272,7 @@ fn an_older_keeper_tells_of_its_jobs_and_no_more(kind: Kind) {
     host.until_exit_code(job, 4);
     // New jobs and questions are for those of the daemon's own version.
     for request in [
-        Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None },
+        Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None, was: None },
         Request::Doctor,
         Request::Control { job, verb: Verb::Resume },
     ] {
@@ -418,7 +418,7 @@ mod starts {
     fn left(wire: &mut Wire, count: u64, start: &Start) -> Vec<u64> {
         let mut jobs = Vec::new();
         for ticket in 0..count {
-            wire.send(&Request::Submit { ticket, spec: Box::new(held()), pid: None });
+            wire.send(&Request::Submit { ticket, spec: Box::new(held()), pid: None, was: None });
             let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
             wire.send(&Request::Keep { job, start: Box::new(start.clone()) });
             jobs.push(job);
