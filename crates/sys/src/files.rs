@@ -2,8 +2,8 @@
 //! links. Absent here: which files may be opened.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
@@ -71,31 +71,74 @@ pub fn target_of(link: &File) -> io::Result<PathBuf> {
 /// # Errors
 /// When there is none, when it is something else, or may not be read.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let is_regular = |found: &std::fs::Metadata| {
-        let kind = found.file_type();
-        let what = match () {
-            () if kind.is_file() => return Ok(()),
-            () if kind.is_fifo() => "a FIFO",
-            () if kind.is_dir() => "a directory",
-            () if kind.is_socket() => "a socket",
-            () => "a device",
-        };
-        Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("it is {what}, and a regular file is wanted"),
-        ))
-    };
-    is_regular(&std::fs::metadata(path)?)?;
+    open_regular_with(OpenOptions::new().read(true), path)
+}
+
+/// As [`open_regular`], in the way that `options` say; where these make files, there need be none.
+///
+/// # Errors
+/// When it is something else, or as the kernel says.
+pub fn open_regular_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    open_if_regular(options, path, std::fs::metadata(path), OFlags::empty())
+}
+
+/// As [`open_regular_with`], for a file that is written to in its place: nor is it a link, as another file lies behind that.
+///
+/// # Errors
+/// When it is something else, or as the kernel says.
+pub fn open_in_place(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    open_if_regular(options, path, std::fs::symlink_metadata(path), OFlags::NOFOLLOW)
+}
+
+/// Opens it unless what was `found` there before is no regular file: to open a device may change it.
+fn open_if_regular(
+    options: &mut OpenOptions,
+    path: &Path,
+    found: io::Result<Metadata>,
+    further: OFlags,
+) -> io::Result<File> {
+    match found {
+        Ok(found) => is_regular(&found)?,
+        // It may be about to be made.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
     // It may have become another since; a regular file is never waited for.
-    let how = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(CWD, path, how, Mode::empty())?);
+    let file = with_flags(options, OFlags::NONBLOCK | OFlags::NOCTTY | further).open(path)?;
     is_regular(&file.metadata()?)?;
     Ok(file)
 }
 
+fn is_regular(found: &Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_dir() => "a directory",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_symlink() => "a link",
+        () => "a device",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, and a regular file is wanted")))
+}
+
+/// All that a regular file holds; see [`open_regular`].
+///
+/// # Errors
+/// As [`open_regular`], and as it cannot be read.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Has `options` refuse a path that is a link.
 pub fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
-    options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0))
+    with_flags(options, OFlags::NOFOLLOW)
+}
+
+fn with_flags(options: &mut OpenOptions, flags: OFlags) -> &mut OpenOptions {
+    options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
 }
 
 /// Whether what was opened by [`look_at`] lies in `/proc`. The links there that stand for open files lead to these and
@@ -198,6 +241,19 @@ mod tests {
             Err("it is a device, and a regular file is wanted".to_owned())
         );
         assert_eq!((said(&plain), said(&link)), (Ok(()), Ok(())));
+        assert_eq!(read_regular(&link).unwrap(), b"x");
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        let made = dir.path().join("made");
+        let mut written =
+            |path: &Path| open_regular_with(&mut options, path).map(drop).map_err(|error| error.to_string());
+        assert_eq!(written(&fifo), Err("it is a FIFO, and a regular file is wanted".to_owned()));
+        assert_eq!((written(&link), written(&made)), (Ok(()), Ok(())));
+        let mut in_place =
+            |path: &Path| open_in_place(&mut options, path).map(drop).map_err(|error| error.to_string());
+        assert_eq!(in_place(&link), Err("it is a link, and a regular file is wanted".to_owned()));
+        assert_eq!(in_place(&fifo), Err("it is a FIFO, and a regular file is wanted".to_owned()));
+        assert_eq!(in_place(&plain), Ok(()));
         assert!(said(&dir.path().join("none")).is_err());
     }
 

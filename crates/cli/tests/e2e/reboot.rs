@@ -24,6 +24,7 @@ any_kind!(
     what_was_submitted_comes_back,
     what_comes_back_waits_for_what_it_was_to_wait_for,
     members_come_back_with_their_array,
+    a_damaged_note_of_the_boot_is_no_restart,
 );
 
 /// As a restart of the host leaves it, with a new daemon.
@@ -137,6 +138,29 @@ fn what_was_submitted_comes_back(kind: Kind) {
     let report = host.report(runs);
     assert_eq!((report.requeues, report.exit_code), (1, Some(6)), "{report:?}");
     nothing_is_kept(&host);
+}
+
+/// Keepers live that asked for their jobs since the host booted: none is to be replaced, and nothing that ran is over.
+fn a_damaged_note_of_the_boot_is_no_restart(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let runs = submit(&host, &[], ": >ran; until [ -e go ]; do sleep 0.05; done; exit 6");
+    host.until_made("ran");
+    let queued = submit(&host, &[], "exit 5");
+    are_kept(&host, &[runs, queued]);
+    for note in ["", "00000000-0000-0000-0000-000000000000\n"] {
+        host.crash();
+        std::fs::write(host.state().join("boot"), note).expect("a note");
+        host.start_daemon();
+        let said = host.daemon_said();
+        assert!(
+            said.contains("the host was not restarted") && !said.contains("the host was restarted"),
+            "{said}"
+        );
+        host.until(runs, JobState::Running);
+    }
+    host.make("go");
+    host.until_exit_code(runs, 6);
+    host.until_exit_code(queued, 5);
 }
 
 /// For a time, and for how other jobs end. What ran and is not requeued did not end well.

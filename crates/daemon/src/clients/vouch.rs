@@ -53,7 +53,7 @@ pub(crate) fn vouch(
 /// The key's bytes, drawn from the kernel the first time. A file that is not whole, after a power cut, is drawn anew: the
 /// pusher makes the new key known.
 fn seed(path: &Path) -> std::io::Result<[u8; 32]> {
-    match std::fs::read(path) {
+    match pinfold_sys::files::read_regular(path) {
         Ok(bytes) => {
             if let Ok(seed) = bytes.try_into() {
                 return Ok(seed);

@@ -49,6 +49,11 @@ impl Clock {
         self.start
     }
 
+    /// When the host booted, or as much later as it has slept since.
+    pub(crate) fn booted_us(&self) -> u64 {
+        self.start.us.saturating_sub(self.start.monotonic_us)
+    }
+
     /// When, by this clock, the system's is to be asked whether it shows `wall_us`; over already if it does.
     pub(crate) fn look_us(&self, wall_us: u64) -> u64 {
         look_us(wall_us, self::wall_us(), self.now_us())

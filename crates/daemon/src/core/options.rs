@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use pinfold_proto::config::Config;
 use pinfold_proto::quantity::parse_duration;
+use pinfold_sys::files;
 use pinfold_sys::mode::Mode;
 use pinfold_sys::paths::{self, Places};
 use pinfold_sys::peer;
@@ -128,7 +129,12 @@ impl Options {
     /// The text of the configuration file; `None`: there is none.
     fn config_text(&self) -> anyhow::Result<Option<(PathBuf, String)>> {
         let Some(file) = self.config_file() else { return Ok(None) };
-        match std::fs::read_to_string(&file) {
+        // What was named may be a pipe; at a place where nobody named any, nobody writes to one.
+        let text = match self.config {
+            Some(_) => std::fs::read_to_string(&file),
+            None => files::open_regular(&file).and_then(std::io::read_to_string),
+        };
+        match text {
             Ok(text) => Ok(Some((file, text))),
             // One that nobody named need not be there.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.config.is_none() => Ok(None),

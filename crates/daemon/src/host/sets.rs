@@ -18,6 +18,7 @@ use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{SetAsideView, SetKind, SetsView, VERSION, seconds};
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{JobClass, JobSpec};
+use pinfold_sys::files;
 use pinfold_sys::peer::Peer;
 use pinfold_topo::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -111,9 +112,15 @@ impl Sets {
     /// Reads the sets of a state directory; none where there is no file.
     pub(crate) fn open(state: &Path) -> anyhow::Result<Self> {
         let path = state.join("sets.json");
-        let sets = match std::fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text)
-                .with_context(|| format!("{} does not hold sets of cores", path.display()))?,
+        let sets = match files::read_regular(&path) {
+            // Without it jobs would be put on cores that were set aside: that is for an operator to decide.
+            Ok(text) => serde_json::from_slice(&text).with_context(|| {
+                format!(
+                    "{} does not hold sets of cores; put a copy of it back, or remove it and make the sets anew \
+                     (`pinfold set-aside`)",
+                    path.display()
+                )
+            })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error).with_context(|| format!("failed to read {}", path.display())),
         };

@@ -54,7 +54,8 @@ impl Elsewhere {
     /// The table that was in force before, if its signature is still that of the key that is named.
     pub(crate) fn open(state: &Path, config: &Config) -> Self {
         let file = state.join(FILE);
-        let (Some(key), Ok(text)) = (&config.learning_from_hub, std::fs::read(&file)) else {
+        let (Some(key), Ok(text)) = (&config.learning_from_hub, pinfold_sys::files::read_regular(&file))
+        else {
             return Self { file, known: None };
         };
         let signed = serde_json::from_slice::<Signed>(&text).map_err(|error| error.to_string());

@@ -56,9 +56,10 @@ impl Daemon {
         // The groups of jobs may have less than this process.
         self.look_at_machine();
         self.settle();
+        let rows = self.outbox.journal.unfinished()?;
+        self.believe_keepers(&rows);
         let left = self.left_behind();
         self.count_on_from(&left);
-        let rows = self.outbox.journal.unfinished()?;
         let found = rows.len();
         self.meters.learned.learn_lengths_for(&rows, &mut self.outbox);
         let mut later = VecDeque::new();
@@ -104,6 +105,22 @@ impl Daemon {
         }
         self.turns(vec![crate::core::event::Event::PolicyDue]);
         Ok(())
+    }
+
+    /// The host was not restarted, whatever is noted of its boot, if a keeper lives that asked for its job since it booted.
+    fn believe_keepers(&mut self, rows: &[JobRow]) {
+        let booted_us = self.ctx.clock.booted_us();
+        let lives = |keeper| is_alive(&self.ctx.proc, keeper);
+        let outlived = |row: &&JobRow| row.submitted_us > booted_us && row.keeper.is_some_and(lives);
+        if let Some(row) = rows.iter().find(outlived).filter(|_| self.ctx.rebooted) {
+            let path = self.ctx.state.join(state_dir::BOOT);
+            tracing::warn!(
+                path = %path.display(),
+                job = row.job,
+                "the note of the host's boot is not true: the host was not restarted, as a keeper lives"
+            );
+            self.ctx.rebooted = false;
+        }
     }
 
     /// No number is given again of which there is a trace beside the store. Without groups anybody can leave one of any.

@@ -12,6 +12,8 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_sys::files;
+
 /// How many numbers are taken at once while none can be told by rows: so many are left out at most after a crash then.
 const BLOCK: u64 = 1024;
 /// How many are brought to disk at once before any of them is told: so many are left out at most after a power cut.
@@ -73,7 +75,7 @@ impl Numbers {
 
     /// Opens the file, or makes it; one that could not be had may be by now: a disk has room again.
     fn open_again(&mut self) {
-        let kept = match std::fs::read(&self.path) {
+        let kept = match files::read_regular(&self.path) {
             Ok(bytes) => Ok(Bounds::of(&String::from_utf8_lossy(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Bounds::default()),
             Err(error) => Err(error),
@@ -81,9 +83,9 @@ impl Numbers {
         // What cannot be read is not written over: the disk may give it back later.
         self.file = kept.and_then(|kept| {
             self.bounds = self.bounds.max(kept);
-            let options =
-                OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
-            let file = options?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false).mode(0o600);
+            let file = files::open_in_place(&mut options, &self.path)?;
             file.write_all_at(self.bounds.text().as_bytes(), 0)?;
             Ok(file)
         });

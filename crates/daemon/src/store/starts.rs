@@ -22,6 +22,7 @@ use pinfold_proto::row::{JobRow, Usage};
 use pinfold_proto::start::{Start, StartOf};
 use pinfold_proto::wire::{Reply, json_bytes};
 use pinfold_sys::confined;
+use pinfold_sys::files;
 use pinfold_sys::peer::{self, Peer};
 
 use crate::clients::quota::{self, Book};
@@ -76,8 +77,9 @@ impl Starts {
         // What a daemon that died had begun to write.
         let _ = fs::remove_file(directory.join("fresh"));
         let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        // One that cannot be read for now may be whole.
-        let whole = |path: &Path| is_whole(path).unwrap_or(true);
+        // One that cannot be read for now may be whole; what is no regular file is none.
+        let whole =
+            |path: &Path| is_whole(path).unwrap_or_else(|error| error.kind() != io::ErrorKind::InvalidInput);
         let numbers =
             entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
         let (kept, torn): (Vec<_>, Vec<_>) = numbers.partition(|(_, path)| whole(path));
@@ -139,7 +141,7 @@ impl Starts {
 
     /// `None`: it is gone, or is none. An error: it cannot be read for now.
     fn read(&self, job: JobId) -> io::Result<Option<Start>> {
-        match fs::read(self.path(job)) {
+        match files::read_regular(&self.path(job)) {
             Ok(text) => Ok(serde_json::from_slice(&text).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -183,7 +185,7 @@ impl Starts {
 
 /// Whether a file was written to its end: a power cut may leave less of it, or room without content.
 fn is_whole(path: &Path) -> io::Result<bool> {
-    let mut file = File::open(path)?;
+    let mut file = files::open_regular(path)?;
     let mut last = [0];
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(false);

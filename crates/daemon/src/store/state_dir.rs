@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use pinfold_sys::whereabouts;
+use pinfold_sys::{files, whereabouts};
 
 use crate::core::clock::Moment;
 
@@ -28,8 +28,8 @@ impl StateDir {
         made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
         let path = &trusted(path)?;
         let lock = lock(path, socket, LEFT_WITHIN)?;
-        let instance = instance(path)?;
         let rebooted = is_of_another_boot(path);
+        let instance = instance(path, rebooted)?;
         Ok(Self { path: path.to_owned(), instance, rebooted, _lock: lock })
     }
 
@@ -50,6 +50,9 @@ impl StateDir {
     }
 }
 
+/// What notes the boot.
+pub(crate) const BOOT: &str = "boot";
+
 /// The kernel's name for this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -57,14 +60,28 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// no name for a boot, is taken for the same; a note that is not whole is one that a power cut interrupted.
 fn is_of_another_boot(state: &Path) -> bool {
     let Ok(now) = std::fs::read_to_string(BOOT_ID) else { return false };
-    std::fs::read_to_string(state.join("boot")).is_ok_and(|before| before.trim() != now.trim())
+    noted(&state.join(BOOT)).is_some_and(|before| before != now.trim())
+}
+
+/// What an earlier daemon noted in a small file; `None`: nothing that can be read, which is told of.
+fn noted(path: &Path) -> Option<String> {
+    match files::read_regular(path) {
+        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).trim().to_owned()),
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                let path = path.display();
+                tracing::warn!(%path, %error, "what the daemon before this one noted cannot be read");
+            }
+            None
+        }
+    }
 }
 
 /// Notes this boot: what ran in another one was dealt with.
 pub(crate) fn note_boot(state: &Path) {
     let Ok(now) = std::fs::read_to_string(BOOT_ID) else { return };
-    let path = state.join("boot");
-    if std::fs::read_to_string(&path).is_ok_and(|before| before.trim() == now.trim()) {
+    let path = state.join(BOOT);
+    if noted(&path).is_some_and(|before| before == now.trim()) {
         return;
     }
     if let Err(error) = write_whole(&path, &now) {
@@ -74,8 +91,8 @@ pub(crate) fn note_boot(state: &Path) {
 
 /// The moment that an earlier daemon noted on this boot or another, by its clock.
 pub(crate) fn noted_clock(state: &Path) -> Option<Moment> {
-    let text = std::fs::read_to_string(state.join("clock")).ok()?;
-    let (us, monotonic_us) = text.trim_end().split_once(' ')?;
+    let text = noted(&state.join("clock"))?;
+    let (us, monotonic_us) = text.split_once(' ')?;
     Some(Moment { us: us.parse().ok()?, monotonic_us: monotonic_us.parse().ok()? })
 }
 
@@ -90,7 +107,7 @@ pub(crate) fn note_clock(state: &Path, Moment { us, monotonic_us }: Moment) {
 
 /// When the guard of an earlier daemon thawed what that had frozen, by the daemon's clock.
 pub(crate) fn noted_thaw(state: &Path) -> Option<u64> {
-    std::fs::read_to_string(state.join("thawed")).ok()?.trim_end().parse().ok()
+    noted(&state.join("thawed"))?.parse().ok()
 }
 
 /// A guard notes when it thawed what its daemon had frozen.
@@ -107,7 +124,7 @@ pub(crate) fn forget_thaw(state: &Path) {
 /// Writes a small file so that a power cut leaves it as it was or as it is to be.
 pub(crate) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("new");
-    let mut file = File::create(&beside)?;
+    let mut file = files::open_in_place(OpenOptions::new().write(true).create(true).truncate(true), &beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;
@@ -159,7 +176,8 @@ const GUARD_PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 /// `WouldBlock`: another daemon has it and keeps it. Otherwise when there is no such file, or it cannot be opened.
 pub(crate) fn lock_for_guard(state: &Path, within: Duration) -> io::Result<File> {
-    let mut file = OpenOptions::new().read(true).write(true).open(whereabouts::lock(state))?;
+    let mut file =
+        files::open_in_place(OpenOptions::new().read(true).write(true), &whereabouts::lock(state))?;
     let deadline = Instant::now() + within;
     while let Err(error) = file.try_lock() {
         match error {
@@ -181,7 +199,9 @@ fn sign(file: &mut File, owner: &[u8]) {
 
 fn lock(state: &Path, socket: &Path, within: Duration) -> anyhow::Result<File> {
     let path = whereabouts::lock(state);
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let open = files::open_in_place(&mut options, &path);
     let mut file = open.with_context(|| format!("failed to open {}", path.display()))?;
     let deadline = Instant::now() + within;
     while file.try_lock().is_err() {
@@ -221,20 +241,30 @@ fn lock(state: &Path, socket: &Path, within: Duration) -> anyhow::Result<File> {
 }
 
 /// Reads the instance's name, or draws one. Without room on the disk it lasts for this run only. One that is there and
-/// cannot be read is an error: by another name this daemon would know none of the groups of its jobs.
-fn instance(state: &Path) -> anyhow::Result<String> {
+/// cannot be read, or is damaged, is an error: by another name this daemon would know none of the groups of its jobs, unless
+/// the host was restarted, and none is left.
+fn instance(state: &Path, rebooted: bool) -> anyhow::Result<String> {
     let path = state.join("instance");
     let fits =
         |name: &str| name.len() == 9 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    match std::fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()) {
+    match files::read_regular(&path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()) {
         Ok(name) if fits(&name) => return Ok(name),
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("failed to read {}", path.display()));
         }
-        Ok(_) | Err(_) => {}
+        Ok(_) if !rebooted => bail!(
+            "{} does not hold the name of this daemon's groups (`i` and eight hexadecimal digits): write the \
+             name into it that the groups of its jobs have below `pinfold` in /sys/fs/cgroup, or remove it if none of \
+             its jobs runs",
+            path.display()
+        ),
+        Ok(_) => {
+            tracing::warn!(path = %path.display(), "the name of the groups was damaged; another is drawn")
+        }
+        Err(_) => {}
     }
     let mut bytes = [0u8; 4];
-    pinfold_sys::files::random(&mut bytes).context("failed to draw a name")?;
+    files::random(&mut bytes).context("failed to draw a name")?;
     let name = format!("i{:08x}", u32::from_le_bytes(bytes));
     if let Err(error) = write_whole(&path, &format!("{name}\n")) {
         tracing::warn!(path = %path.display(), %error, "the instance's name cannot be kept");
@@ -316,6 +346,51 @@ mod tests {
             std::fs::write(state.join("clock"), text).expect("a file");
             assert_eq!(noted_clock(state), None, "{text}");
         }
+    }
+
+    #[test]
+    fn another_name_is_drawn_only_if_nothing_runs_under_the_one_before() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = dir.path();
+        let drawn = instance(state, false).expect("there was none");
+        assert_eq!(instance(state, false).expect("it was kept"), drawn);
+        for text in ["", &drawn[..5], "other"] {
+            std::fs::write(state.join("instance"), text).expect("a file");
+            let error = instance(state, false).expect_err("jobs may run").to_string();
+            assert!(error.contains("or remove it if none of its jobs runs"), "{error}");
+        }
+        let another = instance(state, true).expect("none runs after a restart of the host");
+        assert!(another != drawn && instance(state, false).expect("it was kept") == another);
+    }
+
+    /// Whoever waited for what is no regular file might wait for ever, and behind a link lies a file of another.
+    #[test]
+    fn only_regular_files_are_taken() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, other) = (dir.path(), dir.path().join("other"));
+        std::fs::write(&other, "as it was").expect("a file");
+        for name in ["lock", "numbers", "instance.new"] {
+            symlink(&other, state.join(name)).expect("a link");
+        }
+        let error = lock(state, Duration::ZERO).expect_err("it is a link");
+        assert!(
+            format!("{error:#}").contains("lock: it is a link, and a regular file is wanted"),
+            "{error:#}"
+        );
+        crate::store::numbers::Numbers::open(state).tell(9);
+        instance(state, false).expect("it lasts for this run");
+        assert_eq!(std::fs::read_to_string(&other).expect("it is there"), "as it was");
+        let fifo = |name: &str| {
+            let made = std::process::Command::new("mkfifo").arg(state.join(name)).status();
+            assert!(made.expect("mkfifo").success());
+        };
+        ["boot", "clock", "thawed", "instance"].iter().for_each(|name| fifo(name));
+        assert!(!is_of_another_boot(state) && noted_clock(state).is_none() && noted_thaw(state).is_none());
+        let error = instance(state, false).expect_err("it is a FIFO");
+        assert!(
+            format!("{error:#}").contains("instance: it is a FIFO, and a regular file is wanted"),
+            "{error:#}"
+        );
     }
 
     #[test]

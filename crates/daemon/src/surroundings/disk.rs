@@ -41,7 +41,8 @@ impl Disks {
     /// Those that an earlier daemon left are known.
     pub(crate) fn open(state: &Path, facts: &Facts, instance: &str) -> Self {
         let noted = state.join(FILE);
-        let text = std::fs::read_to_string(&noted).unwrap_or_default();
+        let text = pinfold_sys::files::read_regular(&noted).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         let place = |line: &str| Scratch::on_disk(Path::new(line), facts, instance);
         let places: Vec<Scratch> = text.lines().map(place).collect();
         let mut jobs = BTreeMap::new();

@@ -101,6 +101,12 @@ pub(super) fn whole(path: &Path) -> Result<Connection, StoreError> {
 /// The two bytes in SQLite's header that say which versions may read and write; any other value makes SQLite
 /// open the file read-only without a word.
 fn check_header(path: &Path) -> Result<(), StoreError> {
+    // Whatever opened another kind of file might wait for ever: a FIFO has nobody who writes to it.
+    let found = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?;
+    if !found.is_file() {
+        let what = std::io::Error::new(ErrorKind::InvalidInput, "it is no regular file");
+        return Err(StoreError::file("open", path, what));
+    }
     let mut header = [0u8; 20];
     let mut file = fs::File::open(path).map_err(|source| StoreError::file("open", path, source))?;
     let read = file.read(&mut header).map_err(|source| StoreError::file("read", path, source))?;

@@ -4,11 +4,11 @@
 //! end of a line; or, in files of earlier versions, what stands before a whole record that the chain goes on with.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use pinfold_proto::view::AuditRecord;
+use pinfold_sys::files::open_regular;
 use sha2::{Digest, Sha256};
 
 use super::file::{self, CHAIN};
@@ -44,7 +44,7 @@ pub(super) fn walk(directory: &Path, verify: bool, most: usize) -> Walked {
 }
 
 fn lines(path: &Path) -> usize {
-    File::open(path).map_or(0, |file| BufReader::new(file).split(b'\n').count())
+    open_regular(path).map_or(0, |file| BufReader::new(file).split(b'\n').count())
 }
 
 /// On the way.
@@ -58,7 +58,7 @@ struct Walk {
 
 impl Walk {
     fn file(&mut self, path: &Path, is_last: bool) {
-        let Ok(file) = File::open(path) else { return };
+        let Ok(file) = open_regular(path) else { return };
         let mut reader = BufReader::new(file);
         let (mut line, mut index) = (Vec::new(), 0);
         loop {

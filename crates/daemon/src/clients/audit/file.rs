@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::view::AuditRecord;
+use pinfold_sys::files;
 
 use super::Act;
 use super::chain::{self, chained};
@@ -64,7 +65,9 @@ impl Log {
             is_fresh: false,
         };
         let interrupted = log.cut_interrupted().unwrap_or_else(|error| {
-            tracing::error!(%error, "what an interrupted record left of itself stays in the audit");
+            let path = current(directory);
+            let path = path.display();
+            tracing::error!(%path, %error, "what an interrupted record left of itself stays in the audit");
             None
         });
         let files = full(directory).into_iter().chain([current(directory)]).rev();
@@ -89,7 +92,7 @@ impl Log {
     /// Writes a record of the act, whole or not at all.
     pub(super) fn append(&mut self, act: &Act) -> io::Result<()> {
         let path = current(&self.directory);
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        let mut file = open_to_append(&path)?;
         if let Some(bytes) = self.whole_bytes {
             file.set_len(bytes)?;
             self.whole_bytes = None;
@@ -136,7 +139,7 @@ impl Log {
 
     /// Brings what was appended to disk.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        match File::open(current(&self.directory)) {
+        match files::open_regular(&current(&self.directory)) {
             Ok(file) => file.sync_data()?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
@@ -158,7 +161,7 @@ impl Log {
                 tracing::warn!(path = %old.display(), %error, "an old file of the audit is left over");
             }
         }
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let file = open_to_append(path)?;
         // The names too: after a power cut the chain must not seem to have a gap.
         File::open(&self.directory)?.sync_all()?;
         Ok(file)
@@ -167,7 +170,7 @@ impl Log {
     /// Cuts off, or completes, the record that a crash or a power cut interrupted.
     fn cut_interrupted(&self) -> io::Result<Option<String>> {
         let path = current(&self.directory);
-        let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
+        let mut file = match files::open_regular_with(OpenOptions::new().read(true).write(true), &path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
@@ -189,6 +192,11 @@ impl Log {
     }
 }
 
+/// The current file, which is made if there is none.
+fn open_to_append(path: &Path) -> io::Result<File> {
+    files::open_regular_with(OpenOptions::new().append(true).create(true).mode(0o600), path)
+}
+
 /// Before the chain in the first record of a file that goes on from another.
 pub(super) const CHAIN: &str = "chain ";
 
@@ -203,14 +211,14 @@ fn tail(file: &mut File) -> io::Result<(u64, Vec<u8>)> {
 
 /// The last record of a file that can be read.
 fn last_record(path: &Path) -> Option<AuditRecord> {
-    let (_, tail) = tail(&mut File::open(path).ok()?).ok()?;
+    let (_, tail) = tail(&mut files::open_regular(path).ok()?).ok()?;
     let mut lines = tail.rsplit(|&byte| byte == b'\n');
     lines.find_map(|line| chain::parse(line).ok().map(|(record, _)| record))
 }
 
 fn first_record(path: &Path) -> Option<AuditRecord> {
     let mut line = Vec::new();
-    let mut reader = io::BufReader::new(File::open(path).ok()?);
+    let mut reader = io::BufReader::new(files::open_regular(path).ok()?);
     io::BufRead::read_until(&mut reader, b'\n', &mut line).ok()?;
     chain::parse(line.trim_ascii_end()).ok().map(|(record, _)| record)
 }

@@ -239,7 +239,7 @@ impl Records {
 }
 
 fn read_one(path: &Path) -> io::Result<Record> {
-    let record: Record = serde_json::from_slice(&std::fs::read(path)?)?;
+    let record: Record = serde_json::from_slice(&pinfold_sys::files::read_regular(path)?)?;
     if record.version != VERSION {
         return Err(io::Error::other(format!("it has version {}, and {VERSION} is known", record.version)));
     }
