@@ -228,7 +228,7 @@ fn machine() -> impl Strategy<Value = Machine> {
             let cores: Vec<CpuSet> = cores.split_off(cores.len().saturating_sub(count));
             let memory_bytes = if count == 2 { memory_bytes } else { 0 };
             if !cores.is_empty() {
-                asides.push(Aside { name: name.to_owned(), cores, topology: None, memory_bytes });
+                asides.push(Aside { name: name.to_owned(), cores, memory_bytes, ..Aside::default() });
             }
         }
         three_nodes(cores, asides)

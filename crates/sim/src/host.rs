@@ -193,7 +193,7 @@ impl Host {
         };
         if !self.set.is_empty() {
             let (name, cores) = (SET.to_owned(), self.set.clone());
-            machine.asides.push(Aside { name, cores, topology: None, memory_bytes: 0 });
+            machine.asides.push(Aside { name, cores, ..Aside::default() });
         }
         self.isolated_in(&mut machine);
         machine

@@ -50,6 +50,9 @@ fn nobody_else_is_on_its_cores(kind: Kind) {
     let alone = host.submit(&["--isolated"], &tell("alone"));
     host.until(alone, JobState::Running);
     let after: Vec<u64> = (0..3).map(|n| host.submit(&[], &tell(&n.to_string()))).collect();
+    // Its cores are for all again soon: who asks for all is not refused.
+    let wide = host.submit(&["--cores", "2"], "exit 0");
+    host.until(wide, JobState::Queued);
     let view = sets(&host);
     let set = &view.sets[0];
     assert_eq!(
@@ -71,6 +74,7 @@ fn nobody_else_is_on_its_cores(kind: Kind) {
         assert_eq!(told(&host, job, &n.to_string()), first.to_string(), "job {job}");
     }
     assert_eq!(told(&host, alone, "alone"), second.to_string());
+    host.until_exit_code(wide, 0);
     assert_eq!(sets(&host).sets, []);
     let next = host.submit(&["--cpu-bind", &format!("map_cpu:{second}"), "-n", "1"], &tell("next"));
     assert_eq!(told(&host, next, "next"), second.to_string(), "its cores are for all again");

@@ -335,7 +335,8 @@ impl Sets {
             }
             let Machine { cores, topology, .. } = Machine::of(&ctx.topology, &cpus);
             let (name, memory_bytes) = (set.name.clone(), set.memory_bytes);
-            machine.asides.push(Aside { name, cores, topology, memory_bytes });
+            let passes = set.kind == SetKind::Isolated || set.hold_us.is_some();
+            machine.asides.push(Aside { name, cores, topology, memory_bytes, passes });
         }
         machine
     }

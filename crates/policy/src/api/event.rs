@@ -102,6 +102,9 @@ pub struct Aside {
     pub topology: Option<Arc<Topology>>,
     /// Memory in bytes that jobs outside the set leave free for those in it.
     pub memory_bytes: u64,
+    /// Its cores are for all again by themselves, once its jobs are over.
+    #[serde(default)]
+    pub passes: bool,
 }
 
 impl Machine {

@@ -83,6 +83,12 @@ impl Host {
         &self.reservations
     }
 
+    /// The cores that jobs of no set can have, those among them that a set has for a while.
+    pub(crate) fn cores_in_time(&self) -> usize {
+        let passing = self.reservations.iter().filter(|set| set.passes);
+        self.grid.len() + passing.map(|set| set.cores.len()).sum::<usize>()
+    }
+
     pub(crate) fn running(&self) -> &RunningSet {
         &self.running
     }

@@ -252,7 +252,7 @@ mod tests {
         let machine = |own: &str| {
             let cores: Vec<CpuSet> = cpus(own).iter().map(CpuSet::single).collect();
             let name = "isolated-7".to_owned();
-            let aside = Aside { name, cores, topology: None, memory_bytes: 0 };
+            let aside = Aside { name, cores, ..Aside::default() };
             Event::Machine(Machine { asides: vec![aside], ..Machine::flat(vec![cpus("3")]) })
         };
         policy.step(Instant(0), machine("0"));

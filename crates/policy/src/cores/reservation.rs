@@ -16,6 +16,9 @@ pub(crate) struct Reservation {
     pub(crate) name: String,
     pub(crate) cores: Grid,
     pub(crate) memory_bytes: u64,
+    /// Its cores are for all again by themselves, once its jobs are over.
+    #[serde(default)]
+    pub(crate) passes: bool,
     /// Jobs that have a place in it.
     pub(crate) holders: Vec<JobId>,
 }
@@ -26,6 +29,7 @@ impl Reservation {
             name: set.name.clone(),
             cores: Grid::with(&set.cores, set.topology.clone()),
             memory_bytes: set.memory_bytes,
+            passes: set.passes,
             holders: Vec::new(),
         }
     }

@@ -248,9 +248,13 @@ fn impossible(rooms: &Rooms, shape: Demand) -> Option<(String, String)> {
     } else if total == 0 {
         ("the slot factor holds everything".into(), "a larger `slots.factor`".into())
     } else if shape.cores as usize > cores {
+        let in_time = shape.cores as usize <= rooms.cores.cores_in_time();
         (
             format!("it asks for {} cores and the machine has {cores} for jobs now", shape.cores),
-            format!("{} cores must be allowed to pinfold", shape.cores),
+            match in_time {
+                true => "jobs with cores to themselves must end, or idle sets go (`pinfold sets`)".into(),
+                false => format!("{} cores must be allowed to pinfold", shape.cores),
+            },
         )
     } else {
         (

@@ -13,7 +13,7 @@ pub(crate) fn submit(rooms: &mut Rooms, mut request: Request) -> Option<JobId> {
         .aside
         .as_ref()
         .and_then(|name| rooms.cores.reservations().iter().find(|set| set.name == *name));
-    let (job, cores) = (request.job, set.map_or(rooms.cores.grid().len(), |set| set.cores.len()));
+    let (job, cores) = (request.job, set.map_or(rooms.cores.cores_in_time(), |set| set.cores.len()));
     if rooms.jobs.contains_key(&job) {
         return None;
     }

@@ -250,7 +250,7 @@ fn job(word: &str) -> JobId {
 }
 
 /// `4`: cores 0 to 3 of one PU each; `0,2-3`: one core for each piece. `4/a:2,3/b:1`: of these, the cores set aside
-/// under names.
+/// under names; one that begins with `~` gives its cores back by itself.
 fn machine(text: &str) -> Machine {
     let (text, sets) = text.split_once('/').unwrap_or((text, ""));
     let mut machine = plain(text);
@@ -259,7 +259,13 @@ fn machine(text: &str) -> Machine {
         let (pus, memory) = pus.split_once('+').unwrap_or((pus, "0"));
         let cores = plain(&format!("{pus},")).cores;
         machine.cores.retain(|core| !cores.contains(core));
-        machine.asides.push(Aside { name: name.into(), cores, topology: None, memory_bytes: mib(memory) });
+        machine.asides.push(Aside {
+            name: name.into(),
+            cores,
+            memory_bytes: mib(memory),
+            passes: name.starts_with('~'),
+            ..Aside::default()
+        });
     }
     machine
 }

@@ -238,6 +238,30 @@ fn who_asks_for_more_than_the_machine_is_refused() {
     );
 }
 
+/// Cores that are kept for a while come back: who needs them as well waits, and is in nobody's way until then.
+#[test]
+fn who_asks_for_cores_that_come_back_waits() {
+    check(
+        "
+        > machine 3/a:2
+        > set factor=1000
+        > submit 1 c3
+        1 drop refused: it asks for 3 cores and the machine has 2 for jobs
+        > machine 3/~a:2
+        > submit 2 c4
+        2 drop refused: it asks for 4 cores and the machine has 3 for jobs
+        > submit 3 c3
+        > why 3
+        it asks for 3 cores and the machine has 2 for jobs now [priority 10, cores asked for 3, slots used 0 of 2, waited 0.0 s, position in the queue 1, goes first in 600 s] change: jobs with cores to themselves must end, or idle sets go (`pinfold sets`)
+        > submit 4
+        4 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > exit 4
+        > machine 3
+        3 start primary 0-2 p10: a home core was free (3 of 3 slots used)
+        ",
+    );
+}
+
 /// It may go to any core behind the cache of the one where it was put; one that named its PUs may not.
 #[test]
 fn a_backfiller_moves_freely_behind_its_cache() {

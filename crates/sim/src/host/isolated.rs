@@ -56,7 +56,7 @@ impl Host {
             if self.mutant == Some(Mutant::ShareIsolated) {
                 machine.cores.extend(cores.iter().cloned());
             }
-            machine.asides.push(Aside { name: set_name(job), cores, topology: None, memory_bytes: 0 });
+            machine.asides.push(Aside { name: set_name(job), cores, passes: true, ..Aside::default() });
         }
     }
 

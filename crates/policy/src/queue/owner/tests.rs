@@ -18,8 +18,7 @@ impl Host {
         let mut policy = Policy::default();
         policy.step(Instant(0), Event::Configure(Settings { factor_milli: 1000, ..Settings::default() }));
         let cores = |pus: std::ops::Range<u32>| pus.map(|pu| CpuSet::single(PuOs(pu))).collect();
-        let aside =
-            |name: &str| Aside { name: name.to_owned(), cores: cores(2..4), topology: None, memory_bytes: 0 };
+        let aside = |name: &str| Aside { name: name.to_owned(), cores: cores(2..4), ..Aside::default() };
         let machine = Machine { asides: set.map(aside).into_iter().collect(), ..Machine::flat(cores(0..2)) };
         policy.step(Instant(0), Event::Machine(machine));
         Self { policy, now: 0, running: Vec::new(), set }
@@ -106,7 +105,7 @@ fn what_never_fits_beside_its_owners_holds_up_its_owners_alone() {
 fn what_never_fits_in_a_set_beside_its_owners_holds_up_its_owners_alone() {
     let mut host = Host::new(Some("a"));
     let cores = |pus: std::ops::Range<u32>| pus.map(|pu| CpuSet::single(PuOs(pu))).collect();
-    let aside = Aside { name: "a".to_owned(), cores: cores(2..6), topology: None, memory_bytes: 0 };
+    let aside = Aside { name: "a".to_owned(), cores: cores(2..6), ..Aside::default() };
     host.send(Event::Machine(Machine { asides: vec![aside], ..Machine::flat(cores(0..2)) }));
     assert!(host.submit(1, 1, 1) && host.submit(3, 3, 2));
     assert!(!host.submit(2, 1, 4), "it needs all cores, of which one is its user's and two another's");
