@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use pinfold_proto::JobState;
+use pinfold_proto::wire::{Reply, Request, Verb};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
@@ -12,8 +13,9 @@ use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::{Killed, full_pipe};
 use crate::site::WAIT;
 use crate::wait::eventually;
+use crate::wire::Wire;
 
-each_kind!(an_end_is_not_given_up_while_its_keeper_lives);
+each_kind!(an_end_is_not_given_up_while_its_keeper_lives, a_job_follows_one_of_which_the_keeper_is_to_tell,);
 any_kind!(
     what_brings_a_job_back_is_sent_before_its_number,
     an_end_that_no_daemon_hears_of_is_noted,
@@ -30,10 +32,7 @@ fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {
     host.crash();
     send(keeper, Signal::STOP);
     host.make("go");
-    eventually("its processes ended", || {
-        let lives = |pid: &&u32| status_field(**pid, "State").is_some_and(|state| !state.starts_with('Z'));
-        pids.iter().find(lives).map_or(Ok(()), |pid| Err(*pid))
-    });
+    until_ended(&pids);
     let start = Instant::now();
     host.start_daemon();
     // Without control groups only its keeper knows which processes are the job's.
@@ -44,6 +43,15 @@ fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {
     }
     send(keeper, Signal::CONT);
     host.until_exit_code(job, 3);
+}
+
+/// Those of a keeper that is stopped are not waited for.
+#[track_caller]
+fn until_ended(pids: &[u32]) {
+    eventually("its processes ended", || {
+        let lives = |pid: &&u32| status_field(**pid, "State").is_some_and(|state| !state.starts_with('Z'));
+        pids.iter().find(lives).map_or(Ok(()), |pid| Err(*pid))
+    });
 }
 
 /// The keeper of the job whose script has this in it, once it began.
@@ -143,4 +151,28 @@ fn what_brings_a_job_back_is_sent_before_its_number(kind: Kind) {
     host.succeeds(["cancel", "1"]);
     host.until(1, JobState::Exited);
     keeper.0.wait().expect("it ends with its job");
+}
+
+/// It was ended to be requeued, and its keeper has not told the next daemon of that yet.
+fn a_job_follows_one_of_which_the_keeper_is_to_tell(kind: Kind) {
+    let mut host = Host::new(kind);
+    let mark = format!(": mark-of-{}", host.instance());
+    let first = host.submit(&[], &format!("{mark}; echo first >>log; : >begun; {WAIT}"));
+    let keeper = keeper(&host, &mark);
+    let pids = host.until(first, JobState::Running).pids;
+    let second = host.submit(&["--after", &first.to_string()], "echo second >>log");
+    send(keeper, Signal::STOP);
+    let mut wire = Wire::greeted(&host);
+    wire.send(&Request::Control { job: first, verb: Verb::Requeue });
+    assert_eq!(wire.hear(), Some(Reply::Done));
+    until_ended(&pids);
+    host.crash();
+    host.start_daemon();
+    let why = host.succeeds(["why", &second.to_string()]).out;
+    assert!(why.contains(&format!("job {first}")), "{why}");
+    host.make("go");
+    send(keeper, Signal::CONT);
+    host.until_exit_code(second, 0);
+    assert_eq!(host.wrote("log"), "first\nfirst\nsecond\n");
+    assert_eq!(host.report(first).requeues, 1);
 }

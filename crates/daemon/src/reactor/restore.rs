@@ -246,6 +246,10 @@ impl Daemon {
         }
         self.watch_container(job);
         self.finish_if_empty(job);
+        if !waits && !runs && self.jobs.table.contains_key(&job) {
+            // Its keeper has yet to tell how it ended, or that it runs. Until then those that follow it wait.
+            self.adopt(job, true);
+        }
     }
 
     /// When the start of a job was decided that is not known to have started, if that is on disk.

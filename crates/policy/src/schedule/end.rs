@@ -121,7 +121,8 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     let Some(live) = job.live() else { return };
     let (held, cancelled, withdrawn) =
         (live.phase.is_suspended_by_user(), live.signal.is_some(), live.withdrawn);
-    let asked = live.phase.ends_as_asked();
+    // For whom one was ended before a restart is not known: it need not rest.
+    let asked = live.phase.ends_as_asked() || !live.phase.is_leaving();
     let times = job.requeues.saturating_add(job.checkpoints);
     let error = if job.checkpoints > 0 && job.requeues == 0 {
         "it has written down what it had done, and was ended because memory could be had in no other way"

@@ -248,3 +248,23 @@ fn members_of_an_array_go_on_ageing() {
         ",
     );
 }
+
+/// One that an earlier scheduler had ended to be requeued: those that follow it wait on, and it does not rest, for nobody knows
+/// whether memory was short.
+#[test]
+fn one_that_was_to_be_requeued_begins_anew_at_once() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > adopt 1 / primary 0
+        > adopt 2 a1
+        > tick
+        1 weigh primary p10: found again after a restart of the daemon
+        > requeued 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > exit 1
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        ",
+    );
+}
