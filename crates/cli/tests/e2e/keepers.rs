@@ -20,6 +20,8 @@ any_kind!(
     what_brings_a_job_back_is_sent_before_its_number,
     an_end_that_no_daemon_hears_of_is_noted,
     an_end_of_a_job_that_no_daemon_knows_is_noted,
+    a_hold_beside_a_stopped_keeper_outlasts_the_daemon,
+    a_release_without_a_keeper_outlasts_the_daemon,
 );
 
 /// The keeper lives and does not connect again; what it tells in the end is written down.
@@ -59,6 +61,12 @@ fn until_ended(pids: &[u32]) {
 fn keeper(host: &Host, mark: &str) -> u32 {
     // Until then it may have no process yet, or one that has not executed the shell and looks as its keeper does.
     host.until_made("begun");
+    waiting_keeper(mark)
+}
+
+/// The keeper of the job whose script has this in it.
+#[track_caller]
+fn waiting_keeper(mark: &str) -> u32 {
     let is_keeper = |pid: &u32| status_field(*pid, "Name").is_some_and(|name| name == "pinfold");
     let keepers: Vec<u32> = processes_with(mark).into_iter().filter(is_keeper).collect();
     assert_eq!(keepers.len(), 1, "{keepers:?}");
@@ -175,4 +183,57 @@ fn a_job_follows_one_of_which_the_keeper_is_to_tell(kind: Kind) {
     host.until_exit_code(second, 0);
     assert_eq!(host.wrote("log"), "first\nfirst\nsecond\n");
     assert_eq!(host.report(first).requeues, 1);
+}
+
+/// Its turn came while its keeper was stopped, so that it waits for that one: `why` says so, and a hold counts.
+fn a_hold_beside_a_stopped_keeper_outlasts_the_daemon(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let mark = format!(": mark-of-{}", host.instance());
+    host.submit(&[], WAIT);
+    let job = host.submit(&[], &format!("{mark}; exit 3"));
+    let keeper = waiting_keeper(&mark);
+    send(keeper, Signal::STOP);
+    host.make("go");
+    eventually("its turn came", || match host.job(job).reason {
+        Some(reason) if reason.contains("stopped") => Ok(()),
+        reason => Err(format!("{reason:?}")),
+    });
+    let name = job.to_string();
+    let why = host.succeeds(["why", &name]).out;
+    assert!(why.contains("is stopped") && why.contains(&format!("kill -CONT {keeper}")), "{why}");
+    host.succeeds(["hold", &name]);
+    let why = host.succeeds(["why", &name]).out;
+    assert!(why.contains(&format!("pinfold release {job}")), "{why}");
+    assert_eq!(host.job(job).state, JobState::Held);
+    host.crash();
+    host.start_daemon();
+    assert_eq!(host.job(job).state, JobState::Held);
+    send(keeper, Signal::CONT);
+    host.succeeds(["release", &name]);
+    host.until_exit_code(job, 3);
+}
+
+/// Its keeper is gone before it started, and the daemon may not have another one started.
+fn a_release_without_a_keeper_outlasts_the_daemon(kind: Kind) {
+    let mut host = Host::without_daemon(kind, &[]);
+    host.wrap_daemon(&["/usr/bin/setpriv", "--no-new-privs"]);
+    host.start_daemon();
+    let mark = format!(": mark-of-{}", host.instance());
+    let job = host.submit(&["--hold"], &format!("{mark}; exit 3"));
+    send(waiting_keeper(&mark), Signal::KILL);
+    eventually("it waits for another", || match host.job(job).reason {
+        Some(reason) if reason.contains("keeper is gone") => Ok(()),
+        reason => Err(format!("{reason:?}")),
+    });
+    for (word, state) in
+        [("release", JobState::Queued), ("hold", JobState::Held), ("release", JobState::Queued)]
+    {
+        host.succeeds([word, &job.to_string()]);
+        assert_eq!(host.job(job).state, state, "{word}");
+    }
+    host.crash();
+    host.start_daemon();
+    assert_eq!(host.job(job).state, JobState::Queued);
+    host.succeeds(["keepers"]);
+    host.until_exit_code(job, 3);
 }

@@ -193,6 +193,21 @@ pub(crate) fn holds_silent(table: &mut JobTable, job: JobId, command: Command) -
     true
 }
 
+/// Why a job waits whose keeper does not answer, and what would change that, in words; `None`: its keeper does, or its user
+/// holds it.
+pub(crate) fn words(ctx: &Ctx, table: &JobTable, job: JobId) -> Option<(String, String)> {
+    let live = table.get(&job)?;
+    live.silent.filter(|silent| !silent.held)?;
+    let keeper = live.row.keeper?.pid;
+    Some(if is_keeper_stopped(ctx, table, job) {
+        let goes_on = format!("its keeper must go on (`kill -CONT {keeper}`, or `fg` where it was stopped)");
+        (format!("its turn came, and its keeper, process {keeper}, is stopped"), goes_on)
+    } else {
+        let answers = format!("its keeper must answer, or `pinfold cancel {job}`");
+        (format!("its turn came, and its keeper, process {keeper}, does not answer"), answers)
+    })
+}
+
 /// Ends a job of which no process is left and nobody tells.
 fn look_for_end(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId, now_us: u64) {
     let Some(live) = table.get(&job) else { return };

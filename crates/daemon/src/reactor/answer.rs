@@ -21,7 +21,7 @@ use pinfold_topo::CpuSet;
 use crate::clients::{projects, rights, vouch};
 use crate::core::{Refusal, denied, is_alive, store_failed, words};
 use crate::host::{resources, sets};
-use crate::jobs::{JobRecord, external};
+use crate::jobs::{JobRecord, external, unheard};
 use crate::meters::{memory, numa, readings};
 use crate::reactor::Daemon;
 use crate::surroundings::disk;
@@ -255,6 +255,11 @@ impl Daemon {
                 explained.numbers,
                 format!("`pinfold keepers` starts another, or `pinfold cancel {job}`"),
             ),
+            Some(explained)
+                if let Some((cause, change)) = unheard::words(&self.ctx, &self.jobs.table, job) =>
+            {
+                (cause, explained.numbers, change)
+            }
             Some(explained) if let Some(fifo) = self.awaits_reader_of(&row) => (
                 format!("its command has not begun: it waits until {fifo}, where its output goes, is read"),
                 explained.numbers,

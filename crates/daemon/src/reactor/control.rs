@@ -72,12 +72,11 @@ impl Daemon {
                 Command::SetMemory(bytes)
             }
         };
-        if starts::holds_awaited(&mut self.jobs.table, job, command)
-            || unheard::holds_silent(&mut self.jobs.table, job, command)
-        {
-            return Ok(None);
+        let counts_later = starts::holds_awaited(&mut self.jobs.table, job, command)
+            || unheard::holds_silent(&mut self.jobs.table, job, command);
+        if !counts_later {
+            self.outbox.step(SchedulerEvent::Command(job, command));
         }
-        self.outbox.step(SchedulerEvent::Command(job, command));
         self.outbox.then(Next::Follow(job));
         // One that was held, or rose, may have its cores now.
         self.outbox.then(Next::Isolate);

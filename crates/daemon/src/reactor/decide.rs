@@ -114,9 +114,11 @@ impl Daemon {
         let Some(info) = self.ctx.policy.job(job) else { return };
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        // The scheduler holds one whose keeper does not answer; what its user wants counts once that one does.
+        let wanted = live.awaits_keeper.map(|one| one.held).or(live.silent.map(|one| one.held));
         let state = match info.state {
-            State::Waiting { held: true } => JobState::Held,
-            State::Waiting { held: false } | State::Starting => JobState::Queued,
+            State::Waiting { held } if wanted.unwrap_or(held) => JobState::Held,
+            State::Waiting { .. } | State::Starting => JobState::Queued,
             State::Running => JobState::Running,
             State::Frozen { .. } if info.parked => JobState::Parked,
             State::Frozen { .. } => JobState::Frozen,

@@ -297,6 +297,7 @@ impl Starts {
             return false;
         }
         (live.keeper, live.child, live.asked_child, live.keeper_watch) = (None, None, false, None);
+        live.silent = None;
         live.does_not_begin();
         live.keepers_lost = lost;
         let held = live.awaits_keeper.map_or(live.row.state == JobState::Held, |awaited| awaited.held);
