@@ -25,4 +25,4 @@ pub(crate) use ctx::Ctx;
 pub(crate) use error::{Refusal, denied, in_full, store_failed, usage};
 pub(crate) use event::{ConnectionId, Effect, Event};
 pub(crate) use outbox::{Next, Outbox};
-pub(crate) use process::is_alive;
+pub(crate) use process::{is_alive, may_live};

@@ -50,8 +50,10 @@ pub(crate) struct Jobs {
     pub(crate) running: BTreeSet<JobId>,
     /// What another keeper of them needs.
     pub(crate) starts: Starts,
-    /// Descriptors of children that wait to become jobs.
+    /// Descriptors of children that wait to become jobs, and of keepers that are watched.
     pub(crate) children: Children,
+    /// Jobs whose keepers are to be watched once there are descriptors for that.
+    pub(crate) unwatched: BTreeSet<JobId>,
     /// Keepers that are to say something.
     pub(crate) unheard: Unheard,
     /// Jobs of which only processes are left.
@@ -75,13 +77,15 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Those that this state directory keeps starts of; `children`: how many descriptors of children may be kept.
+    /// Those that this state directory keeps starts of; `children`: how many descriptors of children and keepers may
+    /// be kept.
     pub(crate) fn new(starts: Starts, children: usize) -> Self {
         Self {
             table: JobTable::new(),
             running: BTreeSet::new(),
             starts,
             children: Children::new(children),
+            unwatched: BTreeSet::new(),
             unheard: Unheard::default(),
             lingering: Lingering::default(),
             finished: Finished::default(),

@@ -59,12 +59,6 @@ impl Process {
         self.handle.as_ref().map(AsFd::as_fd)
     }
 
-    /// Its descriptor, to be kept; `None`: none was left.
-    #[must_use]
-    pub fn into_handle(self) -> Option<OwnedFd> {
-        self.handle
-    }
-
     /// Closes its descriptor; number and start go on naming it.
     pub fn let_go(&mut self) {
         self.handle = None;

@@ -4,8 +4,8 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use pinfold_proto::JobState;
 use pinfold_proto::wire::{Reply, Request, Verb};
+use pinfold_proto::{JobSpec, JobState};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
@@ -13,9 +13,13 @@ use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::{Killed, full_pipe};
 use crate::site::WAIT;
 use crate::wait::eventually;
-use crate::wire::Wire;
+use crate::wire::{Wire, spec};
 
-each_kind!(an_end_is_not_given_up_while_its_keeper_lives, a_job_follows_one_of_which_the_keeper_is_to_tell,);
+each_kind!(
+    an_end_is_not_given_up_while_its_keeper_lives,
+    a_job_follows_one_of_which_the_keeper_is_to_tell,
+    jobs_outlast_a_daemon_with_few_files,
+);
 any_kind!(
     what_brings_a_job_back_is_sent_before_its_number,
     an_end_that_no_daemon_hears_of_is_noted,
@@ -236,4 +240,23 @@ fn a_release_without_a_keeper_outlasts_the_daemon(kind: Kind) {
     assert_eq!(host.job(job).state, JobState::Queued);
     host.succeeds(["keepers"]);
     host.until_exit_code(job, 3);
+}
+
+/// The next daemon has fewer than there are keepers to be watched: no job is lost for that.
+fn jobs_outlast_a_daemon_with_few_files(kind: Kind) {
+    const JOBS: usize = 200;
+    let mut host = Host::new(kind);
+    let mut wire = Wire::greeted(&host);
+    let held = Box::new(JobSpec { held: true, ..spec() });
+    let submit = Request::Submit { ticket: 7, spec: held, pid: None };
+    wire.send_all(&vec![submit; JOBS]);
+    for _ in 0..JOBS {
+        assert!(matches!(wire.hear(), Some(Reply::Queued { .. })));
+    }
+    host.crash();
+    host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 100; exec \"$@\"", "sh"]);
+    host.start_daemon();
+    // Its connection is lost, and this process, which lives, is their keeper.
+    let waiting = host.status(&[]).jobs;
+    assert!(waiting.len() == JOBS && waiting.iter().all(|job| job.state == JobState::Held), "{waiting:?}");
 }

@@ -12,6 +12,11 @@ pub(crate) fn is_alive(proc: &Proc, process: ProcessId) -> bool {
     stat.is_some_and(|stat| stat.start_ticks == process.start_ticks && !matches!(stat.state, 'Z' | 'X'))
 }
 
+/// Whether this very process has not ended, as far as that can be read: for want of a descriptor nobody is gone.
+pub(crate) fn may_live(proc: &Proc, process: ProcessId) -> bool {
+    !matches!(Process::again(proc, process.pid, process.start_ticks), Ok(None))
+}
+
 impl Ctx {
     /// A process with its start, which together name it for good.
     pub(crate) fn process(&self, pid: u32) -> Option<ProcessId> {

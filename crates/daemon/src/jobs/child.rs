@@ -3,7 +3,8 @@
 //! whose child it is right before it is taken in.
 //!
 //! Owns the descriptors of those that wait, as many as this process has to spare; the others are known by number and
-//! start alone, and opened for the moment in which they are taken in. Absent here: the kernel's part
+//! start alone, and opened for the moment in which they are taken in. Keepers that are watched have theirs of the same
+//! number. Absent here: the kernel's part
 //! (`sys::identity`, `sys::container`).
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use pinfold_proto::row::ProcessId;
 use pinfold_sys::identity::Process;
 
-/// A child that waits to become a job.
+/// A child that waits to become a job, or a keeper that is watched.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) process: Process,

@@ -1,6 +1,5 @@
 //! What the daemon knows of each job that is not over: its row, and the means to act on it.
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use pinfold_place::layout::LayoutRequest;
@@ -64,7 +63,7 @@ pub(crate) struct JobRecord {
     /// The NUMA nodes that its memory may lie on, by the kernel's numbers; empty: all.
     pub memory_nodes: Vec<u32>,
     /// Its keeper, watched while it has no connection.
-    pub keeper_watch: Option<OwnedFd>,
+    pub keeper_watch: Option<Child>,
     /// Its keeper said that it waits, and it had processes: that is not looked at again.
     pub belied: bool,
     /// Its command ended before all of its processes did.

@@ -21,7 +21,6 @@ use pinfold_sys::procfs::{ProcError, ProcessStat};
 
 use crate::clients::audit::Concern;
 use crate::clients::{cost, rights};
-use crate::core::poller::Ready;
 use crate::core::{ConnectionId, Next, Refusal, denied, in_full, is_alive};
 use crate::jobs::{JobRecord, bounds, described, endings};
 use crate::reactor::{Daemon, belongs};
@@ -250,13 +249,8 @@ impl Daemon {
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
         live.keeper_watch = None;
         let main = live.row.main;
-        let watch = main.and_then(|main| self.ctx.process_again(main)?.into_handle());
-        let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        match watch {
-            Some(watch) if self.ctx.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
-                live.keeper_watch = Some(watch);
-            }
-            _ => self.adopted_ended(job),
+        if !self.watch_for(job, main) {
+            self.adopted_ended(job);
         }
     }
 

@@ -60,13 +60,13 @@ impl Daemon {
             return self.adopted_ended(job);
         }
         live.keeper_watch = None;
-        live.orphaned = true;
         if live.container.is_none() {
             if self.awaits_new_keeper(job) {
                 return;
             }
             return self.withdrawn(job, "its client is gone".to_owned());
         }
+        live.orphaned = true;
         let unknown = "its keeper was killed; how its command ends will not be known".to_owned();
         live.row.reason = Some(endings::without_keeper(&live.row, unknown));
         self.outbox.journal.touch(job);

@@ -20,6 +20,7 @@ impl Daemon {
     pub(super) fn on_house_keeping(&mut self) {
         self.host.guard.send();
         self.outbox.then(Next::Isolate);
+        self.watch_again();
         self.jobs.starts.call_keepers(&self.ctx, &self.jobs.table, &self.clients.server);
         self.outbox.journal.write_waiting();
         self.outbox.journal.make_spare();

@@ -6,6 +6,7 @@ use pinfold_proto::row::ProcessId;
 use pinfold_proto::start::Start;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply};
 use pinfold_sys::container::Container;
+use pinfold_sys::identity::Process;
 use pinfold_sys::peer::Peer;
 
 use crate::core::poller::Ready;
@@ -303,15 +304,45 @@ impl Daemon {
 
     /// Watches a keeper that has no connection, to learn of its end.
     pub(super) fn watch_keeper(&mut self, job: JobId) {
-        let Some(live) = self.jobs.table.get(&job) else { return };
-        let keeper = live.row.keeper;
-        let watch = keeper.and_then(|keeper| self.ctx.process_again(keeper)?.into_handle());
-        let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        match watch {
-            Some(watch) if self.ctx.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
-                live.keeper_watch = Some(watch)
+        let Some(keeper) = self.jobs.table.get(&job).map(|live| live.row.keeper) else { return };
+        if !self.watch_for(job, keeper) {
+            self.on_keeper_gone(job);
+        }
+    }
+
+    /// Watches a process for the sake of a job; says whether it has not ended. For want of a descriptor nobody is gone: it
+    /// is tried again (`house`).
+    pub(super) fn watch_for(&mut self, job: JobId, process: Option<ProcessId>) -> bool {
+        let Some(process) = process else { return false };
+        let found = match Process::again(&self.ctx.proc, process.pid, process.start_ticks) {
+            Ok(None) => return false,
+            found => found.ok().flatten(),
+        };
+        let is_watched = |watch: &Child| {
+            let handle = watch.process.handle();
+            handle.is_some_and(|handle| self.ctx.poller.watch(Ready::Keeper(job), handle).is_ok())
+        };
+        let watch = found.map(|process| self.jobs.children.keep(process)).filter(is_watched);
+        if watch.is_none() {
+            self.jobs.unwatched.insert(job);
+        }
+        if let Some(live) = self.jobs.table.get_mut(&job) {
+            live.keeper_watch = watch;
+        }
+        true
+    }
+
+    /// Watches those for which there was no descriptor, or learns that they have ended.
+    pub(super) fn watch_again(&mut self) {
+        for job in std::mem::take(&mut self.jobs.unwatched) {
+            let Some(live) = self.jobs.table.get(&job) else { continue };
+            let is_watched = live.keeper.is_some() || live.keeper_watch.is_some();
+            match live.row.spec.adopted.is_some() {
+                _ if is_watched => {}
+                true => self.watch_adopted(job),
+                false if live.orphaned || live.awaits_keeper.is_some() => {}
+                false => self.watch_keeper(job),
             }
-            _ => self.on_keeper_gone(job),
         }
     }
 

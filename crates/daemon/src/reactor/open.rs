@@ -36,6 +36,9 @@ use crate::surroundings::Surroundings;
 /// files leave beside connections is for jobs that run.
 const CHILDREN_PART: usize = 2;
 
+/// So many files the daemon has open by itself: groups, the store, its watches.
+const OWN_FILES: u64 = 64;
+
 impl Daemon {
     /// Opens all rooms; `guard` was started before anything else was open.
     pub(crate) fn open(
@@ -112,9 +115,15 @@ fn open_journal(state: &StateDir) -> anyhow::Result<(Journal, Vec<String>)> {
 
 /// Takes as many files as the system allows; gives how many connections that is good for.
 fn raise_file_limit() -> usize {
-    let files = pinfold_sys::own::raise_file_limit().min(1 << 20);
-    // Each running job needs a few files of its own.
-    usize::try_from(files / 2).unwrap_or(512).max(64)
+    connections_of(pinfold_sys::own::raise_file_limit())
+}
+
+/// How many connections so many files are good for.
+fn connections_of(files: u64) -> usize {
+    // Each running job needs a few files of its own. Where there are few, connections and children leave the daemon's.
+    let files = files.min(1 << 20);
+    let most = (files / 2).min(files.saturating_sub(OWN_FILES) * 2 / 3);
+    usize::try_from(most).unwrap_or(512).max(8)
 }
 
 /// The machine as it is found.
@@ -126,4 +135,20 @@ fn survey() -> anyhow::Result<pinfold_topo::Topology> {
 
 fn open_containers(plan: mode::Plan, roots: &Roots, state: &StateDir) -> anyhow::Result<Containers> {
     Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_and_children_leave_the_daemon_its_files() {
+        for (files, want) in [(1 << 30, 1 << 19), (1024, 512), (256, 128), (100, 24), (0, 8)] {
+            assert_eq!(connections_of(files), want, "{files}");
+        }
+        for files in 76..2000 {
+            let most = connections_of(files);
+            assert!((most + most / CHILDREN_PART) as u64 + OWN_FILES <= files, "{files}: {most}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use pinfold_sys::container::{Container, Entered};
 use pinfold_sys::identity::Process;
 use pinfold_sys::mode::Mode;
 
-use crate::core::{Next, clock, is_alive};
+use crate::core::{Next, clock, is_alive, may_live};
 use crate::host::allocation;
 use crate::jobs::record;
 use crate::jobs::{JobRecord, endings};
@@ -162,9 +162,9 @@ impl Daemon {
         let adopted = live.row.spec.adopted.is_some();
         // Nobody keeps such a job; as long as it waits, its processes do.
         let runs_outside = self.restore_adopted(&live.row);
-        let is_alive = |process| !self.ctx.rebooted && is_alive(&self.ctx.proc, process);
-        let keeper_alive = live.row.keeper.is_some_and(is_alive);
-        let main = live.row.main.filter(|&main| is_alive(main));
+        let (proc, is_same_boot) = (&self.ctx.proc, !self.ctx.rebooted);
+        let keeper_alive = is_same_boot && live.row.keeper.is_some_and(|keeper| may_live(proc, keeper));
+        let main = live.row.main.filter(|&main| is_same_boot && is_alive(proc, main));
         let granted_us = if live.has_started() { None } else { self.was_to_start(job) };
         live.found_granted = granted_us.is_some();
         // Anybody can mark a process of its own as one of a job of its own: without groups that is no start.
@@ -375,7 +375,8 @@ impl Daemon {
         if runs && let Some(live) = self.jobs.table.get_mut(&job) {
             self.host.resources.keep(job, &mut live.row.spec.terms.resources);
         }
-        let live = &self.jobs.table[&job];
+        // It may be over since that was asked for.
+        let Some(live) = self.jobs.table.get(&job) else { return };
         let learned = &self.meters.learned;
         let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, learned, &live.row);
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
