@@ -5,7 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use pinfold_proto::wire::{self, Decoder, ErrorCode, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
+use pinfold_proto::wire::{
+    self, Decoder, ErrorCode, Phase, REPLY_MAX_BYTES, Reply, Request, Verb, WIRE_VERSION,
+};
 use pinfold_proto::{Checkpoint, JobArray, JobSpec, JobState};
 
 use crate::host::Host;
@@ -13,7 +15,12 @@ use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::Killed;
 use crate::wait::{PATIENCE, eventually, within};
 
-each_kind!(a_foreign_process_as_a_jobs_child, somebody_elses_number, too_many_connections);
+each_kind!(
+    a_foreign_process_as_a_jobs_child,
+    somebody_elses_number,
+    too_many_connections,
+    those_that_keep_jobs_leave_some,
+);
 any_kind!(
     another_version,
     no_hello,
@@ -349,4 +356,50 @@ fn too_many_connections(kind: Kind) {
     drop(open);
     let served = within(PATIENCE, || (host.pinfold(["run", "true"]).code == Some(0)).then_some(()));
     assert!(served.is_some(), "once some are gone, others are let in");
+}
+
+/// However many jobs of a user wait, each with a keeper of its own, they can be cancelled.
+fn those_that_keep_jobs_leave_some(kind: Kind) {
+    let mut host = Host::without_daemon(kind, &[]);
+    host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 256; exec \"$@\"", "sh"]);
+    host.start_daemon();
+    let held = Box::new(JobSpec { held: true, ..spec() });
+    let submit = Request::Submit { ticket: 7, spec: held, pid: None };
+    let mut keepers = Vec::new();
+    let refused = loop {
+        let mut wire = Wire::greeted(&host);
+        wire.send(&submit);
+        match wire.hear() {
+            Some(Reply::Queued { .. }) => keepers.push(wire),
+            Some(Reply::Refused { reason, code: ErrorCode::Refused, .. }) => break reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(refused.contains("too many connections") && keepers.len() > 50, "{refused}, {}", keepers.len());
+    keepers[0].send(&submit);
+    assert!(matches!(keepers[0].hear(), Some(Reply::Queued { .. })), "one that keeps jobs may keep more");
+    let mut beside: Vec<Wire> = (0..7).map(|_| Wire::greeted(&host)).collect();
+    beside[6].send(&Request::Control { job: 1, verb: Verb::Cancel { signal: 0 } });
+    assert_eq!(beside[6].hear(), Some(Reply::Done));
+    keepers[0].hear();
+    host.until(1, JobState::Exited);
+    // The next daemon may have fewer files.
+    host.crash();
+    host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 128; exec \"$@\"", "sh"]);
+    host.start_daemon();
+    let mut attached = Vec::new();
+    loop {
+        let (mut wire, job) = (Wire::greeted(&host), attached.len() as u64 + 2);
+        wire.send(&Request::Attach { job, phase: Phase::Waiting { pid: None } });
+        match wire.hear() {
+            Some(Reply::Attached { .. }) => attached.push(wire),
+            Some(Reply::Error { code: ErrorCode::Refused, .. }) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(attached.len() > 15, "{}", attached.len());
+    assert_eq!(host.status(&[]).jobs.len(), keepers.len(), "none is lost");
+    let mut beside = Wire::greeted(&host);
+    beside.send(&Request::Control { job: 2, verb: Verb::Cancel { signal: 0 } });
+    assert_eq!(beside.hear(), Some(Reply::Done));
 }

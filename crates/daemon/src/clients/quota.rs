@@ -93,6 +93,20 @@ pub(crate) fn has_connection(own: u64, all: u64, most: u64, reserve: u64, is_tru
     free > 0 && (own == 0 || own < free)
 }
 
+/// Connections of a user that keep no job may be so many at least, where there may be enough: for questions, and to cancel.
+const BRIEF: u64 = 8;
+
+/// Whether one more connection of a user may keep jobs, which it may do for long: `keeping` of `own` do so far, and the others
+/// are brief. As [`has_connection`] else.
+pub(crate) fn may_keep(keeping: u64, own: u64, all: u64, most: u64, reserve: u64, is_trusted: bool) -> bool {
+    let beside = BRIEF.min(most / 16);
+    let all = all.saturating_sub(own).saturating_add(keeping + beside);
+    keeping == 0 || has_connection(keeping + beside, all, most, reserve, is_trusted)
+}
+
+/// The words for a connection that is one too many.
+pub(crate) const TOO_MANY: &str = "too many connections; wait for some jobs to end";
+
 /// Whether a user with `own` bytes of a room may have so many more, where all have `all` and may have `most`: no more than
 /// are left for the next user then. `reserve` of them are for those who are trusted, who need leave nothing.
 pub(crate) fn has_place(own: u64, amount: u64, all: u64, most: u64, reserve: u64, is_trusted: bool) -> bool {
@@ -206,5 +220,26 @@ mod tests {
         assert!(got[0] <= (most - reserve).div_ceil(2) && got[1] >= 200 && got[8] > 0, "{got:?}");
         assert!(all <= most - reserve && has_connection(0, all, most, reserve, true));
         assert!(has_connection(60, all + 60, most, reserve, true), "more than one");
+    }
+
+    /// However many connections of a user keep jobs, it has some for questions, and the next user has room for jobs.
+    #[test]
+    fn those_that_keep_jobs_leave_some() {
+        for (most, reserve) in [(64, 8), (1024, 128)] {
+            for is_trusted in [false, true] {
+                let mut keeping = 0;
+                while may_keep(keeping, keeping + 1, keeping + 1, most, reserve, is_trusted) {
+                    keeping += 1;
+                }
+                let mut own = keeping;
+                while has_connection(own, own, most, reserve, is_trusted) {
+                    own += 1;
+                }
+                assert!(keeping >= most / 4 && own - keeping == 8.min(most / 16), "{keeping} of {own}");
+                // Brief ones, as many as there are, keep nobody from submitting.
+                assert!(may_keep(keeping - 1, own, own, most, reserve, is_trusted));
+                assert!(may_keep(0, 1, own + 1, most, reserve, is_trusted));
+            }
+        }
     }
 }

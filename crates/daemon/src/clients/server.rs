@@ -50,6 +50,8 @@ pub(crate) struct Server {
     closer: Closer,
     /// Connections of each user,
     open: Book,
+    /// those of them that keep jobs,
+    keeping: Book,
     /// bytes of replies that they have not read,
     unread: Book,
     /// and bytes of requests that are not whole, or not heard yet.
@@ -84,6 +86,8 @@ struct Connection {
     /// Nobody reads at its other end any more.
     deaf: bool,
     greeted: bool,
+    /// It keeps jobs, or did.
+    keeps: bool,
     /// The version that it speaks, if that is an older one than the daemon's.
     older: Option<u32>,
     /// Requests may have arrived that are not heard yet; nothing more is read before they are.
@@ -118,6 +122,7 @@ impl Server {
             connections: BTreeMap::new(),
             closer: Closer::default(),
             open: Book::default(),
+            keeping: Book::default(),
             unread: Book::default(),
             unheard: Book::default(),
             budget: Budget::new(peer::own_uid()),
@@ -153,6 +158,7 @@ impl Server {
                 blocked: false,
                 deaf: false,
                 greeted: false,
+                keeps: false,
                 older: None,
                 backlog: false,
                 ended: false,
@@ -162,11 +168,7 @@ impl Server {
             self.connections.insert(id, connection);
             self.open.add(peer.uid, 1);
             if !has_room {
-                self.cut_off(
-                    id,
-                    ErrorCode::Refused,
-                    "too many connections; wait for some jobs to end".to_owned(),
-                );
+                self.cut_off(id, ErrorCode::Refused, quota::TOO_MANY.to_owned());
             }
             accepted.push(id);
         }
@@ -177,6 +179,23 @@ impl Server {
     fn has_room(&self, uid: u32) -> bool {
         let most = self.connections_max as u64;
         quota::has_connection(self.open.own(uid), self.open.all(), most, most / 8, quota::is_trusted(uid))
+    }
+
+    /// Whether a connection may keep jobs beside those of its user that do, so that a few are left to cancel some.
+    pub(crate) fn may_keep(&self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get(&id) else { return false };
+        let (uid, most) = (connection.peer.uid, self.connections_max as u64);
+        let (keeping, own, all) = (self.keeping.own(uid), self.open.own(uid), self.open.all());
+        connection.keeps || quota::may_keep(keeping, own, all, most, most / 8, quota::is_trusted(uid))
+    }
+
+    /// A connection keeps jobs.
+    pub(crate) fn keeps(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && !std::mem::replace(&mut connection.keeps, true)
+        {
+            self.keeping.add(connection.peer.uid, 1);
+        }
     }
 
     /// A turn of the loop begins: every user may ask again, who is not in debt from turns before.
@@ -230,7 +249,7 @@ impl Server {
     }
 
     /// Says why nothing more is heard of a connection, and closes it then.
-    fn cut_off(&mut self, id: ConnectionId, code: ErrorCode, message: String) {
+    pub(crate) fn cut_off(&mut self, id: ConnectionId, code: ErrorCode, message: String) {
         self.send(id, &Reply::Error { code, message });
         self.close_after_sending(id);
     }
@@ -358,6 +377,11 @@ impl Server {
         self.connections.get(&id).is_some_and(|connection| connection.greeted)
     }
 
+    /// Whether it is told its last replies.
+    pub(crate) fn is_closing(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_none_or(|connection| connection.closing)
+    }
+
     /// Closes a connection once its replies are sent. What it sent and was not heard goes now.
     pub(crate) fn close_after_sending(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -373,6 +397,7 @@ impl Server {
         if let Some(connection) = self.connections.remove(&id) {
             let uid = connection.peer.uid;
             self.open.take(uid, 1);
+            self.keeping.take(uid, u64::from(connection.keeps));
             self.unread.take(uid, connection.unread as u64);
             self.unheard.take(uid, connection.unheard as u64);
             connection.stream.close().into_iter().for_each(|held| self.closer.close(held));

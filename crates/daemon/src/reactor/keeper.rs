@@ -163,6 +163,7 @@ impl Daemon {
             self.found_running(job, &process);
         }
         self.jobs.table.comes_over(id, job);
+        self.clients.server.keeps(id);
         let live = self.jobs.table.get_mut(&job).expect("looked up above");
         (live.keeper, live.orphaned, live.keeper_watch) = (Some(id), false, None);
         live.row.keeper = keeper.or(live.row.keeper);

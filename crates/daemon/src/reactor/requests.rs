@@ -1,11 +1,11 @@
 //! What clients ask for.
 
 use pinfold_policy::JobId;
-use pinfold_proto::wire::{ErrorCode, Reply, Request, WIRE_VERSION, WIRE_VERSION_OLDEST};
+use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, WIRE_VERSION, WIRE_VERSION_OLDEST};
 use pinfold_sys::peer::Peer;
 
 use crate::clients::again::Waiting;
-use crate::clients::{projects, rights};
+use crate::clients::{projects, quota, rights};
 use crate::core::event::{Asked, Wanted};
 use crate::core::poller::Ready;
 use crate::core::{ConnectionId, Effect, Refusal};
@@ -53,6 +53,11 @@ impl Daemon {
                 self.submitted(id, user, ticket, *spec, pid, was.map(JobId));
             }
             Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
+            // It comes again, with all its jobs.
+            Request::Attach { .. } | Request::Presented if self.clients.server.is_closing(id) => {}
+            Request::Attach { phase: Phase::Waiting { .. }, .. } if !self.clients.server.may_keep(id) => {
+                self.clients.server.cut_off(id, ErrorCode::Refused, quota::TOO_MANY.to_owned());
+            }
             Request::Attach { job, phase } => self.attached(id, user, JobId(job), phase),
             Request::Presented => self.presented(id, user),
             Request::Keep { job, start } => self.kept(id, JobId(job), start),

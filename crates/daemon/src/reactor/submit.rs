@@ -6,7 +6,7 @@ use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::peer::Peer;
 
-use crate::clients::{projects, rights};
+use crate::clients::{projects, quota, rights};
 use crate::core::{ConnectionId, Refusal};
 use crate::host::isolated;
 use crate::jobs::arrays::ArraysRead;
@@ -30,6 +30,10 @@ impl Daemon {
         (spec.adopted, spec.external) = (None, None);
         bounds::forget_numbers(&mut spec);
         let bounded = bounds::within_bounds(&spec)
+            .and_then(|()| {
+                let may_keep = self.clients.server.may_keep(id);
+                may_keep.then_some(()).ok_or_else(|| (ErrorCode::Refused, quota::TOO_MANY.to_owned()))
+            })
             .and_then(|()| arrays::has_room_in_array(&self.clients.arriving, id, &spec))
             .and_then(|()| {
                 self.clients.askers.stay_within(
@@ -80,6 +84,7 @@ impl Daemon {
         let mut live = Box::new(JobRecord::new(row, false));
         live.keeper = Some(id);
         live.ticket = Some(ticket);
+        self.clients.server.keeps(id);
         live.child = taken::waiting_child(&self.jobs.children, &self.ctx, pid, user);
         self.jobs.table.insert(JobId(job), live);
         self.outbox.journal.touch(JobId(job));
@@ -124,11 +129,11 @@ impl Daemon {
         let most = self.ctx.configured.config.access_max_jobs_size;
         let predecessors =
             if spec.after.is_empty() { 0 } else { self.jobs.table.predecessors(&spec.after).len() };
-        let (sizes, bytes) = (self.jobs.table.sizes(), crate::clients::quota::job_bytes(spec, predecessors));
+        let (sizes, bytes) = (self.jobs.table.sizes(), quota::job_bytes(spec, predecessors));
         if sizes.has_room(user.uid, bytes, most) || rights::is_operator(&self.ctx.configured.config, user) {
             return Ok(());
         }
-        Err((ErrorCode::QueueFull, crate::clients::quota::jobs_too_large(sizes.own(user.uid), most)))
+        Err((ErrorCode::QueueFull, quota::jobs_too_large(sizes.own(user.uid), most)))
     }
 
     /// The peer's process, looked up once for each connection.
