@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use pinfold_profile::store::Store;
+use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::view::BatchView;
 use pinfold_proto::{Ending, JobState};
 use rustix::process::Signal;
@@ -28,6 +29,7 @@ each_kind!(
     a_client_and_the_daemon_killed_together,
     what_others_have_is_given_to_nobody,
     ended_to_be_requeued_as_the_daemon_died,
+    asked_to_be_requeued_as_the_daemon_died,
     cancelled_as_the_daemon_died,
     one_that_was_started_by_hand_is_waited_for,
     one_whose_state_is_elsewhere_is_replaced_by_none,
@@ -441,6 +443,39 @@ fn ended_to_be_requeued_as_the_daemon_died(kind: Kind) {
     host.start_daemon();
     host.make("go");
     host.until_exit_code(job, 6);
+    assert_eq!((host.wrote("begun").lines().count(), host.report(job).requeues), (2, 1));
+}
+
+/// It was about to end it.
+fn asked_to_be_requeued_as_the_daemon_died(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let job = host.submit(&[], &format!("echo >>begun; {WAIT}; exit 6"));
+    host.until_made("begun");
+    host.crash();
+    let mut store = Store::open(&host.state()).expect("the daemon's store").store;
+    let mut row = store.job(job).expect("it can be read").expect("it is there");
+    (row.requeuing, row.requeues) = (true, 1);
+    store.begin().expect("it can be written");
+    store.update_job(&row).expect("it can be written");
+    let asked = DecisionRow {
+        job,
+        time_us: row.submitted_us,
+        action: "end it and requeue it".to_owned(),
+        reason: "a user or operator asked for it".to_owned(),
+        codes: Some(Codes::plain("requeue", "asked")),
+    };
+    store.add_decision(&asked).expect("it can be written");
+    store.commit().expect("it can be written");
+    drop(store);
+    host.start_daemon();
+    eventually("it begins anew", || match host.wrote("begun").lines().count() {
+        2 => Ok(()),
+        other => Err(other),
+    });
+    host.make("go");
+    host.until_exit_code(job, 6);
+    let why = host.pinfold(["why", &job.to_string()]).out;
+    assert!(!why.contains("memory could be had"), "nobody was short of any: {why}");
     assert_eq!((host.wrote("begun").lines().count(), host.report(job).requeues), (2, 1));
 }
 

@@ -2,7 +2,7 @@
 
 use pinfold_policy::code::Figure;
 use pinfold_policy::{Action, AgainReason, Number, Reason};
-use pinfold_proto::row::{Codes, Figures, JobRow};
+use pinfold_proto::row::{Codes, DecisionRow, Figures, JobRow};
 use pinfold_proto::view::NumberView;
 
 /// A job is ended to be requeued, as that is recorded,
@@ -102,4 +102,39 @@ pub(crate) fn leads_to_a_start<'a>(
         _ => action.starts_with("start as ").then_some(Some(at_us)),
     });
     last.next().flatten()
+}
+
+/// Whether the last of these decisions about a job that has it requeued was asked for by a user or operator.
+pub(crate) fn is_requeued_as_asked(decisions: &[DecisionRow]) -> bool {
+    let last = decisions.iter().rfind(|row| [REQUEUE, REQUEUE_BEFORE].contains(&row.action.as_str()));
+    let codes = last.and_then(|row| row.codes.as_ref());
+    codes.is_some_and(|codes| codes.reason == Reason::ASKED.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(decisions: &[(&str, &str)], want: bool) {
+        let row = |&(action, reason): &(&str, &str)| DecisionRow {
+            job: 1,
+            time_us: 0,
+            action: action.to_owned(),
+            reason: String::new(),
+            codes: Some(Codes::plain("", reason)),
+        };
+        let rows: Vec<DecisionRow> = decisions.iter().map(row).collect();
+        assert_eq!(is_requeued_as_asked(&rows), want, "{decisions:?}");
+    }
+
+    #[test]
+    fn who_asked_for_the_last_requeue() {
+        let asked = Reason::ASKED.code();
+        check(&[], false);
+        check(&[(REQUEUE, asked)], true);
+        check(&[(REQUEUE, asked), ("freeze", "memory_short")], true);
+        check(&[(REQUEUE, asked), (REQUEUE, "memory_last_resort")], false);
+        check(&[(REQUEUE, "memory_last_resort"), ("freeze", asked)], false);
+    }
 }

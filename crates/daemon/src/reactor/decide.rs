@@ -67,6 +67,8 @@ impl Daemon {
                 return self.outbox.push(Effect::Act(job, action));
             }
             Action::Checkpoint => live.set_state(JobState::Running, now_us),
+            // A daemon that died was about to, and counted it.
+            Action::Requeue if live.row.requeuing => {}
             Action::Requeue if reason == Reason::Memory(MemoryReason::Checkpointed) => {
                 live.row.requeuing = true;
                 live.row.checkpoints = live.row.checkpoints.saturating_add(1);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use pinfold_policy::{Adopted, Event as SchedulerEvent, Instant, JobId, Running, Settings};
+use pinfold_policy::{Adopted, Command, Event as SchedulerEvent, Instant, JobId, Running, Settings};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
 use pinfold_proto::row::{JobRow, ProcessId};
@@ -242,7 +242,11 @@ impl Daemon {
         }
         if runs && self.jobs.table.get(&job).is_some_and(|live| live.row.requeuing) {
             // The daemon before this one was about to end it, and may have ended some of it.
-            self.outbox.push(crate::core::event::Effect::Act(job, pinfold_policy::Action::Requeue));
+            if self.was_asked_to_requeue(job) {
+                self.outbox.step(SchedulerEvent::Command(job, Command::Requeue));
+            } else {
+                self.outbox.push(crate::core::event::Effect::Act(job, pinfold_policy::Action::Requeue));
+            }
         }
         self.watch_container(job);
         self.finish_if_empty(job);
@@ -259,6 +263,12 @@ impl Daemon {
         }
         let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
         crate::core::words::leads_to_a_start(decisions.iter().map(|row| (row.action.as_str(), row.time_us)))
+    }
+
+    /// Whether a user or operator asked that a job be ended to be requeued, which it is.
+    fn was_asked_to_requeue(&mut self, job: JobId) -> bool {
+        let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
+        crate::core::words::is_requeued_as_asked(&decisions)
     }
 
     /// No keeper is left for which a job waits.
