@@ -28,6 +28,8 @@ const LOOK_EVERY_US: u64 = 1_000_000;
 
 const NOT_ANSWERED: &str =
     "it was told that it may start, and its keeper did not answer within 3 s; it waits until that one does";
+const NOT_BACK: &str = "its turn came, and its keeper did not come back to the daemon, which was restarted, within 3 s; it \
+                        waits until that one does";
 const STOPPED: &str = "its turn came while its keeper was stopped; it waits until that one goes on";
 const NOBODY_TOLD: &str = "its processes ended, and its keeper did not tell how";
 
@@ -120,16 +122,17 @@ impl Unheard {
 fn not_answered(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId) {
     let Some(live) = table.get_mut(&job) else { return };
     live.answer_until_us = None;
-    let kept = live.keeper.is_some() && live.awaits_keeper.is_none();
-    let waits = kept && live.granted && live.container.is_none() && live.child.is_none();
+    let (kept, awaits) = (live.keeper.is_some(), live.awaits_keeper.is_some());
+    let waits = !awaits && live.granted && live.container.is_none() && live.child.is_none();
     // By self-attach files: the container is there, and nobody came.
-    let empty = kept && live.container.is_some() && live.row.main.is_none() && live.row.ending.is_none();
+    let empty =
+        kept && !awaits && live.container.is_some() && live.row.main.is_none() && live.row.ending.is_none();
     if !waits && !empty {
         return;
     }
     tracing::info!(job = job.0, "a keeper does not answer that its job may start");
     if waits {
-        return withdraw_start(ctx, out, table, job, NOT_ANSWERED);
+        return withdraw_start(ctx, out, table, job, if kept { NOT_ANSWERED } else { NOT_BACK });
     }
     live.silent = Some(Silent { held: false, suspended: true });
     out.step(SchedulerEvent::Command(job, Command::Suspend));
@@ -148,9 +151,12 @@ fn withdraw_start(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId,
     let Some(live) = table.get_mut(&job) else { return };
     put_back(live);
     out.journal.touch(job);
-    let (action, reason) = (PUT_BACK.to_owned(), why.to_owned());
-    let codes = Some(Codes::plain("put_back", "keeper_silent"));
-    out.journal.decided(DecisionRow { job: job.0, time_us: now_us, action, reason, codes });
+    // A start that an earlier daemon may have carried out is taken back by nobody but the keeper.
+    if !live.found_granted {
+        let (action, reason) = (PUT_BACK.to_owned(), why.to_owned());
+        let codes = Some(Codes::plain("put_back", "keeper_silent"));
+        out.journal.decided(DecisionRow { job: job.0, time_us: now_us, action, reason, codes });
+    }
     out.step(SchedulerEvent::Failed { job, action: start, error: why.to_owned() });
     out.step(SchedulerEvent::Command(job, Command::Hold));
     out.then(Next::Reason(job, why.to_owned()));

@@ -25,13 +25,21 @@ impl Daemon {
         if live.row.spec.adopted.is_some() {
             return self.take_in(job, action);
         }
-        let (id, uid, has_child) = (live.keeper?, live.row.uid, live.child.is_some());
+        let (keeper, uid, has_child) = (live.keeper, live.row.uid, live.child.is_some());
         if self.jobs.unheard.is_keeper_stopped_at_start(
             &self.ctx,
             &mut self.outbox,
             &mut self.jobs.table,
             job,
-        ) || self.host.own_nodes.waits_for_its_nodes(
+        ) {
+            return None;
+        }
+        let Some(id) = keeper else {
+            // It lives, and may not come back since a restart of the daemon.
+            self.jobs.unheard.awaits_answer(&self.ctx, &mut self.jobs.table, job);
+            return None;
+        };
+        if self.host.own_nodes.waits_for_its_nodes(
             &self.ctx,
             &mut self.outbox.journal,
             &mut self.jobs.table,

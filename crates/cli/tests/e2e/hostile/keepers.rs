@@ -23,6 +23,8 @@ any_kind!(
     no_slot_is_left_to_a_keeper_that_is_refused,
     no_slot_is_left_to_a_keeper_that_does_not_tell,
     no_slot_is_left_to_a_keeper_that_is_stopped,
+    no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies,
+    no_slot_is_left_to_one_that_does_not_come_back,
     a_slot_is_not_left_to_one_that_never_answers,
 );
 
@@ -361,6 +363,60 @@ fn no_slot_is_left_to_a_keeper_that_is_stopped(kind: Kind) {
         let done = second.wait();
         assert_eq!(done.code, Some(4), "it lost its turn and no more: {done:?}");
     }
+}
+
+/// It goes on when the next daemon has long been there.
+fn no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let script = |script: &str| host.spawn(command_as(&host, 0, &["run", "--", "/bin/sh", "-c", script]));
+    let first = script(WAIT);
+    host.until(1, JobState::Running);
+    let second = script("exit 4");
+    host.until(2, JobState::Queued);
+    second.signal(Signal::STOP);
+    eventually("it is stopped", || {
+        let state = status_field(second.pid(), "State").expect("it lives");
+        if state.starts_with('T') { Ok(()) } else { Err(state) }
+    });
+    host.crash();
+    host.start_daemon();
+    host.make("go");
+    first.wait().ended_with(0);
+    let done = run_as(&host, VICTIM, &["run", "--", "/bin/sh", "-c", "exit 3"]);
+    assert_eq!(done.code, Some(3), "{done:?}");
+    second.signal(Signal::CONT);
+    let done = second.wait();
+    assert_eq!(done.code, Some(4), "it lost its turn and no more: {done:?}");
+}
+
+/// It lives, and says nothing to the daemon that came after. That its job runs is believed all the same: it was told to
+/// start by a daemon that died.
+fn no_slot_is_left_to_one_that_does_not_come_back(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut wire = attackers_connection(&host);
+    let told = submit(&mut wire, spec(), None);
+    assert_eq!(wire.hear(), Some(Reply::Grant { job: told }));
+    let waits = submit(&mut wire, spec(), None);
+    host.crash();
+    host.start_daemon();
+    serves(&host);
+    for job in [told, waits] {
+        let why = host.pinfold(["why", &job.to_string()]).out;
+        assert!(why.contains("its keeper did not come back"), "{why}");
+    }
+    host.crash();
+    host.start_daemon();
+    let mut wire = attackers_connection(&host);
+    let child = sleeper(ATTACKER);
+    wire.send(&Request::Attach { job: told, phase: Phase::Running { pid: child.0.id() } });
+    assert_eq!(wire.hear(), Some(Reply::Attached { job: told }));
+    assert_eq!(host.until(told, JobState::Running).pids, [child.0.id()]);
+    wire.send(&Request::Attach { job: waits, phase: Phase::Waiting { pid: None } });
+    assert_eq!(wire.hear(), Some(Reply::Attached { job: waits }));
+    end(child);
+    wire.send(&Request::Ended { job: told, ending: Ending { exit_code: Some(4), ..Ending::default() } });
+    let mut said = std::iter::from_fn(|| wire.hear());
+    assert!(said.any(|reply| reply == Reply::Grant { job: waits }), "it starts once its keeper is there");
 }
 
 fn a_slot_is_not_left_to_one_that_never_answers(kind: Kind) {
