@@ -416,6 +416,7 @@ fn replies() -> Vec<Vec<u8>> {
             doors: 3,
             variables: vec![("A".to_owned(), "b".to_owned())],
             wrap: vec!["/w".to_owned()],
+            run: Some(1),
         },
         Reply::Recorded { job: 2, suspended_us: 1, memory_peak_bytes: 4096, end: None, cancelled: true },
         Reply::Done,

@@ -101,13 +101,15 @@ struct Kept {
     /// Its number as long as a daemon knew it.
     was: Option<u64>,
     stage: Stage,
+    /// Which of its runs it was let go for last, as the daemon told.
+    run: Option<u32>,
     /// It was asked for by another keeper, which is gone; the daemon has not said yet that it knows it.
     taken_over: bool,
 }
 
 impl Kept {
     fn new(spec: JobSpec, job: Option<u64>, stage: Stage) -> Self {
-        Self { spec, taken_over: job.is_some(), job, was: None, stage }
+        Self { spec, taken_over: job.is_some(), job, was: None, stage, run: None }
     }
 }
 
@@ -393,13 +395,14 @@ impl Keeper {
                 }
             }
             Reply::Grant { job } => self.granted(job),
-            Reply::Go { job, doors, mut variables, wrap } => {
+            Reply::Go { job, doors, mut variables, wrap, run } => {
                 // A daemon has no say in anything else that a command goes by,
                 variables
                     .retain(|(name, _)| name.starts_with("PINFOLD_") || VARIABLES.contains(&name.as_str()));
                 crate::tasks::keep_launchers_in(&mut variables);
                 // but for the programs that it is wrapped in.
                 variables.extend(wrap.into_iter().map(spawn::wrapper));
+                self.is_let_go(job, run);
                 self.go(job, doors, &variables);
             }
             Reply::Refused { ticket, reason, code, .. } => self.refused(ticket, reason, code),
@@ -462,7 +465,9 @@ impl Keeper {
                 Request::Attach { job, phase: Phase::Waiting { pid: pid(held) } }
             }
             (Some(job), &Stage::Running(pid)) => Request::Attach { job, phase: Phase::Running { pid } },
-            (Some(job), &Stage::Ended(ending)) => Request::Attach { job, phase: Phase::Ended { ending } },
+            (Some(job), &Stage::Ended(ending)) => {
+                Request::Attach { job, phase: Phase::Ended { ending, run: kept.run } }
+            }
         };
         self.send(&request);
     }

@@ -78,6 +78,14 @@ impl Keeper {
         Some(pid)
     }
 
+    /// A job is let go for this run. A daemon that dies before it says that another one follows is told whose end it was.
+    pub(super) fn is_let_go(&mut self, job: u64, run: Option<u32>) {
+        let kept = self.by_job.get(&job).and_then(|ticket| self.jobs.get_mut(ticket));
+        if let Some(kept) = kept.filter(|kept| matches!(kept.stage, Stage::Waiting(_))) {
+            kept.run = run;
+        }
+    }
+
     pub(super) fn go(&mut self, job: u64, doors: u32, variables: &[(String, String)]) {
         let count = usize::try_from(doors).unwrap_or(0);
         let doors = self.line.doors(count);

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use pinfold_proto::JobState;
-use pinfold_proto::view::StatusView;
+use pinfold_proto::view::{ReportView, StatusView};
+use pinfold_proto::wire::{Request, Verb};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
@@ -18,6 +19,7 @@ use crate::kind::{Kind, each_kind};
 use crate::process::{Done, Running};
 use crate::site::{NOTE, WAIT, host, logged, module, settled};
 use crate::wait::{PATIENCE, eventually, no_rescue, within};
+use crate::wire::Wire;
 
 each_kind!(
     what_a_program_of_the_sites_leaves_is_not_its_job,
@@ -30,6 +32,7 @@ each_kind!(
     at_every_point_of_a_suspension,
     at_every_point_of_a_cancellation,
     at_every_point_of_a_requeue,
+    at_every_point_of_a_requeue_as_asked,
     at_every_point_of_a_checkpoint,
     at_every_point_of_an_adoption,
     at_every_point_around_a_restart_of_the_host,
@@ -444,6 +447,39 @@ const NO_SWAP: &[&str] = &["slots.factor=2", "host.cpus=0", "host.memory=500MiB"
 fn at_every_point_of_a_requeue(kind: Kind) {
     let play = |trial: &mut Trial| makes_room(trial, &["--requeue"]);
     at_every_point(kind, "requeue", &Scenario { settings: NO_SWAP, prepared: false, play });
+}
+
+/// How often a job was requeued, as far as a daemon says so.
+fn requeues(host: &Host, job: u64) -> Option<u32> {
+    let done = host.pinfold(["--no-autostart", "report", "--json", &job.to_string()]);
+    serde_json::from_str::<ReportView>(&done.out).ok().map(|view| view.requeues)
+}
+
+/// A user asks for it, and another job starts after the one that is requeued.
+fn at_every_point_of_a_requeue_as_asked(kind: Kind) {
+    let play = |trial: &mut Trial| {
+        let first = trial.submit(&[], "first", (2, 2), &format!("{WAIT}; : >over; exit 4"));
+        trial.until_ran("first");
+        let after = first.to_string();
+        let follows = trial.submit(&["--after", &after], "follows", (1, 1), "exit 7");
+        trial.until("it begins anew", |host| {
+            if host.wrote("runs").lines().filter(|line| *line == "first").count() == 2 {
+                return Ok(());
+            }
+            let asked = Request::Control { job: first, verb: Verb::Requeue };
+            let answer = (requeues(host, first) == Some(0)).then(|| Wire::try_ask(host, &asked));
+            Err(format!("{answer:?} {}", told(host)))
+        });
+        trial.host.make("go");
+        let why = trial.until("why it is over is told", |host| {
+            let why = host.pinfold(["--no-autostart", "why", &after]).out;
+            if why.contains("is exited") { Ok(why) } else { Err(why) }
+        });
+        assert!(!why.contains("memory could be had"), "{why}; ended {:?}", trial.ended);
+        trial.ends(first, Some(4));
+        trial.ends(follows, Some(7));
+    };
+    at_every_point(kind, "requeue as asked", &Scenario { settings: &[], prepared: false, play });
 }
 
 fn at_every_point_of_a_checkpoint(kind: Kind) {

@@ -200,7 +200,7 @@ fn freezes_kills_and_changes_nothing_of_anothers(kind: Kind) {
         for phase in [
             Phase::Running { pid: 1 },
             Phase::Waiting { pid: None },
-            Phase::Ended { ending: Ending::default() },
+            Phase::Ended { ending: Ending::default(), run: None },
         ] {
             wire.send(&Request::Attach { job, phase });
             assert_eq!(wire.hear(), Some(Reply::Unknown { job }));

@@ -41,7 +41,10 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn connect(host: &Host) -> Self {
-        let stream = UnixStream::connect(host.socket()).expect("the daemon listens");
+        Self::on(UnixStream::connect(host.socket()).expect("the daemon listens"))
+    }
+
+    fn on(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         stream.set_write_timeout(Some(PATIENCE)).expect("a deadline");
         Self { stream, decoder: Decoder::new(REPLY_MAX_BYTES) }
@@ -52,6 +55,18 @@ impl Wire {
         wire.send(&Request::Hello { version: WIRE_VERSION });
         assert!(matches!(wire.hear(), Some(Reply::Welcome { .. })));
         wire
+    }
+
+    /// The answer to a request; `None`: no daemon is there, or none any more.
+    pub(crate) fn try_ask(host: &Host, request: &Request) -> Option<Reply> {
+        let mut wire = Self::on(UnixStream::connect(host.socket()).ok()?);
+        let mut bytes = Vec::new();
+        for said in [&Request::Hello { version: WIRE_VERSION }, request] {
+            wire::encode(said, &mut bytes).expect("short");
+        }
+        wire.stream.write_all(&bytes).ok()?;
+        wire.hear()?;
+        wire.hear()
     }
 
     pub(crate) fn send(&mut self, request: &Request) {

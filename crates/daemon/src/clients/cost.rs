@@ -273,7 +273,7 @@ mod tests {
             (Request::Child { job: 1, pid: 1 }, 65),
             (Request::Attach { job: 1, phase: Phase::Waiting { pid: None } }, 65),
             (Request::Attach { job: 1, phase: Phase::Running { pid: 1 } }, 846),
-            (Request::Attach { job: 1, phase: Phase::Ended { ending: Ending::default() } }, 846),
+            (Request::Attach { job: 1, phase: Phase::Ended { ending: Ending::default(), run: None } }, 846),
             (Request::Status { jobs: numbers.clone(), all: true, at_us: None }, 23_629),
             (Request::Members { names: [vec![all; 10], members[..4086].to_vec()].concat() }, 11_496),
             (Request::Members { names: vec![JobName::from(1); 4096] }, 7_350),

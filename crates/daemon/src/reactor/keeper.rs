@@ -15,7 +15,6 @@ use crate::jobs::child::Child;
 use crate::jobs::{JobRecord, Jobs, endings, taken, unheard};
 use crate::reactor::Daemon;
 use crate::store::starts::{self, kept_as};
-use crate::surroundings::setup;
 
 /// How long a job that came through the self-attach files of its container lives before those are closed. Most short jobs are
 /// over by then, and are spared the wait.
@@ -113,8 +112,7 @@ impl Daemon {
                         && runs.is_none_or(|main| held == Some(main))
                         && live.container.as_deref().is_none_or(is_alone)
             }
-            Phase::Running { .. } => may_have_started,
-            Phase::Ended { ending } => may_have_started || self.may_be_requeued_already(job, ending),
+            Phase::Running { .. } | Phase::Ended { .. } => may_have_started,
         }
     }
 
@@ -124,7 +122,7 @@ impl Daemon {
         let known = self.jobs.table.get(&job).is_some_and(|live| kept(live));
         if !known {
             // It may have been taken for lost and closed; then its true end still counts.
-            if let Phase::Ended { ending } = phase
+            if let Phase::Ended { ending, .. } = phase
                 && self.amend(user, job, ending)
             {
                 return self.outbox.reply_lasting(
@@ -135,6 +133,8 @@ impl Daemon {
             }
             return self.outbox.reply(id, Reply::Unknown { job: job.0 });
         }
+        let waits_anew = self.ended_to_wait_anew(job, &phase);
+        let phase = if waits_anew { Phase::Waiting { pid: None } } else { phase };
         let keeper = self.keeper_process(id, user);
         if self.is_kept_by_another(job, id, keeper) {
             return self.outbox.reply(id, Reply::Unknown { job: job.0 });
@@ -155,7 +155,7 @@ impl Daemon {
         let (waiting, ending) = match phase {
             Phase::Waiting { pid } => (taken::waiting_child(&self.jobs.children, &self.ctx, pid, user), None),
             Phase::Running { .. } => (None, None),
-            Phase::Ended { ending } => (None, Some(ending)),
+            Phase::Ended { ending, .. } => (None, Some(ending)),
         };
         if let Phase::Running { pid } = phase
             && let Some(process) = taken::child_of(&self.ctx, pid, user)
@@ -172,7 +172,7 @@ impl Daemon {
             self.jobs.table.goes_on_with_array(journal, arriving, id, array);
         }
         if matches!(phase, Phase::Waiting { .. }) {
-            self.waits_again(job, waiting);
+            self.waits_again(job, waiting, waits_anew);
         }
         self.outbox.journal.touch(job);
         starts::keeper_came(&mut self.outbox, &mut self.jobs.table, job);
@@ -182,15 +182,18 @@ impl Daemon {
         }
         self.outbox.reply(id, Reply::Attached { job: job.0 });
         if let Some(ending) = ending
-            && !self.is_requeued_already(job, &ending)
             && !self.told_once_more(id, job)
         {
             self.ended(job, ending);
         }
     }
 
-    /// A job waits, as its keeper says: that one knows best, and a start on disk was not carried out.
-    fn waits_again(&mut self, job: JobId, child: Option<Child>) {
+    /// A job waits, as its keeper says: that one knows best, and a start on disk was not carried out. `anew`: its keeper
+    /// has not heard that it waits again.
+    fn waits_again(&mut self, job: JobId, child: Option<Child>, anew: bool) {
+        if anew {
+            self.tell_again(job);
+        }
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
         (live.child, live.asked_child, live.found_granted) = (child, false, false);
         let granted = live.granted;
@@ -239,9 +242,7 @@ impl Daemon {
             child.is_some_and(|child| container.pids().is_ok_and(|pids| pids.contains(&child.pid)))
         };
         if live.container.as_deref().is_some_and(holds) {
-            let keeper = live.keeper;
-            let (variables, wrap) = (self.variables(job), setup::wrap(&self.ctx));
-            let go = Reply::Go { job: job.0, doors: 0, variables, wrap };
+            let (keeper, go) = (live.keeper, self.go(job, 0));
             return self.outbox.extend(keeper.map(|id| Effect::Reply(id, Box::new(go))));
         }
         // Nothing holds a process that has not become the job yet, so it waits again, and is prepared again. The empty

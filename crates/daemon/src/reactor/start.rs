@@ -12,6 +12,7 @@ use crate::core::{ConnectionId, Event, crash, in_full};
 use crate::jobs::record::Begin;
 use crate::jobs::taken;
 use crate::reactor::Daemon;
+use crate::reactor::requeue::run_of;
 use crate::surroundings::setup;
 
 impl Daemon {
@@ -87,10 +88,7 @@ impl Daemon {
         self.meters.processes.bind(job, main.pid, self.ctx.clock.now_us());
         crash::point("between a child in its group and its start");
         self.started(job, container);
-        let variables = self.variables(job);
-        self.clients
-            .server
-            .send(id, &Reply::Go { job: job.0, doors: 0, variables, wrap: setup::wrap(&self.ctx) });
+        self.clients.server.send(id, &self.go(job, 0));
         Some(Event::Carried(job, action))
     }
 
@@ -114,12 +112,16 @@ impl Daemon {
         };
         crash::point("between a group and its start");
         self.started(job, container);
-        let variables = self.variables(job);
-        let count = u32::try_from(doors.len()).expect("one for each hierarchy");
-        let go = Reply::Go { job: job.0, doors: count, variables, wrap: setup::wrap(&self.ctx) };
+        let go = self.go(job, u32::try_from(doors.len()).expect("one for each hierarchy"));
         self.clients.server.send_with(id, &go, doors);
         self.jobs.unheard.awaits_answer(&self.ctx, &mut self.jobs.table, job);
         Event::Carried(job, action)
+    }
+
+    /// The word that lets a job's command go.
+    pub(super) fn go(&self, job: JobId, doors: u32) -> Reply {
+        let run = self.jobs.table.get(&job).map(|live| run_of(&live.row));
+        Reply::Go { job: job.0, doors, variables: self.variables(job), wrap: setup::wrap(&self.ctx), run }
     }
 
     /// The job runs from now on, in this container.
@@ -199,8 +201,8 @@ impl Daemon {
         ]
         .map(|(name, value)| (name.to_owned(), value));
         let row = self.jobs.table.get(&job).map(|live| &live.row);
-        let (ended, written) = row.map_or((0, 0), |row| (row.requeues, row.checkpoints));
-        let counts = [("PINFOLD_RESTARTS", ended.saturating_add(written)), ("PINFOLD_CHECKPOINTS", written)];
+        let (ended, written) = row.map_or((0, 0), |row| (run_of(row), row.checkpoints));
+        let counts = [("PINFOLD_RESTARTS", ended), ("PINFOLD_CHECKPOINTS", written)];
         let counts = counts.into_iter().filter(|&(_, count)| count > 0);
         let counts = counts.map(|(name, count)| (name.to_owned(), count.to_string()));
         let site = self.surroundings.hooks.variables(job);

@@ -75,6 +75,9 @@ pub enum Reply {
         /// The site's programs that the command is wrapped in, the outermost first.
         #[serde(default)]
         wrap: Vec<String>,
+        /// Which of its runs this is: how often it was ended before, to be begun anew. `None`: the daemon does not say.
+        #[serde(default)]
+        run: Option<u32>,
     },
     /// Run the job's checkpoint command; answered by `Checkpointed`.
     Checkpoint {

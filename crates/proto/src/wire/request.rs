@@ -317,6 +317,9 @@ pub enum Phase {
     Ended {
         /// How.
         ending: Ending,
+        /// Which of the job's runs that was, as `Go` said; `None`: it did not.
+        #[serde(default)]
+        run: Option<u32>,
     },
 }
 

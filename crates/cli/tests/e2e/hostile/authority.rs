@@ -76,8 +76,11 @@ fn rows_about(running: u64, held: u64) -> Vec<(Request, Came)> {
     let mut rows = Vec::new();
     for job in [running, held] {
         let ending = Ending { exit_code: Some(0), ..Ending::default() };
-        for phase in [Phase::Waiting { pid: Some(own) }, Phase::Running { pid: own }, Phase::Ended { ending }]
-        {
+        for phase in [
+            Phase::Waiting { pid: Some(own) },
+            Phase::Running { pid: own },
+            Phase::Ended { ending, run: None },
+        ] {
             rows.push((Request::Attach { job, phase }, Came::Unknown));
         }
         rows.extend([

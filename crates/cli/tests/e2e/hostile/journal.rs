@@ -58,7 +58,7 @@ fn ends_a_job_in_the_turn_it_came(kind: Kind) {
         let (mut given, mut job) = (vec![first], first + 1);
         let last_words: [fn(u64) -> Request; 4] = [
             |job| Request::Ended { job, ending: ending(0) },
-            |job| Request::Attach { job, phase: Phase::Ended { ending: ending(1) } },
+            |job| Request::Attach { job, phase: Phase::Ended { ending: ending(1), run: None } },
             |job| Request::Attach { job, phase: Phase::Waiting { pid: None } },
             |job| Request::Withdraw { job, reason: "again".to_owned() },
         ];
@@ -98,7 +98,7 @@ fn anything(dice: &mut Dice, next: u64) -> Request {
         }
         4..6 => Request::Withdraw { job, reason: format!("{code}") },
         6..8 => Request::Ended { job, ending: ending(code) },
-        8 => Request::Attach { job, phase: Phase::Ended { ending: ending(code) } },
+        8 => Request::Attach { job, phase: Phase::Ended { ending: ending(code), run: None } },
         9 => Request::Attach { job, phase: Phase::Waiting { pid: None } },
         10 => Request::Attach { job, phase: Phase::Running { pid: std::process::id() } },
         11 => Request::Control { job, verb: Verb::Cancel { signal: 0 } },

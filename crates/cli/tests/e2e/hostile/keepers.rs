@@ -4,6 +4,7 @@
 use std::process::Child;
 
 use pinfold_proto::JobClass;
+use pinfold_proto::start::Start;
 use pinfold_proto::view::StatusView;
 use pinfold_proto::wire::{WIRE_VERSION, WIRE_VERSION_OLDEST};
 
@@ -18,6 +19,7 @@ each_kind!(
     a_start_that_is_on_disk_is_believed,
     an_end_just_as_the_keeper_comes_is_believed,
     an_older_keeper_tells_of_its_jobs_and_no_more,
+    an_end_of_an_earlier_run_is_none_of_the_next,
 );
 any_kind!(
     no_slot_is_left_to_a_keeper_that_is_refused,
@@ -76,7 +78,7 @@ fn nothing_runs_that_was_not_started(kind: Kind) {
     let pid = child.0.id();
     let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it lives");
     let before = groups();
-    let phases = [Phase::Running { pid }, Phase::Ended { ending: Ending::default() }];
+    let phases = [Phase::Running { pid }, Phase::Ended { ending: Ending::default(), run: None }];
     let mut wire = attackers_connection(&host);
     let exclusive = JobSpec { class: Some(JobClass::Exclusive), ..spec() };
     let held = submit(&mut wire, JobSpec { held: true, ..exclusive.clone() }, None);
@@ -164,7 +166,7 @@ fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
     // Nor is an end that is told again and again taken for another.
     for exit_code in [3, 4, 5] {
         let ending = Ending { exit_code: Some(exit_code), ..Ending::default() };
-        wire.send(&Request::Attach { job, phase: Phase::Ended { ending } });
+        wire.send(&Request::Attach { job, phase: Phase::Ended { ending, run: None } });
         assert!(matches!(wire.hear(), Some(Reply::Attached { .. })));
         assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
         assert_eq!(host.job(job).exit_code, Some(3));
@@ -290,6 +292,57 @@ fn an_older_keeper_tells_of_its_jobs_and_no_more(kind: Kind) {
     }
 }
 
+/// A daemon ended it to requeue it, began it anew, and died before its keeper heard of either.
+fn an_end_of_an_earlier_run_is_none_of_the_next(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    for user in [0, ATTACKER] {
+        let mut command = Command::new("/bin/sleep");
+        command.arg("3600").uid(user).gid(user).stdin(Stdio::null());
+        // Where there are no groups, it is known by its environment.
+        let number = if user == 0 { "1" } else { "2" };
+        command.env("PINFOLD_JOB_ID", number).env("PINFOLD_INSTANCE", host.instance());
+        let mut child = Killed(command.spawn().expect("a process"));
+        let mut wire = speak_as(&host, user, |wire| wire);
+        let job = submit(&mut wire, JobSpec { requeue: true, ..spec() }, Some(child.0.id()));
+        assert!(matches!(wire.hear(), Some(Reply::Go { run: Some(0), .. })));
+        // The start of one that has this is on disk before it is carried out.
+        let start = Start { directory: "/".to_owned(), ..Start::default() };
+        wire.send(&Request::Keep { job, start: Box::new(start) });
+        wire.send(&Request::Control { job, verb: Verb::Requeue });
+        assert_eq!(wire.hear(), Some(Reply::Done));
+        child.0.wait().expect("it is killed");
+        let ending = Ending { signal: Some(9), ..Ending::default() };
+        wire.send(&Request::Ended { job, ending });
+        let begins = |wire: &mut Wire| {
+            let mut said = Vec::new();
+            loop {
+                match wire.hear() {
+                    Some(Reply::Grant { .. } | Reply::Go { run: Some(1), .. }) => break,
+                    Some(reply @ (Reply::Again { .. } | Reply::Attached { .. })) => said.push(reply),
+                    other => panic!("{other:?} after {said:?}"),
+                }
+            }
+            assert!(said.iter().any(|reply| matches!(reply, Reply::Again { .. })), "{said:?}");
+        };
+        begins(&mut wire);
+        host.crash();
+        host.start_daemon();
+        let mut wire = speak_as(&host, user, |wire| wire);
+        wire.send(&Request::Attach { job, phase: Phase::Ended { ending, run: Some(0) } });
+        begins(&mut wire);
+        assert_eq!(host.report(job).requeues, 1);
+        // The end of the next one is its own, also if it is the same.
+        host.crash();
+        host.start_daemon();
+        let mut wire = speak_as(&host, user, |wire| wire);
+        wire.send(&Request::Attach { job, phase: Phase::Ended { ending, run: Some(1) } });
+        assert_eq!(wire.hear(), Some(Reply::Attached { job }));
+        assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
+        let view = host.until(job, JobState::Exited);
+        assert_eq!(view.signal, Some(9), "{view:?}");
+    }
+}
+
 /// It lives, tries again and again, and is refused each time.
 fn no_slot_is_left_to_a_keeper_that_is_refused(kind: Kind) {
     let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
@@ -308,7 +361,7 @@ fn no_slot_is_left_to_a_keeper_that_is_refused(kind: Kind) {
     // What is told late still counts.
     let mut wire = attackers_connection(&host);
     let ending = Ending { exit_code: Some(5), ..Ending::default() };
-    wire.send(&Request::Attach { job, phase: Phase::Ended { ending } });
+    wire.send(&Request::Attach { job, phase: Phase::Ended { ending, run: None } });
     assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
     host.until_exit_code(job, 5);
 }

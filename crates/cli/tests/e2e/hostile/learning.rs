@@ -23,7 +23,7 @@ fn forge(host: &Host) {
         speak_as(host, ATTACKER, |mut wire| {
             wire.send(&Request::Submit { ticket, spec: like_the_victims(true), pid: None, was: None });
             let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
-            wire.send(&Request::Attach { job, phase: Phase::Ended { ending: forged() } });
+            wire.send(&Request::Attach { job, phase: Phase::Ended { ending: forged(), run: None } });
             wire.hear().expect("an answer");
             wire.send(&Request::Ended { job, ending: forged() });
             wire.send(&Request::Control { job, verb: Verb::Cancel { signal: 9 } });
