@@ -47,6 +47,23 @@ impl CpuSet {
         absent
     }
 
+    /// Adds all PUs of a range, a whole word at a time; says how many words those were.
+    fn insert_range(&mut self, first: u32, last: u32) -> u32 {
+        let ((low, _), (high, _)) = (place(PuOs(first)), place(PuOs(last)));
+        if self.words.len() <= high {
+            self.words.resize(high + 1, 0);
+        }
+        let (from, to) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
+        if low == high {
+            self.words[low] |= from & to;
+        } else {
+            self.words[low] |= from;
+            self.words[low + 1..high].fill(u64::MAX);
+            self.words[high] |= to;
+        }
+        last / 64 - first / 64 + 1
+    }
+
     /// Takes `pu` out; says whether it was there.
     pub fn remove(&mut self, pu: PuOs) -> bool {
         let (word, bit) = place(pu);
@@ -198,16 +215,25 @@ pub enum ParseCpuSetError {
     /// A PU number is beyond what any kernel has.
     #[error("PU {0} is above the highest possible, {PU_OS_MAX}")]
     TooHigh(u64),
+    /// The list would take longer to read than one that has every PU once.
+    #[error("the list of PUs names the same ones over and over: it has more ranges than there can be PUs")]
+    Repeats,
 }
+
+/// How many words of a set the ranges of a list may have, all together. A range has no more words than PUs, so that a list
+/// that names no PU twice is always within this, whatever it looks like.
+const WORDS_MAX: u32 = PU_OS_MAX + 1;
 
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
     /// Reads a kernel list: numbers and ranges `A-B`, optionally `A-B:USED/GROUP` (of each GROUP PUs the
     /// first USED), separated by commas; surrounding blanks and the newline of a kernel file are ignored.
-    /// See the kernel's `Documentation/core-api/kernel-api` on `bitmap_parselist`.
+    /// See the kernel's `Documentation/core-api/kernel-api` on `bitmap_parselist`. What a list costs is bounded,
+    /// however long it is: it may be any user's, or another host's.
     fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
         let mut set = Self::new();
+        let mut left = WORDS_MAX;
         if text.trim().is_empty() {
             return Ok(set);
         }
@@ -231,9 +257,14 @@ impl FromStr for CpuSet {
                     (used, group)
                 }
             };
-            for pu in (first..=last).filter(|pu| (pu - first) % group < used) {
-                set.insert(PuOs(pu));
+            // Of a range without a stride all are one group.
+            let (used, group) = if used == group { (PU_OS_MAX + 1, PU_OS_MAX + 1) } else { (used, group) };
+            let groups = (first..=last).step_by(group as usize).take_while(|_| used > 0);
+            let mut words = u32::from(used == 0);
+            for first in groups {
+                words += set.insert_range(first, last.min(first + used - 1));
             }
+            left = left.checked_sub(words).ok_or(ParseCpuSetError::Repeats)?;
         }
         Ok(set)
     }
@@ -267,6 +298,10 @@ mod tests {
         check("8,0,1,2,3", Ok("0-3,8"));
         check("0-7:2/4", Ok("0-1,4-5"));
         check("63-64", Ok("63-64"));
+        check("64-127:0/4,3", Ok("3"));
+        check("0-300:300/300", Ok("0-300"));
+        check("60-200:3/70", Ok("60-62,130-132,200"));
+        check("0-65535", Ok("0-65535"));
         check("3-1", Err(ParseCpuSetError::Downwards("3-1".into())));
         check("0,,2", Err(ParseCpuSetError::Piece(String::new())));
         check("-1", Err(ParseCpuSetError::Piece("-1".into())));
@@ -275,6 +310,29 @@ mod tests {
         check("all", Err(ParseCpuSetError::Piece("all".into())));
         check("0-4294967295", Err(ParseCpuSetError::TooHigh(4_294_967_295)));
         check("99999999999999999999", Err(ParseCpuSetError::Piece("99999999999999999999".into())));
+    }
+
+    /// What names each PU once is read, in whatever form; what names the same over and over is not read to its end.
+    #[test]
+    fn what_a_list_costs_is_bounded() {
+        let each = |step: usize| (0..=PU_OS_MAX).step_by(step).map(|pu| pu.to_string());
+        let once = each(1).collect::<Vec<_>>().join(",");
+        check(&once, Ok("0-65535"));
+        let whole = vec!["0-65535"; 64].join(",");
+        check(&whole, Ok("0-65535"));
+        check("0-65535:1/2,1-65535:1/2", Ok("0-65535"));
+        let pairs = each(64).map(|at| format!("{at}-{}", at.parse::<u32>().unwrap() + 63));
+        check(&pairs.collect::<Vec<_>>().join(","), Ok("0-65535"));
+        for long in [
+            format!("{once},0"),
+            format!("{whole},0,what is behind is not looked at"),
+            "0,".repeat(65_537),
+            "0-65534:1/65535,".repeat(65_537),
+            "0-9:0/3,".repeat(65_537),
+            "0-65535:1/2,0-65535:1/2,1".to_owned(),
+        ] {
+            assert_eq!(long.parse::<CpuSet>(), Err(ParseCpuSetError::Repeats), "{long:.30}");
+        }
     }
 
     fn set_of(pus: &BTreeSet<u32>) -> CpuSet {
@@ -313,6 +371,15 @@ mod tests {
             prop_assert!(set.remove(PuOs(pu)));
             prop_assert!(!set.contains(PuOs(pu)));
             prop_assert_eq!(set, set_of(&a.into_iter().filter(|&p| p != pu).collect()));
+        }
+
+        #[test]
+        fn ranges_and_strides(first in 0u32..200, more in 0u32..200, group in 1u32..150, used in 0u32..150) {
+            let last = first + more;
+            prop_assume!(used <= group);
+            let set: CpuSet = format!("{first}-{last}:{used}/{group}").parse().unwrap();
+            let want = (first..=last).filter(|pu| (pu - first) % group < used).map(PuOs).collect();
+            prop_assert_eq!(set, want);
         }
 
         #[test]

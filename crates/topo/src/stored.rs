@@ -1,10 +1,13 @@
 //! How a machine and sets of its PUs are stored: sets as the kernel's lists, a machine only if its PUs fit each other.
 
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cpuset::{CpuSet, PU_OS_MAX};
 use crate::index::PuOs;
-use crate::topology::{NumaNode, Pu, Topology, TopologyError};
+use crate::topology::{NODES_MAX, NumaNode, Pu, Topology, TopologyError};
 
 impl Serialize for CpuSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -32,8 +35,33 @@ impl<'de> Deserialize<'de> for PuOs {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Stored {
     pus: Vec<Pu>,
+    #[serde(deserialize_with = "some_nodes")]
     numa: Vec<NumaNode>,
     offline: CpuSet,
+}
+
+/// Reads the nodes, and no more of them than may be.
+fn some_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NumaNode>, D::Error> {
+    struct Few;
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<NumaNode>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(out, "up to {NODES_MAX} NUMA nodes")
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut all: S) -> Result<Vec<NumaNode>, S::Error> {
+            let mut nodes = Vec::new();
+            while let Some(node) = all.next_element()? {
+                if nodes.len() == NODES_MAX {
+                    return Err(S::Error::custom(TopologyError::TooManyNodes));
+                }
+                nodes.push(node);
+            }
+            Ok(nodes)
+        }
+    }
+    from.deserialize_seq(Few)
 }
 
 impl From<Topology> for Stored {
@@ -80,6 +108,25 @@ mod tests {
         assert_ne!(far, text);
         assert!(serde_json::from_str::<Topology>(&far).is_err());
         assert!(serde_json::from_str::<PuOs>("65535").is_ok());
+    }
+
+    /// Each node has PUs of its own to be read: those beyond the bound are not.
+    #[test]
+    fn a_machine_has_as_many_nodes_as_a_kernel_may_have() {
+        let stored = |nodes: usize, last: &str| {
+            let mut machine = Stored::from(machine("pack:1 core:2 pu:1"));
+            machine.numa = vec![machine.numa[0].clone(); nodes];
+            let text = serde_json::to_string(&machine).expect("it can be stored");
+            serde_json::from_str::<Topology>(&text.replace("],\"offline\"", &format!("{last}],\"offline\"")))
+        };
+        assert_eq!(stored(NODES_MAX, "").expect("it is read").numa().len(), NODES_MAX);
+        let too_many = |told: &str| told.starts_with("the machine has more than 1024 NUMA nodes");
+        let further = r#",{"os":1,"memory_bytes":null,"pus":""},"what is behind is not looked at""#;
+        let refused = stored(NODES_MAX, further).expect_err("one more").to_string();
+        assert!(too_many(&refused), "{refused}");
+        let numa = vec![NumaNode { os: 0, memory_bytes: None, pus: CpuSet::new() }; NODES_MAX + 1];
+        let made = Topology::with_numa(machine("pu:1").pus().to_vec(), numa, CpuSet::new());
+        assert_eq!(made, Err(TopologyError::TooManyNodes));
     }
 
     #[test]

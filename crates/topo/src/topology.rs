@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cpuset::CpuSet;
 use crate::index::{PuLogical, PuOs};
 
+/// How many NUMA nodes a machine may have: the kernel's own bound (`CONFIG_NODES_SHIFT` is 10 at most). Each may say that
+/// all PUs are its own, so that a message of another host with many of them would fill the memory.
+pub const NODES_MAX: usize = 1_024;
+
 /// One hardware thread and what it belongs to. Cores, caches, NUMA nodes and sockets are numbered logically:
 /// 0, 1, 2 ... over the whole machine, in the order in which its PUs come.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -68,6 +72,9 @@ pub enum TopologyError {
     /// A PU names a NUMA node that the machine does not have.
     #[error("PU {0} names the NUMA node {1}, of which there are {2}")]
     NoSuchNode(PuOs, u32, u32),
+    /// There are more NUMA nodes than any kernel has.
+    #[error("the machine has more than {NODES_MAX} NUMA nodes")]
+    TooManyNodes,
 }
 
 impl Topology {
@@ -95,7 +102,8 @@ impl Topology {
     pub fn with_numa(mut pus: Vec<Pu>, numa: Vec<NumaNode>, offline: CpuSet) -> Result<Self, TopologyError> {
         let mut seen = CpuSet::new();
         let mut cores: BTreeMap<u32, Pu> = BTreeMap::new();
-        let nodes = u32::try_from(numa.len()).expect("no more nodes than a directory can list");
+        let nodes = u32::try_from(numa.len()).ok().filter(|_| numa.len() <= NODES_MAX);
+        let nodes = nodes.ok_or(TopologyError::TooManyNodes)?;
         for (i, pu) in (0u32..).zip(pus.iter_mut()) {
             pu.logical = PuLogical(i);
             if !seen.insert(pu.os) {

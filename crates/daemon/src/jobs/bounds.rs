@@ -4,6 +4,7 @@ use pinfold_proto::array::JobName;
 use pinfold_proto::resource::check_resources;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{After, AfterEnd, JobSpec, Resource, Terms};
+use pinfold_topo::CpuSet;
 
 use crate::core::Refusal;
 use crate::jobs::arrays;
@@ -14,6 +15,9 @@ const NAME_MAX_BYTES: usize = 512;
 
 /// How long a comment may be, in bytes.
 const COMMENT_MAX_BYTES: usize = 1024;
+
+/// How long a list of PUs may be, in bytes: that of every second of 16,384 PUs is shorter.
+const PUS_MAX_BYTES: usize = 64 * 1024;
 
 /// Checks whether the terms of a job make sense together.
 pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
@@ -70,12 +74,16 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
     let after = spec.after.iter().flat_map(After::jobs).map(JobName::count).sum();
     let conditions =
         spec.after.iter().filter(|after| after.end != AfterEnd::Any).flat_map(After::jobs).count();
+    let named = spec.layout.as_ref().and_then(|layout| layout.cpus.as_deref()).unwrap_or_default();
+    let given = spec.allocation.as_ref().and_then(|given| given.cpus.as_deref()).unwrap_or_default();
     let bounds = [
         ("name", spec.name.len(), NAME_MAX_BYTES),
         ("project", spec.project.as_ref().map_or(0, String::len), NAME_MAX_BYTES),
         ("directory", spec.directory.len(), 5 * 1024),
         ("command", spec.command.iter().map(|word| word.len() + 8).sum(), 40 * 1024),
         ("layout", layout, 128 * 1024),
+        ("list of PUs to run on", named.len(), PUS_MAX_BYTES),
+        ("list of PUs that its client may use", given.len(), PUS_MAX_BYTES),
         ("checkpoint command", spec.checkpoint.as_ref().map_or(0, |one| one.command.len()), 5 * 1024),
         ("list of jobs that must be over before", after, arrays::NAMES_MAX),
         ("list of conditions of how other jobs end (--after ok:, failed:)", conditions, CONDITIONS_MAX),
@@ -87,10 +95,50 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         return Err((ErrorCode::Usage, message.to_owned()));
     }
     terms_hold(&spec.terms)?;
-    match bounds.into_iter().find(|&(_, has, most)| has > most) {
+    if let Some((what, has, most)) = bounds.into_iter().find(|&(_, has, most)| has > most) {
+        return Err((ErrorCode::Usage, format!("the job's {what} is {has} long, and {most} is the most")));
+    }
+    let unreadable = [named, given].into_iter().find_map(|text| text.parse::<CpuSet>().err());
+    match unreadable {
         None => Ok(()),
-        Some((what, has, most)) => {
-            Err((ErrorCode::Usage, format!("the job's {what} is {has} long, and {most} is the most")))
+        Some(error) => Err((ErrorCode::Usage, format!("the job's PUs: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_proto::JobLayout;
+    use pinfold_proto::job::Allocation;
+
+    use super::*;
+
+    /// A list is read several times on its way, by the loop: one that is long, or long to read, or none goes no further.
+    #[test]
+    fn lists_of_pus_are_bounded() {
+        let named = |cpus: &str| {
+            let layout = JobLayout { cpus: Some(cpus.to_owned()), ..JobLayout::default() };
+            within_bounds(&JobSpec { layout: Some(layout), ..JobSpec::default() })
+        };
+        let given = |cpus: &str| {
+            let allocation = Allocation { cpus: Some(cpus.to_owned()), ..Allocation::default() };
+            within_bounds(&JobSpec { allocation: Some(allocation), ..JobSpec::default() })
+        };
+        let every_second: Vec<String> = (0..16_384).step_by(2).map(|pu| pu.to_string()).collect();
+        for fits in ["", "0-3,8", "0-65535", &every_second.join(",")] {
+            assert_eq!((named(fits), given(fits)), (Ok(()), Ok(())), "{fits:.20}");
+        }
+        for (wrong, words) in [
+            ("0-65535,".repeat(28_000), " is 224000 long, and 65536 is the most"),
+            (
+                vec!["0-65535"; 6_000].join(","),
+                "the job's PUs: the list of PUs names the same ones over and over",
+            ),
+            ("some".to_owned(), "the job's PUs: `some` is not a PU number"),
+        ] {
+            for refused in [named(&wrong), given(&wrong)] {
+                let (code, text) = refused.expect_err("it is refused");
+                assert!(code == ErrorCode::Usage && text.contains(words), "{text}");
+            }
         }
     }
 }
