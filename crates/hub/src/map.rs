@@ -1,6 +1,8 @@
 //! Which core of a host belongs to what, as somebody may see it: of others' jobs no more than that they are there, as the
 //! host's own daemon tells it. Absent here: how it is drawn.
 
+use std::collections::HashMap;
+
 use pinfold_proto::view::{JobView, MapView};
 
 use crate::hub::HostNow;
@@ -12,13 +14,15 @@ pub fn seen_by(host: &HostNow, access: &Access) -> Option<MapView> {
     let live = host.live.as_ref()?;
     let mut map = live.map.clone()?;
     map.host.clone_from(&host.name);
-    let job = |number: u64| live.status.jobs.iter().find(|job| job.job == number);
+    // Each is looked at once: a map may name many thousands of numbers.
     let allows = |job: &JobView| access.allows(&host.name, &job.user, job.project.as_deref());
+    let jobs: HashMap<u64, (&JobView, bool)> =
+        live.status.jobs.iter().map(|job| (job.job, (job, allows(job)))).collect();
     // Of a job that the status does not have its project is not known.
-    let mine = |number: u64| job(number).map_or_else(|| access.is_all(), allows);
+    let mine = |number: u64| jobs.get(&number).map_or_else(|| access.is_all(), |&(_, mine)| mine);
     for set in &mut map.sets {
         match set.job.filter(|&number| mine(number)) {
-            Some(number) => set.pids = job(number).map_or_else(Vec::new, |job| job.pids.clone()),
+            Some(number) => set.pids = jobs.get(&number).map_or_else(Vec::new, |(job, _)| job.pids.clone()),
             None => {
                 "job".clone_into(&mut set.set);
                 (set.job, set.name, set.user, set.pids) = (None, None, None, Vec::new());

@@ -6,6 +6,10 @@ use pinfold_proto::JobClass;
 use pinfold_proto::view::{ChunkView, MapView, ResourceView, SetAsideView, SetView};
 use pinfold_topo::{CpuSet, Pu, PuOs, Topology};
 
+/// How many of the sets on a core are kept: there may be thousands on each of thousands of cores, and a picture has room
+/// for a few of them on a core, and for some dozens in the name of a box.
+const CORE_SETS_MAX: usize = 64;
+
 /// All that a map shows.
 #[derive(Debug)]
 pub struct Map {
@@ -42,7 +46,7 @@ pub(super) enum Inside {
 pub(super) struct Core {
     pub(super) pus: CpuSet,
     pub(super) usable: bool,
-    /// The sets on it, by their place in [`Map::sets`]; those whose home it is first.
+    /// The sets on it, by their place in [`Map::sets`]; those whose home it is first, and up to [`CORE_SETS_MAX`].
     pub(super) sets: Vec<usize>,
     /// Whether it is set aside, for whomever.
     pub(super) aside: bool,
@@ -75,8 +79,7 @@ impl Map {
         let core = |(number, pus): (u32, Vec<&Pu>)| {
             let usable = pus.iter().any(|pu| pu.usable);
             let pus: CpuSet = pus.iter().map(|pu| pu.os).collect();
-            let mut on = on_core.remove(&number).unwrap_or_default();
-            on.sort_by_key(|&set| (sets[set].view.class == JobClass::Backfill, set));
+            let on = on_core.remove(&number).unwrap_or_default();
             let aside = !set_aside.is_disjoint(&pus);
             Core { pus, usable, sets: on, aside }
         };
@@ -135,15 +138,21 @@ impl Set {
     }
 }
 
-/// The sets that have a PU of each core, each once: by the PUs of the sets, for there may be many of both.
+/// The sets that have a PU of each core, each once, in the order in which they are shown.
 fn sets_on_cores(cores: &BTreeMap<u32, Vec<&Pu>>, sets: &[Set]) -> BTreeMap<u32, Vec<usize>> {
     let pus = cores.iter().flat_map(|(&core, pus)| pus.iter().map(move |pu| (pu.os, core)));
     let core_of: BTreeMap<PuOs, u32> = pus.collect();
+    // The PUs of cores that have room for more: of sets that have all cores only these are looked at.
+    let mut free: CpuSet = core_of.keys().copied().collect();
     let mut on: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (number, set) in sets.iter().enumerate() {
-        for core in set.cpus.iter().filter_map(|pu| core_of.get(&pu)) {
-            let on = on.entry(*core).or_default();
-            if on.last() != Some(&number) {
+    let mut order: Vec<usize> = (0..sets.len()).collect();
+    order.sort_by_key(|&set| sets[set].view.class == JobClass::Backfill);
+    for number in order {
+        for pu in sets[number].cpus.intersection(&free).iter() {
+            let on = on.entry(core_of[&pu]).or_default();
+            if on.len() == CORE_SETS_MAX {
+                free.remove(pu);
+            } else if on.last() != Some(&number) {
                 on.push(number);
             }
         }

@@ -101,6 +101,23 @@ fn an_idle_machine_and_somebody_elses_job() {
     assert!(text.contains("[..A.]") && text.contains("another user's job"), "{text}");
 }
 
+/// As many jobs as may be told, each on all cores: of each core the first ones are kept, primary ones first.
+#[test]
+fn thousands_of_jobs_on_the_same_cores_are_drawn() {
+    let job = |job: u64, class| set(job, "0-1023", class);
+    let mut sets: Vec<SetView> = (0..1_900).map(|number| job(number, JobClass::Backfill)).collect();
+    sets.extend((0..100).map(|number| job(5_000 + number, JobClass::Primary)));
+    let map = Map::new(&machine([1, 1, 1, 512, 2]), &view("", sets));
+    let kept: Vec<u64> = map.core(511).sets.iter().filter_map(|&set| map.sets[set].view.job).collect();
+    assert_eq!(kept, (5_000..5_064).collect::<Vec<u64>>());
+    assert!((0..map.cores()).all(|core| map.core(core).sets.len() == 64));
+    assert_eq!((map.used(), map.sets.len()), (512, 2_000));
+    // A thread that another set alone has adds none.
+    let mut halves: Vec<SetView> = (0..64).map(|job| set(job, "0", JobClass::Primary)).collect();
+    halves.extend((64..200).map(|job| set(job, "1", JobClass::Primary)));
+    assert_eq!(Map::new(&machine([1, 1, 1, 1, 2]), &view("", halves)).core(0).sets.len(), 64);
+}
+
 #[test]
 fn large_machines_keep_within_the_terminal() {
     for (shape, pus, wide) in
