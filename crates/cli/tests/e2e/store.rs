@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pinfold_profile::store::Store;
 use pinfold_proto::row::{JobRow, SampleRow, Usage};
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{ErrorCode, Piece, Reply, Request, Select};
+use pinfold_proto::wire::{ErrorCode, Piece, Reply, Request, Select, Verb};
 use pinfold_proto::{JobSpec, JobState};
 
 use crate::host::Host;
@@ -14,7 +14,7 @@ use crate::kind::{Kind, any_kind};
 use crate::wait::eventually;
 use crate::wire::Wire;
 
-any_kind!(below_its_size, in_pieces, drawn_of_all_jobs);
+any_kind!(below_its_size, in_pieces, drawn_of_all_jobs, unreadable);
 
 /// What the store may take.
 const MOST_BYTES: u64 = 1 << 20;
@@ -87,6 +87,52 @@ fn samples_of(host: &Host, jobs: impl Iterator<Item = u64>) -> Vec<usize> {
     assert_eq!(done.code, Some(0), "{done:?}");
     let count = |name: &String| done.out.lines().filter(|line| line.split(',').next() == Some(name)).count();
     names.iter().map(count).collect()
+}
+
+/// Of a job that cannot be read nobody is told that there is none: who hands jobs on would leave it out for good.
+fn unreadable(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&[], "true");
+    host.until(job, JobState::Exited);
+    let report = |pieces| Request::Report {
+        select: Select::Jobs(vec![job]),
+        series: false,
+        processes: false,
+        threads: false,
+        files: false,
+        all: false,
+        pieces,
+    };
+    let questions = [
+        Request::Why { job, at_us: None },
+        report(false),
+        report(true),
+        Request::Status { jobs: vec![job], all: false, at_us: None },
+        Request::Wait { jobs: vec![job] },
+        Request::Control { job, verb: Verb::Hold },
+    ];
+    let mut wire = Wire::greeted(&host);
+    let store = rusqlite::Connection::open(host.state().join("pinfold.db")).expect("the daemon's store");
+    let rename = |from: &str, to: &str| {
+        store.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).expect("nobody holds it for long");
+    };
+    rename("jobs", "away");
+    for question in &questions {
+        wire.send(question);
+        match wire.hear() {
+            Some(Reply::Error { code: ErrorCode::Failed, message })
+                if message.starts_with("the job store cannot be read: ") => {}
+            other => panic!("{question:?}: {other:?}"),
+        }
+    }
+    rename("away", "jobs");
+    wire.send(&questions[0]);
+    assert!(matches!(wire.hear(), Some(Reply::Why(why)) if why.job == job));
+    wire.send(&Request::Why { job: job + 1, at_us: None });
+    match wire.hear() {
+        Some(Reply::Error { message, .. }) => assert_eq!(message, format!("there is no job {}", job + 1)),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn below_its_size(kind: Kind) {

@@ -19,7 +19,7 @@ use pinfold_sys::procfs::PressureResource;
 use pinfold_topo::CpuSet;
 
 use crate::clients::{projects, rights, vouch};
-use crate::core::{Refusal, denied, is_alive, store_failed, words};
+use crate::core::{Refusal, is_alive, store_failed, words};
 use crate::host::{resources, sets};
 use crate::jobs::{JobRecord, external, unheard};
 use crate::meters::{memory, numa, readings};
@@ -226,14 +226,8 @@ impl Daemon {
     }
 
     fn why(&mut self, user: Peer, job: JobId, at_us: Option<u64>) -> Result<WhyView, Refusal> {
-        let live = self.jobs.table.get(&job).map(|live| live.row.clone());
-        let is_live = live.is_some();
-        let Some(row) = live.or_else(|| self.outbox.journal.stored_row(job)) else {
-            return Err((ErrorCode::Failed, format!("there is no job {job}")));
-        };
-        if !rights::may_touch(&self.ctx.configured.config, user, &row) {
-            return Err(denied(&format!("job {job} belongs to another user")));
-        }
+        let is_live = self.jobs.table.contains_key(&job);
+        let row = self.row_for(user, job)?;
         let now = Instant(self.ctx.clock.now_us());
         let explained = if is_live { self.ctx.policy.explain(now, job) } else { None };
         let stored = self.outbox.journal.store().decisions(job.0).map_err(|error| store_failed(&error))?;

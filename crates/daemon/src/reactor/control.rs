@@ -195,12 +195,9 @@ impl Daemon {
 
     /// The words for a job that is not there, over, or not this user's.
     pub(super) fn no_such_job(&mut self, user: Peer, job: JobId) -> Refusal {
-        match self.outbox.journal.stored_row(job) {
-            Some(row) if rights::may_touch(&self.ctx.configured.config, user, &row) => {
-                (ErrorCode::Failed, format!("job {job} is over already"))
-            }
-            Some(_) => denied(&format!("job {job} belongs to another user")),
-            None => (ErrorCode::Failed, format!("there is no job {job}")),
+        match self.row_for(user, job) {
+            Ok(_) => (ErrorCode::Failed, format!("job {job} is over already")),
+            Err(refusal) => refusal,
         }
     }
 }

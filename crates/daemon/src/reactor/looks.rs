@@ -1,7 +1,7 @@
 //! Thousands of jobs that are named are looked at and told a part at a time (`clients/looks`). A few are answered in the turn in
 //! which they are asked for. What else is looked at so: `now`, `then`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
 use pinfold_proto::wire::{ErrorCode, Reply, ReportsFrame, Select, json_bytes};
@@ -210,12 +210,16 @@ impl Daemon {
                 self.clients.looks.begin(Look { id, user, what });
                 continue;
             }
-            let mut told = BTreeMap::new();
-            for &job in &wanted {
-                told.entry(job).or_insert_with(|| self.report_of(JobId(job), Wanted::default()));
+            let distinct: BTreeSet<u64> = wanted.iter().copied().collect();
+            let told =
+                distinct.into_iter().map(|job| Ok((job, self.report_of(JobId(job), Wanted::default())?)));
+            match told.collect::<Result<BTreeMap<_, _>, Refusal>>() {
+                Ok(told) => {
+                    let reports = wanted.iter().filter_map(|job| told.get(job)?.clone()).collect();
+                    self.outbox.reply_lasting(id, Reply::Report(reports), lasting);
+                }
+                Err(refusal) => self.outbox.refuse(id, refusal),
             }
-            let reports = wanted.iter().filter_map(|job| told.get(job)?.clone()).collect();
-            self.outbox.reply_lasting(id, Reply::Report(reports), lasting);
         }
     }
 
@@ -226,9 +230,10 @@ impl Daemon {
             let Some(job) = tell.open.pop_front() else { break };
             let told = match tell.frame.repeat(job) {
                 Some(repeated) => repeated,
-                None => {
-                    self.report_of(JobId(job), tell.wanted).map_or(Ok(()), |view| tell.frame.push(job, &view))
-                }
+                None => match self.report_of(JobId(job), tell.wanted)? {
+                    Some(view) => tell.frame.push(job, &view),
+                    None => Ok(()),
+                },
             };
             told.map_err(|error| {
                 (

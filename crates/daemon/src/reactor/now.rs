@@ -64,7 +64,8 @@ impl Daemon {
                 now.open.push_front(job);
                 return Ok(Some(What::Now(now)));
             }
-            let row = self.outbox.journal.stored_row(JobId(job));
+            let row = self.newest(job).map_err(|error| store_failed(&error))?;
+            let config = &self.ctx.configured.config;
             now.untold.remove(&job);
             let Some(row) = row.filter(|row| rights::may_touch(config, user, row)) else {
                 if now.all {

@@ -60,7 +60,7 @@ impl Daemon {
         let whose = self.whose(user, asked.all)?;
         let mut live = BTreeMap::new();
         for job in self.only_here(&asked.select, &whose) {
-            let Some(row) = self.row_of(JobId(job)) else { continue };
+            let Some(row) = self.newest(job).map_err(|error| store_failed(&error))? else { continue };
             let waits = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.container.is_none());
             // There may be thousands that wait.
             let known = if waits {

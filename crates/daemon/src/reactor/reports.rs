@@ -11,7 +11,7 @@ use pinfold_sys::peer::Peer;
 
 use crate::clients::rights;
 use crate::core::event::Wanted;
-use crate::core::{Refusal, denied};
+use crate::core::{Refusal, denied, store_failed};
 use crate::meters::{numa, processes};
 use crate::reactor::Daemon;
 
@@ -54,35 +54,26 @@ impl Daemon {
 
     /// The row as it is now, where the one on disk is behind or not there; `None`: there is no such job any more.
     pub(super) fn newest(&mut self, job: u64) -> Result<Option<JobRow>, StoreError> {
-        if let Some(live) = self.jobs.table.get(&JobId(job)) {
-            return Ok(Some(live.row.clone()));
-        }
-        match self.outbox.journal.unwritten(JobId(job)) {
-            Some(row) => Ok(Some(row.clone())),
-            None => self.outbox.journal.store().job(job),
+        match self.jobs.table.get(&JobId(job)) {
+            Some(live) => Ok(Some(live.row.clone())),
+            None => self.outbox.journal.row_if_over(JobId(job)),
         }
     }
 
     /// The row of a job that this user may see.
     pub(super) fn row_for(&mut self, user: Peer, job: JobId) -> Result<JobRow, Refusal> {
-        let row = self.row_of(job).ok_or_else(|| (ErrorCode::Failed, format!("there is no job {job}")))?;
+        let row = self.newest(job.0).map_err(|error| store_failed(&error))?;
+        let row = row.ok_or_else(|| (ErrorCode::Failed, format!("there is no job {job}")))?;
         if !rights::may_touch(&self.ctx.configured.config, user, &row) {
             return Err(denied(&format!("job {job} belongs to another user")));
         }
         Ok(row)
     }
 
-    pub(super) fn row_of(&mut self, job: JobId) -> Option<JobRow> {
-        match self.jobs.table.get(&job) {
-            Some(live) => Some(live.row.clone()),
-            None => self.outbox.journal.stored_row(job),
-        }
-    }
-
-    /// The report of one job, running or over.
-    pub(super) fn report_of(&mut self, job: JobId, wanted: Wanted) -> Option<ReportView> {
-        let row = self.row_of(job)?;
-        Some(self.report_of_row(row, wanted))
+    /// The report of one job, running or over; `None`: there is no such job any more.
+    pub(super) fn report_of(&mut self, job: JobId, wanted: Wanted) -> Result<Option<ReportView>, Refusal> {
+        let row = self.newest(job.0).map_err(|error| store_failed(&error))?;
+        Ok(row.map(|row| self.report_of_row(row, wanted)))
     }
 
     pub(super) fn report_of_row(&mut self, mut row: JobRow, wanted: Wanted) -> ReportView {

@@ -417,12 +417,22 @@ impl Journal {
         self.rests = rows.max(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
-    /// The last row of a job that is over.
-    pub(crate) fn stored_row(&mut self, job: JobId) -> Option<JobRow> {
-        if let Some(row) = self.unwritten(job) {
-            return Some(row.clone());
+    /// The last row of a job that is over; `None`: there is no such job any more.
+    ///
+    /// # Errors
+    /// When the store cannot be read: of such a job nobody may say that there is none.
+    pub(crate) fn row_if_over(&mut self, job: JobId) -> Result<Option<JobRow>, StoreError> {
+        match self.unwritten(job) {
+            Some(row) => Ok(Some(row.clone())),
+            None => self.store.job(job.0),
         }
-        self.store.job(job.0).ok().flatten()
+    }
+
+    /// The same for words that are told without it, too: where the store cannot be read, there is none.
+    pub(crate) fn stored_row(&mut self, job: JobId) -> Option<JobRow> {
+        let found = self.row_if_over(job);
+        let warn = |error: &StoreError| tracing::warn!(%job, error = %in_full(error), "a job cannot be read");
+        found.inspect_err(warn).ok().flatten()
     }
 }
 
