@@ -316,16 +316,20 @@ fn start(dial: &Dial) -> Result<(), Failure> {
 
 fn leave(args: &LeaveArgs) -> Result<(), Failure> {
     let dir = push_dir()?;
-    let Some(settings) = Settings::load(&dir.join(JOINED)).map_err(of_settings)? else {
-        return Err(Failure::new(ExitCode::Failed, "this host has joined no hub"));
-    };
+    let settings = Settings::load(&dir.join(JOINED)).map_err(of_settings)?;
     let waiting = push::waiting(&dir)?;
-    if waiting.bundles > 0 && !args.force {
-        let text = format!(
-            "{} bundles wait to be sent to {}; --force leaves without them",
-            waiting.bundles, settings.url
-        );
-        return Err(Failure::new(ExitCode::Failed, text));
+    match &settings {
+        // The pusher had not ended when this was said before.
+        None if push::left_something(&dir) => {}
+        None => return Err(Failure::new(ExitCode::Failed, "this host has joined no hub")),
+        Some(settings) if waiting.bundles > 0 && !args.force => {
+            let text = format!(
+                "{} bundles wait to be sent to {}; --force leaves without them",
+                waiting.bundles, settings.url
+            );
+            return Err(Failure::new(ExitCode::Failed, text));
+        }
+        Some(_) => {}
     }
     let gone = |path: &Path| match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -336,9 +340,10 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
     // The pusher looks for its settings each time, and ends without them. What it writes before that would be there when this
     // host joins again: a hub that knows nothing would not be told of jobs that another one has.
     gone(&dir.join(JOINED))?;
-    let _ended = push::ended(&dir)?;
+    let _ended = push::ended(&dir, push::LEFT_WITHIN)?;
     push::remove_spool(&dir)?;
-    say(&format!("this host tells {} nothing any more; have its token revoked there", settings.url));
+    let hub = settings.map_or_else(|| "the hub".to_owned(), |settings| settings.url);
+    say(&format!("this host tells {hub} nothing any more; have its token revoked there"));
     Ok(())
 }
 

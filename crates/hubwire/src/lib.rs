@@ -19,3 +19,4 @@ mod source;
 pub mod spool;
 mod told;
 pub mod turns;
+mod uplink;

@@ -17,7 +17,7 @@ use pinfold_proto::view::StatusView;
 use pinfold_topo::Topology;
 
 use crate::bounds;
-use crate::bundle::{self, Bundle, Live, PACKED_MAX_BYTES, Part, Receipt, SpoolFigures, WIRE_VERSION};
+use crate::bundle::{self, Bundle, Live, PACKED_MAX_BYTES, Part, SpoolFigures, WIRE_VERSION};
 use crate::cursor::{Cursor, CursorError};
 use crate::disk::Disk;
 use crate::load::{Load, Partly};
@@ -25,6 +25,7 @@ use crate::spool::{Spool, SpoolError};
 use crate::told;
 
 pub use crate::source::{Found, Machine, Numbers, Source, SourceError};
+pub use crate::uplink::{Uplink, UplinkError};
 
 /// Jobs that are looked at in one round.
 const SEEN_A_ROUND: usize = 10_000;
@@ -52,35 +53,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// and at most.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(120);
-
-/// Where bundles go.
-pub trait Uplink {
-    /// Hands a packed bundle over; the hub has it on its disk when this returns.
-    ///
-    /// # Errors
-    /// When the hub does not take it.
-    fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError>;
-
-    /// Says how the host is now. Gives the generation of the hub's database; `None`: an earlier hub has none.
-    ///
-    /// # Errors
-    /// When the hub does not take it.
-    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError>;
-}
-
-/// Why the hub took nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UplinkError {
-    /// It may work later: the hub is away, busy or full.
-    #[error("{0}")]
-    Later(String),
-    /// It will never take this one.
-    #[error("{0}")]
-    Refused(String),
-    /// The token is not valid, or was revoked.
-    #[error("{0}")]
-    Denied(String),
-}
 
 /// Why a round ended early.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +105,9 @@ pub struct Pusher<D> {
     backoff: Backoff,
     /// Nothing is sent before.
     not_before: Duration,
+    /// The same of sending all anew, as the hub's database is another one.
+    anew: Backoff,
+    not_anew_before: Duration,
     boot: String,
     waiting: u64,
     /// The host's cores at the last look.
@@ -162,6 +137,8 @@ impl<D: Disk> Pusher<D> {
             cursor,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_before: Duration::ZERO,
+            anew: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            not_anew_before: Duration::ZERO,
             boot: boot.to_owned(),
             waiting: 0,
             machine: None,
@@ -332,12 +309,20 @@ impl<D: Disk> Pusher<D> {
     /// Sends what is in the spool, the oldest first. `chance` is any number drawn at random.
     ///
     /// # Errors
-    /// When the spool cannot be read or written.
+    /// When the spool cannot be read or written; it is tried again after a pause.
     pub fn send(&mut self, uplink: &mut dyn Uplink, now: Duration, chance: u32) -> Result<Sent, PushError> {
-        let mut sent = Sent::default();
         if !self.may_send(now) {
-            return Ok(sent);
+            return Ok(Sent::default());
         }
+        let sent = self.send_on(uplink, now, chance);
+        if sent.is_err() {
+            self.wait(now, chance);
+        }
+        sent
+    }
+
+    fn send_on(&mut self, uplink: &mut dyn Uplink, now: Duration, chance: u32) -> Result<Sent, PushError> {
+        let mut sent = Sent::default();
         for _ in 0..BUNDLES_A_ROUND {
             let Some((number, packed)) = self.spool.first()? else { break };
             let answer = if packed.len() > PACKED_MAX_BYTES {
@@ -352,8 +337,9 @@ impl<D: Disk> Pusher<D> {
                     self.spool.remove(number)?;
                     self.backoff.reset();
                     sent.bundles += 1;
-                    sent.new += receipt.new;
-                    sent.known += receipt.known;
+                    // What a hub says is data: there may be any number.
+                    sent.new = sent.new.saturating_add(receipt.new);
+                    sent.known = sent.known.saturating_add(receipt.known);
                 }
                 Err(UplinkError::Refused(why)) => {
                     if !self.divide(number, &packed)? {
@@ -405,7 +391,7 @@ impl<D: Disk> Pusher<D> {
                 if let Some(topology) = live.topology {
                     self.told = Some((*topology, now));
                 }
-                self.compare(generation);
+                self.compare(generation, now, chance);
                 Ok(None)
             }
             // That keeps no bundle back.
@@ -418,9 +404,17 @@ impl<D: Disk> Pusher<D> {
     }
 
     /// Sends again all that the daemon has if the hub's database is of another generation: it is an earlier copy that
-    /// was put back, and lacks jobs that it had acknowledged. Those that it has it knows.
-    fn compare(&mut self, generation: Option<u64>) {
+    /// was put back, and lacks jobs that it had acknowledged. Those that it has it knows. A hub that says another one each
+    /// time is told all anew ever more rarely.
+    fn compare(&mut self, generation: Option<u64>, now: Duration, chance: u32) {
+        let may_begin = now >= self.not_anew_before;
         if generation.is_none() || generation == self.cursor.generation {
+            if may_begin {
+                self.anew.reset();
+            }
+            return;
+        }
+        if !may_begin {
             return;
         }
         let mut cursor = self.cursor.clone();
@@ -433,6 +427,7 @@ impl<D: Disk> Pusher<D> {
         if cursor.save(self.spool.disk(), &self.below).is_ok() {
             self.cursor = cursor;
             if lacks {
+                self.not_anew_before = now.saturating_add(self.anew.pause_by_chance(chance));
                 (self.told, self.partly) = (None, None);
                 // How many are over the next round finds out.
                 self.waiting = self.waiting.max(1);

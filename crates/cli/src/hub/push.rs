@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use pinfold_hubwire::bundle::SpoolFigures;
 use pinfold_hubwire::courier::{Bearer, ClientError, Courier};
 use pinfold_hubwire::disk::{Disk as _, RealDisk};
-use pinfold_hubwire::push::{LONGEST_PAUSE, Pusher, Source as _, UplinkError};
+use pinfold_hubwire::push::{LONGEST_PAUSE, Pusher, Sent, Source as _, UplinkError};
 use pinfold_hubwire::settings::Settings;
 use pinfold_hubwire::spool::Spool;
 use pinfold_profile::report::{date_utc, plain, size};
@@ -26,6 +26,9 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// What `hub status` reads.
 const SAID: &str = "pusher.json";
+
+/// What the pusher knows of jobs.
+const CURSOR: &str = "cursor.json";
 
 /// What the pusher last said of itself.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -46,8 +49,8 @@ struct Said {
 /// How long a pusher tries to have its directory alone: `hub status` has it for an instant.
 const ALONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long `leave` waits for the pusher to end: one exchange takes a minute at most.
-const LEFT_WITHIN: Duration = Duration::from_secs(65);
+/// How long `leave` waits for the pusher to end: one exchange takes a minute at most. A round may have several.
+pub(super) const LEFT_WITHIN: Duration = Duration::from_secs(65);
 
 /// How often it is tried.
 const TRIED_EVERY: Duration = Duration::from_millis(20);
@@ -95,9 +98,23 @@ fn is_running(dir: &Path) -> Result<bool, Failure> {
     Ok(lock_of_pusher(dir)?.is_some_and(|lock| lock.try_lock_shared().is_err()))
 }
 
-/// Waits until no pusher works in this directory. None does as long as what is returned lives.
-pub(super) fn ended(dir: &Path) -> Result<Option<File>, Failure> {
-    Ok(lock_of_pusher(dir)?.filter(|lock| locked(lock, LEFT_WITHIN)))
+/// Waits until no pusher works in this directory. None does as long as what is returned lives; `None`: there was none yet.
+pub(super) fn ended(dir: &Path, within: Duration) -> Result<Option<File>, Failure> {
+    let lock = lock_of_pusher(dir)?;
+    if lock.as_ref().is_none_or(|lock| locked(lock, within)) {
+        return Ok(lock);
+    }
+    let text = format!(
+        "the pusher in {} has not ended yet: it does once the hub has answered, or does not in time. What it keeps is removed \
+         by another `pinfold hub leave` then",
+        dir.display()
+    );
+    Err(Failure::new(ExitCode::Failed, text))
+}
+
+/// Whether a pusher left anything here that [`remove_spool`] removes.
+pub(super) fn left_something(dir: &Path) -> bool {
+    [CURSOR, SAID].iter().any(|name| dir.join(name).exists())
 }
 
 fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {
@@ -126,7 +143,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
     };
     let mut daemon = source::Daemon::new(dial);
     loop {
-        round.go(&mut daemon, &dir)?;
+        round.go(&mut daemon, &dir);
         if once {
             return round.finish(&mut daemon, &dir);
         }
@@ -161,22 +178,20 @@ struct Round {
 }
 
 impl Round {
-    /// Looks at the host, and sends.
-    fn go(&mut self, daemon: &mut source::Daemon<'_>, dir: &Path) -> Result<(), Failure> {
-        let failed = |error| Failure::doing("the pusher", &error);
+    /// Looks at the host, and sends. What fails is tried again in a later round: a disk that is full now need not stay so.
+    fn go(&mut self, daemon: &mut source::Daemon<'_>, dir: &Path) {
+        let failed = |error| Failure::doing("the pusher", &error).message;
+        let missing = |error| Failure::doing("not all is in the spool", &error).message;
         let (now, now_us) = (self.begun.elapsed(), now_us());
-        let trouble = match self.pusher.collect(daemon, now_us) {
+        let mut trouble = match self.pusher.collect(daemon, now_us) {
             Ok(collected) => {
                 let chance = chance(now_us);
                 let told = self.pusher.tell(&mut self.client, collected.status, now_us, now, chance);
-                if let Some(error) = told.map_err(failed)? {
-                    self.note(&error);
-                }
-                collected.trouble
+                let told = told.map(|refused| refused.iter().for_each(|error| self.note(error)));
+                collected.trouble.map(missing).or(told.err().map(failed))
             }
-            Err(error) => Some(error),
+            Err(error) => Some(missing(error)),
         };
-        self.trouble(trouble.map(|error| Failure::doing("not all is in the spool", &error).message));
         let asked = self.pusher.may_send(now);
         if asked {
             self.make_known(daemon);
@@ -184,23 +199,30 @@ impl Round {
                 say(&plain(&words));
             }
         }
-        let sent = self.pusher.send(&mut self.client, now, chance(now_us)).map_err(failed)?;
-        self.said.sent += sent.new + sent.known;
+        match self.pusher.send(&mut self.client, now, chance(now_us)) {
+            Ok(sent) => self.sent(&sent, asked && self.pusher.may_send(now), now_us),
+            Err(error) => trouble = trouble.or(Some(failed(error))),
+        }
+        self.trouble(trouble);
+        self.said.time_s = seconds(now_us);
+        self.said.spool = self.pusher.figures();
+        keep(dir, &self.said);
+    }
+
+    /// Notes what was sent; `reached`: the hub was asked, and answered.
+    fn sent(&mut self, sent: &Sent, reached: bool, now_us: u64) {
+        self.said.sent = self.said.sent.saturating_add(sent.new).saturating_add(sent.known);
         for why in &sent.refused {
             say(&format!("the hub refused a bundle for good, and it is put aside: {}", plain(why)));
         }
         match &sent.failed {
             Some(error) => self.note(error),
-            None if asked && self.pusher.may_send(now) => {
+            None if reached => {
                 self.said.reached_s = Some(seconds(now_us));
                 self.said.failed = None;
             }
             None => {}
         }
-        self.said.time_s = seconds(now_us);
-        self.said.spool = self.pusher.figures();
-        keep(dir, &self.said);
-        Ok(())
     }
 
     /// Has the hub know the daemon's key, once for each daemon: another state directory has another key. Jobs are sent
@@ -259,7 +281,7 @@ impl Round {
             if self.pusher.is_idle() {
                 return Ok(());
             }
-            self.go(daemon, dir)?;
+            self.go(daemon, dir);
         }
     }
 }
@@ -390,9 +412,29 @@ pub(super) fn remove_spool(dir: &Path) -> Result<(), Failure> {
         let path = spool.join(name);
         RealDisk.remove(&path).map_err(|error| failed(&path, &error))?;
     }
-    for name in ["cursor.json", SAID] {
+    for name in [CURSOR, SAID] {
         let path = dir.join(name);
         RealDisk.remove(&path).map_err(|error| failed(&path, &error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_pusher_keeps_stays_as_long_as_it_works() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(ended(dir.path(), Duration::ZERO).unwrap().is_none(), "there was none");
+        let works = alone(dir.path()).unwrap().expect("no other one works there");
+        std::fs::write(dir.path().join(CURSOR), "{}").unwrap();
+        let failure = ended(dir.path(), Duration::ZERO).expect_err("it has not ended");
+        assert!(failure.message.contains("has not ended yet"), "{failure}");
+        drop(works);
+        let _alone = ended(dir.path(), Duration::ZERO).unwrap().expect("it has ended");
+        assert!(left_something(dir.path()));
+        remove_spool(dir.path()).unwrap();
+        assert!(!left_something(dir.path()));
+    }
 }

@@ -332,6 +332,72 @@ fn a_bundle_that_is_refused_keeps_no_other_back() {
     assert_eq!(pusher.figures().refused, 1);
 }
 
+/// Refuses each bundle of several jobs, and takes what is of one; what it says of them is what no hub can have.
+struct OneByOne(u64);
+
+impl Uplink for OneByOne {
+    fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError> {
+        if bundle::read_bundle(packed).unwrap().parts.len() > 1 {
+            return Err(UplinkError::Refused("one at a time".into()));
+        }
+        self.0 += 1;
+        Ok(Receipt { new: u64::MAX, known: u64::MAX })
+    }
+
+    fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+        Ok(None)
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_as_a_bundle_is_divided_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Filled::default();
+    let mut source = MadeUp { told: 100, ..MadeUp::default() };
+    source.jobs.extend((1..=3).map(|job| (job, true)));
+    let mut pusher = Pusher::open(disk.clone(), dir.path(), 1 << 20, "boot").unwrap();
+    assert!(pusher.collect(&mut source, now_us()).unwrap().trouble.is_none());
+    let mut hub = OneByOne(0);
+    disk.0.set(true);
+    let error = pusher.send(&mut hub, Duration::ZERO, 0).unwrap_err().to_string();
+    assert!(error.contains("failed to write"), "{error}");
+    assert!(!pusher.may_send(Duration::ZERO) && pusher.figures().bundles == 1);
+    disk.0.set(false);
+    let sent = pusher.send(&mut hub, Duration::from_secs(1), 0).unwrap();
+    assert_eq!((sent.bundles, sent.new, sent.known), (3, u64::MAX, u64::MAX), "as many as can be counted");
+    assert!(hub.0 == 3 && pusher.is_idle());
+}
+
+/// Each of its answers is of another database: all is sent anew ever more rarely, and what is new at once.
+#[test]
+fn a_hub_of_another_generation_each_time_is_not_sent_all_without_pause() {
+    struct Changing(u64, u64);
+    impl Uplink for Changing {
+        fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError> {
+            let parts = bundle::read_bundle(packed).unwrap().parts.len() as u64;
+            self.1 += parts;
+            Ok(Receipt { new: parts, known: 0 })
+        }
+        fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+            self.0 += 1;
+            Ok(Some(self.0))
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut source = MadeUp { told: 100, ..MadeUp::default() };
+    source.jobs.insert(1, true);
+    let (mut hub, mut pusher) =
+        (Changing(0, 0), Pusher::open(RealDisk, dir.path(), 1 << 20, "boot").unwrap());
+    for at_s in 0..60 {
+        let now = Duration::from_secs(at_s);
+        let status = pusher.collect(&mut source, now_us()).unwrap().status;
+        assert_eq!(pusher.tell(&mut hub, status, 1, now, u32::MAX).unwrap(), None);
+        assert!(pusher.send(&mut hub, now, u32::MAX).unwrap().failed.is_none());
+    }
+    // Once at first, at once when it is another one, and after 1, 2, 4, 8, 16 seconds more.
+    assert_eq!(hub.1, 7);
+}
+
 #[test]
 fn how_the_cores_lie_is_told_once_and_again_when_that_changes() {
     /// What was told: whether with a map, and with how many PUs.
