@@ -1,6 +1,6 @@
 //! A job as it is asked for, the states it can be in, and how it ended.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::external::ExternalName;
 use crate::terms::{After, Terms};
@@ -69,14 +69,20 @@ impl JobState {
     }
 }
 
+/// Reads a name, if there is one.
+fn not_blank<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let name = Option::<String>::deserialize(from)?;
+    Ok(name.filter(|name| !name.trim().is_empty()))
+}
+
 /// What a client asks to run. The command's exact bytes, its environment and its directory stay with the
 /// keeper that starts it; what stands here is for the record and for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Its name; without one, the last part of the command's path.
     pub name: String,
-    /// The project it belongs to.
-    #[serde(default)]
+    /// The project it belongs to. An empty name, such as an empty variable has, is none.
+    #[serde(default, deserialize_with = "not_blank")]
     pub project: Option<String>,
     /// The command and its arguments; bytes that are not UTF-8 replaced, long ones cut.
     pub command: Vec<String>,
@@ -375,4 +381,20 @@ pub struct Ending {
     /// Times they were taken off one.
     #[serde(default)]
     pub switches_forced: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_without_a_name_is_none() {
+        let asked = |project: Option<&str>| {
+            let spec = JobSpec { project: project.map(str::to_owned), ..JobSpec::default() };
+            let read: JobSpec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+            read.project
+        };
+        assert_eq!((asked(None), asked(Some("")), asked(Some(" \t"))), (None, None, None));
+        assert_eq!(asked(Some("web 2")), Some("web 2".to_owned()));
+    }
 }
