@@ -35,6 +35,7 @@ pub use access::{Access, Grant};
 pub use copy::{Copied, Restored, backup, restore, verify};
 pub use days::DAY_US;
 pub use db::DbError;
+pub(crate) use ingest::WORD_MAX;
 pub use ingest::{DAYS_A_BUNDLE, IngestError, JOBS_A_BUNDLE, Prepared};
 pub use keep::{Keep, Kept, month_of};
 pub use learned::{RUNS_MIN, Whose, class_of};

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crate::server::problem::Problem;
 use crate::store::columns::{self, COLUMNS, Column};
-use crate::store::{Access, DAY_US, Ending, JobQuery, OFFSET_MAX, PAGE_MAX};
+use crate::store::{Access, DAY_US, Ending, JobQuery, OFFSET_MAX, PAGE_MAX, WORD_MAX};
 
 /// Jobs of a page unless the address says otherwise.
 const PAGE: u32 = 50;
 
-/// The longest value in an address, in bytes.
-const VALUE_MAX: usize = 400;
+/// The longest value in an address, in bytes: a name that the store keeps, of the longest characters.
+pub(super) const VALUE_MAX: usize = 4 * WORD_MAX;
 
 /// Periods that can be chosen, in days.
 pub(super) const PERIODS: [(u32, &str); 6] =
@@ -62,7 +62,9 @@ impl Filter {
             if value.len() > VALUE_MAX {
                 return Err(Problem::wrong(format!("{key}: at most {VALUE_MAX} bytes")));
             }
-            filter.set(key, value.trim())?;
+            // A name is as it is: jobs may be called so.
+            let is_name = matches!(key.as_str(), "name" | "project");
+            filter.set(key, if is_name { value } else { value.trim() })?;
         }
         filter.conditions = columns::conditions(&filter.figures).map_err(Problem::wrong)?;
         if filter.columns.is_empty() {
@@ -259,6 +261,18 @@ mod tests {
         ] {
             assert!(Filter::read(&pairs(&[(key, value)])).is_err(), "{key}={value}");
         }
-        assert!(Filter::read(&pairs(&[("name", &"x".repeat(500))])).is_err());
+        assert!(Filter::read(&pairs(&[("name", &"x".repeat(801))])).is_err());
+    }
+
+    #[test]
+    fn a_link_to_jobs_of_any_name_is_read_as_that_name() {
+        for name in ["trail ", " ", "\u{1f600}".repeat(WORD_MAX).as_str()] {
+            let filter =
+                Filter::read(&pairs(&[("name", name), ("project", name), ("host", " n1 ")])).unwrap();
+            assert_eq!(
+                (filter.name.as_str(), filter.project.as_str(), filter.host.as_str()),
+                (name, name, "n1")
+            );
+        }
     }
 }

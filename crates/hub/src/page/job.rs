@@ -14,7 +14,7 @@ use super::picture::{self, Look};
 use super::table::{Form, Table};
 use super::{Asker, NoView, filter, frame, nothing, person};
 use crate::hub::Hub;
-use crate::store::{Access, JobDetail, Session};
+use crate::store::{Access, JobDetail, Session, WORD_MAX};
 
 /// Decisions that are shown.
 const ACTS_SHOWN: usize = 200;
@@ -48,9 +48,15 @@ fn page(id: i64, detail: &JobDetail, session: &Session) -> Markup {
         h2 { "Command" }
         pre { (command(report)) }
         p.small { "Came in at " (moment(i64::try_from(detail.received_us).unwrap_or(0))) " by this hub's clock. "
-            a href=(format!("/jobs?name={}&days=365", filter::encoded(&report.name))) { "All jobs of this name" } }
+            a href=(of_same_name(&report.name)) { "All jobs of this name" } }
     };
     frame::around(session, "/jobs", &title, None, view)
+}
+
+/// The address of all jobs of a name: they have as much of it as the store keeps.
+fn of_same_name(name: &str) -> String {
+    let kept: String = name.chars().take(WORD_MAX).collect();
+    format!("/jobs?name={}&days=365", filter::encoded(&kept))
 }
 
 fn command(report: &ReportView) -> String {
@@ -184,4 +190,16 @@ fn table_of(detail: &JobDetail) -> Table {
     table.count("threads", points.iter().map(|point| Some(point.threads.into())));
     table.text("state", points.iter().map(|point| Some(point.state.word().to_owned())));
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_a_long_name_are_found_by_what_is_kept_of_it() {
+        assert_eq!(of_same_name("trail "), "/jobs?name=trail%20&days=365");
+        let kept = "x".repeat(WORD_MAX);
+        assert_eq!(of_same_name(&format!("{kept}yz")), format!("/jobs?name={kept}&days=365"));
+    }
 }

@@ -8,16 +8,13 @@ use maud::{Markup, html};
 use pinfold_profile::report::plain;
 
 use super::figures::{percent, real, real_size};
-use super::filter::encoded;
+use super::filter::{VALUE_MAX, encoded};
 use super::table::{Form, Table};
 use super::{Asker, NoView, frame, person};
 use crate::hub::Hub;
 use crate::server::problem::Problem;
 use crate::store::{Session, UsageRow, now_us};
 use crate::weekly::{self, Ask, Report, Subject, Week};
-
-/// The longest value in an address, in bytes.
-const VALUE_MAX: usize = 400;
 
 type Pairs = Query<Vec<(String, String)>>;
 
@@ -36,7 +33,8 @@ impl Asked {
             if value.len() > VALUE_MAX {
                 return Err(Problem::wrong(format!("{key}: at most {VALUE_MAX} bytes")));
             }
-            let value = value.trim();
+            // A project is as it is called.
+            let value = if key == "project" { value } else { value.trim() };
             match key.as_str() {
                 "week" if value.is_empty() => {}
                 "week" => {

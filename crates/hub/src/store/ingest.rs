@@ -20,7 +20,7 @@ use super::{Stopped, Store, StoreError, tops, whole};
 use crate::workflow::Run;
 
 /// The longest word of a job that becomes a column, in characters; the figures keep the whole.
-const WORD_MAX: usize = 200;
+pub(crate) const WORD_MAX: usize = 200;
 
 /// The most jobs of a bundle. A host sends 200 at a time.
 pub const JOBS_A_BUNDLE: usize = 1_000;
