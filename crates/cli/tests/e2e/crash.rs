@@ -461,7 +461,7 @@ fn at_every_point_of_a_requeue_as_asked(kind: Kind) {
         let first = trial.submit(&[], "first", (2, 2), &format!("{WAIT}; : >over; exit 4"));
         trial.until_ran("first");
         let after = first.to_string();
-        let follows = trial.submit(&["--after", &after], "follows", (1, 1), "exit 7");
+        let follows = trial.submit(&["--after", &after], "follows", (1, 1), "[ -e over ] && exit 7");
         trial.until("it begins anew", |host| {
             if host.wrote("runs").lines().filter(|line| *line == "first").count() == 2 {
                 return Ok(());

@@ -379,7 +379,7 @@ fn those_that_keep_jobs_leave_some(kind: Kind) {
     host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 256; exec \"$@\"", "sh"]);
     host.start_daemon();
     let held = Box::new(JobSpec { held: true, ..spec() });
-    let submit = Request::Submit { ticket: 7, spec: held, pid: None };
+    let submit = Request::Submit { ticket: 7, spec: held, pid: None, was: None };
     let mut keepers = Vec::new();
     let refused = loop {
         let mut wire = Wire::greeted(&host);

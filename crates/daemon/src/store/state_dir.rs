@@ -372,7 +372,7 @@ mod tests {
         for name in ["lock", "numbers", "instance.new"] {
             symlink(&other, state.join(name)).expect("a link");
         }
-        let error = lock(state, Duration::ZERO).expect_err("it is a link");
+        let error = lock(state, Path::new(SOCKET), Duration::ZERO).expect_err("it is a link");
         assert!(
             format!("{error:#}").contains("lock: it is a link, and a regular file is wanted"),
             "{error:#}"
