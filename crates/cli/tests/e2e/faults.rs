@@ -270,7 +270,7 @@ fn a_disk_that_fills_up_between_prologs() {
 /// client that waits for it is told why.
 #[test]
 fn a_group_that_cannot_be_made() {
-    let host = Host::without_daemon(Kind::Groups, &[]);
+    let mut host = Host::without_daemon(Kind::Groups, &[]);
     let plan =
         pinfold_sys::mode::decide(&pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default()), None);
     let Some(hierarchy) = plan.ok().and_then(|plan| plan.hierarchies.first().cloned()) else {
@@ -280,6 +280,8 @@ fn a_group_that_cannot_be_made() {
     let instance = format!("i{:08x}", std::process::id());
     std::fs::create_dir(host.state()).expect("the state directory");
     std::fs::write(host.state().join("instance"), &instance).expect("the instance's name");
+    // It comes into the way of the number that is next: numbers of groups that are there at a start are not given.
+    host.start_daemon();
     let group = hierarchy.base_path().join("pinfold").join(&instance).join("job-1");
     std::fs::create_dir_all(&group).expect("a group in the way");
     let mut stranger = Killed(Command::new("sleep").arg("1000").spawn().expect("a stranger"));
@@ -287,8 +289,6 @@ fn a_group_that_cannot_be_made() {
         println!("skipped: {} takes no process", group.display());
         return;
     }
-    let mut host = host;
-    host.start_daemon();
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo never >never"]);
     assert!(
         stranger.0.try_wait().expect("a child").is_none(),

@@ -224,6 +224,8 @@ fn a_release_without_a_keeper_outlasts_the_daemon(kind: Kind) {
     host.start_daemon();
     let mark = format!(": mark-of-{}", host.instance());
     let job = host.submit(&["--hold"], &format!("{mark}; exit 3"));
+    let start = host.state().join(format!("starts/{job}"));
+    eventually("how it is started is kept", || start.exists().then_some(()).ok_or("it is not there"));
     send(waiting_keeper(&mark), Signal::KILL);
     eventually("it waits for another", || match host.job(job).reason {
         Some(reason) if reason.contains("keeper is gone") => Ok(()),

@@ -177,7 +177,7 @@ fn one_after_the_other(kind: Kind) {
     let fourth = host.submit(&["--after", &first.to_string()], "exit 0");
     host.until_exit_code(fourth, 0);
     let wrong = host.pinfold(["submit", "--after", "4711", "true"]);
-    assert!(wrong.code == Some(1) && wrong.err.contains("--after 4711: there is no such job"), "{wrong:?}");
+    assert!(wrong.code == Some(2) && wrong.err.contains("--after 4711: there is no such job"), "{wrong:?}");
 }
 
 fn what_it_needs_is_told_later(kind: Kind) {

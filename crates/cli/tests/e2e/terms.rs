@@ -167,7 +167,7 @@ fn started_after_how_others_ended(kind: Kind) {
     said(&host, &["run", "--after", "ok:good,failed:2", "--", "true"], 0);
     has(&said(&host, &["run", "--after", "ok:bad", "--", "true"], 5), "job 2 did not");
     has(&said(&host, &["run", "--after", "ok:nobody", "--", "true"], 1), "there is no job `nobody`");
-    has(&said(&host, &["run", "--after", "ok:99", "--", "true"], 1), "no such job");
+    has(&said(&host, &["run", "--after", "ok:99", "--", "true"], 2), "no such job");
     has(&said(&host, &["run", "--after", "okay:1", "--", "true"], 2), "ok:, failed: and any:");
     // An array counts as one.
     let done = host.pinfold([
@@ -199,7 +199,7 @@ fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
         &said(&host, &["run", "--after", "align", "--", "true"], 1),
         "yours that are not over: 4 join, 3 join, 2 step",
     );
-    has(&said(&host, &["run", "--after", "99", "--", "true"], 1), "not over: 4 join, 3 join, 2 step, 1 step");
+    has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "not over: 4 join, 3 join, 2 step, 1 step");
     let (first, second) = (lines[0], lines[1]);
     let [mend, both, each] = [
         "failed:step".to_owned(),
@@ -209,7 +209,7 @@ fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
     .map(|after| host.submit(&["--name", "mend", "--after", &after], "echo >>mended"));
     has(&said(&host, &["why", &mend.to_string()], 0), "jobs 1 and 2 to be over, and one of them to fail");
     has(&said(&host, &["run", "--after", "failed:1+x", "--", "true"], 2), "1+x");
-    has(&said(&host, &["run", "--after", "failed:1+99", "--", "true"], 1), "no such job");
+    has(&said(&host, &["run", "--after", "failed:1+99", "--", "true"], 2), "no such job");
     assert!(!host.path("joined").exists() && !host.path("mended").exists());
     host.make("go");
     for job in lines {
@@ -221,7 +221,7 @@ fn jobs_of_one_name_are_waited_for_together(kind: Kind) {
     }
     assert_eq!(host.until(each, JobState::Exited).end, Some(End::Dependency));
     assert_eq!(host.until(ok, JobState::Exited).end, Some(End::Dependency));
-    has(&said(&host, &["run", "--after", "99", "--", "true"], 1), "you have none that is not over");
+    has(&said(&host, &["run", "--after", "99", "--", "true"], 2), "you have none that is not over");
     said(&host, &["run", "--after", "failed:step", "--", "true"], 0);
 }
 

@@ -118,7 +118,7 @@ impl Daemon {
         match self.jobs.table.unheard_of(&mut self.outbox.journal, &mut read, &spec.after)? {
             Some(unknown) => {
                 let text = format!("--after {unknown}: there is no such job{}", self.own_jobs(user));
-                Err((ErrorCode::Failed, text))
+                Err((ErrorCode::Usage, text))
             }
             None => Ok((priority, self.conditions(user, spec, &mut read)?)),
         }
