@@ -395,7 +395,7 @@ fn hwloc_xml(bytes: &[u8]) -> Result<(), String> {
 fn requests() -> Vec<Vec<u8>> {
     let all = [
         Request::Hello { version: wire::WIRE_VERSION },
-        Request::Submit { ticket: 1, spec: Box::default(), pid: Some(7), was: None },
+        Request::Submit { ticket: 1, spec: Box::default(), pid: Some(7) },
         Request::Wait { jobs: vec![1, 2, 3] },
         Request::Status { jobs: Vec::new(), all: true, at_us: None },
         Request::Why { job: 3, at_us: Some(5) },

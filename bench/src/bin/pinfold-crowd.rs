@@ -116,7 +116,6 @@ fn fill(wire: &mut Wire, count: u64) -> Result<Vec<u64>, Fault> {
                 ticket,
                 spec: Box::new(spec(&format!("crowd-{ticket}"))),
                 pid: None,
-                was: None,
             })?;
         }
         for _ in tickets {
@@ -212,7 +211,7 @@ impl Asker<'_> {
 
     fn submit(&mut self, spec: JobSpec) -> Request {
         self.ticket += 1;
-        Request::Submit { ticket: self.ticket, spec: Box::new(spec), pid: None, was: None }
+        Request::Submit { ticket: self.ticket, spec: Box::new(spec), pid: None }
     }
 }
 

@@ -98,8 +98,6 @@ pub(crate) struct Keeper {
 struct Kept {
     spec: JobSpec,
     job: Option<u64>,
-    /// Its number as long as a daemon knew it.
-    was: Option<u64>,
     stage: Stage,
     /// Which of its runs it was let go for last, as the daemon told.
     run: Option<u32>,
@@ -109,7 +107,7 @@ struct Kept {
 
 impl Kept {
     fn new(spec: JobSpec, job: Option<u64>, stage: Stage) -> Self {
-        Self { spec, taken_over: job.is_some(), job, was: None, stage, run: None }
+        Self { spec, taken_over: job.is_some(), job, stage, run: None }
     }
 }
 
@@ -137,7 +135,6 @@ impl Keeper {
             ticket: *ticket,
             spec: Box::new(spec.clone()),
             pid: None,
-            was: None,
         });
         let mut link = Link::greet(stream, submit.as_ref()).map_err(|error| client::gone(&error))?;
         // All that can be done before the daemon answers is done while it works.
@@ -457,7 +454,7 @@ impl Keeper {
         let pid = |held: &Option<Held>| held.as_ref().map(Held::pid);
         let request = match (kept.job, &kept.stage) {
             (None, Stage::Waiting(held)) => {
-                Request::Submit { ticket, spec: Box::new(kept.spec.clone()), pid: pid(held), was: kept.was }
+                Request::Submit { ticket, spec: Box::new(kept.spec.clone()), pid: pid(held) }
             }
             // A running job that no daemon knows (its store was lost) stays unmanaged.
             (None, _) => return,

@@ -54,6 +54,8 @@ pub(crate) struct Jobs {
     pub(crate) children: Children,
     /// Jobs whose keepers are to be watched once there are descriptors for that.
     pub(crate) unwatched: BTreeSet<JobId>,
+    /// From which of them on they are tried next.
+    unwatched_from: JobId,
     /// Keepers that are to say something.
     pub(crate) unheard: Unheard,
     /// Jobs of which only processes are left.
@@ -86,6 +88,7 @@ impl Jobs {
             starts,
             children: Children::new(children),
             unwatched: BTreeSet::new(),
+            unwatched_from: JobId(0),
             unheard: Unheard::default(),
             lingering: Lingering::default(),
             finished: Finished::default(),
@@ -107,6 +110,11 @@ impl Jobs {
             self.left.push_back((id, jobs));
         }
         Some((id, job))
+    }
+
+    /// Takes the next of those whose keepers are to be watched, so many at most.
+    pub(crate) fn next_unwatched(&mut self, most: usize) -> Vec<JobId> {
+        next_of(&mut self.unwatched, &mut self.unwatched_from, most)
     }
 
     /// Has since when some jobs wait be written, as many as may be in a turn. Those that are over since have their last rows.
@@ -144,9 +152,34 @@ fn some_waits(waits: &mut BTreeSet<JobId>) -> Vec<JobId> {
     std::iter::from_fn(|| waits.pop_first()).take(WAITS_A_TURN).collect()
 }
 
+/// Takes the next of these, so many at most, from the one on at which it stopped; what comes in again waits its turn.
+fn next_of(all: &mut BTreeSet<JobId>, from: &mut JobId, most: usize) -> Vec<JobId> {
+    let next: Vec<JobId> = all.range(*from..).chain(all.range(..*from)).take(most).copied().collect();
+    for job in &next {
+        all.remove(job);
+    }
+    *from = next.last().map_or(JobId(0), |last| JobId(last.0.saturating_add(1)));
+    next
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_that_come_in_again_wait_their_turn() {
+        let mut all: BTreeSet<JobId> = (1..=5).map(JobId).collect();
+        let mut from = JobId(0);
+        let turns: Vec<Vec<u64>> = (0..4)
+            .map(|_| {
+                let next = next_of(&mut all, &mut from, 2);
+                all.extend(next.iter().copied());
+                next.into_iter().map(|job| job.0).collect()
+            })
+            .collect();
+        assert_eq!(turns, [[1, 2], [3, 4], [5, 1], [2, 3]]);
+        assert_eq!(next_of(&mut BTreeSet::new(), &mut from, 2), []);
+    }
 
     #[test]
     fn since_when_thousands_wait_is_written_of_some_in_a_turn() {

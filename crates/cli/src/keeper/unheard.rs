@@ -34,7 +34,7 @@ impl Keeper {
     pub(super) fn not_known(&mut self, job: u64) {
         let Some(ticket) = self.by_job.remove(&job) else { return };
         let Some(kept) = self.jobs.get_mut(&ticket) else { return };
-        (kept.job, kept.was) = (None, Some(job));
+        kept.job = None;
         match kept.stage {
             Stage::Waiting(_) if kept.taken_over => {
                 self.refused(ticket, "it is over already".to_owned(), ErrorCode::Failed);

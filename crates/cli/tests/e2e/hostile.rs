@@ -282,7 +282,7 @@ fn raises_no_priority(kind: Kind) {
     speak_as(&host, VICTIM, |mut wire| {
         for wanted in [0, 11, 17, u8::MAX] {
             let spec = Box::new(JobSpec { priority: Some(wanted), ..spec() });
-            wire.send(&Request::Submit { ticket: 1, spec, pid: None, was: None });
+            wire.send(&Request::Submit { ticket: 1, spec, pid: None });
             assert!(matches!(wire.hear(), Some(Reply::Refused { ticket: 1, .. })), "{wanted}");
             wire.send(&Request::Control {
                 job: job.parse().expect("a number"),
@@ -315,7 +315,7 @@ fn takes_no_foreign_process(kind: Kind) {
     for stranger in strangers {
         let before = groups(stranger);
         let taken = speak_as(&host, ATTACKER, |mut wire| {
-            wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec()), pid: Some(stranger), was: None });
+            wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec()), pid: Some(stranger) });
             let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
             assert_eq!(wire.hear(), Some(Reply::Grant { job }), "process {stranger} does not do");
             wire.send(&Request::Child { job, pid: stranger });
@@ -436,7 +436,6 @@ fn floods_with_jobs(kind: Kind) {
                 ticket,
                 spec: Box::new(JobSpec { held: true, ..spec() }),
                 pid: None,
-                was: None,
             });
             match wire.hear() {
                 Some(Reply::Queued { .. }) => accepted += 1,
@@ -491,7 +490,6 @@ fn absurd_numbers_and_lengths(kind: Kind) {
                 ticket: u64::MAX,
                 spec: Box::new(spec.clone()),
                 pid: Some(u32::MAX),
-                was: None,
             });
             match wire.hear() {
                 Some(Reply::Refused { .. }) => {}

@@ -250,7 +250,7 @@ fn jobs_outlast_a_daemon_with_few_files(kind: Kind) {
     let mut host = Host::new(kind);
     let mut wire = Wire::greeted(&host);
     let held = Box::new(JobSpec { held: true, ..spec() });
-    let submit = Request::Submit { ticket: 7, spec: held, pid: None, was: None };
+    let submit = Request::Submit { ticket: 7, spec: held, pid: None };
     wire.send_all(&vec![submit; JOBS]);
     for _ in 0..JOBS {
         assert!(matches!(wire.hear(), Some(Reply::Queued { .. })));

@@ -199,7 +199,7 @@ fn no_open_files_of_roots() {
             let nobody = rustix::process::Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may become anybody");
             let mut wire = Wire::greeted(&host);
-            wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec()), pid: None, was: None });
+            wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec()), pid: None });
             [wire.hear(), wire.hear()]
         };
         scope.spawn(ask).join().expect("it is answered")

@@ -172,7 +172,7 @@ fn cut_off_in_the_middle(kind: Kind) {
     let mut bytes = Vec::new();
     wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut bytes).expect("short");
     let hello = bytes.len();
-    wire::encode(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None, was: None }, &mut bytes)
+    wire::encode(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None }, &mut bytes)
         .expect("short");
     for cut in [1, 3, 5, hello, hello + 2, bytes.len() - 1] {
         let mut wire = Wire::connect(&host);
@@ -211,7 +211,7 @@ fn an_empty_checkpoint_command(kind: Kind) {
     for text in ["", " \n"] {
         let checkpoint = Some(Checkpoint { command: text.to_owned(), limit_us: 1_000_000 });
         let spec = Box::new(JobSpec { checkpoint, ..spec() });
-        wire.send(&Request::Submit { ticket: 7, spec, pid: None, was: None });
+        wire.send(&Request::Submit { ticket: 7, spec, pid: None });
         match wire.hear() {
             Some(Reply::Refused { ticket: 7, job: None, reason, code: ErrorCode::Usage }) => {
                 assert!(reason.contains("checkpoint command is empty"), "{reason}");
@@ -236,7 +236,7 @@ fn a_foreign_process_as_a_jobs_child(kind: Kind) {
     let before = groups();
     for foreign in [grandchild, 1, host.daemon_pid(), 0, u32::MAX] {
         let mut wire = Wire::greeted(&host);
-        wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec()), pid: Some(foreign), was: None });
+        wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec()), pid: Some(foreign) });
         let Some(Reply::Queued { ticket: 7, job }) = wire.hear() else { panic!("it is queued") };
         // Not taken as the child: the daemon asks for one, or lets the job go without.
         match wire.hear() {
@@ -289,7 +289,7 @@ fn asked_for_twice(kind: Kind) {
         return;
     }
     let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
-    let submit = Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None, was: None };
+    let submit = Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None };
     let mut wire = Wire::greeted(&host);
     // So that it waits, and is not started at once.
     let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
@@ -338,7 +338,7 @@ fn an_array_is_kept_whose_first_is_over(kind: Kind) {
     for index in 0..2 {
         let place = JobArray { array, index, at_most: None };
         let spec = Box::new(JobSpec { array: Some(place), ..spec() });
-        wire.send(&Request::Submit { ticket: u64::from(index), spec, pid: None, was: None });
+        wire.send(&Request::Submit { ticket: u64::from(index), spec, pid: None });
         let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
         array = array.or(Some(job));
     }
@@ -379,7 +379,7 @@ fn those_that_keep_jobs_leave_some(kind: Kind) {
     host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 256; exec \"$@\"", "sh"]);
     host.start_daemon();
     let held = Box::new(JobSpec { held: true, ..spec() });
-    let submit = Request::Submit { ticket: 7, spec: held, pid: None, was: None };
+    let submit = Request::Submit { ticket: 7, spec: held, pid: None };
     let mut keepers = Vec::new();
     let refused = loop {
         let mut wire = Wire::greeted(&host);

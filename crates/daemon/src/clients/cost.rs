@@ -261,8 +261,7 @@ mod tests {
         };
         let members: Vec<JobName> = (1..=4095).map(member).chain([JobName::from(1)]).collect();
         let asked = |names: &[JobName]| Box::new(JobSpec { after: after_ok(names), ..JobSpec::default() });
-        let submit =
-            |names: &[JobName]| Request::Submit { ticket: 1, spec: asked(names), pid: None, was: None };
+        let submit = |names: &[JobName]| Request::Submit { ticket: 1, spec: asked(names), pid: None };
         let adopt = |spec| Request::Adopt { which: Adoptee::Process(1), spec, in_place: false };
         let worst = [
             (Request::Hello { version: 1 }, 77),
@@ -327,8 +326,7 @@ mod tests {
         let same: Vec<JobName> = (0..10).map(|index| format!("7_{index}").parse().unwrap()).collect();
         let any = |names: &[JobName]| names.iter().cloned().map(After::from).collect::<Vec<_>>();
         let asked = |after: &[After]| Box::new(JobSpec { after: after.to_vec(), ..JobSpec::default() });
-        let submit =
-            |after: &[After]| Request::Submit { ticket: 1, spec: asked(after), pid: None, was: None };
+        let submit = |after: &[After]| Request::Submit { ticket: 1, spec: asked(after), pid: None };
         let adopt = |after: &[After]| Request::Adopt {
             which: Adoptee::Process(1),
             spec: asked(after),

@@ -1,7 +1,7 @@
 //! The command line of `pinfoldd`, and how it becomes places and a configuration.
 
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -129,6 +129,12 @@ impl Options {
     /// The text of the configuration file; `None`: there is none.
     fn config_text(&self) -> anyhow::Result<Option<(PathBuf, String)>> {
         let Some(file) = self.config_file() else { return Ok(None) };
+        // A link to there is how one is masked.
+        if self.config.is_none()
+            && std::fs::canonicalize(&file).is_ok_and(|path| path == Path::new("/dev/null"))
+        {
+            return Ok(None);
+        }
         // What was named may be a pipe; at a place where nobody named any, nobody writes to one.
         let text = match self.config {
             Some(_) => std::fs::read_to_string(&file),

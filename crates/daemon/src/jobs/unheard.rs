@@ -40,6 +40,8 @@ pub(crate) struct Unheard {
     asked: BTreeSet<(u64, JobId)>,
     /// Jobs that wait until their keepers, which are stopped, go on.
     stopped: BTreeSet<JobId>,
+    /// Jobs that have started and have no container, of which their keepers are to tell.
+    placeless: BTreeSet<JobId>,
     look_us: Option<u64>,
 }
 
@@ -51,7 +53,7 @@ impl Unheard {
 
     /// Looks at jobs as long as any runs, and at keepers as long as any is stopped.
     pub(crate) fn schedule(&mut self, running: bool, now_us: u64) {
-        self.look_us = if running || !self.stopped.is_empty() {
+        self.look_us = if running || !self.stopped.is_empty() || !self.placeless.is_empty() {
             self.look_us.or(Some(now_us + LOOK_EVERY_US))
         } else {
             None
@@ -60,6 +62,11 @@ impl Unheard {
 }
 
 impl Unheard {
+    /// A daemon before this one saw a job start, nothing is left where it ran, and its keeper is to tell of it.
+    pub(crate) fn awaits_word(&mut self, job: JobId) {
+        self.placeless.insert(job);
+    }
+
     /// The keeper of a job was told that the job may start.
     pub(crate) fn awaits_answer(&mut self, ctx: &Ctx, table: &mut JobTable, job: JobId) {
         let until = ctx.clock.now_us() + ANSWERS_WITHIN_US;
@@ -88,8 +95,10 @@ impl Unheard {
         }
         if self.look_us.is_some_and(|at| at <= now_us) {
             self.look_us = None;
-            let running: Vec<JobId> = running.iter().copied().collect();
-            running.into_iter().for_each(|job| look_for_end(ctx, out, table, job, now_us));
+            let is_placeless = |live: &JobRecord| live.has_started() && live.container.is_none();
+            self.placeless.retain(|job| table.get(job).is_some_and(|live| is_placeless(live)));
+            let looked_at: Vec<JobId> = running.union(&self.placeless).copied().collect();
+            looked_at.into_iter().for_each(|job| look_for_end(ctx, out, table, job, now_us));
             let stopped: Vec<JobId> = self.stopped.iter().copied().collect();
             for job in
                 stopped.into_iter().filter(|&job| !is_keeper_stopped(ctx, table, job)).collect::<Vec<_>>()
@@ -245,7 +254,11 @@ fn has_ended(ctx: &Ctx, live: &JobRecord) -> bool {
     let begins = live.row.main.is_none() && live.keeper.is_some();
     let main_lives = || live.row.main.is_some_and(|main| crate::core::process::is_alive(&ctx.proc, main));
     // Last, for without groups it is a look at the whole host.
-    let empty = || live.container.as_deref().is_some_and(|one| matches!(one.is_populated(), Ok(false)));
+    let empty = || match live.container.as_deref() {
+        Some(container) => matches!(container.is_populated(), Ok(false)),
+        // The daemon before this one saw it start, and nothing is left where it ran.
+        None => live.has_started(),
+    };
     !told && !begins && !main_lives() && empty()
 }
 

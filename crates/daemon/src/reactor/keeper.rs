@@ -2,7 +2,7 @@
 
 use pinfold_policy::JobId;
 use pinfold_proto::Ending;
-use pinfold_proto::row::ProcessId;
+use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::start::Start;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply};
 use pinfold_sys::container::Container;
@@ -10,7 +10,7 @@ use pinfold_sys::identity::Process;
 use pinfold_sys::peer::Peer;
 
 use crate::core::poller::Ready;
-use crate::core::{ConnectionId, Effect};
+use crate::core::{ConnectionId, Effect, store_failed};
 use crate::jobs::child::Child;
 use crate::jobs::{JobRecord, Jobs, endings, taken, unheard};
 use crate::reactor::Daemon;
@@ -20,7 +20,7 @@ use crate::store::starts::{self, kept_as};
 /// over by then, and are spared the wait.
 const DOORS_CLOSE_AFTER_US: u64 = 30_000;
 
-/// So many jobs whose connections are gone are seen to in a turn of the loop.
+/// So many jobs whose connections are gone, or whose keepers are not watched, are seen to in a turn of the loop.
 const LEFT_AT_ONCE: usize = 64;
 
 impl Daemon {
@@ -123,13 +123,9 @@ impl Daemon {
         if !known {
             // It may have been taken for lost and closed; then its true end still counts.
             if let Phase::Ended { ending, .. } = phase
-                && self.amend(user, job, ending)
+                && self.amended(id, user, job, ending)
             {
-                return self.outbox.reply_lasting(
-                    id,
-                    endings::recorded(job, None),
-                    self.outbox.durable.is_behind(),
-                );
+                return;
             }
             return self.outbox.reply(id, Reply::Unknown { job: job.0 });
         }
@@ -334,9 +330,9 @@ impl Daemon {
         true
     }
 
-    /// Watches those for which there was no descriptor, or learns that they have ended.
+    /// Watches those for which there was no descriptor, or learns that they have ended: some a turn, one after the other.
     pub(super) fn watch_again(&mut self) {
-        for job in std::mem::take(&mut self.jobs.unwatched) {
+        for job in self.jobs.next_unwatched(LEFT_AT_ONCE) {
             let Some(live) = self.jobs.table.get(&job) else { continue };
             let is_watched = live.keeper.is_some() || live.keeper_watch.is_some();
             match live.row.spec.adopted.is_some() {
@@ -348,9 +344,28 @@ impl Daemon {
         }
     }
 
-    /// A job that was closed as lost did end, and its keeper says how: the stored row is put right.
-    pub(super) fn amend(&mut self, user: Peer, job: JobId, ending: Ending) -> bool {
-        let Some(mut row) = self.outbox.journal.stored_row(job) else { return false };
+    /// A job that is over was closed as lost, maybe, and did end: its keeper is told that this is known. Where the store
+    /// cannot be read, the keeper comes again with it. Says whether there is such a job.
+    pub(super) fn amended(&mut self, id: ConnectionId, user: Peer, job: JobId, ending: Ending) -> bool {
+        match self.outbox.journal.row_if_over(job) {
+            Ok(None) => return false,
+            Ok(Some(row)) => {
+                if !self.amend(user, row, ending) {
+                    return false;
+                }
+                let is_behind = self.outbox.durable.is_behind();
+                self.outbox.reply_lasting(id, endings::recorded(job, None), is_behind);
+            }
+            Err(error) => {
+                let (code, text) = store_failed(&error);
+                self.clients.server.cut_off(id, code, text);
+            }
+        }
+        true
+    }
+
+    /// The stored row of a job that is over is put right by its keeper's word of how it ended.
+    fn amend(&mut self, user: Peer, mut row: JobRow, ending: Ending) -> bool {
         // Of one that never started there is no end but its closing.
         if row.uid != user.uid || row.ending.is_some() || row.started_us.is_none() {
             return row.uid == user.uid;

@@ -10,7 +10,6 @@ use crate::core::event::{Asked, Wanted};
 use crate::core::poller::Ready;
 use crate::core::{ConnectionId, Effect, Refusal};
 use crate::host::sets;
-use crate::jobs::endings;
 use crate::reactor::Daemon;
 
 /// How much is kept of what a keeper says when it takes a job back, in characters.
@@ -49,8 +48,8 @@ impl Daemon {
     fn told_by_keeper(&mut self, id: ConnectionId, user: Peer, request: Request) {
         match request {
             Request::Hello { version } => self.hello(id, version),
-            Request::Submit { ticket, spec, pid, was } => {
-                self.submitted(id, user, ticket, *spec, pid, was.map(JobId));
+            Request::Submit { ticket, spec, pid } => {
+                self.submitted(id, user, ticket, *spec, pid);
             }
             Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
             // It comes again, with all its jobs.
@@ -64,13 +63,9 @@ impl Daemon {
             Request::Ended { job, ending } => {
                 if self.jobs.table.keeps(id, JobId(job)) {
                     self.told_end(id, JobId(job), ending);
-                } else if !self.jobs.table.contains_key(&JobId(job)) && self.amend(user, JobId(job), ending) {
-                    // It counts as over already; its keeper must not wait for more.
-                    self.outbox.reply_lasting(
-                        id,
-                        endings::recorded(JobId(job), None),
-                        self.outbox.durable.is_behind(),
-                    );
+                } else if !self.jobs.table.contains_key(&JobId(job)) {
+                    // Where it counts as over already, its keeper must not wait for more.
+                    self.amended(id, user, JobId(job), ending);
                 }
             }
             Request::Checkpointed { job, error } => self.checkpointed(id, JobId(job), error),

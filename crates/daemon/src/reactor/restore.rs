@@ -251,8 +251,10 @@ impl Daemon {
         self.watch_container(job);
         self.finish_if_empty(job);
         if !waits && !runs && self.jobs.table.contains_key(&job) {
-            // Its keeper has yet to tell how it ended, or that it runs. Until then those that follow it wait.
+            // Its keeper has yet to tell how it ended, or that it runs. Until then those that follow it wait; but a keeper
+            // that does not come keeps a slot for no longer than one that does not tell.
             self.adopt(job, true);
+            self.jobs.unheard.awaits_word(job);
         }
     }
 

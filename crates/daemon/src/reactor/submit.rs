@@ -25,7 +25,6 @@ impl Daemon {
         ticket: u64,
         mut spec: JobSpec,
         pid: Option<u32>,
-        was: Option<JobId>,
     ) {
         (spec.adopted, spec.external) = (None, None);
         bounds::forget_numbers(&mut spec);
@@ -54,12 +53,7 @@ impl Daemon {
         };
         let is_trusted = rights::is_operator(&self.ctx.configured.config, user);
         let asker = Asker { uid: user.uid, is_trusted };
-        let again = was.filter(|&was| self.can_have_again(was));
-        let number = match again {
-            Some(JobId(number)) => Ok(number),
-            None => self.outbox.journal.number_for(&spec, asker),
-        };
-        let job = match number {
+        let job = match self.outbox.journal.number_for(&spec, asker) {
             Ok(job) => job,
             Err(reason) => {
                 let code = ErrorCode::Failed;
@@ -90,14 +84,6 @@ impl Daemon {
         self.outbox.journal.touch(JobId(job));
         self.outbox.step(SchedulerEvent::Submit(request));
         self.host.isolated.wants_isolation(&mut self.outbox, &self.jobs.table, JobId(job));
-    }
-
-    /// Whether a job that waited when the store was lost can have its number again: no other has it, and nothing is left
-    /// that runs under it.
-    fn can_have_again(&mut self, job: JobId) -> bool {
-        !self.jobs.table.contains_key(&job)
-            && !self.surroundings.unknown.contains(&job)
-            && self.outbox.journal.can_have_again(job)
     }
 
     /// Checks what is asked for against what this host has and this user may have; gives the priority it gets,

@@ -12,7 +12,6 @@ mod spared;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use pinfold_policy::JobId;
@@ -54,8 +53,6 @@ pub(crate) struct Journal {
     dirty: BTreeSet<JobId>,
     later: BTreeSet<JobId>,
     numbers: Numbers,
-    /// Numbers that were given by an earlier daemon, as far as they are above all that the store knew at the start.
-    given: Range<u64>,
     /// Jobs that are over, until their last row is written; says whether a row is there already.
     over: BTreeMap<JobId, (JobRow, bool)>,
     refused: Refused,
@@ -80,10 +77,8 @@ impl Journal {
     /// A journal on an open store, which counts on from behind all numbers that were ever told; `is_behind`: the store may
     /// have lost jobs that it knew.
     pub(crate) fn new(mut store: Store, numbers: Numbers, is_behind: bool) -> Self {
-        let next = store.upcoming_job();
         store.numbers_from(numbers.first_free(is_behind));
         let mut journal = Self {
-            given: next..store.upcoming_job(),
             store,
             numbers,
             refused: Refused::default(),
@@ -134,13 +129,7 @@ impl Journal {
     /// A job of this number was found beside the store: it was given.
     pub(crate) fn was_given(&mut self, job: u64) {
         self.store.numbers_from(job.saturating_add(1));
-        self.given.end = self.given.end.max(self.store.upcoming_job());
         self.keep_ahead();
-    }
-
-    /// Whether a job that waited when the store was lost can have its number again: no other job has it.
-    pub(crate) fn can_have_again(&mut self, job: JobId) -> bool {
-        self.trouble.is_none() && self.given.contains(&job.0) && self.stored_row(job).is_none()
     }
 
     fn keep_ahead(&mut self) {

@@ -26,9 +26,6 @@ pub enum Request {
         spec: Box<JobSpec>,
         /// The process, a child of the sender, that waits to become the job.
         pid: Option<u32>,
-        /// The number that the job had, if a daemon knew it and this one does not: it gets that again where it can.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        was: Option<u64>,
     },
     /// Make a job of processes that run already. Answered by `Adopted`.
     Adopt {

@@ -32,7 +32,7 @@ fn words_about_ones_own_job(kind: Kind) {
             let _over = Over(&done);
             speak_as(&host, ATTACKER, |mut wire| {
                 let spec = Box::new(JobSpec { held: true, ..spec() });
-                wire.send(&Request::Submit { ticket: 1, spec, pid: None, was: None });
+                wire.send(&Request::Submit { ticket: 1, spec, pid: None });
                 let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
                 for round in 0..WORDS / 4 {
                     let verbs = [Verb::Priority(5), Verb::Hold, Verb::Memory(round << 20), Verb::Priority(6)];

@@ -195,7 +195,7 @@ fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
         let after = After { end: AfterEnd::Failed, with: vec![theirs.into(); with], ..After::from(first) };
         JobSpec { after: vec![after], ..spec() }
     };
-    let asks = |spec: JobSpec| Request::Submit { ticket: 1, spec: Box::new(spec), pid: None, was: None };
+    let asks = |spec: JobSpec| Request::Submit { ticket: 1, spec: Box::new(spec), pid: None };
     let with = |terms: Terms| asks(JobSpec { terms, ..spec() });
     let (denied, usage) = (Came::Error(ErrorCode::Permission), Came::Error(ErrorCode::Usage));
     let signal = |signal, before_us| Some(TimeoutSignal { signal, before_us });
@@ -278,7 +278,7 @@ fn what_a_job_may_not_say_of_itself(kind: Kind) {
     assert_eq!(set.code, Some(0), "{set:?}");
     let denied = Came::Error(ErrorCode::Permission);
     let wrong = Came::Error(ErrorCode::Usage);
-    let submit = |spec: JobSpec| Request::Submit { ticket: 1, spec: Box::new(spec), pid: None, was: None };
+    let submit = |spec: JobSpec| Request::Submit { ticket: 1, spec: Box::new(spec), pid: None };
     let held = || JobSpec { held: true, ..spec() };
     let within =
         |set: &str, isolated| JobLayout { set: Some(set.to_owned()), isolated, ..JobLayout::default() };

@@ -34,7 +34,7 @@ fn peak_bytes(host: &Host) -> u64 {
 }
 
 pub(super) fn submit(ticket: u64, spec: JobSpec) -> Request {
-    Request::Submit { ticket, spec: Box::new(spec), pid: None, was: None }
+    Request::Submit { ticket, spec: Box::new(spec), pid: None }
 }
 
 pub(super) fn held() -> JobSpec {

@@ -16,7 +16,7 @@ fn held() -> JobSpec {
 }
 
 fn submit(ticket: u64, spec: JobSpec) -> Request {
-    Request::Submit { ticket, spec: Box::new(spec), pid: None, was: None }
+    Request::Submit { ticket, spec: Box::new(spec), pid: None }
 }
 
 /// The numbers that were given in answer to all that was said before this question.

@@ -26,6 +26,7 @@ any_kind!(
     no_slot_is_left_to_a_keeper_that_does_not_tell,
     no_slot_is_left_to_a_keeper_that_is_stopped,
     no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies,
+    no_slot_is_left_to_one_whose_job_ended_between_two_daemons,
     no_slot_is_left_to_one_that_does_not_come_back,
     a_slot_is_not_left_to_one_that_never_answers,
 );
@@ -56,7 +57,7 @@ fn attackers_connection(host: &Host) -> Wire {
 }
 
 fn submit(wire: &mut Wire, spec: JobSpec, pid: Option<u32>) -> u64 {
-    wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec), pid, was: None });
+    wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec), pid });
     match wire.hear() {
         Some(Reply::Queued { job, .. }) => job,
         other => panic!("it is queued: {other:?}"),
@@ -276,7 +277,7 @@ fn an_older_keeper_tells_of_its_jobs_and_no_more(kind: Kind) {
     host.until_exit_code(job, 4);
     // New jobs and questions are for those of the daemon's own version.
     for request in [
-        Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None, was: None },
+        Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None },
         Request::Doctor,
         Request::Control { job, verb: Verb::Resume },
     ] {
@@ -442,6 +443,30 @@ fn no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies(kind: Kind) {
     assert_eq!(done.code, Some(4), "it lost its turn and no more: {done:?}");
 }
 
+/// Its command ended while no daemon was there, and it is stopped when the next one is.
+fn no_slot_is_left_to_one_whose_job_ended_between_two_daemons(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let script = format!("echo $$ >pid; {WAIT}");
+    let first = host.spawn(command_as(&host, 0, &["run", "--", "/bin/sh", "-c", &script]));
+    host.until(1, JobState::Running);
+    let is_in = |pid: u32, wanted: char| {
+        let state = status_field(pid, "State").unwrap_or_else(|| "X".to_owned());
+        if state.starts_with([wanted, 'X']) { Ok(()) } else { Err(state) }
+    };
+    let command = eventually("it says which it is", || host.wrote("pid").trim().parse::<u32>());
+    first.signal(Signal::STOP);
+    eventually("its keeper is stopped", || is_in(first.pid(), 'T'));
+    host.crash();
+    host.make("go");
+    eventually("its command has ended", || is_in(command, 'Z'));
+    host.start_daemon();
+    let done = run_as(&host, VICTIM, &["run", "--", "/bin/sh", "-c", "exit 3"]);
+    assert_eq!(done.code, Some(3), "{done:?}");
+    first.signal(Signal::CONT);
+    first.wait().ended_with(0);
+    host.until_exit_code(1, 0);
+}
+
 /// It lives, and says nothing to the daemon that came after. That its job runs is believed all the same: it was told to
 /// start by a daemon that died.
 fn no_slot_is_left_to_one_that_does_not_come_back(kind: Kind) {
@@ -527,7 +552,7 @@ mod starts {
     fn left(wire: &mut Wire, count: u64, start: &Start) -> Vec<u64> {
         let mut jobs = Vec::new();
         for ticket in 0..count {
-            wire.send(&Request::Submit { ticket, spec: Box::new(held()), pid: None, was: None });
+            wire.send(&Request::Submit { ticket, spec: Box::new(held()), pid: None });
             let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
             wire.send(&Request::Keep { job, start: Box::new(start.clone()) });
             jobs.push(job);

@@ -21,7 +21,7 @@ fn like_the_victims(held: bool) -> Box<JobSpec> {
 fn forge(host: &Host) {
     for ticket in 0..3 {
         speak_as(host, ATTACKER, |mut wire| {
-            wire.send(&Request::Submit { ticket, spec: like_the_victims(true), pid: None, was: None });
+            wire.send(&Request::Submit { ticket, spec: like_the_victims(true), pid: None });
             let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
             wire.send(&Request::Attach { job, phase: Phase::Ended { ending: forged(), run: None } });
             wire.hear().expect("an answer");
@@ -35,7 +35,7 @@ fn forge(host: &Host) {
             let mut child =
                 Killed(Command::new("/bin/cat").stdin(Stdio::piped()).spawn().expect("a process"));
             let pid = Some(child.0.id());
-            wire.send(&Request::Submit { ticket, spec: like_the_victims(false), pid, was: None });
+            wire.send(&Request::Submit { ticket, spec: like_the_victims(false), pid });
             let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
             let begun = wire.hear();
             assert!(matches!(begun, Some(Reply::Go { .. })), "{begun:?}");

@@ -245,7 +245,7 @@ fn what_comes_back_has_the_limits_it_had(kind: Kind) {
         let host = &host;
         let keep = move || {
             speak_as(host, ATTACKER, move |mut wire| {
-                wire.send(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None, was: None });
+                wire.send(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None });
                 let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is not queued") };
                 wire.send(&Request::Keep { job, start: Box::new(start) });
                 told.send(job).expect("somebody wants to know");

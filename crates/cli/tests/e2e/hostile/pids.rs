@@ -121,7 +121,7 @@ enum Way {
 fn waiting_with(wire: &mut Wire, way: Way, pid: u32) -> u64 {
     let spec = Box::new(JobSpec { held: true, class: Some(pinfold_proto::JobClass::Backfill), ..spec() });
     let first = matches!(way, Way::WithTheJob).then_some(pid);
-    wire.send(&Request::Submit { ticket: 7, spec, pid: first, was: None });
+    wire.send(&Request::Submit { ticket: 7, spec, pid: first });
     let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
     match way {
         Way::WithTheJob => {}

@@ -114,7 +114,7 @@ fn idle_cores_are_given_back_though_a_held_job_names_them(kind: Kind) {
     }
     let cores = host.status(&[]).slots.cores;
     let _wire = speak_as(&host, ATTACKER, |mut wire| {
-        let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None, was: None };
+        let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None };
         // In one turn, so that the set is there for all of them.
         wire.send_all(&[Request::SetAside(idle(1, 1_000_000)), held, Request::SetAside(idle(1, 1))]);
         assert_eq!(made(wire.hear().expect("an answer")), "idle-1");
@@ -144,7 +144,7 @@ fn a_set_in_use_is_written_once(kind: Kind) {
     let mut wire = speak_as(&host, ATTACKER, |mut wire| {
         // The first waits for a child that does not come; then the set is in use all the same. The slot goes to the
         // other one after a while, which has a child.
-        let job = |pid| Request::Submit { ticket: 1, spec: named("idle-1", false), pid, was: None };
+        let job = |pid| Request::Submit { ticket: 1, spec: named("idle-1", false), pid };
         wire.send_all(&[Request::SetAside(idle(1, 0)), job(None), job(Some(child.0.id()))]);
         assert_eq!(made(wire.hear().expect("an answer")), "idle-1");
         let is_queued = |reply: &Reply| matches!(reply, Reply::Queued { .. });
@@ -195,7 +195,7 @@ fn a_set_that_went_leaves_its_name_to_nobody(kind: Kind) {
         return;
     }
     let _wire = speak_as(&host, ATTACKER, |mut wire| {
-        let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None, was: None };
+        let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None };
         wire.send_all(&[Request::SetAside(idle(1, 1)), held]);
         assert_eq!(made(wire.hear().expect("an answer")), "idle-1");
         wire.hear();
@@ -233,12 +233,7 @@ fn isolated_jobs_keep_within_the_share(kind: Kind) {
     eventually("the user has the share", || {
         for ticket in 0..2 * cores {
             let layout = Some(JobLayout { isolated: true, ..JobLayout::default() });
-            wire.send(&Request::Submit {
-                ticket,
-                spec: Box::new(JobSpec { layout, ..spec() }),
-                pid: None,
-                was: None,
-            });
+            wire.send(&Request::Submit { ticket, spec: Box::new(JobSpec { layout, ..spec() }), pid: None });
         }
         (0..2 * cores).for_each(|_| drop(wire.hear().expect("an answer")));
         let taken: u64 = sets(&host).iter().map(|set| set.cores).sum();
