@@ -135,6 +135,8 @@ mod tests {
             check(&format!("pinfold batch -q -- cat -n {arguments}"), &format!("cat -n {arguments}"));
         }
         check("pinfold batch list -q", "list");
+        check("pinfold batch -q --colsep ::: cat :::: list", "cat :::: list");
+        check("pinfold batch -q -C ::: cat ::: --json=x", "cat ::: --json=x");
         let run = words("pinfold run echo ::: -a");
         assert_eq!(with_options_ended(run.clone()), run, "another command's own words");
     }

@@ -1,8 +1,9 @@
 //! The job store as a file: `backup`, `restore`, `check`. The caller needs the rights to the store's files; the
 //! daemon is asked only where they are.
 
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +11,7 @@ use pinfold_profile::report::size;
 use pinfold_profile::store::offline;
 use pinfold_profile::store::{CheckReport, StoreError};
 use pinfold_proto::ExitCode;
-use pinfold_sys::whereabouts;
+use pinfold_sys::{files, whereabouts};
 use serde_json::json;
 
 use crate::print::{JSON_VERSION, print_json, print_text};
@@ -88,11 +89,17 @@ pub(crate) fn restore(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
         let text = "a daemon is running: stop it, restore, and start it again";
         return Err(Failure::new(ExitCode::Failed, text));
     }
-    std::fs::create_dir_all(&state)
+    // As a daemon makes both: it trusts no others.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&state)
         .map_err(|error| Failure::doing(format!("failed to make {}", state.display()), &error))?;
     // The daemon's own lock: none can start meanwhile.
     let path = whereabouts::lock(&state);
-    let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let lock = files::open_in_place(&mut options, &path);
     let lock = lock.map_err(|error| Failure::doing(format!("failed to open {}", path.display()), &error))?;
     if lock.try_lock().is_err() {
         let text = format!("a daemon works on {}: stop it first", state.display());

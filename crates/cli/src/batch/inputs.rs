@@ -35,8 +35,11 @@ pub(super) fn are_in(words: &[OsString]) -> bool {
 /// Ends the options of `batch` among these words, which follow its name, where its arguments begin, as `--` does: what is
 /// behind `:::` or its like is an argument, whatever it looks like.
 pub(crate) fn end_options(words: &mut Vec<OsString>, follow: usize) {
-    let own = words[follow..].iter().position(|word| word == "--" || separator(word).is_some());
-    if let Some(at) = own.map(|own| follow + own).filter(|&at| words[at] != "--") {
+    // Columns may be apart by such a word.
+    let is_value =
+        |at: usize| at > follow && ["-C", "--colsep"].iter().any(|option| words[at - 1] == *option);
+    let begins = |at: &usize| words[*at] == "--" || separator(&words[*at]).is_some() && !is_value(*at);
+    if let Some(at) = (follow..words.len()).find(begins).filter(|&at| words[at] != "--") {
         words.insert(at, "--".into());
     }
 }

@@ -1,5 +1,7 @@
 //! Many jobs at once: put together, as tables for other programs, and the store as a file.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use pinfold_proto::JobState;
 use serde_json::Value;
 
@@ -132,8 +134,11 @@ fn numbers_after_an_earlier_copy(kind: Kind) {
     let held = host.submit(&["--hold"], "exit 3");
     host.until(held, JobState::Held);
     assert_eq!((held, host.stop()), (3, Some(0)));
-    let state = host.state().display().to_string();
+    let (state, lock) = (host.state().display().to_string(), host.state().join("lock"));
+    std::fs::remove_file(&lock).expect("the lock");
     host.succeeds(["restore", "--state-dir", &state, "copy.db"]);
+    let made = std::fs::metadata(&lock).expect("the lock").permissions().mode();
+    assert_eq!(made & 0o777, 0o600, "as a daemon makes it");
     host.start_daemon();
     let again = eventually("its keeper asks for it anew", || {
         host.status(&[]).jobs.first().map(|job| job.job).ok_or("it is not there")

@@ -350,11 +350,12 @@ impl Daemon {
         match self.outbox.journal.row_if_over(job) {
             Ok(None) => return false,
             Ok(Some(row)) => {
+                let recorded = endings::recorded(job, Some(&row));
                 if !self.amend(user, row, ending) {
                     return false;
                 }
                 let is_behind = self.outbox.durable.is_behind();
-                self.outbox.reply_lasting(id, endings::recorded(job, None), is_behind);
+                self.outbox.reply_lasting(id, recorded, is_behind);
             }
             Err(error) => {
                 let (code, text) = store_failed(&error);
