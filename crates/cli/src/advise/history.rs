@@ -71,9 +71,9 @@ impl Run {
         let wall_s = (wall_s - report.suspended_s).max(0.0);
         let cpu_s = report.cpu_user_s + report.cpu_system_s;
         let held_all = |limit: u64| report.memory_peak_bytes as f64 >= limit as f64 * AT_LIMIT;
-        let outcome = match report {
-            report if report.ended_well() => Outcome::Done,
-            _ if report.limit_bytes.is_some_and(held_all) => Outcome::Short,
+        let outcome = match report.limit_bytes {
+            _ if report.ended_well() => Outcome::Done,
+            Some(limit) if held_all(limit) => Outcome::Short,
             _ => Outcome::Failed,
         };
         Some(Self {

@@ -33,7 +33,7 @@ pub(super) fn are_in(words: &[OsString]) -> bool {
 }
 
 /// Ends the options of `batch` among these words, which follow its name, where its arguments begin, as `--` does: what is
-/// behind `:::` or its like is an argument, whatever it looks like.
+/// behind a separator (`:::`, `:::+`, `::::`, `::::+`) is an argument, whatever it looks like.
 pub(crate) fn end_options(words: &mut Vec<OsString>, follow: usize) {
     // Columns may be apart by such a word.
     let is_value =
