@@ -140,7 +140,7 @@ impl Daemon {
 
     /// Reads the configuration file again, and takes it whole or not at all.
     fn reload(&mut self) {
-        match self.ctx.options.configured() {
+        match self.ctx.options.configured_again() {
             Ok(configured) => {
                 self.ctx.configured = configured;
                 self.clients.names.look_up_configured(&self.ctx);

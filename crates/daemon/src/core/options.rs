@@ -1,6 +1,9 @@
 //! The command line of `pinfoldd`, and how it becomes places and a configuration.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::RawFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +18,9 @@ use pinfold_sys::peer;
 
 /// Root's configuration file.
 const USUAL: &str = "/etc/pinfold/pinfold.toml";
+
+/// The largest configuration file.
+const CONFIG_MAX_BYTES: u64 = 1 << 20;
 
 /// The daemon of pinfold: decides which job runs now, on which cores, in which class.
 #[derive(Debug, Clone, Parser)]
@@ -89,6 +95,27 @@ pub(crate) struct Configured {
     pub origins: std::collections::BTreeMap<String, &'static str>,
 }
 
+/// The text of a configuration file. One that is larger than people write is a device or another file, named by mistake.
+pub(crate) fn read_config(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    let length = file.take(CONFIG_MAX_BYTES + 1).read_to_string(&mut text)? as u64;
+    if length > CONFIG_MAX_BYTES {
+        let words = format!("it is larger than {} MiB", CONFIG_MAX_BYTES >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, words));
+    }
+    Ok(text)
+}
+
+/// How a configuration file is opened.
+type Open = fn(&Path) -> io::Result<File>;
+
+fn open_but_no_pipe(path: &Path) -> io::Result<File> {
+    if std::fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a FIFO, which is read at the start alone"));
+    }
+    File::open(path)
+}
+
 impl Options {
     /// Where socket and state are.
     pub(crate) fn places(&self) -> Places {
@@ -126,8 +153,8 @@ impl Options {
         }
     }
 
-    /// The text of the configuration file; `None`: there is none.
-    fn config_text(&self) -> anyhow::Result<Option<(PathBuf, String)>> {
+    /// The text of the configuration file, which is opened so where it was named; `None`: there is none.
+    fn config_text(&self, named: Open) -> anyhow::Result<Option<(PathBuf, String)>> {
         let Some(file) = self.config_file() else { return Ok(None) };
         // A link to there is how one is masked.
         if self.config.is_none()
@@ -135,23 +162,29 @@ impl Options {
         {
             return Ok(None);
         }
-        // What was named may be a pipe; at a place where nobody named any, nobody writes to one.
-        let text = match self.config {
-            Some(_) => std::fs::read_to_string(&file),
-            None => files::open_regular(&file).and_then(std::io::read_to_string),
-        };
-        match text {
+        // At a place where nobody named any, nobody writes to a pipe.
+        let open = if self.config.is_some() { named } else { files::open_regular };
+        match open(&file).and_then(read_config) {
             Ok(text) => Ok(Some((file, text))),
             // One that nobody named need not be there.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.config.is_none() => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.config.is_none() => Ok(None),
             Err(error) => Err(error).with_context(|| format!("failed to read {}", file.display())),
         }
     }
 
-    /// File and flags together.
+    /// File and flags together. The file may be a pipe, whose writer is waited for.
     pub(crate) fn configured(&self) -> anyhow::Result<Configured> {
+        self.configured_by(|file| File::open(file))
+    }
+
+    /// The same while the daemon runs, which waits for nobody.
+    pub(crate) fn configured_again(&self) -> anyhow::Result<Configured> {
+        self.configured_by(open_but_no_pipe)
+    }
+
+    fn configured_by(&self, named: Open) -> anyhow::Result<Configured> {
         let mut configured = Configured::default();
-        if let Some((file, text)) = self.config_text()? {
+        if let Some((file, text)) = self.config_text(named)? {
             let (config, set) =
                 configured.config.with_file(&text).with_context(|| file.display().to_string())?;
             configured.config = config;
@@ -168,6 +201,14 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_no_configuration() {
+        let configured = |file: &str| Options::parse_from(["pinfoldd", "--config", file]).configured();
+        let error = format!("{:#}", configured("/dev/zero").unwrap_err());
+        assert_eq!(error, "failed to read /dev/zero: it is larger than 1 MiB");
+        assert!(configured("/dev/null").is_ok());
+    }
 
     #[test]
     fn a_daemon_at_places_of_its_own_has_a_file_of_its_own() {

@@ -4,11 +4,13 @@ use pinfold_proto::config::Config;
 use pinfold_proto::learned::Signed;
 use pinfold_proto::view::SetKind;
 use pinfold_proto::wire::{ErrorCode, Reply, SetAside};
+use pinfold_sys::files;
 use pinfold_sys::peer::{self, Peer};
 
 use crate::clients::audit::{self, Concern};
 use crate::clients::config_file::{DRAINED, replace, with_values};
 use crate::clients::{projects, rights};
+use crate::core::options::read_config;
 use crate::core::{Next, Refusal, denied};
 use crate::reactor::Daemon;
 
@@ -75,7 +77,8 @@ impl Daemon {
         };
         let old = match (text, &path) {
             (Some(text), _) => text,
-            (None, Some(path)) => match std::fs::read_to_string(path) {
+            // A pipe may have been named at the start. Nobody writes to it now.
+            (None, Some(path)) => match files::open_regular(path).and_then(read_config) {
                 Ok(text) => text,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
                 // What cannot be read must not be written over.
