@@ -1,28 +1,21 @@
-//! Reaching a daemon: the socket, the first words, and starting a private daemon where none runs.
+//! Reaching a daemon: the socket, the first words, and a private daemon (`starting`) where none runs.
 //! Absent here: what is said after that.
 
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{self, Decoder, Piece, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::paths::{self, Places};
-use pinfold_sys::{peer, user_scope, whereabouts};
+use pinfold_sys::{peer, whereabouts};
 use pinfold_topo::CpuSet;
 
 use crate::failure::Failure;
 use crate::occupied;
 
-/// How long a started daemon may take to be ready. It opens its store and probes the host: well under a second, but a
-/// machine deep in swap is slow, and the guard of a daemon that was killed may have the lock for half a minute first.
-const READY_MAX: Duration = Duration::from_secs(60);
-
-/// How long a daemon is waited for that nobody is known to have started.
-const NOT_EXPECTED: Duration = Duration::from_secs(2);
+mod starting;
 
 /// The variable that forbids to start a private daemon, as `--no-autostart` does: what a command starts inherits it.
 pub const NO_AUTOSTART: &str = "PINFOLD_NO_AUTOSTART";
@@ -200,6 +193,12 @@ impl Dial {
         UnixStream::connect(&self.places.socket).ok().and_then(|stream| self.trusted(stream).ok())
     }
 
+    /// The same of the daemon that works on this state, if it noted that it listens elsewhere.
+    pub fn stream_elsewhere(&self, state: &Path) -> Option<UnixStream> {
+        let socket = occupied::elsewhere(&self.places.socket, state)?;
+        UnixStream::connect(socket).ok().and_then(|stream| self.trusted(stream).ok())
+    }
+
     /// The connection, if who listens is root or this user: anybody else could put a socket where a daemon's would be,
     /// and would then say what is in the environment of this user's commands.
     fn trusted(&self, stream: UnixStream) -> Result<UnixStream, Failure> {
@@ -239,102 +238,6 @@ impl Dial {
             && (whereabouts::is_same(&self.places.state, state)
                 || self.state_to_start_on().is_ok_and(|next| whereabouts::is_same(&next, state)))
     }
-
-    /// Starts a private daemon and waits until it is ready. When another client does the same at the same
-    /// moment, one of the two daemons finds the state directory locked and gives way; both clients then
-    /// find the one that is left.
-    fn start_daemon(&self) -> Result<(), Failure> {
-        let no = |message: String| Failure::new(ExitCode::NoDaemon, message);
-        if is_hidden(&self.places.socket) {
-            return Err(no(format!(
-                "no daemon on {}: this is a job with a /tmp of its own (--private-tmp), in which the host's has no path; \
-                 have the daemon's socket elsewhere (PINFOLD_SOCKET)",
-                self.places.socket.display()
-            )));
-        }
-        private_directory(&self.places.socket).map_err(no)?;
-        let state = self.state_to_start_on()?;
-        // The user's service manager gives it a control group. If that cannot be had, it does without.
-        let in_scope = user_scope::words().and_then(|words| self.launch(&words, &state).ok());
-        let (mut child, said) = match in_scope.filter(|(_, said)| !said.trim().is_empty()) {
-            Some(launched) => launched,
-            None => self.launch(&[], &state).map_err(no)?,
-        };
-        if said.trim() == "ready" {
-            return Ok(());
-        }
-        let ended = child.wait();
-        if self.is_another_there(&said, &state)? {
-            return Ok(());
-        }
-        // Its configuration is wrong: the user's own file, above all.
-        let code = match ended.ok().and_then(|status| status.code()) {
-            Some(code) if code == i32::from(ExitCode::Usage.code()) => ExitCode::Usage,
-            _ => ExitCode::NoDaemon,
-        };
-        let text = format!(
-            "no daemon on {} and the one started gave up: {}",
-            self.places.socket.display(),
-            if said.trim().is_empty() { "it said nothing" } else { said.trim() }
-        );
-        Err(Failure::without_daemon(code, text))
-    }
-
-    /// Waits for another daemon, where the one that was started for this command said this and gave way.
-    fn is_another_there(&self, said: &str, state: &Path) -> Result<bool, Failure> {
-        let (own, began) = (&self.places.socket, Instant::now());
-        let is_occupied = said.contains(paths::OCCUPIED);
-        loop {
-            if UnixStream::connect(own).is_ok() {
-                return Ok(true);
-            }
-            let elsewhere = if is_occupied { occupied::elsewhere(own, state) } else { None };
-            // Another that was first may take as long to be ready as this one was given. One that listens elsewhere does
-            // not come here; only what is noted may be of the daemon before it, for a moment.
-            let patience = if is_occupied && elsewhere.is_none() { READY_MAX } else { NOT_EXPECTED };
-            if began.elapsed() < patience {
-                std::thread::sleep(Duration::from_millis(10));
-                continue;
-            }
-            return elsewhere.map_or(Ok(false), |other| Err(occupied::failure(own, &other, state)));
-        }
-    }
-
-    /// Starts a private daemon on this state, with these words before its command line, and hears what it says: nothing, if it ended.
-    fn launch(&self, before: &[&str], state: &Path) -> Result<(Child, String), String> {
-        let program = daemon_program();
-        let (mut ready, signal) = io::pipe().map_err(|error| format!("failed to make a pipe: {error}"))?;
-        let mut command = match before {
-            [] => Command::new(&program),
-            [first, rest @ ..] => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(&program);
-                command
-            }
-        };
-        command
-            .args(["--private", "--ready-fd", "0"])
-            .arg("--socket")
-            .arg(&self.places.socket)
-            .arg("--state-dir")
-            .arg(state)
-            .stdin(signal)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .current_dir("/");
-        let mut child = command.spawn().map_err(|error| {
-            let socket = self.places.socket.display();
-            format!("no daemon on {socket} and none could be started: {}: {error}", program.display())
-        })?;
-        drop(command);
-        let said =
-            read_until(&mut ready, READY_MAX).map_err(|error| format!("the started daemon: {error}"))?;
-        if said.is_empty() && !before.is_empty() {
-            // What was to start it ended instead.
-            let _ = child.wait();
-        }
-        Ok((child, said))
-    }
 }
 
 /// The daemon's program: beside this one, else in the search path.
@@ -343,52 +246,10 @@ pub fn daemon_program() -> PathBuf {
     beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("pinfoldd"))
 }
 
-/// Whether this process is part of a job that has a `/tmp` of its own in place of the one in which the socket is: another
-/// daemon there would be that job's alone, and know nothing of it.
-fn is_hidden(socket: &Path) -> bool {
-    let hides = ["/tmp", "/var/tmp"].iter().any(|place| socket.starts_with(place));
-    hides && inside_any() && socket.parent().is_some_and(|directory| !directory.exists())
-}
-
 /// Whether this process may be part of some daemon's job.
 #[must_use]
 pub fn inside_any() -> bool {
     ["PINFOLD_INSTANCE", "PINFOLD_JOB_ID"].iter().all(|name| std::env::var_os(name).is_some())
-}
-
-/// Makes the socket's directory where it is missing, for this user alone, and refuses one below `/tmp` that
-/// someone else planted.
-fn private_directory(socket: &Path) -> Result<(), String> {
-    let Some(directory) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| format!("failed to make the directory {}: {error}", directory.display()))?;
-    let found = std::fs::symlink_metadata(directory)
-        .map_err(|error| format!("failed to look at {}: {error}", directory.display()))?;
-    if directory.starts_with("/tmp/") && (found.uid() != peer::own_uid() || found.is_symlink()) {
-        return Err(format!(
-            "{} belongs to someone else; set PINFOLD_SOCKET to a place of your own",
-            directory.display()
-        ));
-    }
-    Ok(())
-}
-
-/// All that `from` says until its end or the first line's end, or an error when that takes too long.
-fn read_until(from: &mut io::PipeReader, limit: Duration) -> io::Result<String> {
-    let deadline = Instant::now() + limit;
-    let mut said = Vec::new();
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if !pinfold_sys::ready::readable(from, Some(left))? {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "not ready in time"));
-        }
-        let mut buffer = [0; 512];
-        let count = from.read(&mut buffer)?;
-        said.extend_from_slice(&buffer[..count]);
-        if count == 0 || said.contains(&b'\n') {
-            return Ok(String::from_utf8_lossy(&said).into_owned());
-        }
-    }
 }
 
 impl Welcome {

@@ -16,8 +16,11 @@ use pinfold_sys::whereabouts;
 use super::link::Link;
 use pinfold_client::{Dial, Welcome};
 
-/// How often a lost daemon is looked for; looking is one `connect`.
+/// How often a lost daemon is looked for at first; looking is one `connect`.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// How often it is looked for at last: one that has no room for more keepers must have time for others.
+const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// How long a daemon that is back may take to answer the greeting.
 const WELCOME_MAX: Duration = Duration::from_secs(5);
@@ -179,7 +182,7 @@ impl Line {
         if !self.is_lost() || now < self.next_try {
             return Looked::NotYet;
         }
-        self.next_try = now + RETRY;
+        self.next_try = now + pause_after(now.duration_since(self.lost_since));
         let socket = socket_file(self.dial.socket());
         if self.stranger.as_ref().is_some_and(|stranger| stranger.socket == socket) {
             // To connect would keep a private one from its end.
@@ -212,11 +215,11 @@ impl Line {
         }
     }
 
-    /// A connection to the daemon that was lost, if it is back. After a while a private one takes its place, but only
-    /// on the same state: one that somebody started by hand elsewhere would find its socket taken when it comes back,
-    /// and its jobs forgotten.
+    /// A connection to the daemon that was lost, if it is back, also where it listens elsewhere now. After a while a
+    /// private one takes its place, but only on the same state: one that somebody started by hand elsewhere would find its
+    /// socket taken when it comes back, and its jobs forgotten.
     fn stream(&self, now: Instant) -> Option<UnixStream> {
-        let there = self.dial.stream_if_there();
+        let there = self.dial.stream_if_there().or_else(|| self.dial.stream_elsewhere(&self.state));
         if there.is_some() || !self.replaceable || now.duration_since(self.lost_since) < AUTOSTART_AFTER {
             return there;
         }
@@ -241,6 +244,11 @@ impl Line {
     }
 }
 
+/// The pause between two looks for a daemon that has been away for so long.
+fn pause_after(away: Duration) -> Duration {
+    (away / 10).clamp(RETRY, RETRY_MAX)
+}
+
 /// See [`Stranger::socket`].
 fn socket_file(socket: &Path) -> Option<(u64, u64, i64, i64)> {
     let found = std::fs::symlink_metadata(socket).ok()?;
@@ -255,4 +263,15 @@ fn greeted(stream: UnixStream) -> Option<(Link, Welcome)> {
     let welcome = link.welcome().ok()?;
     link.stream.set_nonblocking(true).ok()?;
     Some((link, welcome))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_stays_away_is_looked_for_less_often() {
+        let pauses = [0, 900, 2_000, 60_000].map(|away| pause_after(Duration::from_millis(away)).as_millis());
+        assert_eq!(pauses, [100, 100, 200, 1_000]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::Stdio;
 
 use pinfold_proto::JobState;
@@ -9,6 +10,7 @@ use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
 use crate::kind::{Kind, any_kind, each_kind};
+use crate::modules::NobodysPlace;
 use crate::process::ended_within;
 use crate::wait::{PATIENCE, eventually};
 
@@ -17,6 +19,7 @@ each_kind!(
     commands_elsewhere_name_the_daemon_of_their_state,
     two_on_one_socket,
     a_socket_that_a_dead_daemon_left,
+    a_socket_that_was_removed_is_made_anew,
     something_else_in_the_place_of_the_socket,
     no_daemon_and_none_wanted,
     a_private_daemon,
@@ -144,6 +147,85 @@ fn a_socket_that_a_dead_daemon_left(kind: Kind) {
     assert_eq!(mode & 0o777, 0o666, "all users may ask");
     let mode = std::fs::metadata(host.state()).expect("the state").mode();
     assert_eq!(mode & 0o777, 0o700, "the state is its owner's alone");
+}
+
+fn a_socket_that_was_removed_is_made_anew(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    std::fs::remove_file(host.socket()).expect("it is there");
+    let made = || std::fs::metadata(host.socket()).map_err(|error| error.to_string());
+    let found = eventually("it is made anew", made);
+    assert_eq!(found.permissions().mode() & 0o777, 0o666, "all users may ask");
+    host.make("go");
+    host.until(job, JobState::Exited);
+    host.succeeds(["run", "true"]);
+}
+
+/// `/run/user/UID` goes with a user's last login and comes with the next one. Meanwhile cron reaches their daemon.
+#[test]
+fn a_user_who_logs_out_and_in_keeps_their_daemon() {
+    if let Some(why) = Kind::Nobody.missing() {
+        return println!("skipped: {why}");
+    }
+    let Some(place) = NobodysPlace::take() else { return };
+    let host = Host::without_daemon(Kind::Nobody, &[]);
+    // Which is root's, as `/run/user` is.
+    let (users, runtime) = (host.path("user"), host.path("user/65534"));
+    std::fs::create_dir(&users).expect("a directory");
+    let log_in = || {
+        std::fs::create_dir(&runtime).expect("a directory");
+        Kind::Nobody.give(&runtime);
+    };
+    let pinfold = |variables: &[(&str, &Path)], arguments: &[&str]| {
+        let mut command = host.command(host.programs().join("pinfold"));
+        command.env_remove("PINFOLD_SOCKET").env_remove("XDG_RUNTIME_DIR").env("PINFOLD_PRIVATE_IDLE", "1h");
+        command.envs(variables.iter().copied()).args(arguments).stdin(Stdio::null());
+        let done = host.spawn(command).wait();
+        assert_eq!(done.code, Some(0), "{arguments:?} {done:?}");
+        done.out
+    };
+    let (login, own) = ([("XDG_RUNTIME_DIR", &*runtime)], runtime.join("pinfold/pinfold.sock"));
+    let is_at = |socket: &Path, other: &Path| match (socket.exists(), other.exists()) {
+        (true, false) => Ok(()),
+        found => Err(format!("{found:?}")),
+    };
+    log_in();
+    let script = "until [ -e go ]; do sleep 0.05; done; exit 3";
+    assert_eq!(pinfold(&login, &["submit", "--", "/bin/sh", "-c", script]), "1\n");
+    let which = ["run", "--", "/bin/sh", "-c", "echo $PINFOLD_INSTANCE"];
+    let instance = pinfold(&login, &which);
+    let log_out = || std::fs::remove_dir_all(&runtime).expect("the last login is over");
+    log_out();
+    // At once: a daemon that is started for it gives way to the one that is there, which is waited for.
+    assert_eq!(pinfold(&[], &which), instance);
+    log_in();
+    eventually("it is back where it was", || is_at(&own, &place.socket()));
+    assert_eq!(pinfold(&login, &which), instance);
+    log_out();
+    eventually("it is where cron looks", || is_at(&place.socket(), &own));
+    // The keeper of the first job knows no other place than that of the login.
+    let daemon = || {
+        let lock = std::fs::read_to_string(host.work(".state/pinfold/lock")).expect("it is locked");
+        lock.lines().next().and_then(|pid| pid.parse().ok()).expect("a process")
+    };
+    let is_gone = |pid| match status_field(pid, "State") {
+        Some(state) if !state.starts_with('Z') => Err(state),
+        _ => Ok(()),
+    };
+    let killed = daemon();
+    send(killed, Signal::KILL);
+    eventually("it ends", || is_gone(killed));
+    assert_eq!(pinfold(&[], &which), instance);
+    host.make("go");
+    eventually("the end is told", || {
+        let told = pinfold(&[], &["status", "--all", "--json"]);
+        if told.contains("\"exit_code\":3") { Ok(()) } else { Err(told) }
+    });
+    log_in();
+    assert_eq!(pinfold(&login, &which), instance);
+    let last = daemon();
+    send(last, Signal::TERM);
+    eventually("it ends", || is_gone(last));
 }
 
 fn something_else_in_the_place_of_the_socket(kind: Kind) {

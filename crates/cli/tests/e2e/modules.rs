@@ -2,6 +2,7 @@
 //! ended.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::WhyView;
@@ -256,26 +257,45 @@ fn no_network_but_loopback(kind: Kind) {
     assert_eq!(step.out, "1\n", "{step:?}");
 }
 
+/// Where nobody's private daemon has its socket without `$XDG_RUNTIME_DIR`, made for one test at a time.
+pub(crate) struct NobodysPlace {
+    path: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl NobodysPlace {
+    /// `None`, told as the reason why the test is skipped: it is there already.
+    pub(crate) fn take() -> Option<Self> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = PathBuf::from("/tmp/pinfold-65534");
+        if std::fs::create_dir(&path).is_err() {
+            println!("skipped: {} is there already", path.display());
+            return None;
+        }
+        Kind::Nobody.give(&path);
+        Some(Self { path, _alone: alone })
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path.join("pinfold.sock")
+    }
+}
+
+impl Drop for NobodysPlace {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
 /// A private daemon whose socket lies below `/tmp` is there in a `/tmp` of a job's own, alone; one that somebody named there is
 /// not, and no other is started in its place.
 #[test]
 fn the_daemon_seen_from_a_tmp_of_its_own() {
-    /// Where the private daemon of this user has its socket, made for this test.
-    struct Place(PathBuf);
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
     if let Some(why) = Kind::Nobody.missing() {
         return println!("skipped: {why}");
     }
-    let path = PathBuf::from("/tmp/pinfold-65534");
-    if std::fs::create_dir(&path).is_err() {
-        return println!("skipped: {} is there already", path.display());
-    }
-    let _place = Place(path.clone());
-    Kind::Nobody.give(&path);
+    let Some(_place) = NobodysPlace::take() else { return };
     let host = Host::without_daemon(Kind::Nobody, &[]);
     // Where they have a path inside, too, wherever they were built.
     let programs =

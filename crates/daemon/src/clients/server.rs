@@ -10,16 +10,14 @@ mod outbox;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::{Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::container::Doors;
-use pinfold_sys::passed::{Closer, Got, Incoming, Listener};
+use pinfold_sys::passed::{Closer, Got, Incoming};
 use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::Proc;
-use pinfold_sys::whereabouts::{self, Whereabouts};
 
 use crate::clients::cost::Load;
 use crate::clients::quota::{self, Book, UNHEARD_OF_USER_MAX, UNREAD_MAX, UNREAD_OF_USER_MAX};
@@ -28,6 +26,7 @@ use crate::core::poller::Watch;
 
 use budget::Budget;
 use heard::take_requests;
+use listen::Place;
 use outbox::Outbox;
 
 /// So many connections are taken in a turn of the loop, of all that wait.
@@ -39,12 +38,7 @@ const READS_AT_ONCE: usize = 4;
 /// The listening socket and its connections.
 #[derive(Debug)]
 pub(crate) struct Server {
-    listener: Listener,
-    path: PathBuf,
-    /// Which file the socket is, so that another daemon's is not removed at the end.
-    inode: u64,
-    /// What was noted beside it of a daemon on another state.
-    before: Option<Whereabouts>,
+    place: Place,
     connections: BTreeMap<ConnectionId, Connection>,
     /// Closes those of clients that passed descriptors.
     closer: Closer,
@@ -113,12 +107,8 @@ impl Server {
     /// Listens on `path`. A socket that a dead daemon left is replaced; the caller holds the lock of the state
     /// directory, so no live daemon of this state is there.
     pub(crate) fn listen(path: &Path, connections_max: usize) -> anyhow::Result<Self> {
-        let (listener, inode) = listen::listen(path)?;
         Ok(Self {
-            listener,
-            path: path.to_owned(),
-            inode,
-            before: None,
+            place: Place::take(path)?,
             connections: BTreeMap::new(),
             closer: Closer::default(),
             open: Book::default(),
@@ -137,7 +127,7 @@ impl Server {
     pub(crate) fn accept(&mut self, proc: &Proc) -> Vec<ConnectionId> {
         let mut accepted = Vec::new();
         while accepted.len() < ACCEPTED_AT_ONCE
-            && let Ok(stream) = self.listener.accept()
+            && let Ok(stream) = self.place.accept()
         {
             let Ok(peer) = peer::of(stream.stream()) else { continue };
             let process = peer::process(stream.stream(), proc);
@@ -426,35 +416,28 @@ impl Server {
 
     /// Where it listens.
     pub(crate) fn socket(&self) -> &Path {
-        &self.path
+        self.place.path()
     }
 
     /// Notes beside the socket where this daemon keeps its state. Whoever starts the next one needs it.
     pub(crate) fn note_whereabouts(&mut self, state: &Path, private: bool) {
-        self.before =
-            whereabouts::noted(&self.path).filter(|noted| !whereabouts::is_same(&noted.state, state));
-        if let Some(before) = &self.before {
-            let (socket, before) = (self.path.display(), before.state.display());
-            tracing::warn!(%socket, state = %before, "the daemon before this one may have left jobs in another state");
-        }
-        if let Err(error) = whereabouts::note(&self.path, state, private) {
-            tracing::warn!(socket = %self.path.display(), %error, "where the state is cannot be noted beside the socket");
-        }
+        self.place.note(state, private);
+    }
+
+    /// Whether the socket is at this path, and still there.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.place.is_at(path)
+    }
+
+    /// Listens on `wanted` from now on, if nothing is there, or else at the place for `meanwhile`; connections stay. Says
+    /// whether it did: whoever watches the socket is to watch the new one.
+    pub(crate) fn listens_anew(&mut self, wanted: &Path, meanwhile: Option<&Path>, state: &Path) -> bool {
+        self.place.take_anew(wanted, meanwhile, state)
     }
 
     /// Removes the socket, if it is still this server's own, and what is noted beside it, unless jobs are left there.
     pub(crate) fn remove_socket(&self, state: &Path, jobs_left: bool) {
-        if !std::fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            return;
-        }
-        if !jobs_left {
-            whereabouts::forget(&self.path, state);
-            // One that left jobs elsewhere is still to come back.
-            if let Some(before) = self.before.as_ref().filter(|before| before.state.is_dir()) {
-                let _ = whereabouts::note(&self.path, &before.state, before.private);
-            }
-        }
-        let _ = std::fs::remove_file(&self.path);
+        self.place.leave(state, jobs_left);
     }
 }
 
@@ -485,7 +468,7 @@ impl Connection {
 
 impl AsFd for Server {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+        self.place.as_fd()
     }
 }
 

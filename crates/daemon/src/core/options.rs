@@ -130,6 +130,16 @@ impl Options {
         Places { socket, state }
     }
 
+    /// Where a private daemon listens while the directory of its socket cannot be had: where commands look that have no
+    /// `$XDG_RUNTIME_DIR`. `None`: its socket is not below that.
+    pub(crate) fn socket_meanwhile(&self) -> Option<PathBuf> {
+        let unnamed = |name: &str| std::env::var_os(name).filter(|_| !name.starts_with("PINFOLD_"));
+        let (uid, own) = (peer::own_uid(), self.places().socket);
+        let other = paths::defaults(uid, |name| unnamed(name).filter(|_| name != "XDG_RUNTIME_DIR")).socket;
+        let is_usual = uid != 0 && paths::defaults(uid, unnamed).socket == own;
+        (self.private && is_usual && other != own).then_some(other)
+    }
+
     /// The configuration file that this daemon reads, and that `pinfold config save` makes where it is not there: the one
     /// named; or for root the usual one if it is there; or for a private daemon its user's own; or the one of its places.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use crate::core::Next;
+use crate::core::poller::Ready;
 use crate::meters::sample::SAMPLES_LOOSE;
 use crate::reactor::Daemon;
+use crate::store::state_dir;
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
@@ -21,6 +23,7 @@ impl Daemon {
         self.host.guard.send();
         self.outbox.then(Next::Isolate);
         self.watch_again();
+        self.keep_listening();
         self.jobs.starts.call_keepers(&self.ctx, &self.jobs.table, &self.clients.server);
         self.outbox.journal.write_waiting();
         self.outbox.journal.make_spare();
@@ -39,6 +42,24 @@ impl Daemon {
         self.meters.readings.prune_host(&self.ctx, &mut self.outbox.journal, now_us, retain_us);
         self.pack_samples(now_us);
         self.bound_store();
+    }
+
+    /// Makes a socket anew whose file is gone: its directory was cleaned up, or it was a user's runtime directory, which goes
+    /// with the last login. A daemon without its state is not wanted any more.
+    fn keep_listening(&mut self) {
+        let (wanted, server) = (self.ctx.options.places().socket, &mut self.clients.server);
+        if server.is_at(&wanted) || !self.ctx.state.is_dir() {
+            return;
+        }
+        let meanwhile = self.ctx.options.socket_meanwhile();
+        if !server.listens_anew(&wanted, meanwhile.as_deref(), &self.ctx.state) {
+            return;
+        }
+        server.note_whereabouts(&self.ctx.state, self.ctx.options.private);
+        state_dir::note_socket(&self.ctx.state, server.socket());
+        if let Err(error) = self.ctx.poller.watch(Ready::Listener, server) {
+            tracing::error!(%error, "the socket that was made anew cannot be watched");
+        }
     }
 
     /// Keeps the store below its size, a few steps at a time.

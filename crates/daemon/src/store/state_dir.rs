@@ -197,6 +197,15 @@ fn sign(file: &mut File, owner: &[u8]) {
     let _ = written.and_then(|()| file.set_len(length));
 }
 
+/// The daemon that has the lock listens on another socket from now on.
+pub(crate) fn note_socket(state: &Path, socket: &Path) {
+    let opened = files::open_in_place(OpenOptions::new().write(true), &whereabouts::lock(state));
+    match opened {
+        Ok(mut file) => sign(&mut file, &whereabouts::signature(std::process::id(), socket)),
+        Err(error) => tracing::warn!(%error, "commands elsewhere do not find the socket that was made anew"),
+    }
+}
+
 fn lock(state: &Path, socket: &Path, within: Duration) -> anyhow::Result<File> {
     let path = whereabouts::lock(state);
     let mut options = OpenOptions::new();

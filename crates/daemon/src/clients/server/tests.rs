@@ -261,7 +261,7 @@ fn who_passes_open_files_is_cut_off() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let mut server = Server::listen(&path, 8).unwrap();
-    server.listener.admit().unwrap();
+    server.place.listener.admit().unwrap();
     let mut client = UnixStream::connect(&path).unwrap();
     let [id] = server.accept(&proc)[..] else { panic!("a connection") };
     let mut buffer = [0; 1024];

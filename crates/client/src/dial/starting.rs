@@ -1,0 +1,192 @@
+//! Starting a private daemon where none runs. Absent here: what is said to it.
+
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pinfold_proto::ExitCode;
+use pinfold_sys::{paths, peer, user_scope};
+
+use super::{Dial, daemon_program, inside_any};
+use crate::failure::Failure;
+use crate::occupied;
+
+/// How long a started daemon may take to be ready. It opens its store and probes the host: well under a second, but a
+/// machine deep in swap is slow, and the guard of a daemon that was killed may have the lock for half a minute first.
+const READY_MAX: Duration = Duration::from_secs(60);
+
+/// How long a daemon is waited for that nobody is known to have started.
+const NOT_EXPECTED: Duration = Duration::from_secs(2);
+
+/// How long one that had the state is waited for before another is started: it may have been about to end.
+const START_AGAIN: Duration = Duration::from_secs(3);
+
+/// What there is of another daemon, to which the one that was started gave way.
+enum Other {
+    /// It listens here.
+    There,
+    /// It has the state, or had it, and does not listen yet.
+    Comes,
+    /// It does not come.
+    None,
+}
+
+impl Dial {
+    /// Starts a private daemon and waits until it is ready. When another client does the same at the same
+    /// moment, one of the two daemons finds the state directory locked and gives way; both clients then
+    /// find the one that is left.
+    pub(super) fn start_daemon(&self) -> Result<(), Failure> {
+        let no = |message: String| Failure::new(ExitCode::NoDaemon, message);
+        if is_hidden(&self.places.socket) {
+            return Err(no(format!(
+                "no daemon on {}: this is a job with a /tmp of its own (--private-tmp), in which the host's has no path; \
+                 have the daemon's socket elsewhere (PINFOLD_SOCKET)",
+                self.places.socket.display()
+            )));
+        }
+        private_directory(&self.places.socket).map_err(no)?;
+        let (state, began) = (self.state_to_start_on()?, Instant::now());
+        loop {
+            let (mut child, said) = self.launch_somewhere(&state).map_err(no)?;
+            if said.trim() == "ready" {
+                return Ok(());
+            }
+            let ended = child.wait().ok().and_then(|status| status.code());
+            match self.other(&said, &state, began)? {
+                Other::There => return Ok(()),
+                Other::Comes => {}
+                Other::None => return Err(self.gave_up(&said, ended)),
+            }
+        }
+    }
+
+    /// A daemon that was started gave up with these words and this exit code.
+    fn gave_up(&self, said: &str, code: Option<i32>) -> Failure {
+        // Its configuration is wrong: the user's own file, above all.
+        let is_usage = code == Some(i32::from(ExitCode::Usage.code()));
+        let text = format!(
+            "no daemon on {} and the one started gave up: {}",
+            self.places.socket.display(),
+            if said.trim().is_empty() { "it said nothing" } else { said.trim() }
+        );
+        Failure::without_daemon(if is_usage { ExitCode::Usage } else { ExitCode::NoDaemon }, text)
+    }
+
+    /// Waits for another daemon, where the one that was started for this command said this and gave way. The command has
+    /// waited since `began`.
+    ///
+    /// # Errors
+    /// It listens elsewhere.
+    fn other(&self, said: &str, state: &Path, began: Instant) -> Result<Other, Failure> {
+        let (own, asked) = (&self.places.socket, Instant::now());
+        let is_occupied = said.contains(paths::OCCUPIED);
+        loop {
+            if UnixStream::connect(own).is_ok() {
+                return Ok(Other::There);
+            }
+            let elsewhere = if is_occupied { occupied::elsewhere(own, state) } else { None };
+            // One that was first may take as long to be ready as this one was given, or to make a socket anew that is
+            // gone; or it ended since. One that listens elsewhere does not come here; only what is noted may be of the
+            // daemon before it, for a moment.
+            let comes = is_occupied && elsewhere.as_ref().is_none_or(|other| !other.exists());
+            let patience = if comes { START_AGAIN } else { NOT_EXPECTED };
+            if asked.elapsed() < patience {
+                std::thread::sleep(Duration::from_millis(10));
+            } else if comes && began.elapsed() < READY_MAX {
+                return Ok(Other::Comes);
+            } else {
+                return elsewhere.map_or(Ok(Other::None), |other| Err(occupied::failure(own, &other, state)));
+            }
+        }
+    }
+
+    /// The user's service manager gives a daemon a control group. If that cannot be had, it does without.
+    fn launch_somewhere(&self, state: &Path) -> Result<(Child, String), String> {
+        let in_scope = user_scope::words().and_then(|words| self.launch(&words, state).ok());
+        match in_scope.filter(|(_, said)| !said.trim().is_empty()) {
+            Some(launched) => Ok(launched),
+            None => self.launch(&[], state),
+        }
+    }
+
+    /// Starts a private daemon on this state, with these words before its command line, and hears what it says: nothing, if it ended.
+    fn launch(&self, before: &[&str], state: &Path) -> Result<(Child, String), String> {
+        let program = daemon_program();
+        let (mut ready, signal) = io::pipe().map_err(|error| format!("failed to make a pipe: {error}"))?;
+        let mut command = match before {
+            [] => Command::new(&program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&program);
+                command
+            }
+        };
+        command
+            .args(["--private", "--ready-fd", "0"])
+            .arg("--socket")
+            .arg(&self.places.socket)
+            .arg("--state-dir")
+            .arg(state)
+            .stdin(signal)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/");
+        let mut child = command.spawn().map_err(|error| {
+            let socket = self.places.socket.display();
+            format!("no daemon on {socket} and none could be started: {}: {error}", program.display())
+        })?;
+        drop(command);
+        let said =
+            read_until(&mut ready, READY_MAX).map_err(|error| format!("the started daemon: {error}"))?;
+        if said.is_empty() && !before.is_empty() {
+            // What was to start it ended instead.
+            let _ = child.wait();
+        }
+        Ok((child, said))
+    }
+}
+
+/// Whether this process is part of a job that has a `/tmp` of its own in place of the one in which the socket is: another
+/// daemon there would be that job's alone, and know nothing of it.
+fn is_hidden(socket: &Path) -> bool {
+    let hides = ["/tmp", "/var/tmp"].iter().any(|place| socket.starts_with(place));
+    hides && inside_any() && socket.parent().is_some_and(|directory| !directory.exists())
+}
+
+/// Makes the socket's directory where it is missing, for this user alone, and refuses one below `/tmp` that
+/// someone else planted.
+fn private_directory(socket: &Path) -> Result<(), String> {
+    let Some(directory) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| format!("failed to make the directory {}: {error}", directory.display()))?;
+    let found = std::fs::symlink_metadata(directory)
+        .map_err(|error| format!("failed to look at {}: {error}", directory.display()))?;
+    if directory.starts_with("/tmp/") && (found.uid() != peer::own_uid() || found.is_symlink()) {
+        return Err(format!(
+            "{} belongs to someone else; set PINFOLD_SOCKET to a place of your own",
+            directory.display()
+        ));
+    }
+    Ok(())
+}
+
+/// All that `from` says until its end or the first line's end, or an error when that takes too long.
+fn read_until(from: &mut io::PipeReader, limit: Duration) -> io::Result<String> {
+    let deadline = Instant::now() + limit;
+    let mut said = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !pinfold_sys::ready::readable(from, Some(left))? {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "not ready in time"));
+        }
+        let mut buffer = [0; 512];
+        let count = from.read(&mut buffer)?;
+        said.extend_from_slice(&buffer[..count]);
+        if count == 0 || said.contains(&b'\n') {
+            return Ok(String::from_utf8_lossy(&said).into_owned());
+        }
+    }
+}
