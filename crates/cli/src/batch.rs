@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_proto::wire::ErrorCode;
-use pinfold_proto::{ExitCode, JobSpec};
+use pinfold_proto::{End, ExitCode, JobSpec};
 use pinfold_sys::ready::Wanted;
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Side};
@@ -342,8 +342,7 @@ impl Batch {
             }
             Told::Refused { ticket, code: ErrorCode::QueueFull, .. } if !self.is_over_early() => {
                 self.outcome(ticket).attempts -= 1;
-                self.again.push(index(ticket));
-                self.again_at = Some(Instant::now() + QUEUE_FULL_PAUSE);
+                self.ask_later(ticket);
             }
             Told::Refused { ticket, reason, .. } => {
                 self.outcome(ticket).never_starts(reason);
@@ -378,15 +377,26 @@ impl Batch {
     fn has_ended(&mut self, ticket: u64, may_begin_anew: bool) {
         let outcome = self.outcome(ticket);
         let (started, failed) = (outcome.started.is_some(), outcome.failed());
-        if !started || (failed && !may_begin_anew) {
+        if !started && self.has_tries_left(ticket) {
+            // Its own process was killed while it waited.
+            self.ask_later(ticket);
+        } else if !started || (failed && !may_begin_anew) {
             self.over(ticket);
         } else if !failed && !self.has_tries_left(ticket) {
             self.show(ticket);
         }
     }
 
+    /// A line that its user or an operator cancelled is not wanted any more.
     fn has_tries_left(&self, ticket: u64) -> bool {
-        self.outcomes[index(ticket)].attempts < self.tries && !self.is_over_early()
+        let outcome = &self.outcomes[index(ticket)];
+        outcome.attempts < self.tries && outcome.end != Some(End::Cancelled) && !self.is_over_early()
+    }
+
+    /// Asks for a line once more, a little later.
+    fn ask_later(&mut self, ticket: u64) {
+        self.again.push(index(ticket));
+        self.again_at = Some(Instant::now() + QUEUE_FULL_PAUSE);
     }
 
     /// A line ended: it is tried again, or told and counted.
@@ -436,13 +446,12 @@ impl Batch {
     }
 
     fn try_again(&mut self, ticket: u64) {
-        let early = self.is_over_early();
-        let outcome = self.outcome(ticket);
-        outcome.to_be_tried_again = false;
-        if early {
-            // The last try was the last.
+        self.outcome(ticket).to_be_tried_again = false;
+        if !self.has_tries_left(ticket) {
+            // Told to end, or cancelled: the last try was the last.
             return self.over(ticket);
         }
+        let outcome = self.outcome(ticket);
         (outcome.started, outcome.ended) = (None, None);
         self.ask(index(ticket));
     }

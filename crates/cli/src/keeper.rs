@@ -381,16 +381,7 @@ impl Keeper {
 
     fn hear(&mut self, reply: Reply) {
         match reply {
-            Reply::Queued { ticket, job } => {
-                if let Some(kept) = self.jobs.get_mut(&ticket) {
-                    kept.job = Some(job);
-                    if matches!(kept.stage, Stage::Waiting(None)) {
-                        self.childless.insert(ticket);
-                    }
-                    self.by_job.insert(job, ticket);
-                    self.told.push_back(Told::Queued { ticket, job });
-                }
-            }
+            Reply::Queued { ticket, job } => self.queued(ticket, job),
             Reply::Grant { job } => self.granted(job),
             Reply::Go { job, doors, mut variables, wrap, run } => {
                 // A daemon has no say in anything else that a command goes by,
@@ -429,6 +420,21 @@ impl Keeper {
             // The rest answers questions that a keeper does not ask.
             _ => {}
         }
+    }
+
+    fn queued(&mut self, ticket: u64, job: u64) {
+        let asked = self.jobs.get_mut(&ticket).filter(|kept| kept.job.is_none_or(|known| known == job));
+        let Some(kept) = asked else {
+            // It was taken back before it had a number. Nobody would start it when its turn comes.
+            let reason = "it was taken back before it was accepted".to_owned();
+            return self.send(&Request::Withdraw { job, reason });
+        };
+        kept.job = Some(job);
+        if matches!(kept.stage, Stage::Waiting(None)) {
+            self.childless.insert(ticket);
+        }
+        self.by_job.insert(job, ticket);
+        self.told.push_back(Told::Queued { ticket, job });
     }
 
     /// A job that ended waits again, for the daemon ended it: its command is started once more when it may be.

@@ -9,7 +9,7 @@ use pinfold_sys::mode::{self, Mode};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::Host;
+use crate::host::{Host, send};
 use crate::kind::{Kind, any_kind};
 use crate::process::Done;
 
@@ -32,6 +32,8 @@ any_kind!(
     giving_up,
     a_line_runs_from_before_its_process_is_made,
     lines_that_are_ended_did_not_do_well,
+    lines_that_were_cancelled_are_not_tried_again,
+    lines_whose_processes_are_killed_before_their_start,
 );
 
 fn view(done: &Done) -> BatchView {
@@ -407,6 +409,49 @@ fn lines_that_are_ended_did_not_do_well(kind: Kind) {
     host.make("again");
     let done = batch(&["--resume-failed"]).wait();
     assert_eq!((done.code, view(&done).jobs), (Some(0), 2), "{done:?}");
+}
+
+fn lines_that_were_cancelled_are_not_tried_again(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=4"]);
+    let lines = "trap 'exit 0' TERM; : >ready-1; while :; do sleep 0.05; done\n: >ready-2; exec sleep 1000\n";
+    std::fs::write(host.work("lines"), lines).expect("a file");
+    let running = host.start(["batch", "--json", "--retries", "3", "-j", "2", "--in-order", "lines"]);
+    host.until_made("ready-1");
+    host.until_made("ready-2");
+    host.succeeds(["cancel", "1"]);
+    host.succeeds(["cancel", "2"]);
+    let done = running.wait();
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let got: Vec<_> = view(&done).results.iter().map(|r| (r.end, r.attempts)).collect();
+    assert_eq!(got, [(Some(End::Cancelled), 1); 2], "{done:?}");
+}
+
+/// Children wait ready-made where a process enters its groups by itself. As if memory ran short, they are killed.
+fn lines_whose_processes_are_killed_before_their_start(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let lines =
+        "echo $PPID $$ >pids-new; mv pids-new pids; until [ -e go ]; do sleep 0.05; done\ntrue\ntrue\n";
+    std::fs::write(host.work("lines"), lines).expect("a file");
+    let words = ["--retries", "2", "--in-order", "--joblog", "log", "--json", "lines"];
+    let running = host.start([&["batch"], &words[..]].concat());
+    host.until_made("pids");
+    let pids = host.wrote("pids");
+    let (keeper, command) = pids.trim().split_once(' ').expect("two numbers");
+    let children = std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"));
+    let held: Vec<u32> = children
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter(|pid| *pid != command)
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    held.iter().for_each(|pid| send(*pid, Signal::KILL));
+    host.make("go");
+    let done = running.wait();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let got: Vec<_> = view(&done).results.iter().map(|r| (r.exit_code, r.attempts)).collect();
+    let tries = if held.is_empty() { 1 } else { 2 };
+    assert_eq!(got, [(Some(0), 1), (Some(0), tries), (Some(0), tries)], "{held:?} {done:?}");
+    assert_eq!(logged(&host).len(), 3, "{:?}", logged(&host));
 }
 
 /// A line of one thread takes no less time than its CPU time. Where its child is forked before it may start, some of its
