@@ -118,9 +118,9 @@ fn writing(how: How) -> OpenOptions {
     options
 }
 
-/// Writes a whole file that the user named.
+/// Writes a whole file that the user named. Where a disk has no room for it, what was in it stays.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    create(path, Named::ByUser)?.write_all(bytes)
+    overwrite(path, bytes, bytes.len() as u64)
 }
 
 /// A file without a name for what is still on its way into one that the user named, so that this stays as it is if the rest
@@ -135,10 +135,25 @@ pub(crate) fn beside(path: &Path) -> io::Result<Option<File>> {
     tempfile::tempfile_in(directory_of(path)).or_else(|_| tempfile::tempfile()).map(Some)
 }
 
-/// Writes a whole file that the user named, from one that has all of it.
+/// Writes a whole file that the user named, from one that has all of it. As [`write`].
 pub(crate) fn write_from(path: &Path, mut from: File) -> io::Result<()> {
     from.rewind()?;
-    io::copy(&mut from, &mut create(path, Named::ByUser)?).map(|_| ())
+    let length = from.metadata()?.len();
+    overwrite(path, from, length)
+}
+
+fn overwrite(path: &Path, mut from: impl io::Read, length: u64) -> io::Result<()> {
+    let mut file = open(path, Named::ByUser, How { keep: true, behind: false, later: false })?;
+    // Standard output goes on behind what was written to it.
+    let is_whole = file.metadata()?.is_file() && !files::appends(&file);
+    if is_whole {
+        files::reserve(&file, length)?;
+    }
+    io::copy(&mut from, &mut file)?;
+    if is_whole {
+        file.set_len(length)?;
+    }
+    Ok(())
 }
 
 /// Puts a file in place whole or not at all: whoever reads the one before it goes on reading that. What is at the path, a
@@ -283,6 +298,16 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing else is left there");
         assert!(beside(Path::new("/dev/null")).unwrap().is_none());
         assert!(beside(&file.join("below")).is_err());
+    }
+
+    #[test]
+    fn what_is_in_a_file_stays_where_there_is_no_room_for_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let full = dir.path().join("full");
+        std::fs::write(&full, "kept").unwrap();
+        let error = overwrite(&full, io::empty(), 1 << 62).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(std::fs::read(&full).unwrap(), b"kept");
     }
 
     #[test]

@@ -6,10 +6,13 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{
+    Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fallocate, fcntl_getfl, fstatvfs,
+};
+use rustix::io::Errno;
 
 use crate::fork::close_on_exec;
 
@@ -171,11 +174,38 @@ pub fn inherited_to_write(path: &Path) -> Option<File> {
     #[expect(unsafe_code, reason = "a number that a user gave names a descriptor that no value here owns")]
     // SAFETY: the number was just seen to be open, this function closes nothing, and the borrow ends with it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-    let flags = rustix::fs::fcntl_getfl(descriptor).ok()?;
+    let flags = fcntl_getfl(descriptor).ok()?;
     let is_device =
         FileType::from_raw_mode(rustix::fs::fstat(descriptor).ok()?.st_mode) == FileType::CharacterDevice;
     let is_written = !flags.contains(OFlags::PATH) && flags & OFlags::RWMODE != OFlags::RDONLY && !is_device;
     is_written.then(|| rustix::io::fcntl_dupfd_cloexec(descriptor, 3).ok().map(File::from)).flatten()
+}
+
+/// Whether all that is written to a file goes behind what is in it.
+#[must_use]
+pub fn appends(file: &File) -> bool {
+    fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::APPEND))
+}
+
+/// Has the disk keep room for a file of `length` bytes, whose contents and length stay as they are. On a file system that
+/// keeps none it does nothing.
+///
+/// # Errors
+/// When there is no room for it.
+pub fn reserve(file: &File, length: u64) -> io::Result<()> {
+    // Tried in vain, it would take all that is left from others for a moment.
+    let (disk, there) = (fstatvfs(file)?, file.metadata()?.blocks().saturating_mul(512));
+    if disk.f_blocks > 0 && disk.f_bfree.saturating_mul(disk.f_frsize).saturating_add(there) < length {
+        return Err(Errno::NOSPC.into());
+    }
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
+        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
+            // Room that it got before it found no more.
+            file.set_len(file.metadata()?.len())?;
+            Err(error.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes to a pipe or socket whose reader is slow fail instead of waiting.
