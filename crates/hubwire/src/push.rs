@@ -105,6 +105,8 @@ pub struct Pusher<D> {
     backoff: Backoff,
     /// Nothing is sent before.
     not_before: Duration,
+    /// Of a spool that cannot be read or written, which the hub's answers say nothing of.
+    disk: Backoff,
     /// The same of sending all anew, as the hub's database is another one.
     anew: Backoff,
     not_anew_before: Duration,
@@ -137,6 +139,7 @@ impl<D: Disk> Pusher<D> {
             cursor,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_before: Duration::ZERO,
+            disk: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             anew: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_anew_before: Duration::ZERO,
             boot: boot.to_owned(),
@@ -315,8 +318,9 @@ impl<D: Disk> Pusher<D> {
             return Ok(Sent::default());
         }
         let sent = self.send_on(uplink, now, chance);
-        if sent.is_err() {
-            self.wait(now, chance);
+        match sent {
+            Ok(_) => self.disk.reset(),
+            Err(_) => self.not_before = now.saturating_add(self.disk.pause_by_chance(chance)),
         }
         sent
     }
@@ -405,11 +409,12 @@ impl<D: Disk> Pusher<D> {
 
     /// Sends again all that the daemon has if the hub's database is of another generation: it is an earlier copy that
     /// was put back, and lacks jobs that it had acknowledged. Those that it has it knows. A hub that says another one each
-    /// time is told all anew ever more rarely.
+    /// time, or two that take turns at one address, are told all anew ever more rarely.
     fn compare(&mut self, generation: Option<u64>, now: Duration, chance: u32) {
         let may_begin = now >= self.not_anew_before;
         if generation.is_none() || generation == self.cursor.generation {
-            if may_begin {
+            // Of hubs that take turns each is met again within that time.
+            if now >= self.not_anew_before.saturating_add(LONGEST_PAUSE) {
                 self.anew.reset();
             }
             return;

@@ -122,13 +122,15 @@ fn cell(job: &JobRow, column: &'static Column) -> Markup {
     let value =
         COLUMNS.iter().position(|one| one == column).and_then(|at| job.cells.get(at)).unwrap_or(&Cell::None);
     let text = figures::text(column, value);
-    let failed = column.key == "exit_code" && !matches!(value, Cell::Whole(0));
+    let ended_by = if column.key == "exit_code" { figures::word(job, "end") } else { String::new() };
+    // Whatever its exit code, a job that was ended did not do well.
+    let failed = column.key == "exit_code" && !(matches!(value, Cell::Whole(0)) && ended_by.is_empty());
     html! {
         td class=(if column.key == "name" { "name" } else { side(column) }) {
             @if matches!(column.key, "job" | "name") {
                 a href=(format!("/jobs/{}", job.id)) { @if text.is_empty() { "(no name)" } @else { (text) } }
             } @else if failed {
-                span.bad { @if text.is_empty() { "none" } @else { (text) } }
+                span.bad { @if text.is_empty() { "none" } @else { (text) } @if !ended_by.is_empty() { " " (ended_by) } }
             } @else { (text) }
         }
     }

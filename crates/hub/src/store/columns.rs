@@ -53,7 +53,7 @@ const fn column(key: &'static str, head: &'static str, form: Form, sql: &'static
 }
 
 /// All columns, in the order in which they are shown.
-pub const COLUMNS: [Column; 29] = [
+pub const COLUMNS: [Column; 30] = [
     column("host", "Host", Form::Text, "hosts.name", true),
     column("job", "Job", Form::Count, "jobs.job", true),
     column("name", "Name", Form::Text, "jobs.name", true),
@@ -67,6 +67,7 @@ pub const COLUMNS: [Column; 29] = [
     column("received", "Received", Form::Moment, "jobs.received_us", false),
     column("exit_code", "Exit", Form::Count, "jobs.exit_code", true),
     column("signal", "Signal", Form::Count, "jobs.signal", false),
+    column("end", "Ended by", Form::Text, "jobs.ended_by", false),
     column("queued_s", "Queued", Form::Seconds, "jobs.queued_s", false),
     column("wall_s", "Wall time", Form::Seconds, "jobs.wall_s", true),
     column("suspended_s", "Suspended", Form::Seconds, "jobs.suspended_s", true),

@@ -11,6 +11,7 @@ use pinfold_hubclient::HubClient;
 use pinfold_hubwire::bundle::{self, Live, PACKED_MAX_BYTES, SpoolFigures, WIRE_VERSION};
 use pinfold_hubwire::courier::ClientError;
 use pinfold_hubwire::push::{Uplink as _, UplinkError};
+use pinfold_proto::End;
 
 /// Bytes that unpack to many more.
 mod flate2_bomb {
@@ -424,6 +425,24 @@ const NASTY: [&str; 4] = [
     "\"><img src=x onerror=alert(1)>",
     "\u{1b}[31mred\u{202e}\r\n=cmd()",
 ];
+
+#[test]
+fn a_list_marks_each_job_that_failed() {
+    let site = site();
+    let ends =
+        [(Some(0), None), (Some(0), Some(End::Timeout)), (Some(3), None), (None, Some(End::Dependency))];
+    let jobs = (1..).zip(ends).map(|(job, (code, end))| {
+        let mut one = report(job, "a", 3);
+        (one.exit_code, one.end) = (code, end);
+        one
+    });
+    assert_eq!(site.push(&site.host, &bundle::pack(&bundle_of(jobs.collect())).unwrap()).status, 200);
+    let cookie = site.served.sign_in();
+    let list = site.served.get("/jobs?days=3650&sort=job&dir=up", one(&cookie)).body;
+    let marked: Vec<&str> =
+        list.split("<span class=\"bad\">").skip(1).filter_map(|rest| rest.split("</span>").next()).collect();
+    assert_eq!(marked, ["0 timeout", "3", "none dependency"], "{list}");
+}
 
 #[test]
 fn words_of_jobs_are_words_on_each_page() {

@@ -289,6 +289,24 @@ fn a_hub_with_an_earlier_copy_of_its_database_gets_again_what_it_lacks() {
 }
 
 #[test]
+fn hubs_that_take_turns_at_an_address_are_told_all_anew_ever_more_rarely() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 256 << 20, "boot").unwrap();
+    let mut source = Of::jobs(3, |job| Ok(crate::common::report(job, "x", 0)));
+    let mut hubs = [of_generation(1), of_generation(2)];
+    let mut times = 0;
+    for round in 0..720 {
+        let (now, hub) = (Duration::from_secs(5 * round), &mut hubs[usize::from(round % 2 == 1)]);
+        assert_eq!(pusher.tell(hub, idle(), now_us(), now, u32::MAX).unwrap(), None);
+        times += u32::from(!pusher.is_idle());
+        assert!(pushed(&mut pusher, &mut source, hub, 10), "{:?}", pusher.figures());
+    }
+    // In an hour, with two minutes between them at last.
+    assert!((25..45).contains(&times), "{times}");
+    assert_eq!(hubs.map(|hub| hub.jobs()), [3, 3]);
+}
+
+#[test]
 fn a_host_with_many_long_jobs_is_told_of_within_a_message() {
     let dir = tempfile::tempdir().unwrap();
     let mut dice = Pcg64Mcg::seed_from_u64(7);
