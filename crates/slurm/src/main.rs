@@ -40,6 +40,7 @@ mod srun;
 mod state;
 mod trouble;
 mod units;
+mod users;
 mod warning;
 mod within;
 

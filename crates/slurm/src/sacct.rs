@@ -17,10 +17,11 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
-use crate::squeue::{around, is_here, list, states, users};
+use crate::squeue::{around, is_here, list, states};
 use crate::state::State;
 use crate::trouble::{Trouble, words};
 use crate::units::{Toward, moment};
+use crate::users::users_that_exist;
 
 const USUAL: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
 const BRIEF: &str = "JobID,State,ExitCode";
@@ -98,7 +99,7 @@ impl Asked {
                 "qos" => asked.qos = Some(list(&value)),
                 "starttime" => asked.start_s = Some(at("--starttime")?),
                 "state" => asked.states = states(&value)?,
-                "uid" | "user" => asked.users = Some(users(&value)),
+                "uid" | "user" => asked.users = Some(users_that_exist(&value, "Invalid user id")?),
                 "units" => asked.unit = value.chars().next().filter(|unit| "KMGTPkmgtp".contains(*unit)),
                 "help" => asked.help = Some("help"),
                 "usage" => asked.help = Some("usage"),

@@ -18,10 +18,11 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
-use crate::squeue::{is_here, states, users};
+use crate::squeue::{is_here, states};
 use crate::state::State;
 use crate::trouble::{INVALID_JOB, Trouble, words};
 use crate::units::now_s;
+use crate::users::users_that_exist;
 
 /// Which jobs, and what becomes of them. A name, account, partition or QOS is one, whatever is in it: a job called `a,b` is
 /// neither `a` nor `b`.
@@ -87,7 +88,7 @@ impl Asked {
             "partition" => self.partition = text(),
             "qos" => self.qos = text(),
             "name" | "jobname" => self.name = text(),
-            "user" => self.users = Some(users(value)),
+            "user" => self.users = Some(users_that_exist(value, "Invalid user name")?),
             "me" => self.users = Some(vec![own_name()]),
             "state" => self.states = states(value)?,
             "nodelist" => self.here = Some(is_here(value)),

@@ -18,6 +18,7 @@ use crate::select::{self, Named};
 use crate::state::State;
 use crate::trouble::{INVALID_JOB, Trouble};
 use crate::units::now_s;
+use crate::users::known_users;
 
 const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
@@ -115,32 +116,6 @@ pub(crate) fn states(text: &str) -> Result<Option<Vec<State>>, String> {
         }
     }
     Ok(Some(all))
-}
-
-/// Users by name or number.
-pub(crate) fn users(text: &str) -> Vec<String> {
-    let name = |user: String| {
-        let number = user.parse::<u32>().ok().and_then(pinfold_sys::peer::user);
-        number.map_or(user, |user| user.name)
-    };
-    list(text).into_iter().map(name).collect()
-}
-
-/// The same of users whom this host knows. The others are told on standard error and left out, as Slurm does: if none is
-/// left, nobody's jobs are shown.
-fn known_users(text: &str) -> Vec<String> {
-    let exists = |name: &str| pinfold_sys::peer::look_up_name(name).map(|user| user.is_some());
-    let (known, unknown) = by_whether_known(users(text), exists);
-    unknown.iter().for_each(|user| say::error("squeue", &format!("Invalid user: {}", plain(user))));
-    known
-}
-
-/// Users who are known, and those who surely are not: a name service that fails for a moment hides nobody's jobs.
-fn by_whether_known(
-    users: Vec<String>,
-    exists: impl Fn(&str) -> std::io::Result<bool>,
-) -> (Vec<String>, Vec<String>) {
-    users.into_iter().partition(|user| user.parse::<u32>().is_ok() || exists(user).unwrap_or(true))
 }
 
 /// Slurm's letters for what jobs are sorted by; `A` and `F` are this program's own.
@@ -445,16 +420,6 @@ mod tests {
         // Nobody's jobs, not everybody's.
         check("-u no-such-user", &[]);
         assert_eq!(asked("", &[("SQUEUE_USERS", "no-such-user")]).users, Some(Vec::new()));
-    }
-
-    #[test]
-    fn users_are_unknown_only_by_the_name_services_word() {
-        let exists = |name: &str| match name {
-            "away" => Err(std::io::ErrorKind::TimedOut.into()),
-            name => Ok(name == "here"),
-        };
-        let (known, unknown) = by_whether_known(list("here,gone,away,12"), exists);
-        assert_eq!((known, unknown), (list("here,away,12"), list("gone")));
     }
 
     #[test]
