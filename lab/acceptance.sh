@@ -146,6 +146,8 @@ check "elsewhere" 0 "$(expand "$(of_job "$job" cpuset.cpus.effective)" | grep -c
 until_is "and it is said why" 1 sh -c "pinfold why $job | grep -c 'gone or no longer allowed' | sed 's/[1-9][0-9]*/1/'"
 for pu in $(expand "$had"); do echo 1 >/sys/devices/system/cpu/cpu"$pu"/online; done
 until_is "the core is there again" "$cores" sh -c "pinfold status --json | tr ',{}' '\n\n\n' | sed -n 's/^\"cores\": *//p'"
+# The kernel brings one PU after the other back; with the first the core is there.
+until_is "with all its PUs" "$(nproc)" sh -c "pinfold map --json | tr '{' '\n' | grep -c '\"usable\":true'"
 touch /tmp/online
 pinfold wait "$job"
 check "it ended well" 0 $?

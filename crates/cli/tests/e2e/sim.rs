@@ -214,7 +214,7 @@ fn what_was_measured_is_used_and_said() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let found: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
     assert!(found["compute_full"].as_f64().is_some_and(|part| part > 0.0 && part <= 1.0), "{found}");
-    assert!(found["disk_all_bytes_per_s"].as_u64() > Some(0), "{found}");
+    assert!(found["disk_all_bytes_per_s"].as_u64() > Some(0), "{found} {}", said.err);
     // Two jobs want ten times what this disk gives: they take ten times as long.
     let disk = 1_000_000;
     let file = dir.path().join("state/calibration.json");
