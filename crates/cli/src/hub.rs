@@ -21,7 +21,7 @@ use pinfold_profile::report::plain;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_size;
 use pinfold_proto::voucher::JOIN;
-use pinfold_sys::peer;
+use pinfold_sys::{peer, shared};
 use serde::Deserialize;
 
 use crate::input;
@@ -128,9 +128,12 @@ pub(crate) fn hub(dial: &Dial, args: &HubArgs) -> Result<(), Failure> {
 }
 
 /// Where the pusher keeps its settings, its cursor and its spool: `$PINFOLD_HUB_DIR`, else `/var/lib/pinfold-push` for root,
-/// else below `$XDG_STATE_HOME` or `~/.local/state`.
+/// else below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one.
 fn push_dir() -> Result<PathBuf, Failure> {
-    directory("PINFOLD_HUB_DIR", "/var/lib/pinfold-push", "XDG_STATE_HOME", ".local/state", "pinfold-push")
+    let own = "PINFOLD_HUB_DIR";
+    let dir = directory(own, "/var/lib/pinfold-push", "XDG_STATE_HOME", ".local/state", "pinfold-push")?;
+    let is_named = std::env::var_os(own).is_some_and(|path| dir.as_os_str() == path);
+    Ok(if is_named || peer::own_uid() == 0 { dir } else { shared::of_host(dir) })
 }
 
 /// Where a reader's token is: `$PINFOLD_HUB_READER_DIR`, else `/etc/pinfold` for root, else below `$XDG_CONFIG_HOME` or

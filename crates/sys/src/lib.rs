@@ -47,6 +47,7 @@ mod program;
 pub mod ready;
 pub mod records;
 pub mod scratch;
+pub mod shared;
 pub mod signals;
 pub mod site;
 pub mod spawn;

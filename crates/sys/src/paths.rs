@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::whereabouts;
+use crate::{shared, whereabouts};
 
 /// The places of one daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,10 +31,10 @@ pub const OCCUPIED: &str = "works on the state directory";
 /// else in a private directory below `/tmp`, or, where another user made that one first, in the directory for the state
 /// below the user's home, if that is known. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
 /// named, beside it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else
-/// below `$XDG_STATE_HOME` or `~/.local/state`.
+/// below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
-    defaults_by(uid, variable, owner)
+    defaults_by(uid, variable, owner, shared::of_host)
 }
 
 /// The places that a command of user `uid` means. Those of [`defaults`]; but without a socket there, while a daemon of
@@ -70,18 +70,19 @@ fn owner(path: &Path) -> Option<u32> {
     std::fs::symlink_metadata(path).ok().map(|found| found.uid())
 }
 
-/// The same as [`defaults`], where `owner` says whose a file is.
+/// The same as [`defaults`], where `owner` says whose a file is, and `of_host` which place in a directory is this host's.
 fn defaults_by(
     uid: u32,
     variable: impl Fn(&str) -> Option<OsString>,
     owner: impl Fn(&Path) -> Option<u32>,
+    of_host: impl Fn(PathBuf) -> PathBuf,
 ) -> Places {
     let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let named = variable(SOCKET_VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from);
     let private = PathBuf::from(format!("/tmp/pinfold-{uid}"));
     let own_state = path("XDG_STATE_HOME")
         .or_else(|| path("HOME").map(|home| home.join(".local/state")))
-        .map(|dir| dir.join("pinfold"));
+        .map(|dir| of_host(dir.join("pinfold")));
     // Everybody may make that directory, and only its owner may remove it. A daemon that listens elsewhere for that
     // reason is found when it is gone, too.
     let is_taken = || owner(&private).is_some_and(|owner| owner != uid);
@@ -127,7 +128,7 @@ mod tests {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         let owner = |path: &Path| (path == Path::new(file)).then_some(owner);
-        defaults_by(7, variable, owner).socket.display().to_string()
+        defaults_by(7, variable, owner, std::convert::identity).socket.display().to_string()
     }
 
     #[test]
@@ -175,7 +176,28 @@ mod tests {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         let want = Places { socket: socket.into(), state: state.into() };
-        assert_eq!(defaults_by(uid, variable, |_| None), want, "user {uid} with {variables:?}");
+        assert_eq!(
+            defaults_by(uid, variable, |_| None, std::convert::identity),
+            want,
+            "user {uid} with {variables:?}"
+        );
+    }
+
+    #[test]
+    fn hosts_that_share_a_home_have_states_of_their_own() {
+        let of = |variables: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            };
+            let state = defaults_by(7, variable, |_| None, |dir| dir.join("hosts/one")).state;
+            state.display().to_string()
+        };
+        let home = ("HOME", "/h");
+        assert_eq!(of(&[home]), "/h/.local/state/pinfold/hosts/one");
+        assert_eq!(of(&[home, ("XDG_STATE_HOME", "/s")]), "/s/pinfold/hosts/one");
+        // What somebody names is meant so.
+        assert_eq!(of(&[home, ("PINFOLD_STATE_DIR", "/c")]), "/c");
+        assert_eq!(of(&[]), "/tmp/pinfold-7/state");
     }
 
     #[test]

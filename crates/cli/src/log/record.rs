@@ -1,5 +1,5 @@
 //! Where the output of submitted jobs goes, as their user's clients wrote it down: a line of JSON for each job or array in
-//! `outputs.jsonl`, in the user's state directory. The file is kept small: of two clients that shorten it at the same
+//! `outputs.jsonl`, in the user's state directory of this host. The file is kept small: of two clients that shorten it at the same
 //! moment, one may lose the other's line.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pinfold_proto::view::{JobView, ReportView};
+use pinfold_sys::shared;
 use serde::{Deserialize, Serialize};
 
 use crate::submit::files;
@@ -142,7 +143,8 @@ fn place() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|text| text.as_bytes().starts_with(b"/"));
     let home = named("XDG_STATE_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(named("HOME")?).join(".local/state")))?;
-    Some(home.join("pinfold/outputs.jsonl"))
+    // Sockets and numbers of jobs are the same on several hosts.
+    Some(shared::of_host(home.join("pinfold")).join("outputs.jsonl"))
 }
 
 #[cfg(test)]

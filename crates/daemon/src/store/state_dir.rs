@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use pinfold_sys::{files, whereabouts};
+use pinfold_sys::{files, peer, whereabouts};
 
 use crate::core::clock::Moment;
 
@@ -27,6 +27,8 @@ impl StateDir {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
         let path = &trusted(path)?;
+        let shared = pinfold_sys::shared::is_shared(path);
+        is_of_this_host(path, shared, &peer::host_name())?;
         let lock = lock(path, socket, LEFT_WITHIN)?;
         let rebooted = is_of_another_boot(path);
         let instance = instance(path, rebooted)?;
@@ -47,6 +49,36 @@ impl StateDir {
     /// and a process of the same number is another one, though it may have started as many ticks after its boot.
     pub(crate) fn is_of_another_boot(&self) -> bool {
         self.rebooted
+    }
+}
+
+/// Which host has a state directory that several hosts may have mounted.
+const HOST: &str = "host";
+
+/// Where other hosts may have the directory, too, notes that it is this host's. Locks need not hold across hosts, and each
+/// would take the jobs of the other for those of an earlier boot.
+///
+/// # Errors
+/// It is another host's.
+fn is_of_this_host(state: &Path, shared: bool, host: &str) -> anyhow::Result<()> {
+    if !shared {
+        return Ok(());
+    }
+    let path = state.join(HOST);
+    match noted(&path) {
+        Some(before) if before == host => Ok(()),
+        Some(before) => bail!(
+            "the state directory {} is that of the host {before}, and this is {host}: name another by --state-dir or \
+             PINFOLD_STATE_DIR; if this host was called {before}, remove {}",
+            state.display(),
+            path.display()
+        ),
+        None => {
+            if let Err(error) = write_whole(&path, &format!("{host}\n")) {
+                tracing::warn!(path = %path.display(), %error, "other hosts will not notice whose this directory is");
+            }
+            Ok(())
+        }
     }
 }
 
@@ -134,7 +166,7 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
 /// The directory with links followed, if nobody but this user (and root) can put files of theirs into it, or another
 /// directory in its place: what lies there is written to by name, and believed.
 fn trusted(path: &Path) -> anyhow::Result<PathBuf> {
-    let own = pinfold_sys::peer::own_uid();
+    let own = peer::own_uid();
     let path = path.canonicalize().with_context(|| format!("failed to look at {}", path.display()))?;
     for directory in path.ancestors() {
         let found = directory
@@ -142,7 +174,7 @@ fn trusted(path: &Path) -> anyhow::Result<PathBuf> {
             .with_context(|| format!("failed to look at {}", directory.display()))?;
         let is_state = directory == path;
         let owner = found.uid();
-        let is_ours = owner == own || (!is_state && (owner == 0 || pinfold_sys::peer::is_unmapped(owner)));
+        let is_ours = owner == own || (!is_state && (owner == 0 || peer::is_unmapped(owner)));
         // Others may write into `/tmp`, but not rename what is not theirs there.
         let open = match is_state {
             true => found.mode() & 0o022 != 0,
@@ -295,6 +327,22 @@ mod tests {
         assert!(!path.join("lock").exists(), "nothing was made in it");
     }
 
+    #[test]
+    fn one_host_has_a_directory_that_several_can_have() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let of = |shared, host| is_of_this_host(dir.path(), shared, host).map_err(|error| error.to_string());
+        assert_eq!(of(false, "one"), Ok(()));
+        assert!(!dir.path().join(HOST).exists(), "a disk of its own needs no note");
+        assert_eq!((of(true, "one"), of(true, "one")), (Ok(()), Ok(())));
+        let error = of(true, "two").unwrap_err();
+        assert!(
+            error.contains("is that of the host one, and this is two: name another by --state-dir"),
+            "{error}"
+        );
+        std::fs::remove_file(dir.path().join(HOST)).expect("it is noted");
+        assert_eq!(of(true, "two"), Ok(()));
+    }
+
     /// A daemon that comes while the guard of a dead one thaws jobs waits for it, and none is thawed once it is there.
     #[test]
     fn a_daemon_waits_for_the_guard() {
@@ -428,7 +476,7 @@ mod tests {
         mode(&dir.path().join("above"), 0o1777);
         drop(StateDir::open(&state, Path::new(SOCKET)).expect("nobody can put another in its place"));
         std::fs::remove_file(state.join("lock")).expect("the lock");
-        if pinfold_sys::peer::own_uid() != 0 {
+        if peer::own_uid() != 0 {
             return;
         }
         chown(&state, Some(65534), None).expect("root gives files away");
