@@ -133,7 +133,7 @@ fn push_dir() -> Result<PathBuf, Failure> {
     let own = "PINFOLD_HUB_DIR";
     let dir = directory(own, "/var/lib/pinfold-push", "XDG_STATE_HOME", ".local/state", "pinfold-push")?;
     let is_named = std::env::var_os(own).is_some_and(|path| dir.as_os_str() == path);
-    Ok(if is_named || peer::own_uid() == 0 { dir } else { shared::of_host(dir) })
+    Ok(if is_named || peer::own_uid() == 0 { dir } else { shared::of_host(dir, "hub.json") })
 }
 
 /// Where a reader's token is: `$PINFOLD_HUB_READER_DIR`, else `/etc/pinfold` for root, else below `$XDG_CONFIG_HOME` or

@@ -298,10 +298,12 @@ impl Keeper {
             // The held child ended before it was released: the terminal's Ctrl-C reached it.
             *held = None;
             self.held -= 1;
-            if let Some(job) = job {
-                let reason = "its process ended before the command was started".to_owned();
-                self.send(&Request::Withdraw { job, reason });
-            }
+            let Some(job) = job else {
+                // Not accepted yet, so that nobody can take it back. It gets another process.
+                return;
+            };
+            let reason = "its process ended before the command was started".to_owned();
+            self.send(&Request::Withdraw { job, reason });
             self.told.push_back(Told::Ended { ticket, reaped, at: Instant::now() });
             self.forget(ticket);
             return;

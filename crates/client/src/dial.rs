@@ -190,12 +190,16 @@ impl Dial {
 
     /// A connection on which nothing has been said, if a daemon is there.
     pub fn stream_if_there(&self) -> Option<UnixStream> {
-        UnixStream::connect(&self.places.socket).ok().and_then(|stream| self.trusted(stream).ok())
+        self.stream_on(&self.places.socket)
     }
 
-    /// The same of the daemon that works on this state, if it noted that it listens elsewhere.
-    pub fn stream_elsewhere(&self, state: &Path) -> Option<UnixStream> {
-        let socket = occupied::elsewhere(&self.places.socket, state)?;
+    /// The socket that the daemon of this state noted, if it is another one than this.
+    pub fn elsewhere(&self, state: &Path) -> Option<PathBuf> {
+        occupied::elsewhere(&self.places.socket, state)
+    }
+
+    /// As [`Self::stream_if_there`], on a socket that was noted.
+    pub fn stream_on(&self, socket: &Path) -> Option<UnixStream> {
         UnixStream::connect(socket).ok().and_then(|stream| self.trusted(stream).ok())
     }
 

@@ -15,6 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::fork::close_on_exec;
+use crate::peer;
 
 /// Opens what is at a path, a link itself included, to be looked at and neither read nor written (`O_PATH`).
 ///
@@ -179,6 +180,27 @@ pub fn inherited_to_write(path: &Path) -> Option<File> {
         FileType::from_raw_mode(rustix::fs::fstat(descriptor).ok()?.st_mode) == FileType::CharacterDevice;
     let is_written = !flags.contains(OFlags::PATH) && flags & OFlags::RWMODE != OFlags::RDONLY && !is_device;
     is_written.then(|| rustix::io::fcntl_dupfd_cloexec(descriptor, 3).ok().map(File::from)).flatten()
+}
+
+/// The directory on the way to this one, itself included, in whose place others could put another, and what is wrong with
+/// it. `None`: nobody but this user and root can.
+///
+/// # Errors
+/// When one cannot be looked at.
+pub fn exchangeable(directory: &Path) -> io::Result<Option<(PathBuf, &'static str)>> {
+    let (own, path) = (peer::own_uid(), directory.canonicalize()?);
+    for directory in path.ancestors() {
+        let found = directory.symlink_metadata()?;
+        let (owner, mode) = (found.uid(), found.mode());
+        // Others may write into `/tmp`, but not rename what is not theirs there.
+        if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+            return Ok(Some((directory.to_owned(), "is open to others")));
+        }
+        if owner != own && owner != 0 && !peer::is_unmapped(owner) {
+            return Ok(Some((directory.to_owned(), "belongs to someone else")));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether all that is written to a file goes behind what is in it.

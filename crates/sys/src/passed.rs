@@ -107,6 +107,31 @@ impl Listener {
     }
 }
 
+impl Listener {
+    /// Closes one at whose path nobody can connect any more.
+    ///
+    /// # Errors
+    /// Itself: connections still wait to be taken, with what may have been passed.
+    pub fn close(mut self) -> Result<(), Self> {
+        match crate::ready::readable(&self, Some(Duration::ZERO)) {
+            Ok(false) => {
+                drop(self.inner.take());
+                Ok(())
+            }
+            _ => Err(self),
+        }
+    }
+}
+
+/// Whether somebody listens on this path, or may; nobody is waited for.
+#[must_use]
+pub fn has_listener(path: &Path) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let tried = socket.and_then(|socket| rustix::net::connect(&socket, &SocketAddrUnix::new(path)?));
+    !matches!(tried, Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOENT))
+}
+
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.as_ref().expect("there until it is dropped").as_fd()

@@ -34,7 +34,7 @@ pub const OCCUPIED: &str = "works on the state directory";
 /// below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
-    defaults_by(uid, variable, owner, shared::of_host)
+    defaults_by(uid, variable, owner, |state| shared::of_host(state, "pinfold.db"))
 }
 
 /// The places that a command of user `uid` means. Those of [`defaults`]; but without a socket there, while a daemon of

@@ -5,11 +5,12 @@
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FsWord, statfs};
+use rustix::io::Errno;
 
 use crate::peer::host_name;
 
-/// Kinds of file systems that several hosts may have mounted, by their magic numbers: those of `linux/magic.h` and of the
-/// systems' own headers that coreutils' `stat` calls remote.
+/// Kinds of file systems that several hosts may have mounted, by their magic numbers in `linux/magic.h` and in the systems'
+/// own headers. coreutils' `stat` calls most of them remote.
 const SHARED: [FsWord; 25] = [
     0x6969,      // NFS
     0x517b,      // SMB
@@ -38,24 +39,43 @@ const SHARED: [FsWord; 25] = [
     0x7c7c_6673, // Parallels'
 ];
 
+/// The file that says which host has a directory.
+const HOST: &str = "host";
+
 /// Whether other hosts may have the directory too, or what it is made in.
 #[must_use]
 pub fn is_shared(directory: &Path) -> bool {
-    let kind = directory.ancestors().find_map(|above| statfs(above).ok()).map(|found| found.f_type);
-    kind.is_some_and(|kind| SHARED.contains(&kind))
+    let looked =
+        directory.ancestors().map(statfs).find(|found| !matches!(found, Err(Errno::NOENT | Errno::NOTDIR)));
+    looked.and_then(Result::ok).is_some_and(|found| SHARED.contains(&found.f_type))
 }
 
-/// The directory itself; where other hosts may have it too, the one in it that is this host's.
+/// The directory itself; where other hosts may have it too, the one in it that is this host's. One that holds `has` from
+/// before is the host's that noted so ([`whose`]), or of the first one that comes.
 #[must_use]
-pub fn of_host(directory: PathBuf) -> PathBuf {
-    let shared = is_shared(&directory);
-    of(directory, shared, &host_name())
+pub fn of_host(directory: PathBuf, has: &str) -> PathBuf {
+    let host = host_name();
+    let is_ours = directory.join(has).exists() && whose(&directory).is_none_or(|noted| noted == host);
+    if is_ours || !is_shared(&directory) { directory } else { below(directory, &host) }
 }
 
-fn of(directory: PathBuf, shared: bool, host: &str) -> PathBuf {
+/// The host that has a directory, as it was noted there.
+#[must_use]
+pub fn whose(directory: &Path) -> Option<String> {
+    let bytes = crate::files::read_regular(&note(directory)).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// Where that is noted.
+#[must_use]
+pub fn note(directory: &Path) -> PathBuf {
+    directory.join(HOST)
+}
+
+fn below(directory: PathBuf, host: &str) -> PathBuf {
     let mut parts = Path::new(host).components();
     let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None));
-    if shared && is_name { directory.join("hosts").join(host) } else { directory }
+    if is_name { directory.join("hosts").join(host) } else { directory }
 }
 
 #[cfg(test)]
@@ -64,13 +84,20 @@ mod tests {
 
     #[test]
     fn each_host_has_a_place_of_its_own_where_directories_are_shared() {
-        let of = |shared, host| of("/h/pinfold".into(), shared, host).display().to_string();
-        assert_eq!(of(false, "one"), "/h/pinfold");
-        assert_eq!(of(true, "one"), "/h/pinfold/hosts/one");
-        assert_eq!(of(true, "two.example.org"), "/h/pinfold/hosts/two.example.org");
+        let below = |host| below("/h/pinfold".into(), host).display().to_string();
+        assert_eq!(below("one"), "/h/pinfold/hosts/one");
+        assert_eq!(below("two.example.org"), "/h/pinfold/hosts/two.example.org");
         for odd in ["", ".", "..", "a/b", "/"] {
-            assert_eq!(of(true, odd), "/h/pinfold", "{odd:?}");
+            assert_eq!(below(odd), "/h/pinfold", "{odd:?}");
         }
+    }
+
+    #[test]
+    fn a_directory_that_is_noted_is_its_hosts() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(whose(dir.path()), None);
+        std::fs::write(note(dir.path()), "one\n").expect("a file");
+        assert_eq!(whose(dir.path()).as_deref(), Some("one"));
     }
 
     #[test]

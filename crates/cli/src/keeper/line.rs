@@ -46,11 +46,15 @@ pub(super) struct Line {
     replaceable: bool,
 }
 
+/// Which file a socket is: device, inode and the time of its last change. Each daemon makes its own.
+type FileId = (u64, u64, i64, i64);
+
 /// A daemon on the same socket that has another state. What it was told of the jobs here would get them nowhere, and
 /// their own daemon would never learn how they end.
 struct Stranger {
-    /// Which file the socket is: device, inode and the time of its last change. Each daemon makes its own.
-    socket: Option<(u64, u64, i64, i64)>,
+    /// Its socket, and which file that was.
+    socket: PathBuf,
+    file: Option<FileId>,
     state: PathBuf,
 }
 
@@ -183,17 +187,12 @@ impl Line {
             return Looked::NotYet;
         }
         self.next_try = now + pause_after(now.duration_since(self.lost_since));
-        let socket = socket_file(self.dial.socket());
-        if self.stranger.as_ref().is_some_and(|stranger| stranger.socket == socket) {
-            // To connect would keep a private one from its end.
-            return self.stays_away(now);
-        }
-        let Some(stream) = self.stream(now) else { return self.stays_away(now) };
+        let Some((stream, socket, file)) = self.stream(now) else { return self.stays_away(now) };
         let Some((link, welcome)) = greeted(stream) else { return Looked::NotYet };
         let another = welcome.instance != self.instance;
         if another && !whereabouts::is_same(&welcome.state, &self.state) {
             // By what it was before it was asked: another one may have taken its place since, and is looked at then.
-            self.stranger = Some(Stranger { socket, state: welcome.state });
+            self.stranger = Some(Stranger { socket, file, state: welcome.state });
             self.told_away = false;
             return self.stays_away(now);
         }
@@ -215,15 +214,35 @@ impl Line {
         }
     }
 
-    /// A connection to the daemon that was lost, if it is back, also where it listens elsewhere now. After a while a
-    /// private one takes its place, but only on the same state: one that somebody started by hand elsewhere would find its
-    /// socket taken when it comes back, and its jobs forgotten.
-    fn stream(&self, now: Instant) -> Option<UnixStream> {
-        let there = self.dial.stream_if_there().or_else(|| self.dial.stream_elsewhere(&self.state));
-        if there.is_some() || !self.replaceable || now.duration_since(self.lost_since) < AUTOSTART_AFTER {
-            return there;
+    /// A connection to the daemon that was lost, if it is back, also where it listens elsewhere now; with the socket and
+    /// which file that was before. After a while a private one takes its place, but only on the same state: one that
+    /// somebody started by hand elsewhere would find its socket taken when it comes back, and its jobs forgotten.
+    fn stream(&self, now: Instant) -> Option<(UnixStream, PathBuf, Option<FileId>)> {
+        let is_late = now.duration_since(self.lost_since) >= AUTOSTART_AFTER;
+        let own = self.dial.socket().to_owned();
+        let file = socket_file(&own);
+        // To connect to a stranger's would keep a private one from its end.
+        let is_strangers = self.is_strangers(&own, file);
+        if !is_strangers && let Some(stream) = self.dial.stream_if_there() {
+            return Some((stream, own, file));
         }
-        self.dial.stream().ok()
+        if let Some(other) = self.dial.elsewhere(&self.state) {
+            let file = socket_file(&other);
+            let stream = if self.is_strangers(&other, file) { None } else { self.dial.stream_on(&other) };
+            if let Some(stream) = stream {
+                return Some((stream, other, file));
+            }
+        }
+        if !self.replaceable || !is_late || is_strangers {
+            return None;
+        }
+        self.dial.stream().ok().map(|stream| (stream, own, file))
+    }
+
+    /// Whether the socket is known for that of a daemon on another state.
+    fn is_strangers(&self, socket: &Path, file: Option<FileId>) -> bool {
+        let is = |stranger: &Stranger| stranger.socket == socket && stranger.file == file && file.is_some();
+        self.stranger.as_ref().is_some_and(is)
     }
 
     /// The words for a daemon that stays away.
@@ -232,7 +251,7 @@ impl Line {
         match &self.stranger {
             Some(stranger) => format!(
                 "another daemon listens on {}, with its state in {}; stop it and start the one that has the job: `{}`",
-                socket.display(),
+                stranger.socket.display(),
                 stranger.state.display(),
                 whereabouts::command(socket, &self.state)
             ),
@@ -250,7 +269,7 @@ fn pause_after(away: Duration) -> Duration {
 }
 
 /// See [`Stranger::socket`].
-fn socket_file(socket: &Path) -> Option<(u64, u64, i64, i64)> {
+fn socket_file(socket: &Path) -> Option<FileId> {
     let found = std::fs::symlink_metadata(socket).ok()?;
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }

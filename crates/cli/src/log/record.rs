@@ -19,6 +19,9 @@ use crate::submit::files;
 /// A line is written once its job was accepted, with the client's clock, which need not be the daemon's to the second.
 const CLOCKS_DIFFER_S: f64 = 2.0;
 
+/// The file's name.
+const NAME: &str = "outputs.jsonl";
+
 /// Above this the older half of the file goes.
 const SIZE_MAX: u64 = 1 << 20;
 
@@ -87,8 +90,11 @@ pub(crate) struct Outputs(BTreeMap<(u64, bool), Line>);
 impl Outputs {
     /// Reads all of it, once for any number of jobs.
     pub(crate) fn of(socket: &Path) -> Self {
-        let text = place().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
-        Self::read(&text, &absolute(socket))
+        let (own, former) = (place(), directory().map(|dir| dir.join(NAME)));
+        // What an earlier version wrote down for all hosts comes first: the last word counts.
+        let files = former.into_iter().filter(|former| own.as_ref() != Some(former)).chain(own.clone());
+        let texts: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
+        Self::read(&texts.join("\n"), &absolute(socket))
     }
 
     fn read(text: &str, socket: &Path) -> Self {
@@ -139,12 +145,16 @@ fn absolute(socket: &Path) -> PathBuf {
     std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned())
 }
 
+/// Sockets and numbers of jobs are the same on several hosts.
 fn place() -> Option<PathBuf> {
+    directory().map(|dir| shared::of_host(dir, "pinfold.db").join(NAME))
+}
+
+fn directory() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|text| text.as_bytes().starts_with(b"/"));
     let home = named("XDG_STATE_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(named("HOME")?).join(".local/state")))?;
-    // Sockets and numbers of jobs are the same on several hosts.
-    Some(shared::of_host(home.join("pinfold")).join("outputs.jsonl"))
+    Some(home.join("pinfold"))
 }
 
 #[cfg(test)]

@@ -424,15 +424,15 @@ impl Server {
         self.place.note(state, private);
     }
 
-    /// Whether the socket is at this path, and still there.
-    pub(crate) fn is_at(&self, path: &Path) -> bool {
-        self.place.is_at(path)
+    /// Whether the socket is still where it was wanted.
+    pub(crate) fn is_in_place(&mut self) -> bool {
+        self.place.is_in_place()
     }
 
-    /// Listens on `wanted` from now on, if nothing is there, or else at the place for `meanwhile`; connections stay. Says
-    /// whether it did: whoever watches the socket is to watch the new one.
-    pub(crate) fn listens_anew(&mut self, wanted: &Path, meanwhile: Option<&Path>, state: &Path) -> bool {
-        self.place.take_anew(wanted, meanwhile, state)
+    /// Listens anew where the socket was wanted, or else at the place for `meanwhile`, if nobody does there; connections
+    /// stay. Says whether it did: whoever watches the socket is to watch the new one, too.
+    pub(crate) fn listens_anew(&mut self, meanwhile: Option<&Path>, state: &Path) -> bool {
+        self.place.take_anew(meanwhile, state)
     }
 
     /// Removes the socket, if it is still this server's own, and what is noted beside it, unless jobs are left there.

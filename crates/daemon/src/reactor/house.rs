@@ -47,12 +47,12 @@ impl Daemon {
     /// Makes a socket anew whose file is gone: its directory was cleaned up, or it was a user's runtime directory, which goes
     /// with the last login. A daemon without its state is not wanted any more.
     fn keep_listening(&mut self) {
-        let (wanted, server) = (self.ctx.options.places().socket, &mut self.clients.server);
-        if server.is_at(&wanted) || !self.ctx.state.is_dir() {
+        let server = &mut self.clients.server;
+        if server.is_in_place() || !self.ctx.state.is_dir() {
             return;
         }
         let meanwhile = self.ctx.options.socket_meanwhile();
-        if !server.listens_anew(&wanted, meanwhile.as_deref(), &self.ctx.state) {
+        if !server.listens_anew(meanwhile.as_deref(), &self.ctx.state) {
             return;
         }
         server.note_whereabouts(&self.ctx.state, self.ctx.options.private);

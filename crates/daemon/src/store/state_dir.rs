@@ -52,11 +52,8 @@ impl StateDir {
     }
 }
 
-/// Which host has a state directory that several hosts may have mounted.
-const HOST: &str = "host";
-
 /// Where other hosts may have the directory, too, notes that it is this host's. Locks need not hold across hosts, and each
-/// would take the jobs of the other for those of an earlier boot.
+/// would take the jobs of the other for those of an earlier boot. One that is renamed as it starts stays this host.
 ///
 /// # Errors
 /// It is another host's.
@@ -64,22 +61,27 @@ fn is_of_this_host(state: &Path, shared: bool, host: &str) -> anyhow::Result<()>
     if !shared {
         return Ok(());
     }
-    let path = state.join(HOST);
+    let path = pinfold_sys::shared::note(state);
     match noted(&path) {
-        Some(before) if before == host => Ok(()),
-        Some(before) => bail!(
+        Some(before) if before == host => return Ok(()),
+        Some(before) if !is_of_this_boot(state) => bail!(
             "the state directory {} is that of the host {before}, and this is {host}: name another by --state-dir or \
              PINFOLD_STATE_DIR; if this host was called {before}, remove {}",
             state.display(),
             path.display()
         ),
-        None => {
-            if let Err(error) = write_whole(&path, &format!("{host}\n")) {
-                tracing::warn!(path = %path.display(), %error, "other hosts will not notice whose this directory is");
-            }
-            Ok(())
-        }
+        _ => {}
     }
+    if let Err(error) = write_whole(&path, &format!("{host}\n")) {
+        tracing::warn!(path = %path.display(), %error, "other hosts will not notice whose this directory is");
+    }
+    Ok(())
+}
+
+/// Whether this very boot is noted.
+fn is_of_this_boot(state: &Path) -> bool {
+    std::fs::read_to_string(BOOT_ID)
+        .is_ok_and(|now| noted(&state.join(BOOT)).is_some_and(|noted| noted == now.trim()))
 }
 
 /// What notes the boot.
@@ -166,28 +168,22 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
 /// The directory with links followed, if nobody but this user (and root) can put files of theirs into it, or another
 /// directory in its place: what lies there is written to by name, and believed.
 fn trusted(path: &Path) -> anyhow::Result<PathBuf> {
-    let own = peer::own_uid();
-    let path = path.canonicalize().with_context(|| format!("failed to look at {}", path.display()))?;
-    for directory in path.ancestors() {
-        let found = directory
-            .symlink_metadata()
-            .with_context(|| format!("failed to look at {}", directory.display()))?;
-        let is_state = directory == path;
-        let owner = found.uid();
-        let is_ours = owner == own || (!is_state && (owner == 0 || peer::is_unmapped(owner)));
-        // Others may write into `/tmp`, but not rename what is not theirs there.
-        let open = match is_state {
-            true => found.mode() & 0o022 != 0,
-            false => found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0,
-        };
-        if !is_ours || open {
-            let why = if open { "is open to others" } else { "belongs to someone else" };
-            bail!(
-                "the state directory {} cannot be trusted: {} {why}; name another by --state-dir",
-                path.display(),
-                directory.display()
-            );
-        }
+    let looked = || format!("failed to look at {}", path.display());
+    let path = path.canonicalize().with_context(looked)?;
+    let found = path.symlink_metadata().with_context(looked)?;
+    let why = match () {
+        () if found.mode() & 0o022 != 0 => Some("is open to others"),
+        () if found.uid() != peer::own_uid() => Some("belongs to someone else"),
+        () => None,
+    };
+    let above = || path.parent().map(files::exchangeable).transpose().map(Option::flatten);
+    let wrong = why.map_or_else(above, |why| Ok(Some((path.clone(), why)))).with_context(looked)?;
+    if let Some((at, why)) = wrong {
+        bail!(
+            "the state directory {} cannot be trusted: {} {why}; name another by --state-dir",
+            path.display(),
+            at.display()
+        );
     }
     Ok(path)
 }
@@ -229,12 +225,20 @@ fn sign(file: &mut File, owner: &[u8]) {
     let _ = written.and_then(|()| file.set_len(length));
 }
 
-/// The daemon that has the lock listens on another socket from now on.
+/// The daemon that has the lock listens on another socket from now on. A lock that is another's by now stays as it is.
 pub(crate) fn note_socket(state: &Path, socket: &Path) {
-    let opened = files::open_in_place(OpenOptions::new().write(true), &whereabouts::lock(state));
-    match opened {
-        Ok(mut file) => sign(&mut file, &whereabouts::signature(std::process::id(), socket)),
-        Err(error) => tracing::warn!(%error, "commands elsewhere do not find the socket that was made anew"),
+    let (path, own) = (whereabouts::lock(state), std::process::id());
+    let mut text = String::new();
+    let noted =
+        files::open_in_place(OpenOptions::new().read(true).write(true), &path).and_then(|mut file| {
+            file.read_to_string(&mut text)?;
+            if text.lines().next() == Some(&*own.to_string()) {
+                sign(&mut file, &whereabouts::signature(own, socket));
+            }
+            Ok(())
+        });
+    if let Err(error) = noted {
+        tracing::warn!(%error, "commands elsewhere do not find the socket that was made anew");
     }
 }
 
@@ -332,15 +336,20 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let of = |shared, host| is_of_this_host(dir.path(), shared, host).map_err(|error| error.to_string());
         assert_eq!(of(false, "one"), Ok(()));
-        assert!(!dir.path().join(HOST).exists(), "a disk of its own needs no note");
+        let note = pinfold_sys::shared::note(dir.path());
+        assert!(!note.exists(), "a disk of its own needs no note");
         assert_eq!((of(true, "one"), of(true, "one")), (Ok(()), Ok(())));
         let error = of(true, "two").unwrap_err();
         assert!(
             error.contains("is that of the host one, and this is two: name another by --state-dir"),
             "{error}"
         );
-        std::fs::remove_file(dir.path().join(HOST)).expect("it is noted");
+        std::fs::remove_file(note).expect("it is noted");
         assert_eq!(of(true, "two"), Ok(()));
+        if Path::new(BOOT_ID).exists() {
+            note_boot(dir.path());
+            assert_eq!((of(true, "renamed"), of(true, "renamed")), (Ok(()), Ok(())));
+        }
     }
 
     /// A daemon that comes while the guard of a dead one thaws jobs waits for it, and none is thawed once it is there.

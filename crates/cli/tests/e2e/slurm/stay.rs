@@ -112,7 +112,8 @@ fn a_daemon_that_is_replaced_meanwhile_gets_the_job(kind: Kind) {
 fn a_keeper_that_is_killed_before_it_tells_the_number(kind: Kind) {
     let host = Host::new(kind);
     // Where it writes down where the output goes, nobody reads: it comes no further.
-    let outputs = pinfold_sys::shared::of_host(host.work(".state/pinfold")).join("outputs.jsonl");
+    let outputs =
+        pinfold_sys::shared::of_host(host.work(".state/pinfold"), "pinfold.db").join("outputs.jsonl");
     let directory = outputs.parent().expect("a directory");
     for path in [host.work(".state"), directory.to_owned()] {
         std::fs::create_dir(&path).expect("a directory");

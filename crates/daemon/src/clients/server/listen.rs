@@ -1,29 +1,38 @@
 //! The place of the socket: its directory, what lies there already, and the rights of users. Absent here: what is heard on
 //! it.
 
+use std::fs::Metadata;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
 use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
-use pinfold_sys::passed::{Incoming, Listener};
-use pinfold_sys::peer;
+use pinfold_sys::passed::{Incoming, Listener, has_listener};
 use pinfold_sys::whereabouts::{self, Whereabouts};
+use pinfold_sys::{files, peer};
 
 /// How long another daemon may take to say where its state is.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Which file a socket is. Its number may be another's once it is gone, and its time of change is changed by an operator
+/// who narrows its rights.
+type FileId = (u64, u64, Option<SystemTime>);
 
 /// The socket as a file, and what is noted beside it.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) listener: Listener,
     path: PathBuf,
-    /// Which file the socket is, so that another daemon's is not removed at the end.
-    inode: u64,
+    /// So that another daemon's is not removed at the end.
+    id: FileId,
+    /// Where it is to be.
+    wanted: PathBuf,
+    /// Sockets that were there before, in which connections may wait.
+    former: Vec<Listener>,
     /// What was noted beside it of a daemon on another state.
     before: Option<Whereabouts>,
     /// That it is gone was told.
@@ -33,8 +42,9 @@ pub(super) struct Place {
 impl Place {
     /// Listens on `path`. A socket that a dead daemon left is replaced.
     pub(super) fn take(path: &Path) -> anyhow::Result<Self> {
-        let (listener, inode) = listen(path)?;
-        Ok(Self { listener, path: path.to_owned(), inode, before: None, told: false })
+        let ((listener, id), path) = (listen(path)?, path.to_owned());
+        let (wanted, former) = (path.clone(), Vec::new());
+        Ok(Self { listener, path, id, wanted, former, before: None, told: false })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -42,54 +52,59 @@ impl Place {
     }
 
     pub(super) fn accept(&self) -> io::Result<Incoming> {
-        self.listener.accept()
+        self.former.iter().find_map(|former| former.accept().ok()).map_or_else(|| self.listener.accept(), Ok)
     }
 
     /// Whether the file is still this socket.
     fn is_there(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode)
+        std::fs::symlink_metadata(&self.path).is_ok_and(|found| id_of(&found) == self.id)
     }
 
-    pub(super) fn is_at(&self, path: &Path) -> bool {
-        self.path == path && self.is_there()
+    /// See [`super::Server::is_in_place`].
+    pub(super) fn is_in_place(&mut self) -> bool {
+        let former = std::mem::take(&mut self.former);
+        self.former = former.into_iter().filter_map(|former| former.close().err()).collect();
+        self.path == self.wanted && self.is_there()
     }
 
     /// See [`super::Server::listens_anew`].
-    pub(super) fn take_anew(&mut self, wanted: &Path, meanwhile: Option<&Path>, state: &Path) -> bool {
-        let tried = match (self.move_to(wanted, state), meanwhile) {
-            (Err(_), Some(other)) if self.is_at(other) => return false,
+    pub(super) fn take_anew(&mut self, meanwhile: Option<&Path>, state: &Path) -> bool {
+        let tried = match (self.move_to(&self.wanted.clone(), state), meanwhile) {
+            (Err(_), Some(other)) if self.path == other && self.is_there() => return false,
             (Err(_), Some(other)) => self.move_to(other, state),
             (tried, _) => tried,
         };
-        match tried {
-            Ok(()) => tracing::warn!(socket = %self.path.display(), "the socket was gone, and is made anew"),
-            Err(_) if self.told => {}
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(
-                    error,
-                    "the socket is gone, and cannot be made anew: no command reaches this daemon"
-                );
-                self.told = true;
-            }
+        let Err(error) = tried else {
+            tracing::warn!(socket = %self.path.display(), "the socket was gone: the daemon listens anew");
+            self.told = false;
+            return true;
+        };
+        if !std::mem::replace(&mut self.told, true) {
+            let error = format!("{error:#}");
+            tracing::error!(
+                error,
+                "the socket is gone, and cannot be made anew: no command reaches this daemon"
+            );
         }
-        !self.told
+        false
     }
 
-    /// Listens where nothing is.
+    /// Listens where nobody does.
     fn move_to(&mut self, path: &Path, state: &Path) -> anyhow::Result<()> {
-        if std::fs::symlink_metadata(path).is_ok() {
-            bail!("{} is there already", path.display());
+        let (listener, id) = listen_anew(path)?;
+        if path != self.path {
+            self.leave(state, false);
+            (self.path, self.before) = (path.to_owned(), None);
         }
-        let before = std::mem::replace(self, Self::take(path)?);
-        before.leave(state, false);
+        self.id = id;
+        self.former.push(std::mem::replace(&mut self.listener, listener));
         Ok(())
     }
 
     /// See [`super::Server::note_whereabouts`].
     pub(super) fn note(&mut self, state: &Path, private: bool) {
-        self.before =
-            whereabouts::noted(&self.path).filter(|noted| !whereabouts::is_same(&noted.state, state));
+        let noted = whereabouts::noted(&self.path).filter(|noted| !whereabouts::is_same(&noted.state, state));
+        self.before = noted.or(self.before.take());
         if let Some(before) = &self.before {
             let (socket, before) = (self.path.display(), before.state.display());
             tracing::warn!(%socket, state = %before, "the daemon before this one may have left jobs in another state");
@@ -121,8 +136,8 @@ impl AsFd for Place {
     }
 }
 
-/// Listens on `path`; gives the file's inode as well. A socket that a dead daemon left is replaced.
-fn listen(path: &Path) -> anyhow::Result<(Listener, u64)> {
+/// Listens on `path`; tells which file that is. A socket that a dead daemon left is replaced.
+fn listen(path: &Path) -> anyhow::Result<(Listener, FileId)> {
     make_directory(path)?;
     if let Ok(other) = UnixStream::connect(path) {
         bail!("another daemon listens on {}{}; name another by --socket", path.display(), words_of(other));
@@ -134,12 +149,46 @@ fn listen(path: &Path) -> anyhow::Result<(Listener, u64)> {
         Ok(_) => bail!("{} is there and is not a socket", path.display()),
         Err(_) => {}
     }
+    bind(path)
+}
+
+/// The same while the daemon runs: it waits for nobody, and as nobody looks on, what others could exchange is not touched.
+fn listen_anew(path: &Path) -> anyhow::Result<(Listener, FileId)> {
+    make_directory(path)?;
+    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Some((at, why)) = files::exchangeable(directory)? {
+        bail!("{} {why}", at.display());
+    }
+    if let Ok(found) = std::fs::symlink_metadata(path) {
+        let is_left = found.file_type().is_socket() && found.uid() == peer::own_uid() && !has_listener(path);
+        if !is_left {
+            bail!("{} is there already", path.display());
+        }
+        std::fs::remove_file(path).with_context(|| format!("failed to replace {}", path.display()))?;
+    }
+    bind(path)
+}
+
+fn bind(path: &Path) -> anyhow::Result<(Listener, FileId)> {
     let listener = Listener::bind(path).with_context(|| format!("failed to listen on {}", path.display()))?;
-    // Everybody may connect; what each may do depends on who the kernel says it is.
-    let open = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666));
-    open.with_context(|| format!("failed to open {} to users", path.display()))?;
-    let inode = std::fs::metadata(path).map(|found| found.ino()).unwrap_or(0);
-    Ok((listener, inode))
+    let opened = open_to_all(path).with_context(|| format!("failed to open {} to users", path.display()))?;
+    Ok((listener, opened))
+}
+
+/// Everybody may connect; what each may do depends on who the kernel says it is. Tells which file the socket is.
+fn open_to_all(path: &Path) -> io::Result<FileId> {
+    let socket = files::look_at(path)?;
+    let found = socket.metadata()?;
+    if !found.file_type().is_socket() || found.uid() != peer::own_uid() {
+        return Err(io::Error::other("something else is in its place"));
+    }
+    let very_one = PathBuf::from(format!("/proc/self/fd/{}", socket.as_raw_fd()));
+    std::fs::set_permissions(very_one, std::fs::Permissions::from_mode(0o666))?;
+    Ok(id_of(&found))
+}
+
+fn id_of(found: &Metadata) -> FileId {
+    (found.dev(), found.ino(), found.created().ok())
 }
 
 /// Which process has the socket, and where it keeps its state, as far as either is known.

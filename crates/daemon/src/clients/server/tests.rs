@@ -1,6 +1,6 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use pinfold_proto::wire;
 use pinfold_sys::ancillary;
@@ -283,4 +283,43 @@ fn who_passes_open_files_is_cut_off() {
     );
     assert_eq!(client.read(&mut buffer).unwrap_or(0), 0, "the end");
     assert_eq!((server.open.all(), from.read(&mut buffer).unwrap()), (0, 0), "and they are closed");
+}
+
+#[test]
+fn a_socket_that_is_gone_is_made_anew_where_nobody_else_can_be() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"].map(|name| dir.path().join(name));
+    let (socket, meanwhile) = (own.join("p.sock"), other.join("p.sock"));
+    let open = |mode| std::fs::set_permissions(&own, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mut server = Server::listen(&socket, 10).unwrap();
+    assert!(server.is_in_place());
+    let waits = UnixStream::connect(&socket).unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    assert!(!server.is_in_place());
+    open(0o777);
+    assert!(!server.listens_anew(None, dir.path()), "others could put something else there");
+    open(0o755);
+    assert!(server.listens_anew(None, dir.path()) && server.is_in_place());
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o666);
+    // Who connected to the one before is heard.
+    assert_eq!(server.accept(&Proc::open(Path::new("/proc")).unwrap()).len(), 1);
+    drop(waits);
+    // While its directory cannot be made it is elsewhere, and then back.
+    std::fs::remove_dir_all(&own).unwrap();
+    std::fs::write(&own, "").unwrap();
+    assert!(server.listens_anew(Some(&meanwhile), dir.path()) && !server.is_in_place());
+    assert_eq!(server.socket(), meanwhile);
+    assert!(!server.listens_anew(Some(&meanwhile), dir.path()), "it is there already");
+    std::fs::remove_file(&own).unwrap();
+    assert!(server.listens_anew(Some(&meanwhile), dir.path()) && server.is_in_place());
+    assert!(!meanwhile.exists());
+    // A dead daemon's socket is replaced, a living one's is not.
+    std::fs::remove_file(&socket).unwrap();
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(server.listens_anew(None, dir.path()) && server.is_in_place());
+    std::fs::remove_file(&socket).unwrap();
+    let living = UnixListener::bind(&socket).unwrap();
+    assert!(!server.listens_anew(None, dir.path()) && !server.is_in_place());
+    drop(living);
 }
