@@ -105,9 +105,7 @@ impl Listener {
         }
         Ok(incoming)
     }
-}
 
-impl Listener {
     /// Closes one at whose path nobody can connect any more.
     ///
     /// # Errors

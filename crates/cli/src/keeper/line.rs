@@ -268,7 +268,7 @@ fn pause_after(away: Duration) -> Duration {
     (away / 10).clamp(RETRY, RETRY_MAX)
 }
 
-/// See [`Stranger::socket`].
+/// See [`FileId`]; `None`: nothing is there.
 fn socket_file(socket: &Path) -> Option<FileId> {
     let found = std::fs::symlink_metadata(socket).ok()?;
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))

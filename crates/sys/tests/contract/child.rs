@@ -69,7 +69,7 @@ pub(crate) fn play() {
     let mut go = String::new();
     // The child begins only when told: it must be in its container before it touches memory.
     std::io::stdin().lock().read_line(&mut go).expect("input");
-    let mut held = Vec::new();
+    let mut held: Vec<u8> = Vec::new();
     let mut children = Vec::new();
     match role {
         Role::Wait | Role::Spin => {}
@@ -79,7 +79,9 @@ pub(crate) fn play() {
             return;
         }
         Role::Hold(bytes) => {
-            held.resize(bytes, 1u8);
+            // Each page is written to once, and that by the kernel but for a byte: in the idle class a process has a
+            // thousandth of a busy host's processors. No page is one of zeros, which the kernel may take back.
+            held = vec![0u8; bytes];
             for page in held.chunks_mut(4096) {
                 page[0] = 2;
             }
