@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use pinfold_sys::init;
 use pinfold_sys::mode::{self, Roots};
 use pinfold_sys::own;
 use pinfold_sys::paths::Places;
@@ -36,6 +37,14 @@ use crate::store::state_dir::StateDir;
 fn main() -> ExitCode {
     signals::hear_of_children();
     let options = Options::parse();
+    // Before there is a second thread.
+    if let Err(error) = init::reap_for_others() {
+        return give_up(
+            &options,
+            &anyhow::Error::new(error).context("a process for the container's others"),
+            1,
+        );
+    }
     log::start(options.log_json);
     if let Some(dir) = &options.manual {
         return match manual::write(dir) {

@@ -32,6 +32,7 @@ mod fork;
 pub mod gpus;
 pub mod housekeeping;
 pub mod identity;
+pub mod init;
 pub mod jobserver;
 pub mod lead;
 pub mod managers;

@@ -77,6 +77,18 @@ impl Signals {
         }
     }
 
+    /// Has this process block what it blocked before.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn unblock(self) -> io::Result<()> {
+        #[expect(unsafe_code, reason = "no safe binding for signal masks")]
+        // SAFETY: the mask is one that the kernel gave out.
+        let done =
+            unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// The next signal that arrived, if any.
     pub fn next(&self) -> Option<Arrived> {
         #[expect(unsafe_code, reason = "signalfd hands out C structures")]

@@ -1,0 +1,47 @@
+//! The first process of a container (`docker run IMAGE pinfoldd`). Whatever loses its parent there becomes its child, and is a
+//! zombie for ever, with a number that counts against the container's limit, unless it is reaped.
+//!
+//! Absent here: what the program does.
+
+use std::io;
+
+use crate::fork::{Side, fork, leave, reap};
+use crate::ready;
+use crate::signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals};
+
+/// What the program hears of instead of its parent.
+const HANDED_ON: [i32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
+
+/// Has the program go on in a child if this is the first process, which must have one thread: this one reaps whoever ends,
+/// hands signals on, and ends as that child does. Any other process just goes on.
+///
+/// # Errors
+/// When no process or descriptor is left.
+pub fn reap_for_others() -> io::Result<()> {
+    if std::process::id() != 1 {
+        return Ok(());
+    }
+    let arriving = Signals::block(&[&HANDED_ON[..], &[SIGCHLD]].concat())?;
+    match fork()? {
+        Side::Child => arriving.unblock(),
+        Side::Parent(program) => leave(watch(program, &arriving)),
+    }
+}
+
+/// Until the program ends; gives its exit status as a shell would.
+fn watch(program: u32, arriving: &Signals) -> i32 {
+    loop {
+        while let Some(reaped) = reap() {
+            if reaped.pid == program {
+                return reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or_default());
+            }
+        }
+        // An interrupted wait is a short one.
+        let _ = ready::readable(arriving, None);
+        while let Some(arrived) = arriving.next() {
+            if arrived.signal != SIGCHLD {
+                signals::send(program, arrived.signal);
+            }
+        }
+    }
+}
