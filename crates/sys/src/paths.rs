@@ -2,6 +2,7 @@
 //! that clients and daemon agree. Absent here: making anything.
 
 use std::ffi::OsString;
+use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -31,9 +32,14 @@ pub const OCCUPIED: &str = "works on the state directory";
 /// else in a private directory below `/tmp`, or, where another user made that one first, in the directory for the state
 /// below the user's home, if that is known. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
 /// named, beside it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else
-/// below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one.
+/// below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one;
+/// without a home, or with one that is not there, in the private directory below `/tmp`.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
+    // What has no home of its own is given one that is not there (`/nonexistent`).
+    let is_there =
+        |home: &OsString| !matches!(std::fs::metadata(home), Err(error) if error.kind() == NotFound);
+    let variable = |name: &str| variable(name).filter(|value| name != "HOME" || is_there(value));
     defaults_by(uid, variable, owner, |state| shared::of_host(state, "pinfold.db"))
 }
 
@@ -181,6 +187,14 @@ mod tests {
             want,
             "user {uid} with {variables:?}"
         );
+    }
+
+    #[test]
+    fn a_home_that_is_not_there_is_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = |home: &Path| defaults(7, |name| (name == "HOME").then(|| home.into())).state;
+        assert_eq!(state(&dir.path().join("nonexistent")), Path::new("/tmp/pinfold-7/state"));
+        assert!(state(dir.path()).starts_with(dir.path()));
     }
 
     #[test]

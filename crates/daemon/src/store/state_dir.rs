@@ -25,7 +25,9 @@ impl StateDir {
     /// Makes the directory if it is missing, and locks it for a daemon that listens on `socket`.
     pub(crate) fn open(path: &Path, socket: &Path) -> anyhow::Result<Self> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
+        made.with_context(|| {
+            format!("failed to make the state directory {} (PINFOLD_STATE_DIR names another)", path.display())
+        })?;
         let path = &trusted(path)?;
         let shared = pinfold_sys::shared::is_shared(path);
         is_of_this_host(path, shared, &peer::host_name())?;
