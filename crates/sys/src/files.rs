@@ -49,6 +49,12 @@ pub fn may_be_written(place: &File) -> io::Result<()> {
     Ok(rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
 }
 
+/// Whether this process may make something in a directory.
+#[must_use]
+pub fn may_make_in(directory: &Path) -> bool {
+    rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
 /// Opens a pipe to be written, and does not wait for a reader where there is none.
 ///
 /// # Errors

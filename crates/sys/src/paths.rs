@@ -6,7 +6,7 @@ use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::{shared, whereabouts};
+use crate::{files, shared, whereabouts};
 
 /// The places of one daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub struct Places {
 
 /// The socket's name in a directory of pinfold's own.
 const SOCKET: &str = "pinfold.sock";
+
+/// The database in a directory for state: one that has it is in use.
+pub const DATABASE: &str = "pinfold.db";
 
 /// The variable that names a socket.
 const SOCKET_VARIABLE: &str = "PINFOLD_SOCKET";
@@ -33,14 +36,35 @@ pub const OCCUPIED: &str = "works on the state directory";
 /// below the user's home, if that is known. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
 /// named, beside it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else
 /// below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one;
-/// without a home, or with one that is not there, in the private directory below `/tmp`.
+/// without a home, or with one that is not there and that this user cannot make, in the private directory below `/tmp`.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
-    // What has no home of its own is given one that is not there (`/nonexistent`).
-    let is_there =
-        |home: &OsString| !matches!(std::fs::metadata(home), Err(error) if error.kind() == NotFound);
-    let variable = |name: &str| variable(name).filter(|value| name != "HOME" || is_there(value));
-    defaults_by(uid, variable, owner, |state| shared::of_host(state, "pinfold.db"))
+    defaults_by(uid, with_home(variable), owner, |state| shared::of_host(state, DATABASE))
+}
+
+/// The directory for a user's state, one for all hosts that have it: below `$XDG_STATE_HOME` or `~/.local/state`. `None`:
+/// neither is known, or there is no such home.
+#[must_use]
+pub fn user_state(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    state_of(with_home(variable))
+}
+
+fn state_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = path("XDG_STATE_HOME").or_else(|| path("HOME").map(|home| home.join(".local/state")));
+    state.map(|dir| dir.join("pinfold"))
+}
+
+/// The variables without a home that counts as none.
+fn with_home(variable: impl Fn(&str) -> Option<OsString>) -> impl Fn(&str) -> Option<OsString> {
+    move |name| variable(name).filter(|value| name != "HOME" || is_home(Path::new(value), files::may_make_in))
+}
+
+/// Whether it can be a home. What has no home of its own is given one that is not there, and that cannot be made
+/// (`/nonexistent`). One that can be made is there as soon as something is kept in it.
+fn is_home(home: &Path, may_make_in: impl Fn(&Path) -> bool) -> bool {
+    let is_missing = |path: &Path| matches!(std::fs::metadata(path), Err(error) if error.kind() == NotFound);
+    !is_missing(home) || home.ancestors().find(|above| !is_missing(above)).is_some_and(may_make_in)
 }
 
 /// The places that a command of user `uid` means. Those of [`defaults`]; but without a socket there, while a daemon of
@@ -86,9 +110,7 @@ fn defaults_by(
     let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let named = variable(SOCKET_VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from);
     let private = PathBuf::from(format!("/tmp/pinfold-{uid}"));
-    let own_state = path("XDG_STATE_HOME")
-        .or_else(|| path("HOME").map(|home| home.join(".local/state")))
-        .map(|dir| of_host(dir.join("pinfold")));
+    let own_state = state_of(&variable).map(of_host);
     // Everybody may make that directory, and only its owner may remove it. A daemon that listens elsewhere for that
     // reason is found when it is gone, too.
     let is_taken = || owner(&private).is_some_and(|owner| owner != uid);
@@ -190,11 +212,33 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_is_not_there_is_none() {
+    fn a_home_that_is_not_there_is_none_unless_it_can_be_made() {
         let dir = tempfile::tempdir().expect("a directory");
-        let state = |home: &Path| defaults(7, |name| (name == "HOME").then(|| home.into())).state;
-        assert_eq!(state(&dir.path().join("nonexistent")), Path::new("/tmp/pinfold-7/state"));
-        assert!(state(dir.path()).starts_with(dir.path()));
+        let none = dir.path().join("none/of/it");
+        let asked = std::cell::RefCell::new(Vec::new());
+        let is = |home: &Path, may: bool| {
+            is_home(home, |above| {
+                asked.borrow_mut().push(above.to_owned());
+                may
+            })
+        };
+        assert!(is(dir.path(), false), "it is there");
+        assert!(asked.take().is_empty());
+        assert_eq!((is(&none, true), is(&none, false)), (true, false));
+        assert_eq!(asked.take(), [dir.path(), dir.path()]);
+        assert!(!is(Path::new("relative/of/it"), false));
+        // One that can be made is the same before and after that.
+        let places = |home: &Path| {
+            let variable = |name: &str| (name == "HOME").then(|| home.into());
+            (defaults(7, variable).state, user_state(variable))
+        };
+        let before = places(&none);
+        assert!(
+            before.0.starts_with(&none) && before.1 == Some(none.join(".local/state/pinfold")),
+            "{before:?}"
+        );
+        std::fs::create_dir_all(&none).expect("a directory");
+        assert_eq!(places(&none), before);
     }
 
     #[test]

@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pinfold_proto::view::{JobView, ReportView};
-use pinfold_sys::shared;
+use pinfold_sys::{paths, shared};
 use serde::{Deserialize, Serialize};
 
 use crate::submit::files;
@@ -151,10 +150,7 @@ fn place() -> Option<PathBuf> {
 }
 
 fn directory() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).filter(|text| text.as_bytes().starts_with(b"/"));
-    let home = named("XDG_STATE_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(named("HOME")?).join(".local/state")))?;
-    Some(home.join("pinfold"))
+    paths::user_state(|name| std::env::var_os(name))
 }
 
 #[cfg(test)]
