@@ -133,7 +133,31 @@ fn push_dir() -> Result<PathBuf, Failure> {
     let own = "PINFOLD_HUB_DIR";
     let dir = directory(own, "/var/lib/pinfold-push", "XDG_STATE_HOME", ".local/state", "pinfold-push")?;
     let is_named = std::env::var_os(own).is_some_and(|path| dir.as_os_str() == path);
-    Ok(if is_named || peer::own_uid() == 0 { dir } else { shared::of_host(dir, "hub.json") })
+    Ok(if is_named || peer::own_uid() == 0 { dir } else { shared::of_host_if(dir, JOINED, may_be_of) })
+}
+
+/// The same for a command that works there. Where other hosts may have it, and an earlier version joined there, it is noted
+/// as this host's: two hosts would have one cursor and one spool.
+fn taken_push_dir() -> Result<PathBuf, Failure> {
+    let dir = push_dir()?;
+    take(&dir, shared::is_shared(&dir), &peer::host_name())?;
+    // Another host may have been first.
+    push_dir()
+}
+
+fn take(dir: &Path, shared: bool, host: &str) -> Result<(), Failure> {
+    if !shared || !dir.join(JOINED).exists() {
+        return Ok(());
+    }
+    shared::claim(dir, host)
+        .map_err(|error| Failure::doing(format!("failed to note whose {} is", dir.display()), &error))
+}
+
+/// Whether a directory in which a hub was joined may be the host's: it is noted so; or none is noted, and no other host's
+/// daemon joined there, as far as an earlier version said whose it is.
+fn may_be_of(dir: &Path, host: &str) -> bool {
+    let joined = || Settings::load(&dir.join(JOINED)).ok().flatten()?.daemon.map(|daemon| daemon.host);
+    shared::whose(dir).or_else(|| joined().filter(|of| !of.is_empty())).is_none_or(|of| of == host)
 }
 
 /// Where a reader's token is: `$PINFOLD_HUB_READER_DIR`, else `/etc/pinfold` for root, else below `$XDG_CONFIG_HOME` or
@@ -242,7 +266,7 @@ fn use_hub(dial: &Dial, args: &UseArgs) -> Result<(), Failure> {
 fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     // A user who is no operator of the daemon would push own jobs alone, as if they were all.
     source::check_operator(dial)?;
-    let dir = push_dir()?;
+    let dir = taken_push_dir()?;
     let mut daemon = dial.connect()?;
     let own = Joined {
         host: peer::host_name(),
@@ -360,6 +384,36 @@ fn reader(args: &ReaderArgs) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_host_has_a_directory_that_an_earlier_version_joined_in() {
+        let joined = |host: &str| {
+            let dir = tempfile::tempdir().expect("a directory");
+            let daemon = Joined { host: host.into(), socket: "/s".into(), instance: "i".into() };
+            let settings = Settings {
+                url: "https://hub".into(),
+                token: "t".into(),
+                authority: None,
+                name: "n".into(),
+                hub_key: None,
+                daemon: Some(daemon),
+            };
+            settings.save(&dir.path().join(JOINED)).expect("it is kept");
+            dir
+        };
+        let dir = joined("");
+        let of = |dir: &Path| (may_be_of(dir, "one"), may_be_of(dir, "two"));
+        take(dir.path(), false, "one").expect("no other host has it");
+        assert_eq!(of(dir.path()), (true, true));
+        take(dir.path(), true, "one").expect("nobody has it");
+        take(dir.path(), true, "two").expect("one has it");
+        assert_eq!(of(dir.path()), (true, false), "the first one has it");
+        let dir = joined("two");
+        assert_eq!(of(dir.path()), (false, true), "two's daemon joined");
+        let dir = tempfile::tempdir().expect("a directory");
+        take(dir.path(), true, "one").expect("nothing is there to be taken");
+        assert_eq!(shared::whose(dir.path()), None);
+    }
 
     #[test]
     fn a_hub_that_is_away_is_told_from_one_that_refuses() {

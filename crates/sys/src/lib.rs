@@ -7,7 +7,7 @@
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
 //! other end of a socket, and say where files lie; [`whereabouts`] notes that beside a socket. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
 //! memory, [`apart`] a `/tmp` and a network of their own. Below [`spawn`] lie `fork` (a child and its parent), `program` (what a
-//! child becomes) and `tasks` (how tasks are laid out). [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`, [`own_dir`] the directory of one process. [`ready`] waits for
+//! child becomes) and `tasks` (how tasks are laid out). [`neighbours`] finds other users' daemons. [`identity`] names one process for good, [`boot`] a boot of the host. [`jobserver`] has tokens for `make`, [`own_dir`] the directory of one process. [`ready`] waits for
 //! descriptors, [`ancillary`] passes open files on, [`passed`] has clients pass none, [`files`], [`own`], [`stdout`] and [`terminal`] have the rest of what other crates ask of
 //! the kernel. [`bounds`] says what the groups around a process let it have, [`managers`] in whose job
 //! it is, [`confined`] what else holds a process, [`adoptee`] what
@@ -21,6 +21,7 @@ pub mod affinity;
 pub mod ancillary;
 pub mod apart;
 pub mod aside;
+pub mod boot;
 pub mod bounds;
 pub mod cgroup;
 pub mod confined;

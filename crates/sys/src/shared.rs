@@ -2,12 +2,16 @@
 //!
 //! Absent here: what is kept in them.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FsWord, statfs};
 use rustix::io::Errno;
 
 use crate::peer::host_name;
+use crate::{boot, files};
 
 /// Kinds of file systems that several hosts may have mounted, by their magic numbers in `linux/magic.h` and in the systems'
 /// own headers. coreutils' `stat` calls most of them remote.
@@ -50,20 +54,85 @@ pub fn is_shared(directory: &Path) -> bool {
     looked.and_then(Result::ok).is_some_and(|found| SHARED.contains(&found.f_type))
 }
 
-/// The directory itself; where other hosts may have it too, the one in it that is this host's. One that holds `has` from
-/// before is the host's that noted so ([`whose`]), or of the first one that comes.
+/// The directory for a daemon's state itself; where other hosts may have it too, the one in it that is this host's, unless
+/// the directory holds `has` from before and may be this host's ([`may_be_of`]).
 #[must_use]
 pub fn of_host(directory: PathBuf, has: &str) -> PathBuf {
-    let host = host_name();
-    let is_ours = directory.join(has).exists() && whose(&directory).is_none_or(|noted| noted == host);
-    if is_ours || !is_shared(&directory) { directory } else { below(directory, &host) }
+    of_host_if(directory, has, |directory, host| may_be_of(directory, has, host))
+}
+
+/// As [`of_host`], where `may_be_of` says whether a directory that holds `has` may be that host's.
+#[must_use]
+pub fn of_host_if(directory: PathBuf, has: &str, may_be_of: impl Fn(&Path, &str) -> bool) -> PathBuf {
+    of(directory, has, &host_name(), is_shared, may_be_of)
+}
+
+fn of(
+    directory: PathBuf,
+    has: &str,
+    host: &str,
+    is_shared: impl Fn(&Path) -> bool,
+    may_be_of: impl Fn(&Path, &str) -> bool,
+) -> PathBuf {
+    let own = below(directory.clone(), host);
+    // What was begun there is gone on with there, whatever becomes of the directory around it.
+    if own.join(has).exists() {
+        return own;
+    }
+    let is_ours = directory.join(has).exists() && may_be_of(&directory, host);
+    if is_ours || !is_shared(&directory) { directory } else { own }
+}
+
+/// Whether a directory with a daemon's state in it (the database `has`) may be the host's: its name is noted there; or none
+/// is, and this very boot is noted, or nothing was changed since this host came up. What was changed since then in another
+/// boot is of another host that lives.
+#[must_use]
+pub fn may_be_of(directory: &Path, has: &str, host: &str) -> bool {
+    match whose(directory) {
+        Some(noted) => noted == host,
+        None => {
+            is_of_this_boot(directory) || last_changed(directory, has).is_none_or(|at| at < boot::began())
+        }
+    }
+}
+
+/// Whether this very boot is noted in a directory.
+#[must_use]
+pub fn is_of_this_boot(directory: &Path) -> bool {
+    let noted = files::read_regular(&directory.join(boot::NOTE)).ok();
+    boot::id().zip(noted).is_some_and(|(now, noted)| String::from_utf8_lossy(&noted).trim() == now)
+}
+
+/// When a database was last changed, since the Unix epoch: what is new in it may be beside it alone for a long time.
+fn last_changed(directory: &Path, database: &str) -> Option<Duration> {
+    let changed = |name: &str| std::fs::metadata(directory.join(name)).and_then(|found| found.modified());
+    let both = [changed(database), changed(&format!("{database}-wal"))].into_iter().flatten();
+    both.max().map(|at| at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default())
 }
 
 /// The host that has a directory, as it was noted there.
 #[must_use]
 pub fn whose(directory: &Path) -> Option<String> {
-    let bytes = crate::files::read_regular(&note(directory)).ok()?;
-    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    let bytes = files::read_regular(&note(directory)).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|host| !host.is_empty())
+}
+
+/// Notes that a directory is this host's unless a host is noted there: the first one has it ([`whose`]).
+///
+/// # Errors
+/// When nothing can be noted.
+pub fn claim(directory: &Path, host: &str) -> io::Result<()> {
+    if whose(directory).is_some() {
+        return Ok(());
+    }
+    let path = note(directory);
+    let mut file = match files::open_in_place(OpenOptions::new().write(true).create_new(true), &path) {
+        Err(_) if whose(directory).is_some() => return Ok(()),
+        opened => opened?,
+    };
+    let written = writeln!(file, "{host}").and_then(|()| file.sync_all());
+    // An empty one would keep every host from noting itself.
+    written.inspect_err(|_| drop(std::fs::remove_file(&path)))
 }
 
 /// Where that is noted.
@@ -98,6 +167,71 @@ mod tests {
         assert_eq!(whose(dir.path()), None);
         std::fs::write(note(dir.path()), "one\n").expect("a file");
         assert_eq!(whose(dir.path()).as_deref(), Some("one"));
+    }
+
+    #[test]
+    fn the_first_host_notes_itself() {
+        let dir = tempfile::tempdir().expect("a directory");
+        claim(dir.path(), "one").expect("nobody is noted");
+        claim(dir.path(), "two").expect("one is noted");
+        assert_eq!(whose(dir.path()).as_deref(), Some("one"));
+        assert!(claim(&dir.path().join("none"), "one").is_err());
+    }
+
+    /// A shared directory with a database that was changed then.
+    fn with_database(name: &str, changed: Duration) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (file, changed) in [("db", boot::began().saturating_sub(HOUR)), (name, changed)] {
+            let file = std::fs::File::create(dir.path().join(file)).expect("a file");
+            file.set_modified(std::time::UNIX_EPOCH + changed).expect("it is ours");
+        }
+        dir
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn a_state_that_is_not_noted_is_not_taken_from_a_host_that_lives() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert!(may_be_of(dir.path(), "db", "one"), "there is none yet");
+        let (before, since) = (boot::began().saturating_sub(HOUR), boot::began() + HOUR);
+        let dir = with_database("db", before);
+        assert!(may_be_of(dir.path(), "db", "one"), "of an earlier boot");
+        std::fs::write(dir.path().join(boot::NOTE), "another\n").expect("a file");
+        assert!(may_be_of(dir.path(), "db", "one"), "of an earlier boot");
+        for name in ["db", "db-wal"] {
+            let dir = with_database(name, since);
+            let of = |host| may_be_of(dir.path(), "db", host);
+            assert!(!of("one"), "{name} was changed since this host came up");
+            std::fs::write(dir.path().join(boot::NOTE), "another\n").expect("a file");
+            assert!(!of("one"), "{name} was changed in another boot");
+            if let Some(now) = boot::id() {
+                std::fs::write(dir.path().join(boot::NOTE), now + "\n").expect("a file");
+                assert!(of("one"), "this host works there");
+            }
+            std::fs::write(note(dir.path()), "one\n").expect("a file");
+            assert_eq!((of("one"), of("two")), (true, false), "a note is believed");
+        }
+    }
+
+    #[test]
+    fn what_a_host_began_in_its_own_place_is_gone_on_with_there() {
+        let dir = with_database("db", Duration::ZERO);
+        let at = |host: &str, shared, is_ours| {
+            let place = of(dir.path().to_owned(), "db", host, |_| shared, |_, _| is_ours);
+            place.strip_prefix(dir.path()).expect("it is in it").display().to_string()
+        };
+        assert_eq!(at("one", true, true), "");
+        assert_eq!(at("one", true, false), "hosts/one", "another host has the directory");
+        assert_eq!(at("one", false, false), "", "no other host has it");
+        let own = dir.path().join("hosts/one");
+        std::fs::create_dir_all(&own).expect("a directory");
+        assert_eq!(at("one", true, true), "", "nothing is in it");
+        std::fs::write(own.join("db"), "").expect("a file");
+        assert_eq!(at("one", true, true), "hosts/one");
+        assert_eq!(at("two", true, true), "");
+        std::fs::remove_file(dir.path().join("db")).expect("it is there");
+        assert_eq!((at("two", true, true), at("two", false, true)), ("hosts/two".into(), String::new()));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use pinfold_proto::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use super::learned::Learned;
-use super::{JOINED, of_settings, push_dir, source};
+use super::{JOINED, of_settings, push_dir, source, taken_push_dir};
 use crate::print::{print_json, print_text, say};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -123,13 +123,13 @@ fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {
 
 /// `pinfold hub push`.
 pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Failure> {
-    let dir = push_dir()?;
+    let dir = taken_push_dir()?;
     let none = "this host has joined no hub: `pinfold hub join URL --token TOKEN` does that";
     let first = settings(&dir)?.ok_or_else(|| Failure::new(ExitCode::Failed, none))?;
     let Some(_alone) = alone(&dir)? else {
         return Err(Failure::new(ExitCode::Refused, format!("another pusher works in {}", dir.display())));
     };
-    let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &boot());
+    let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &pinfold_sys::boot::id().unwrap_or_default());
     let pusher = pusher.map_err(|error| Failure::doing("the pusher", &error))?;
     let client = first.courier();
     let mut round = Round {
@@ -307,12 +307,6 @@ fn now_us() -> u64 {
 
 fn seconds(us: u64) -> f64 {
     pinfold_proto::view::seconds(us)
-}
-
-/// The kernel's name for this boot.
-fn boot() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
 }
 
 /// `pinfold hub status --json`.

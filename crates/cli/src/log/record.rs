@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pinfold_proto::view::{JobView, ReportView};
-use pinfold_sys::{paths, shared};
+use pinfold_sys::{paths, peer, shared};
 use serde::{Deserialize, Serialize};
 
 use crate::submit::files;
@@ -89,11 +89,9 @@ pub(crate) struct Outputs(BTreeMap<(u64, bool), Line>);
 impl Outputs {
     /// Reads all of it, once for any number of jobs.
     pub(crate) fn of(socket: &Path) -> Self {
-        let (own, former) = (place(), directory().map(|dir| dir.join(NAME)));
-        // What an earlier version wrote down for all hosts comes first: the last word counts.
-        let files = former.into_iter().filter(|former| own.as_ref() != Some(former)).chain(own.clone());
-        let texts: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
-        Self::read(&texts.join("\n"), &absolute(socket))
+        let files = directory().zip(place()).map(|(shared, own)| files_of(&shared, own, &peer::host_name()));
+        let texts = files.into_iter().flatten().filter_map(|file| std::fs::read_to_string(file).ok());
+        Self::read(&texts.collect::<Vec<String>>().join("\n"), &absolute(socket))
     }
 
     fn read(text: &str, socket: &Path) -> Self {
@@ -144,9 +142,17 @@ fn absolute(socket: &Path) -> PathBuf {
     std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned())
 }
 
+/// What is read on a host that writes to `own`. What an earlier version wrote down for all hosts comes first, as the last
+/// word counts; but not where another host has that directory and goes on writing there.
+fn files_of(directory: &Path, own: PathBuf, host: &str) -> Vec<PathBuf> {
+    let former = directory.join(NAME);
+    let is_read = former != own && shared::may_be_of(directory, paths::DATABASE, host);
+    is_read.then_some(former).into_iter().chain([own]).collect()
+}
+
 /// Sockets and numbers of jobs are the same on several hosts.
 fn place() -> Option<PathBuf> {
-    directory().map(|dir| shared::of_host(dir, "pinfold.db").join(NAME))
+    directory().map(|dir| shared::of_host(dir, paths::DATABASE).join(NAME))
 }
 
 fn directory() -> Option<PathBuf> {
@@ -183,6 +189,19 @@ mod tests {
         // Of a job that was submitted after the line was written, nothing is known.
         assert_eq!(out("/s", 1, 1, None, 500.0), None);
         assert_eq!(out("/s", 1, 1, None, 101.0), Some("/x-1".into()));
+    }
+
+    #[test]
+    fn what_another_host_writes_down_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, former) = (dir.path().join("hosts/one").join(NAME), dir.path().join(NAME));
+        let files = |own: &Path| files_of(dir.path(), own.to_owned(), "one");
+        assert_eq!(files(&own), [former.clone(), own.clone()], "of an earlier version");
+        assert_eq!(files(&former), std::slice::from_ref(&former));
+        shared::claim(dir.path(), "one").unwrap();
+        assert_eq!(files(&own), [former, own.clone()]);
+        std::fs::write(shared::note(dir.path()), "two\n").unwrap();
+        assert_eq!(files(&own), [own]);
     }
 
     #[test]

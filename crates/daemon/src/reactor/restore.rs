@@ -113,7 +113,7 @@ impl Daemon {
         let lives = |keeper| is_alive(&self.ctx.proc, keeper);
         let outlived = |row: &&JobRow| row.submitted_us > booted_us && row.keeper.is_some_and(lives);
         if let Some(row) = rows.iter().find(outlived).filter(|_| self.ctx.rebooted) {
-            let path = self.ctx.state.join(state_dir::BOOT);
+            let path = self.ctx.state.join(pinfold_sys::boot::NOTE);
             tracing::warn!(
                 path = %path.display(),
                 job = row.job,

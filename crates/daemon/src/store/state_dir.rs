@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use pinfold_sys::{files, peer, whereabouts};
+use pinfold_sys::{boot, files, paths, peer, shared, whereabouts};
 
 use crate::core::clock::Moment;
 
@@ -29,9 +29,8 @@ impl StateDir {
             format!("failed to make the state directory {} (PINFOLD_STATE_DIR names another)", path.display())
         })?;
         let path = &trusted(path)?;
-        let shared = pinfold_sys::shared::is_shared(path);
-        is_of_this_host(path, shared, &peer::host_name())?;
-        let lock = lock(path, socket, LEFT_WITHIN)?;
+        let host = shared::is_shared(path).then(peer::host_name);
+        let lock = lock_for(host.as_deref(), path, socket, LEFT_WITHIN)?;
         let rebooted = is_of_another_boot(path);
         let instance = instance(path, rebooted)?;
         Ok(Self { path: path.to_owned(), instance, rebooted, _lock: lock })
@@ -54,49 +53,56 @@ impl StateDir {
     }
 }
 
-/// Where other hosts may have the directory, too, notes that it is this host's. Locks need not hold across hosts, and each
-/// would take the jobs of the other for those of an earlier boot. One that is renamed as it starts stays this host.
+/// Locks the directory. Where other hosts may have it, too (`host`: what this one is called), it is noted as this host's
+/// then: locks need not hold across hosts, and each would take the jobs of the other for those of an earlier boot.
 ///
 /// # Errors
-/// It is another host's.
-fn is_of_this_host(state: &Path, shared: bool, host: &str) -> anyhow::Result<()> {
-    if !shared {
+/// It is another host's, or another daemon has it; then no note is changed.
+fn lock_for(host: Option<&str>, state: &Path, socket: &Path, within: Duration) -> anyhow::Result<File> {
+    let check = || host.map_or(Ok(()), |host| is_of_this_host(state, host));
+    check()?;
+    let lock = lock(state, socket, within)?;
+    // Another may have had it meanwhile.
+    check()?;
+    if let Some(host) = host {
+        let written = match shared::whose(state) {
+            Some(before) if before == host => Ok(()),
+            // This host was renamed.
+            Some(_) => write_whole(&shared::note(state), &format!("{host}\n")),
+            None => shared::claim(state, host),
+        };
+        if let Err(error) = written {
+            tracing::warn!(state = %state.display(), %error, "other hosts will not notice whose this directory is");
+        }
+    }
+    // Where locks do not hold across hosts, the first one that is noted has it.
+    check()?;
+    Ok(lock)
+}
+
+/// Looks whose the directory is. One that is renamed as it starts stays this host.
+fn is_of_this_host(state: &Path, host: &str) -> anyhow::Result<()> {
+    if shared::may_be_of(state, paths::DATABASE, host) || shared::is_of_this_boot(state) {
         return Ok(());
     }
-    let path = pinfold_sys::shared::note(state);
-    match noted(&path) {
-        Some(before) if before == host => return Ok(()),
-        Some(before) if !is_of_this_boot(state) => bail!(
-            "the state directory {} is that of the host {before}, and this is {host}: name another by --state-dir or \
-             PINFOLD_STATE_DIR; if this host was called {before}, remove {}",
-            state.display(),
-            path.display()
+    let (at, note) = (state.display(), shared::note(state));
+    let note = note.display();
+    match shared::whose(state) {
+        Some(before) => bail!(
+            "the state directory {at} is that of the host {before}, and this is {host}: name another by --state-dir or \
+             PINFOLD_STATE_DIR; if this host was called {before}, remove {note}"
         ),
-        _ => {}
+        None => bail!(
+            "the state directory {at} was changed since this host came up, and not by this host: name another by \
+             --state-dir or PINFOLD_STATE_DIR; if no other host uses it, write {host} into {note}"
+        ),
     }
-    if let Err(error) = write_whole(&path, &format!("{host}\n")) {
-        tracing::warn!(path = %path.display(), %error, "other hosts will not notice whose this directory is");
-    }
-    Ok(())
 }
-
-/// Whether this very boot is noted.
-fn is_of_this_boot(state: &Path) -> bool {
-    std::fs::read_to_string(BOOT_ID)
-        .is_ok_and(|now| noted(&state.join(BOOT)).is_some_and(|noted| noted == now.trim()))
-}
-
-/// What notes the boot.
-pub(crate) const BOOT: &str = "boot";
-
-/// The kernel's name for this boot.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Whether another boot is noted in the state directory than this one. A directory without a note, or a kernel that has
 /// no name for a boot, is taken for the same; a note that is not whole is one that a power cut interrupted.
 fn is_of_another_boot(state: &Path) -> bool {
-    let Ok(now) = std::fs::read_to_string(BOOT_ID) else { return false };
-    noted(&state.join(BOOT)).is_some_and(|before| before != now.trim())
+    boot::id().zip(noted(&state.join(boot::NOTE))).is_some_and(|(now, before)| before != now)
 }
 
 /// What an earlier daemon noted in a small file; `None`: nothing that can be read, which is told of.
@@ -115,12 +121,12 @@ fn noted(path: &Path) -> Option<String> {
 
 /// Notes this boot: what ran in another one was dealt with.
 pub(crate) fn note_boot(state: &Path) {
-    let Ok(now) = std::fs::read_to_string(BOOT_ID) else { return };
-    let path = state.join(BOOT);
-    if noted(&path).is_some_and(|before| before == now.trim()) {
+    let Some(now) = boot::id() else { return };
+    let path = state.join(boot::NOTE);
+    if noted(&path).is_some_and(|before| before == now) {
         return;
     }
-    if let Err(error) = write_whole(&path, &now) {
+    if let Err(error) = write_whole(&path, &format!("{now}\n")) {
         tracing::warn!(path = %path.display(), %error, "a restart of the host will not be noticed");
     }
 }
@@ -320,180 +326,4 @@ fn instance(state: &Path, rebooted: bool) -> anyhow::Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
-
-    const SOCKET: &str = "/run/p.sock";
-
-    #[track_caller]
-    fn refused(path: &Path, why: &str) {
-        let error = StateDir::open(path, Path::new(SOCKET)).expect_err("it is not trusted");
-        assert!(error.to_string().contains(why), "{error}");
-        assert!(!path.join("lock").exists(), "nothing was made in it");
-    }
-
-    #[test]
-    fn one_host_has_a_directory_that_several_can_have() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let of = |shared, host| is_of_this_host(dir.path(), shared, host).map_err(|error| error.to_string());
-        assert_eq!(of(false, "one"), Ok(()));
-        let note = pinfold_sys::shared::note(dir.path());
-        assert!(!note.exists(), "a disk of its own needs no note");
-        assert_eq!((of(true, "one"), of(true, "one")), (Ok(()), Ok(())));
-        let error = of(true, "two").unwrap_err();
-        assert!(
-            error.contains("is that of the host one, and this is two: name another by --state-dir"),
-            "{error}"
-        );
-        std::fs::remove_file(note).expect("it is noted");
-        assert_eq!(of(true, "two"), Ok(()));
-        if Path::new(BOOT_ID).exists() {
-            note_boot(dir.path());
-            assert_eq!((of(true, "renamed"), of(true, "renamed")), (Ok(()), Ok(())));
-        }
-    }
-
-    /// A daemon that comes while the guard of a dead one thaws jobs waits for it, and none is thawed once it is there.
-    #[test]
-    fn a_daemon_waits_for_the_guard() {
-        let dir = tempfile::tempdir().expect("a directory");
-        assert_eq!(lock_for_guard(dir.path(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::NotFound);
-        drop(lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect("nobody has it"));
-        // What another test starts at that moment has the file open as well until it executes its program.
-        let guard = lock_for_guard(dir.path(), Duration::from_secs(600)).expect("its daemon is dead");
-        let error = lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect_err("the guard has it");
-        assert!(error.to_string().contains("the guard of a daemon that was killed (process "), "{error}");
-        let path = dir.path().to_owned();
-        let daemon = std::thread::spawn(move || lock(&path, Path::new(SOCKET), Duration::from_secs(600)));
-        drop(guard);
-        let daemon = daemon.join().expect("it does not panic").expect("the guard is done");
-        assert_eq!(lock_for_guard(dir.path(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        drop(daemon);
-    }
-
-    /// On a full disk whoever has the lock could not sign: it may be the guard of one that has ended, which lets go of it soon.
-    #[test]
-    fn a_daemon_waits_for_one_that_could_not_sign() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let unsigned = File::create(dir.path().join("lock")).expect("it can be made");
-        unsigned.try_lock().expect("nobody has it");
-        let error = lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect_err("it is held").to_string();
-        assert!(error.starts_with("another pinfoldd works on"), "{error}");
-        let path = dir.path().to_owned();
-        let daemon = std::thread::spawn(move || lock(&path, Path::new(SOCKET), Duration::from_secs(600)));
-        drop(unsigned);
-        daemon.join().expect("it does not panic").expect("nobody has it any more");
-    }
-
-    /// A daemon that takes the directory over and ends before it has found its jobs leaves them to the guard of the one
-    /// before it.
-    #[test]
-    fn a_guard_waits_for_a_daemon_that_may_not_last() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let daemon = lock(dir.path(), Path::new(SOCKET), Duration::ZERO).expect("nobody has it");
-        let path = dir.path().to_owned();
-        let guard = std::thread::spawn(move || lock_for_guard(&path, Duration::from_secs(600)));
-        drop(daemon);
-        guard.join().expect("it does not panic").expect("that daemon is gone");
-    }
-
-    #[test]
-    fn what_is_noted_is_found_again() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let state = dir.path();
-        assert_eq!((noted_clock(state), noted_thaw(state)), (None, None));
-        let moment = Moment { us: 1_700_000_000_000_000, monotonic_us: 12 };
-        note_clock(state, moment);
-        note_thaw(state, 77);
-        assert_eq!((noted_clock(state), noted_thaw(state)), (Some(moment), Some(77)));
-        forget_thaw(state);
-        forget_thaw(state);
-        assert_eq!(noted_thaw(state), None);
-        for text in ["", "1", "1 x", "-1 2"] {
-            std::fs::write(state.join("clock"), text).expect("a file");
-            assert_eq!(noted_clock(state), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn another_name_is_drawn_only_if_nothing_runs_under_the_one_before() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let state = dir.path();
-        let drawn = instance(state, false).expect("there was none");
-        assert_eq!(instance(state, false).expect("it was kept"), drawn);
-        for text in ["", &drawn[..5], "other"] {
-            std::fs::write(state.join("instance"), text).expect("a file");
-            let error = instance(state, false).expect_err("jobs may run").to_string();
-            assert!(error.contains("or remove it if none of its jobs runs"), "{error}");
-        }
-        let another = instance(state, true).expect("none runs after a restart of the host");
-        assert!(another != drawn && instance(state, false).expect("it was kept") == another);
-    }
-
-    /// Whoever waited for what is no regular file might wait for ever, and behind a link lies a file of another.
-    #[test]
-    fn only_regular_files_are_taken() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (state, other) = (dir.path(), dir.path().join("other"));
-        std::fs::write(&other, "as it was").expect("a file");
-        for name in ["lock", "numbers", "instance.new"] {
-            symlink(&other, state.join(name)).expect("a link");
-        }
-        let error = lock(state, Path::new(SOCKET), Duration::ZERO).expect_err("it is a link");
-        assert!(
-            format!("{error:#}").contains("lock: it is a link, and a regular file is wanted"),
-            "{error:#}"
-        );
-        crate::store::numbers::Numbers::open(state).tell(9);
-        instance(state, false).expect("it lasts for this run");
-        assert_eq!(std::fs::read_to_string(&other).expect("it is there"), "as it was");
-        let fifo = |name: &str| {
-            let made = std::process::Command::new("mkfifo").arg(state.join(name)).status();
-            assert!(made.expect("mkfifo").success());
-        };
-        ["boot", "clock", "thawed", "instance"].iter().for_each(|name| fifo(name));
-        assert!(!is_of_another_boot(state) && noted_clock(state).is_none() && noted_thaw(state).is_none());
-        let error = instance(state, false).expect_err("it is a FIFO");
-        assert!(
-            format!("{error:#}").contains("instance: it is a FIFO, and a regular file is wanted"),
-            "{error:#}"
-        );
-    }
-
-    #[test]
-    fn what_others_can_write_is_not_trusted() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mode = |path: &Path, mode| {
-            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("it is ours");
-        };
-        let state = dir.path().join("above/state");
-        drop(StateDir::open(&state, Path::new(SOCKET)).expect("ours, in ours, in /tmp"));
-        // The next has another file to lock: what another test starts at this moment may have this one open still.
-        std::fs::remove_file(state.join("lock")).expect("the lock");
-        let link = dir.path().join("link");
-        symlink(&state, &link).expect("a link");
-        assert_eq!(
-            StateDir::open(&link, Path::new(SOCKET)).expect("a link to ours").path(),
-            state.canonicalize().unwrap()
-        );
-        std::fs::remove_file(state.join("lock")).expect("the lock");
-        mode(&state, 0o770);
-        refused(&state, "open to others");
-        refused(&link, "open to others");
-        mode(&state, 0o700);
-        mode(&dir.path().join("above"), 0o777);
-        refused(&state, "open to others");
-        mode(&dir.path().join("above"), 0o1777);
-        drop(StateDir::open(&state, Path::new(SOCKET)).expect("nobody can put another in its place"));
-        std::fs::remove_file(state.join("lock")).expect("the lock");
-        if peer::own_uid() != 0 {
-            return;
-        }
-        chown(&state, Some(65534), None).expect("root gives files away");
-        refused(&state, "belongs to someone else");
-        chown(&state, Some(0), None).expect("and takes them");
-        chown(dir.path().join("above"), Some(65534), None).expect("root gives files away");
-        refused(&state, "belongs to someone else");
-    }
-}
+mod tests;

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
 
 use rustix::fd::OwnedFd;
 
@@ -170,7 +169,7 @@ impl Members {
         self.kept.retain(|pid, _| pids.binary_search(pid).is_ok());
         let nobody_ran = cpu_us.is_some() && self.cpu_us == cpu_us;
         self.cpu_us = cpu_us;
-        let boot_us = boot_us();
+        let boot_us = u64::try_from(crate::boot::began().as_micros()).unwrap_or(0);
         let few = pids.len() <= FEW;
         let (earlier, later) = pids.split_at(pids.partition_point(|&pid| pid < self.next));
         self.next = 0;
@@ -355,14 +354,6 @@ impl Kept {
 
 fn page_bytes() -> u64 {
     u64::try_from(rustix::param::page_size()).unwrap_or(4096)
-}
-
-/// When the host came up, by its clock of now, in microseconds since the Unix epoch.
-fn boot_us() -> u64 {
-    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let up = Duration::new(u64::try_from(up.tv_sec).unwrap_or(0), u32::try_from(up.tv_nsec).unwrap_or(0));
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.saturating_sub(up).as_micros()).unwrap_or(0)
 }
 
 #[cfg(test)]

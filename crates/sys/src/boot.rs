@@ -1,0 +1,23 @@
+//! This boot of the host: the kernel's name for it, and when it began.
+//!
+//! Absent here: what follows from a boot that is another one.
+
+use std::time::{Duration, SystemTime};
+
+/// The file in a directory of a daemon's state that notes the boot.
+pub const NOTE: &str = "boot";
+
+/// The kernel's name for this boot; `None`: it has none.
+#[must_use]
+pub fn id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+/// When the host came up, by its clock of now, since the Unix epoch.
+#[must_use]
+pub fn began() -> Duration {
+    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let up = Duration::new(u64::try_from(up.tv_sec).unwrap_or(0), u32::try_from(up.tv_nsec).unwrap_or(0));
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(up)
+}
