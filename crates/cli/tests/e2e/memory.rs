@@ -36,18 +36,27 @@ fn grower(steps: u32, step_mib: u32, go: &str) -> String {
     )
 }
 
-/// One that grows to 450 MiB once the file `more` is there, and ends once the file `go` is.
-fn grower_of_most() -> String {
-    format!("until [ -e more ]; do sleep 0.05; done; {}", grower(9, 50, "go"))
+/// What the first and the second of two jobs come to hold, in MiB.
+const FIRST_MIB: u64 = 250;
+const SECOND_MIB: u64 = 200;
+
+/// One that holds this much memory when it makes a file `grown-JOB`, and ends once the file `go` is there.
+fn holder(mib: u64) -> String {
+    let steps = u32::try_from(mib / 50).expect("a few");
+    grower(steps, 50, "go").replace("grown-$$", "grown-$PINFOLD_JOB_ID")
 }
 
-/// What the second of two jobs has come to hold before the first grows, in MiB.
-const HELD_MIB: u64 = 200;
+/// A host without swap, where two jobs hold what they want.
+fn host_without_swap(kind: Kind) -> Host {
+    Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=800MiB", "host.swap=0"])
+}
 
-/// One that holds its memory when it makes the file `grown`, and ends once the file `go` is there. So the first job
-/// grows into memory that is held, however slow the machine is.
-fn holder() -> String {
-    grower(4, 50, "go").replace("grown-$$", "grown")
+/// Both hold theirs, then the host has less memory. (They could grow faster than the daemon notices on a busy machine;
+/// the budget is the kernel's bound as well, and at that one it would kill.)
+fn memory_falls_short(host: &Host, first: u64, second: u64) {
+    host.until_made(&format!("grown-{first}"));
+    host.until_made(&format!("grown-{second}"));
+    host.succeeds(["config", "set", "host.memory=400MiB"]);
 }
 
 fn why(host: &Host, job: u64) -> WhyView {
@@ -128,15 +137,14 @@ fn what_ended_well_is_learned_from(kind: Kind) {
     assert!(host.report(third).suspended_s < 0.001, "{:?}", host.report(third));
 }
 
-/// Without swap, a suspended job holds what the token holder comes to need.
+/// Without swap, a suspended job holds what the token holder needs.
 fn who_allows_it_begins_anew(kind: Kind) {
     let _frozen = no_rescue();
-    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
-    let first = host.submit(&["--name", "one"], &grower_of_most());
+    let host = host_without_swap(kind);
+    let first = host.submit(&["--name", "one"], &holder(FIRST_MIB));
     host.until(first, JobState::Running);
-    let second = host.submit(&["--name", "two", "--requeue"], &holder());
-    host.until_made("grown");
-    host.make("more");
+    let second = host.submit(&["--name", "two", "--requeue"], &holder(SECOND_MIB));
+    memory_falls_short(&host, first, second);
     host.until(second, JobState::Queued);
     assert_eq!(host.job(first).state, JobState::Running);
     let told = why(&host, second);
@@ -146,8 +154,8 @@ fn who_allows_it_begins_anew(kind: Kind) {
     assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
     // It knows now what it needs, and waits for it.
     host.make("go");
-    is_whole(&host, first, 450);
-    is_whole(&host, second, HELD_MIB);
+    is_whole(&host, first, FIRST_MIB);
+    is_whole(&host, second, SECOND_MIB);
     let (one, two) = (host.report(first), host.report(second));
     assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
     assert!(two.suspended_s <= two.wall_s.expect("it ran"), "{two:?}");
@@ -217,21 +225,20 @@ fn without_its_checkpoint_a_job_only_stands_still(kind: Kind) {
     }
 }
 
-/// A host without swap, and a first job that will need most of it; the second is ended for it once it is asked for, and
-/// begins anew when the file `go` is made. Gives its number, and how the command ended that had asked for it.
+/// The second job, of [`holder`], is ended for the first once memory falls short, and begins anew when the file `go` is
+/// made. Gives its number, and how the command ended that had asked for it.
 fn begins_anew_behind_a_large_one(host: &Host, ask_for_second: impl FnOnce() -> Running) -> (u64, Done) {
-    let first = host.submit(&["--name", "one"], &grower_of_most());
+    let first = host.submit(&["--name", "one"], &holder(FIRST_MIB));
     host.until(first, JobState::Running);
     let asked = ask_for_second();
     let second = first + 1;
-    host.until_made("grown");
-    host.make("more");
+    memory_falls_short(host, first, second);
     host.until(second, JobState::Queued);
     assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
     host.make("go");
-    is_whole(host, first, 450);
+    is_whole(host, first, FIRST_MIB);
     let done = asked.wait();
-    is_whole(host, second, HELD_MIB);
+    is_whole(host, second, SECOND_MIB);
     let (one, two) = (host.report(first), host.report(second));
     assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
     (second, done)
@@ -239,8 +246,8 @@ fn begins_anew_behind_a_large_one(host: &Host, ask_for_second: impl FnOnce() -> 
 
 fn one_in_the_foreground_begins_anew(kind: Kind) {
     let _frozen = no_rescue();
-    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
-    let script = holder();
+    let host = host_without_swap(kind);
+    let script = holder(SECOND_MIB);
     let words = ["--no-autostart", "run", "--name", "two", "--requeue", "--", "/bin/sh", "-c", &script];
     let (_, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
     // Its status is that of the run that came to its end, not of the one that was killed.
@@ -253,8 +260,8 @@ fn one_in_the_foreground_begins_anew(kind: Kind) {
 
 fn a_line_of_a_batch_begins_anew(kind: Kind) {
     let _frozen = no_rescue();
-    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
-    std::fs::write(host.work("lines"), holder() + "\n").expect("a file");
+    let host = host_without_swap(kind);
+    std::fs::write(host.work("lines"), holder(SECOND_MIB) + "\n").expect("a file");
     let words = ["--no-autostart", "batch", "--name", "two", "--requeue", "--json", "lines"];
     let (second, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
     assert_eq!(done.code, Some(0), "{done:?}");
