@@ -154,19 +154,32 @@ fn listen(path: &Path) -> anyhow::Result<(Listener, FileId)> {
 
 /// The same while the daemon runs: it waits for nobody, and as nobody looks on, what others could exchange is not touched.
 fn listen_anew(path: &Path) -> anyhow::Result<(Listener, FileId)> {
-    make_directory(path)?;
-    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if let Some((at, why)) = files::exchangeable(directory)? {
-        bail!("{} {why}", at.display());
-    }
-    if let Ok(found) = std::fs::symlink_metadata(path) {
-        let is_left = found.file_type().is_socket() && found.uid() == peer::own_uid() && !has_listener(path);
+    let absolute = std::path::absolute(path)?;
+    let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        bail!("{} is no file's name", path.display());
+    };
+    // Before anything is made there.
+    directory.ancestors().find(|above| above.exists()).map(only_ours).transpose()?;
+    make_directory(&absolute)?;
+    let there = only_ours(directory)?.join(name);
+    if let Ok(found) = std::fs::symlink_metadata(&there) {
+        let is_left =
+            found.file_type().is_socket() && found.uid() == peer::own_uid() && !has_listener(&there);
         if !is_left {
             bail!("{} is there already", path.display());
         }
-        std::fs::remove_file(path).with_context(|| format!("failed to replace {}", path.display()))?;
+        std::fs::remove_file(&there).with_context(|| format!("failed to replace {}", path.display()))?;
     }
     bind(path)
+}
+
+/// The directory without links on the way to it, in whose place nobody else can put another.
+fn only_ours(directory: &Path) -> anyhow::Result<PathBuf> {
+    let directory = directory.canonicalize()?;
+    match files::exchangeable(&directory)? {
+        Some((at, why)) => bail!("{} {why}", at.display()),
+        None => Ok(directory),
+    }
 }
 
 fn bind(path: &Path) -> anyhow::Result<(Listener, FileId)> {
@@ -228,9 +241,16 @@ fn make_directory(socket: &Path) -> anyhow::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
+    make_directory(directory)?;
     let mode = if peer::own_uid() == 0 { 0o755 } else { 0o700 };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory);
-    made.with_context(|| format!("failed to make {}", directory.display()))?;
+    match std::fs::DirBuilder::new().mode(mode).create(directory) {
+        Ok(()) => {}
+        // Another was faster, whose rights it has.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => return Ok(()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("failed to make {}", directory.display()));
+        }
+    }
     // The daemon's file mask took from it what others need to reach the socket.
     let opened = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode));
     opened.with_context(|| format!("failed to open {} to all users", directory.display()))
