@@ -101,13 +101,15 @@ struct Kept {
     stage: Stage,
     /// Which of its runs it was let go for last, as the daemon told.
     run: Option<u32>,
+    /// Its held child ended before the job had a number, by which it can be taken back.
+    lost: Option<Reaped>,
     /// It was asked for by another keeper, which is gone; the daemon has not said yet that it knows it.
     taken_over: bool,
 }
 
 impl Kept {
     fn new(spec: JobSpec, job: Option<u64>, stage: Stage) -> Self {
-        Self { spec, taken_over: job.is_some(), job, stage, run: None }
+        Self { spec, taken_over: job.is_some(), job, stage, run: None, lost: None }
     }
 }
 
@@ -298,14 +300,10 @@ impl Keeper {
             // The held child ended before it was released: the terminal's Ctrl-C reached it.
             *held = None;
             self.held -= 1;
-            let Some(job) = job else {
-                // Not accepted yet, so that nobody can take it back. It gets another process.
-                return;
-            };
-            let reason = "its process ended before the command was started".to_owned();
-            self.send(&Request::Withdraw { job, reason });
-            self.told.push_back(Told::Ended { ticket, reaped, at: Instant::now() });
-            self.forget(ticket);
+            match job {
+                Some(job) => self.never_started(ticket, job, reaped),
+                None => kept.lost = Some(reaped),
+            }
             return;
         }
         job.into_iter().for_each(|job| self.hooks.stop(job));
@@ -432,11 +430,15 @@ impl Keeper {
             return self.send(&Request::Withdraw { job, reason });
         };
         kept.job = Some(job);
+        let lost = kept.lost.take();
         if matches!(kept.stage, Stage::Waiting(None)) {
             self.childless.insert(ticket);
         }
         self.by_job.insert(job, ticket);
         self.told.push_back(Told::Queued { ticket, job });
+        if let Some(reaped) = lost {
+            self.never_started(ticket, job, reaped);
+        }
     }
 
     /// A job that ended waits again, for the daemon ended it: its command is started once more when it may be.
@@ -458,7 +460,9 @@ impl Keeper {
 
     /// Tells the daemon of a job as it stands: a new one is submitted, a known one attached again.
     fn present(&mut self, ticket: u64) {
-        let Some(kept) = self.jobs.get(&ticket) else { return };
+        let Some(kept) = self.jobs.get_mut(&ticket) else { return };
+        // Of a child that is gone nobody is told, so the job gets another.
+        kept.lost = None;
         let pid = |held: &Option<Held>| held.as_ref().map(Held::pid);
         let request = match (kept.job, &kept.stage) {
             (None, Stage::Waiting(held)) => {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_proto::wire::{ErrorCode, Request};
 use pinfold_sys::site;
-use pinfold_sys::spawn::{self, Held, Program};
+use pinfold_sys::spawn::{self, Held, Program, Reaped};
 
 use super::{Keeper, Kept, Stage, Told};
 
@@ -152,6 +152,15 @@ impl Keeper {
         if let Err(error) = self.hooks.start(ticket, job, limit, variables) {
             self.send(&Request::Checkpointed { job, error: Some(error) });
         }
+    }
+
+    /// A job's held child ended before it was let go. It gets no other one: the daemon may have taken that one in already, and
+    /// would not take in another.
+    pub(super) fn never_started(&mut self, ticket: u64, job: u64, reaped: Reaped) {
+        let reason = "its process ended before the command was started".to_owned();
+        self.send(&Request::Withdraw { job, reason });
+        self.told.push_back(Told::Ended { ticket, reaped, at: Instant::now() });
+        self.forget(ticket);
     }
 
     fn no_process(&mut self, ticket: u64, job: u64) {

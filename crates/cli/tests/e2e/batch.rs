@@ -1,9 +1,12 @@
 //! `pinfold batch`: every line a job, waited for, accounted for.
 
-use std::io::Write;
+use std::io::{Read as _, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::Stdio;
 
 use pinfold_proto::view::BatchView;
+use pinfold_proto::wire::{self, Decoder, REQUEST_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_proto::{End, JobState};
 use pinfold_sys::mode::{self, Mode};
 use rustix::process::Signal;
@@ -12,6 +15,7 @@ use serde_json::Value;
 use crate::host::{Host, send};
 use crate::kind::{Kind, any_kind};
 use crate::process::Done;
+use crate::wait::{PATIENCE, eventually};
 
 any_kind!(
     results,
@@ -452,6 +456,77 @@ fn lines_whose_processes_are_killed_before_their_start(kind: Kind) {
     let tries = if held.is_empty() { 1 } else { 2 };
     assert_eq!(got, [(Some(0), 1), (Some(0), tries), (Some(0), tries)], "{held:?} {done:?}");
     assert_eq!(logged(&host).len(), 3, "{:?}", logged(&host));
+}
+
+/// What stands in for a daemon, on one connection.
+struct StandIn {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl StandIn {
+    fn accept(listener: &UnixListener) -> Self {
+        let (stream, _) = listener.accept().expect("a command connects");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        Self { stream, decoder: Decoder::new(REQUEST_MAX_BYTES) }
+    }
+
+    fn answer(&mut self, reply: &Reply) {
+        let mut bytes = Vec::new();
+        wire::encode(reply, &mut bytes).expect("a reply");
+        self.stream.write_all(&bytes).expect("it is heard");
+    }
+
+    /// The next request but a greeting, which it answers; `None`: the connection is closed.
+    fn hear(&mut self) -> Option<Request> {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.decoder.take().expect("requests") {
+                Some(Request::Hello { .. }) => self.answer(&Reply::Welcome {
+                    version: WIRE_VERSION,
+                    mode: "rootless".into(),
+                    slots: 1,
+                    doors: false,
+                    instance: "i".into(),
+                    state: String::new(),
+                    warnings: Vec::new(),
+                    cpus: "0".into(),
+                }),
+                Some(request) => return Some(request),
+                None => match self.stream.read(&mut buffer).expect("the command speaks") {
+                    0 => return None,
+                    count => self.decoder.push(&buffer[..count]),
+                },
+            }
+        }
+    }
+}
+
+/// Its daemon has taken the process in, and would not take in another: that one would run outside the job's group.
+#[test]
+fn a_line_whose_process_is_killed_before_it_has_a_number_gets_no_other() {
+    let host = Host::without_daemon(Kind::Rootless, &[]);
+    let listener = UnixListener::bind(host.socket()).expect("a socket");
+    std::fs::write(host.work("lines"), ": >ran\n").expect("a file");
+    let running = host.start(["--no-autostart", "batch", "--json", "--in-order", "lines"]);
+    // The command itself looks whether there is a daemon, and then its keeper comes.
+    let (mut daemon, ticket, pid) = loop {
+        let mut daemon = StandIn::accept(&listener);
+        if let Some(Request::Submit { ticket, pid, .. }) = daemon.hear() {
+            break (daemon, ticket, pid.expect("a child is held for it"));
+        }
+    };
+    send(pid, Signal::KILL);
+    let process = format!("/proc/{pid}");
+    eventually("it is reaped", || if Path::new(&process).exists() { Err("it is there") } else { Ok(()) });
+    daemon.answer(&Reply::Queued { ticket, job: 1 });
+    daemon.answer(&Reply::Go { job: 1, doors: 0, variables: Vec::new(), wrap: Vec::new(), run: None });
+    while !matches!(daemon.hear().expect("it withdraws the job"), Request::Withdraw { job: 1, .. }) {}
+    let done = running.wait();
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let got: Vec<_> = view(&done).results.iter().map(|r| (r.job, r.signal)).collect();
+    assert_eq!(got, [(Some(1), Some(9))], "{done:?}");
+    assert!(!host.work("ran").exists());
 }
 
 /// A line of one thread takes no less time than its CPU time. Where its child is forked before it may start, some of its
