@@ -471,9 +471,10 @@ impl StandIn {
         Self { stream, decoder: Decoder::new(REQUEST_MAX_BYTES) }
     }
 
-    fn answer(&mut self, reply: &Reply) {
+    /// All at once: the command may be gone after the first.
+    fn answer(&mut self, replies: &[Reply]) {
         let mut bytes = Vec::new();
-        wire::encode(reply, &mut bytes).expect("a reply");
+        replies.iter().for_each(|reply| wire::encode(reply, &mut bytes).expect("a reply"));
         self.stream.write_all(&bytes).expect("it is heard");
     }
 
@@ -482,7 +483,7 @@ impl StandIn {
         let mut buffer = [0; 4096];
         loop {
             match self.decoder.take().expect("requests") {
-                Some(Request::Hello { .. }) => self.answer(&Reply::Welcome {
+                Some(Request::Hello { .. }) => self.answer(&[Reply::Welcome {
                     version: WIRE_VERSION,
                     mode: "rootless".into(),
                     slots: 1,
@@ -491,7 +492,7 @@ impl StandIn {
                     state: String::new(),
                     warnings: Vec::new(),
                     cpus: "0".into(),
-                }),
+                }]),
                 Some(request) => return Some(request),
                 None => match self.stream.read(&mut buffer).expect("the command speaks") {
                     0 => return None,
@@ -519,8 +520,8 @@ fn a_line_whose_process_is_killed_before_it_has_a_number_gets_no_other() {
     send(pid, Signal::KILL);
     let process = format!("/proc/{pid}");
     eventually("it is reaped", || if Path::new(&process).exists() { Err("it is there") } else { Ok(()) });
-    daemon.answer(&Reply::Queued { ticket, job: 1 });
-    daemon.answer(&Reply::Go { job: 1, doors: 0, variables: Vec::new(), wrap: Vec::new(), run: None });
+    let go = Reply::Go { job: 1, doors: 0, variables: Vec::new(), wrap: Vec::new(), run: None };
+    daemon.answer(&[Reply::Queued { ticket, job: 1 }, go]);
     while !matches!(daemon.hear().expect("it withdraws the job"), Request::Withdraw { job: 1, .. }) {}
     let done = running.wait();
     assert_eq!(done.code, Some(1), "{done:?}");

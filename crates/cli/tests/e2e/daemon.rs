@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::host::{Host, processes_with, send, status_field};
 use crate::kind::{Kind, any_kind, each_kind};
 use crate::modules::NobodysPlace;
-use crate::process::ended_within;
+use crate::process::{Done, ended_within};
 use crate::wait::{PATIENCE, eventually};
 
 each_kind!(
@@ -231,33 +231,54 @@ fn a_user_who_logs_out_and_in_keeps_their_daemon() {
     eventually("it ends", || is_gone(last));
 }
 
+/// How a daemon ends that is the first process of a namespace, where a script goes on beside it once it listens; `None`:
+/// there are no such namespaces here.
+fn as_a_first_process(host: &Host, beside: &str) -> Option<Done> {
+    let unshare = |words: &[&str]| {
+        let mut command = host.command("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).args(words).stdin(Stdio::null());
+        host.spawn(command).wait()
+    };
+    if unshare(&["true"]).code != Some(0) {
+        println!("skipped: no namespace of process numbers can be made here");
+        return None;
+    }
+    let script = format!(
+        r#"(until [ -S "$PINFOLD_SOCKET" ]; do sleep 0.05; done; {beside}) &
+        exec pinfoldd --mode rootless --socket "$PINFOLD_SOCKET" --state-dir state"#
+    );
+    Some(unshare(&["sh", "-c", &script]))
+}
+
 /// Keepers, and what jobs leave, have the container's first process for a parent.
 #[test]
 fn as_a_containers_first_process_it_leaves_no_zombies() {
     let host = Host::without_daemon(Kind::Rootless, &[]);
-    let unshare = |words: &[&str]| {
-        let mut command = host.command("unshare");
-        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).args(words).stdin(Stdio::null());
-        host.spawn(command)
-    };
-    if unshare(&["true"]).wait().code != Some(0) {
-        return println!("skipped: no namespace of process numbers can be made here");
-    }
     // Keepers are called `pinfold` as well.
-    let script = r#"
-        (
-            until [ -S "$PINFOLD_SOCKET" ]; do sleep 0.05; done
-            for _ in 1 2 3; do pinfold submit -o /dev/null -e /dev/null -- sh -c 'sleep 0.1 & :'; done
-            pinfold wait 1 2 3
-            left() { grep -lxE 'pinfold|sleep' /proc/[0-9]*/comm 2>/dev/null | wc -l; }
-            tries=0 left=$(left)
-            while [ "$left" != 0 ] && [ $tries -lt 600 ]; do tries=$((tries + 1)); sleep 0.1; left=$(left); done
-            echo "$left" >left
-            kill -TERM 1
-        ) &
-        exec pinfoldd --mode rootless --socket "$PINFOLD_SOCKET" --state-dir state"#;
-    let done = unshare(&["sh", "-c", script]).wait();
+    let beside = r#"
+        for _ in 1 2 3; do pinfold submit -o /dev/null -e /dev/null -- sh -c 'sleep 0.1 & :'; done
+        pinfold wait 1 2 3
+        left() { grep -lxE 'pinfold|sleep' /proc/[0-9]*/comm 2>/dev/null | wc -l; }
+        tries=0 left=$(left)
+        while [ "$left" != 0 ] && [ $tries -lt 600 ]; do tries=$((tries + 1)); sleep 0.1; left=$(left); done
+        echo "$left" >left
+        kill -TERM 1"#;
+    let Some(done) = as_a_first_process(&host, beside) else { return };
     assert_eq!((done.code, host.wrote("left").trim()), (Some(0), "0"), "{done:?}");
+}
+
+/// So that its guard has time to thaw what it froze.
+#[test]
+fn as_a_containers_first_process_that_is_killed_it_leaves_a_while_to_others() {
+    let host = Host::without_daemon(Kind::Rootless, &[]);
+    let beside = r#"
+        daemon=$(grep -lx pinfoldd /proc/[0-9]*/comm | grep -vx /proc/1/comm | tr -dc '0-9\n' | head -n 1)
+        kill -KILL "$daemon"
+        while [ -e "/proc/$daemon" ]; do sleep 0.01; done
+        : >after"#;
+    let Some(done) = as_a_first_process(&host, beside) else { return };
+    assert_eq!(done.code, Some(137), "{done:?}");
+    assert!(host.work("after").exists());
 }
 
 fn something_else_in_the_place_of_the_socket(kind: Kind) {
