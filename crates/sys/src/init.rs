@@ -60,14 +60,14 @@ fn watch(program: u32, arriving: &Signals) -> i32 {
 fn let_others_end(arriving: &Signals) {
     let until = Instant::now() + AFTER_A_KILL;
     let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // It fails once there is none.
-    while waitid(WaitId::All, any).is_ok() {
+    loop {
+        while reap().is_some() {}
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        // It fails once there is none.
+        if left.is_zero() || waitid(WaitId::All, any).is_err() {
             return;
         }
         let _ = ready::readable(arriving, Some(left));
         while arriving.next().is_some() {}
-        while reap().is_some() {}
     }
 }

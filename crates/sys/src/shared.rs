@@ -5,7 +5,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FsWord, statfs};
 use rustix::io::Errno;
@@ -45,6 +45,9 @@ const SHARED: [FsWord; 25] = [
 
 /// The file that says which host has a directory.
 const HOST: &str = "host";
+
+/// By how much the clocks of hosts and of their file server may differ.
+const CLOCKS_DIFFER_BY: Duration = Duration::from_secs(300);
 
 /// Whether other hosts may have the directory too, or what it is made in.
 #[must_use]
@@ -91,7 +94,13 @@ pub fn may_be_of(directory: &Path, has: &str, host: &str) -> bool {
     match whose(directory) {
         Some(noted) => noted == host,
         None => {
-            is_of_this_boot(directory) || last_changed(directory, has).is_none_or(|at| at < boot::began())
+            let (began, now) =
+                (boot::began(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+            // What is from the future tells of a clock that was wrong.
+            let by_another = |at: Duration| (began..=now + CLOCKS_DIFFER_BY).contains(&at);
+            boot::id().is_none()
+                || is_of_this_boot(directory)
+                || !last_changed(directory, has).is_some_and(by_another)
         }
     }
 }
@@ -125,14 +134,20 @@ pub fn claim(directory: &Path, host: &str) -> io::Result<()> {
     if whose(directory).is_some() {
         return Ok(());
     }
-    let path = note(directory);
-    let mut file = match files::open_in_place(OpenOptions::new().write(true).create_new(true), &path) {
-        Err(_) if whose(directory).is_some() => return Ok(()),
-        opened => opened?,
-    };
-    let written = writeln!(file, "{host}").and_then(|()| file.sync_all());
-    // An empty one would keep every host from noting itself.
-    written.inspect_err(|_| drop(std::fs::remove_file(&path)))
+    // Whole, or not there: an empty one would keep every host from noting itself.
+    let (path, number) = (note(directory), std::process::id());
+    let beside = directory.join(format!("{HOST}-{}-{number}.new", host.replace('/', "-")));
+    let mut file = files::open_in_place(OpenOptions::new().write(true).create(true).truncate(true), &beside)?;
+    let noted = writeln!(file, "{host}").and_then(|()| file.sync_all()).and_then(|()| {
+        match std::fs::hard_link(&beside, &path) {
+            Err(_) if whose(directory).is_some() => Ok(()),
+            // Left empty by a power cut; or there are no such links here.
+            Err(_) => std::fs::rename(&beside, &path),
+            Ok(()) => Ok(()),
+        }
+    });
+    let _ = std::fs::remove_file(&beside);
+    noted
 }
 
 /// Where that is noted.
@@ -175,6 +190,14 @@ mod tests {
         claim(dir.path(), "one").expect("nobody is noted");
         claim(dir.path(), "two").expect("one is noted");
         assert_eq!(whose(dir.path()).as_deref(), Some("one"));
+        std::fs::write(note(dir.path()), "").expect("as a power cut left it");
+        claim(dir.path(), "two").expect("nobody is noted");
+        assert_eq!(whose(dir.path()).as_deref(), Some("two"));
+        assert_eq!(
+            std::fs::read_dir(dir.path()).expect("a directory").count(),
+            1,
+            "nothing is left beside it"
+        );
         assert!(claim(&dir.path().join("none"), "one").is_err());
     }
 
@@ -194,7 +217,12 @@ mod tests {
     fn a_state_that_is_not_noted_is_not_taken_from_a_host_that_lives() {
         let dir = tempfile::tempdir().expect("a directory");
         assert!(may_be_of(dir.path(), "db", "one"), "there is none yet");
-        let (before, since) = (boot::began().saturating_sub(HOUR), boot::began() + HOUR);
+        let before = boot::began().saturating_sub(HOUR);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        assert!(
+            may_be_of(with_database("db", since + HOUR).path(), "db", "one"),
+            "of a clock that was wrong"
+        );
         let dir = with_database("db", before);
         assert!(may_be_of(dir.path(), "db", "one"), "of an earlier boot");
         std::fs::write(dir.path().join(boot::NOTE), "another\n").expect("a file");

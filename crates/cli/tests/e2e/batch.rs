@@ -466,7 +466,9 @@ struct StandIn {
 
 impl StandIn {
     fn accept(listener: &UnixListener) -> Self {
-        let (stream, _) = listener.accept().expect("a command connects");
+        listener.set_nonblocking(true).expect("it may look");
+        let (stream, _) = eventually("a command connects", || listener.accept());
+        stream.set_nonblocking(false).expect("it may wait");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         Self { stream, decoder: Decoder::new(REQUEST_MAX_BYTES) }
     }

@@ -272,7 +272,7 @@ fn as_a_containers_first_process_it_leaves_no_zombies() {
 fn as_a_containers_first_process_that_is_killed_it_leaves_a_while_to_others() {
     let host = Host::without_daemon(Kind::Rootless, &[]);
     let beside = r#"
-        daemon=$(grep -lx pinfoldd /proc/[0-9]*/comm | grep -vx /proc/1/comm | tr -dc '0-9\n' | head -n 1)
+        daemon=$(head -n 1 state/lock)
         kill -KILL "$daemon"
         while [ -e "/proc/$daemon" ]; do sleep 0.01; done
         : >after"#;
