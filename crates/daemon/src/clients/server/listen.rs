@@ -155,13 +155,12 @@ fn listen(path: &Path) -> anyhow::Result<(Listener, FileId)> {
 /// The same while the daemon runs: it waits for nobody, and as nobody looks on, what others could exchange is not touched.
 fn listen_anew(path: &Path) -> anyhow::Result<(Listener, FileId)> {
     let absolute = std::path::absolute(path)?;
-    let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-        bail!("{} is no file's name", path.display());
-    };
-    // Before anything is made there.
-    directory.ancestors().find(|above| above.exists()).map(only_ours).transpose()?;
-    make_directory(&absolute)?;
-    let there = only_ours(directory)?.join(name);
+    let above = absolute.ancestors().skip(1).find(|above| above.exists());
+    let Some(above) = above else { bail!("{} is no file's name", path.display()) };
+    // By the path without links, which nobody can turn meanwhile.
+    let there = only_ours(above)?.join(absolute.strip_prefix(above)?);
+    make_directory(&there)?;
+    there.parent().map(only_ours).transpose()?;
     if let Ok(found) = std::fs::symlink_metadata(&there) {
         let is_left =
             found.file_type().is_socket() && found.uid() == peer::own_uid() && !has_listener(&there);
