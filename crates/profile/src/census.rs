@@ -6,12 +6,13 @@
 //! missed: a process that is seen in a job's container and is not known is taken in.
 //!
 //! Numbers of processes come round. The kernel's words about one number come in order, so that a process's end is
-//! always the end of the oldest one of that number that has not ended.
+//! always the end of the oldest one of that number that has not ended; see `ends` for ends that come late.
 //!
 //! Rows are bounded: of processes that lived for less than [`SHORT_US`] only the first [`SHORT_KEPT`] of a job
 //! have rows of their own, of others the first [`LONG_KEPT`]; the rest are added up by command. Nothing is left
 //! out of a sum. Owner of state: [`Census`]. Absent here: where the words come from, clocks, the store.
 
+mod ends;
 mod member;
 mod roll;
 
@@ -97,7 +98,8 @@ pub struct Census {
     members: BTreeMap<u32, VecDeque<Option<Member>>>,
     trees: BTreeMap<u64, Tree>,
     jobs: BTreeMap<u64, Roll>,
-    keepers: BTreeSet<u32>,
+    /// Whether it may be over, as far as ends were told.
+    keepers: BTreeMap<u32, bool>,
     next_tree: u64,
 }
 
@@ -115,7 +117,7 @@ struct Tree {
 impl Census {
     /// Notes that this process forks the first processes of jobs.
     pub fn keeper(&mut self, pid: u32) {
-        self.keepers.insert(pid);
+        self.keepers.insert(pid, false);
     }
 
     /// Forgets a keeper.
@@ -140,14 +142,14 @@ impl Census {
         if let Some(member) = self.last_mut(pid)
             && !member.heard
         {
-            member.heard = true;
+            (member.heard, member.traced) = (true, true);
             member.row.parent = Some(parent);
             member.row.started_us = member.row.started_us.or(Some(at_us));
             return;
         }
         let tree = match self.last(parent).map(|member| member.tree) {
             Some(tree) => tree,
-            None if self.keepers.contains(&parent) => self.plant(None, at_us),
+            None if self.keepers.contains_key(&parent) => self.plant(None, at_us),
             None => {
                 // Somebody else's; but the next end of this number is not the older one's.
                 if let Some(generations) = self.members.get_mut(&pid) {
@@ -158,7 +160,7 @@ impl Census {
         };
         self.enter(pid, Some(parent), tree, Some(at_us));
         if let Some(member) = self.last_mut(pid) {
-            member.heard = true;
+            (member.heard, member.traced) = (true, true);
         }
     }
 
@@ -174,54 +176,13 @@ impl Census {
         }
     }
 
-    /// A thread ended.
-    pub fn ended(&mut self, end: &End, now_us: u64) {
-        if !self.members.contains_key(&end.pid) {
-            // Born unheard: whose it is shows by its parent. Or it was counted, and this comes late: threads that
-            // end at once on several cores may be told of after the last of them.
-            let Some(tree) = self.last(end.parent).map(|member| member.tree) else { return };
-            if self.job_of(tree).is_some_and(|roll| roll.over.contains_key(&end.pid)) {
-                return;
-            }
-            self.enter(end.pid, Some(end.parent), tree, None);
-        }
-        let Some(generations) = self.members.get_mut(&end.pid) else { return };
-        if let Some(Some(member)) = generations.front_mut() {
-            member.thread_ended(end);
-        }
-        if !end.is_last {
-            return;
-        }
-        self.pop(end, now_us);
-    }
-
-    /// The oldest process of this number is over.
-    fn pop(&mut self, end: &End, now_us: u64) {
-        let Some(generations) = self.members.get_mut(&end.pid) else { return };
-        let first = generations.pop_front();
-        let is_among = |tree: u64| generations.iter().flatten().any(|other| other.tree == tree);
-        if let Some(Some(member)) = &first
-            && !is_among(member.tree)
-            && let Some(tree) = self.trees.get_mut(&member.tree)
-        {
-            tree.pids.remove(&end.pid);
-        }
-        if generations.is_empty() {
-            self.members.remove(&end.pid);
-        }
-        if let Some(Some(member)) = first {
-            let tree = member.tree;
-            let row = member.over(end, now_us);
-            self.file(tree, row);
-        }
-    }
-
-    /// Some words were lost: of each number only the newest process can still be followed.
+    /// Some words were lost, beside what was told until now: of each number only the newest process can still be followed.
     pub fn lost(&mut self, now_us: u64) {
         let doubtful: Vec<u32> =
             self.members.iter().filter(|(_, all)| all.len() > 1).map(|(pid, _)| *pid).collect();
         // A birth may be among what was lost: a number that is over may be another process.
         self.jobs.values_mut().for_each(|roll| roll.over.clear());
+        self.untrace();
         for pid in doubtful {
             while self.members.get(&pid).is_some_and(|all| all.len() > 1) {
                 self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
@@ -436,8 +397,15 @@ impl Census {
             source: ProcessSource::Unseen,
             ..ProcessRow::default()
         };
-        let member =
-            Member { tree, row, ended: ProcessUsage::default(), ended_threads: 0, heard: false, missed: 0 };
+        let member = Member {
+            tree,
+            row,
+            ended: ProcessUsage::default(),
+            ended_threads: 0,
+            heard: false,
+            traced: false,
+            missed: 0,
+        };
         // Room for one: as a rule there is no other of that number, and a member takes some 400 bytes.
         let generations = self.members.entry(pid).or_insert_with(|| VecDeque::with_capacity(1));
         generations.push_back(Some(member));

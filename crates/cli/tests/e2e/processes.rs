@@ -125,9 +125,10 @@ fn what_is_whose(kind: Kind) {
     let script = "dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; echo >there; \
                   until [ -e go ]; do sleep 0.02; done";
     let job = host.submit(&[], script);
+    eventually("dd is over", || host.work("there").exists().then_some(()).ok_or(job));
     let running = eventually("what dd did was sampled after its end", || {
         let report = report(&host, job);
-        let sampled = host.work("there").exists() && report.io_read_calls >= Some(5000);
+        let sampled = report.io_read_calls.min(report.io_write_calls) >= Some(5000);
         if sampled { Ok(report) } else { Err(format!("{report:?}")) }
     });
     let shell = processes(&running).iter().find(|one| one.command.contains("until")).expect("the shell");

@@ -169,6 +169,10 @@ impl Processes {
             for birth in &taken.births {
                 self.census.born(birth.pid, birth.parent, now_us.saturating_sub(birth.age_us));
             }
+            if taken.lost {
+                // The births of these may be among what was lost.
+                self.census.untrace();
+            }
             for end in &taken.ends {
                 self.census.ended(&self::end(end), now_us);
             }

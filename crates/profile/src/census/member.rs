@@ -15,6 +15,8 @@ pub(super) struct Member {
     pub(super) ended_threads: u64,
     /// Whether its birth was heard of; a sample or a keeper may have named it first.
     pub(super) heard: bool,
+    /// Whether it was, and nothing was lost since: the births of all its children were heard of too.
+    pub(super) traced: bool,
     /// Samples in a row that did not see it.
     pub(super) missed: u8,
 }

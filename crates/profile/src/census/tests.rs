@@ -95,6 +95,86 @@ fn a_number_that_is_used_again_is_another_process() {
     assert!(census.members.is_empty());
 }
 
+/// Births are read ahead of ends: 101 was somebody else's, who had children, and was over before it was this job's.
+#[test]
+fn a_late_end_of_an_earlier_process_is_nobody_s() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, 2 * S);
+    census.ended(&end(500, 101, 1000), 3 * S);
+    census.ended(&End { is_last: false, ..end(101, 40, 1000) }, 3 * S);
+    census.ended(&end(101, 40, 1000), 3 * S);
+    // Also of a job's first process.
+    census.ended(&end(100, 40, 1000), 3 * S);
+    assert_eq!((census.total(7), census.living(7).len()), (2, 2));
+    // Its parent is over: from now on it has another one.
+    census.ended(&end(100, KEEPER, 1), 3 * S);
+    census.ended(&end(101, 1, 2), 3 * S);
+    let rows = census.finish(7, 3 * S);
+    assert_eq!((count(&rows), cpu(&rows)), (2, 3));
+    assert!(rows.iter().all(|row| row.source == ProcessSource::Exit), "{rows:?}");
+    assert!(census.members.is_empty());
+}
+
+#[test]
+fn after_a_loss_an_end_is_taken_at_its_word() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.untrace();
+    // Born unheard; and one of which the parent's end may be lost.
+    census.ended(&end(500, 100, 1), S);
+    census.ended(&end(101, 1, 2), S);
+    census.ended(&end(100, 1, 4), S);
+    let rows = census.finish(7, S);
+    assert_eq!((count(&rows), cpu(&rows)), (3, 7));
+    assert!(rows.iter().all(|row| row.source == ProcessSource::Exit), "{rows:?}");
+}
+
+/// Of a parent with several threads a child can have another parent before the last of them ends.
+#[test]
+fn a_parent_of_which_a_thread_ended_may_be_over() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.ended(&End { is_last: false, ..end(100, KEEPER, 1) }, S);
+    census.ended(&end(101, 1, 2), S);
+    census.ended(&end(100, KEEPER, 4), S);
+    let rows = census.finish(7, S);
+    assert_eq!((count(&rows), cpu(&rows)), (2, 7));
+}
+
+#[test]
+fn a_keeper_that_ended_leaves_its_child_to_another_parent() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.ended(&end(KEEPER, 1, 1), S);
+    census.ended(&end(100, 1, 2), S);
+    let rows = census.finish(7, S);
+    assert_eq!((count(&rows), cpu(&rows)), (1, 2));
+}
+
+/// The parent is over, and a later process of the job has its number.
+#[test]
+fn a_number_that_came_round_is_not_the_parent() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.born(102, 101, S);
+    census.ended(&end(101, 100, 1), S);
+    census.born(101, 100, 9 * S);
+    census.ended(&end(102, 1, 2), 9 * S);
+    census.ended(&end(101, 100, 4), 9 * S);
+    census.ended(&end(100, KEEPER, 8), 9 * S);
+    let rows = census.finish(7, 9 * S);
+    assert_eq!((count(&rows), cpu(&rows)), (4, 15));
+}
+
 #[test]
 fn threads_are_summed_and_the_peak_is_the_process_s() {
     let mut census = census();
