@@ -242,7 +242,10 @@ impl Census {
                 continue;
             };
             let is_alive = alive.binary_search(&pid).is_ok();
-            member.missed = if is_alive { 0 } else { member.missed.saturating_add(1) };
+            // What is alive may have been listed a moment before its birth, twice as well. Its end is told of.
+            let may_be_later = told == Told::All
+                && member.row.started_us.is_some_and(|at_us| at_us.saturating_add(SHORT_US) > now_us);
+            member.missed = if is_alive || may_be_later { 0 } else { member.missed.saturating_add(1) };
             if member.missed >= missed_max {
                 self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
             }
@@ -290,6 +293,9 @@ impl Census {
     pub fn counted(&mut self, pid: u32, waited_us: u64, voluntary: u64, forced: u64) {
         let Some(member) = self.last_mut(pid) else { return };
         member.row.counted = true;
+        if member.row.source == ProcessSource::Unseen {
+            member.row.source = ProcessSource::Running;
+        }
         let used = &mut member.row.used;
         used.waited_us = used.waited_us.max(waited_us);
         used.switches_voluntary = used.switches_voluntary.max(voluntary);

@@ -235,6 +235,27 @@ fn one_that_a_sample_misses_may_only_not_have_been_heard() {
     assert_eq!(rows[0].source, ProcessSource::Exit);
 }
 
+/// Several samples may have what is alive from one look at the host.
+#[test]
+fn one_that_was_born_since_the_look_is_not_missed() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, 9 * S);
+    for _ in 0..3 {
+        census.sampled(7, &[100], &[], Told::All, 9 * S);
+    }
+    census.ended(&end(101, 100, 3), 9 * S);
+    let rows = census.changed(7);
+    assert_eq!((rows.len(), rows[0].source, cpu(&rows)), (1, ProcessSource::Exit, 3));
+    // One that is not seen for long is over.
+    census.born(102, 100, 9 * S);
+    for at in [11, 12] {
+        census.sampled(7, &[100], &[], Told::All, at * S);
+    }
+    assert_eq!(census.changed(7)[0].source, ProcessSource::Unseen);
+}
+
 #[test]
 fn while_words_wait_to_be_read_samples_end_and_begin_nobody() {
     let mut census = census();
@@ -458,6 +479,17 @@ fn waits_of_processes_whose_end_nobody_told_are_not_known() {
     assert_eq!(census.counts(7).waited_us, None);
     let rows = census.finish(7, S);
     assert_eq!((rows[0].counted, rows[0].used.waited_us, rows[0].source), (true, 50, ProcessSource::Sample));
+}
+
+#[test]
+fn one_whose_waits_were_read_was_seen() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.counted(100, 50, 9, 1);
+    census.ended(&End { used: None, ..end(100, KEEPER, 0) }, S);
+    let rows = census.finish(7, S);
+    assert_eq!((rows[0].counted, rows[0].source), (true, ProcessSource::Sample));
 }
 
 /// A farm of processes takes no more memory than its processes do.
