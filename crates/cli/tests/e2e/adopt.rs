@@ -11,7 +11,7 @@ use crate::host::{Host, send, status_field};
 use crate::kind::{Kind, become_nobody, each_kind};
 use crate::process::{Done, Running};
 use crate::users::{as_nobody, shared_in};
-use crate::wait::{eventually, no_rescue};
+use crate::wait::{eventually, looked_at, no_rescue};
 
 each_kind!(
     what_runs_becomes_a_job,
@@ -36,7 +36,7 @@ fn outside(host: &Host, script: &str) -> Running {
 
 fn adopt(host: &Host, pid: u32, options: &[&str]) -> Done {
     let pid = pid.to_string();
-    host.pinfold([&["--no-autostart", "adopt", "--pid", &pid], options].concat())
+    looked_at(|| host.pinfold([&["--no-autostart", "adopt", "--pid", &pid], options].concat()))
 }
 
 #[track_caller]
@@ -284,7 +284,7 @@ fn all_of_a_control_group(kind: Kind) {
     let running = outside(&host, &inside);
     let child = number_in(&host, "child");
     let directory = path.display().to_string();
-    let job = adopted(&host.pinfold(["adopt", "--cgroup", &directory]));
+    let job = adopted(&looked_at(|| host.pinfold(["adopt", "--cgroup", &directory])));
     let view = host.until(job, JobState::Running);
     assert!(view.pids.contains(&child) && view.pids.contains(&running.pid()), "{view:?}");
     if kind == Kind::Groups {
@@ -304,7 +304,7 @@ fn all_of_a_control_group(kind: Kind) {
 fn of_another_user() {
     let Some(host) = shared_in(Kind::Rootless, &[]) else { return };
     let roots = outside(&host, "until [ -e go ]; do sleep 0.05; done");
-    let done = as_nobody(&host, &["adopt", "--pid", &roots.pid().to_string()]);
+    let done = looked_at(|| as_nobody(&host, &["adopt", "--pid", &roots.pid().to_string()]));
     assert!(done.code == Some(3) && done.err.contains("another user"), "{done:?}");
     let mut command = host.command("/bin/sleep");
     command.arg("1000").stdin(Stdio::null()).current_dir("/");

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::host::{Host, send};
 use crate::kind::{Kind, each_kind};
 use crate::process::Done;
-use crate::wait::eventually;
+use crate::wait::{eventually, looked_at};
 
 each_kind!(
     no_more_pus_than_its_manager_gave,
@@ -169,7 +169,7 @@ fn what_is_adopted_has_what_each_of_its_groups_lets_it_have(kind: Kind) {
     };
     let adopt = |pid: u32, options: &[&str]| -> u64 {
         let pid = pid.to_string();
-        let done = host.pinfold([&["adopt", "--pid", &pid], options].concat());
+        let done = looked_at(|| host.pinfold([&["adopt", "--pid", &pid], options].concat()));
         done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"))
     };
     let (parent, child) = family("bounded");
@@ -219,7 +219,7 @@ fn have_no_pu_in_common(host: &Host) {
     command.args(["-c", &script]).stdin(std::process::Stdio::null());
     let parent = host.spawn(command);
     host.until_made("apart");
-    let done = host.pinfold(["adopt", "--pid", &parent.pid().to_string()]);
+    let done = looked_at(|| host.pinfold(["adopt", "--pid", &parent.pid().to_string()]));
     host.make("come");
     parent.wait();
     assert!(done.code == Some(5) && done.err.contains("none in common"), "{done:?}");

@@ -18,7 +18,7 @@ use crate::host::{Host, processes_with, send, status_field};
 use crate::kind::{Kind, each_kind};
 use crate::process::{Done, Running};
 use crate::site::{NOTE, WAIT, host, logged, module, settled};
-use crate::wait::{PATIENCE, eventually, no_rescue, within};
+use crate::wait::{PATIENCE, eventually, looked_at, no_rescue, within};
 use crate::wire::Wire;
 
 each_kind!(
@@ -496,7 +496,7 @@ fn at_every_point_of_an_adoption(kind: Kind) {
         trial.until_ran("outside");
         let pid = outside.pid().to_string();
         // A daemon that died may have taken it in without an answer.
-        let done = trial.pinfold(&["adopt", "--pid", &pid]);
+        let done = looked_at(|| trial.pinfold(&["adopt", "--pid", &pid]));
         assert!(done.code == Some(0) || done.err.contains("job"), "{done:?}; ended {:?}", trial.ended);
         trial.host.make("go");
         assert_eq!(trial.ended(outside).code, Some(3));

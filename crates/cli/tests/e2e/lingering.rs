@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::host::{Host, send};
 use crate::kind::{Kind, each_kind};
 use crate::site::WAIT;
-use crate::wait::{eventually, no_rescue};
+use crate::wait::{eventually, looked_at, no_rescue};
 
 each_kind!(
     a_job_is_over_with_its_last_process,
@@ -91,7 +91,7 @@ fn adopted_processes_are_over_with_the_last_of_them(kind: Kind) {
     command.args(["-c", &format!("({WAIT}) & : >started; until [ -e first ]; do sleep 0.05; done")]);
     let outside = host.spawn(command);
     host.until_made("started");
-    let done = host.pinfold(["adopt", "--pid", &outside.pid().to_string()]);
+    let done = looked_at(|| host.pinfold(["adopt", "--pid", &outside.pid().to_string()]));
     assert_eq!(done.code, Some(0), "{done:?}");
     host.make("first");
     outside.wait();

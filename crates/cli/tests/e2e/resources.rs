@@ -8,7 +8,7 @@ use pinfold_proto::view::JobView;
 
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, any_kind};
-use crate::wait::{eventually, no_rescue};
+use crate::wait::{eventually, looked_at, no_rescue};
 
 any_kind!(
     gpus_are_handed_out_by_number,
@@ -69,7 +69,7 @@ fn an_adopted_process_keeps_its_gpu(kind: Kind) {
     let running = host.spawn(command);
     fs::write(host.path("gpus/late"), "").expect("a file of the test's own");
     let pid = running.pid().to_string();
-    let done = host.pinfold(["--no-autostart", "adopt", "--pid", &pid, "--resource", "gpu=1"]);
+    let done = looked_at(|| host.pinfold(["--no-autostart", "adopt", "--pid", &pid, "--resource", "gpu=1"]));
     assert_eq!(done.code, Some(0), "{done:?}");
     let job = done.out.trim().parse().expect("the job's number");
     eventually("it is said why it waits", || {

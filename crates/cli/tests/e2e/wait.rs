@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
+use crate::process::Done;
+
 /// How long anything may take. Far above what is needed, as the machine may be busy with other tests. A process that is
 /// to be there all the while sleeps for longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
@@ -23,6 +25,15 @@ pub(crate) fn no_rescue() -> RwLockReadGuard<'static, ()> {
 /// No other test wants a job to stay frozen as long as this is held.
 pub(crate) fn rescue() -> RwLockWriteGuard<'static, ()> {
     RESCUE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is said of a process once it could be looked at: the daemon waits for that only shortly, and on a busy machine the
+/// answer may be that it is to be asked again.
+pub(crate) fn looked_at(mut ask: impl FnMut() -> Done) -> Done {
+    eventually("the process could be looked at", || {
+        let done = ask();
+        if done.err.contains("cannot be read at present") { Err(done.err) } else { Ok(done) }
+    })
 }
 
 /// Looks again and again until there is something, at most so long.

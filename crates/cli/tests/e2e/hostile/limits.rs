@@ -4,6 +4,7 @@ use pinfold_sys::cgroup::Generation;
 use pinfold_sys::mode::{Hierarchy, Roots, probe};
 
 use super::*;
+use crate::wait::looked_at;
 
 /// A hierarchy in which this controller bounds processes.
 fn carrying(controller: &str) -> Option<Hierarchy> {
@@ -226,7 +227,7 @@ fn leaves_no_managers_job_by_its_environment(kind: Kind) {
     assert!(view.reason.as_deref().is_some_and(|reason| reason.contains("Slurm 4711")), "{view:?}");
     // Nor is a process taken out of it.
     let script = "/bin/sleep 1000 >/dev/null 2>&1 & pinfold adopt --pid $!; status=$?; kill $!; exit $status";
-    let done = script_in(&host, &[step], script);
+    let done = looked_at(|| script_in(&host, &[step], script));
     assert!(done.code == Some(5) && done.err.contains("part of a job of Slurm 4711"), "{done:?}");
     drop(host);
     drop(below);
