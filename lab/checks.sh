@@ -20,18 +20,19 @@ until_is() {
   shift 2
   while found=$("$@" 2>/dev/null); [ "$found" != "$wanted" ] && [ $tries -lt 900 ]; do
     tries=$((tries + 1))
-    [ $((tries % 150)) != 0 ] || echo "still '$found': $what"
+    [ $((tries % 20)) != 0 ] || echo "still '$found': $what"
     sleep 0.2
   done
   check "$what" "$wanted" "$found"
 }
 
-# Whether something becomes true within a while.
+# Whether something becomes true within a while. It says meanwhile that it waits, too.
 happens() {
   tries=0
   until "$@" 2>/dev/null; do
     tries=$((tries + 1))
     [ $tries -lt 100 ] || return 1
+    [ $((tries % 20)) != 0 ] || echo "not yet: $*"
     sleep 0.2
   done
 }

@@ -79,8 +79,23 @@ pub(crate) fn fuzz(args: &FuzzArgs) -> anyhow::Result<()> {
     if broken.is_empty() { Ok(()) } else { bail!("broken: {}", broken.join(", ")) }
 }
 
-/// What is wrong with how a parser takes this, if anything is.
+/// What is wrong with how a parser takes this, if anything is. What is slow only once was held up by something else.
 fn try_one(target: &Target, input: &[u8]) -> Option<String> {
+    let mut took = Duration::MAX;
+    for _ in 0..3 {
+        took = took.min(match take(target, input) {
+            Ok(took) => took,
+            Err(wrong) => return Some(wrong),
+        });
+        if took <= SLOW {
+            return None;
+        }
+    }
+    Some(format!("it took {:.1} s", took.as_secs_f64()))
+}
+
+/// How long a parser takes for this; an error: what is wrong.
+fn take(target: &Target, input: &[u8]) -> Result<Duration, String> {
     let started = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| (target.parse)(input)));
     let took = started.elapsed();
@@ -88,11 +103,10 @@ fn try_one(target: &Target, input: &[u8]) -> Option<String> {
         Err(panic) => {
             let words = panic.downcast_ref::<String>().cloned();
             let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
-            Some(format!("it panicked: {}", words.unwrap_or_default()))
+            Err(format!("it panicked: {}", words.unwrap_or_default()))
         }
-        Ok(Err(wrong)) => Some(wrong),
-        Ok(Ok(())) if took > SLOW => Some(format!("it took {:.1} s", took.as_secs_f64())),
-        Ok(Ok(())) => None,
+        Ok(Err(wrong)) => Err(wrong),
+        Ok(Ok(())) => Ok(took),
     }
 }
 

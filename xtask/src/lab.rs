@@ -24,6 +24,7 @@ use anyhow::{Context as _, ensure};
 use archive::{Put, write_initrd};
 use kernel::Kernel;
 use machine::{Disk, Machine};
+use tempfile::TempDir;
 
 /// What the lab needs of this machine, with the package that has it.
 const NEEDED: [(&str, &str); 4] = [
@@ -74,8 +75,8 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
 fn fast(args: &LabArgs) -> anyhow::Result<()> {
     let Some(kernel) = Kernel::have()? else { return Ok(()) };
     let (target, programs) = (target()?, programs()?);
-    let work = Work::new()?;
-    let (initrd, swap) = (work.0.join("initrd"), work.0.join("swap"));
+    let work = work_dir()?;
+    let (initrd, swap) = (work.path().join("initrd"), work.path().join("swap"));
     let mut all = vec![
         Put::File("lab/init", "init"),
         Put::File("lab/ready.sh", "lab/ready.sh"),
@@ -83,10 +84,10 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
         Put::File("lab/acceptance.sh", "lab/acceptance.sh"),
     ];
     all.extend(programs.iter().map(|(path, inside)| Put::Program(path, inside)));
-    write_initrd(&initrd, &kernel, &all, &work.0)?;
+    write_initrd(&initrd, &kernel, &all, work.path())?;
     fs::File::create(&swap)?.set_len(512 << 20)?;
     let mut disks = vec![Disk::lasting(swap)];
-    disks.extend(disk_with_quotas(&work.0)?.map(Disk::lasting));
+    disks.extend(disk_with_quotas(work.path())?.map(Disk::lasting));
     let smp = args.smp.as_deref().unwrap_or("8,sockets=2,cores=2,threads=2");
     println!("lab: kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
     let machine = Machine {
@@ -99,7 +100,7 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
         boots: 1,
         append: "",
     };
-    let outcome = machine.run(&work.0)?;
+    let outcome = machine.run(work.path())?;
     let of = results::Of { form: "fast", kernel: &kernel.version, machine: smp };
     results::conclude(&of, &outcome, &target)
 }
@@ -138,21 +139,9 @@ fn cache() -> PathBuf {
     base.unwrap_or_else(std::env::temp_dir).join("pinfold-lab")
 }
 
-/// A directory that goes when the lab ends.
-struct Work(PathBuf);
-
-impl Work {
-    fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("pinfold-lab-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("failed to make {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A directory that goes when the lab ends. One that is killed leaves it behind: each has a name of its own.
+fn work_dir() -> anyhow::Result<TempDir> {
+    tempfile::Builder::new().prefix("pinfold-lab-").tempdir().context("failed to make a directory to work in")
 }
 
 /// Where cargo puts what it builds.

@@ -16,7 +16,7 @@ use super::archive::{Put, write_initrd};
 use super::kernel::{Kernel, NEWER_SUITE, archive};
 use super::machine::{Disk, Machine};
 use super::results::{Of, conclude};
-use super::{LabArgs, Work, cache, find, lacks, said};
+use super::{LabArgs, cache, find, lacks, said, work_dir};
 
 /// What this form needs of this machine beyond the fast one.
 const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
@@ -45,10 +45,10 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
     let Some(kernel) = Kernel::have()? else { return Ok(()) };
     let Some(root) = root()? else { return Ok(()) };
     let target = super::target()?;
-    let work = Work::new()?;
-    let files = files(&target.join("debug"), &work.0)?;
-    let initrd = work.0.join("initrd");
-    write_initrd(&initrd, &kernel, &[Put::File("lab/full/init", "init")], &work.0)?;
+    let work = work_dir()?;
+    let files = files(&target.join("debug"), work.path())?;
+    let initrd = work.path().join("initrd");
+    write_initrd(&initrd, &kernel, &[Put::File("lab/full/init", "init")], work.path())?;
     let smp = args.smp.as_deref().unwrap_or("4,sockets=2,cores=1,threads=2");
     println!("lab: Debian {NEWER_SUITE}, kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
     let only = args.only.as_ref().map(|part| format!(" lab.only={part}")).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
         boots: BOOTS,
         append: &append,
     };
-    let outcome = machine.run(&work.0)?;
+    let outcome = machine.run(work.path())?;
     conclude(&Of { form: "full", kernel: &kernel.version, machine: smp }, &outcome, &target)
 }
 

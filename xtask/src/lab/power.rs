@@ -15,7 +15,7 @@ use super::kernel::Kernel;
 use super::machine::{Disk, Machine};
 use super::results::{Of, conclude};
 use super::writes::{self, Cut, Marks, SECTOR};
-use super::{LabArgs, Work, find, lacks, programs, said, target};
+use super::{LabArgs, find, lacks, programs, said, target, work_dir};
 
 const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
 const MIB: u64 = 1 << 20;
@@ -33,8 +33,8 @@ pub(super) fn power(args: &LabArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let Some(kernel) = Kernel::have()? else { return Ok(()) };
-    let (target, work) = (target()?, Work::new()?);
-    let initrd = work.0.join("initrd");
+    let (target, work) = (target()?, work_dir()?);
+    let initrd = work.path().join("initrd");
     let programs = programs()?;
     let mut all = vec![
         Put::File("lab/power/init", "init"),
@@ -47,7 +47,7 @@ pub(super) fn power(args: &LabArgs) -> anyhow::Result<()> {
     ];
     let shown = programs.iter().filter(|(_, inside)| inside.starts_with("bin/"));
     all.extend(shown.map(|(path, inside)| Put::Program(path, inside)));
-    write_initrd(&initrd, &kernel, &all, &work.0)?;
+    write_initrd(&initrd, &kernel, &all, work.path())?;
     let smp = args.smp.as_deref().unwrap_or("4,sockets=2,cores=1,threads=2");
     println!("lab: power cuts, kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
     let run = |form: &str, append: &str, disks: Vec<Disk>| {
@@ -61,10 +61,10 @@ pub(super) fn power(args: &LabArgs) -> anyhow::Result<()> {
             boots: 1,
             append,
         };
-        let outcome = machine.run(&work.0)?;
+        let outcome = machine.run(work.path())?;
         conclude(&Of { form, kernel: &kernel.version, machine: smp }, &outcome, &target)
     };
-    let (base, disk, log) = (work.0.join("base"), work.0.join("disk"), work.0.join("writes"));
+    let (base, disk, log) = (work.path().join("base"), work.path().join("disk"), work.path().join("writes"));
     make_disk(&base)?;
     fs::copy(&base, &disk)?;
     File::create(&log)?.set_len(LOG_BYTES)?;
@@ -73,7 +73,8 @@ pub(super) fn power(args: &LabArgs) -> anyhow::Result<()> {
     let cuts = cuts(writes::flushes(&entries), args.cuts)?;
     println!("lab: {} flushes; {} cuts", writes::flushes(&entries), cuts.len());
     for (number, some) in cuts.chunks(DISKS).enumerate() {
-        let disks: Vec<PathBuf> = (0..some.len()).map(|place| work.0.join(format!("cut-{place}"))).collect();
+        let disks: Vec<PathBuf> =
+            (0..some.len()).map(|place| work.path().join(format!("cut-{place}"))).collect();
         for (cut, path) in some.iter().zip(&disks) {
             writes::apply(&base, path, &entries, *cut, &Marks { first_sector: MARKS.0 / SECTOR })?;
             label(path, cut)?;

@@ -221,7 +221,10 @@ fn nothing_more_is_read_of_one_that_is_cut_off() {
     assert_eq!((server.unheard.all(), server.connections[&id].decoder.pending()), (0, 0));
     assert!(server.watch_changed(id).is_some_and(|watch| !watch.input && watch.output));
     drop(client);
-    assert!(server.flush(id), "nobody is there to read them");
+    // Nobody is there to read them, once a child that another test has just forked executes its program.
+    while !server.flush(id) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
