@@ -75,7 +75,8 @@ pub fn rescue_instance(roots: &Roots, instance: &str) -> Rescue {
 
 fn rescue_which(roots: &Roots, instance: Option<&str>) -> Rescue {
     let facts = probe(roots);
-    let mut search = Search { roots, instance, rescued: Vec::new(), alive: BTreeSet::new() };
+    let mut search =
+        Search { roots, user: facts.user, instance, rescued: Vec::new(), alive: BTreeSet::new() };
     for hierarchy in &facts.hierarchies {
         if let Ok(Some(top)) = Group::open(&hierarchy.mount, roots.fake.clone()) {
             search.look_below(&top, hierarchy, DEPTH_MAX);
@@ -98,6 +99,8 @@ fn rescue_which(roots: &Roots, instance: Option<&str>) -> Rescue {
 
 struct Search<'a> {
     roots: &'a Roots,
+    /// The user who lets go.
+    user: u32,
     /// Only this instance; `None`: every one.
     instance: Option<&'a str>,
     rescued: Vec<Rescued>,
@@ -133,7 +136,7 @@ impl Search<'_> {
                         end_partitions(&own, &mut self.rescued);
                         release(&own, &child, hierarchy, &mut self.rescued);
                         self.release_below(&own, hierarchy, depth);
-                        self.remove_unused(&child, &instance, &own);
+                        self.remove_unused(&child, &instance, &own, owner);
                     }
                 }
                 // Busy as long as any instance is left.
@@ -159,8 +162,12 @@ impl Search<'_> {
     }
 
     /// Removes the groups of an instance that has no process and no daemon. A guard leaves them to the next daemon, which
-    /// reads in them what jobs used that ended meanwhile.
-    fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group) {
+    /// reads in them what jobs used that ended meanwhile. Those of another user hold nobody: only that user and root can
+    /// remove them.
+    fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group, owner: u32) {
+        if ![ROOT, owner].contains(&self.user) {
+            return;
+        }
         let used = self.instance.is_some() || members_below(own).map_or(true, |pids| !pids.is_empty());
         if used {
             return;
@@ -362,7 +369,7 @@ mod tests {
         }
         let woken = |instance: &str| -> BTreeSet<String> {
             let (rescued, alive) = (Vec::new(), BTreeSet::new());
-            let mut search = Search { roots: &roots, instance: Some(instance), rescued, alive };
+            let mut search = Search { roots: &roots, user: ROOT, instance: Some(instance), rescued, alive };
             search.wake_stopped(&probe(&roots));
             search.rescued.into_iter().map(|one| one.object).collect()
         };

@@ -5,7 +5,11 @@ use std::fs::File;
 use super::*;
 use crate::restart::guard_of;
 
-each_kind!(leaves_a_living_daemons_jobs_alone, a_users_lock_of_the_groups_is_no_mark);
+each_kind!(
+    leaves_a_living_daemons_jobs_alone,
+    leaves_unused_groups_of_another_user_to_root,
+    a_users_lock_of_the_groups_is_no_mark
+);
 
 /// Whether the kernel has frozen all of a job.
 fn is_frozen(host: &Host) -> bool {
@@ -64,6 +68,30 @@ fn leaves_a_living_daemons_jobs_alone(kind: Kind) {
     assert!(host.groups().is_empty() || done.err.contains("could not be let go"), "{done:?}");
     assert!(is_frozen(&host), "it stays as its user wanted it");
     goes_on(&host, job);
+}
+
+/// They hold nobody, and a user's rescue is none the worse for them.
+fn leaves_unused_groups_of_another_user_to_root(kind: Kind) {
+    if kind != Kind::Groups {
+        println!("skipped: without control groups none are left");
+        return;
+    }
+    let _alone = crate::wait::rescue();
+    let Some(mut host) = shared(kind, &[]) else { return };
+    host.succeeds(["run", "true"]);
+    let (instance, guard) = (host.instance(), guard_of(&host));
+    host.crash();
+    // As long as its guard is there, so is its mark.
+    let guard_ended = || status_field(guard, "State").is_none_or(|state| state.starts_with('Z'));
+    eventually("its guard has ended", || guard_ended().then_some(()).ok_or(guard));
+    assert!(!host.groups().is_empty(), "they are left to the next daemon");
+    let done = run_as(&host, ATTACKER, &["rescue"]);
+    assert!(!done.out.contains(&instance) && !host.groups().is_empty(), "{done:?}");
+    eventually("root removes them", || {
+        let done = host.pinfold(["rescue"]);
+        if host.groups().is_empty() { Ok(()) } else { Err(format!("{done:?}")) }
+    });
+    host.start_daemon();
 }
 
 /// The attacker locks the directories of the instance's groups, as every user can.
