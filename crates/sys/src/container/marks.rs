@@ -303,8 +303,6 @@ mod tests {
             assert!(read_marks(&proc, again, &mut found).unwrap().is_empty());
             found[0].1 == mark
         });
-        until("it is found so", &mut || {
-            look_at_all(&proc).unwrap() == [(stat, Some(Mark { job: 7, instance: "a".to_owned() }))]
-        });
+        until("it is found so", &mut || look_at_all(&proc).unwrap() == found);
     }
 }
