@@ -98,9 +98,19 @@ pub struct Census {
     members: BTreeMap<u32, VecDeque<Option<Member>>>,
     trees: BTreeMap<u64, Tree>,
     jobs: BTreeMap<u64, Roll>,
-    /// Whether it may be over, as far as ends were told.
-    keepers: BTreeMap<u32, bool>,
+    keepers: BTreeMap<u32, Keeper>,
     next_tree: u64,
+    /// Whether what was lost may concern processes of which the births were not read yet.
+    has_gap: bool,
+}
+
+/// A process that forks the first processes of jobs.
+#[derive(Debug)]
+struct Keeper {
+    /// The last tree that was planted before it was known: an earlier one grew from another process of its number.
+    trees_before: u64,
+    /// Whether its end would have been told.
+    traced: bool,
 }
 
 #[derive(Debug)]
@@ -117,7 +127,7 @@ struct Tree {
 impl Census {
     /// Notes that this process forks the first processes of jobs.
     pub fn keeper(&mut self, pid: u32) {
-        self.keepers.insert(pid, false);
+        self.keepers.insert(pid, Keeper { trees_before: self.next_tree, traced: !self.has_gap });
     }
 
     /// Forgets a keeper.
@@ -139,10 +149,11 @@ impl Census {
 
     /// A process was forked.
     pub fn born(&mut self, pid: u32, parent: u32, at_us: u64) {
+        let is_traced = !self.has_gap;
         if let Some(member) = self.last_mut(pid)
             && !member.heard
         {
-            (member.heard, member.traced) = (true, true);
+            (member.heard, member.traced) = (true, is_traced);
             member.row.parent = Some(parent);
             member.row.started_us = member.row.started_us.or(Some(at_us));
             return;
@@ -160,7 +171,7 @@ impl Census {
         };
         self.enter(pid, Some(parent), tree, Some(at_us));
         if let Some(member) = self.last_mut(pid) {
-            (member.heard, member.traced) = (true, true);
+            (member.heard, member.traced) = (true, is_traced);
         }
     }
 

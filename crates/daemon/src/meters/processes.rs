@@ -178,6 +178,9 @@ impl Processes {
             }
             self.left = self.left.saturating_sub(taken.messages);
             messages += taken.messages;
+            if !taken.lost && !taken.more {
+                self.census.caught_up();
+            }
             took = Took { lost: took.lost || taken.lost, more: taken.more };
             if !all {
                 break;

@@ -12,8 +12,8 @@ use super::{Census, End};
 impl Census {
     /// A thread ended.
     pub fn ended(&mut self, end: &End, now_us: u64) {
-        if let Some(may_be_over) = self.keepers.get_mut(&end.pid) {
-            *may_be_over = true;
+        if let Some(keeper) = self.keepers.get_mut(&end.pid) {
+            keeper.traced = false;
         }
         match self.members.get(&end.pid) {
             Some(generations) => {
@@ -61,19 +61,27 @@ impl Census {
     }
 
     /// Whether it is certain that the parent of this member has not ended, as far as ends were told. What came after the
-    /// member only has the parent's number.
+    /// member, or after its tree, only has the parent's number.
     fn lives(&self, parent: u32, member: &Member) -> bool {
         let is_it = |other: &Member| other.tree == member.tree && other.row.number < member.row.number;
         let is_whole = |other: &Member| other.traced && other.ended_threads == 0;
         let front = self.members.get(&parent).and_then(|generations| generations.front()?.as_ref());
+        let keeper = self.keepers.get(&parent);
         front.is_some_and(|other| is_it(other) && is_whole(other))
-            || self.keepers.get(&parent) == Some(&false)
+            || keeper.is_some_and(|keeper| keeper.traced && keeper.trees_before < member.tree)
     }
 
     /// Births or ends were lost: of each process that is known now, its end and its children's births may be among them.
+    /// So it is with those of which the births still wait to be read, until [`Census::caught_up`].
     pub fn untrace(&mut self) {
         self.members.values_mut().flatten().flatten().for_each(|member| member.traced = false);
-        self.keepers.values_mut().for_each(|may_be_over| *may_be_over = true);
+        self.keepers.values_mut().for_each(|keeper| keeper.traced = false);
+        self.has_gap = true;
+    }
+
+    /// All was read that the kernel had told, and since then nothing was lost.
+    pub fn caught_up(&mut self) {
+        self.has_gap = false;
     }
 
     /// The oldest process of this number is over.

@@ -175,6 +175,26 @@ fn a_number_that_came_round_is_not_the_parent() {
     assert_eq!((count(&rows), cpu(&rows)), (4, 15));
 }
 
+/// The parent is over, and a later keeper has its number.
+#[test]
+fn a_keeper_with_the_number_of_the_parent_is_not_the_parent() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.born(102, 101, S);
+    census.ended(&end(101, 100, 1), S);
+    census.keeper(101);
+    census.ended(&end(102, 1, 2), 9 * S);
+    // So it is with a job's first process.
+    census.ended(&end(KEEPER, 1, 8), 9 * S);
+    census.keeper(KEEPER);
+    census.ended(&end(100, 1, 4), 9 * S);
+    let rows = census.finish(7, 9 * S);
+    assert_eq!((count(&rows), cpu(&rows)), (3, 7));
+    assert!(rows.iter().all(|row| row.source == ProcessSource::Exit), "{rows:?}");
+}
+
 #[test]
 fn threads_are_summed_and_the_peak_is_the_process_s() {
     let mut census = census();

@@ -1,8 +1,8 @@
 //! Lets go of every job that any pinfold left behind: no daemon is needed, none is asked.
 //!
 //! Purpose: fail open. Everything frozen goes on, every bound on memory and processors is lifted, the idle class is
-//! left, and processes that were stopped by signal and are a job's go on: marked as such, or below one that is. Groups that nobody is in and no daemon
-//! uses are removed. Owner of state: none. Absent here: killing anything.
+//! left, and processes that were stopped by signal and are a job's go on: marked as such, or below one that is. Groups that
+//! nobody is in and no daemon uses are removed. Owner of state: none. Absent here: killing anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -116,6 +116,12 @@ impl Search<'_> {
         self.instance.map_or_else(|| !owners.iter().any(lives), |only| only == instance)
     }
 
+    /// Whether there is something to be let go in the groups of an instance: those of another user that nobody is in are
+    /// left to that user and root, as only they can change them.
+    fn may_hold_somebody(&self, own: &Group, owner: u32) -> bool {
+        [ROOT, owner].contains(&self.user) || members_below(own).map_or(true, |pids| !pids.is_empty())
+    }
+
     /// Leaves an instance alone whose daemon lives, unless it was named.
     fn look_for_daemon(&mut self, instance: &str, own: &Group, owner: u32) {
         if self.instance != Some(instance) && mark::lives(&self.roots.run, instance, own) {
@@ -132,11 +138,11 @@ impl Search<'_> {
                     let Ok(Some(own)) = child.child(&instance) else { continue };
                     let Some(owner) = own.owner() else { continue };
                     self.look_for_daemon(&instance, &own, owner);
-                    if self.concerns(&instance, &[owner]) {
+                    if self.concerns(&instance, &[owner]) && self.may_hold_somebody(&own, owner) {
                         end_partitions(&own, &mut self.rescued);
                         release(&own, &child, hierarchy, &mut self.rescued);
                         self.release_below(&own, hierarchy, depth);
-                        self.remove_unused(&child, &instance, &own, owner);
+                        self.remove_unused(&child, &instance, &own);
                     }
                 }
                 // Busy as long as any instance is left.
@@ -162,12 +168,8 @@ impl Search<'_> {
     }
 
     /// Removes the groups of an instance that has no process and no daemon. A guard leaves them to the next daemon, which
-    /// reads in them what jobs used that ended meanwhile. Those of another user hold nobody: only that user and root can
-    /// remove them.
-    fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group, owner: u32) {
-        if ![ROOT, owner].contains(&self.user) {
-            return;
-        }
+    /// reads in them what jobs used that ended meanwhile.
+    fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group) {
         let used = self.instance.is_some() || members_below(own).map_or(true, |pids| !pids.is_empty());
         if used {
             return;
@@ -320,8 +322,8 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
 /// Whether a setting already imposes nothing.
 fn is_free(have: &str, free: &str) -> bool {
     let (have, free) = (have.trim(), free.trim());
-    // An empty set of PUs takes what the group above has. The quota file holds the period too; and the first generation shows `no bound` as the largest number of
-    // whole pages that fits into 63 bits.
+    // An empty set of PUs takes what the group above has. The quota file holds the period too; and the first generation shows
+    // `no bound` as the largest number of whole pages that fits into 63 bits.
     have == free
         || have.is_empty()
         || free == "max" && have.starts_with("max ")
@@ -378,6 +380,40 @@ mod tests {
         assert_eq!(woken(&instance), both.into());
         signal(libc::SIGKILL);
         shell.wait().unwrap();
+    }
+
+    /// Its daemon and its guard were killed, and nobody is in its groups.
+    #[test]
+    fn bounds_of_another_user_that_hold_nobody_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("pinfold/main");
+        std::fs::create_dir_all(&own).unwrap();
+        let write = |file: &str, text: &str| std::fs::write(own.join(file), text).unwrap();
+        write("memory.low", "4096\n");
+        let (roots, top) = (Roots::default(), Group::open(dir.path(), None).unwrap().unwrap());
+        let hierarchy = Hierarchy {
+            generation: Generation::V2,
+            mount: dir.path().to_owned(),
+            base: String::new(),
+            delegated: false,
+            controllers: Vec::new(),
+            writable: true,
+            files: Vec::new(),
+        };
+        let owner = top.owner().unwrap();
+        let done = |user: u32, members: &str| -> Vec<&str> {
+            write("cgroup.procs", members);
+            write("memory.low", "4096\n");
+            let (rescued, alive) = (Vec::new(), BTreeSet::new());
+            let mut search = Search { roots: &roots, user, instance: None, rescued, alive };
+            search.look_below(&top, &hierarchy, 1);
+            search.rescued.into_iter().filter(|one| one.failure.is_none()).map(|one| one.done).collect()
+        };
+        let lifted = ["took the protection of its memory away"];
+        assert_eq!(done(owner + 1, ""), [""; 0]);
+        assert_eq!(done(owner + 1, "1\n"), lifted, "it is tried where somebody is held");
+        assert_eq!(done(owner, ""), lifted);
+        assert_eq!(done(ROOT, ""), lifted);
     }
 
     #[test]

@@ -48,6 +48,43 @@ fn a_turn_reads_so_many_records_however_many_jobs_end_in_it() {
     assert_eq!((took, processes.due_us()), (Took::default(), Some(9 + TAKE_EVERY_US)));
 }
 
+/// The kernel tells of these births, process and parent, and that this process ended, whose own parent was gone.
+fn told(births: &[(u32, u32)], orphan: u32) -> Taken {
+    let births = births.iter().map(|&(pid, parent)| records::Birth { pid, parent, age_us: 0 }).collect();
+    let end = records::End {
+        process: orphan,
+        thread: orphan,
+        parent: 1,
+        is_last: true,
+        exit_code: Some(0),
+        signal: None,
+        figures: Some(records::Figures::default()),
+    };
+    Taken { births, ends: vec![end], messages: 2, more: true, ..Taken::default() }
+}
+
+/// The parent's end may be among what was lost, of a parent whose birth was read by then, and of one read since.
+#[test]
+fn after_a_loss_an_end_is_taken_at_its_word_until_all_was_read() {
+    let mut processes = Processes::new(true);
+    processes.census.keeper(50);
+    processes.census.born(100, 50, 0);
+    processes.census.bind(100, 7, 0);
+    let mut living_after = |taken: Taken| {
+        let mut taken = Some(taken);
+        processes.begin_turn();
+        processes.take_from(0, false, |_| taken.take().expect("one portion at a time"));
+        processes.census.living(7).len()
+    };
+    let births = [(101, 100), (102, 101)];
+    assert_eq!(living_after(told(&births, 102)), 3, "its parent lives: it had the number before");
+    assert_eq!(living_after(Taken { lost: true, ..told(&[], 102) }), 2);
+    assert_eq!(living_after(told(&[(103, 100), (104, 103)], 104)), 3, "103 may have ended before the loss");
+    let last = Taken { more: false, ..told(&[(105, 103)], 105) };
+    assert_eq!(living_after(last), 3, "and so it is to the end of what waited");
+    assert_eq!(living_after(told(&[(106, 100), (107, 106)], 107)), 5, "nothing was lost since");
+}
+
 #[test]
 fn so_many_threads_of_a_job_are_told_and_no_more() {
     let root = tempfile::tempdir().unwrap();
