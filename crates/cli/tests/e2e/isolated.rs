@@ -155,6 +155,7 @@ fn best_effort_jobs_make_room_at_once(kind: Kind) {
 }
 
 fn the_daemon_dies_beside_it(kind: Kind) {
+    let _bound = crate::wait::no_rescue();
     let mut host = Host::with(kind, &["slots.factor=4"]);
     let Some([first, second]) = two_cores(&host) else { return };
     let lives = host.submit(&["--isolated"], &tell("lives"));

@@ -113,6 +113,7 @@ fn unreadable(kind: Kind) {
     ];
     let mut wire = Wire::greeted(&host);
     let store = rusqlite::Connection::open(host.state().join("pinfold.db")).expect("the daemon's store");
+    store.busy_timeout(crate::wait::PATIENCE).expect("a limit");
     let rename = |from: &str, to: &str| {
         store.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).expect("nobody holds it for long");
     };

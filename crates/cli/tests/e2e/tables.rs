@@ -129,6 +129,7 @@ fn store_as_a_file(kind: Kind) {
 fn numbers_after_an_earlier_copy(kind: Kind) {
     let mut host = Host::new(kind);
     host.succeeds(["run", "--", "/bin/true"]);
+    host.until(1, JobState::Exited);
     host.succeeds(["backup", "copy.db"]);
     host.succeeds(["run", "--", "/bin/true"]);
     let held = host.submit(&["--hold"], "exit 3");

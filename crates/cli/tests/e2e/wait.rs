@@ -32,8 +32,13 @@ pub(crate) fn rescue() -> RwLockWriteGuard<'static, ()> {
 pub(crate) fn looked_at(mut ask: impl FnMut() -> Done) -> Done {
     eventually("the process could be looked at", || {
         let done = ask();
-        if done.err.contains("cannot be read at present") { Err(done.err) } else { Ok(done) }
+        if is_to_be_asked_again(&done.err) { Err(done.err) } else { Ok(done) }
     })
+}
+
+/// Whether a process could not be looked at for now.
+pub(crate) fn is_to_be_asked_again(message: &str) -> bool {
+    message.contains("cannot be read at present")
 }
 
 /// Looks again and again until there is something, at most so long.

@@ -13,7 +13,7 @@ use pinfold_proto::{Checkpoint, JobArray, JobSpec, JobState};
 use crate::host::Host;
 use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::Killed;
-use crate::wait::{PATIENCE, eventually, within};
+use crate::wait::{PATIENCE, eventually, is_to_be_asked_again, within};
 
 each_kind!(
     a_foreign_process_as_a_jobs_child,
@@ -80,6 +80,17 @@ impl Wire {
         let mut bytes = Vec::new();
         requests.iter().for_each(|request| wire::encode(request, &mut bytes).expect("short"));
         self.stream.write_all(&bytes).expect("the daemon takes it");
+    }
+
+    /// Asks for a process to be adopted: on a busy machine the answer may be that it is to be asked again.
+    pub(crate) fn adopt(&mut self, request: &Request) -> Option<Reply> {
+        eventually("the process could be looked at", || {
+            self.send(request);
+            match self.hear() {
+                Some(Reply::Error { message, .. }) if is_to_be_asked_again(&message) => Err(message),
+                said => Ok(said),
+            }
+        })
     }
 
     /// The next reply; `None`: the daemon has hung up.
@@ -180,6 +191,8 @@ fn cut_off_in_the_middle(kind: Kind) {
         drop(wire);
     }
     serves(&host);
+    // Its command waits for that only shortly.
+    host.until(1, JobState::Exited);
     assert!(host.status(&[]).jobs.is_empty(), "half a wish is none");
 }
 

@@ -137,11 +137,16 @@ fn its_daemon_rests(kind: Kind) {
         let text = eventually("figures are served", || crate::metrics::scrape(&address).ok_or("no answer"));
         crate::metrics::value(&text, "pinfold_loop_turn_seconds_count").expect("turns are counted")
     };
-    let (before, since) = (turns(), std::time::Instant::now());
-    // A loop that rests makes few turns however long this takes, and one that does not rest makes 50 a second or more.
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    let each_second = (turns() - before) / since.elapsed().as_secs_f64();
-    assert!(each_second < 20.0, "{each_second} turns a second");
+    // A loop that does not rest makes 50 turns a second or more all the time. One that rests makes more than a few only while
+    // other tests fork many processes, of which the kernel tells it.
+    let mut seen = Vec::new();
+    let rests = (0..20).any(|_| {
+        let (before, since) = (turns(), std::time::Instant::now());
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        seen.push((turns() - before) / since.elapsed().as_secs_f64());
+        seen.last().is_some_and(|each_second| *each_second < 20.0)
+    });
+    assert!(rests, "turns a second: {seen:?}");
     crate::host::send(running.pid(), rustix::process::Signal::KILL);
     assert_eq!(running.wait().code, None);
 }
@@ -570,12 +575,12 @@ fn a_name_is_its_owners() {
     };
     let victim = sleeps(&host);
     // Root claims a name for a process of its own.
-    wire.send(&claim(victim.pid(), Some("slurm:7.batch"), true));
-    assert!(matches!(wire.hear(), Some(Reply::Adopted { .. })));
+    let said = wire.adopt(&claim(victim.pid(), Some("slurm:7.batch"), true));
+    assert!(matches!(said, Some(Reply::Adopted { .. })), "{said:?}");
     // Without a name nothing is managed in place.
     let other = sleeps(&host);
-    wire.send(&claim(other.pid(), None, true));
-    assert!(matches!(wire.hear(), Some(Reply::Error { code: ErrorCode::Usage, .. })));
+    let said = wire.adopt(&claim(other.pid(), None, true));
+    assert!(matches!(said, Some(Reply::Error { code: ErrorCode::Usage, .. })), "{said:?}");
     // Another user claims it for that process, and asks for the job by that name.
     let pid = victim.pid().to_string();
     let done = as_nobody(&host, &["wlm", "enter", "--external", "slurm:8.batch", "--pid", &pid]);

@@ -87,7 +87,7 @@ impl Metrics {
         let (texts, received) = channel();
         let thread = std::thread::Builder::new()
             .name("metrics".to_owned())
-            .spawn(move || Serving::new(listener, other, received).run())?;
+            .spawn(move || Serving::new(listener, other, received, CONNECTION_MAX).run())?;
         Ok(Self { address, wake, texts, thread })
     }
 
@@ -131,6 +131,8 @@ struct Serving {
     connections: Vec<Connection>,
     text: Option<(Moment, Texts)>,
     asked: bool,
+    /// How long a connection may take.
+    connection_max: Duration,
 }
 
 struct Connection {
@@ -160,8 +162,13 @@ enum Asked {
 }
 
 impl Serving {
-    fn new(listener: TcpListener, wake: UnixStream, texts: Receiver<Texts>) -> Self {
-        Self { listener, wake, texts, connections: Vec::new(), text: None, asked: false }
+    fn new(
+        listener: TcpListener,
+        wake: UnixStream,
+        texts: Receiver<Texts>,
+        connection_max: Duration,
+    ) -> Self {
+        Self { listener, wake, texts, connections: Vec::new(), text: None, asked: false, connection_max }
     }
 
     fn run(mut self) {
@@ -175,7 +182,7 @@ impl Serving {
                 }
                 let Ok((stream, _)) = self.listener.accept() else { break };
                 if stream.set_nonblocking(true).is_ok() {
-                    let until = Moment::now() + CONNECTION_MAX;
+                    let until = Moment::now() + self.connection_max;
                     self.connections.push(Connection { stream, until, stage: Stage::Reading(Vec::new()) });
                 }
             }

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::slice::from_ref as one;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{Served, bearer, bundle_of, idle, machine, map, report, token};
 use pinfold_hub::server::answers::{OF_A_VIEWER_MAX_BYTES, share};
@@ -220,15 +220,24 @@ fn words_in_workflows_weeks_and_comparisons_are_words() {
 #[test]
 fn silent_connections_keep_nobody_out() {
     let (_dir, served, _) = site(None);
-    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(served.address).unwrap()).collect();
-    assert_eq!(served.get("/login", &[]).status, 200);
-    // Those that were let in since keep their places.
-    let mut last = silent.last().unwrap();
-    last.write_all(b"GET /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    last.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-    let mut answer = Vec::new();
-    last.read_to_end(&mut answer).unwrap();
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    let is_answered_in_time = || {
+        let begun = Instant::now();
+        let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(served.address).unwrap()).collect();
+        assert_eq!(served.get("/login", &[]).status, 200);
+        // Those that were let in since keep their places.
+        let mut last = silent.last().unwrap();
+        last.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        let asked = last.write_all(b"GET /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let mut answer = Vec::new();
+        let heard = asked.and_then(|()| last.read_to_end(&mut answer));
+        if heard.is_ok() && answer.starts_with(b"HTTP/1.1 200") {
+            return true;
+        }
+        // A head may take ten seconds.
+        assert!(begun.elapsed().as_secs() >= 9, "{heard:?} {}", String::from_utf8_lossy(&answer));
+        false
+    };
+    assert!((0..8).any(|_| is_answered_in_time()), "ten seconds passed each time");
 }
 
 /// A stranger's form whose end never comes counts as little as silence; the body of a host that is known keeps its place.
@@ -565,7 +574,15 @@ fn a_reader_that_takes_nothing_is_held_few_answers() {
     let left = OF_A_VIEWER_MAX_BYTES - length;
     let refused = take(left + 1).unwrap_err();
     assert!(refused.status == 429 && refused.words.contains("read those first"), "{refused:?}");
-    let room = take(left - 100_000).unwrap();
+    // A hub gives such a reader up after a while: from here on as much is held by hand.
+    let held = take(length).unwrap();
+    drop(slow);
+    let room = loop {
+        // Once the reader's is free.
+        if let Ok(room) = take(left - 100_000) {
+            break room;
+        }
+    };
     let refused = served.get(path, one(&readers[0]));
     assert_eq!(refused.status, 429, "{}", refused.body);
     assert_eq!(served.get("/api/v1/hosts", one(&readers[0])).status, 200, "short ones are not counted");
@@ -578,7 +595,7 @@ fn a_reader_that_takes_nothing_is_held_few_answers() {
     }
     assert_eq!(served.request("POST", "/api/v1/login", one(&readers[0]), b"").status, 200);
     assert_eq!(served.get("/metrics", one(&readers[1])).status, 200);
-    drop((slow, room, rest));
+    drop((held, room, rest));
     while served.get(path, one(&readers[0])).status != 200 {}
     // All of them together have a bound, too.
     let other = |name: &str| Taker { viewer: format!("reader {name}"), host: None, sees_all: true };

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::Child;
 
 use pinfold_proto::wire::Adoptee;
+use pinfold_sys::procfs::Proc;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use super::*;
@@ -79,14 +80,21 @@ fn end(mut child: Child) {
     let _ = child.wait();
 }
 
-/// Ends a process and gives its number to a stranger of this user's; `None`: somebody else took it.
+/// When a process started, in ticks.
+fn start(pid: u32) -> u64 {
+    let proc = Proc::open(Path::new("/proc")).expect("proc");
+    proc.stat(pid).expect("it can be read").expect("it is there").start_ticks
+}
+
+/// Ends a process and gives its number to a stranger of this user's; `None`: somebody else took it. The stranger starts in a
+/// later tick: no number comes round within one but on purpose.
 fn passed_on(child: Child, user: u32) -> Option<Killed> {
-    let pid = child.id();
+    let (pid, since) = (child.id(), start(child.id()));
     end(child);
     for _ in 0..TRIES_MAX {
         std::fs::write(LAST_PID, (pid - 1).to_string()).expect("it could be written before");
         let stranger = sleeper(user);
-        if stranger.id() == pid {
+        if stranger.id() == pid && start(pid) > since {
             return Some(Killed(stranger));
         }
         end(stranger);
@@ -209,17 +217,8 @@ fn two_that_wait(wire: &mut Wire) -> (Child, OwnedFd, u64) {
 }
 
 fn adopt(wire: &mut Wire, pid: u32) -> Option<Reply> {
-    // On a busy machine the answer may be that it is to be asked again.
-    eventually("the process could be looked at", || {
-        let spec = Box::new(JobSpec { held: true, ..spec() });
-        wire.send(&Request::Adopt { which: Adoptee::Process(pid), spec, in_place: false });
-        match wire.hear() {
-            Some(Reply::Error { message, .. }) if message.contains("cannot be read at present") => {
-                Err(message)
-            }
-            said => Ok(said),
-        }
-    })
+    let spec = Box::new(JobSpec { held: true, ..spec() });
+    wire.adopt(&Request::Adopt { which: Adoptee::Process(pid), spec, in_place: false })
 }
 
 /// What `look` finds once the number of the first of two that wait has passed to a stranger of this user's: it is given that

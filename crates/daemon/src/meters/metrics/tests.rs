@@ -2,6 +2,9 @@ use std::net::Shutdown;
 
 use super::*;
 
+/// How long a connection may take here: on a busy machine an answer can be late.
+const LONG: Duration = Duration::from_secs(180);
+
 /// A server on a port of the kernel's choice, with a loop that answers `text` each time it is asked.
 struct Server {
     address: SocketAddr,
@@ -16,7 +19,7 @@ fn server(text: String) -> Server {
     let (wake, other) = UnixStream::pair().unwrap();
     other.set_nonblocking(true).unwrap();
     let (texts, received) = channel();
-    let thread = std::thread::spawn(move || Serving::new(listener, other, received).run());
+    let thread = std::thread::spawn(move || Serving::new(listener, other, received, LONG).run());
     let (tell, asked) = channel();
     let (ends_it, ended) = channel::<()>();
     std::thread::spawn(move || {
@@ -36,7 +39,7 @@ fn server(text: String) -> Server {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     stream
 }
 
