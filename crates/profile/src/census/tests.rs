@@ -158,15 +158,21 @@ fn a_keeper_that_ended_leaves_its_child_to_another_parent() {
     assert_eq!((count(&rows), cpu(&rows)), (1, 2));
 }
 
-/// The parent is over, and a later process of the job has its number.
-#[test]
-fn a_number_that_came_round_is_not_the_parent() {
+/// Job 7, of whose processes 100, 101 and 102, each the next one's parent, the second is over.
+fn with_an_orphan() -> Census {
     let mut census = census();
     census.born(100, KEEPER, S);
     census.bind(100, 7, S);
     census.born(101, 100, S);
     census.born(102, 101, S);
     census.ended(&end(101, 100, 1), S);
+    census
+}
+
+/// The parent is over, and a later process of the job has its number.
+#[test]
+fn a_number_that_came_round_is_not_the_parent() {
+    let mut census = with_an_orphan();
     census.born(101, 100, 9 * S);
     census.ended(&end(102, 1, 2), 9 * S);
     census.ended(&end(101, 100, 4), 9 * S);
@@ -178,12 +184,7 @@ fn a_number_that_came_round_is_not_the_parent() {
 /// The parent is over, and a later keeper has its number.
 #[test]
 fn a_keeper_with_the_number_of_the_parent_is_not_the_parent() {
-    let mut census = census();
-    census.born(100, KEEPER, S);
-    census.bind(100, 7, S);
-    census.born(101, 100, S);
-    census.born(102, 101, S);
-    census.ended(&end(101, 100, 1), S);
+    let mut census = with_an_orphan();
     census.keeper(101);
     census.ended(&end(102, 1, 2), 9 * S);
     // So it is with a job's first process.

@@ -390,7 +390,10 @@ mod tests {
         std::fs::create_dir_all(&own).unwrap();
         let write = |file: &str, text: &str| std::fs::write(own.join(file), text).unwrap();
         write("memory.low", "4096\n");
-        let (roots, top) = (Roots::default(), Group::open(dir.path(), None).unwrap().unwrap());
+        // Marks of daemons of this host are none of its.
+        let run = tempfile::tempdir().unwrap();
+        let roots = Roots { run: run.path().to_owned(), ..Roots::default() };
+        let top = Group::open(dir.path(), None).unwrap().unwrap();
         let hierarchy = Hierarchy {
             generation: Generation::V2,
             mount: dir.path().to_owned(),
