@@ -15,6 +15,7 @@
 mod ends;
 mod member;
 mod roll;
+mod trees;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,6 +23,7 @@ use pinfold_proto::row::{Counts, ProcessRow, ProcessShare, ProcessSource, Proces
 
 use member::Member;
 use roll::Roll;
+use trees::Tree;
 
 /// Processes that lived for less are added up by command, beyond the first [`SHORT_KEPT`].
 pub const SHORT_US: u64 = 1_000_000;
@@ -33,9 +35,6 @@ pub const LONG_KEPT: u64 = 5_000;
 pub const COMMANDS_KEPT: usize = 100;
 /// The command of that rest.
 pub const OTHERS: &str = "(others)";
-
-/// How long a tree that nobody claims is kept, in microseconds.
-const UNCLAIMED_US: u64 = 10_000_000;
 
 /// What has been heard, beside samples, of births and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +99,8 @@ pub struct Census {
     jobs: BTreeMap<u64, Roll>,
     keepers: BTreeMap<u32, Keeper>,
     next_tree: u64,
+    /// Rows in trees that nobody has claimed.
+    unclaimed: usize,
     /// Whether what was lost may concern processes of which the births were not read yet.
     has_gap: bool,
 }
@@ -107,32 +108,28 @@ pub struct Census {
 /// A process that forks the first processes of jobs.
 #[derive(Debug)]
 struct Keeper {
+    /// A process may keep jobs on several connections.
+    connections: u32,
     /// The last tree that was planted before it was known: an earlier one grew from another process of its number.
     trees_before: u64,
     /// Whether its end would have been told.
     traced: bool,
 }
 
-#[derive(Debug)]
-struct Tree {
-    job: Option<u64>,
-    since_us: u64,
-    /// Those that are over, while nobody has claimed the tree.
-    over: Vec<ProcessRow>,
-    born: u64,
-    /// Those of it that are not over.
-    pids: BTreeSet<u32>,
-}
-
 impl Census {
-    /// Notes that this process forks the first processes of jobs.
+    /// Notes that this process forks the first processes of jobs, for each of its connections once.
     pub fn keeper(&mut self, pid: u32) {
-        self.keepers.insert(pid, Keeper { trees_before: self.next_tree, traced: !self.has_gap });
+        let new = Keeper { connections: 0, trees_before: self.next_tree, traced: !self.has_gap };
+        self.keepers.entry(pid).or_insert(new).connections += 1;
     }
 
-    /// Forgets a keeper.
+    /// A connection of a keeper is closed; forgets the keeper with the last one.
     pub fn keeper_gone(&mut self, pid: u32) {
-        self.keepers.remove(&pid);
+        let Some(keeper) = self.keepers.get_mut(&pid) else { return };
+        keeper.connections -= 1;
+        if keeper.connections == 0 {
+            self.keepers.remove(&pid);
+        }
     }
 
     /// A job of an earlier life goes on: so many processes are known of it, these of them over, and numbers go on behind
@@ -189,6 +186,8 @@ impl Census {
 
     /// Some words were lost, beside what was told until now: of each number only the newest process can still be followed.
     pub fn lost(&mut self, now_us: u64) {
+        // No sample will tell whether these live: each would be kept until its number comes round.
+        self.drop_unclaimed(|_| true);
         let doubtful: Vec<u32> =
             self.members.iter().filter(|(_, all)| all.len() > 1).map(|(pid, _)| *pid).collect();
         // A birth may be among what was lost: a number that is over may be another process.
@@ -265,8 +264,8 @@ impl Census {
 
     /// The processes of a job that are not over.
     fn pids(&self, job: u64) -> Vec<u32> {
-        let trees = self.jobs.get(&job).map_or(&[][..], |roll| &roll.trees);
-        trees.iter().filter_map(|tree| self.trees.get(tree)).flat_map(|tree| &tree.pids).copied().collect()
+        let trees = self.jobs.get(&job).into_iter().flat_map(|roll| &roll.trees);
+        trees.filter_map(|tree| self.trees.get(tree)).flat_map(|tree| &tree.pids).copied().collect()
     }
 
     /// How many processes the job has had so far.
@@ -345,23 +344,8 @@ impl Census {
         self.close(job, now_us);
         let rows = self.changed(job);
         let trees = self.jobs.remove(&job).map(|roll| roll.trees).unwrap_or_default();
-        trees.iter().for_each(|tree| drop(self.trees.remove(tree)));
+        trees.into_iter().for_each(|tree| self.remove_tree(tree));
         rows
-    }
-
-    /// Drops what nobody claimed in time.
-    pub fn sweep(&mut self, now_us: u64) {
-        let late = |tree: &Tree| tree.job.is_none() && tree.since_us + UNCLAIMED_US < now_us;
-        let dropped: BTreeSet<u64> =
-            self.trees.iter().filter(|(_, tree)| late(tree)).map(|(id, _)| *id).collect();
-        if dropped.is_empty() {
-            return;
-        }
-        self.trees.retain(|id, _| !dropped.contains(id));
-        self.members.retain(|_, generations| {
-            generations.retain(|member| member.as_ref().is_none_or(|one| !dropped.contains(&one.tree)));
-            generations.iter().any(Option::is_some)
-        });
     }
 
     /// Whether nothing is followed: no job, and no keeper that may start one.
@@ -370,26 +354,12 @@ impl Census {
         self.jobs.is_empty() && self.trees.is_empty()
     }
 
-    fn job_of(&self, tree: u64) -> Option<&Roll> {
-        self.jobs.get(&self.trees.get(&tree)?.job?)
-    }
-
     fn last(&self, pid: u32) -> Option<&Member> {
         self.members.get(&pid)?.back()?.as_ref()
     }
 
     fn last_mut(&mut self, pid: u32) -> Option<&mut Member> {
         self.members.get_mut(&pid)?.back_mut()?.as_mut()
-    }
-
-    fn plant(&mut self, job: Option<u64>, now_us: u64) -> u64 {
-        self.next_tree += 1;
-        if let Some(job) = job {
-            self.jobs.entry(job).or_default().trees.push(self.next_tree);
-        }
-        let tree = Tree { job, since_us: now_us, over: Vec::new(), born: 0, pids: BTreeSet::new() };
-        self.trees.insert(self.next_tree, tree);
-        self.next_tree
     }
 
     fn enter(&mut self, pid: u32, parent: Option<u32>, tree: u64, started_us: Option<u64>) {
@@ -426,39 +396,6 @@ impl Census {
         // Room for one: as a rule there is no other of that number, and a member takes some 400 bytes.
         let generations = self.members.entry(pid).or_insert_with(|| VecDeque::with_capacity(1));
         generations.push_back(Some(member));
-    }
-
-    /// Gives an unclaimed tree to a job.
-    fn claim(&mut self, tree: u64, job: u64) {
-        let Some(of) = self.trees.get_mut(&tree) else { return };
-        if of.job.is_some() {
-            return;
-        }
-        of.job = Some(job);
-        let roll = self.jobs.entry(job).or_default();
-        roll.trees.push(tree);
-        let before = roll.next_number;
-        roll.next_number += of.born;
-        roll.total += of.born;
-        for mut row in std::mem::take(&mut of.over) {
-            row.number += before;
-            roll.keep(row, job);
-        }
-        for pid in &of.pids {
-            for member in self.members.get_mut(pid).into_iter().flatten().flatten() {
-                if member.tree == tree {
-                    member.row.number += before;
-                }
-            }
-        }
-    }
-
-    fn file(&mut self, tree: u64, row: ProcessRow) {
-        let Some(of) = self.trees.get_mut(&tree) else { return };
-        match of.job {
-            Some(job) => self.jobs.entry(job).or_default().keep(row, job),
-            None => of.over.push(row),
-        }
     }
 }
 

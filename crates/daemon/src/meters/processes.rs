@@ -107,8 +107,8 @@ impl Processes {
         if !self.enabled {
             return;
         }
-        self.census.keeper(pid);
         self.open(now_us);
+        self.census.keeper(pid);
     }
 
     /// It is gone.
@@ -148,6 +148,8 @@ impl Processes {
             let records = Records::open();
             tracing::info!(source = records.source().as_str(), why = %records.why_not(), "following processes");
             self.records = Some(records);
+            // What was lost of those before concerns none that is born from now on.
+            self.census.caught_up();
         }
         // If there was nothing to look for until now, others' processes may have left much to be read.
         self.due_us.get_or_insert(now_us);
@@ -163,6 +165,7 @@ impl Processes {
 
     fn take_from(&mut self, now_us: u64, all: bool, mut take: impl FnMut(usize) -> Taken) -> Took {
         let (mut took, mut messages) = (Took { lost: false, more: true }, 0);
+        let mut is_caught_up = false;
         while took.more && self.left > 0 {
             // Of two sources, each as many.
             let taken = take(PORTION.min(self.left.div_ceil(2)));
@@ -178,7 +181,8 @@ impl Processes {
             }
             self.left = self.left.saturating_sub(taken.messages);
             messages += taken.messages;
-            if !taken.lost && !taken.more {
+            is_caught_up = !taken.lost && !taken.more;
+            if is_caught_up {
                 self.census.caught_up();
             }
             took = Took { lost: took.lost || taken.lost, more: taken.more };
@@ -197,6 +201,10 @@ impl Processes {
         if took.lost {
             self.census.lost(now_us);
             self.lost = true;
+            // The loss came before what was read last.
+            if is_caught_up {
+                self.census.caught_up();
+            }
         }
         took
     }

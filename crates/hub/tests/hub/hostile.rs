@@ -16,12 +16,24 @@ use pinfold_proto::view::MapView;
 use serde_json::Value;
 
 const DAYS: &str = "days=3650";
+/// How long a test waits for what is to come of itself.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn site(max_bytes: Option<u64>) -> (tempfile::TempDir, Served, String) {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::new(&dir.path().join("hub.db"), max_bytes);
     let host = token(&served.hub.store, Kind::Host, "alpha");
     (dir, served, host)
+}
+
+/// Asks until it is so.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "not so yet: {what}");
+        std::thread::yield_now();
+    }
 }
 
 #[track_caller]
@@ -257,11 +269,9 @@ fn bodies_of_strangers_that_never_end_keep_nobody_out() {
                 Content-Length: 10000\r\n\r\ncode=";
     let forms: Vec<TcpStream> = (0..255).map(|_| begin(form)).collect();
     // All places of this address are taken once each of them is being answered.
-    while served.hub.counters.requests.load(Ordering::Relaxed) < 256 {
-        std::thread::yield_now();
-    }
+    until("all are being answered", || served.hub.counters.requests.load(Ordering::Relaxed) >= 256);
     // Its body may not be waited for yet.
-    while served.get("/login", &[]).status != 200 {}
+    until("a form has given up its place", || served.get("/login", &[]).status == 200);
     let late = forms.iter().any(is_answered);
     assert!(!late, "that place came free as the form was given up");
     known.set_nonblocking(true).unwrap();
@@ -528,12 +538,14 @@ fn a_host_that_sends_slowly_has_few_messages_on_their_way() {
     };
     let mut slow: Vec<TcpStream> = (0..4).map(|_| begun()).collect();
     // The hub has read the heads of all of them once one more is too many.
+    let since = Instant::now();
     let refused = loop {
         let one_more =
             served.request("POST", "/api/v1/live", one(&bearer(&host)), &bundle::pack(&idle_live()).unwrap());
         if one_more.status != 200 {
             break one_more;
         }
+        assert!(since.elapsed() < PATIENCE, "one more is never too many");
         // One more may have been there before the last of them, which was refused then.
         slow.iter_mut().filter(|stream| is_answered(stream)).for_each(|stream| *stream = begun());
     };
@@ -541,7 +553,7 @@ fn a_host_that_sends_slowly_has_few_messages_on_their_way() {
     assert!(refused.body.contains("4 messages of this host are on their way"), "{}", refused.body);
     assert_eq!(live(&served, &other, &idle_live()), 200);
     drop(slow);
-    while live(&served, &host, &idle_live()) != 200 {}
+    until("the host has room again", || live(&served, &host, &idle_live()) == 200);
     let long = served.raw(
         format!("POST /api/v1/key HTTP/1.1\r\nHost: x\r\n{}\r\nContent-Length: 20000\r\n\r\n", bearer(&host))
             .as_bytes(),
@@ -583,7 +595,7 @@ fn a_reader_that_takes_nothing_is_held_few_answers() {
         if let Ok(room) = take(left - 100_000) {
             break room;
         }
-        assert!(since.elapsed().as_secs() < 120, "what a reader held that is gone is not free");
+        assert!(since.elapsed() < PATIENCE, "what a reader held that is gone is not free");
         std::thread::yield_now();
     };
     let refused = served.get(path, one(&readers[0]));
@@ -599,7 +611,7 @@ fn a_reader_that_takes_nothing_is_held_few_answers() {
     assert_eq!(served.request("POST", "/api/v1/login", one(&readers[0]), b"").status, 200);
     assert_eq!(served.get("/metrics", one(&readers[1])).status, 200);
     drop((held, room, rest));
-    while served.get(path, one(&readers[0])).status != 200 {}
+    until("the reader has room again", || served.get(path, one(&readers[0])).status == 200);
     // All of them together have a bound, too.
     let other = |name: &str| Taker { viewer: format!("reader {name}"), host: None, sees_all: true };
     let all: Vec<_> = "abcdefgh"

@@ -102,6 +102,10 @@ impl Census {
             let tree = member.tree;
             let row = member.over(end, now_us);
             self.file(tree, row);
+            // It grows no more, and only one that lives is claimed.
+            if self.trees.get(&tree).is_some_and(|of| of.pids.is_empty()) {
+                self.remove_tree(tree);
+            }
         }
     }
 }

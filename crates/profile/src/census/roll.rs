@@ -25,7 +25,8 @@ pub(super) struct Over {
 /// The processes of one job.
 #[derive(Debug, Default)]
 pub(super) struct Roll {
-    pub(super) trees: Vec<u64>,
+    /// Those of its trees of which processes live.
+    pub(super) trees: BTreeSet<u64>,
     /// Those that the last sample saw and nobody knew.
     pub(super) unknown: BTreeSet<u32>,
     /// Those that were over lately, by number: a sample may still list them, and a word of them may come late.
@@ -91,6 +92,19 @@ impl Roll {
         let full = self.folds.len() >= COMMANDS_KEPT;
         let name = short_name(&row.command);
         let name = if full && !self.folds.contains_key(&name) { OTHERS.to_owned() } else { name };
+        self.fold(name, row);
+    }
+
+    /// Adds up what several processes did of which no rows were kept.
+    pub(super) fn keep_sum(&mut self, mut row: ProcessRow, job: u64) {
+        row.job = job;
+        self.sum.add(&row.used);
+        self.ended += row.count;
+        self.uncounted += if row.source == ProcessSource::Exit { 0 } else { row.count };
+        self.fold(OTHERS.to_owned(), row);
+    }
+
+    fn fold(&mut self, name: String, mut row: ProcessRow) {
         match self.folds.get_mut(&name) {
             Some((fold, changed)) => {
                 add(fold, &row);

@@ -1,6 +1,7 @@
 //! Histories, as the kernel would tell them, and the rows that come of them.
 
 use super::roll::add;
+use super::trees::{UNCLAIMED_KEPT, UNCLAIMED_US};
 use super::*;
 
 const KEEPER: u32 = 50;
@@ -429,6 +430,96 @@ fn a_tree_that_nobody_claims_is_dropped() {
     assert!(!census.is_idle());
     census.sweep(S + UNCLAIMED_US + 1);
     assert!(census.is_idle() && census.members.is_empty());
+}
+
+/// Any user can have a keeper, and fork as fast as the host allows, for no job.
+#[test]
+fn what_a_keeper_forks_for_nobody_is_not_kept() {
+    let mut census = census();
+    for pid in 100..10_100 {
+        census.born(pid, KEEPER, S);
+        census.ended(&end(pid, KEEPER, 1), S);
+    }
+    assert!(census.is_idle() && census.members.is_empty());
+}
+
+#[test]
+fn so_many_rows_wait_for_a_claim_and_the_rest_is_added_up() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.born(200, KEEPER, S);
+    let ended = UNCLAIMED_KEPT as u64 + 1_000;
+    for _ in 0..ended {
+        census.born(101, 100, S);
+        census.ended(&end(101, 100, 2), S);
+    }
+    census.born(201, 200, S);
+    census.ended(&end(201, 200, 3), S);
+    let kept = census.trees.values().map(|tree| tree.over.len()).sum::<usize>();
+    assert_eq!((kept, census.unclaimed), (UNCLAIMED_KEPT, UNCLAIMED_KEPT));
+    census.bind(100, 7, S);
+    census.bind(200, 8, S);
+    assert_eq!((census.unclaimed, census.total(7), census.total(8)), (0, ended + 1, 2));
+    census.ended(&end(100, KEEPER, 5), S);
+    census.ended(&end(200, KEEPER, 5), S);
+    assert_eq!(census.counts(7).waited_us, Some(0), "all of them were counted to their end");
+    let rows = census.finish(7, S);
+    assert_eq!((count(&rows), cpu(&rows)), (ended + 1, 2 * ended + 5));
+    assert!(rows.iter().any(|row| row.command == OTHERS && row.count == 1_000), "{rows:?}");
+    let rows = census.finish(8, S);
+    assert_eq!((count(&rows), cpu(&rows)), (2, 8));
+    // What nobody claims makes room again.
+    census.born(300, KEEPER, S);
+    census.born(301, 300, S);
+    census.ended(&end(301, 300, 1), S);
+    assert_eq!(census.unclaimed, 1);
+    census.sweep(S + UNCLAIMED_US + 1);
+    assert_eq!((census.unclaimed, census.is_idle()), (0, true));
+}
+
+/// A child of a keeper may have ended in what was lost. If it is to be a job's, it is taken in when that is told.
+#[test]
+fn after_a_loss_what_nobody_claimed_is_not_kept() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.born(101, KEEPER, S);
+    census.bind(100, 7, S);
+    census.lost(S);
+    assert_eq!((census.trees.len(), census.members.len()), (1, 1));
+    census.bind(101, 8, S);
+    census.ended(&end(101, KEEPER, 3), S);
+    assert_eq!(cpu(&census.finish(8, S)), 3);
+}
+
+/// Without records each sample finds some processes, and none of them is forked by one that is known.
+#[test]
+fn processes_that_samples_found_are_forgotten_with_their_end() {
+    let mut census = Census::default();
+    for pid in 100..1_100 {
+        census.sampled(7, &[50, pid], &[], Told::Nothing, u64::from(pid) * S);
+    }
+    assert_eq!((census.total(7), census.living(7).len()), (1_001, 2));
+    assert_eq!((census.trees.len(), census.jobs[&7].trees.len(), census.members.len()), (2, 2, 2));
+}
+
+/// One of its connections is closed, and the other one keeps jobs.
+#[test]
+fn a_keeper_is_known_until_its_last_connection_is_closed() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.keeper(KEEPER);
+    census.keeper_gone(KEEPER);
+    census.born(101, KEEPER, S);
+    for pid in [100, 101] {
+        census.bind(pid, 7, S);
+        // The end of an earlier process of its number: the keeper has not ended.
+        census.ended(&end(pid, 40, 1_000), S);
+    }
+    assert_eq!(census.living(7).iter().filter(|row| row.parent == Some(KEEPER)).count(), 2);
+    census.keeper_gone(KEEPER);
+    census.keeper_gone(KEEPER);
+    census.born(102, KEEPER, S);
+    assert_eq!(census.members.len(), 2);
 }
 
 #[test]

@@ -138,11 +138,15 @@ impl Search<'_> {
                     let Ok(Some(own)) = child.child(&instance) else { continue };
                     let Some(owner) = own.owner() else { continue };
                     self.look_for_daemon(&instance, &own, owner);
-                    if self.concerns(&instance, &[owner]) && self.may_hold_somebody(&own, owner) {
-                        end_partitions(&own, &mut self.rescued);
+                    if !self.concerns(&instance, &[owner]) {
+                        continue;
+                    }
+                    // All others lack these PUs, also while nobody is in the groups.
+                    end_partitions(&own, &mut self.rescued);
+                    if self.may_hold_somebody(&own, owner) {
                         release(&own, &child, hierarchy, &mut self.rescued);
                         self.release_below(&own, hierarchy, depth);
-                        self.remove_unused(&child, &instance, &own);
+                        self.remove_unused(&child, &instance, &own, owner);
                     }
                 }
                 // Busy as long as any instance is left.
@@ -169,9 +173,10 @@ impl Search<'_> {
 
     /// Removes the groups of an instance that has no process and no daemon. A guard leaves them to the next daemon, which
     /// reads in them what jobs used that ended meanwhile.
-    fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group) {
+    fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group, owner: u32) {
         let used = self.instance.is_some() || members_below(own).map_or(true, |pids| !pids.is_empty());
-        if used {
+        // Its last process may just have ended.
+        if used || ![ROOT, owner].contains(&self.user) {
             return;
         }
         let removed = mark::while_alone(&self.roots.run, instance, own, || top.remove(instance, true));
@@ -404,19 +409,22 @@ mod tests {
             files: Vec::new(),
         };
         let owner = top.owner().unwrap();
-        let done = |user: u32, members: &str| -> Vec<&str> {
+        let done_with = |user: u32, members: &str, exclusive: &str| -> Vec<&str> {
             write("cgroup.procs", members);
             write("memory.low", "4096\n");
+            write("cpuset.cpus.exclusive", exclusive);
             let (rescued, alive) = (Vec::new(), BTreeSet::new());
             let mut search = Search { roots: &roots, user, instance: None, rescued, alive };
             search.look_below(&top, &hierarchy, 1);
             search.rescued.into_iter().filter(|one| one.failure.is_none()).map(|one| one.done).collect()
         };
+        let done = |user: u32, members: &str| done_with(user, members, "\n");
         let lifted = ["took the protection of its memory away"];
         assert_eq!(done(owner + 1, ""), [""; 0]);
         assert_eq!(done(owner + 1, "1\n"), lifted, "it is tried where somebody is held");
         assert_eq!(done(owner, ""), lifted);
         assert_eq!(done(ROOT, ""), lifted);
+        assert_eq!(done_with(owner + 1, "", "2-3\n"), ["left no PUs to itself"], "all others lack them");
     }
 
     #[test]

@@ -85,6 +85,21 @@ fn after_a_loss_an_end_is_taken_at_its_word_until_all_was_read() {
     assert_eq!(living_after(told(&[(106, 100), (107, 106)], 107)), 5, "nothing was lost since");
 }
 
+/// A job is over, and all that waited is read: what was lost came before the last of it.
+#[test]
+fn a_loss_says_nothing_of_those_born_once_all_was_read() {
+    let mut processes = Processes::new(true);
+    processes.census.keeper(50);
+    processes.census.born(100, 50, 0);
+    processes.census.bind(100, 7, 0);
+    let mut waits = vec![Taken::default(), Taken { lost: true, more: true, ..Taken::default() }];
+    processes.begin_turn();
+    let took = processes.take_from(0, true, |_| waits.pop().expect("no more was told of"));
+    assert_eq!(took, Took { lost: true, more: false });
+    processes.take_from(0, false, |_| told(&[(101, 100), (102, 101)], 102));
+    assert_eq!(processes.census.living(7).len(), 3, "its parent lives: it had the number before");
+}
+
 #[test]
 fn so_many_threads_of_a_job_are_told_and_no_more() {
     let root = tempfile::tempdir().unwrap();
