@@ -7,6 +7,7 @@ pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod numa;
 pub(crate) mod others;
+mod pager;
 pub(crate) mod processes;
 pub(crate) mod readers;
 pub(crate) mod readings;
@@ -94,7 +95,9 @@ impl Meters {
     }
 
     /// Forgets a job; the last rows of its files and nodes go to the journal.
-    pub(crate) fn job_over(&mut self, job: JobId, journal: &mut Journal) {
+    pub(crate) fn job_over(&mut self, job: JobId, journal: &mut Journal, now_us: u64) {
+        // Of one that ran and ended these are in the journal; one that its keeper took back may have had some as well.
+        let _ = self.processes.finish(job, now_us);
         self.files.finish(job).into_iter().for_each(|row| journal.file(row));
         self.jobs_nodes.finish(job).into_iter().for_each(|row| journal.node(row));
     }

@@ -31,6 +31,8 @@ pub const SHORT_US: u64 = 1_000_000;
 pub const SHORT_KEPT: u64 = 200;
 /// So many others have.
 pub const LONG_KEPT: u64 = 5_000;
+/// So many processes that live are told one by one.
+pub const LIVING_TOLD: usize = 4_096;
 /// So many commands are told apart where processes are added up; the rest is added up as one.
 pub const COMMANDS_KEPT: usize = 100;
 /// The command of that rest.
@@ -186,8 +188,6 @@ impl Census {
 
     /// Some words were lost, beside what was told until now: of each number only the newest process can still be followed.
     pub fn lost(&mut self, now_us: u64) {
-        // No sample will tell whether these live: each would be kept until its number comes round.
-        self.drop_unclaimed(|_| true);
         let doubtful: Vec<u32> =
             self.members.iter().filter(|(_, all)| all.len() > 1).map(|(pid, _)| *pid).collect();
         // A birth may be among what was lost: a number that is over may be another process.
@@ -201,6 +201,8 @@ impl Census {
                 self.members.remove(&pid);
             }
         }
+        // No sample will tell whether these live: each would be kept until its number comes round.
+        self.drop_unclaimed(|_| true);
     }
 
     /// A sample of a job: all its processes that are alive, ascending, and those of them that were read.
@@ -324,12 +326,22 @@ impl Census {
         rows
     }
 
-    /// The processes of a job that are alive, as far as they are known.
+    /// The processes of a job that are alive, as far as they are known; those beyond [`LIVING_TOLD`] added up.
     #[must_use]
     pub fn living(&self, job: u64) -> Vec<ProcessRow> {
         let known = self.pids(job);
-        let members = known.iter().filter_map(|&pid| self.last(pid));
-        members.map(|member| ProcessRow { job, ..member.row.clone() }).collect()
+        let mut members = known.iter().filter_map(|&pid| self.last(pid));
+        let mut rows: Vec<ProcessRow> = members
+            .by_ref()
+            .take(LIVING_TOLD)
+            .map(|member| ProcessRow { job, ..member.row.clone() })
+            .collect();
+        if let Some(first) = members.next() {
+            let mut rest = ProcessRow { job, command: OTHERS.to_owned(), parent: None, ..first.row.clone() };
+            members.for_each(|member| roll::add(&mut rest, &member.row));
+            rows.push(rest);
+        }
+        rows
     }
 
     /// The job is over, and so are all its processes.

@@ -94,6 +94,14 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
                        (--checkpoint), or ask for none";
         return Err((ErrorCode::Usage, message.to_owned()));
     }
+    // One of no size counts for nothing, and there would be no end of them.
+    let sizes = [("--tmp", spec.tmp_bytes), ("--disk", spec.disk_bytes)];
+    if let Some((what, _)) = sizes.into_iter().find(|&(_, bytes)| bytes == Some(0)) {
+        return Err((
+            ErrorCode::Usage,
+            format!("{what} 0: a directory needs a size; ask for none, or for a byte or more"),
+        ));
+    }
     terms_hold(&spec.terms)?;
     if let Some((what, has, most)) = bounds.into_iter().find(|&(_, has, most)| has > most) {
         return Err((ErrorCode::Usage, format!("the job's {what} is {has} long, and {most} is the most")));
@@ -111,6 +119,16 @@ mod tests {
     use pinfold_proto::job::Allocation;
 
     use super::*;
+
+    #[test]
+    fn directories_have_a_size() {
+        let refused = |bytes| {
+            [(Some(bytes), None), (None, Some(bytes))].map(|(tmp_bytes, disk_bytes)| {
+                within_bounds(&JobSpec { tmp_bytes, disk_bytes, ..JobSpec::default() }).is_err()
+            })
+        };
+        assert_eq!((refused(0), refused(1)), ([true; 2], [false; 2]));
+    }
 
     /// A list is read several times on its way, by the loop: one that is long, or long to read, or none goes no further.
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct JobTable {
     sizes: Book,
     /// Those whose processes ran before.
     adopted: BTreeSet<JobId>,
-    /// Jobs that came over each connection; some may be over, or have another keeper by now.
+    /// The jobs that each connection keeps.
     came_over: BTreeMap<ConnectionId, BTreeSet<JobId>>,
 }
 
@@ -46,7 +46,7 @@ impl JobTable {
             self.members.entry(array).or_default().insert((index, job));
         }
         if let Some(id) = live.keeper {
-            self.comes_over(id, job);
+            self.came_over.entry(id).or_default().insert(job);
         }
         self.sizes.add(live.row.uid, live.size_bytes);
         if live.row.spec.adopted.is_some() {
@@ -113,8 +113,13 @@ impl JobTable {
         found.into_iter().flatten().map(|&(_, job)| job)
     }
 
-    /// A connection keeps a job from now on.
+    /// A connection keeps a job from now on, and the one before it no more.
     pub(crate) fn comes_over(&mut self, id: ConnectionId, job: JobId) {
+        let Some(live) = self.all.get_mut(&job) else { return };
+        let before = live.keeper.replace(id).filter(|before| *before != id);
+        if let Some(came) = before.and_then(|before| self.came_over.get_mut(&before)) {
+            came.remove(&job);
+        }
         self.came_over.entry(id).or_default().insert(job);
     }
 
@@ -186,8 +191,13 @@ mod tests {
         assert_eq!(members(&jobs), [(2, 3), (1, 5)], "the one in its place is none");
         assert!(jobs.remove(JobId(1)).is_some() && jobs.remove(JobId(1)).is_none());
         assert_eq!(members(&jobs), [(2, 3)]);
-        jobs.get_mut(&JobId(2)).expect("it is there").keeper = Some(ConnectionId(2));
         jobs.comes_over(ConnectionId(2), JobId(2));
+        assert!(jobs.keeps(ConnectionId(2), JobId(2)));
+        assert_eq!(
+            jobs.came_over[&ConnectionId(1)].iter().collect::<Vec<_>>(),
+            [&JobId(4)],
+            "nothing is kept"
+        );
         assert_eq!(jobs.kept_by_gone(ConnectionId(1)), [JobId(4)], "one is over, one has another keeper");
         assert_eq!(jobs.kept_by_gone(ConnectionId(1)), []);
         assert_eq!(jobs.kept_by_gone(ConnectionId(2)), [JobId(2), JobId(3)]);

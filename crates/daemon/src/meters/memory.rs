@@ -1,13 +1,10 @@
 //! Memory, as the scheduler's memory room needs it: readings, at a pace that follows from how scarce it is; the bound on
-//! all jobs; and paging out on a thread of its own, for it takes the time that the swap device takes.
+//! all jobs; and what is to be paged out (`pager`).
 //!
 //! Owns the readings' timer. What is decided from them is the scheduler's.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant as Moment;
 
 use pinfold_policy::{Event as SchedulerEvent, JobId, JobMemory, MemorySample, MemorySettings, Policy};
@@ -15,12 +12,13 @@ use pinfold_profile::report::size;
 use pinfold_proto::JobState;
 use pinfold_proto::quantity::show_size;
 use pinfold_proto::wire::ErrorCode;
-use pinfold_sys::container::{Applied, Container, ContainerError, Containers};
+use pinfold_sys::container::{Applied, Container, Containers};
 use pinfold_sys::procfs::PressureResource;
 
 use crate::core::poller::Ready;
 use crate::core::{Ctx, Next, Outbox, Refusal, in_full};
 use crate::jobs::{JobTable, Jobs};
+use crate::meters::pager::Pager;
 use crate::meters::witness::Witness;
 use crate::store::journal::Journal;
 
@@ -66,67 +64,6 @@ pub(crate) struct MemorySampler {
     pub(crate) witness: Witness,
 }
 
-/// Pages out on its own thread.
-#[derive(Debug)]
-struct Pager {
-    orders: Sender<Order>,
-    /// What the swap device took in a second, smoothed; 0 before anything was paged out.
-    rate: Arc<AtomicU64>,
-}
-
-/// What the pager is to do.
-#[derive(Debug)]
-enum Order {
-    /// Move so many bytes of a job of this user's to swap.
-    Out(JobId, u32, u64),
-    /// Read a job of this user's back from swap.
-    Fetch(JobId, u32),
-}
-
-impl Pager {
-    fn start(containers: Containers) -> std::io::Result<Self> {
-        let (orders, received) = channel();
-        let rate = Arc::new(AtomicU64::new(0));
-        let measured = Arc::clone(&rate);
-        std::thread::Builder::new()
-            .name("pager".to_owned())
-            .spawn(move || obey(&containers, &received, &measured))?;
-        Ok(Self { orders, rate })
-    }
-}
-
-fn obey(containers: &Containers, orders: &Receiver<Order>, rate: &AtomicU64) {
-    while let Ok(order) = orders.recv() {
-        let (job, done) = match order {
-            Order::Out(job, user, bytes) => (job, page_out(containers, (job, user), bytes, rate)),
-            Order::Fetch(job, user) => (job, containers.fetch(job.0, user)),
-        };
-        if let Err(error) = done {
-            tracing::warn!(job = job.0, error = %in_full(&error), "the memory of a job stays where it is");
-        }
-    }
-}
-
-fn page_out(
-    containers: &Containers,
-    (job, user): (JobId, u32),
-    bytes: u64,
-    rate: &AtomicU64,
-) -> Result<(), ContainerError> {
-    let began = Moment::now();
-    let out = containers.page_out(job.0, user, bytes)?;
-    tracing::debug!(job = job.0, asked = bytes, out, took = ?began.elapsed(), "paged out");
-    // Of less no rate can be told.
-    if out >= 1 << 20 {
-        let now = u128::from(out) * 1_000_000 / began.elapsed().as_micros().max(1);
-        let now = u64::try_from(now).unwrap_or(u64::MAX);
-        let before = rate.load(Ordering::Relaxed);
-        let smoothed = if before == 0 { now } else { before / 4 * 3 + now / 4 };
-        rate.store(smoothed.max(1), Ordering::Relaxed);
-    }
-    Ok(())
-}
-
 impl MemorySampler {
     /// Of jobs in these containers.
     pub(crate) fn new(containers: &Containers) -> std::io::Result<Self> {
@@ -134,7 +71,7 @@ impl MemorySampler {
             due_us: None,
             read_us: 0,
             stalled_us: None,
-            pager: Pager::start(containers.again())?,
+            pager: Pager::start(containers)?,
             bound: None,
             alarm: containers.memory_alarm(),
             squeezed: BTreeMap::new(),
@@ -188,8 +125,7 @@ impl MemorySampler {
 
     /// Pages a job of this user's out, in a while.
     pub(crate) fn page_out(&self, job: JobId, user: u32, bytes: u64) {
-        // The thread ends with the daemon only.
-        let _ = self.pager.orders.send(Order::Out(job, user, bytes));
+        self.pager.page_out(job, user, bytes);
     }
 
     /// Pages a little of a running job out, in a while, unless the user that asks had that done a moment ago: the pager does
@@ -213,7 +149,7 @@ impl MemorySampler {
 
     /// Reads a job of this user's that goes on back from swap.
     pub(crate) fn fetch(&self, job: JobId, user: u32) {
-        let _ = self.pager.orders.send(Order::Fetch(job, user));
+        self.pager.fetch(job, user);
     }
 
     /// The part of the time since the last reading in which all jobs stalled, in thousandths.
@@ -281,7 +217,7 @@ impl MemorySampler {
                 .available_bytes
                 .saturating_sub(ctx.configured.config.memory_reserve_bytes(info.total_bytes)),
             swap_free_bytes: info.swap_free_bytes.min(allowed),
-            swap_bytes_per_s: self.pager.rate.load(Ordering::Relaxed),
+            swap_bytes_per_s: self.pager.rate(),
             stalled_milli,
             jobs: held_by,
         }));

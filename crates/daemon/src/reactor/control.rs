@@ -1,6 +1,6 @@
 //! What is done to jobs on request: suspend, resume, hold, release, cancel, and what they ask for.
 
-use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
+use pinfold_policy::{Command, Event as SchedulerEvent, JobId, State};
 use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::wire::{ErrorCode, Verb};
 use pinfold_proto::{End, JobClass};
@@ -17,6 +17,11 @@ use crate::store::starts;
 
 /// How long a job may take to end after it was asked to, before it is killed.
 pub(super) const KILL_AFTER_US: u64 = 10_000_000;
+
+/// So many jobs of a user may be suspended for each PU of the host,
+const SUSPENDED_OF_A_PU: usize = 8;
+/// and so many on a small one.
+const SUSPENDED_LEAST: usize = 64;
 
 /// That a job which runs was cancelled is recorded so; a daemon that comes after goes on with it.
 pub(super) const END_AS_ASKED: &str = "end it as asked";
@@ -89,6 +94,9 @@ impl Daemon {
             let note = memory::admit_claim(&self.ctx, *bytes)?;
             return self.has_room_for_claim(user, live, *bytes).map(|()| note);
         }
+        if *verb == Verb::Suspend {
+            self.has_room_for_suspended(user, live)?;
+        }
         // What is said to one without a keeper that answers counts once it has one.
         let info = self.ctx.policy.job(live.id());
         let info = info.filter(|_| live.silent.is_none() && live.awaits_keeper.is_none());
@@ -115,6 +123,29 @@ impl Daemon {
                 Err((ErrorCode::Refused, text))
             }
         }
+    }
+
+    /// Whether a user may have one more job suspended. It frees its slot for the next, and each is looked at every second.
+    fn has_room_for_suspended(&self, user: Peer, live: &JobRecord) -> Result<(), Refusal> {
+        // One that waits is held in place of that; one that is being started is suspended as it starts.
+        let info = self.ctx.policy.job(live.id());
+        let waits = info.is_none_or(|info| matches!(info.state, State::Waiting { .. }));
+        if waits || rights::is_operator(&self.ctx.configured.config, user) {
+            return Ok(());
+        }
+        let is_own =
+            |job: &JobId| self.jobs.table.get(job).is_some_and(|other| other.row.uid == live.row.uid);
+        let is_suspended = |job: &JobId| self.ctx.policy.job(*job).is_some_and(|info| info.suspended);
+        let own = self.jobs.running.iter().filter(|job| **job != live.id() && is_own(job));
+        let most = SUSPENDED_OF_A_PU.saturating_mul(self.ctx.topology.usable().len()).max(SUSPENDED_LEAST);
+        if own.filter(|job| is_suspended(job)).count() < most {
+            return Ok(());
+        }
+        let text = format!(
+            "{most} jobs of this user are suspended, which is the most on this host: resume or cancel some, or hold jobs \
+             before they start"
+        );
+        Err((ErrorCode::Refused, text))
     }
 
     /// Whether a job can be requeued on its user's word.

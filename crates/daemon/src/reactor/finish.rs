@@ -196,7 +196,7 @@ impl Daemon {
         let over = self.over(&live);
         self.meters.others.run_over(over);
         self.run_over(job, container);
-        self.meters.job_over(job, &mut self.outbox.journal);
+        self.meters.job_over(job, &mut self.outbox.journal, self.ctx.clock.now_us());
         self.meters.ended.count(&live.row);
         self.host.job_over(job);
         if self.host.resources.job_over(&self.ctx.configured.config, job) {

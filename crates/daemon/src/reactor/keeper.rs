@@ -161,7 +161,7 @@ impl Daemon {
         self.jobs.table.comes_over(id, job);
         self.clients.server.keeps(id);
         let live = self.jobs.table.get_mut(&job).expect("looked up above");
-        (live.keeper, live.orphaned, live.keeper_watch) = (Some(id), false, None);
+        (live.orphaned, live.keeper_watch) = (false, None);
         live.row.keeper = keeper.or(live.row.keeper);
         if let Some(array) = live.row.spec.array.and_then(|place| place.array) {
             let (journal, arriving) = (&mut self.outbox.journal, &mut self.clients.arriving);
@@ -249,8 +249,10 @@ impl Daemon {
         live.row.started_us = None;
         live.row.main = None;
         live.row.cpus = None;
-        live.waits_anew(self.ctx.clock.now_us());
+        let now_us = self.ctx.clock.now_us();
+        live.waits_anew(now_us);
         live.row.suspended_us = 0;
+        let _ = self.meters.processes.finish(job, now_us);
         self.run_over(job, container);
         self.surroundings.hooks.close(job);
         self.adopt(job, false);

@@ -489,6 +489,10 @@ fn after_a_loss_what_nobody_claimed_is_not_kept() {
     census.bind(101, 8, S);
     census.ended(&end(101, KEEPER, 3), S);
     assert_eq!(cpu(&census.finish(8, S)), 3);
+    // The end of this one was lost: its number is another's now.
+    census.born(100, KEEPER, S);
+    census.lost(S);
+    assert_eq!((census.living(7).len(), census.members.len()), (0, 0));
 }
 
 /// Without records each sample finds some processes, and none of them is forked by one that is known.
@@ -500,6 +504,19 @@ fn processes_that_samples_found_are_forgotten_with_their_end() {
     }
     assert_eq!((census.total(7), census.living(7).len()), (1_001, 2));
     assert_eq!((census.trees.len(), census.jobs[&7].trees.len(), census.members.len()), (2, 2, 2));
+}
+
+#[test]
+fn so_many_that_live_are_told_one_by_one() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    let all = u32::try_from(LIVING_TOLD).unwrap() + 1_000;
+    (1..all).for_each(|more| census.born(100 + more, 100, S));
+    let rows = census.living(7);
+    assert_eq!((rows.len(), count(&rows)), (LIVING_TOLD + 1, u64::from(all)));
+    assert_eq!((rows[LIVING_TOLD].command.as_str(), rows[LIVING_TOLD].count), (OTHERS, 1_000));
+    assert_eq!(census.total(7), u64::from(all));
 }
 
 /// One of its connections is closed, and the other one keeps jobs.

@@ -13,6 +13,11 @@ use super::{Applied, Container, ContainerError, Entered, Share, Tree, WEIGHT_MAX
 use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, parse_pids};
 use crate::identity::Process;
 use crate::mode::{AbilityName, Via};
+
+/// Of so many threads of a job the I/O class is made idle at a time, some 10 us each: the rest keep theirs.
+const IO_IDLE_MAX: usize = 4_096;
+/// Of so many it is made usual again: those that inherited it are more.
+const IO_USUAL_MAX: usize = 16_384;
 /// Tells systemd-oomd to leave a group alone.
 const OOM_DAEMON_OMIT: &str = "user.oomd_omit";
 const KEPT_IDLE: &str = "a thread cannot leave the idle class without CAP_SYS_NICE or RLIMIT_NICE of 20";
@@ -86,21 +91,21 @@ impl Container {
             && !self.bound_elsewhere
             && let Some(cpus) = self.cpus.as_ref().filter(|cpus| !cpus.is_empty())
         {
-            self.each_thread_of("bind", || Ok(vec![pid]), |thread| process::bind(thread, cpus))?;
+            self.each_thread_of("bind", usize::MAX, || Ok(vec![pid]), |thread| process::bind(thread, cpus))?;
         }
         if self.share == Some(Share::Idle) {
             let apply = |thread| process::set_io_idle(thread, true);
-            self.each_thread_of("change the I/O class of", || Ok(vec![pid]), apply)?;
+            self.each_thread_of("change the I/O class of", IO_IDLE_MAX, || Ok(vec![pid]), apply)?;
         }
         match self.share {
             Some(Share::Idle) if by_processes(AbilityName::IdleClass) => {
                 let apply = |thread| process::set_idle_class(thread, true);
-                self.each_thread_of("change the class of", || Ok(vec![pid]), apply)?;
+                self.each_thread_of("change the class of", usize::MAX, || Ok(vec![pid]), apply)?;
             }
             Some(Share::Normal { weight }) if weight != 100 && by_processes(AbilityName::Weigh) => {
                 let nice = process::nice_of_weight(weight);
                 let apply = |thread| process::set_nice(thread, nice);
-                self.each_thread_of("change the weight of", || Ok(vec![pid]), apply)?;
+                self.each_thread_of("change the weight of", usize::MAX, || Ok(vec![pid]), apply)?;
             }
             _ => {}
         }
@@ -226,9 +231,11 @@ impl Container {
     }
 
     /// Lets what the job reads and writes go behind all others', or as usual. By its threads in every mode: the groups'
-    /// weights for I/O know no idle class. Best effort, as some may be another user's.
+    /// weights for I/O know no idle class. Best effort, as some may be another user's, and of so many threads.
     pub(super) fn set_io_idle(&self, idle: bool) -> Result<(), ContainerError> {
-        self.each_thread("change the I/O class of", |thread| process::set_io_idle(thread, idle)).map(drop)
+        let most = if idle { IO_IDLE_MAX } else { IO_USUAL_MAX };
+        let apply = |thread| process::set_io_idle(thread, idle);
+        self.each_thread_of("change the I/O class of", most, || self.pids(), apply).map(drop)
     }
 
     pub(super) fn to_weight(&self, weight: u32) -> Result<Applied, ContainerError> {

@@ -14,6 +14,12 @@ use super::{Container, ContainerError};
 /// what was started during the one before by something not yet reached, so a handful is the rule; the bound
 /// keeps a fork storm from holding the caller for ever.
 pub(super) const ROUNDS_MAX: usize = 64;
+/// A walk over many threads is repeated less: what was met by then hands on to those that it starts what it has.
+const ROUNDS_OVER_MANY: usize = 4;
+/// More are many.
+const FEW: usize = 4_096;
+/// So many handles are open at a time: a job may have as many processes as the host.
+const HANDLES_MAX: usize = 2_048;
 
 impl Container {
     /// Signals every member, again until no new one appears; says how many got it.
@@ -35,9 +41,11 @@ impl Container {
     fn signal_group(&self, sending: &mut Sending) -> Result<bool, ContainerError> {
         let new: Vec<u32> =
             self.group_pids()?.into_iter().filter(|pid| !sending.done.contains(pid)).collect();
-        let opened = open_members(&new, || self.group_pids(), |pid, errno| sending.failed(pid, errno))?;
-        for (pid, handle) in &opened {
-            sending.send(*pid, handle)?;
+        for some in new.chunks(HANDLES_MAX) {
+            let opened = open_members(some, || self.group_pids(), |pid, errno| sending.failed(pid, errno))?;
+            for (pid, handle) in &opened {
+                sending.send(*pid, handle)?;
+            }
         }
         sending.done.extend(&new);
         Ok(!new.is_empty())
@@ -71,45 +79,62 @@ impl Container {
         operation: &'static str,
         apply: impl Fn(u32) -> Result<Reached, Errno>,
     ) -> Result<Reached, ContainerError> {
-        self.each_thread_of(operation, || self.pids(), apply)
+        self.each_thread_of(operation, usize::MAX, || self.pids(), apply)
     }
 
-    /// Calls `apply` on every thread of these processes, again until no new one appeared twice: a thread may start another
-    /// before it is reached itself, which has what it had then and is listed a moment later. `Forbidden` if the kernel
-    /// forbade it for any.
+    /// Calls `apply` on every thread of these processes, but on no more than `most`, again until no new one appeared twice: a
+    /// thread may start another before it is reached itself, which has what it had then and is listed a moment later.
+    /// `Forbidden` if the kernel forbade it for any.
     pub(super) fn each_thread_of(
         &self,
         operation: &'static str,
+        most: usize,
         pids: impl Fn() -> Result<Vec<u32>, ContainerError>,
         apply: impl Fn(u32) -> Result<Reached, Errno>,
     ) -> Result<Reached, ContainerError> {
-        let mut done = BTreeSet::new();
         let mut overall = Reached::Yes;
-        let mut without = 0;
-        for _ in 0..ROUNDS_MAX {
-            let before = done.len();
-            for pid in pids()? {
-                for thread in self.shared.proc.threads(pid)?.unwrap_or_default() {
-                    if !done.insert(thread) {
-                        continue;
-                    }
-                    let reached = apply(thread).map_err(|errno| ContainerError::Process {
-                        operation,
-                        pid: thread,
-                        source: errno.into(),
-                    })?;
-                    if reached == Reached::Forbidden {
-                        overall = Reached::Forbidden;
-                    }
-                }
+        let threads =
+            |pid, most| Ok(self.shared.proc.some_threads(pid, most)?.map_or(Vec::new(), |(some, _)| some));
+        each_listed(most, pids, threads, |thread| {
+            let failed =
+                |errno: Errno| ContainerError::Process { operation, pid: thread, source: errno.into() };
+            if apply(thread).map_err(failed)? == Reached::Forbidden {
+                overall = Reached::Forbidden;
             }
-            without = if done.len() == before { without + 1 } else { 0 };
-            if without == 2 {
-                break;
-            }
-        }
+            Ok(())
+        })?;
         Ok(overall)
     }
+}
+
+/// Calls `apply` once for every thread of these processes, but for no more than `most`; `threads` lists so many of a process
+/// at most.
+fn each_listed<E>(
+    most: usize,
+    pids: impl Fn() -> Result<Vec<u32>, E>,
+    threads: impl Fn(u32, usize) -> Result<Vec<u32>, E>,
+    mut apply: impl FnMut(u32) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut done = BTreeSet::new();
+    let mut without = 0;
+    for round in 1..=ROUNDS_MAX {
+        let before = done.len();
+        for pid in pids()? {
+            if done.len() >= most {
+                return Ok(());
+            }
+            for thread in threads(pid, most - done.len())? {
+                if done.insert(thread) {
+                    apply(thread)?;
+                }
+            }
+        }
+        without = if done.len() == before { without + 1 } else { 0 };
+        if without == 2 || round >= ROUNDS_OVER_MANY && done.len() > FEW {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Handles on those of these processes that are members. A number may have been given to a stranger between the listing
@@ -163,5 +188,42 @@ impl Sending {
 
     fn failed(&self, pid: u32, errno: Errno) -> ContainerError {
         ContainerError::Process { operation: "send a signal to", pid, source: errno.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// How many threads of two processes are listed and met: each has so many, and the first one more in each round.
+    fn walk(each: u32, most: usize) -> (usize, usize) {
+        let (round, listed, met) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let pids = || {
+            round.set(round.get() + 1);
+            Ok::<_, Infallible>(vec![1, 2])
+        };
+        let threads = |pid: u32, most: usize| {
+            let count = if pid == 1 { each + round.get() } else { each };
+            let all: Vec<u32> = (0..count).map(|thread| pid * 1_000_000 + thread).take(most).collect();
+            listed.set(listed.get() + all.len());
+            Ok(all)
+        };
+        each_listed(most, pids, threads, |_| {
+            met.set(met.get() + 1);
+            Ok(())
+        })
+        .unwrap();
+        (listed.get(), met.get())
+    }
+
+    #[test]
+    fn who_starts_threads_all_the_time_does_not_prolong_a_walk_over_many() {
+        assert_eq!(walk(50_000, usize::MAX), (400_010, 100_004));
+        assert_eq!(walk(10, usize::MAX).1, 20 + ROUNDS_MAX, "of a few each round is tried");
+        assert_eq!(walk(50_000, 1_000), (1_000, 1_000));
+        assert_eq!(walk(600, 1_000).1, 1_000, "over processes");
     }
 }

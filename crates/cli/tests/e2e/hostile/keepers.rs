@@ -29,6 +29,7 @@ any_kind!(
     no_slot_is_left_to_one_whose_job_ended_between_two_daemons,
     no_slot_is_left_to_one_that_does_not_come_back,
     a_slot_is_not_left_to_one_that_never_answers,
+    suspended_jobs_are_no_more_than_a_user_may_have,
 );
 
 fn sleeper(user: u32) -> Killed {
@@ -107,6 +108,32 @@ fn nothing_runs_that_was_not_started(kind: Kind) {
         wire.send(&Request::Attach { job, phase: Phase::Waiting { pid: None } });
         assert_eq!(wire.hear(), Some(Reply::Attached { job }), "it is known as what it is");
         stand(&host);
+    }
+}
+
+/// Each frees its slot for the next one, and is looked at for as long as it is suspended.
+fn suspended_jobs_are_no_more_than_a_user_may_have(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    let mut wire = attackers_connection(&host);
+    let mut children = Vec::new();
+    loop {
+        let child = sleeper(ATTACKER);
+        let job = submit(&mut wire, spec(), Some(child.0.id()));
+        assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
+        children.push(child);
+        wire.send(&Request::Control { job, verb: Verb::Suspend });
+        match wire.hear() {
+            Some(Reply::Done) => {}
+            Some(Reply::Error { code: ErrorCode::Refused, message }) => {
+                let most = children.len() - 1;
+                assert!(most >= 64 && message.starts_with(&format!("{most} jobs")), "{most}: {message}");
+                assert_eq!(host.job(job).state, JobState::Running);
+                // Root may.
+                host.succeeds(["suspend", &job.to_string()]);
+                return;
+            }
+            other => panic!("an answer to a word to a job, not {other:?}"),
+        }
     }
 }
 

@@ -12,6 +12,10 @@ use pinfold_sys::container::Doors;
 /// Room that is kept for the next reply once all are sent, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
 
+/// What was sent is dropped once it is so much, in bytes, and no less than what is left: that is moved for it. A client may
+/// read for as long as it likes without ever having read all.
+const SENT_KEPT_BYTES: usize = 64 * 1024;
+
 /// The replies that were not sent yet, in order.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -79,14 +83,24 @@ impl Outbox {
             }
             self.bytes.clear();
             self.sent = 0;
+        } else if self.sent >= self.len().max(SENT_KEPT_BYTES) {
+            self.drop_sent();
         }
         Ok(())
+    }
+
+    fn drop_sent(&mut self) {
+        self.bytes.drain(..self.sent);
+        // Files before that place are on their way.
+        self.files.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(self.sent));
+        self.sent = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::os::fd::OwnedFd;
 
     use super::*;
 
@@ -111,6 +125,50 @@ mod tests {
         }
         assert_eq!(heard, [reply, Reply::Done]);
         assert!(outbox.is_empty() && outbox.bytes.capacity() <= KEPT_BYTES);
+    }
+
+    /// It has never read all, and is sent the next reply meanwhile.
+    #[test]
+    fn what_a_client_has_read_is_not_kept() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let reply = Reply::Where { state: "x".repeat(100_000), unwritten: 0 };
+        let mut outbox = Outbox::default();
+        let mut decoder = wire::Decoder::new(wire::REPLY_MAX_BYTES);
+        let (mut heard, mut buffer) = (0, vec![0; 64 * 1024]);
+        let (file, at_other_end) = UnixStream::pair().unwrap();
+        let files: Doors = vec![OwnedFd::from(file)].into();
+        for sent in 1..=400 {
+            if sent == 200 {
+                outbox.push_files(Doors::clone(&files));
+            }
+            outbox.push(&reply);
+            // More than the kernel takes at once.
+            while outbox.len() > 6_000_000 {
+                let _ = outbox.write_some(&near);
+                let count = far.read(&mut buffer).unwrap();
+                decoder.push(&buffer[..count]);
+                heard += std::iter::from_fn(|| decoder.take::<Reply>().unwrap())
+                    .filter(|one| *one == reply)
+                    .count();
+            }
+            assert!(!outbox.is_empty());
+            assert!(
+                outbox.bytes.len() <= 13_000_000,
+                "{} bytes of which {} wait",
+                outbox.bytes.len(),
+                outbox.len()
+            );
+        }
+        assert!(outbox.files.is_empty(), "they went with their reply");
+        drop((files, at_other_end));
+        while heard < 400 {
+            while !outbox.is_empty() && outbox.write_some(&near).is_ok() {}
+            let count = far.read(&mut buffer).unwrap();
+            decoder.push(&buffer[..count]);
+            heard +=
+                std::iter::from_fn(|| decoder.take::<Reply>().unwrap()).filter(|one| *one == reply).count();
+        }
     }
 
     #[test]
