@@ -426,6 +426,8 @@ fn preempted_unless_it_may_not_be(kind: Kind) {
 /// goes to swap or that the kernel ends the job.
 fn a_limit_on_memory(kind: Kind) {
     const MIB: u64 = 1 << 20;
+    // The kernel counts the pages of a process for each PU in batches, and its peak may be told a little low.
+    const FILLED: u64 = 95 * MIB;
     let host = Host::with(kind, &["profile.interval=100ms"]);
     let fill = ["dd", "if=/dev/zero", "of=/dev/null", "bs=100M", "count=2"];
     let done = host.pinfold(["run", "--mem-limit", "32MiB", "--"].into_iter().chain(fill));
@@ -439,13 +441,13 @@ fn a_limit_on_memory(kind: Kind) {
         assert!(killed || done.code == Some(0), "{done:?} {status}");
     } else {
         assert_eq!(done.code, Some(0), "{done:?}");
-        assert!(report.memory_peak_bytes >= 100 * MIB, "nothing bounds it here: {report:?}");
+        assert!(report.memory_peak_bytes >= FILLED, "nothing bounds it here: {report:?}");
     }
     let done = host.pinfold(["run", "--mem-limit", "512MiB", "--"].into_iter().chain(fill));
     assert_eq!(done.code, Some(0), "below its limit: {done:?}");
     host.until(2, JobState::Exited);
     assert!(
-        host.report(2).memory_peak_bytes >= 100 * MIB,
+        host.report(2).memory_peak_bytes >= FILLED,
         "nor is the next job under the limit of the first"
     );
 }
