@@ -94,6 +94,8 @@ database=$(sed -n 's/^PINFOLD_HUB_DATABASE=//p' "$root/etc/default/pinfold-hub")
 options=$(sed -n 's/^PINFOLD_HUB_OPTIONS="\(.*\)"/\1/p' "$root/etc/default/pinfold-hub")
 must test "$options" = "--listen 127.0.0.1:8470"
 serve() {
+  # What the one before said is not its.
+  : >"$work/hub"
   # On another port, as one may have the usual one.
   chroot --userspec="$user" "$root" /usr/bin/pinfold-hub serve --config /etc/pinfold-hub/pinfold-hub.toml --database "$database" --listen 127.0.0.1:0 2>"$work/hub" &
   hub=$!

@@ -446,10 +446,7 @@ fn a_limit_on_memory(kind: Kind) {
     let done = host.pinfold(["run", "--mem-limit", "512MiB", "--"].into_iter().chain(fill));
     assert_eq!(done.code, Some(0), "below its limit: {done:?}");
     host.until(2, JobState::Exited);
-    assert!(
-        host.report(2).memory_peak_bytes >= FILLED,
-        "nor is the next job under the limit of the first"
-    );
+    assert!(host.report(2).memory_peak_bytes >= FILLED, "nor is the next job under the limit of the first");
 }
 
 /// The kernel kills a program of a script that goes on, for the host's memory rather than for a limit of the job's own:

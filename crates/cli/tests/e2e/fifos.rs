@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pinfold_proto::view::JobView;
 use pinfold_proto::wire::{Request, Verb};
@@ -16,7 +17,7 @@ use rustix::process::Signal;
 use crate::host::{Host, processes_with, send};
 use crate::kind::{Kind, any_kind, each_kind};
 use crate::process::{Killed, Running, ended_within};
-use crate::wait::{PATIENCE, eventually, no_rescue};
+use crate::wait::{PATIENCE, eventually, no_rescue, within};
 use crate::wire::Wire;
 
 each_kind!(
@@ -36,6 +37,9 @@ any_kind!(
     a_number_that_cannot_be_told,
 );
 
+/// A kernel may name the place where a process waits for a reader otherwise.
+const OPENS_WITHIN: Duration = Duration::from_secs(5);
+
 /// A FIFO in the directory where commands run.
 fn fifo(host: &Host, name: &str) -> PathBuf {
     let path = host.work(name);
@@ -50,13 +54,21 @@ fn submit(host: &Host, options: &[&str], script: &str) -> u64 {
     done.out.trim().parse().unwrap_or_else(|_| panic!("the job's number: {done:?}"))
 }
 
-/// Submits one that writes to the FIFO `out`; gives it once its process is there.
+/// Submits one that writes to the FIFO `out`; gives it once its process is there, and waits for a reader as far as the kernel
+/// tells where it waits.
 fn waiting(host: &Host, options: &[&str], script: &str) -> JobView {
     let job = submit(host, &[&["-o", "out", "-e", "/dev/null"], options].concat(), script);
-    eventually("it has a process", || {
+    let view = eventually("it has a process", || {
         let view = host.until(job, JobState::Running);
         if view.pids.is_empty() { Err(format!("{view:?}")) } else { Ok(view) }
-    })
+    });
+    // Until it has heard that it may begin it waits for that.
+    let opens = |pid: &u32| match std::fs::read_to_string(format!("/proc/{pid}/wchan")) {
+        Ok(at) if !["", "0"].contains(&at.trim()) => ["wait_for_partner", "fifo_open"].contains(&at.trim()),
+        _ => true,
+    };
+    let _ = within(OPENS_WITHIN, || view.pids.iter().any(opens).then_some(()));
+    view
 }
 
 /// The keeper of such a job, whose script has this mark.
@@ -131,26 +143,29 @@ fn a_job_that_waits_for_a_reader_is_ended(kind: Kind) {
     fifo(&host, "out");
     let mark = format!(": mark-of-{}", host.instance());
     let script = format!("{mark}; echo out");
-    let ends = |job: u64| {
-        let view = host.until(job, JobState::Exited);
-        eventually("nothing is left of it", || match &processes_with(&mark)[..] {
-            [] => Ok(()),
-            left => Err(format!("{left:?}")),
-        });
-        view
+    let ended = |options: &[&str], end: &dyn Fn(&JobView)| {
+        eventually("one began before it was ended", || {
+            let waits = waiting(&host, options, &script);
+            end(&waits);
+            let over = host.until(waits.job, JobState::Exited);
+            eventually("nothing is left of it", || match &processes_with(&mark)[..] {
+                [] => Ok(()),
+                left => Err(format!("{left:?}")),
+            });
+            // Its process may have heard of the end before it heard that it may begin.
+            if over.started_s.is_some() { Ok(over) } else { Err(format!("{over:?}")) }
+        })
     };
-    let job = waiting(&host, &[], &script).job;
-    host.succeeds(["cancel", &job.to_string()]);
-    assert_eq!(ends(job).signal, Some(15));
-    let job = waiting(&host, &["--timeout", "1h"], &script).job;
-    // Only now is the time short: on a busy machine it takes a while until there is a process that hears of it.
-    host.succeeds(["set", &job.to_string(), "--timeout", "1ms"]);
-    let view = ends(job);
+    let word = |word: &[&str]| drop(host.succeeds(word.to_vec()));
+    let view = ended(&[], &|waits| word(&["cancel", &waits.job.to_string()]));
+    assert_eq!(view.signal, Some(15));
+    // Only once it is there is the time short: on a busy machine it takes a while until there is a process that hears of it.
+    let short = |waits: &JobView| word(&["set", &waits.job.to_string(), "--timeout", "1ms"]);
+    let view = ended(&["--timeout", "1h"], &short);
     assert_eq!((view.end, view.signal), (Some(End::Timeout), Some(15)), "{view:?}");
     // What its keeper is told is meant for it.
-    let view = waiting(&host, &[], &script);
-    send(keeper_of(&view, &mark), Signal::TERM);
-    assert_eq!(ends(view.job).signal, Some(15));
+    let view = ended(&[], &|waits| send(keeper_of(waits, &mark), Signal::TERM));
+    assert_eq!(view.signal, Some(15));
 }
 
 fn the_daemon_is_replaced_while_a_job_waits_for_a_reader(kind: Kind) {
@@ -246,6 +261,11 @@ fn members_write_to_fifos(kind: Kind) {
     assert!(!ready::is_hung_up(&first), "nobody has written to it");
     host.succeeds(["release", &array.to_string()]);
     reads(&host, "out-2", "2\n");
+    // Until a writer comes there is an end to be read.
+    assert!(
+        ready::readable(&first, Some(PATIENCE)).expect("it can be waited for"),
+        "the first member writes"
+    );
     let mut said = String::new();
     first.read_to_string(&mut said).expect("what it wrote");
     assert_eq!(said, "1\n");
