@@ -14,7 +14,7 @@ use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, pars
 use crate::identity::Process;
 use crate::mode::{AbilityName, Via};
 
-/// Of so many threads of a job the I/O class is made idle at a time, some 10 us each: the rest keep theirs.
+/// Of so many threads of a job the I/O class is made idle at a time, by the daemon's loop: the rest keep theirs.
 const IO_IDLE_MAX: usize = 4_096;
 /// Of so many it is made usual again: those that inherited it are more.
 const IO_USUAL_MAX: usize = 16_384;

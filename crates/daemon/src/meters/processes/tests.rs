@@ -63,13 +63,19 @@ fn told(births: &[(u32, u32)], orphan: u32) -> Taken {
     Taken { births, ends: vec![end], messages: 2, more: true, ..Taken::default() }
 }
 
-/// The parent's end may be among what was lost, of a parent whose birth was read by then, and of one read since.
-#[test]
-fn after_a_loss_an_end_is_taken_at_its_word_until_all_was_read() {
+/// Job 7 is process 100, which a keeper forked.
+fn with_a_job() -> Processes {
     let mut processes = Processes::new(true);
     processes.census.keeper(50);
     processes.census.born(100, 50, 0);
     processes.census.bind(100, 7, 0);
+    processes
+}
+
+/// The parent's end may be among what was lost, of a parent whose birth was read by then, and of one read since.
+#[test]
+fn after_a_loss_an_end_is_taken_at_its_word_until_all_was_read() {
+    let mut processes = with_a_job();
     let mut living_after = |taken: Taken| {
         let mut taken = Some(taken);
         processes.begin_turn();
@@ -88,10 +94,7 @@ fn after_a_loss_an_end_is_taken_at_its_word_until_all_was_read() {
 /// A job is over, and all that waited is read: what was lost came before the last of it.
 #[test]
 fn a_loss_says_nothing_of_those_born_once_all_was_read() {
-    let mut processes = Processes::new(true);
-    processes.census.keeper(50);
-    processes.census.born(100, 50, 0);
-    processes.census.bind(100, 7, 0);
+    let mut processes = with_a_job();
     let mut waits = vec![Taken::default(), Taken { lost: true, more: true, ..Taken::default() }];
     processes.begin_turn();
     let took = processes.take_from(0, true, |_| waits.pop().expect("no more was told of"));
