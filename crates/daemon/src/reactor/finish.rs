@@ -18,6 +18,9 @@ use crate::meters::others::Over;
 use crate::meters::sample::{reading, stalls_row};
 use crate::reactor::Daemon;
 
+/// What a job's group may have used, in microseconds of CPU time, while its first process waits to begin.
+const RAN_CPU_US: u64 = 100_000;
+
 impl Daemon {
     /// The command of a job ended.
     pub(super) fn ended(&mut self, job: JobId, ending: Ending) {
@@ -251,10 +254,22 @@ impl Daemon {
         }
     }
 
+    /// Whether a job's group has had more processes, or used more, than the one has that is to become its command: it ran,
+    /// whatever its keeper says. Without groups, what ended is not known.
+    pub(super) fn is_seen_to_have_run(&self, job: JobId) -> bool {
+        let container = self.jobs.table.get(&job).and_then(|live| live.container.as_deref());
+        let Some(measured) = container.and_then(|container| container.measure(Detail::Left).ok()) else {
+            return false;
+        };
+        measured.cpu_user_us.saturating_add(measured.cpu_system_us) >= RAN_CPU_US
+            || self.meters.processes.total(job) > 1
+    }
+
     /// A keeper takes a waiting job back, or is gone.
     pub(super) fn withdrawn(&mut self, job: JobId, reason: String) {
+        let has_run = self.is_seen_to_have_run(job);
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        let holds = |container: &Container| container.is_populated().unwrap_or(true);
+        let holds = |container: &Container| has_run || container.is_populated().unwrap_or(true);
         if live.container.as_deref().is_some_and(holds) {
             // Its keeper has nothing more to tell of it than this.
             live.orphaned = true;

@@ -109,6 +109,7 @@ impl Daemon {
                     |container: &Container| container.pids().is_ok_and(|pids| pids.iter().all(stays_out));
                 !live.has_started()
                     || !live.belied
+                        && !self.is_seen_to_have_run(job)
                         && runs.is_none_or(|main| held == Some(main))
                         && live.container.as_deref().is_none_or(is_alone)
             }

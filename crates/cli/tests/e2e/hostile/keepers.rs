@@ -15,6 +15,7 @@ each_kind!(
     nothing_ended_that_was_not_started,
     what_runs_does_not_wait,
     what_is_left_of_a_job_does_not_wait,
+    what_ran_counts_whatever_its_keeper_says,
     no_group_is_left_of_a_job_that_waits_again,
     a_start_that_is_on_disk_is_believed,
     an_end_just_as_the_keeper_comes_is_believed,
@@ -207,6 +208,38 @@ fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
     }
     let left = rustix::process::Pid::from_raw(left.cast_signed()).expect("a number");
     rustix::process::kill_process(left, rustix::process::Signal::KILL).expect("it is the test's");
+}
+
+/// It computed and is over: taken back, or said to wait, it would count as not started, and what it used as nobody's.
+fn what_ran_counts_whatever_its_keeper_says(kind: Kind) {
+    if kind == Kind::Rootless {
+        println!("skipped: without groups, what a process used is not known once it has ended");
+        return;
+    }
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut wire = attackers_connection(&host);
+    for waits in [false, true] {
+        // It forks nothing, so that nothing but its time tells of it.
+        let script = "read go; i=0; while [ $i -lt 1000000 ]; do i=$((i + 1)); done";
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).uid(ATTACKER).gid(ATTACKER).stdin(Stdio::piped());
+        let mut child = Killed(command.spawn().expect("a process"));
+        let job = submit(&mut wire, spec(), Some(child.0.id()));
+        assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
+        drop(child.0.stdin.take().expect("a pipe"));
+        child.0.wait().expect("it ends");
+        if waits {
+            is_refused(&mut wire, &Request::Attach { job, phase: Phase::Waiting { pid: None } });
+        }
+        wire.send(&Request::Withdraw { job, reason: "it was a try".to_owned() });
+        assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
+        let told = host.job(job);
+        assert_eq!((told.state, told.exit_code), (JobState::Exited, None));
+        let report = host.report(job);
+        assert!(report.started_s.is_some(), "it counts as started");
+        let used_s = report.cpu_user_s + report.cpu_system_s;
+        assert!(used_s >= 0.1, "{used_s}");
+    }
 }
 
 /// Its child ended before it became the job, its keeper says so, and is gone: nothing would remove the group but the next
