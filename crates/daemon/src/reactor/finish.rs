@@ -18,7 +18,8 @@ use crate::meters::others::Over;
 use crate::meters::sample::{reading, stalls_row};
 use crate::reactor::Daemon;
 
-/// What a job's group may have used, in microseconds of CPU time, while its first process waits to begin.
+/// A group that used this much CPU time, in microseconds, had more in it than a first process that waits to begin: that one
+/// only reads whether it may.
 const RAN_CPU_US: u64 = 100_000;
 
 impl Daemon {
