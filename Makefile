@@ -45,11 +45,10 @@ lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; powe
 	@cargo xtask lab --power
 	@cargo xtask lab --full
 
-bench: ## pinfold beside native launchers and peers (about three hours and a half, and a workflow of 200 tasks in four ways)
+bench: ## pinfold beside native launchers and peers (about two hours and a half)
 	@scripts/setup.sh --bench
-	@cargo build --release $(binaries) $(hub) --package pinfold-slurm
-	@for row in launch short pack sim cluster cost truth short-lived store hub loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
-	@$(target)/release/pinfold-bench engines --repetitions 2
+	@cargo build --release $(binaries) --package pinfold-hubclient
+	@for row in launch short cost truth short-lived loop interfere waits mpi isolated bandwidth memory programs wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and what harm they did (about 5 minutes)
 	@scripts/setup.sh --build

@@ -139,16 +139,6 @@ impl Daemon {
         self.jobs().iter().filter(|job| job["state"] == state).count()
     }
 
-    /// Waits until a job runs; an error when it does not after a while.
-    pub(crate) fn await_running(&self, job: u64) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.jobs().iter().any(|seen| seen["job"] == job && seen["state"] == "running") {
-            ensure!(Instant::now() < deadline, "job {job} does not run");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-
     /// Waits until so many jobs run; an error when they do not after a while.
     pub(crate) fn await_so_many(&self, count: usize) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;

@@ -136,14 +136,4 @@ impl Managed {
     pub(crate) fn run(&mut self, file: &Path) -> anyhow::Result<()> {
         self.0.order(&format!("run {}", file.display()))
     }
-
-    /// Hands so many scripts over that do nothing, one after the other.
-    pub(crate) fn hand_over(&mut self, scripts: usize) -> anyhow::Result<()> {
-        self.0.order(&format!("hand {scripts}"))
-    }
-
-    /// Returns when the manager has no job left.
-    pub(crate) fn drained(&mut self) -> anyhow::Result<()> {
-        self.0.order("over")
-    }
 }

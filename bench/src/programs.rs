@@ -1,4 +1,4 @@
-//! The mix of real batch programs that the demo and row `e1` run: assembly, alignment, linear algebra, disk.
+//! The mix of real batch programs that the demo and row `programs` run: assembly, alignment, linear algebra, disk.
 //!
 //! Debian's packages with their own example data. A program that is not installed is left out with a sentence, and
 //! so is one whose example data is missing. Owns nothing but what it writes to the directory it is given.

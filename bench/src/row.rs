@@ -1,37 +1,23 @@
 //! The rows: what is measured, each by one subcommand. The harness below them knows nothing of any row.
 
-pub(crate) mod cage;
-pub(crate) mod cluster;
+pub(crate) mod advice;
+pub(crate) mod bandwidth;
 pub(crate) mod cost;
-pub(crate) mod e1;
-pub(crate) mod e10;
-pub(crate) mod e3;
-pub(crate) mod e4;
-pub(crate) mod e5;
-pub(crate) mod e6;
-pub(crate) mod e8;
-pub(crate) mod e9;
-pub(crate) mod engines;
-pub(crate) mod hub;
 pub(crate) mod interfere;
+pub(crate) mod isolated;
 pub(crate) mod launch;
 pub(crate) mod memory;
-pub(crate) mod oracle;
-pub(crate) mod pack;
+pub(crate) mod mpi;
+pub(crate) mod programs;
 pub(crate) mod short;
-pub(crate) mod short_lived;
-pub(crate) mod sim;
-pub(crate) mod simulators;
-pub(crate) mod store;
 pub(crate) mod truth;
 pub(crate) mod turns;
+pub(crate) mod waits;
 pub(crate) mod wlm;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
@@ -40,11 +26,6 @@ use crate::daemon::Binaries;
 use crate::machine::{Machine, allowed};
 use crate::record::Record;
 use crate::run::Bench;
-
-/// How often a row that only computes looks whether a signal asked to stop.
-const LOOKS_EVERY: Duration = Duration::from_millis(50);
-/// The stack of a thread that computes: as much as the first thread of a process usually has.
-const WORK_STACK_BYTES: usize = 8 << 20;
 
 /// Options of every row.
 #[derive(Debug, Clone, clap::Args)]
@@ -137,39 +118,6 @@ impl Ground {
     /// Whether a signal asked to stop.
     pub(crate) fn interrupted(&self) -> bool {
         self.interrupted.load(std::sync::atomic::Ordering::Relaxed)
-    }
-
-    /// Does what only computes on a thread of its own. After a signal this gives an error at once; the
-    /// thread goes on until the process ends, and nothing waits for it.
-    ///
-    /// # Errors
-    /// A signal asked to stop, no thread could be started, or the work panicked.
-    pub(crate) fn compute<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> anyhow::Result<T> {
-        let (send, receive) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new().name("work".to_owned()).stack_size(WORK_STACK_BYTES);
-        let started = thread.spawn(move || {
-            // After a signal nobody receives it.
-            let _ = send.send(work());
-        });
-        started.context("failed to start a thread")?;
-        loop {
-            if self.interrupted() {
-                bail!("interrupted: the figures are not complete and nothing is kept");
-            }
-            match receive.recv_timeout(LOOKS_EVERY) {
-                Ok(done) => return Ok(done),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => bail!("the work panicked"),
-            }
-        }
-    }
-
-    /// The same, for other threads.
-    pub(crate) fn flag(&self) -> &AtomicBool {
-        &self.interrupted
     }
 
     /// Cores of the bound.

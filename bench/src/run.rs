@@ -23,7 +23,7 @@ use crate::watch::{self, Sample, Watch, children_of, descendants, seconds};
 use crate::way::{Batch, Way};
 use crate::workload::{Job, stage};
 
-pub(crate) use self::solo::{Bound, GROWN, Solo};
+pub(crate) use self::solo::{Bound, Solo};
 
 /// Between two samples. Twice a second is 10 and more samples a job at a cost of about 1/300 of a core.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);

@@ -38,24 +38,6 @@ pub(crate) fn cpu_s(pids: &[i32]) -> BTreeMap<String, f64> {
     by_thread
 }
 
-/// Processor time so far, seconds, of this process with threads that are over, and of the children that it waited for.
-pub(crate) fn whole_s(pid: i32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let tick_s = 1.0 / rustix::param::clock_ticks_per_second().max(1) as f64;
-    (own_ticks(&stat) + waited_ticks(&stat)) as f64 * tick_s
-}
-
-/// The living children of a process.
-pub(crate) fn children(pid: i32) -> Vec<i32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    texts
-        .flat_map(|text| {
-            text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
 /// Memory of `pids` now.
 pub(crate) fn memory(pids: &[i32]) -> Memory {
     let mut sum = Memory::default();
@@ -76,11 +58,6 @@ fn ran_s(schedstat: &str) -> f64 {
 /// User and system time of the children that were waited for, from a `stat` line.
 fn waited_ticks(stat: &str) -> u64 {
     two_of(stat, 13)
-}
-
-/// The process's own.
-fn own_ticks(stat: &str) -> u64 {
-    two_of(stat, 11)
 }
 
 /// The sum of two fields, counted from the state.
@@ -104,7 +81,7 @@ mod tests {
     fn kernel_lines() {
         assert!((ran_s("1500000000 77 3\n") - 1.5).abs() < 1e-9 && ran_s("") < 1e-9);
         let stat = "42 (a b) c) S 7 42 42 0 -1 4194304 100 0 0 0 11 13 17 19 20 0 1 0 5 0 0";
-        assert_eq!((own_ticks(stat), waited_ticks(stat), waited_ticks("")), (24, 36, 0));
+        assert_eq!((waited_ticks(stat), waited_ticks("")), (36, 0));
         let rollup = "0-1 ---p 0 0:0 0 [rollup]\nRss:  70 kB\nPss:  50 kB\nPss_Anon: 3 kB\n";
         assert_eq!((kibibytes(rollup, "Pss:"), kibibytes(rollup, "Swap:")), (50, 0));
     }

@@ -19,7 +19,7 @@ use pinfold_proto::wire::{
 };
 use serde::Serialize;
 
-#[path = "../dice.rs"]
+#[path = "work/dice.rs"]
 mod dice;
 use dice::Dice;
 

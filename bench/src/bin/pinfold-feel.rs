@@ -10,13 +10,10 @@ use std::io::Write;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Parser, ValueEnum};
-use serde::Serialize;
 use serde_json::json;
 
 #[path = "work/burn.rs"]
@@ -57,10 +54,6 @@ enum Work {
     Storage,
     /// A sleep of 1 to 4 ms a unit; says how late each ended.
     Wake,
-    /// Two threads that compute and sleep, woken by the clock; says how often one woke on the other's core.
-    PackByTimer,
-    /// The same, each woken by the other, which goes on.
-    PackByOther,
 }
 
 /// Turns of the loop in a unit.
@@ -74,10 +67,6 @@ const BLOCKS: u64 = 256;
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let mut out = std::io::stdout().lock();
-    if let Work::PackByTimer | Work::PackByOther = args.work {
-        let pairs = pack(args.work, args.units.context("`--units` says how often they wake")?)?;
-        return serde_json::to_writer(&mut out, &pairs).context("failed to print");
-    }
     let mut doing = Doing::new(&args)?;
     if args.ready {
         writeln!(out, "ready").and_then(|()| out.flush()).context("failed to print")?;
@@ -139,7 +128,7 @@ impl Doing {
             // Otherwise the kernel may put a wake-up off by 50 us, to join it with others.
             Work::Wake => rustix::thread::set_current_timer_slack(NonZeroU64::new(1))
                 .context("failed to ask for timers without slack")?,
-            Work::Compute | Work::PackByTimer | Work::PackByOther => {}
+            Work::Compute => {}
         }
         Ok(doing)
     }
@@ -168,136 +157,7 @@ impl Doing {
                 let late = start.elapsed().saturating_sub(sleep);
                 self.late_us.push(u64::try_from(late.as_micros()).unwrap_or(u64::MAX));
             }
-            Work::PackByTimer | Work::PackByOther => bail!("this work has no units of its own"),
         }
         Ok(())
-    }
-}
-
-/// What the other of a pair can see of a thread.
-#[derive(Debug, Default)]
-struct Seen {
-    awake: AtomicBool,
-    core: AtomicUsize,
-}
-
-/// What a thread of a pair, or both, saw and had.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-struct Pair {
-    /// How often one woke while the other had not gone to sleep,
-    beside: u64,
-    /// and how often of these on the core where the other was.
-    packed: u64,
-    /// Time on a core, seconds.
-    ran_s: f64,
-    /// Time for which one could run and had no core, seconds.
-    waited_s: f64,
-}
-
-/// Two threads that wake `wakes` times each; what both had.
-fn pack(work: Work, wakes: u64) -> anyhow::Result<Pair> {
-    let (one, other) = (Seen::default(), Seen::default());
-    let (to_one, from_other) = sync_channel(1);
-    let (to_other, from_one) = sync_channel(1);
-    let both: Vec<anyhow::Result<Pair>> = std::thread::scope(|scope| {
-        let mates = [(&one, &other, to_other, from_other), (&other, &one, to_one, from_one)];
-        // The first of a pair that wakes each other begins; nobody has woken it.
-        if work == Work::PackByOther {
-            let _begun = mates[1].2.send(());
-        }
-        let threads = mates.into_iter().zip([3_u64, 5]).map(|((own, mate, send, receive), seed)| {
-            scope.spawn(move || match work {
-                Work::PackByOther => woken_by_other(own, mate, wakes, &send, &receive),
-                _ => woken_by_timer(own, mate, wakes, seed),
-            })
-        });
-        let threads: Vec<_> = threads.collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread of a pair does not panic")).collect()
-    });
-    let mut sum = Pair::default();
-    for pair in both {
-        let pair = pair?;
-        sum.beside += pair.beside;
-        sum.packed += pair.packed;
-        sum.ran_s += pair.ran_s;
-        sum.waited_s += pair.waited_s;
-    }
-    Ok(sum)
-}
-
-/// Computes for about 2 ms, sleeps 1 to 3.
-fn woken_by_timer(own: &Seen, mate: &Seen, wakes: u64, seed: u64) -> anyhow::Result<Pair> {
-    let mut pair = Pair::default();
-    let mut state = seed;
-    for _ in 0..wakes {
-        state = burn(state, 1);
-        std::thread::sleep(Duration::from_micros(1_000 + state % 2_000));
-        own.woke(mate, &mut pair);
-        own.compute(BURST);
-        own.awake.store(false, Ordering::SeqCst);
-    }
-    pair.account()
-}
-
-/// Computes for about 2 ms, wakes the other, goes on for 1 ms, and sleeps until it is woken by the other in its turn.
-fn woken_by_other(
-    own: &Seen,
-    mate: &Seen,
-    wakes: u64,
-    send: &SyncSender<()>,
-    receive: &Receiver<()>,
-) -> anyhow::Result<Pair> {
-    let mut pair = Pair::default();
-    for _ in 0..wakes {
-        // One that has done all its wakes is gone, and so is its end of the channel.
-        if receive.recv().is_err() {
-            break;
-        }
-        own.woke(mate, &mut pair);
-        own.compute(BURST);
-        let told = send.send(());
-        own.compute(BURST / 2);
-        own.awake.store(false, Ordering::SeqCst);
-        if told.is_err() {
-            break;
-        }
-    }
-    pair.account()
-}
-
-/// Pieces of computing of about 30 us each in a burst.
-const BURST: u32 = 64;
-
-impl Seen {
-    /// Counts where this thread woke.
-    fn woke(&self, mate: &Seen, pair: &mut Pair) {
-        let core = rustix::thread::sched_getcpu();
-        self.core.store(core, Ordering::SeqCst);
-        self.awake.store(true, Ordering::SeqCst);
-        if mate.awake.load(Ordering::SeqCst) {
-            pair.beside += 1;
-            pair.packed += u64::from(mate.core.load(Ordering::SeqCst) == core);
-        }
-    }
-
-    fn compute(&self, pieces: u32) {
-        for _ in 0..pieces {
-            black_box(burn(black_box(1), TURNS / 50));
-            self.core.store(rustix::thread::sched_getcpu(), Ordering::SeqCst);
-        }
-    }
-}
-
-impl Pair {
-    /// Adds what the kernel counted for this thread.
-    fn account(mut self) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").context("no schedstat")?;
-        let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
-        let (Some(Ok(ran_ns)), Some(Ok(waited_ns))) = (fields.next(), fields.next()) else {
-            bail!("`{}` is no line of schedstat", text.trim());
-        };
-        self.ran_s = ran_ns as f64 / 1e9;
-        self.waited_s = waited_ns as f64 / 1e9;
-        Ok(self)
     }
 }

@@ -18,7 +18,7 @@ use crate::compare::done;
 use crate::programs::sized::small;
 use crate::record::Record;
 use crate::row::Ground;
-use crate::row::e5::{calibrate, whole};
+use crate::row::waits::{calibrate, whole};
 use crate::stats::median;
 use crate::table;
 use crate::watch::Watch;

@@ -5,7 +5,6 @@
 //! order begins one way further each round. Beside the primary is a process on each core. Idle time is the
 //! machine's own count; what the processes beside had of it is their processor time as the scheduler counts it.
 
-mod pack;
 mod tell;
 
 use std::collections::BTreeSet;
@@ -19,7 +18,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::e8::Load;
+use super::isolated::Load;
 use super::{Ground, RowArgs, perform};
 use crate::compare::done;
 use crate::daemon::Daemon;
@@ -40,9 +39,6 @@ pub(crate) struct InterfereArgs {
     /// How often the primary that sleeps wakes in each run.
     #[arg(long, default_value_t = 1_000)]
     wakes: u64,
-    /// How often each of two tasks wakes in a run that shows whether the kernel packs them.
-    #[arg(long, default_value_t = 300)]
-    pack_wakes: u32,
     /// The primaries.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "compute,memory,storage,wake")]
     primaries: Vec<Work>,
@@ -200,7 +196,7 @@ pub(crate) fn run(args: &InterfereArgs) -> anyhow::Result<()> {
             }
         }
         tell::tell(&ways, &stand.primaries, &runs, record);
-        pack::measure(&stand.feel, (rounds, args.pack_wakes), ground, record)
+        Ok(())
     })
 }
 

@@ -8,7 +8,7 @@ pub(super) mod loads;
 use clap::Args;
 use serde_json::json;
 
-use super::e5::calibrate;
+use super::waits::calibrate;
 use super::{RowArgs, perform};
 use crate::compare::{Question, against_alone, against_best, compare, show};
 use crate::machine::available_mib;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
             }
             let knows: Vec<Knows> =
                 [Knows::Nothing, Knows::Before].into_iter().chain(claim_mib.map(Knows::Told)).collect();
-            let ways = ways(&[cores, 2 * cores], cores, args.budget_mib, &knows);
+            let ways = ways(&by_hand(claim_mib, args.budget_mib, cores), cores, args.budget_mib, &knows);
             let question = Question {
                 title: kind.title(),
                 jobs: &jobs,
@@ -85,9 +85,19 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
     })
 }
 
+/// How many jobs run at a time by hand: as many as there are cores, twice as many, and as many as fit where each job's need
+/// is known, which a user would have to know.
+fn by_hand(claim_mib: Option<u64>, budget_mib: u64, cores: usize) -> Vec<usize> {
+    let fitting = claim_mib.map(|claim| usize::try_from(budget_mib / claim.max(1)).unwrap_or(cores).max(1));
+    let mut counts: Vec<usize> = fitting.into_iter().chain([cores, 2 * cores]).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
 /// So many at a time by hand, the peers at their best settings for twice as many as there are cores, and pinfold by what
 /// it knows.
-pub(super) fn ways(native: &[usize], cores: usize, budget_mib: u64, knows: &[Knows]) -> Vec<Way> {
+fn ways(native: &[usize], cores: usize, budget_mib: u64, knows: &[Knows]) -> Vec<Way> {
     let beyond = available_mib().saturating_sub(budget_mib);
     let slots = 2 * cores;
     let within = |&knows: &Knows| Way::PinfoldWithin { factor: 2.0, budget_mib, knows };
@@ -99,4 +109,17 @@ pub(super) fn ways(native: &[usize], cores: usize, budget_mib: u64, knows: &[Kno
     ]);
     ways.extend(knows.iter().map(within));
     ways
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_hand_as_many_run_as_fit() {
+        assert_eq!(by_hand(None, 1_000, 2), [2, 4]);
+        assert_eq!(by_hand(Some(520), 1_000, 2), [1, 2, 4]);
+        assert_eq!(by_hand(Some(400), 1_000, 2), [2, 4]);
+        assert_eq!(by_hand(Some(2_000), 1_000, 2), [1, 2, 4]);
+    }
 }

@@ -6,8 +6,8 @@
 use clap::Args;
 use serde_json::json;
 
-use super::e5::calibrate;
 use super::memory::loads::Load;
+use super::waits::calibrate;
 use super::{Ground, RowArgs, perform};
 use crate::compare::{Question, Runs, against_best, compare, show};
 use crate::managed::{Manager, Sent};

@@ -17,6 +17,8 @@ pub(in crate::row) enum Load {
     Big,
     /// Eight jobs of fifteen processes each that grow in step, to 38 % of the budget a job
     Lockstep,
+    /// Eight jobs of twenty-five processes each that grow in step, to half of the budget a job
+    Families,
     /// Six jobs that leak steadily up to 60 % of the budget and touch little of it
     Leak,
     /// Twelve jobs that each hold 60 % of the budget for a moment amid computing
@@ -39,6 +41,7 @@ impl Load {
             Self::Eight => "eight",
             Self::Big => "big",
             Self::Lockstep => "lockstep",
+            Self::Families => "families",
             Self::Leak => "leak",
             Self::Spike => "spike",
             Self::Larger => "larger",
@@ -53,6 +56,7 @@ impl Load {
         match self {
             Self::Eight => Some(budget_mib * 35 / 100),
             Self::Lockstep => Some(budget_mib * 40 / 100),
+            Self::Families => Some(budget_mib * 52 / 100),
             Self::Leak | Self::Spike => Some(budget_mib * 62 / 100),
             Self::Big | Self::Larger | Self::Cache | Self::Farm | Self::Programs => None,
         }
@@ -97,6 +101,7 @@ impl Load {
             Self::Eight => many("grower", 8, &walker(load, part(34), 300, 15_000_000)),
             Self::Big => first("big", walker(load, part(70), 300, 60_000_000), little(24)),
             Self::Lockstep => many("family", 8, &family(load, 15, part(38))),
+            Self::Families => many("family", 8, &family(load, 25, part(50))),
             // What was grown is hardly touched again: all but a few pages of it could be anywhere.
             Self::Leak => many("leak", 6, &walker(load, part(60), 100, 1_000)),
             Self::Spike => {
@@ -124,7 +129,7 @@ pub(in crate::row) fn walker(load: &str, mib: u64, mib_per_s: u64, turns: u64) -
 
 /// So many processes that grow in step to `mib` together and walk them; if one is killed the others are ended, and all
 /// of it has failed.
-pub(in crate::row) fn family(load: &str, processes: u64, mib: u64) -> String {
+fn family(load: &str, processes: u64, mib: u64) -> String {
     slow_family(load, processes, mib, 300, 1_000_000)
 }
 
@@ -145,7 +150,7 @@ pub(in crate::row) fn slow_family(
     )
 }
 
-pub(in crate::row) fn job(class: &str, number: u64, script: String) -> Job {
+fn job(class: &str, number: u64, script: String) -> Job {
     let name = format!("{class}-{number}");
     Job { name, class: class.to_owned(), script, outputs: vec!["stdout".to_owned()] }
 }

@@ -1,4 +1,4 @@
-//! Row `e10`: how much the processor time of the same memory-bound job varies when half as many more run as there are cores.
+//! Row `bandwidth`: how much the processor time of the same memory-bound job varies when half as many more run as there are cores.
 //!
 //! Each run has so many jobs of one code, all the same work; what is looked at is the processor time of each, the largest
 //! over the smallest. One code reads and writes all it holds from end to end and waits for bandwidth, the other goes to
@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 
-use super::e5::calibrate;
+use super::waits::calibrate;
 use super::{RowArgs, perform};
 use crate::compare::{Question, Runs, compare, show};
 use crate::record::Record;
@@ -20,9 +20,9 @@ use crate::table;
 use crate::way::Way;
 use crate::workload::{Job, quote};
 
-/// Options of row `e10`.
+/// Options of row `bandwidth`.
 #[derive(Debug, Args)]
-pub(crate) struct E10Args {
+pub(crate) struct BandwidthArgs {
     #[command(flatten)]
     row: RowArgs,
     /// Jobs of each code in a run.
@@ -40,8 +40,8 @@ pub(crate) struct E10Args {
 const CODES: [(&str, &str); 2] = [("sweep", "--sweep"), ("walk", "")];
 
 /// Runs the row.
-pub(crate) fn run(args: &E10Args) -> anyhow::Result<()> {
-    perform("e10", &args.row, |ground, record| {
+pub(crate) fn run(args: &BandwidthArgs) -> anyhow::Result<()> {
+    perform("bandwidth", &args.row, |ground, record| {
         let program = std::env::current_exe().context("failed to find this program's own path")?;
         let load = program.with_file_name("pinfold-load");
         if args.jobs < 2 {

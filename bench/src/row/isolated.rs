@@ -1,4 +1,4 @@
-//! Row `e8`: how much the time of one code that needs nothing but a core varies beside others, pinned apart by hand and
+//! Row `isolated`: how much the time of one code that needs nothing but a core varies beside others, pinned apart by hand and
 //! kept apart by pinfold.
 //!
 //! Each round runs every way once at every load. The reference is the same pair pinned apart by hand in the same round:
@@ -18,9 +18,9 @@ use crate::record::Record;
 use crate::stats::{Spread, median};
 use crate::table;
 
-/// Options of row `e8`.
+/// Options of row `isolated`.
 #[derive(Debug, Args)]
-pub(crate) struct E8Args {
+pub(crate) struct IsolatedArgs {
     #[command(flatten)]
     row: RowArgs,
     /// Queens on the board.
@@ -64,8 +64,8 @@ impl Way {
 }
 
 /// Runs the row.
-pub(crate) fn run(args: &E8Args) -> anyhow::Result<()> {
-    perform("e8", &args.row, |ground, record| {
+pub(crate) fn run(args: &IsolatedArgs) -> anyhow::Result<()> {
+    perform("isolated", &args.row, |ground, record| {
         let stand = Stand::new(args, ground)?;
         let ways: Vec<Way> = Way::ALL.into_iter().filter(|&way| stand.can(way)).collect();
         if ways.len() < Way::ALL.len() {
@@ -109,7 +109,7 @@ struct Stand {
 }
 
 impl Stand {
-    fn new(args: &E8Args, ground: &Ground) -> anyhow::Result<Self> {
+    fn new(args: &IsolatedArgs, ground: &Ground) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("failed to find this program's own path")?;
         let (queens, load) = (own.with_file_name("pinfold-queens"), own.with_file_name("pinfold-load"));
         let daemon = match &ground.binaries {

@@ -1,4 +1,4 @@
-//! Row `e6`: linear equations solved by several ranks (HPL, of the package hpcc), started by `mpirun`: where the kernel puts
+//! Row `mpi`: linear equations solved by several ranks (HPL, of the package hpcc), started by `mpirun`: where the kernel puts
 //! them, within a mask, bound by hand and by the launcher, and as a job of pinfold that asks for nothing but cores; alone
 //! and beside noise.
 //!
@@ -27,9 +27,9 @@ use crate::way::installed;
 const NOISE_DUTY: f64 = 0.2;
 const NOISE_BURST_S: f64 = 0.02;
 
-/// Options of row `e6`.
+/// Options of row `mpi`.
 #[derive(Debug, Args)]
-pub(crate) struct E6Args {
+pub(crate) struct MpiArgs {
     #[command(flatten)]
     row: RowArgs,
     /// Unknowns of the equations; the work grows with the cube of them.
@@ -92,8 +92,8 @@ impl Way {
 }
 
 /// Runs the row.
-pub(crate) fn run(args: &E6Args) -> anyhow::Result<()> {
-    perform("e6", &args.row, |ground, record| {
+pub(crate) fn run(args: &MpiArgs) -> anyhow::Result<()> {
+    perform("mpi", &args.row, |ground, record| {
         for program in ["hpcc", "mpirun", "taskset"] {
             if !installed(program) {
                 record.say(&format!("Nothing was measured: {program} is not installed."));
@@ -151,7 +151,7 @@ struct Stand {
 }
 
 impl Stand {
-    fn new(args: &E6Args, ground: &Ground) -> anyhow::Result<Self> {
+    fn new(args: &MpiArgs, ground: &Ground) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("failed to find this program's own path")?;
         let load = own.with_file_name("pinfold-load");
         let output = Command::new(&load).arg("--calibrate").output().context("pinfold-load")?;

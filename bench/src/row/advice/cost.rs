@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use pinfold_advise::{Curve, Features, Learner, Order, Row, Settings};
+use pinfold_advise::{Features, Learner, Order, Row, Settings};
 use serde_json::json;
 
-use super::data::{Job, Set, Traced};
-use super::shape::Trace;
+use super::data::{Job, Set};
 use crate::machine::load;
 use crate::record::Record;
 use crate::stats::percentile;
@@ -56,47 +55,6 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same of what segments cost besides: for the class that used the most memory and time, of those whose
-/// samples are known.
-pub(super) fn tell_over_time(sets: &[Traced], record: &mut Record) -> anyhow::Result<()> {
-    let Some(runs) = costliest(sets) else { return Ok(()) };
-    let run = |(job, trace): &(&Job, &Trace)| {
-        let readings = trace.samples.iter().map(|&(at_s, gb)| (at_s, whole(gb)));
-        let curve = Curve::of(readings, trace.wall_s).context("a run has no length")?;
-        anyhow::Ok((row(job, trace.wall_s), curve))
-    };
-    let known = runs.iter().map(run).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut learner = Learner::new(Settings::of(Order::Time));
-    let mut stream = known.iter().cycle();
-    stream.by_ref().take(HISTORY).for_each(|(row, curve)| learner.observe_curve("", row, curve));
-    let (mut predicted, mut computed, mut learnt, mut segmented) = (Vec::new(), Vec::new(), Vec::new(), 0u32);
-    for (row, curve) in stream.take(TIMED) {
-        let peak_bytes = learner.advise("", &row.features).context("a class with runs has no advice")?.bytes;
-        let (begun, begun_ms) = (Instant::now(), processor_ms());
-        segmented += u32::from(learner.over_time("", &row.features, peak_bytes).is_some());
-        computed.push(processor_ms() - begun_ms);
-        predicted.push(begun.elapsed().as_secs_f64() * 1e3);
-        let begun_ms = processor_ms();
-        learner.observe_curve("", row, curve);
-        learnt.push(processor_ms() - begun_ms);
-    }
-    let class = runs.first().map_or("", |run| run.0.class.as_str());
-    record.add(
-        "cost_over_time",
-        &json!({ "class": class, "runs": runs.len(), "history": HISTORY, "load": load(), "segmented": segmented,
-            "predict_ms": predicted, "predict_processor_ms": computed, "learn_processor_ms": learnt }),
-    )?;
-    record.say(&format!(
-        "Segments from {HISTORY} runs ({class}) take {}. Learning from a run takes {:.3} ms of it in the median and {:.2} ms \
-         at most, {segmented} of {TIMED} jobs get several segments, at a load of {}.\n",
-        in_words(&predicted, &computed),
-        of(&learnt, 0.5),
-        of(&learnt, 1.0),
-        load(),
-    ));
-    Ok(())
-}
-
 /// What is learnt from a run of so many seconds.
 fn row(job: &Job, wall_s: f64) -> Row {
     let request_bytes = job.request.map(whole);
@@ -119,18 +77,6 @@ fn in_words(predicted: &[f64], computed: &[f64]) -> String {
         of(computed, 0.99),
         of(computed, 1.0),
     )
-}
-
-fn costliest(sets: &[Traced]) -> Option<Vec<(&Job, &Trace)>> {
-    let classes = sets.iter().flat_map(|set| {
-        let mut of: std::collections::BTreeMap<&str, Vec<(&Job, &Trace)>> = std::collections::BTreeMap::new();
-        for (job, trace) in set.set.jobs.iter().zip(&set.traces) {
-            of.entry(&job.class).or_default().push((job, trace));
-        }
-        of.into_values()
-    });
-    let used = |runs: &Vec<(&Job, &Trace)>| runs.iter().map(|run| run.1.used()).sum::<f64>();
-    classes.max_by(|a, b| used(a).total_cmp(&used(b)))
 }
 
 /// Processor time of this thread so far: what a prediction costs where others want the processor too.

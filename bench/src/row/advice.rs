@@ -1,19 +1,15 @@
-//! Row `e9`: what advice on memory wastes and how often jobs fail with it, on records of real workflows, beside
+//! Row `advice`: what advice on memory wastes and how often jobs fail with it, on records of real workflows, beside
 //! simple rules and published ones.
 //!
 //! The data are not part of the project: a directory with `nfcore-sizey` and `nf-timeseries`, as described in
 //! [`data`]. Two protocols: *shuffled*, some runs of each class known and the rest one by one in a published order;
 //! and *in the order of time*, only with what had ended when a job was submitted. Waste is memory x time in GB (10^9
-//! bytes) x hours: what the last attempt held beyond the peak, and all that failed ones held. For sets with samples
-//! there is a third table, of memory over time ([`over_time`]). Advice comes from `pinfold advise replay`, run as
+//! bytes) x hours: what the last attempt held beyond the peak, and all that failed ones held. Advice comes from `pinfold advise replay`, run as
 //! anyone runs it; what it says is scored here.
 
 mod baselines;
 mod cost;
 mod data;
-mod ks;
-mod over_time;
-mod shape;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +18,6 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use pinfold_profile::plot::{Across, Chart, Panel, Series, Style};
 use serde_json::{Value, json};
 
 use super::{Ground, RowArgs, perform};
@@ -34,41 +29,20 @@ use crate::table::markdown;
 use baselines::{RULES, Score};
 use data::Set;
 
-/// Risks that the frontier is made of.
-const RISKS: [f64; 5] = [0.3, 0.1, 0.03, 0.01, 0.003];
-
-/// Width and height of the picture, in pixels.
-const SIZE: (u32, u32) = (1_000, 1_600);
-
-/// How long a point is drawn, in percent of the jobs.
-const DASH: f64 = 0.4;
-
-/// Options of row `e9`.
+/// Options of row `advice`.
 #[derive(Debug, Args)]
-pub(crate) struct E9Args {
+pub(crate) struct AdviceArgs {
     #[command(flatten)]
     row: RowArgs,
     /// The directory with `nfcore-sizey` and `nf-timeseries`; what is not there is left out.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The table of memory over time alone, and what segments cost.
-    #[arg(long, conflicts_with = "picture")]
-    over_time: bool,
-    /// Draw waste against failures, a panel a set.
-    #[arg(long, value_name = "FILE.svg|FILE.png")]
-    picture: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &E9Args) -> anyhow::Result<()> {
-    perform("e9", &args.row, |ground, record| {
-        if args.over_time {
-            let traced = data::traced(&args.data)?;
-            over_time::tell(&traced, ground, record)?;
-            return cost::tell_over_time(&traced, record);
-        }
+pub(crate) fn run(args: &AdviceArgs) -> anyhow::Result<()> {
+    perform("advice", &args.row, |ground, record| {
         let shuffled = data::shuffled(&args.data)?;
         let timed = data::timed(&args.data)?;
-        let traced = data::traced(&args.data)?;
         if shuffled.is_empty() && timed.is_empty() {
             bail!("{} has neither nfcore-sizey nor nf-timeseries", args.data.display());
         }
@@ -88,10 +62,8 @@ pub(crate) fn run(args: &E9Args) -> anyhow::Result<()> {
             Ok(score)
         };
         tell_shuffled(&shuffled, &mut replay, record)?;
-        let panels = tell_timed(&timed, &mut replay, record)?;
-        over_time::tell(&traced, ground, record)?;
+        tell_timed(&timed, &mut replay, record)?;
         cost::tell(&timed, record)?;
-        cost::tell_over_time(&traced, record)?;
         let median_s = median(&taken_s).map_or(0.0, |median| median.value);
         let most_s = percentile(&taken_s, 1.0).unwrap_or(0.0);
         record.add(
@@ -106,14 +78,6 @@ pub(crate) fn run(args: &E9Args) -> anyhow::Result<()> {
             taken_s.len(),
             load()
         ));
-        if let Some(file) = &args.picture {
-            let (chart, (width, height)) = (chart(panels), SIZE);
-            let bytes = match file.extension().and_then(|ending| ending.to_str()) {
-                Some("png") => chart.to_png(width, height).context("failed to draw")?,
-                _ => chart.to_svg(width, height).into_bytes(),
-            };
-            std::fs::write(file, bytes).with_context(|| format!("failed to write {}", file.display()))?;
-        }
         Ok(())
     })
 }
@@ -187,14 +151,14 @@ fn tell_shuffled(
     Ok(())
 }
 
-/// In the order of time: every rule, and what part of the way from request to oracle advice goes; gives the panels.
-fn tell_timed(sets: &[Set], replay: &mut Replay<'_>, record: &mut Record) -> anyhow::Result<Vec<Panel>> {
+/// In the order of time: every rule, and what part of the way from request to oracle advice goes.
+fn tell_timed(sets: &[Set], replay: &mut Replay<'_>, record: &mut Record) -> anyhow::Result<()> {
     record.say("In the order of time: GB x hours wasted (share of jobs with a failure); `known`: the oracle's waste; `no better`: rules that waste \
                 more and fail no less often than advice.\n");
     let mut head = vec!["records", "jobs"];
     head.extend(RULES.iter().map(|rule| rule.name));
     head.extend(["advised", "known", "closed %", "no better"]);
-    let (mut rows, mut panels) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for set in sets {
         let scores: Vec<Score> = RULES.iter().map(|rule| baselines::score(set, rule)).collect();
         let known = baselines::oracle(set);
@@ -225,44 +189,9 @@ fn tell_timed(sets: &[Set], replay: &mut Replay<'_>, record: &mut Record) -> any
             format!("{beaten} of {}", scores.len()),
         ]);
         rows.push(row);
-        panels.push(panel(set, &known, &scores, replay)?);
     }
     record.say(&markdown(&head, &rows));
-    Ok(panels)
-}
-
-/// A set's panel: the frontier of advice by its risk, and two rules; each point begins a short line.
-fn panel(set: &Set, known: &Score, scores: &[Score], replay: &mut Replay<'_>) -> anyhow::Result<Panel> {
-    let at = |score: &Score| (100.0 * score.failed_share(), score.waste_gbh);
-    let dash = |(x, y): (f64, f64)| (x + DASH, y);
-    let mut frontier = Vec::new();
-    for risk in RISKS {
-        frontier.push(at(&replay(set, Some(risk))?));
-    }
-    frontier.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-    frontier.extend(frontier.last().copied().map(dash));
-    let series = |name: &str, points| Series { name: name.to_owned(), points, style: Style::Line };
-    let mut all = vec![series("advised, by risk", frontier)];
-    for (rule, score) in RULES.iter().zip(scores).filter(|(rule, _)| rule.name.starts_with("max")) {
-        all.push(series(rule.name, vec![at(score), dash(at(score))]));
-    }
-    let marks = vec![(known.waste_gbh, "oracle".to_owned())];
-    Ok(Panel {
-        title: format!("{}: waste", set.name),
-        unit: "GB h".into(),
-        series: all,
-        marks,
-        ..Panel::default()
-    })
-}
-
-fn chart(panels: Vec<Panel>) -> Chart {
-    Chart {
-        title: "Waste against failures, in the order of time".to_owned(),
-        panels,
-        across: Some(Across { title: "jobs with a failure".to_owned(), unit: "%".to_owned() }),
-        ..Chart::default()
-    }
+    Ok(())
 }
 
 /// Reads a compressed file of comma-separated values that has no quotation marks.

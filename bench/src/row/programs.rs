@@ -1,4 +1,4 @@
-//! Row `e1`: a mix of real programs, as many at a time as there are cores and at other factors; and once more when pinfold
+//! Row `programs`: a mix of real programs, as many at a time as there are cores and at other factors; and once more when pinfold
 //! has seen it.
 
 use anyhow::{Context, bail};
@@ -11,9 +11,9 @@ use crate::programs::mix;
 use crate::way::Way;
 use crate::workload::Job;
 
-/// Options of row `e1`.
+/// Options of row `programs`.
 #[derive(Debug, Args)]
-pub(crate) struct E1Args {
+pub(crate) struct ProgramsArgs {
     #[command(flatten)]
     row: RowArgs,
     /// Work per job, against the demo's.
@@ -40,8 +40,8 @@ fn slots(factor: f64, cores: usize) -> usize {
 }
 
 /// Runs the row.
-pub(crate) fn run(args: &E1Args) -> anyhow::Result<()> {
-    perform("e1", &args.row, |ground, record| {
+pub(crate) fn run(args: &ProgramsArgs) -> anyhow::Result<()> {
+    perform("programs", &args.row, |ground, record| {
         let bench = ground.bench(3_600.0);
         let inputs = tempfile::Builder::new().prefix("inputs-").tempdir_in(bench.scratch)?;
         let mix = mix(inputs.path(), args.size)?;

@@ -10,12 +10,11 @@
 //! A set whose files are not there is left out; a file that has not these columns is an error.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 
 use super::read;
-use super::shape::Trace;
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,18 +46,6 @@ pub(super) struct Workflow {
     pub(super) seeds: Vec<Set>,
     /// Other methods: GB x hours and failures, means over the seeds.
     pub(super) published: Vec<(String, (f64, f64))>,
-}
-
-/// A set whose jobs' samples are known.
-#[derive(Debug)]
-pub(super) struct Traced {
-    pub(super) set: Set,
-    /// One for each job, as its files have it.
-    pub(super) ids: Vec<String>,
-    pub(super) traces: Vec<Trace>,
-    /// The files themselves.
-    pub(super) instances: PathBuf,
-    pub(super) series: PathBuf,
 }
 
 impl Set {
@@ -172,35 +159,6 @@ fn submitted(job: &Job) -> f64 {
     job.times.map_or(0.0, |times| times.0)
 }
 
-/// The sets of `nf-timeseries` with the samples of their jobs, in the order of time.
-pub(super) fn traced(data: &Path) -> anyhow::Result<Vec<Traced>> {
-    let directory = data.join("nf-timeseries");
-    let mut sets = Vec::new();
-    for name in names(&directory, ".series.txt.gz") {
-        let [instances, series] =
-            [".instances.csv.gz", ".series.txt.gz"].map(|ending| directory.join(format!("{name}{ending}")));
-        let mut jobs = within(&instances, instances_of(&read(&instances)?))?;
-        jobs.sort_by(|a, b| submitted(&a.1).total_cmp(&submitted(&b.1)));
-        let mut samples = within(&series, samples_of(&read(&series)?))?;
-        let mut trace = |(id, job): &mut (String, Job)| {
-            // One without samples held its peak from the start.
-            let samples = samples.remove(id).unwrap_or_else(|| vec![(0.0, job.peak)]);
-            job.peak = samples.iter().map(|sample| sample.1).fold(0.0, f64::max);
-            Trace { samples, wall_s: job.hours * 3600.0 }
-        };
-        let traces = jobs.iter_mut().map(&mut trace).collect();
-        let (ids, jobs) = jobs.into_iter().unzip();
-        sets.push(Traced {
-            set: Set { name: format!("series {name}"), jobs },
-            ids,
-            traces,
-            instances,
-            series,
-        });
-    }
-    Ok(sets)
-}
-
 /// Tasks by their row, `peak` naming the column of the peak.
 fn tasks_of(text: &str, peak: &str) -> anyhow::Result<BTreeMap<u64, Job>> {
     let mut rows =
@@ -254,26 +212,6 @@ fn published_of(text: &str) -> anyhow::Result<Vec<(String, (f64, f64))>> {
     methods.remove("usage");
     let count = seeds.len().max(1) as f64;
     Ok(methods.into_iter().map(|(name, (waste, failed))| (name, (waste / count, failed / count))).collect())
-}
-
-/// Samples in seconds and GB, by the id of their job.
-fn samples_of(text: &str) -> anyhow::Result<BTreeMap<String, Vec<(f64, f64)>>> {
-    let mut all = BTreeMap::new();
-    for line in text.lines() {
-        let mut words = line.split(' ');
-        let id = words.next().unwrap_or("");
-        let mut at_s = 0.0;
-        let mut samples = Vec::new();
-        for word in words {
-            let mut parts = word.split(':');
-            let part = parts.next().and_then(number).zip(parts.next().and_then(number));
-            let (after, mb) = part.with_context(|| format!("`{word}` of {id} is no sample"))?;
-            at_s += after / 10.0;
-            samples.push((at_s, mb / 1e3));
-        }
-        all.insert(id.to_owned(), samples);
-    }
-    Ok(all)
 }
 
 /// Jobs with their ids.
@@ -343,10 +281,6 @@ mod tests {
         let (id, job) = &jobs[0];
         assert_eq!((job.times, job.peak, job.hours), (Some((100.5, 3700.5)), 1.5, 1.0));
         assert_eq!(id, "7");
-        let samples = samples_of("7 0:12:14 20:1500:\n8 5:1\n").unwrap();
-        assert_eq!(samples["7"], [(0.0, 0.012), (2.0, 1.5)]);
-        assert_eq!(samples["8"], [(0.5, 0.001)]);
-        assert!(samples_of("7 0:x\n").is_err());
         let text = "seed,method,waste_gbh,failures\n1,T,2,4\n1,T,1,0\n2,T,5,0\n2,usage,9,0\n";
         assert_eq!(published_of(text).unwrap(), [("T".to_owned(), (4.0, 2.0))]);
     }
