@@ -243,16 +243,16 @@ fn typed() -> Vec<Target> {
                 "host.memory = \"2GiB\"\n[access]\noperators = [\"root\"]\n[profile]\ninterval = \"500ms\"\n",
             ]),
             parse: |bytes| {
-                let _ = pinfold_proto::config::Config::default().with_file(&text(bytes));
-                Ok(())
+                pinfold_proto::config::Config::default().with_file(&text(bytes)).map(drop).or(Ok(()))
             },
         },
         Target {
-            name: "size and duration",
-            corpus: words(&["2GiB", "1.5M", "100", "10 ms", "1h30m", "2d", "0.5s"]),
+            name: "size, duration, line",
+            corpus: words(&["2GiB", "1.5M", "100", "10 ms", "1h30m", "2d", "(a;[[ b'|c<<E"]),
             parse: |bytes| {
                 let _ = pinfold_proto::quantity::parse_size(&text(bytes));
                 let _ = pinfold_proto::quantity::parse_duration(&text(bytes));
+                let _ = pinfold_proto::program::programs(&["sh", "-c", &text(bytes)].map(str::to_owned));
                 Ok(())
             },
         },

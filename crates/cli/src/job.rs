@@ -1,10 +1,11 @@
 //! From options and a command line to what is asked of the daemon and what is executed.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use pinfold_proto::program::default_name;
 use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec, Terms};
 use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
@@ -45,11 +46,11 @@ pub(crate) enum PlaceArg {
 
 /// What the daemon is asked, for this command under these options.
 pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
-    let name = options.name.clone().unwrap_or_else(|| default_name(command, None));
+    let recorded = recorded(command);
     JobSpec {
-        name: cut(&name, 256),
+        name: cut(&options.name.clone().unwrap_or_else(|| default_name(&recorded)), 256),
         project: options.project.as_deref().map(|name| cut(name, 256)),
-        command: recorded(command),
+        command: recorded,
         directory: std::env::current_dir().map(|dir| cut(&dir.to_string_lossy(), 4096)).unwrap_or_default(),
         priority: options.priority,
         class: class(options),
@@ -97,9 +98,10 @@ pub(crate) fn lay(spec: &mut JobSpec, options: &JobOptions, cores: u32, laid: Jo
 
 /// What the daemon is asked for one line of a batch, given what all its lines have in common.
 pub(crate) fn of_line(common: &JobSpec, named: bool, command: &[OsString], line: u64) -> JobSpec {
-    let name = if named { common.name.clone() } else { cut(&default_name(command, Some(line)), 256) };
+    let recorded = recorded(command);
+    let name = if named { common.name.clone() } else { cut(&default_name(&recorded), 256) };
     let input_bytes = inputs::bytes(command);
-    JobSpec { name, command: recorded(command), line: Some(line), input_bytes, ..common.clone() }
+    JobSpec { name, command: recorded, line: Some(line), input_bytes, ..common.clone() }
 }
 
 /// Whether a job may be ended for others, to be begun anew.
@@ -136,17 +138,6 @@ fn class(options: &JobOptions) -> Option<JobClass> {
 
 pub(crate) fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// The last part of the command's path; of a batch line, of its first word.
-fn default_name(command: &[OsString], line: Option<u64>) -> String {
-    let text = match line {
-        Some(_) => command.last().map(|line| line.to_string_lossy().into_owned()),
-        None => command.first().map(|program| program.to_string_lossy().into_owned()),
-    };
-    let text = text.unwrap_or_default();
-    let word = if line.is_some() { text.split_whitespace().next().unwrap_or("") } else { &text };
-    Path::new(word).file_name().map_or_else(|| word.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// The command as the daemon has it, by which it knows it again: text, and not more of it than a request can carry.
@@ -239,8 +230,8 @@ mod tests {
         };
         assert_eq!(name(&["/usr/bin/velveth", "out"], None), "velveth");
         assert_eq!(name(&["sort"], None), "sort");
-        assert_eq!(name(&["/bin/sh", "-c", "  /opt/x/bowtie -a | gzip"], Some(3)), "bowtie");
-        assert_eq!(name(&["/bin/sh", "-c", "(true)"], Some(3)), "(true)");
+        assert_eq!(name(&["/bin/sh", "-c", "  gunzip x | /opt/x/bowtie -a"], Some(3)), "bowtie");
+        assert_eq!(name(&["/bin/sh", "-c", "(true)"], Some(3)), "true");
     }
 
     #[test]

@@ -15,11 +15,13 @@ mod round;
 pub(crate) mod sample;
 pub(crate) mod shares;
 pub(crate) mod witness;
+mod workers;
 
 use std::path::Path;
 
 use pinfold_policy::JobId;
 use pinfold_proto::config::Config;
+use pinfold_proto::row::JobRow;
 use pinfold_sys::container::Containers;
 
 use crate::core::{Ctx, Outbox};
@@ -79,6 +81,12 @@ impl Meters {
             metrics: None,
             ended: Ended::default(),
         })
+    }
+
+    /// A job ended: without a name of its own it is called after the program that did its work.
+    pub(crate) fn name_after_work(&mut self, journal: &mut Journal, row: &mut JobRow) {
+        let (processes, job) = (&self.processes, JobId(row.job));
+        self.learned.workers.ended(row, || processes.process_rows(journal, job));
     }
 
     /// Reads how idle the cores are, and which other processes use them.

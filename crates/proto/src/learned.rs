@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::program::class;
+
 /// The version of the table.
 pub const VERSION: u32 = 1;
 
@@ -151,12 +153,13 @@ pub fn signed_text(table: &str) -> Vec<u8> {
     [SIGNED_BEFORE, table.as_bytes()].concat()
 }
 
-/// What a job has in common with those like it, of whichever user: its program, its name and its cores. A digest of it goes
+/// What a job has in common with others of its class, of whichever user: its [`class`] and its cores. A digest of it goes
 /// into [`of_user`]. `None`: it has no command.
 #[must_use]
 pub fn likeness(command: &[String], name: &str, cores: u32) -> Option<Vec<u8>> {
-    let program = program(command)?;
-    Some(joined([program.as_bytes(), name.as_bytes(), cores.to_string().as_bytes()]))
+    let (program, given) = class(command, name)?;
+    let code = program.code.unwrap_or_default();
+    Some(joined([program.name.as_bytes(), code.as_bytes(), given.as_bytes(), cores.to_string().as_bytes()]))
 }
 
 /// A class: the digest of a likeness, of a user or of [`EVERYBODY`].
@@ -168,35 +171,6 @@ pub fn of_user(likeness: &[u8], user: &str) -> Vec<u8> {
 /// Parts with their lengths, so that no others make the same text.
 fn joined<const PARTS: usize>(parts: [&[u8]; PARTS]) -> Vec<u8> {
     parts.iter().flat_map(|part| [part.len().to_string().as_bytes(), b":", *part].concat()).collect()
-}
-
-/// Programs that run what they are told to: what they will need is told by that, not by them.
-const INTERPRETERS: [&str; 16] = [
-    "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "perl", "ruby", "php", "node", "lua", "julia",
-    "Rscript", "tclsh", "java",
-];
-
-/// The program of a command: its first word, or the script of an interpreter; of a line for a shell that of the line.
-#[must_use]
-pub fn program(command: &[String]) -> Option<&str> {
-    let first = command.first()?;
-    let shell = matches!(first.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh" | "ksh"));
-    Some(match command {
-        [_, option, line, ..] if shell && option == "-c" => {
-            let words = line.split_ascii_whitespace().skip_while(|word| word.contains('='));
-            of_words(words).unwrap_or(line)
-        }
-        _ => of_words(command.iter().map(String::as_str)).unwrap_or(first),
-    })
-}
-
-fn of_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let first = words.next()?;
-    let name = first.rsplit('/').next().unwrap_or(first);
-    // `python3.11` is one, too.
-    let name = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
-    let script = || words.find(|word| !word.starts_with('-'));
-    INTERPRETERS.contains(&name).then(script).flatten().or(Some(first))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! [`resource`] (what it holds of what the host counts), [`mod@array`] (many jobs asked for at once), [`external`]
 //! (their names in workload managers), [`wire`] (requests, replies, frames), [`view`] (what `status`, `why`, `report`
 //! print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`voucher`] (who a user is,
-//! to others), [`learned`] (what jobs held on other hosts), [`config`] (the keys an operator sets), [`quantity`] (sizes
+//! to others), [`learned`] (what jobs held on other hosts), [`program`]
+//! (which program names a job and its class), [`config`] (the keys an operator sets), [`quantity`] (sizes
 //! and durations as people write them), [`exit`] (exit codes), [`text`] (texts that are safe to show). Absent here:
 //! sockets, files, clocks.
 
@@ -17,6 +18,7 @@ pub mod external;
 pub mod host;
 pub mod job;
 pub mod learned;
+pub mod program;
 pub mod quantity;
 pub mod resource;
 pub mod row;

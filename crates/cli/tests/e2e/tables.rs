@@ -10,7 +10,13 @@ use crate::kind::{Kind, any_kind, each_kind};
 use crate::wait::eventually;
 
 each_kind!(live);
-any_kind!(together, tables, store_as_a_file, numbers_after_an_earlier_copy);
+any_kind!(
+    together,
+    lines_are_named_after_their_programs,
+    tables,
+    store_as_a_file,
+    numbers_after_an_earlier_copy
+);
 
 /// Three jobs of two names, one of which fails.
 fn ran(kind: Kind) -> Host {
@@ -54,6 +60,20 @@ fn together(kind: Kind) {
     let all = host.pinfold(["report", "--last", "9", "--all", "--json"]);
     assert_eq!((all.code, all.out.lines().count()), (Some(0), 3), "its own user is an operator: {all:?}");
     assert_eq!(host.pinfold(["report", "--last", "9", "--by", "colour"]).code, Some(2));
+}
+
+fn lines_are_named_after_their_programs(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let busy = "#!/bin/sh\ni=0; while [ $i -lt 400000 ]; do i=$((i+1)); done\n";
+    pinfold_testkit::executable(&host.work("assembler"), busy);
+    let lines =
+        "cd . && ./assembler 1\nfor i in 1; do X=$i nice ./assembler; done\n./assembler 2 | sort -u\n";
+    std::fs::write(host.work("lines"), lines).expect("a file");
+    assert_eq!(host.pinfold(["batch", "-j1", "lines"]).code, Some(0));
+    let names: Vec<String> = (1..=3).map(|job| host.until(job, JobState::Exited).name).collect();
+    assert_eq!(names, ["assembler"; 3], "of the last one by its processes");
+    let held = host.submit(&["--hold"], "./assembler 3 | sort -u");
+    assert_eq!(host.job(held).name, "assembler", "as such lines ran before");
 }
 
 fn tables(kind: Kind) {

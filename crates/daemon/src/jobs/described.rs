@@ -1,7 +1,6 @@
 //! What is asked for with processes that run already, and what these say of themselves.
 
-use std::path::Path;
-
+use pinfold_proto::program::default_name;
 use pinfold_proto::wire::{Adoptee, ErrorCode};
 use pinfold_proto::{Adopted, JobSpec};
 use pinfold_sys::aside::{self, Purpose};
@@ -56,8 +55,7 @@ pub(crate) fn described(
         spec.command = vec![cut(name.trim())];
     }
     if spec.name.is_empty() {
-        let program = Path::new(&spec.command[0]).file_name();
-        spec.name = program.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        spec.name = default_name(&spec.command);
     }
     let directory = std::fs::read_link(format!("/proc/{first}/cwd"));
     spec.directory = directory.map(|path| cut(&path.to_string_lossy())).unwrap_or_default();

@@ -14,13 +14,14 @@ use pinfold_policy::lengths::{Lengths, Likeness};
 use pinfold_policy::{Event as SchedulerEvent, JobId, Kind, Lay, Ran, Shape};
 use pinfold_profile::store::StoreError;
 use pinfold_proto::config::Learn;
-use pinfold_proto::learned::program;
+use pinfold_proto::program::{class, programs};
 use pinfold_proto::row::{self, JobRow};
 use pinfold_proto::{JobPlace, JobSpec};
 use pinfold_sys::peer::Peer;
 
 use crate::core::{Ctx, Outbox};
 use crate::meters::elsewhere::Elsewhere;
+use crate::meters::workers::Workers;
 
 /// Jobs of earlier lives that are looked at: some tens of milliseconds' worth of reading.
 const HISTORY: u32 = 5_000;
@@ -35,6 +36,7 @@ const WAITED_PART: u64 = 20;
 pub(crate) struct Learned {
     claims: Claims,
     lengths: Lengths,
+    pub(crate) workers: Workers,
     /// Those of earlier lives are among the lengths.
     lengths_read: bool,
 }
@@ -45,10 +47,9 @@ const SITE: u32 = u32::MAX;
 /// Ends are compared across users that the daemon saw itself at most one part in so many later than was told.
 const END_PART: u64 = 50;
 
-/// The jobs of a user that this one is like: the same program, under the same name, on as many cores.
+/// The class of a job: the user's jobs with the same program, under the same name, on as many cores.
 fn kind(user: u32, spec: &JobSpec) -> Option<Kind> {
-    let program = program(&spec.command)?;
-    Some(Kind { user, class: hash(&(program, &spec.name, spec.cores)) })
+    Some(Kind { user, class: hash(&(class(&spec.command, &spec.name)?, spec.cores)) })
 }
 
 /// Who stands for the user of a job, for what is learned from it.
@@ -100,9 +101,9 @@ fn saw_end(row: &JobRow, now_us: u64) -> bool {
     now_us.saturating_sub(ended_us) <= ended_us.saturating_sub(started_us) / END_PART
 }
 
-/// The user's jobs with this very command, and those with its program. One user's jobs say nothing to another.
+/// The user's jobs with this very command, and those with its programs. One user's jobs say nothing to another.
 fn likenesses(user: u32, command: &[String]) -> [Likeness; 2] {
-    [hash(&(0, command)), hash(&(1, program(command)))].map(|of| Likeness { user, of })
+    [hash(&(0, command)), hash(&(1, programs(command)))].map(|of| Likeness { user, of })
 }
 
 /// How a job lay, for its row; nothing where it lay neither closest together nor apart.
@@ -132,7 +133,7 @@ fn ran(user: u32, row: &JobRow) -> Option<Ran> {
     (length_us >= COMPARED_MIN_US).then_some(Ran { kind, shape, length_us })
 }
 
-fn hash(of: &impl Hash) -> u64 {
+pub(super) fn hash(of: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
@@ -214,6 +215,7 @@ impl Learned {
                     rows.iter().for_each(|row| self.learn_length(row));
                 }
                 rows.iter().for_each(|row| self.learn(ctx, out, row, measured_then(row)));
+                rows.iter().for_each(|row| self.workers.remember(row));
             }
             Err(error) => tracing::warn!(%error, "nothing is learned from earlier jobs"),
         }

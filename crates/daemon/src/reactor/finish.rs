@@ -176,6 +176,7 @@ impl Daemon {
         if let Some(Err(error)) = container.as_ref().map(|container| container.share_again()) {
             tracing::warn!(job = job.0, %error, "PUs of an isolated job are kept from others until its group is gone");
         }
+        self.meters.name_after_work(&mut self.outbox.journal, &mut live.row);
         self.meters.learned.learn_from_end(&self.ctx, &mut self.outbox, &mut live.row, measured_bytes);
         self.outbox.step(SchedulerEvent::Exited(job));
         self.job_over(live, container, lasting);

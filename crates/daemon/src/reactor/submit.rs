@@ -141,8 +141,9 @@ impl Daemon {
         user: Peer,
         keeper: Option<ProcessId>,
         priority: u8,
-        spec: JobSpec,
+        mut spec: JobSpec,
     ) -> JobRow {
+        spec.name = self.meters.learned.workers.name(user.uid, &spec.command, spec.name);
         let (uid, submitted_us) = (user.uid, self.ctx.clock.now_us());
         let row = JobRow::asked_for(job, uid, self.clients.names.name(uid), spec, submitted_us);
         JobRow { priority, keeper, ..row }

@@ -18,11 +18,10 @@ use words::{class_of, from_of, state_of};
 pub(super) use used::{FILE, NODE, bind_file, bind_node, read_file, read_node};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 30] = [
+pub(super) const JOB_FIXED: [&str; 29] = [
     "job",
     "uid",
     "user",
-    "name",
     "project",
     "command",
     "directory",
