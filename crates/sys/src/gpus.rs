@@ -103,6 +103,18 @@ pub struct Gpu {
     pub cpus: CpuSet,
 }
 
+/// GPUs that an operator counts and no driver tells of: number 0 and up, at addresses that no bus has.
+#[must_use]
+pub fn counted(vendor: Vendor, count: u64) -> Vec<Gpu> {
+    let gpu = |number: u16| {
+        let [bus, rest] = number.to_be_bytes();
+        let address = Address(u32::MAX, bus, rest >> 3, rest & 7, 0);
+        let (model, uuid, numa) = (None, None, None);
+        Gpu { vendor, number: number.into(), address, model, uuid, numa, cpus: CpuSet::new() }
+    };
+    (0..=u16::MAX).take(usize::try_from(count).unwrap_or(usize::MAX)).map(gpu).collect()
+}
+
 /// Those of this host.
 #[must_use]
 pub fn find() -> Vec<Gpu> {

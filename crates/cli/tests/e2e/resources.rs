@@ -12,6 +12,7 @@ use crate::wait::{eventually, looked_at, no_rescue};
 
 any_kind!(
     gpus_are_handed_out_by_number,
+    gpus_that_no_driver_tells_of_are_handed_out_by_number,
     a_gpu_with_another_number_is_not_handed_out_twice,
     an_adopted_process_keeps_its_gpu,
     lines_of_a_batch_take_turns,
@@ -37,6 +38,28 @@ fn plug_in(host: &Host, address: &str) {
     fs::create_dir_all(&dir).expect("a directory of the test's own");
     fs::write(dir.join("information"), "Model: \t NVIDIA L4\nGPU Excluded:\t No\n")
         .expect("it is the test's own");
+}
+
+/// An operator counts GPUs that are not found, over a restart and with a job that is suspended.
+fn gpus_that_no_driver_tells_of_are_handed_out_by_number(kind: Kind) {
+    let script = SCRIPT.replace("$CUDA_DEVICE_ORDER", "$ROCR_VISIBLE_DEVICES");
+    let mut host = Host::with(kind, &["slots.factor=4", "host.cpus=0", "resources.gpu=2"]);
+    let one = host.submit(&["--resource", "gpu=1"], &script);
+    assert_eq!(numbers(&host.until(one, JobState::Running)), [0]);
+    assert_eq!(said(&host, &["suspend", &one.to_string()], 0), "");
+    host.crash();
+    host.start_daemon();
+    let two = host.submit(&["--resource", "gpu=1"], &script);
+    assert_eq!(numbers(&host.until(two, JobState::Running)), [1], "the suspended one has the other");
+    let three = host.submit(&["--resource", "gpu=1"], &script);
+    assert_eq!(said(&host, &["resume", &one.to_string()], 0), "");
+    for (job, number) in [(one, 0), (two, 1), (three, 0)] {
+        assert_eq!(numbers(&host.until(job, JobState::Running)), [number]);
+        host.make(&format!("go-{job}"));
+        host.until_exit_code(job, 0);
+        let has = fs::read_to_string(host.work(&format!("has-{job}"))).expect("what the job wrote");
+        assert_eq!(has, format!("{number} {number}\n"));
+    }
 }
 
 /// The daemon is started again, and a GPU with a lower address is there meanwhile: what was number 0 is number 1.

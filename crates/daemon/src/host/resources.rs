@@ -77,12 +77,27 @@ impl Resources {
     }
 
     /// Those of a resource that are handed out: as many of them as the configuration says.
-    fn handed_out(&self, config: &Config, name: &str) -> Vec<&Gpu> {
-        let mut gpus = self.devices().remove(name).unwrap_or_default();
-        if let Some(&most) = config.resources.get(name) {
-            gpus.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    fn handed_out(&self, config: &Config, name: &str) -> Vec<Gpu> {
+        let most = config.resources.get(name);
+        if let (Some(&most), Some(vendor)) =
+            (most, self.vendors(name).first().filter(|_| self.gpus.is_empty()))
+        {
+            return gpus::counted(*vendor, most);
         }
+        let mut gpus: Vec<Gpu> = self.devices().remove(name).into_iter().flatten().cloned().collect();
+        gpus.truncate(most.map_or(usize::MAX, |&most| usize::try_from(most).unwrap_or(usize::MAX)));
         gpus
+    }
+
+    /// The vendors whose variables name the GPUs of a resource. Where no driver tells of GPUs, its name says which.
+    fn vendors(&self, name: &str) -> Vec<Vendor> {
+        let all = [Vendor::Nvidia, Vendor::Amd];
+        let is_called = |vendor: &Vendor| name == GPU || name.strip_prefix("gpu.") == Some(vendor.as_str());
+        match self.devices().get(name) {
+            Some(gpus) => gpus.iter().take(1).map(|gpu| gpu.vendor).collect(),
+            None if self.gpus.is_empty() => all.into_iter().filter(is_called).collect(),
+            None => Vec::new(),
+        }
     }
 
     /// How many there are of each resource.
@@ -240,12 +255,10 @@ impl Resources {
 
     /// What a job finds in its environment. One that asked for GPUs and got none sees none, rather than all.
     pub(crate) fn variables(&self, list: &[Resource]) -> Vec<(String, String)> {
-        let devices = self.devices();
         let mut variables = Vec::new();
-        for one in list {
-            let Some(vendor) = devices.get(&one.name).and_then(|gpus| Some(gpus.first()?.vendor)) else {
-                continue;
-            };
+        let vendors =
+            list.iter().flat_map(|one| self.vendors(&one.name).into_iter().map(move |vendor| (one, vendor)));
+        for (one, vendor) in vendors {
             let numbers: Vec<String> = one.numbers.iter().map(ToString::to_string).collect();
             variables.push((vendor.variable().to_owned(), numbers.join(",")));
             if vendor == Vendor::Nvidia {
@@ -263,7 +276,12 @@ impl Resources {
         holders: impl Iterator<Item = (JobId, &'a [Resource], bool)>,
     ) -> Vec<ResourceView> {
         let view = |one: Amount| ResourceView {
-            devices: self.handed_out(config, &one.name).into_iter().map(device).collect(),
+            devices: self
+                .handed_out(config, &one.name)
+                .iter()
+                .filter(|gpu| self.gpus.contains(gpu))
+                .map(device)
+                .collect(),
             resource: one.name,
             total: one.count,
             ..ResourceView::default()
