@@ -188,6 +188,8 @@ struct Watch<'a> {
     behind: Showing,
     /// The mark on the jobs, while something else is shown.
     marked: usize,
+    /// The job under the mark.
+    marked_job: Option<u64>,
     /// The moment that is shown; `None`: now.
     at_us: Option<u64>,
     now: StatusView,
@@ -205,6 +207,7 @@ impl<'a> Watch<'a> {
             showing: Showing::Jobs,
             behind: Showing::Jobs,
             marked: 0,
+            marked_job: None,
             at_us,
             now: nothing(),
             before: None,
@@ -234,7 +237,10 @@ impl<'a> Watch<'a> {
 
     fn lines(&mut self) -> Result<Vec<String>, Failure> {
         match self.showing {
-            Showing::Jobs => Ok(report::frame(&self.now, self.before.as_ref(), &self.screen)),
+            Showing::Jobs => {
+                self.follow();
+                Ok(report::frame(&self.now, self.before.as_ref(), &self.screen))
+            }
             Showing::Cores => {
                 let cores = self.core_uses()?;
                 Ok(report::cores_frame(&self.now, &cores, &self.screen))
@@ -314,6 +320,17 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Keeps the mark on its job; once that is no longer shown, on the job in its place.
+    fn follow(&mut self) {
+        let shown = report::shown(&self.now, self.before.as_ref(), &self.screen);
+        let jobs: Vec<u64> = shown.iter().map(|job| job.job).collect();
+        if let Some(marked) = self.marked_job {
+            let place = self.screen.selected.min(jobs.len().saturating_sub(1));
+            self.screen.selected = jobs.iter().position(|&job| job == marked).unwrap_or(place);
+        }
+        self.marked_job = jobs.get(self.screen.selected).copied();
+    }
+
     fn scroll(&mut self, to: impl Fn(usize) -> usize) {
         let most = match self.showing {
             Showing::Jobs => report::shown(&self.now, self.before.as_ref(), &self.screen).len(),
@@ -321,6 +338,10 @@ impl<'a> Watch<'a> {
             Showing::Cores | Showing::Inside(_) | Showing::Help => usize::from(u16::MAX),
         };
         self.screen.selected = to(self.screen.selected).min(most.saturating_sub(1));
+        if self.showing == Showing::Jobs {
+            self.marked_job = None;
+            self.follow();
+        }
     }
 
     /// Asks whether to change the marked job, and does.
@@ -428,3 +449,6 @@ pub(crate) fn processes(client: &mut Client, jobs: Vec<u64>) -> Result<Vec<Repor
         other => Err(unexpected(&other)),
     }
 }
+
+#[cfg(test)]
+mod tests;
