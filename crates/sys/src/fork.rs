@@ -226,7 +226,6 @@ pub fn reap() -> Option<Reaped> {
     if pid <= 0 {
         return None;
     }
-    let unsigned = |value: i64| u64::try_from(value).unwrap_or(0);
     let microseconds = |time: libc::timeval| unsigned(time.tv_sec) * 1_000_000 + unsigned(time.tv_usec);
     Some(Reaped {
         pid: pid.unsigned_abs(),
@@ -234,8 +233,8 @@ pub fn reap() -> Option<Reaped> {
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
         cpu_user_us: microseconds(usage.ru_utime),
         cpu_system_us: microseconds(usage.ru_stime),
-        // getrusage(2): the largest resident size in KiB; block operations in units of 512 bytes.
-        rss_peak_bytes: unsigned(usage.ru_maxrss) * 1024,
+        rss_peak_bytes: rss_peak_bytes(&usage, own_rss_peak_kib()),
+        // getrusage(2): block operations in units of 512 bytes.
         io_read_bytes: unsigned(usage.ru_inblock) * 512,
         io_write_bytes: unsigned(usage.ru_oublock) * 512,
         faults_minor: unsigned(usage.ru_minflt),
@@ -243,4 +242,53 @@ pub fn reap() -> Option<Reaped> {
         switches_voluntary: unsigned(usage.ru_nvcsw),
         switches_forced: unsigned(usage.ru_nivcsw),
     })
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// The most that a child held. The kernel counts the memory that it shared with this process before it executed as its
+/// own. A peak that is no larger than this process's says nothing but that; then the child's page faults bound what it
+/// held, beside the pages of its program.
+fn rss_peak_bytes(usage: &libc::rusage, own_kib: u64) -> u64 {
+    const PROGRAM_KIB: u64 = 1024;
+    const PAGE_KIB: u64 = 4;
+    let told_kib = unsigned(usage.ru_maxrss);
+    let faults = unsigned(usage.ru_minflt).saturating_add(unsigned(usage.ru_majflt));
+    let by_faults_kib = faults.saturating_mul(PAGE_KIB).saturating_add(PROGRAM_KIB);
+    1024 * if told_kib > own_kib { told_kib } else { told_kib.min(by_faults_kib) }
+}
+
+/// The most that this process held.
+fn own_rss_peak_kib() -> u64 {
+    #[expect(unsafe_code, reason = "rustix has no getrusage")]
+    // SAFETY: the out-parameter is valid for writing; a zeroed rusage is a valid value.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    unsigned(usage.ru_maxrss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_held_no_memory_of_its_parent() {
+        let check = |told_kib, faults, own_kib, want_kib: u64| {
+            #[expect(unsafe_code, reason = "the structure has no other constructor")]
+            // SAFETY: a zeroed rusage is a valid value.
+            let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+            (usage.ru_maxrss, usage.ru_minflt) = (told_kib, faults);
+            assert_eq!(rss_peak_bytes(&usage, own_kib), want_kib << 10, "{told_kib} {faults} {own_kib}");
+        };
+        check(23_000, 70, 23_000, 1_304);
+        check(22_900, 70, 23_000, 1_304);
+        check(30_000, 70, 23_000, 30_000);
+        check(20_000, 8_000, 23_000, 20_000);
+        check(900, 70, 23_000, 900);
+    }
 }
