@@ -374,7 +374,11 @@ impl Container {
     /// What the job uses and has used.
     pub fn measure(&self, detail: Detail) -> Result<Measure, ContainerError> {
         match self.family() {
-            Some(mut family) => Ok(family.measure(&self.shared.proc, detail)?),
+            Some(mut family) => {
+                let mut measure = family.measure(&self.shared.proc, detail)?;
+                self.add_files_in_memory(&mut measure);
+                Ok(measure)
+            }
             None => self.measure_groups(detail),
         }
     }

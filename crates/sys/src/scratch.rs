@@ -7,6 +7,7 @@
 //! following links, and are refused when somebody else put them there. Absent here: which job may have how much.
 
 mod clear;
+mod held;
 mod quota;
 
 pub use clear::{Cleared, Clearing};

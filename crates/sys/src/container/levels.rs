@@ -19,6 +19,7 @@ use super::taken::Taken;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
 use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Mode, Plan, Roots, Via, decide};
 use crate::procfs::Proc;
+use crate::scratch::Scratch;
 
 /// The group below which every instance has its own.
 pub(crate) const TOP: &str = "pinfold";
@@ -57,6 +58,8 @@ pub(super) struct Shared {
     pub(super) levels: Vec<Level>,
     pub(super) roles: Roles,
     pub(super) proc: Proc,
+    /// The jobs' directories in memory.
+    pub(super) scratch: Scratch,
     /// Groups that are kept for the next jobs.
     pub(super) spares: Mutex<Vec<Spare>>,
     /// The PUs of jobs whose groups are partitions.
@@ -123,9 +126,11 @@ impl Shared {
         let proc = Proc::open(&roots.proc)?;
         let spares = Mutex::new(Vec::new());
         let (partitions, taken) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
+        let scratch = Scratch::new(&plan.facts, instance);
         let instance = instance.to_owned();
         let look = Mutex::new(Look::default());
-        let shared = Self { plan, instance, levels, roles, proc, spares, partitions, taken, look, mark };
+        let shared =
+            Self { plan, instance, levels, roles, proc, scratch, spares, partitions, taken, look, mark };
         if shared.plan.via(AbilityName::Pin) == Via::V2 {
             shared.find_partitions()?;
         }

@@ -152,7 +152,7 @@ impl Container {
         match (self.shared.plan.via(AbilityName::Limit), self.group(self.shared.roles.memory)) {
             (Via::V2, Some(group)) => memory_v2(group, &mut measure)?,
             (Via::V1, Some(group)) => memory_v1(group, &mut measure, self.may_be_killed(detail))?,
-            _ => memory_of_processes(&self.shared.proc, pids, &mut measure)?,
+            _ => self.memory_without_group(pids, &mut measure)?,
         }
         if self.taken && matches!(self.shared.plan.via(AbilityName::Limit), Via::V1 | Via::V2) {
             self.add_charged_elsewhere(pids, &mut measure)?;
@@ -170,6 +170,26 @@ impl Container {
         detail != Detail::Left || !matches!(self.limit, Some(None))
     }
 
+    /// What the job holds where no group counts memory.
+    pub(super) fn memory_without_group(
+        &self,
+        pids: &[u32],
+        measure: &mut Measure,
+    ) -> Result<(), ContainerError> {
+        memory_of_processes(&self.shared.proc, pids, measure)?;
+        self.add_files_in_memory(measure);
+        Ok(())
+    }
+
+    /// Adds the files of the job's directory in memory, which are charged to no group. Processes that map them tell of
+    /// the mapped pages already, as shared memory.
+    pub(super) fn add_files_in_memory(&self, measure: &mut Measure) {
+        let mapped = measure.shared_bytes.unwrap_or(0);
+        let more = self.shared.scratch.held_bytes(self.job).saturating_sub(mapped);
+        measure.memory_bytes = measure.memory_bytes.saturating_add(more);
+        measure.shared_bytes = Some(mapped.saturating_add(more));
+    }
+
     /// What a sample has beside the sums over processes ([`Measure::take_sums`]), and which processes are in it. No
     /// process can hold this up.
     pub fn sample(&self) -> Result<(Measure, Vec<u32>), ContainerError> {
@@ -177,7 +197,9 @@ impl Container {
             Some(mut family) => {
                 let proc = &self.shared.proc;
                 let pids = family.sampled(proc, &mut self.shared.look())?;
-                Ok((family.measured(proc, &pids)?, pids))
+                let mut measure = family.measured(proc, &pids)?;
+                self.add_files_in_memory(&mut measure);
+                Ok((measure, pids))
             }
             None => {
                 let pids = self.group_pids()?;

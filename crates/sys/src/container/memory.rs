@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::grouped::members_below;
 use super::levels::group_name;
-use super::measure::{Measure, in_ram_v1, in_ram_v2, in_swap_v2, memory_of_processes};
+use super::measure::{Measure, in_ram_v1, in_ram_v2, in_swap_v2};
 use super::page_out::{advise_process, each_member, page_out_v1, page_out_v2};
 use super::process::Advice;
 use super::{Applied, Container, ContainerError, Containers};
@@ -50,7 +50,7 @@ impl Container {
                 measure.memory_bytes = in_ram_v1(&text);
                 measure.swap_bytes = keyed(&text, "total_swap").unwrap_or(0);
             }
-            _ => memory_of_processes(&self.shared.proc, &self.pids()?, &mut measure)?,
+            _ => self.memory_without_group(&self.pids()?, &mut measure)?,
         }
         if self.taken && matches!(via, Via::V1 | Via::V2) {
             self.add_charged_elsewhere(&self.pids()?, &mut measure)?;

@@ -267,3 +267,19 @@ fn what_somebody_holds_open_is_not_gone() {
     }
     assert_eq!(step, Cleared::Gone);
 }
+
+#[test]
+fn files_are_held_wherever_they_are_in_a_plain_one_and_no_others() {
+    let root = tempfile::tempdir_in("/dev/shm").unwrap();
+    let scratch = Scratch::plain(root.path(), own(), "i1");
+    assert_eq!(scratch.held_bytes(7), 0, "it has none");
+    let path = scratch.make(7, 1 << 20, own()).unwrap();
+    std::fs::write(path.join("top"), vec![1; 1 << 20]).unwrap();
+    std::fs::create_dir_all(path.join("a/b")).unwrap();
+    std::fs::write(path.join("a/b/deep"), vec![1; 2 << 20]).unwrap();
+    std::fs::hard_link(path.join("top"), path.join("a/again")).unwrap();
+    std::fs::File::create(path.join("sparse")).unwrap().set_len(1 << 30).unwrap();
+    std::fs::write(root.path().join("other"), vec![1; 1 << 20]).unwrap();
+    symlink(root.path(), path.join("link")).unwrap();
+    assert_eq!(scratch.held_bytes(7) >> 20, 3);
+}
