@@ -340,25 +340,24 @@ fn rates(points: &[PointView], start_s: f64, total: impl Fn(&PointView) -> u64) 
     since_start(rates.collect())
 }
 
-/// The intervals in which a job was frozen or parked, from the first sample that says so to the first that
-/// does not.
+/// The intervals in which a job was frozen or parked. The state of a sample holds since the sample before, as its figures
+/// do.
 fn stopped(points: &[PointView], start_s: f64) -> Vec<(f64, f64, String)> {
     let mut shaded: Vec<(f64, f64, String)> = Vec::new();
-    let mut before: Option<&PointView> = None;
+    let mut from = 0.0;
     for point in points {
-        let word = match before.map(|before| before.state) {
-            Some(JobState::Frozen) => "frozen",
-            Some(JobState::Parked) => "parked",
+        let to = point.time_s - start_s;
+        let word = match point.state {
+            JobState::Frozen => "frozen",
+            JobState::Parked => "parked",
             _ => "",
         };
-        if let Some(before) = before.filter(|_| !word.is_empty()) {
-            let (from, to) = (before.time_s - start_s, point.time_s - start_s);
-            match shaded.last_mut() {
-                Some((_, end, name)) if name == word && *end >= from => *end = to,
-                _ => shaded.push((from, to, word.to_owned())),
-            }
+        match shaded.last_mut() {
+            _ if word.is_empty() => {}
+            Some((_, end, name)) if name == word && *end >= from => *end = to,
+            _ => shaded.push((from, to, word.to_owned())),
         }
-        before = Some(point);
+        from = to;
     }
     shaded
 }

@@ -266,7 +266,7 @@ fn a_job_is_drawn_with_its_stops_and_levels() {
     let chart = job();
     let shaded: Vec<(f64, f64, &str)> =
         chart.shaded.iter().map(|(from, to, name)| (*from, *to, name.as_str())).collect();
-    assert_eq!(shaded, [(60.0, 90.0, "frozen"), (140.0, 160.0, "parked")]);
+    assert_eq!(shaded, [(59.0, 89.0, "frozen"), (139.0, 159.0, "parked")]);
     let svg = chart.to_svg(900, 600);
     for text in [
         "job 17: assemble &lt;k=31&gt; &amp; polish: velvetg",
