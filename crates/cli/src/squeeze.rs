@@ -261,7 +261,10 @@ fn chart(found: &Found) -> Chart {
                     series("done", &|run| well(run).then_some(run.wall_s)),
                     series("failed", &|run| (!well(run)).then_some(run.wall_s)),
                 ],
-                vec![(free, "without a bound".to_owned())],
+                vec![
+                    (free, "without a bound".to_owned()),
+                    (found.tolerated_s, "as well up to here".to_owned()),
+                ],
             ),
             panel("stalled for memory", vec![series("", &|run| run.stalled_s)], Vec::new()),
         ],

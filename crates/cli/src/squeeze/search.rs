@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use pinfold_profile::report::size;
+use pinfold_profile::report::{duration, size};
 use pinfold_proto::ExitCode;
 use serde::Serialize;
 
@@ -81,6 +81,8 @@ pub(super) struct Found {
     pub(super) knee: Knee,
     bytes: u64,
     pub(super) why: String,
+    /// How long a run may take to be as good, in seconds.
+    pub(super) tolerated_s: f64,
     pub(super) runs: Vec<Tried>,
 }
 
@@ -118,7 +120,8 @@ where
             size(peak)
         ));
     }
-    Ok(Found { peak_bytes: peak, knee, bytes, why, runs: search.runs })
+    let tolerated_s = search.tolerated_s();
+    Ok(Found { peak_bytes: peak, knee, bytes, why, tolerated_s, runs: search.runs })
 }
 
 impl<R> Search<R>
@@ -194,12 +197,22 @@ where
     fn confirmed(&mut self, good: u64, peak: u64, step: f64) -> Result<(Knee, u64, String), Failure> {
         let mut knee = good;
         for raised in 0..RAISED_MAX {
-            if self.is_good(knee)? {
+            // Most runs within the knee agree, and the verdict counts the others.
+            let is_good = self.is_good(knee)?;
+            let (good, bad): (Vec<&Tried>, Vec<&Tried>) =
+                self.runs.iter().filter(|run| run.limit_bytes == Some(knee)).partition(|run| run.is_good);
+            if is_good && good.len() > bad.len() {
                 let text = format!(
-                    "it runs as well within {}, {:.0} % of its peak of {}",
+                    "it runs as well within {}, {:.0} % of its peak of {}, in {} of {} runs: {} at most, and {} without a \
+                     bound; as well means {} at most, without waits for processors",
                     size(knee),
                     knee as f64 / peak as f64 * 100.0,
-                    size(peak)
+                    size(peak),
+                    good.len(),
+                    good.len() + bad.len(),
+                    duration(good.iter().map(|run| run.own_s()).fold(0.0, f64::max)),
+                    duration(self.free_own_s),
+                    duration(self.tolerated_s())
                 );
                 return Ok((Knee::Confirmed, knee, text));
             }
@@ -215,13 +228,18 @@ where
         Ok((Knee::Unsteady, knee, text))
     }
 
+    /// How long a run may take to be as good, but for processors that others had.
+    fn tolerated_s(&self) -> f64 {
+        self.free_own_s * SLOWER + SLOWER_S
+    }
+
     /// Whether it runs as well within `bound`; one that is only too slow gets a second chance.
     fn is_good(&mut self, bound: u64) -> Result<bool, Failure> {
         for _ in 0..2 {
             let given_up = Duration::try_from_secs_f64(self.free_s * GIVEN_UP + GIVEN_UP_S).ok();
             let mut run = (self.run)(Some(bound), given_up)?;
             let stalled_s = run.stalled_s.unwrap_or(0.0) - self.free_stalled_s;
-            let is_slow = run.own_s() > self.free_own_s * SLOWER + SLOWER_S
+            let is_slow = run.own_s() > self.tolerated_s()
                 || stalled_s > self.free_own_s * STALLED + SLOWER_S * STALLED;
             let is_done = run.exit_code == Some(0);
             run.is_good = is_done && !is_slow;
@@ -367,5 +385,20 @@ mod tests {
         let never =
             of(0.01, |bound, run| tried(None, 1.0, (bound >= 150 * MIB && run < 9).then_some(0))).unwrap();
         assert_eq!(never.knee, Knee::Unsteady, "{never:?}");
+    }
+
+    #[test]
+    fn the_verdict_states_its_tolerance_and_agrees_with_most_runs_within_it() {
+        // Between 200 and 230 MiB two of three runs are too slow.
+        let is_slow = |bound: u64, run: u64| bound < 200 * MIB || bound < 230 * MIB && !run.is_multiple_of(3);
+        let found =
+            of(0.01, |bound, run| tried(None, if is_slow(bound, run) { 9.8 } else { 7.8 }, Some(0))).unwrap();
+        let within = found.runs.iter().filter(|run| run.limit_bytes == found.knee_bytes());
+        let (good, bad): (Vec<&Tried>, Vec<&Tried>) = within.partition(|run| run.is_good);
+        assert!(found.knee == Knee::Unsteady || good.len() > bad.len(), "{found:?}");
+        let steady =
+            of(0.01, |bound, _| tried(None, if bound < 200 * MIB { 9.8 } else { 7.8 }, Some(0))).unwrap();
+        let words = "in 2 of 2 runs: 7.8 s at most, and 7.8 s without a bound; as well means 9.5 s at most";
+        assert!(steady.why.contains(words), "{}", steady.why);
     }
 }
