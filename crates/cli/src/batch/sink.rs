@@ -16,6 +16,7 @@ use super::args::BatchArgs;
 use super::lines::Lines;
 use super::ordered::Ordered;
 use super::printer::{Printer, Stream};
+use super::spool;
 use crate::launch::Outputs;
 use crate::output::{self, Named};
 use crate::submit::files;
@@ -106,7 +107,7 @@ impl Sink {
             Self::Grouped { kept, .. } => {
                 let failed =
                     |error: io::Error| ResolveError::Output(format!("a file to keep its output in: {error}"));
-                let own = [tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?];
+                let own = [spool::scratch().map_err(failed)?, spool::scratch().map_err(failed)?];
                 let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(failed);
                 let copies = [Some(copy(&own[0])?), Some(copy(&own[1])?)];
                 // Of a line that is started again, the last try counts.
@@ -142,15 +143,16 @@ impl Sink {
     pub(super) fn print(&self, ticket: u64, lines: &Lines, printer: &mut Printer) -> io::Result<()> {
         let Self::Grouped { kept, tagged, to_err, ordered } = self else { return Ok(()) };
         let outputs = kept.borrow_mut().remove(&ticket);
+        let whole = outputs.iter().flatten().try_for_each(spool::is_whole);
         if let Some(ordered) = ordered {
             ordered.borrow_mut().over(ticket, outputs);
-            return self.print_due(lines, false, printer);
+            return whole.and(self.print_due(lines, false, printer));
         }
         let Some([out, err]) = outputs else { return Ok(()) };
         let tag = tagged.then(|| tag(lines, ticket));
         // What becomes of the one is nothing to the other.
         let added = printer.add(out, out_of(*to_err), tag);
-        added.and(printer.add(err, Stream::Err, tag))
+        whole.and(added).and(printer.add(err, Stream::Err, tag))
     }
 
     /// Has the lines printed whose turn it is; `rest`: all that are left. One that is lost keeps none back.

@@ -3,7 +3,47 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
+use std::path::Path;
 use std::rc::Rc;
+
+use pinfold_sys::files;
+
+/// Room in bytes that a directory for outputs has at least; a shortage at a line's end means that its output may be cut.
+const ROOM: u64 = 4096;
+
+/// A nameless file for an output: in `$TMPDIR`, or where that has no room, in the next of `/tmp`, `/var/tmp`, `/dev/shm`.
+///
+/// # Errors
+/// None of these can be used; the error names each with its cause.
+pub(super) fn scratch() -> io::Result<File> {
+    scratch_in(&[&std::env::temp_dir(), Path::new("/tmp"), Path::new("/var/tmp"), Path::new("/dev/shm")])
+}
+
+fn scratch_in(directories: &[&Path]) -> io::Result<File> {
+    let mut causes = Vec::new();
+    for directory in directories {
+        let made =
+            tempfile::tempfile_in(directory).and_then(|file| files::reserve(&file, ROOM).map(|()| file));
+        match made {
+            Ok(file) => return Ok(file),
+            Err(error) => causes.push(format!("{}: {error}", directory.display())),
+        }
+    }
+    Err(io::Error::other(format!("TMPDIR and the usual directories cannot be used: {}", causes.join("; "))))
+}
+
+/// Whether an output may be cut: its file finds no more room.
+///
+/// # Errors
+/// It may be.
+pub(super) fn is_whole(output: &File) -> io::Result<()> {
+    files::reserve(output, output.metadata()?.len() + ROOM).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("it may be cut, as may those of lines beside it; TMPDIR: {error}"),
+        )
+    })
+}
 
 /// Where an output lies.
 pub(super) enum Place {
@@ -24,7 +64,7 @@ pub(super) struct Spool {
 impl Spool {
     /// Its file is made when it is needed.
     pub(super) fn new() -> Self {
-        Self { make: tempfile::tempfile, file: None, end: 0 }
+        Self { make: scratch, file: None, end: 0 }
     }
 
     /// Its file is made now.
@@ -146,6 +186,15 @@ mod tests {
         assert!(matches!(spool.keep(unreadable), Place::Own(_)));
         assert_eq!((file.metadata().expect("a file").len(), spool.size()), (4, 4));
         assert!(matches!(spool.keep(wrote("next")), Place::Part(_, 4, 4)));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_used_is_passed_over_or_named() {
+        let (good, bad) = (tempfile::tempdir().expect("a directory"), Path::new("/nonexistent"));
+        let file = scratch_in(&[bad, good.path()]).expect("the second can be used");
+        is_whole(&file).expect("there is room");
+        let error = scratch_in(&[bad]).expect_err("there is none").to_string();
+        assert!(error.contains("TMPDIR") && error.contains("/nonexistent: No such file"), "{error}");
     }
 
     #[test]
