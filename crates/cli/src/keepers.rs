@@ -15,7 +15,7 @@ use pinfold_proto::array::JobName;
 use pinfold_proto::start::StartOf;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::spawn::{self, Environment, Program, Side};
-use pinfold_sys::{own, peer};
+use pinfold_sys::{affinity, own, peer, signals};
 use serde_json::json;
 
 use crate::print::{print_json, print_text};
@@ -125,6 +125,11 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &
         return failed(&start.directory, &error);
     }
     own::set_umask(start.umask);
+    own::nice_thread(start.nice);
+    if let Ok(cpus) = start.cpus.parse() {
+        let _ = affinity::set(0, &cpus);
+    }
+    signals::ignore(&start.ignored);
     let own = match std::env::current_exe() {
         Ok(own) => own,
         Err(error) => return failed("the way to pinfold", &error),

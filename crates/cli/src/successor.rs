@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pinfold_client::Dial;
 use pinfold_proto::array::JobName;
 use pinfold_proto::start::{START_MAX_BYTES, Start};
-use pinfold_sys::own;
+use pinfold_sys::{affinity, own, signals};
 
 use crate::print::say;
 
@@ -62,6 +62,9 @@ pub(crate) fn own_start() -> Option<Start> {
         umask: own::umask(),
         limits: own::limits(),
         oom_score_adj: adjusted.trim().parse().unwrap_or(0),
+        nice: own::nice().unwrap_or(0),
+        ignored: signals::ignored(),
+        cpus: bound_to(),
     };
     let bytes = serde_json::to_vec(&start).map_or(usize::MAX, |text| text.len());
     if bytes > START_MAX_BYTES {
@@ -74,4 +77,10 @@ pub(crate) fn own_start() -> Option<Start> {
         return None;
     }
     Some(start)
+}
+
+/// The PUs that this process is bound to, unlike the host's first process; empty: it is bound to none.
+fn bound_to() -> String {
+    let of = |process| affinity::of(process).ok().flatten();
+    of(0).filter(|own| of(1).is_some_and(|all| all != *own)).map_or_else(String::new, |own| own.to_string())
 }

@@ -20,12 +20,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use pinfold_sys::inherited;
 use pinfold_sys::init;
 use pinfold_sys::mode::{self, Roots};
 use pinfold_sys::own;
 use pinfold_sys::paths::Places;
 use pinfold_sys::signals::{self, SIGHUP, SIGINT, SIGTERM, Signals};
-use pinfold_sys::spawn;
 
 use crate::clients::doctor;
 use crate::core::options::{Configured, Options};
@@ -87,8 +87,13 @@ fn facts_and_plan(options: &Options) -> anyhow::Result<(mode::Facts, mode::Plan)
 
 /// Sets up everything and runs the loop.
 fn serve(options: &Options, configured: Configured) -> anyhow::Result<()> {
-    // At once, before the user at the terminal types Ctrl-C at the command.
-    options.private.then(detach);
+    // At once, before the user at the terminal types Ctrl-C at the command. A daemon started by hand keeps the affinity and
+    // the priority that its starter chose for it.
+    if options.private {
+        inherited::reset();
+    } else {
+        inherited::raise_limits();
+    }
     let places = options.places();
     let state = open_state(&places)?;
     let (roots, (facts, plan)) = (Roots::default(), facts_and_plan(options)?);
@@ -131,13 +136,4 @@ fn tell_starter(options: &Options, text: &str) {
     if fd == 0 {
         pinfold_sys::files::say_to_standard_input(&line);
     }
-}
-
-/// A private daemon leaves the session of the command that started it, so that its terminal's end is not the
-/// daemon's, and keeps nothing of that command's: no file open, no signal ignored.
-fn detach() {
-    own::leave_session();
-    spawn::drop_inherited_files();
-    signals::ignore_none();
-    let _ = std::env::set_current_dir("/");
 }

@@ -19,6 +19,15 @@ pub struct Start {
     pub limits: Vec<(String, Option<u64>, Option<u64>)>,
     /// What the kernel adds when it looks for whom to kill for memory (`/proc/PID/oom_score_adj`).
     pub oom_score_adj: i32,
+    /// Its nice value.
+    #[serde(default)]
+    pub nice: i32,
+    /// The signals that it ignored.
+    #[serde(default)]
+    pub ignored: Vec<i32>,
+    /// The PUs that it was bound to, as a list; empty: to none in particular.
+    #[serde(default)]
+    pub cpus: String,
 }
 
 /// The longest that is kept, in bytes as JSON: half of what one request may be.

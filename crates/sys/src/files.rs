@@ -52,7 +52,15 @@ pub fn may_be_written(place: &File) -> io::Result<()> {
 /// Whether this process may make something in a directory.
 #[must_use]
 pub fn may_make_in(directory: &Path) -> bool {
-    rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+    make_in(directory).is_ok()
+}
+
+/// The same, with why not.
+///
+/// # Errors
+/// What the kernel says.
+pub fn make_in(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
 /// Opens a pipe to be written, and does not wait for a reader where there is none.

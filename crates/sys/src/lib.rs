@@ -33,6 +33,7 @@ mod fork;
 pub mod gpus;
 pub mod housekeeping;
 pub mod identity;
+pub mod inherited;
 pub mod init;
 pub mod jobserver;
 pub mod lead;

@@ -51,10 +51,22 @@ pub fn nice_thread(nice: i32) {
     let _ = rustix::process::setpriority_process(None, nice);
 }
 
+/// The nice value of the calling thread; `None`: the kernel does not tell it.
+#[must_use]
+pub fn nice() -> Option<i32> {
+    rustix::process::getpriority_process(None).ok()
+}
+
 /// Processor time of the calling thread so far, in microseconds.
 #[must_use]
 pub fn thread_cpu_us() -> u64 {
     clock_us(ClockId::ThreadCPUTime)
+}
+
+/// The size that a file written by this process may have, in bytes (`RLIMIT_FSIZE`).
+#[must_use]
+pub fn file_size_max() -> u64 {
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 /// Allows as many open files as the hard limit does; gives how many that is.

@@ -2,6 +2,7 @@
 //! that clients and daemon agree. Absent here: making anything.
 
 use std::ffi::OsString;
+use std::io;
 use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -26,33 +27,91 @@ pub const DATABASE: &str = "pinfold.db";
 /// The variable that names a socket.
 const SOCKET_VARIABLE: &str = "PINFOLD_SOCKET";
 
+/// The changes of `config set` in the state directory of a private daemon: a line `KEY=VALUE` each.
+pub const SETTINGS: &str = "settings";
+
 /// In the words of a daemon that gives way to another one on the same state; a client waits for that one then.
 pub const OCCUPIED: &str = "works on the state directory";
 
 /// The default places for user `uid`, whose environment is asked through `variable`.
 ///
-/// The socket: `$PINFOLD_SOCKET`; else `/run/pinfold/pinfold.sock` for root; else below `$XDG_RUNTIME_DIR`;
-/// else in a private directory below `/tmp`, or, where another user made that one first, in the directory for the state
+/// The socket: `$PINFOLD_SOCKET`; else `/run/pinfold/pinfold.sock` for root; else below `$XDG_RUNTIME_DIR`, if
+/// that can be used ([`usable`]); else in a private directory below `/tmp`, or, where another user made that one first, in the directory for the state
 /// below the user's home, if that is known. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
 /// named, beside it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else
 /// below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one;
 /// without a home, or with one that is not there and that this user cannot make, in the private directory below `/tmp`.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
-    defaults_by(uid, with_home(variable), owner, |state| shared::of_host(state, DATABASE))
+    let is_usable = |directory: &Path| usable(uid, directory).is_ok();
+    defaults_by(uid, with_home(variable), (owner, is_usable), |state| shared::of_host(state, DATABASE))
 }
 
 /// The directory for a user's state, one for all hosts that have it: below `$XDG_STATE_HOME` or `~/.local/state`. `None`:
 /// neither is known, or there is no such home.
 #[must_use]
 pub fn user_state(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    state_of(with_home(variable))
+    let uid = crate::peer::own_uid();
+    state_of(with_home(variable), |directory| usable(uid, directory).is_ok())
 }
 
-fn state_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+fn state_of(
+    variable: impl Fn(&str) -> Option<OsString>,
+    is_usable: impl Fn(&Path) -> bool,
+) -> Option<PathBuf> {
     let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = path("XDG_STATE_HOME").or_else(|| path("HOME").map(|home| home.join(".local/state")));
-    state.map(|dir| dir.join("pinfold"))
+    let candidates = [path("XDG_STATE_HOME"), path("HOME").map(|home| home.join(".local/state"))];
+    candidates.into_iter().flatten().map(|dir| dir.join("pinfold")).find(|dir| is_usable(dir))
+}
+
+/// The socket below a directory for what runs (`$XDG_RUNTIME_DIR`).
+#[must_use]
+pub fn socket_in(runtime: &Path) -> PathBuf {
+    runtime.join("pinfold").join(SOCKET)
+}
+
+/// Whether user `uid` can have `directory` for itself: it is there and the user's, or it can be made; and a socket in it has
+/// a path that the kernel takes.
+///
+/// # Errors
+/// Why not.
+pub fn usable(uid: u32, directory: &Path) -> io::Result<()> {
+    /// `sun_path` of `sockaddr_un`, with the zero at its end.
+    const SOCKET_PATH_MAX: usize = 108;
+    if directory.join(SOCKET).as_os_str().len() >= SOCKET_PATH_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidFilename, "too long for a socket's path"));
+    }
+    for (depth, above) in directory.ancestors().enumerate() {
+        match std::fs::metadata(above) {
+            Ok(found) if !found.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
+            Ok(found) if depth == 0 && found.uid() != uid => {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            Ok(_) => return files::make_in(above),
+            Err(error) if error.kind() == NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(NotFound.into())
+}
+
+/// The variables that name places, with why each cannot be used: for a message that no place was found.
+#[must_use]
+pub fn unusable(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> String {
+    let why = |(name, below): (&str, &str)| match variable(name).filter(|value| !value.is_empty()) {
+        None => Some(format!("{name} is not set")),
+        Some(value) if !Path::new(&value).is_absolute() => {
+            Some(format!("{name}={} is relative", value.display()))
+        }
+        Some(value) => {
+            let error = usable(uid, &Path::new(&value).join(below)).err()?;
+            Some(format!("{name}={}: {error}", value.display()))
+        }
+    };
+    let names =
+        [("XDG_RUNTIME_DIR", "pinfold"), ("XDG_STATE_HOME", "pinfold"), ("HOME", ".local/state/pinfold")];
+    let found: Vec<String> = names.into_iter().filter_map(why).collect();
+    found.join("; ")
 }
 
 /// The variables without a home that counts as none.
@@ -100,26 +159,27 @@ fn owner(path: &Path) -> Option<u32> {
     std::fs::symlink_metadata(path).ok().map(|found| found.uid())
 }
 
-/// The same as [`defaults`], where `owner` says whose a file is, and `of_host` which place in a directory is this host's.
+/// The same as [`defaults`], where `owner` says whose a file is, `is_usable` whether a directory can be used, and `of_host` which place in a directory is this host's.
 fn defaults_by(
     uid: u32,
     variable: impl Fn(&str) -> Option<OsString>,
-    owner: impl Fn(&Path) -> Option<u32>,
+    (owner, is_usable): (impl Fn(&Path) -> Option<u32>, impl Fn(&Path) -> bool),
     of_host: impl Fn(PathBuf) -> PathBuf,
 ) -> Places {
     let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let named = variable(SOCKET_VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from);
     let private = PathBuf::from(format!("/tmp/pinfold-{uid}"));
-    let own_state = state_of(&variable).map(of_host);
+    let own_state = state_of(&variable, &is_usable).map(of_host);
     // Everybody may make that directory, and only its owner may remove it. A daemon that listens elsewhere for that
     // reason is found when it is gone, too.
-    let is_taken = || owner(&private).is_some_and(|owner| owner != uid);
+    let is_taken = || owner(&private).map_or_else(|| !is_usable(&private), |owner| owner != uid);
     let listens_in = |state: &Path| owner(&state.join(SOCKET)) == Some(uid);
     let socket = match &named {
         Some(socket) => socket.clone(),
         None if uid == 0 => PathBuf::from("/run/pinfold/pinfold.sock"),
         None => {
-            let runtime = path("XDG_RUNTIME_DIR").map(|dir| dir.join("pinfold"));
+            // `su` keeps root's, and tmux outlives that of a login.
+            let runtime = path("XDG_RUNTIME_DIR").map(|dir| dir.join("pinfold")).filter(|dir| is_usable(dir));
             let elsewhere = || own_state.clone().filter(|state| is_taken() || listens_in(state));
             runtime.or_else(elsewhere).unwrap_or_else(|| private.clone()).join(SOCKET)
         }
@@ -156,7 +216,10 @@ mod tests {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         let owner = |path: &Path| (path == Path::new(file)).then_some(owner);
-        defaults_by(7, variable, owner, std::convert::identity).socket.display().to_string()
+        defaults_by(7, variable, (owner, |_: &Path| true), std::convert::identity)
+            .socket
+            .display()
+            .to_string()
     }
 
     #[test]
@@ -205,7 +268,7 @@ mod tests {
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         let want = Places { socket: socket.into(), state: state.into() };
         assert_eq!(
-            defaults_by(uid, variable, |_| None, std::convert::identity),
+            defaults_by(uid, variable, (|_: &Path| None, |_: &Path| true), std::convert::identity),
             want,
             "user {uid} with {variables:?}"
         );
@@ -242,12 +305,44 @@ mod tests {
     }
 
     #[test]
+    fn directories_that_cannot_be_used_are_named() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (uid, long) = (crate::peer::own_uid(), "x".repeat(90));
+        let error = |path: &Path| usable(uid, path).map_err(|error| error.to_string());
+        assert_eq!(error(&dir.path().join("made/of/it")), Ok(()));
+        assert!(error(Path::new("/dev/null/pinfold")).unwrap_err().contains("ot a directory"));
+        assert!(error(&dir.path().join(long)).unwrap_err().contains("too long"));
+        assert!(usable(uid + 1, dir.path()).is_err(), "another user's");
+        let named = |name: &str| match name {
+            "XDG_RUNTIME_DIR" => Some("/dev/null".into()),
+            "HOME" => Some(dir.path().into()),
+            _ => None,
+        };
+        let text = unusable(uid, named);
+        assert!(text.starts_with("XDG_RUNTIME_DIR=/dev/null: "), "{text}");
+        assert!(text.ends_with("XDG_STATE_HOME is not set"), "{text}");
+    }
+
+    #[test]
+    fn a_runtime_directory_that_cannot_be_used_is_passed_over() {
+        let variable = |name: &str| {
+            Some(if name == "HOME" { "/h".into() } else { "/root/x".into() })
+                .filter(|_| name == "HOME" || name == "XDG_RUNTIME_DIR")
+        };
+        let is_usable = |path: &Path| !path.starts_with("/root");
+        let places = defaults_by(7, variable, (|_: &Path| None, is_usable), std::convert::identity);
+        assert_eq!(places.socket, Path::new("/tmp/pinfold-7/pinfold.sock"));
+    }
+
+    #[test]
     fn hosts_that_share_a_home_have_states_of_their_own() {
         let of = |variables: &[(&str, &str)]| {
             let variable = |name: &str| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
             };
-            let state = defaults_by(7, variable, |_| None, |dir| dir.join("hosts/one")).state;
+            let state =
+                defaults_by(7, variable, (|_: &Path| None, |_: &Path| true), |dir| dir.join("hosts/one"))
+                    .state;
             state.display().to_string()
         };
         let home = ("HOME", "/h");

@@ -216,9 +216,45 @@ pub fn hear_of_children() {
 /// Gives each signal that this process ignores its default action, and so those of what it starts; SIGPIPE excepted, which
 /// Rust's start-up ignores and no started program does.
 pub fn ignore_none() {
-    (1..=libc::SIGRTMAX())
-        .filter(|&signal| signal != libc::SIGPIPE && is_ignored(signal))
-        .for_each(default_action);
+    ignored().into_iter().for_each(default_action);
+}
+
+/// The signals that this process ignores, SIGPIPE excepted, and so those that its children ignore.
+#[must_use]
+pub fn ignored() -> Vec<i32> {
+    (1..=libc::SIGRTMAX()).filter(|&signal| signal != libc::SIGPIPE && is_ignored(signal)).collect()
+}
+
+/// Blocks no signal in this thread.
+pub fn block_none() {
+    #[expect(unsafe_code, reason = "no safe binding for signal masks")]
+    // SAFETY: the set is initialised before it is used, on the stack.
+    unsafe {
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Has a file that reaches its limit (`RLIMIT_FSIZE`) fail with `EFBIG`. A handler, for an exec takes it back.
+pub fn catch_file_limit() {
+    extern "C" fn go_on(_: libc::c_int) {}
+    #[expect(unsafe_code, reason = "no safe binding for dispositions")]
+    // SAFETY: the handler does nothing, at any moment.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, go_on as *const () as libc::sighandler_t);
+    }
+}
+
+/// Ignores these signals, and so does what this process executes; numbers that cannot be ignored are left out.
+pub fn ignore(signals: &[i32]) {
+    for &signal in signals {
+        #[expect(unsafe_code, reason = "no safe binding for dispositions")]
+        // SAFETY: to ignore a signal calls no code of this process; numbers that cannot be set give an error.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
 }
 
 fn is_ignored(signal: i32) -> bool {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
-use pinfold_sys::{paths, peer, user_scope};
+use pinfold_sys::{inherited, paths, peer, user_scope};
 
 use super::{Dial, daemon_program, inside_any};
 use crate::failure::Failure;
@@ -23,6 +23,27 @@ const NOT_EXPECTED: Duration = Duration::from_secs(2);
 
 /// How long one that had the state is waited for before another is started: it may have been about to end.
 const START_AGAIN: Duration = Duration::from_secs(3);
+
+/// Variables that mean something to one command alone: libraries and settings of its loader and allocator, its directory
+/// for files, its language, and what its service manager passed to it.
+const CALLERS_OWN: [&str; 16] = [
+    "GLIBC_TUNABLES",
+    "LANG",
+    "LC_ALL",
+    "LD_AUDIT",
+    "LD_DEBUG",
+    "LD_DEBUG_OUTPUT",
+    "LD_PRELOAD",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "MALLOC_ARENA_MAX",
+    "NOTIFY_SOCKET",
+    "TMPDIR",
+    "TZ",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
 
 /// What there is of another daemon, to which the one that was started gave way.
 enum Other {
@@ -67,8 +88,13 @@ impl Dial {
     fn gave_up(&self, said: &str, code: Option<i32>) -> Failure {
         // Its configuration is wrong: the user's own file, above all.
         let is_usage = code == Some(i32::from(ExitCode::Usage.code()));
+        let bounds = inherited::bounds();
+        let bounded = match bounds.is_empty() {
+            true => String::new(),
+            false => format!(" (bounds of this shell, which hold the daemon too: {})", bounds.join(", ")),
+        };
         let text = format!(
-            "no daemon on {} and the one started gave up: {}",
+            "no daemon on {} and the one started gave up: {}{bounded}",
             self.places.socket.display(),
             if said.trim().is_empty() { "it said nothing" } else { said.trim() }
         );
@@ -134,6 +160,9 @@ impl Dial {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .current_dir("/");
+        for name in CALLERS_OWN {
+            command.env_remove(name);
+        }
         let mut child = command.spawn().map_err(|error| {
             let socket = self.places.socket.display();
             format!("no daemon on {socket} and none could be started: {}: {error}", program.display())
@@ -161,7 +190,13 @@ fn is_hidden(socket: &Path) -> bool {
 fn private_directory(socket: &Path) -> Result<(), String> {
     let Some(directory) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| format!("failed to make the directory {}: {error}", directory.display()))?;
+    made.map_err(|error| {
+        let unusable = paths::unusable(peer::own_uid(), |name| std::env::var_os(name));
+        format!(
+            "failed to make the directory {}: {error} ({unusable}); set PINFOLD_SOCKET to a path in a directory of yours",
+            directory.display()
+        )
+    })?;
     let found = std::fs::symlink_metadata(directory)
         .map_err(|error| format!("failed to look at {}: {error}", directory.display()))?;
     if directory.starts_with("/tmp/") && (found.uid() != peer::own_uid() || found.is_symlink()) {

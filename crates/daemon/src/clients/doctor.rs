@@ -28,6 +28,7 @@ pub(crate) fn doctor_view(facts: &mode::Facts, plan: &Plan) -> DoctorView {
                 change: finding.change,
             })
             .chain([crate::host::isolated::finding(facts, plan), processes_finding()])
+            .chain(inherited_finding())
             .collect(),
     }
 }
@@ -56,6 +57,17 @@ pub(crate) fn tell_outside(view: &mut DoctorView, plan: &Plan, place: &Outside) 
     view.findings.retain(|finding| finding.subject != "delegation");
     let change = Some(change.to_owned());
     view.findings.push(FindingView { subject: "delegation".to_owned(), ok: false, found, change });
+}
+
+/// The bounds that the daemon inherited and has no right to lift; `None`: there is none.
+fn inherited_finding() -> Option<FindingView> {
+    let bounds = pinfold_sys::inherited::bounds();
+    let found = format!("the shell that started the daemon bounds it: {}", bounds.join(", "));
+    let change =
+        "start the daemon from a shell without these bounds; a private daemon ends by itself once it is idle";
+    let finding =
+        FindingView { subject: "inherited".to_owned(), ok: false, found, change: Some(change.to_owned()) };
+    (!bounds.is_empty()).then_some(finding)
 }
 
 /// How processes are found here.

@@ -136,7 +136,9 @@ impl Options {
         let unnamed = |name: &str| std::env::var_os(name).filter(|_| !name.starts_with("PINFOLD_"));
         let (uid, own) = (peer::own_uid(), self.places().socket);
         let other = paths::defaults(uid, |name| unnamed(name).filter(|_| name != "XDG_RUNTIME_DIR")).socket;
-        let is_usual = uid != 0 && paths::defaults(uid, unnamed).socket == own;
+        // Also while that directory is gone, and commands look elsewhere.
+        let runtime = unnamed("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let is_usual = uid != 0 && runtime.is_some_and(|dir| paths::socket_in(&dir) == own);
         (self.private && is_usual && other != own).then_some(other)
     }
 
@@ -161,6 +163,12 @@ impl Options {
             (true, _) => paths::user_config(variable),
             (false, _) => Some(places.state.join("pinfold.toml")),
         }
+    }
+
+    /// Where a private daemon keeps the changes of `config set`, for it ends whenever it is idle; `None`: another daemon,
+    /// which `config save` is for.
+    pub(crate) fn settings(&self) -> Option<PathBuf> {
+        self.private.then(|| self.places().state.join(paths::SETTINGS))
     }
 
     /// The text of the configuration file, which is opened so where it was named; `None`: there is none.
@@ -204,6 +212,17 @@ impl Options {
             configured.config.with_changes(self.set.iter().map(String::as_str)).context("--set")?;
         configured.config = config;
         configured.origins.extend(set.into_iter().map(|key| (key, "flag")));
+        if let Some(file) = self.settings() {
+            let text = match files::open_regular(&file).and_then(read_config) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+                read => read.with_context(|| format!("failed to read {}", file.display()))?,
+            };
+            let (config, set) = configured.config.with_changes(text.lines()).with_context(|| {
+                format!("{} (made by `pinfold config set`; remove it to do without)", file.display())
+            })?;
+            configured.config = config;
+            configured.origins.extend(set.into_iter().map(|key| (key, "set")));
+        }
         Ok(configured)
     }
 }

@@ -294,7 +294,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
     let state = path.parent().unwrap_or(path);
     let most = pinfold_sys::files::capacity_bytes(state).unwrap_or(LENGTH) / PART;
-    let length = LENGTH.min(most) & !0xfff;
+    let length = LENGTH.min(most).min(pinfold_sys::own::file_size_max()) & !0xfff;
     if length < LENGTH_MIN {
         return Err(io::Error::other("its file system is too small"));
     }

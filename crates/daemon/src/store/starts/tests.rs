@@ -19,6 +19,9 @@ fn users_take_turns() {
 fn what_is_kept_is_private_and_gone_with_its_job() {
     let state = tempfile::tempdir().expect("a directory");
     let start = Start {
+        nice: 0,
+        ignored: Vec::new(),
+        cpus: String::new(),
         words: vec!["pinfold".to_owned(), "submit".to_owned(), "x".to_owned()],
         environment: vec!["TOKEN=secret".to_owned()],
         ..Start::default()

@@ -1,0 +1,87 @@
+//! What a process inherits from its starter beyond its environment: limits, priorities, affinity, signals, memory policy.
+//! [`reset`] takes all of that back to the system's defaults, so that a private daemon does not depend on the command that
+//! started it; [`bounds`] names the rest. Absent here: what a job inherits (its own caller's).
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::CapabilitySet;
+
+use crate::{affinity, fork, own, signals};
+
+/// Limits without which a daemon works best: the shell's option and the value below which the limit is told.
+const LIMITS: [(Resource, &str, u64); 7] = [
+    (Resource::Cpu, "ulimit -t", u64::MAX),
+    (Resource::Fsize, "ulimit -f", u64::MAX),
+    (Resource::As, "ulimit -v", u64::MAX),
+    (Resource::Data, "ulimit -d", u64::MAX),
+    (Resource::Rss, "ulimit -m", u64::MAX),
+    (Resource::Nofile, "ulimit -n", 256),
+    (Resource::Nproc, "ulimit -u", 256),
+];
+
+/// The kernel's default, in nanoseconds.
+const TIMER_SLACK_NS: libc::c_ulong = 50_000;
+
+/// Raises the limits of this process as far as its rights allow, and blocks no signal. A file that reaches its limit is an
+/// error then, as on a full disk, and not the end of the process.
+pub fn raise_limits() {
+    let unbounded = Rlimit { current: None, maximum: None };
+    for (resource, _, told_below) in LIMITS {
+        if told_below < u64::MAX || setrlimit(resource, unbounded).is_err() {
+            let maximum = getrlimit(resource).maximum;
+            let _ = setrlimit(resource, Rlimit { current: maximum, maximum });
+        }
+    }
+    signals::catch_file_limit();
+}
+
+/// Takes back all that this process inherited and may change, its session, directory and open files included.
+pub fn reset() {
+    own::leave_session();
+    fork::drop_inherited_files();
+    signals::ignore_none();
+    signals::block_none();
+    let _ = std::env::set_current_dir("/");
+    raise_limits();
+    // An empty set: all PUs that the cpuset has.
+    let _ = affinity::set(0, &pinfold_topo::CpuSet::new());
+    let _ = std::fs::write("/proc/self/oom_score_adj", "0");
+    let _ = std::fs::write("/proc/self/coredump_filter", "0x33");
+    reset_scheduling();
+    own::nice_thread(0);
+}
+
+#[expect(
+    unsafe_code,
+    reason = "no safe bindings for scheduling class, I/O priority, memory policy, personality"
+)]
+fn reset_scheduling() {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the calls take numbers, except one `sched_param` that outlives its call and a null mask of length 0. A call
+    // that is refused changes nothing.
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameter);
+        // linux/ioprio.h: of this process (1), no class (0), so that the nice value decides.
+        libc::syscall(libc::SYS_ioprio_set, 1, 0, 0);
+        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_DEFAULT, std::ptr::null::<libc::c_ulong>(), 0);
+        libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+        libc::personality(0);
+    }
+}
+
+/// What still holds this process and cannot be taken back with its rights, in a shell's words.
+#[must_use]
+pub fn bounds() -> Vec<String> {
+    if rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
+    {
+        return Vec::new();
+    }
+    let limit = |(resource, option, told_below): (Resource, &str, u64)| {
+        let maximum = getrlimit(resource).maximum.filter(|maximum| *maximum < told_below)?;
+        // Shells count files and memory in KiB.
+        let unit = if matches!(option, "ulimit -t" | "ulimit -n" | "ulimit -u") { 1 } else { 1024 };
+        Some(format!("{option} {}", maximum / unit))
+    };
+    let nice = own::nice().filter(|nice| *nice > 0).map(|nice| format!("nice {nice}"));
+    LIMITS.into_iter().filter_map(limit).chain(nice).collect()
+}
