@@ -12,6 +12,7 @@ use pinfold_proto::quantity::{parse_duration, parse_size};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 use pinfold_proto::{End, ExitCode, JobClass, TimeoutSignal};
+use pinfold_sys::paths;
 use pinfold_sys::site::{self, SiteError};
 
 use crate::input;
@@ -263,10 +264,16 @@ fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
     };
     let before = values(&Request::ConfigGet)?;
     let after = values(&Request::ConfigSet { changes })?;
-    for value in after.iter().filter(|value| keys.contains(&value.key)) {
-        if before.iter().any(|old| (&old.key, &old.value) == (&value.key, &value.value)) {
-            let shown = if value.value.is_empty() { "unset" } else { &value.value };
-            say(&format!("{}: unchanged, it is {shown} already", value.key));
+    let file = client.welcome.state.join(paths::SETTINGS);
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    for ConfigValue { key, value, .. } in after.iter().filter(|value| keys.contains(&value.key)) {
+        let shown = if value.is_empty() { "unset" } else { value };
+        if before.iter().any(|old| (&old.key, &old.value) == (key, value)) {
+            say(&format!("{key}: unchanged, it is {shown} already"));
+        } else if kept.lines().any(|line| line.split_once('=').is_some_and(|(name, _)| name == key)) {
+            say(&format!("{key} is {shown}; kept in {}", file.display()));
+        } else {
+            say(&format!("{key} is {shown} until the daemon ends; `pinfold config save` keeps it"));
         }
     }
     for value in after.iter().filter(|value| HOOKS.contains(&&*value.key) && keys.contains(&value.key)) {

@@ -24,6 +24,7 @@ each_kind!(
     no_daemon_and_none_wanted,
     a_private_daemon,
     a_private_daemon_that_was_idle_too_soon_is_started_again,
+    a_private_daemon_keeps_its_settings,
     a_private_daemon_keeps_nothing_of_its_starter,
     many_first_commands_share_one_daemon,
     a_running_batch_outlives_its_private_daemon,
@@ -404,7 +405,9 @@ fn a_private_daemon_that_was_idle_too_soon_is_started_again(kind: Kind) {
 /// descriptor that could say something; and a signal that the command ignores, hooks and keepers do not.
 fn a_private_daemon_keeps_nothing_of_its_starter(kind: Kind) {
     let host = Host::without_daemon(kind, &[]);
-    let script = "(trap '' USR1; exec pinfold run true 9>&1 >said) | cat";
+    // Soft limits: a hard one cannot be lifted as a user.
+    let script = "(trap '' USR1; ulimit -S -f 1000; ulimit -S -n 200; umask 0; exec taskset -c $(taskset -pc $$ | \
+                  sed 's/.*: //; s/[-,].*//') pinfold run true 9>&1 >said) | cat";
     let mut command = host.command("/bin/sh");
     command.args(["-c", script]).env("PINFOLD_PRIVATE_IDLE", "1h").stdin(Stdio::null());
     host.spawn(command).wait().ended_with(0);
@@ -413,6 +416,31 @@ fn a_private_daemon_keeps_nothing_of_its_starter(kind: Kind) {
     let ignored = status_field(running[0], "SigIgn").expect("it runs");
     let ignored = u64::from_str_radix(&ignored, 16).expect("a mask");
     assert_eq!(ignored & (1 << (Signal::USR1.as_raw() - 1)), 0, "{ignored:x}");
+    let cpus = |process: u32| status_field(process, "Cpus_allowed_list");
+    assert_eq!(cpus(running[0]), cpus(std::process::id()));
+    assert_eq!(status_field(running[0], "Umask").as_deref(), Some("0077"));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running[0])).expect("it runs");
+    for name in ["Max file size", "Max open files"] {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).expect("a limit");
+        let values: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(values[0], values[1], "soft and hard: {name}");
+    }
+    end_daemons(&host);
+}
+
+/// Settings hold in the next private daemon too, and `config set` says where they are kept.
+fn a_private_daemon_keeps_its_settings(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let done = host.pinfold(["config", "set", "host.memory=3GiB", "slots.factor=1"]);
+    assert!(done.code == Some(0) && done.err.contains("host.memory is \"3GiB\"; kept in "), "{done:?}");
+    end_daemons(&host);
+    let done = host.pinfold(["config", "get", "--json"]);
+    assert!(done.out.contains("3GiB") && done.out.contains("\"set\""), "{done:?}");
+    // A key that is as by default again is kept as well; a saved one is the file's.
+    host.pinfold(["config", "set", "host.memory="]).ended_with(0);
+    end_daemons(&host);
+    let done = host.pinfold(["config", "get", "host.memory"]);
+    assert!(!done.out.contains("3GiB"), "{done:?}");
     end_daemons(&host);
 }
 

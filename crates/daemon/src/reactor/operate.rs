@@ -100,8 +100,34 @@ impl Daemon {
                 return Err((ErrorCode::Failed, text));
             }
             written = Some(path.display().to_string());
+            // From now on the file has them.
+            for origin in self.ctx.configured.origins.values_mut().filter(|origin| **origin == "set") {
+                *origin = "file";
+            }
+            self.keep_settings();
         }
         Ok(Reply::Saved { text, path: written })
+    }
+
+    /// Writes the keys that `config set` changed where the next private daemon finds them.
+    fn keep_settings(&self) {
+        let Some(file) = self.ctx.options.settings() else { return };
+        let configured = &self.ctx.configured;
+        let set = configured.origins.iter().filter(|(_, origin)| **origin == "set");
+        let line = |(key, _): (&String, _)| {
+            format!("{key}={}\n", configured.config.value(key).unwrap_or_default().replace('\n', " "))
+        };
+        let text: String = set.map(line).collect();
+        let kept = match text.is_empty() {
+            true => std::fs::remove_file(&file).or_else(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            }),
+            false => replace(&file, &text),
+        };
+        if let Err(error) = kept {
+            tracing::warn!(file = %file.display(), %error, "the settings end with this daemon");
+        }
     }
 
     /// `pinfold drain` and `undrain`.
@@ -169,6 +195,7 @@ impl Daemon {
             self.note(user, Concern::Others, "config", &detail);
         }
         self.ctx.configured.origins.extend(changed.into_iter().map(|key| (key, "set")));
+        self.keep_settings();
         tracing::info!(uid = user.uid, ?changes, "configuration changed");
         self.clients.names.look_up_configured(&self.ctx);
         self.clients.names.look_up_reserved(self.host.sets.users());
