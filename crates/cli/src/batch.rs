@@ -20,6 +20,7 @@ use crate::job::{self, JobOptions, part};
 use crate::keeper::{Keeper, Told};
 use crate::launch::LaunchPlan;
 use crate::progress::Progress;
+use crate::shell;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
@@ -48,7 +49,7 @@ use answer::Answer;
 use args::Halt;
 use direct::Direct;
 use joblog::JobLog;
-use lines::{Lines, shell};
+use lines::Lines;
 use outcome::Outcome;
 use pace::Pace;
 use printer::Printer;
@@ -64,7 +65,9 @@ const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
-    let lines = Rc::new(Lines::of_words(&args.words, &args.arg_file, args.colsep.as_ref())?);
+    let mut lines = Lines::of_words(&args.words, &args.arg_file, args.colsep.as_ref())?;
+    lines.shell = shell::of(args.shell.as_deref())?;
+    let lines = Rc::new(lines);
     if args.dry_run {
         return lines.print().map(|()| ProcessExit::SUCCESS);
     }
@@ -114,10 +117,11 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
 
 /// How a line is started: by a shell, unless the shell would only execute it.
 fn plan_of(options: &JobOptions, lines: &Rc<Lines>, sink: &Sink) -> Result<LaunchPlan, Failure> {
-    let (of_ticket, direct) = (lines.clone(), Direct::of_environment());
+    let (of_ticket, direct) = (lines.clone(), Direct::of_shell(&lines.shell));
     let command = Box::new(move |ticket| {
-        let line = of_ticket.line(index(ticket));
-        direct.program(line).unwrap_or_else(|| ("/bin/sh".into(), shell(line)))
+        let index = index(ticket);
+        let by_shell = || (of_ticket.shell.clone(), of_ticket.command(index));
+        direct.program(of_ticket.line(index)).unwrap_or_else(by_shell)
     });
     let mut plan = LaunchPlan::of_many(options, command)?;
     plan.outputs = sink.streams(lines);
@@ -292,7 +296,7 @@ impl Batch {
     }
 
     fn ask(&mut self, index: usize) {
-        let (line, command) = (self.work.lines.places[index].0, shell(self.work.lines.line(index)));
+        let (line, command) = (self.work.lines.places[index].0, self.work.lines.command(index));
         let spec = job::of_line(&self.spec, self.named, &command, line);
         self.outcomes[index].attempts += 1;
         self.keeper.submit(ticket(index), spec);

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pinfold_client::Failure;
 use pinfold_sys::signals::{self, SIGKILL};
 use pinfold_sys::spawn::{self, Program, Reaped};
 
 use crate::job::{self, JobOptions};
 use crate::keeper::process::{MakeProgram, send_signal_to_group};
+use crate::shell::{self, run_text};
 
 /// The checkpoint commands of a keeper's jobs.
 #[derive(Default)]
@@ -99,15 +100,15 @@ impl Hooks {
 pub(crate) fn maker(
     options: &JobOptions,
     output: impl Fn() -> [Option<OwnedFd>; 2] + 'static,
-) -> Option<MakeProgram> {
-    let command = OsString::from(options.checkpoint.clone()?);
+) -> Result<Option<MakeProgram>, Failure> {
+    let Some(command) = options.checkpoint.clone().map(OsString::from) else { return Ok(None) };
+    let shell = shell::of(None)?;
     let environment = job::environment();
-    Some(Box::new(move |_| {
-        let words = [OsString::from("/bin/sh"), OsString::from("-c"), command.clone()];
-        let mut program = Program::new(Path::new("/bin/sh"), words, &environment)?;
+    Ok(Some(Box::new(move |_| {
+        let mut program = Program::new(&shell, run_text(&shell, &command), &environment)?;
         program.own_session = true;
         let [out, err] = output();
         program.streams = [File::open("/dev/null").ok().map(OwnedFd::from), out, err];
         Ok(program)
-    }))
+    })))
 }

@@ -84,7 +84,7 @@ impl LaunchPlan {
             apart,
             tasks: OnceCell::new(),
         };
-        Ok(Self::new(options, asked, program, job::spec(options, words)))
+        Self::new(options, asked, program, job::spec(options, words))
     }
 
     /// The plan for many commands, one for each ticket. Each leads a session of its own: a signal for all of them
@@ -98,18 +98,23 @@ impl LaunchPlan {
             apart: job::apart(options)?,
             tasks: OnceCell::new(),
         };
-        Ok(Self::new(options, asked, program, job::spec(options, &[])))
+        Self::new(options, asked, program, job::spec(options, &[]))
     }
 
-    fn new(options: &JobOptions, asked: Option<Asked>, program: ProgramPlan, spec: JobSpec) -> Self {
-        Self {
+    fn new(
+        options: &JobOptions,
+        asked: Option<Asked>,
+        program: ProgramPlan,
+        spec: JobSpec,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
             options: options.clone(),
             asked,
             program: Rc::new(program),
             spec,
             outputs: Rc::new(|_| Ok([None, None, None])),
-            hooks: checkpoint::maker(options, || [None, None]),
-        }
+            hooks: checkpoint::maker(options, || [None, None])?,
+        })
     }
 
     /// Whether a layout is asked for that is not made yet.

@@ -40,6 +40,7 @@ mod readings;
 mod replay;
 mod run;
 mod sets;
+mod shell;
 mod show;
 mod sim;
 mod slurm;

@@ -179,7 +179,7 @@ fn detached(mut keeper: Keeper, notes: &Notes) {
 /// Gets the job accepted and its output files opened; it does not start before it is allowed to.
 fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keeper, Notes, u64), Failure> {
     let files: Rc<RefCell<Option<Files>>> = Rc::default();
-    write_to(&mut plan, args, &files);
+    write_to(&mut plan, args, &files)?;
     let names = Names::of_one(args)?;
     plan.program(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     let socket = dial.socket().to_owned();
@@ -229,7 +229,7 @@ fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<(Keeper, Note
     drop(plan.connect(&dial)?);
     let files = Names::of_one(args)?.of_job(job, 0, job).open(output::append_for_job)?;
     let files = Rc::new(RefCell::new(Some(files.open_if_read())));
-    write_to(&mut plan, args, &files);
+    write_to(&mut plan, args, &files)?;
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     keeper.take_over(TICKET, plan.spec, job);
     Ok((keeper, notes_of(job, files)))
@@ -248,7 +248,11 @@ pub(crate) fn plan_of(args: &SubmitArgs) -> Result<LaunchPlan, Failure> {
 }
 
 /// Has a job, and its checkpoint command, write to these files once they are there.
-fn write_to(plan: &mut LaunchPlan, args: &SubmitArgs, files: &Rc<RefCell<Option<Files>>>) {
+fn write_to(
+    plan: &mut LaunchPlan,
+    args: &SubmitArgs,
+    files: &Rc<RefCell<Option<Files>>>,
+) -> Result<(), Failure> {
     let of_job = files.clone();
     plan.outputs = Rc::new(move |_| {
         Ok(of_job.borrow().as_ref().map_or([None, None, None], |files| {
@@ -257,8 +261,10 @@ fn write_to(plan: &mut LaunchPlan, args: &SubmitArgs, files: &Rc<RefCell<Option<
         }))
     });
     let files = files.clone();
-    plan.hooks =
-        checkpoint::maker(&args.options, move || files.borrow().as_ref().map_or([None, None], Files::copies));
+    plan.hooks = checkpoint::maker(&args.options, move || {
+        files.borrow().as_ref().map_or([None, None], Files::copies)
+    })?;
+    Ok(())
 }
 
 /// Tells the daemon that a job, or members of an array, cannot be kept, and why.

@@ -11,6 +11,7 @@ use pinfold_proto::start::{START_MAX_BYTES, Start};
 use pinfold_sys::{affinity, own, signals};
 
 use crate::print::say;
+use crate::shell::{self, VARIABLE};
 
 /// The variable that tells a `submit` which job, or which members of an array, it keeps,
 pub(crate) const JOB: &str = "PINFOLD_KEEPS";
@@ -37,7 +38,10 @@ pub(crate) fn own_start() -> Option<Start> {
     let pair = |(name, value): (OsString, OsString)| {
         Some(format!("{}={}", name.into_string().ok()?, value.into_string().ok()?))
     };
-    let environment: Option<Vec<String>> = std::env::vars_os().map(pair).collect();
+    // A keeper that another process starts has no calling shell.
+    let shell = shell::of(None).ok().map(|shell| (VARIABLE.into(), shell.into_os_string()));
+    let others = std::env::vars_os().filter(|(name, _)| name != VARIABLE);
+    let environment: Option<Vec<String>> = others.chain(shell).map(pair).collect();
     let directory = match std::env::current_dir() {
         Ok(directory) => directory.into_os_string().into_string().ok(),
         Err(error) => {

@@ -10,7 +10,14 @@ mod shell;
 /// Lines within lines (`sh -c "bash -c '...'"`) are followed so deep.
 const NESTED_MAX: usize = 4;
 
-const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "tcsh", "csh"];
+const SHELLS: [&str; 13] =
+    ["sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "yash", "rbash", "fish", "tcsh", "csh"];
+
+/// Whether a program is a shell that takes a line by `-c`.
+#[must_use]
+pub fn is_shell(program: &str) -> bool {
+    SHELLS.contains(&base(program))
+}
 
 /// Interpreters; the letters of options that are followed by code, and options with a value.
 const INTERPRETERS: [(&str, &str, &str); 11] = [
@@ -80,7 +87,7 @@ pub fn default_name(command: &[String]) -> String {
 pub fn of_process(command_line: &str) -> Option<String> {
     let words: Vec<String> = command_line.split_whitespace().map(str::to_owned).collect();
     let is_line = |(first, rest): (&String, &[String])| {
-        SHELLS.contains(&base(first)) && matches!(script(rest, "c", "-o +o -O"), Script::Code(_))
+        is_shell(first) && matches!(script(rest, "c", "-o +o -O"), Script::Code(_))
     };
     if words.split_first().is_some_and(is_line) { None } else { Some(default_name(&words)) }
 }

@@ -4,8 +4,8 @@
 //! a class fill and at which they differ. Absent: which of them tells anything (crate `advise`), and files (their sizes
 //! are [`crate::job`]'s).
 
+use pinfold_proto::program::is_shell;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use pinfold_advise::NUMBERS;
 use pinfold_proto::quantity::parse_size;
@@ -42,11 +42,6 @@ pub(super) fn of(command: &[String]) -> Vec<Number> {
         }
     }
     found
-}
-
-fn is_shell(program: &str) -> bool {
-    let name = Path::new(program).file_name().and_then(|name| name.to_str());
-    matches!(name, Some("sh" | "bash" | "dash" | "zsh" | "ksh"))
 }
 
 /// Whether a word names the number that comes after it: none of its own, and no value.

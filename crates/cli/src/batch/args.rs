@@ -69,6 +69,9 @@ pub(crate) struct BatchArgs {
     /// around it
     #[arg(short = 'C', long, value_name = "REGEXP")]
     pub colsep: Option<Columns>,
+    /// The shell that runs the lines [default: the shell that called, else $SHELL, else /bin/sh] [env: PINFOLD_SHELL=]
+    #[arg(long, value_name = "PATH")]
+    pub shell: Option<PathBuf>,
     #[command(flatten)]
     pub options: JobOptions,
     /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.

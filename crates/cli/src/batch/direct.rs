@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_sys::spawn::resolve;
 
@@ -122,21 +122,31 @@ fn words(line: &OsStr) -> Option<Vec<OsString>> {
 /// How lines are run without a shell.
 pub(super) struct Direct {
     search: Option<OsString>,
-    /// Functions that bash took from the environment stand before programs.
-    functions: bool,
+    /// Whether the shell may give words a meaning of its own that is not known here.
+    own_words: bool,
 }
 
 impl Direct {
-    /// As this process's environment has it.
-    pub(super) fn of_environment() -> Self {
-        let function = |(name, _): (OsString, OsString)| name.as_bytes().starts_with(b"BASH_FUNC_");
-        Self { search: std::env::var_os("PATH"), functions: std::env::vars_os().any(function) }
+    /// As this shell would run lines in this process's environment. `SHELL_WORDS` has the builtins of bash and dash; other
+    /// shells have more of them, or read files of the user's first.
+    pub(super) fn of_shell(shell: &Path) -> Self {
+        let changes_bash = |(name, _): (OsString, OsString)| {
+            name.as_bytes().starts_with(b"BASH_FUNC_")
+                || ["BASH_ENV", "SHELLOPTS", "BASHOPTS"].iter().any(|changing| name == *changing)
+        };
+        let real = shell.canonicalize().ok();
+        let own_words = match real.as_deref().and_then(Path::file_name).and_then(OsStr::to_str) {
+            Some("dash") => false,
+            Some("bash") => std::env::vars_os().any(changes_bash),
+            _ => true,
+        };
+        Self { search: std::env::var_os("PATH"), own_words }
     }
 
     /// The program and the words of a line that needs no shell. `None`: it does, be it only to say that there is no such
     /// program.
     pub(super) fn program(&self, line: &OsStr) -> Option<(PathBuf, Vec<OsString>)> {
-        let words = words(line).filter(|_| !self.functions)?;
+        let words = words(line).filter(|_| !self.own_words)?;
         // Shells that find no PATH have one of their own.
         let search = self.search.as_deref()?;
         Some((resolve(&words[0], Some(search)).ok()?, words))
@@ -201,12 +211,12 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_the_shells_to_tell() {
-        let direct = Direct { search: Some("/bin".into()), functions: false };
+        let direct = Direct { search: Some("/bin".into()), own_words: false };
         assert_eq!(direct.program(OsStr::new("no-such-program-here")), None);
         assert_eq!(direct.program(OsStr::new("/bin")), None, "a directory");
         let (path, words) = direct.program(OsStr::new("ls -l")).expect("ls is everywhere");
         assert_eq!((path, words.len()), (PathBuf::from("/bin/ls"), 2));
-        assert_eq!(Direct { functions: true, ..direct }.program(OsStr::new("ls -l")), None);
+        assert_eq!(Direct { own_words: true, ..direct }.program(OsStr::new("ls -l")), None);
     }
 
     proptest! {

@@ -11,6 +11,7 @@ use super::inputs::{self, Columns};
 use super::{order, template};
 use crate::input;
 use crate::job;
+use crate::shell::run_text;
 use pinfold_client::Failure;
 use pinfold_client::{Client, unexpected};
 
@@ -21,6 +22,8 @@ pub(super) struct Lines {
     pub(super) places: Vec<(u64, std::ops::Range<usize>)>,
     /// The arguments of each, where they are commands with arguments put in.
     tags: Vec<Vec<u8>>,
+    /// The shell that runs them.
+    pub(super) shell: PathBuf,
 }
 
 impl Lines {
@@ -51,7 +54,7 @@ impl Lines {
             places.push((number, start..text.len()));
             tags.push(tag);
         }
-        Ok(Self { text, places, tags })
+        Ok(Self { text, places, tags, shell: PathBuf::new() })
     }
 
     /// Prints the commands that would be run.
@@ -107,7 +110,7 @@ impl Lines {
             }
             start = end + 1;
         }
-        Self { text, places, tags: Vec::new() }
+        Self { text, places, tags: Vec::new(), shell: PathBuf::new() }
     }
 
     pub(super) fn as_they_are(&self) -> Vec<usize> {
@@ -120,8 +123,7 @@ impl Lines {
             return Ok(self.as_they_are());
         }
         let mut lengths_us = Vec::with_capacity(self.places.len());
-        let mut commands =
-            (0..self.places.len()).map(|index| job::recorded(&shell(self.line(index)))).peekable();
+        let mut commands = (0..self.places.len()).map(|index| job::recorded(&self.command(index))).peekable();
         while commands.peek().is_some() {
             let mut asked = Vec::new();
             let mut bytes = 0;
@@ -138,6 +140,11 @@ impl Lines {
         Ok(order::longest_first(&lengths_us))
     }
 
+    /// A line as its job runs it.
+    pub(super) fn command(&self, index: usize) -> Vec<OsString> {
+        run_text(&self.shell, self.line(index))
+    }
+
     pub(super) fn line(&self, index: usize) -> &OsStr {
         OsStr::from_bytes(self.text[self.places[index].1.clone()].trim_ascii())
     }
@@ -151,11 +158,6 @@ fn weight(command: &[String]) -> usize {
 /// Whether a request that is so long already has room for a command.
 fn fits(bytes: usize, command: &[String]) -> bool {
     bytes == 0 || bytes + weight(command) < REQUEST_MAX_BYTES / 2
-}
-
-/// A shell command as a job runs it.
-pub(super) fn shell(line: &OsStr) -> Vec<OsString> {
-    vec!["/bin/sh".into(), "-c".into(), line.to_owned()]
 }
 
 #[cfg(test)]

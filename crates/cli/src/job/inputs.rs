@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
+
+use pinfold_proto::program;
 
 /// So many words of a command are looked up at most.
 const LOOKED_UP_MAX: usize = 32;
@@ -20,7 +21,7 @@ const OUTPUT_KEYS: [&str; 4] = ["of", "out", "--output", "--out"];
 /// The size of all regular files that the command names, in bytes; `None`: it names none.
 pub(super) fn bytes(command: &[OsString]) -> Option<u64> {
     let words: Vec<String> = match command {
-        [shell, option, line] if is_shell(shell) && option == "-c" => {
+        [shell, option, line] if shell.to_str().is_some_and(program::is_shell) && option == "-c" => {
             let words = line.to_string_lossy();
             words.split_whitespace().skip(1).map(str::to_owned).collect()
         }
@@ -30,11 +31,6 @@ pub(super) fn bytes(command: &[OsString]) -> Option<u64> {
         let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
         found.map(|file| file.len())
     })
-}
-
-fn is_shell(program: &OsString) -> bool {
-    let name = Path::new(program).file_name().and_then(|name| name.to_str());
-    matches!(name, Some("sh" | "bash" | "dash" | "zsh" | "ksh"))
 }
 
 /// The words that may name an input, each once, in their order.

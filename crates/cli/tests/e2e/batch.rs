@@ -29,6 +29,7 @@ any_kind!(
     options_hold_for_every_line,
     the_longest_first_once_it_is_known,
     plain_words_need_no_shell,
+    lines_run_in_the_calling_shell,
     output_in_files_and_a_log_to_resume_from,
     arguments_tags_and_tries,
     output_that_a_full_disk_does_not_take,
@@ -281,6 +282,36 @@ fn plain_words_need_no_shell(kind: Kind) {
         recorded.out.contains("env printf %s, a=b 10% x@y:z"),
         "the line as it was written: {recorded:?}"
     );
+}
+
+fn lines_run_in_the_calling_shell(kind: Kind) {
+    let host = Host::new(kind);
+    let by_bash = |script: &str| {
+        let mut command = host.command("bash");
+        command.args(["-c", &format!("{script}; exit $?")]).env_remove("PINFOLD_SHELL");
+        host.spawn(command).wait()
+    };
+    let rows = [
+        ("f() { echo \"function $1\"; }; export -f f; pinfold batch f ::: a", "function a\n"),
+        ("pinfold batch ::: '[[ a = a ]] && cat <(echo substituted)'", "substituted\n"),
+        ("env SHELL=/bin/sh pinfold batch ::: 'echo ${BASH_VERSION:+bash}'", "bash\n"),
+        ("PINFOLD_SHELL=/bin/sh pinfold batch ::: 'echo \"$0\"'", "/bin/sh\n"),
+        ("PINFOLD_SHELL=/no/such pinfold batch --shell sh ::: 'echo ran'", "ran\n"),
+    ];
+    for (script, want) in rows {
+        let done = by_bash(script);
+        assert_eq!((done.code, &done.out[..]), (Some(0), want), "{script}: {done:?}");
+    }
+    let found = by_bash("dash -c 'pinfold batch ::: \"echo \\$0; true\"; true'");
+    assert!(found.out.ends_with("dash\n"), "the nearest shell runs the line: {found:?}");
+    for (script, name) in [
+        ("pinfold batch --shell /no/such ::: true", "--shell: /no/such"),
+        ("PINFOLD_SHELL=/no/such pinfold batch ::: true", "PINFOLD_SHELL: /no/such"),
+        ("PINFOLD_SHELL=/no/such pinfold run --checkpoint true -- true", "PINFOLD_SHELL: /no/such"),
+    ] {
+        let done = by_bash(script);
+        assert!(done.code == Some(2) && done.err.contains(name), "{script}: {done:?}");
+    }
 }
 
 fn output_in_files_and_a_log_to_resume_from(kind: Kind) {
