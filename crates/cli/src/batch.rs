@@ -106,7 +106,8 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         Side::Child => {
             drop((hold, signals));
             let printer = Printer::new().map_err(pipe)?;
-            Batch::new(dial, args, plan, Work { lines, order, sink, printer, log, answer })?.run(&alive)
+            Batch::new(dial.clone(), args, plan, Work { lines, order, sink, printer, log, answer })?
+                .run(dial, &alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
@@ -146,13 +147,6 @@ impl Work {
     }
 }
 
-/// A batch that gives up.
-#[derive(Debug, Clone, Copy)]
-struct Halted {
-    /// When those that run on are killed; `None`: never.
-    kill_at: Option<Instant>,
-}
-
 struct Batch {
     keeper: Keeper,
     work: Work,
@@ -168,7 +162,10 @@ struct Batch {
     tries: u32,
     halt: Option<Halt>,
     failures: u32,
-    halted: Option<Halted>,
+    /// Whether it gave up (`--halt`).
+    halted: bool,
+    /// When lines that were told to end and run on are killed.
+    kill_at: Option<Instant>,
     /// Place in `order` of the next line to ask for.
     next: usize,
     /// Lines that found the queue full, or failed and are tried again.
@@ -207,7 +204,8 @@ impl Batch {
             tries: args.retries,
             halt: args.halt,
             failures: 0,
-            halted: None,
+            halted: false,
+            kill_at: None,
             next: 0,
             again: Vec::new(),
             again_at: None,
@@ -218,13 +216,12 @@ impl Batch {
         })
     }
 
-    fn run(mut self, alive: &PipeReader) -> Result<ProcessExit, Failure> {
+    fn run(mut self, dial: Dial, alive: &PipeReader) -> Result<ProcessExit, Failure> {
         self.began = Instant::now();
         self.fill();
         while self.keeper.pending() > 0 || !self.again.is_empty() || self.has_more() {
             let pause = self.again_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let kill = self.halted.and_then(|halted| halted.kill_at);
-            let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
+            let kill = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
             let apart = self.pace.left(Instant::now()).filter(|_| self.has_more());
             let timeout = [pause, self.progress.due(), kill, apart].into_iter().flatten().min();
             let alive_still = (!self.orphaned).then(|| Wanted::input(alive));
@@ -235,7 +232,7 @@ impl Batch {
             if !self.orphaned && hung_up(alive) {
                 self.orphan();
             }
-            self.kill_halted();
+            self.kill_late_ones();
             self.fill();
             self.progress.show(self.keeper.running_count(), self.began.elapsed());
             if self.ending.is_some() && self.keeper.only_news_for_nobody() {
@@ -244,6 +241,9 @@ impl Batch {
                 break;
             }
         }
+        if self.ending.is_some() || self.halted {
+            self.await_leftovers(dial);
+        }
         self.progress.clear();
         if !self.orphaned {
             self.told_lost(|work| work.sink.print_due(&work.lines, true, &mut work.printer));
@@ -251,6 +251,14 @@ impl Batch {
         self.drain(alive, false);
         let view = outcome::view(&self.outcomes, &self.work, self.began);
         let shown = self.work.answer.print(&view);
+        if view
+            .results
+            .iter()
+            .any(|result| result.exit_code.is_some_and(|code| [2, 126, 127].contains(&code)))
+        {
+            self.progress
+                .note(&format!("the lines were run by {} (--shell)", self.work.lines.shell.display()));
+        }
         self.drain(alive, true);
         if let Some((signal, _)) = self.ending {
             return Ok(ProcessExit::from(u8::try_from(128 + signal).unwrap_or(255)));
@@ -372,7 +380,7 @@ impl Batch {
 
     /// Whether no more lines are started, though there are some.
     fn is_over_early(&self) -> bool {
-        self.ending.is_some() || self.orphaned || self.halted.is_some()
+        self.ending.is_some() || self.orphaned || self.halted
     }
 
     /// The command of a line ended. Unless that is enough to know how the line did, the line is over when its end is on

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_proto::start::Start;
 use pinfold_proto::view::WhyView;
-use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request};
+use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb};
 use pinfold_proto::{End, Ending, JobSpec};
 use pinfold_sys::ready::{self, Wanted};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
@@ -28,7 +28,7 @@ mod start;
 mod unheard;
 mod waits;
 
-pub(crate) use process::{MakeProgram, send_signal, send_signal_to_group};
+pub(crate) use process::{MakeProgram, ended_by_signal, send_signal, send_signal_to_group};
 
 use line::{Gone, Line, Looked};
 use link::Link;
@@ -255,6 +255,11 @@ impl Keeper {
         if let Some(job) = self.jobs.get(&ticket).and_then(|kept| kept.job) {
             self.send(&Request::Interrupted { job });
         }
+    }
+
+    /// Has the daemon end all processes of a job by this signal; 0: by TERM, and KILL 10 s later.
+    pub(crate) fn cancel(&mut self, job: u64, signal: i32) {
+        self.send(&Request::Control { job, verb: Verb::Cancel { signal } });
     }
 
     /// Waits until something is to be told, one of `others` is ready, or `timeout` is over.

@@ -19,7 +19,7 @@ use pinfold_sys::spawn::{self, Reaped, Side};
 use crate::holds;
 use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions, part};
-use crate::keeper::{Keeper, Told, send_signal};
+use crate::keeper::{Keeper, Told, ended_by_signal, send_signal};
 use crate::launch::LaunchPlan;
 use crate::print::say;
 use pinfold_client::Dial;
@@ -158,6 +158,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
     let mut number = None;
     // When to ask why it waits; `None`: that was asked, or it waits no more.
     let mut asks = Some(asked + word_after());
+    let mut told_to_end = false;
     loop {
         let asks_in = asks.map(|at| at.saturating_duration_since(Instant::now()));
         let due = asks_in.into_iter().chain(beside.due()).min();
@@ -167,7 +168,13 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
                 Told::Queued { job, .. } => number = Some(job),
                 Told::Started { .. } => asks = None,
                 Told::Ended { reaped, .. } if job::may_begin_anew(requeue, &reaped) => killed = Some(reaped),
-                Told::Ended { reaped, .. } => return Ok(reaped),
+                Told::Ended { reaped, .. } => {
+                    // The signal was for all of the job, whichever of its processes heard it.
+                    if told_to_end && ended_by_signal(&reaped) {
+                        number.into_iter().for_each(|job| keeper.cancel(job, 0));
+                    }
+                    return Ok(reaped);
+                }
                 Told::Again { reason, .. } => {
                     killed = None;
                     say(&format!("{reason}; it is requeued and runs again later"));
@@ -180,6 +187,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
                             send_signal(pid, arrived.signal);
                         }
                         keeper.interrupted(TICKET);
+                        told_to_end = true;
                     }
                     None if arrived.signal == SIGWINCH => {}
                     // It has ended already, perhaps by this very signal; how is told next.

@@ -35,7 +35,8 @@ pub struct Arrived {
 }
 
 impl Signals {
-    /// Blocks `signals` and opens a descriptor that becomes readable when one arrives.
+    /// Blocks `signals` and opens a descriptor that becomes readable when one arrives. A signal that this process was
+    /// started to ignore (by nohup, or in the background of a script) stays ignored and never arrives.
     ///
     /// # Errors
     /// When no descriptor is left.
@@ -46,7 +47,7 @@ impl Signals {
         unsafe {
             let mut set = std::mem::zeroed::<libc::sigset_t>();
             libc::sigemptyset(&raw mut set);
-            for &signal in signals {
+            for &signal in signals.iter().filter(|&&signal| !is_ignored(signal)) {
                 libc::sigaddset(&raw mut set, signal);
             }
             let mut before = std::mem::zeroed::<libc::sigset_t>();
@@ -320,6 +321,20 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, to_group: false, by: own, word: 0 }));
         assert_eq!(signals.next(), None);
+    }
+
+    #[test]
+    fn a_signal_that_is_ignored_stays_ignored() {
+        #[expect(unsafe_code, reason = "no safe binding for dispositions")]
+        // SAFETY: plain calls; no other test of this program uses this signal, which the calling thread sends to itself.
+        let signals = unsafe {
+            libc::signal(SIGALRM, libc::SIG_IGN);
+            let signals = Signals::block(&[SIGALRM, SIGUSR2]).unwrap();
+            libc::raise(SIGALRM);
+            signals
+        };
+        assert_eq!(signals.next(), None);
+        default_action(SIGALRM);
     }
 
     #[test]

@@ -9,11 +9,17 @@ use pinfold_sys::spawn;
 
 use super::joblog::JobLog;
 use super::proxy::hung_up;
-use super::{Batch, Halted, ticket};
+use pinfold_client::Dial;
+use pinfold_proto::wire::Request;
+
+use super::{Batch, ticket};
 use crate::keeper::{Told, send_signal_to_group};
 
-/// How long lines that are ended by `--halt now` have before they are killed.
+/// How long lines that are told to end have before they are killed: as long as jobs that are cancelled.
 const KILLED_AFTER: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether they have ended.
+const LEFTOVERS_PAUSE: Duration = Duration::from_millis(20);
 
 impl Batch {
     pub(super) fn count_failure(&mut self) {
@@ -22,8 +28,7 @@ impl Batch {
         if self.is_over_early() {
             return;
         }
-        let kill_at = halt.now.then(|| Instant::now() + KILLED_AFTER);
-        self.halted = Some(Halted { kill_at });
+        self.halted = true;
         self.withdraw_waiting("the batch gave up before the job started (--halt)");
         if halt.now {
             self.signal_running(SIGTERM);
@@ -33,11 +38,9 @@ impl Batch {
         self.progress.note(&format!("{failures} failed: no more is started, {running} (--halt)"));
     }
 
-    /// Kills what goes on after it was told to end.
-    pub(super) fn kill_halted(&mut self) {
-        let due = |halted: &Halted| halted.kill_at.is_some_and(|at| at <= Instant::now());
-        if self.halted.as_ref().is_some_and(due) {
-            self.halted = Some(Halted { kill_at: None });
+    /// Kills lines that run on after they were told to end.
+    pub(super) fn kill_late_ones(&mut self) {
+        if self.kill_at.take_if(|at| *at <= Instant::now()).is_some() {
             self.signal_running(SIGKILL);
         }
     }
@@ -48,6 +51,36 @@ impl Batch {
             self.outcome(ticket).was_told_to_end = true;
             send_signal_to_group(pid, signal);
             self.keeper.interrupted(ticket);
+        }
+        if signal == SIGKILL {
+            self.told_to_end().into_iter().for_each(|job| self.keeper.cancel(job, SIGKILL));
+        } else {
+            self.kill_at.get_or_insert_with(|| Instant::now() + KILLED_AFTER);
+        }
+    }
+
+    /// The jobs that were told to end.
+    fn told_to_end(&self) -> Vec<u64> {
+        let told = self.outcomes.iter().filter(|outcome| outcome.was_told_to_end);
+        told.filter_map(|outcome| outcome.job).collect()
+    }
+
+    /// Waits until no process is left of the lines that were told to end; a line's command may end before a process that
+    /// handles the signal.
+    pub(super) fn await_leftovers(&mut self, dial: Dial) {
+        let jobs = self.told_to_end();
+        if jobs.is_empty() || self.keeper.alone_for().is_some() {
+            return;
+        }
+        let over = std::thread::spawn(move || dial.connect()?.ask(&Request::Wait { jobs }));
+        while !over.is_finished() {
+            for told in self.keeper.wait(Vec::new(), Some(LEFTOVERS_PAUSE)) {
+                match told {
+                    Told::Signal(arrived) => self.end(arrived.signal),
+                    told => self.hear(told),
+                }
+            }
+            self.kill_late_ones();
         }
     }
 

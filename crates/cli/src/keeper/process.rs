@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use pinfold_proto::Ending;
-use pinfold_sys::signals;
+use pinfold_sys::signals::{self, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use pinfold_sys::spawn::{Program, Reaped, ResolveError};
 
 /// Makes the program of the job with this ticket, at the moment it is forked.
@@ -17,6 +17,13 @@ pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {
 /// Sends a signal to a child; one that is gone already needs none.
 pub(crate) fn send_signal(pid: u32, signal: i32) {
     signals::send(pid, signal);
+}
+
+/// Whether a command ended by a signal that a user sends to end programs, as the command's parent or its shell (128+N)
+/// tells.
+pub(crate) fn ended_by_signal(reaped: &Reaped) -> bool {
+    let signal = reaped.signal.or_else(|| reaped.exit_code.map(|code| code - 128));
+    signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal))
 }
 
 /// How a command ended, for the daemon.

@@ -35,6 +35,9 @@ any_kind!(
     output_that_a_full_disk_does_not_take,
     as_many_at_once_as_the_processors_say,
     giving_up,
+    the_shell_that_calls_runs_the_lines,
+    a_hangup_that_the_caller_ignores_ends_nothing,
+    a_batch_that_is_told_to_end_waits_for_its_lines_handlers,
     a_line_runs_from_before_its_process_is_made,
     lines_that_are_ended_did_not_do_well,
     lines_that_were_cancelled_are_not_tried_again,
@@ -419,6 +422,46 @@ fn giving_up(kind: Kind) {
     let got: Vec<_> =
         view(&done).results.iter().map(|r| (r.exit_code, r.signal, r.reason.is_some())).collect();
     assert_eq!(got, [(None, Some(15), false), (Some(1), None, false), (None, None, true)]);
+}
+
+/// GNU parallel's best known idiom, and words that only bash knows.
+fn the_shell_that_calls_runs_the_lines(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "unset PINFOLD_SHELL; f() { echo \"f $1\"; }; export -f f; pinfold batch -k ::: 'f a' 'echo b &> b; cat b' \
+                  '[[ a == a ]] && diff <(echo 1) <(echo 1) && echo {x,y}'; PINFOLD_SHELL=/bin/sh pinfold batch ::: 'echo {x,y}' nothing";
+    let mut command = host.command("bash");
+    command.args(["-c", script]).stdin(Stdio::null());
+    let done = host.spawn(command).wait();
+    assert_eq!(done.out, "f a\nb\nx y\n{x,y}\n", "{done:?}");
+    assert!(done.err.contains("the lines were run by /bin/sh (--shell)"), "{done:?}");
+    let refused = host.pinfold(["batch", "--shell", "/no/such/shell", ":::", "true"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("--shell") && refused.err.contains("/no/such/shell"), "{refused:?}");
+}
+
+fn a_hangup_that_the_caller_ignores_ends_nothing(kind: Kind) {
+    let host = Host::new(kind);
+    let mut command = host.command("/bin/sh");
+    let line = ": >ready-{}; until [ -e go ]; do sleep 0.05; done";
+    command.args(["-c", "trap '' HUP; exec pinfold batch -j1 \"$0\" ::: 1 2", line]).stdin(Stdio::null());
+    let batch = host.spawn(command);
+    host.until_made("ready-1");
+    send(batch.pid(), Signal::HUP);
+    std::fs::write(host.work("go"), b"").expect("a file");
+    batch.wait().ended_with(0);
+    assert!(host.work("ready-2").exists());
+}
+
+/// Also where the shell of a line is gone before.
+fn a_batch_that_is_told_to_end_waits_for_its_lines_handlers(kind: Kind) {
+    let host = Host::new(kind);
+    let line =
+        "sh -c 'trap \"sleep 0.3; : >handled; exit\" TERM; : >ready; while :; do sleep 0.05; done'; true";
+    let batch = host.start(["batch", ":::", line]);
+    host.until_made("ready");
+    send(batch.pid(), Signal::TERM);
+    assert_eq!(batch.wait().code, Some(143));
+    assert!(host.work("handled").exists(), "the batch ended before the handler of its line was done");
 }
 
 /// Though their commands exit with 0 once they are told to end.
