@@ -68,6 +68,11 @@ pub struct Across {
 }
 
 impl Chart {
+    /// The intervals to shade in a panel.
+    fn shaded_in<'a>(&'a self, panel: &'a Panel) -> impl Iterator<Item = &'a (f64, f64, String)> {
+        self.shaded.iter().chain(&panel.shaded)
+    }
+
     /// Whether there is nothing to draw but names and levels.
     fn is_empty(&self) -> bool {
         let finite = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
@@ -90,6 +95,8 @@ pub struct Panel {
     pub at_least: f64,
     /// What stands in place of series whose values are all 0, such as `nothing was read`; empty: they are drawn.
     pub when_zero: String,
+    /// Intervals to shade in this panel alone, as [`Chart::shaded`].
+    pub shaded: Vec<(f64, f64, String)>,
 }
 
 impl Panel {

@@ -25,7 +25,7 @@ pub fn comparison(views: &[ReportView]) -> Chart {
     let names = views.iter().map(|view| view.job.to_string()).collect::<Vec<_>>();
     let of: Vec<String> = views.iter().map(|view| format!("{} ({})", view.job, view.name)).collect();
     let panels = figures(views, &names).into_iter().flatten().collect();
-    chart(format!("jobs {}", of.join(", ")), panels, views.len())
+    chart(format!("jobs {}", of.join(", ")), panels, views, views.len())
 }
 
 /// The same of up to [`STACKED_MAX`] jobs, numbered from 1 as they come: a row a job and a column a figure, or all of
@@ -43,11 +43,19 @@ pub fn stacked(views: &[ReportView], one_column: bool) -> Chart {
     } else {
         (0..views.len()).flat_map(|job| figures.iter().map(move |row| row[job].clone())).collect()
     };
-    chart(of.join(", "), panels, if one_column { 1 } else { 3 })
+    chart(of.join(", "), panels, views, if one_column { 1 } else { 3 })
 }
 
-fn chart(title: String, panels: Vec<Panel>, columns: usize) -> Chart {
-    Chart { title, panels, columns, without: "no samples of any of them".to_owned(), ..Chart::default() }
+fn chart(title: String, panels: Vec<Panel>, views: &[ReportView], columns: usize) -> Chart {
+    let until_s = views.iter().filter_map(|view| view.wall_s).fold(0.0, f64::max);
+    Chart {
+        title,
+        panels,
+        columns,
+        until_s,
+        without: "no samples of any of them".to_owned(),
+        ..Chart::default()
+    }
 }
 
 /// A panel for each job, by these names, and figure; those of a figure have one axis.
@@ -60,6 +68,7 @@ fn figures(views: &[ReportView], names: &[String]) -> [Vec<Panel>; 3] {
                 title: format!("{of}: {title}"),
                 unit: unit.clone(),
                 series: vec![Series { name, points: gaps::cut(points, &unread), style }],
+                shaded: super::stopped(view.series.as_deref().unwrap_or(&[]), start_s(view)),
                 ..Panel::default()
             }
         };

@@ -177,7 +177,7 @@ pub(super) fn ticks_in(room: f64, most: usize) -> usize {
 /// The names of the shaded intervals, each once.
 pub(super) fn shades(chart: &Chart) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for (_, _, name) in &chart.shaded {
+    for (_, _, name) in chart.shaded.iter().chain(chart.panels.iter().flat_map(|panel| &panel.shaded)) {
         if !names.contains(name) {
             names.push(name.clone());
         }

@@ -117,7 +117,7 @@ fn draw_panel(chart: &Chart, layout: &Layout, at: usize, panel: &Panel, place: &
             lines.iter().for_each(|line| fill(line, look.1, plot.bottom(), out));
         }
     }
-    draw_shades(chart, layout, place, x_of, out);
+    draw_shades(chart.shaded_in(panel), layout, place, x_of, out);
     for (series, (lines, look)) in panel.series.iter().zip(lines.iter().zip(LOOKS.iter().cycle())) {
         lines.iter().for_each(|line| stroke(line, series.style, *look, out));
     }
@@ -131,7 +131,7 @@ fn draw_sentence(chart: &Chart, layout: &Layout, place: &Place, sentence: &str, 
     let Layout { font_size, span, .. } = layout;
     let plot = &place.plot;
     let x_of = |x: f64| plot.left + (x - span.from) / (span.to - span.from) * plot.width;
-    draw_shades(chart, layout, place, x_of, out);
+    draw_shades(chart.shaded.iter(), layout, place, x_of, out);
     let sentence = escaped(&font::cut(sentence, *font_size, plot.width));
     let (x, y) = (plot.left + plot.width / 2.0, plot.top + plot.height / 2.0 + 0.35 * font_size);
     put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#555\">{sentence}</text>");
@@ -139,8 +139,14 @@ fn draw_sentence(chart: &Chart, layout: &Layout, place: &Place, sentence: &str, 
 }
 
 /// Intervals of less than a pixel are drawn a pixel wide: that something was frozen must not vanish.
-fn draw_shades(chart: &Chart, layout: &Layout, place: &Place, x_of: impl Fn(f64) -> f64, out: &mut String) {
-    for (from, to, name) in chart.shaded.iter().filter(|(from, to, _)| from.is_finite() && to.is_finite()) {
+fn draw_shades<'a>(
+    shaded: impl Iterator<Item = &'a (f64, f64, String)>,
+    layout: &Layout,
+    place: &Place,
+    x_of: impl Fn(f64) -> f64,
+    out: &mut String,
+) {
+    for (from, to, name) in shaded.filter(|(from, to, _)| from.is_finite() && to.is_finite()) {
         let kind = layout.shades.iter().position(|shade| shade == name).unwrap_or(0) % HATCHES.len();
         let (left, right) = (x_of(*from), x_of(*to));
         let area = Area { left, width: (right - left).max(1.0), ..place.plot };

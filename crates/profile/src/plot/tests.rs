@@ -262,6 +262,15 @@ fn every_chart_can_be_drawn_at_every_size() {
 }
 
 #[test]
+fn jobs_beside_each_other_have_each_their_own_stops() {
+    let views = [JobState::Frozen, JobState::Running].map(|state| view(Some(vec![point(1.0, state)])));
+    let chart = comparison(&views);
+    let stops: Vec<usize> = chart.panels.iter().map(|panel| panel.shaded.len()).collect();
+    assert_eq!(stops, [1, 0, 1, 0, 1, 0]);
+    assert!(chart.to_svg(900, 600).contains("url(#hatch0)") && chart.to_text(100, 40).contains('░'));
+}
+
+#[test]
 fn a_job_is_drawn_with_its_stops_and_levels() {
     let chart = job();
     let shaded: Vec<(f64, f64, &str)> =

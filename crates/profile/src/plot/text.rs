@@ -69,7 +69,6 @@ fn stacked(chart: &Chart, panels: &[Panel], span: Span, (width, height): (usize,
     let tops: Vec<(f64, String)> = scales.iter().map(Scale::round_top).collect();
     let left = tops.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1) + 1;
     let columns = width.saturating_sub(left + 1).max(8);
-    let shaded = shaded(chart, span, columns);
     // Around each panel a head; below all an axis and its numbers.
     let around = panels.len() + 2;
     let rows = (height.saturating_sub(around) / panels.len().max(1)).clamp(2, 20);
@@ -81,7 +80,7 @@ fn stacked(chart: &Chart, panels: &[Panel], span: Span, (width, height): (usize,
             lines.push(format!("{:left$}{sentence}", "").chars().take(width).collect());
             continue;
         }
-        let grid = Grid::draw(panel, *top, &shaded, span, rows);
+        let grid = Grid::draw(panel, *top, &shaded(chart, panel, span, columns), span, rows);
         for (row, cells) in grid.rows.iter().enumerate() {
             let label = match row {
                 0 => top_text.as_str(),
@@ -210,12 +209,12 @@ fn highest(series: &Series, span: Span, columns: usize) -> Vec<Option<f64>> {
     highest
 }
 
-fn shaded(chart: &Chart, span: Span, columns: usize) -> Vec<bool> {
+fn shaded(chart: &Chart, panel: &Panel, span: Span, columns: usize) -> Vec<bool> {
     let wide = (span.to - span.from) / precise(columns as u64);
     (0..columns as u64)
         .map(|column| {
             let (from, to) = (span.from + precise(column) * wide, span.from + precise(column + 1) * wide);
-            chart.shaded.iter().any(|&(start, end, _)| start < to && end > from)
+            chart.shaded_in(panel).any(|&(start, end, _)| start < to && end > from)
         })
         .collect()
 }
