@@ -58,7 +58,6 @@ impl Script {
     pub(crate) fn options(&self) -> Result<Vec<OsString>, String> {
         let mut words = Vec::new();
         for line in self.text.split(|&byte| byte == b'\n') {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
             if let Some(rest) = line.strip_prefix(b"#SBATCH") {
                 let given = words_of(rest);
                 if given.first().is_some_and(|word| word == "hetjob" || word == "packjob") {
@@ -100,18 +99,17 @@ fn check(text: &[u8]) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let first = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    if first.ends_with(b"\r") {
-        return Err(
-            "Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected UNIX \
-                    line breaks (\\n)."
-                .to_owned(),
-        );
-    }
     if text.contains(&0) {
         return Err(
             "The Slurm controller does not allow scripts that\nsbatch: error: contain a NULL character \
                     '\\0'."
+                .to_owned(),
+        );
+    }
+    if text.windows(2).any(|pair| pair == b"\r\n") {
+        return Err(
+            "Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected UNIX \
+                    line breaks (\\n)."
                 .to_owned(),
         );
     }
@@ -152,6 +150,10 @@ mod tests {
         assert!(wrong(b" \n").contains("whitespace"));
         assert!(wrong(b"echo\n").contains("does not look like a batch script"));
         assert!(wrong(b"#!/bin/sh\r\n").contains("DOS"));
+        assert!(wrong(b"#!/bin/sh\n#SBATCH -J x\r\n").contains("DOS"));
+        assert!(wrong(b"#!/bin/sh\necho a\necho b\r\n").contains("DOS"));
+        assert!(wrong(b"#!/bin/sh\r\n\0").contains("NULL"));
+        assert!(super::check(b"#!/bin/sh\nprintf 'a\rb'\n").is_ok());
         assert!(wrong(b"#!/bin/sh\n\0").contains("NULL"));
         assert!(super::check(b"#!/bin/sh\n").is_ok());
     }
