@@ -394,10 +394,10 @@ fn more_than_the_machine_has(kind: Kind) {
     assert_eq!(control(&host, &["set", &job, "--mem", "1MiB"], 0), "");
 }
 
-/// With hard preemption a job of higher priority takes the slot of a lower one, unless that may never be frozen.
+/// By default a job of higher priority takes the slot of a lower one, unless that may never be frozen.
 fn preempted_unless_it_may_not_be(kind: Kind) {
     let _frozen = no_rescue();
-    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0", "cpu.preemption=hard"]);
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let script = |name: &str| format!("until [ -e {name} ]; do sleep 0.05; done");
     let gives_way = host.submit(&[], &script("one"));
     host.until(gives_way, JobState::Running);

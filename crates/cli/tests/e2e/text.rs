@@ -62,7 +62,7 @@ fn why_says_cause_and_change(kind: Kind) {
     let waits = why(second);
     assert!(waits.starts_with("job 2 is queued: it is next, and the only slot is taken\n"), "{waits}");
     assert!(waits.contains("  slots used") && waits.contains("1 of 1\n"), "{waits}");
-    assert!(waits.contains("what would change it: a slot: job 1 must end\n"), "{waits}");
+    assert!(waits.contains("what would change it: a slot: job 1 must end, `pinfold set 2 --priority 11`, or `pinfold suspend 1`\n"), "{waits}");
     let runs = why(first);
     assert!(runs.starts_with("job 1 is running: "), "{runs}");
     assert!(runs.contains("decisions so far\n") && runs.contains("UTC  start as primary on 0: "), "{runs}");

@@ -11,7 +11,8 @@ use crate::api::resource::Amount;
 pub enum Preemption {
     /// The lowest running job gives up its slot at once: it is frozen until a slot is free again.
     Hard,
-    /// The lowest primary gives up its home core and goes on as a backfiller, if the newcomer has a slot.
+    /// The lowest primary gives up its home core and goes on as a backfiller; the lowest job that is then one too many
+    /// for the slots is frozen until a slot is free again.
     Soft,
     /// Nothing: the newcomer waits for the next free slot.
     Off,

@@ -1,13 +1,13 @@
 //! What `why` says of a job that waits for its start, a slot or cores.
 
 use crate::api::code::figures;
-use crate::api::{Class, Instant, JobId, mib};
+use crate::api::{Class, Instant, JobId, Preemption, mib};
 use crate::cores::{borders, isolation, others, sets, slots};
 use crate::explain::words::{Numbers, any_of, count, milli, some_of};
 use crate::explain::{memory, resources};
 use crate::jobs::{Demand, Job, Waiting};
 use crate::memory::oracle;
-use crate::queue::order::PASSED_MAX;
+use crate::queue::order::{PASSED_MAX, RANK_AGED};
 use crate::queue::{ageing, head, line};
 use crate::rooms::Rooms;
 use crate::schedule::hold_back::HoldBack;
@@ -188,7 +188,7 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
             no_slot(rooms, entry.shape),
             count(ahead, "job is", "jobs are")
         ),
-        what_frees(rooms, entry.shape),
+        what_frees(rooms, job, entry.shape),
     )
 }
 
@@ -292,7 +292,7 @@ fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, Str
             format!("{} must end", some_of(&in_the_way)),
         );
     }
-    (format!("it is next, and {}", no_slot(rooms, shape)), what_frees(rooms, shape))
+    (format!("it is next, and {}", no_slot(rooms, shape)), what_frees(rooms, job, shape))
 }
 
 /// For a job that lacks room for its directory in memory, or a resource.
@@ -365,7 +365,7 @@ fn no_slot(rooms: &Rooms, shape: Demand) -> String {
     }
 }
 
-fn what_frees(rooms: &Rooms, shape: Demand) -> String {
+fn what_frees(rooms: &Rooms, job: &Job, shape: Demand) -> String {
     let primaries = shape.class == Some(Class::Primary)
         && slots::free_slots(&rooms.cores, &rooms.settings) >= shape.cores as usize;
     let running: Vec<JobId> = if primaries {
@@ -385,7 +385,24 @@ fn what_frees(rooms: &Rooms, shape: Demand) -> String {
         running if needed > 1 => {
             format!("{needed} more slots: enough of {} must end{or_less}", some_of(running))
         }
-        running => format!("a slot: {} must end{or_less}", any_of(running)),
+        running => format!("a slot: {} must end{or_less}{}", any_of(running), ways(rooms, job)),
+    }
+}
+
+/// The commands that give a job its slot before another ends.
+fn ways(rooms: &Rooms, job: &Job) -> String {
+    let may = |&(_, other): &(u8, JobId)| rooms.jobs.may_freeze(other) && !rooms.jobs[&other].aged;
+    let Some((lowest, other)) = rooms.cores.running().lowest_first().find(may) else { return String::new() };
+    let first = head::head(rooms).map_or(lowest, |(_, head)| rooms.jobs[&head].request.priority);
+    let priority = lowest.max(first).max(job.request.priority) + 1;
+    let takes = rooms.settings.preemption != Preemption::Off
+        && job.request.class != Some(Class::Backfill)
+        && priority < RANK_AGED;
+    match takes {
+        true => {
+            format!(", `pinfold set {} --priority {priority}`, or `pinfold suspend {other}`", job.id())
+        }
+        false => format!(", or `pinfold suspend {other}`"),
     }
 }
 

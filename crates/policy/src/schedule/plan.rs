@@ -82,15 +82,17 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
         } else {
             vec![]
         };
-        if preemption != Preemption::Hard && best_effort.is_empty() {
+        if preemption == Preemption::Off && best_effort.is_empty() {
             return None;
         }
-        let hard = preemption == Preemption::Hard;
-        let lower = rooms.cores.running().lowest_first().take_while(|&(theirs, _)| hard && theirs < priority);
+        let lower = lower_first(rooms, preemption, priority);
         // A best-effort job takes nothing from others, or two jobs would take it from each other for ever.
         let takes = |job: &JobId| asked != Some(Class::Backfill) || rooms.jobs.is_best_effort(*job);
-        let lower = lower.map(|(_, job)| job).filter(takes);
-        let lower = lower.filter(|job| !rooms.jobs[job].aged && !best_effort.contains(job));
+        let lower = lower.into_iter().filter(takes);
+        // A job that returns in this very step was looked at beside the jobs that run, not beside the newcomer.
+        let returns =
+            |job: &JobId| rooms.jobs.live(*job).is_some_and(|live| live.applied.frozen == Some(true));
+        let lower = lower.filter(|job| !rooms.jobs[job].aged && !returns(job) && !best_effort.contains(job));
         let mut uses = core_pool::uses(rooms);
         let victims = best_effort.iter().copied().chain(lower);
         let victims = victims.filter(|&job| {
@@ -128,6 +130,20 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
         return plan(Class::Primary, freeze, demote);
     }
     if asked == Some(Class::Primary) { None } else { plan(Class::Backfill, freeze, vec![]) }
+}
+
+/// The jobs of lower priority that may lose their slots, in that order. Where home cores change hands (`soft`) a job
+/// without a home goes before one of its priority that has one: the latter becomes a backfiller instead.
+fn lower_first(rooms: &Rooms, preemption: Preemption, priority: u8) -> Vec<JobId> {
+    if preemption == Preemption::Off {
+        return Vec::new();
+    }
+    let mut lower: Vec<(u8, JobId)> =
+        rooms.cores.running().lowest_first().take_while(|&(theirs, _)| theirs < priority).collect();
+    if preemption == Preemption::Soft {
+        lower.sort_by_key(|&(theirs, job)| (theirs, homes(rooms, job) > 0));
+    }
+    lower.into_iter().map(|(_, job)| job).collect()
 }
 
 /// The home cores of a job.

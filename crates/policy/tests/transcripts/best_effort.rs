@@ -17,7 +17,7 @@ fn a_primary_of_any_priority_takes_the_slot_of_the_lowest_and_newest() {
         3 freeze: job 4 of priority 2 took its place
         4 start primary 0 p2: a home core was free (3 of 3 slots used)
         > why 3
-        job 4 took its slot, which it had for what others leave; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 2 others must end
+        job 4 took its slot, which it had for what others leave; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 2 others must end, or `pinfold suspend 4`
         > exit 4
         3 thaw: a slot is free again
         > submit 5 p1
@@ -42,7 +42,7 @@ fn one_that_waits_first_in_line_holds_no_primary_up() {
     check(
         "
         > machine 1
-        > set factor=1000
+        > set factor=1000 preemption=off
         > submit 1 backfill p8
         1 start backfill 0 p8: it asked to be a backfiller and a slot was free (1 of 1 slots used)
         > submit 2 backfill p16
@@ -60,6 +60,7 @@ fn an_exclusive_job_waits_for_none_of_them() {
     check(
         "
         > machine 2
+        > set preemption=off
         > submit 1 backfill p16
         1 start backfill 0 p16: it asked to be a backfiller and a slot was free (1 of 3 slots used)
         > submit 2 backfill

@@ -168,7 +168,7 @@ fn a_certain_core_that_its_owners_have_holds_up_its_owners_alone() {
         5 start backfill 0 p10: no home core was free but a slot was (3 of 3 slots used)
         > submit 6 o3
         > why 6
-        all 3 slots are taken and 2 jobs are before it in the queue [priority 10, cores asked for 1, slots used 3 of 3, waited 0.0 s, position in the queue 3, goes first in 600 s] change: a slot: job 5 or any of 2 others must end
+        all 3 slots are taken and 2 jobs are before it in the queue [priority 10, cores asked for 1, slots used 3 of 3, waited 0.0 s, position in the queue 3, goes first in 600 s] change: a slot: job 5 or any of 2 others must end, `pinfold set 6 --priority 11`, or `pinfold suspend 5`
         ",
     );
     check(

@@ -26,7 +26,7 @@ fn lost_cores_move_their_jobs_and_cost_slots() {
         2 weigh backfill p10: the PUs it was bound to are gone or no longer allowed
         2 bind 0: the PUs it was bound to are gone or no longer allowed
         > why 4
-        slots became fewer than running jobs; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 3 or any of 2 others must end
+        slots became fewer than running jobs; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 3 or any of 2 others must end, `pinfold set 4 --priority 11`, or `pinfold suspend 3`
         > why 3
         it is a primary: it has home cores that no other primary has [priority 10, cores asked for 1, slots used 3 of 3, since its start 0.0 s, PUs 2] change: its end, or `pinfold suspend 3`
         > machine 4
@@ -177,7 +177,7 @@ fn schedule_off_starts_everyone() {
     check(
         "
         > machine 2
-        > set factor=1000
+        > set factor=1000 preemption=off
         > submit 1
         1 start primary 0 p10: a home core was free (1 of 2 slots used)
         > submit 2 exclusive

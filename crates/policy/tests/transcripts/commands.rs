@@ -18,7 +18,7 @@ fn a_suspended_job_frees_its_slot_and_returns_when_one_is_free() {
         a user or operator suspended it [priority 10, cores asked for 1, slots used 1 of 1, since its start 0.0 s, frozen for 0.0 s] change: `pinfold resume 1`
         > resume 1
         > why 1
-        it was resumed; it returns when it can, but it is next, and the only slot is taken [priority 10, cores asked for 1, slots used 1 of 1, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 must end
+        it was resumed; it returns when it can, but it is next, and the only slot is taken [priority 10, cores asked for 1, slots used 1 of 1, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 must end, `pinfold set 1 --priority 11`, or `pinfold suspend 2`
         > exit 2
         1 thaw: a user or operator asked for it
         > suspend 1
@@ -92,7 +92,7 @@ fn cancel_thaws_before_the_signal() {
         > +5
         1 freeze: only 1 slot is left
         > why 1
-        it was cancelled while frozen, went on, and has no slot; it returns when it can, but it is next, and the only slot is taken [priority 10, cores asked for 1, slots used 1 of 1, since its start 5.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 must end
+        it was cancelled while frozen, went on, and has no slot; it returns when it can, but it is next, and the only slot is taken [priority 10, cores asked for 1, slots used 1 of 1, since its start 5.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 must end, `pinfold set 1 --priority 11`, or `pinfold suspend 2`
         > exit 2
         1 thaw: a slot is free again
         > cancel 1

@@ -93,7 +93,7 @@ fn runs_at_its_turn() {
     check(
         "
         > machine 2
-        > set factor=1000
+        > set factor=1000 preemption=off
         > submit 1
         1 start primary 0 p10: a home core was free (1 of 2 slots used)
         > submit 2

@@ -31,7 +31,7 @@ fn the_youngest_backfiller_gives_way() {
         > +5 idle 0 1:200
         3 freeze: job 1 waited 20.0 % of the time for a core beside it, 0.0 % is usual
         > why 4
-        it is next, and all 2 slots are taken [priority 10, cores asked for 1, slots used 2 of 2, waited 75.0 s, no more backfillers for 120 s (`cpu.guard`), position in the queue 1, goes first in 525 s] change: a slot: job 2 or job 1 must end
+        it is next, and all 2 slots are taken [priority 10, cores asked for 1, slots used 2 of 2, waited 75.0 s, no more backfillers for 120 s (`cpu.guard`), position in the queue 1, goes first in 525 s] change: a slot: job 2 or job 1 must end, `pinfold set 4 --priority 11`, or `pinfold suspend 2`
         > set hold_back=off
         3 thaw: a slot is free again
         ",
@@ -173,13 +173,13 @@ fn when_the_primary_gives_its_home_up_nobody_stands_still_for_it() {
         "
         > machine 2
         > set factor=2000 hold_back=on
-        > submit 1
+        > submit 1 nosuspend
         1 start primary 0 p10: a home core was free (1 of 4 slots used)
-        > submit 2
+        > submit 2 nosuspend
         2 start primary 1 p10: a home core was free (2 of 4 slots used)
         > submit 3
         3 start backfill 0 p10: no home core was free but a slot was (3 of 4 slots used)
-        > submit 4
+        > submit 4 nosuspend
         4 start backfill 1 p10: no home core was free but a slot was (4 of 4 slots used)
         > +1 idle 0 0 1:600 2:0
         > +5 idle 0 0 1:600 2:0

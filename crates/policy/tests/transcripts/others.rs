@@ -15,7 +15,7 @@ fn who_runs_goes_on_and_fewer_start() {
         2 start primary 1 p10: a home core was free (2 of 4 slots used)
         > submit 3
         > why 3
-        it is next, and 2 of 4 slots are free, and 2 of these are not handed out, as 2 cores are used by processes that are no jobs [priority 10, cores asked for 1, slots used 2 of 4, waited 0.0 s, slots left to other processes 2: other processes use 2.0 cores (`host.other_load`), position in the queue 1, goes first in 600 s] change: a slot: job 2 or job 1 must end, or the load of other processes must fall
+        it is next, and 2 of 4 slots are free, and 2 of these are not handed out, as 2 cores are used by processes that are no jobs [priority 10, cores asked for 1, slots used 2 of 4, waited 0.0 s, slots left to other processes 2: other processes use 2.0 cores (`host.other_load`), position in the queue 1, goes first in 600 s] change: a slot: job 2 or job 1 must end, or the load of other processes must fall, `pinfold set 3 --priority 11`, or `pinfold suspend 2`
         > others off
         3 start primary 2 p10: a home core was free (3 of 4 slots used)
         ",

@@ -3,7 +3,7 @@
 use crate::script::check;
 
 #[test]
-fn soft_takes_the_home_core() {
+fn soft_takes_the_home_core_and_freezes_the_surplus() {
     check(
         "
         > machine 2
@@ -16,29 +16,72 @@ fn soft_takes_the_home_core() {
         2 bind 0: job 3 of priority 12 took its place
         3 start primary 1 p12: a home core was free (3 of 3 slots used)
         > submit 4 p12
+        2 freeze: job 4 of priority 12 took its place
+        1 weigh backfill p10: job 4 of priority 12 took its place
+        4 start primary 0 p12: a home core was free (3 of 3 slots used)
         > exit 3
-        4 start primary 1 p12: a home core was free (3 of 3 slots used)
+        1 weigh primary p10: job 3 ended and left its home core to the oldest backfiller
+        1 bind 1: job 3 ended and left its home core to the oldest backfiller
+        2 thaw: a slot is free again
         > exit 1
         2 weigh primary p10: job 1 ended and left its home core to the oldest backfiller
+        2 bind 1: job 1 ended and left its home core to the oldest backfiller
         ",
     );
 }
 
+/// Jobs 1 and 2 keep their slots: job 3 has no home core, and goes before the jobs of its priority that have.
 #[test]
-fn soft_needs_a_free_slot() {
+fn soft_freezes_a_job_without_a_home_core_first() {
+    check(
+        "
+        > machine 2
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3
+        3 start backfill 0 p10: no home core was free but a slot was (3 of 3 slots used)
+        > submit 4 p10
+        > submit 5 p12
+        3 freeze: job 5 of priority 12 took its place
+        2 weigh backfill p10: job 5 of priority 12 took its place
+        2 bind 0: job 5 of priority 12 took its place
+        5 start primary 1 p12: a home core was free (3 of 3 slots used)
+        > submit 6 p16 c2
+        2 freeze: job 6 of priority 16 took its place
+        1 freeze: job 6 of priority 16 took its place
+        5 weigh backfill p12: job 6 of priority 16 took its place
+        5 bind 0: job 6 of priority 16 took its place
+        6 start primary 0-1 p16: a home core was free (3 of 3 slots used)
+        ",
+    );
+}
+
+/// A best-effort job takes no slot of a job that is none; a job that may not be suspended keeps its slot; a waiting job
+/// whose priority is raised takes a slot like a new job.
+#[test]
+fn soft_takes_slots_for_a_raised_job_and_none_for_a_best_effort_job() {
     check(
         "
         > machine 2
         > set factor=1000
-        > submit 1
-        1 start primary 0 p10: a home core was free (1 of 2 slots used)
-        > submit 2
-        2 start primary 1 p10: a home core was free (2 of 2 slots used)
-        > submit 3 p12
+        > submit 1 nosuspend p3
+        1 start primary 0 p3: a home core was free (1 of 2 slots used)
+        > submit 2 p5
+        2 start primary 1 p5: a home core was free (2 of 2 slots used)
+        > submit 3 backfill p16
+        > submit 4 primary p7
+        2 freeze: job 4 of priority 7 took its place
+        4 start primary 1 p7: a home core was free (2 of 2 slots used)
+        > submit 5 p6
+        > priority 5 9
+        4 freeze: job 5 of priority 9 took its place
+        5 start primary 1 p9: a home core was free (2 of 2 slots used)
         > why 3
-        it is next, and all 2 slots are taken [priority 12, cores asked for 1, slots used 2 of 2, waited 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 or job 1 must end
-        > exit 1
-        3 start primary 0 p12: a home core was free (2 of 2 slots used)
+        it is next, and all 2 slots are taken [priority 16, cores asked for 1, slots used 2 of 2, waited 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 1 or job 5 must end, or `pinfold suspend 5`
+        > why 2
+        job 4 of higher priority took its slot; it returns when it can, but all 2 slots are taken and 2 jobs are before it in the queue [priority 5, cores asked for 1, slots used 2 of 2, since its start 0.0 s, frozen for 0.0 s, position in the queue 3, goes first in 600 s] change: a slot: job 1 or job 5 must end, or `pinfold suspend 5`
         ",
     );
 }
@@ -60,7 +103,7 @@ fn hard_takes_the_slot_of_the_lowest_and_newest() {
         3 freeze: job 4 of priority 12 took its place
         4 start primary 0 p12: a home core was free (2 of 2 slots used)
         > why 1
-        job 3 of higher priority took its slot; it returns when it can, but all 2 slots are taken and 1 job is before it in the queue [priority 8, cores asked for 1, slots used 2 of 2, since its start 0.0 s, frozen for 0.0 s, position in the queue 2, goes first in 600 s] change: a slot: job 2 or job 4 must end
+        job 3 of higher priority took its slot; it returns when it can, but all 2 slots are taken and 1 job is before it in the queue [priority 8, cores asked for 1, slots used 2 of 2, since its start 0.0 s, frozen for 0.0 s, position in the queue 2, goes first in 600 s] change: a slot: job 2 or job 4 must end, `pinfold set 1 --priority 11`, or `pinfold suspend 2`
         > exit 2
         3 bind 1: a slot is free again
         3 thaw: a slot is free again

@@ -42,10 +42,11 @@ fn within_its_own_nobody_pays() {
         1 weigh backfill p10: job 3 of priority 16 took its place
         3 start primary 0 p16: a home core was free (3 of 3 slots used)
         > submit 4 jweb p16
-        > why 4
-        it is next, and all 3 slots are taken [priority 16, cores asked for 1, slots used 3 of 3, project web, cores of its own 1, 1 used, waited 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 or any of 2 others must end
-        > exit 2
+        2 freeze: job 4 of priority 16 took its place
         4 start primary 1 p16: a home core was free (3 of 3 slots used)
+        > why 4
+        it is a primary: it has home cores that no other primary has [priority 16, cores asked for 1, slots used 3 of 3, project web, cores of its own 1, 1 used, since its start 0.0 s, PUs 1] change: its end, or `pinfold suspend 4`
+        > exit 2
         > exit 1
         ",
     );
@@ -67,7 +68,7 @@ fn without_a_slot_left_a_borrower_stands_still() {
         3 freeze: it was lent, and project web takes it back for job 4
         4 start primary 2 p10: jobs of project web have 1 of the 2 cores that are theirs
         > why 3
-        its slot was lent to it, and was reclaimed for job 4; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, project none, cores of its own 1, 2 used, 1 of them borrowed, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 2 others must end
+        its slot was lent to it, and was reclaimed for job 4; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, project none, cores of its own 1, 2 used, 1 of them borrowed, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 2 others must end, `pinfold set 3 --priority 11`, or `pinfold suspend 4`
         > submit 5 jweb
         1 freeze: it was lent, and project web takes it back for job 5
         5 start primary 0 p10: jobs of project web have 2 of the 2 cores that are theirs

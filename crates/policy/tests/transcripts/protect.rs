@@ -19,7 +19,7 @@ fn backfillers_come_one_by_one_and_go_at_once() {
         > submit 5
         > submit 6
         > why 5
-        it is next, and all 4 slots are taken [priority 10, cores asked for 1, slots used 4 of 4, waited 0.0 s, backfillers allowed 0 of 4: not known how many cores are idle, 0.8 of that are kept free (`cpu.protect`), position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 3 others must end
+        it is next, and all 4 slots are taken [priority 10, cores asked for 1, slots used 4 of 4, waited 0.0 s, backfillers allowed 0 of 4: not known how many cores are idle, 0.8 of that are kept free (`cpu.protect`), position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 3 others must end, `pinfold set 5 --priority 11`, or `pinfold suspend 4`
         > +1 idle 600 600 600 600
         > +1 idle 600 600 600 600
         > +1 idle 600 600 600 600
@@ -37,7 +37,7 @@ fn backfillers_come_one_by_one_and_go_at_once() {
         6 freeze: primaries are protected, and leave room for 1 backfillers
         > +1 idle 0 0 0 0
         > why 6
-        primaries are protected, and what they leave of the cores has no room for it; it returns when it can, but it is next, and all 5 slots are taken [priority 10, cores asked for 1, slots used 5 of 5, since its start 5.0 s, frozen for 1.0 s, backfillers allowed 1 of 4: 1.8 cores are idle, 0.8 of that are kept free (`cpu.protect`), position in the queue 1, goes first in 599 s] change: a slot: job 5 or any of 4 others must end
+        primaries are protected, and what they leave of the cores has no room for it; it returns when it can, but it is next, and all 5 slots are taken [priority 10, cores asked for 1, slots used 5 of 5, since its start 5.0 s, frozen for 1.0 s, backfillers allowed 1 of 4: 1.8 cores are idle, 0.8 of that are kept free (`cpu.protect`), position in the queue 1, goes first in 599 s] change: a slot: job 5 or any of 4 others must end, `pinfold set 6 --priority 11`, or `pinfold suspend 5`
         > +1 idle 0 0 0 0
         > +1 idle 0 0 0 0
         5 freeze: primaries are protected, and leave room for 0 backfillers
@@ -65,7 +65,7 @@ fn protection_set_while_jobs_run_holds_at_once() {
         > set protect=1000
         3 freeze: primaries are protected, and leave room for 0 backfillers
         > why 3
-        primaries are protected, and what they leave of the cores has no room for it; it returns when it can, but it is next, and all 2 slots are taken [priority 10, cores asked for 1, slots used 2 of 2, since its start 1.0 s, frozen for 0.0 s, backfillers allowed 0 of 1: 0.2 cores are idle, 2.0 of that are kept free (`cpu.protect`), position in the queue 1, goes first in 600 s] change: a slot: job 2 or job 1 must end
+        primaries are protected, and what they leave of the cores has no room for it; it returns when it can, but it is next, and all 2 slots are taken [priority 10, cores asked for 1, slots used 2 of 2, since its start 1.0 s, frozen for 0.0 s, backfillers allowed 0 of 1: 0.2 cores are idle, 2.0 of that are kept free (`cpu.protect`), position in the queue 1, goes first in 600 s] change: a slot: job 2 or job 1 must end, `pinfold set 3 --priority 11`, or `pinfold suspend 2`
         > set protect=0
         3 bind 1: a slot is free again
         3 thaw: a slot is free again

@@ -66,7 +66,7 @@ fn who_waited_ten_minutes_goes_first() {
         > +600
         > submit 4 p16
         > why 2
-        it is next, and the only slot is taken [priority 3, cores asked for 1, slots used 1 of 1, waited 600.0 s, position in the queue 1, goes first it waited too long] change: a slot: job 1 must end
+        it is next, and the only slot is taken [priority 3, cores asked for 1, slots used 1 of 1, waited 600.0 s, position in the queue 1, goes first it waited too long] change: a slot: job 1 must end, or `pinfold suspend 1`
         > exit 1
         2 start primary 0 p3: a home core was free (1 of 1 slots used)
         > exit 2

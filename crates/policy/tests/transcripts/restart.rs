@@ -32,7 +32,7 @@ fn nothing_starts_before_all_are_known() {
     check(
         "
         > machine 1
-        > set factor=1000
+        > set factor=1000 preemption=off
         > adopt 7 p16
         > adopt 8 / primary 0
         > tick

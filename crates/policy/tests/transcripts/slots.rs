@@ -90,7 +90,7 @@ fn classes_as_asked() {
         > submit 6
         > submit 7 primary
         > why 7
-        all 3 slots are taken and 1 job is before it in the queue [priority 10, cores asked for 1, slots used 3 of 3, waited 0.0 s, position in the queue 2, goes first in 600 s] change: a slot: job 5 or any of 2 others must end
+        all 3 slots are taken and 1 job is before it in the queue [priority 10, cores asked for 1, slots used 3 of 3, waited 0.0 s, position in the queue 2, goes first in 600 s] change: a slot: job 5 or any of 2 others must end, `pinfold set 7 --priority 11`, or `pinfold suspend 5`
         > exit 4
         6 start primary 0 p10: a home core was free (3 of 3 slots used)
         ",
@@ -108,7 +108,7 @@ fn a_wide_job_takes_as_many_slots_as_cores() {
         2 start backfill 0,3 p10: no home core was free but a slot was (5 of 6 slots used)
         > submit 3 c2
         > why 3
-        it is next, and it takes 2 slots and 1 of 6 are free [priority 10, cores asked for 2, slots used 5 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 or job 1 must end
+        it is next, and it takes 2 slots and 1 of 6 are free [priority 10, cores asked for 2, slots used 5 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 or job 1 must end, `pinfold set 3 --priority 11`, or `pinfold suspend 2`
         > exit 1
         2 weigh primary p10: job 1 ended and left its home core to the oldest backfiller
         3 start primary 1-2 p10: a home core was free (4 of 6 slots used)
@@ -206,7 +206,7 @@ fn a_wide_job_is_passed_over_a_bounded_number_of_times() {
         job 3 is before it, was passed over long enough, and gets the next slots [priority 10, cores asked for 1, slots used 2 of 2, waited 0.0 s, position in the queue 2, goes first in 600 s] change: job 3 must have started
         > exit 18
         > why 3
-        it is next, and it takes 2 slots and 1 of 2 are free [priority 10, cores asked for 2, slots used 1 of 2, waited 0.0 s, position in the queue 1, goes first in 600 s, passed over by 8 of at most 8] change: a slot: job 1 must end
+        it is next, and it takes 2 slots and 1 of 2 are free [priority 10, cores asked for 2, slots used 1 of 2, waited 0.0 s, position in the queue 1, goes first in 600 s, passed over by 8 of at most 8] change: a slot: job 1 must end, `pinfold set 3 --priority 11`, or `pinfold suspend 1`
         > exit 1
         3 start primary 0-1 p10: a home core was free (2 of 2 slots used)
         > exit 3

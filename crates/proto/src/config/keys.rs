@@ -129,7 +129,7 @@ keys! {
     "cpu.guard" => cpu_guard: bool, Switch, "false",
         "whether the youngest backfiller is frozen where a primary waits for a core beside it";
     "cpu.preemption" => cpu_preemption: Preemption, PREEMPTIONS, "\"soft\"",
-        "hard: a job of higher priority freezes the lowest; soft: takes its core; off";
+        "hard: a job of higher priority freezes the lowest; soft: takes its core, and freezes the lowest if no slot is free; off";
     "cpu.housekeeping" => cpu_housekeeping: bool, Switch, "false",
         "whether interrupts and kernel threads are moved off the cores of --isolated jobs, and memory off sets' NUMA nodes";
     "memory.governor" => memory_governor: bool, Switch, "true",

@@ -119,6 +119,11 @@ pub struct Books {
     paged: VecDeque<(Instant, u64)>,
 }
 
+/// Whether a job is frozen for want of a slot, and not of memory.
+fn is_for_slots(reason: &Reason) -> bool {
+    matches!(reason, Reason::Slot(SlotReason::SlotsShrank { .. } | SlotReason::Preempted { .. }))
+}
+
 impl Entry {
     fn stands_still(&mut self, reason: &Reason, asked: bool, now: Instant) {
         self.stood = self.stood.filter(|_| self.frozen).or(Some(now));
@@ -126,7 +131,7 @@ impl Entry {
         // What is tried again has the cause that it had.
         let again =
             self.for_slots && self.frozen && matches!(reason, Reason::Again(AgainReason::Retry { .. }));
-        self.for_slots = matches!(reason, Reason::Slot(SlotReason::SlotsShrank { .. })) || for_slots || again;
+        self.for_slots = is_for_slots(reason) || for_slots || again;
         (self.frozen, self.by_user, self.changed) = (true, asked || by_user, now);
         self.taken_back |= matches!(reason, Reason::Share(ShareReason::MemoryReclaimed { .. }));
         (self.writes, self.returns_until) = (false, None);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, AgainReason, Decision, Instant, JobId, MemoryReason, REQUEUES_MAX, Reason, SLOW_FOR, SlotReason,
+    Action, AgainReason, Decision, Instant, JobId, MemoryReason, REQUEUES_MAX, Reason, SLOW_FOR,
 };
 
 use super::{Books, Entry, GREW_WITHIN, Slowed, WORTH_BYTES};
@@ -43,7 +43,7 @@ impl Books {
                 if !asked && entry.request.no_suspend {
                     return wrong("who may not be frozen is not");
                 }
-                let for_slots = matches!(reason, Reason::Slot(SlotReason::SlotsShrank { .. }));
+                let for_slots = super::is_for_slots(reason);
                 if let (Some(found), Reason::Memory(MemoryReason::Short { .. })) =
                     (self.too_soon(*job, now), reason)
                 {
