@@ -68,7 +68,7 @@ fn a_borrower_becomes_a_backfiller(kind: Kind) {
     let why = done(&host, &["why", &second.to_string()]);
     assert!(why.contains(&format!("it was lent, and project web takes it back for job {web}")), "{why}");
     // A second one of the project has no right to the other core, and waits as anybody would.
-    let more = host.submit(&["--project", "web"], "exit 0");
+    let more = host.submit(&["--project", "web", "--priority", "1"], "exit 0");
     assert_eq!(host.job(more).state, JobState::Queued);
     host.make("go.web");
     host.until_exit_code(web, 0);
