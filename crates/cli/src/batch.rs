@@ -63,6 +63,9 @@ const WINDOW: usize = 512;
 /// How long a line that found the queue full waits before it is asked for again.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 
+/// Exit codes of a shell that does not understand a line (2), or cannot execute or find its command.
+const SHELL_FAILS: [i32; 3] = [2, 126, 127];
+
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
     let mut lines = Lines::of_words(&args.words, &args.arg_file, args.colsep.as_ref())?;
@@ -232,7 +235,7 @@ impl Batch {
             if !self.orphaned && hung_up(alive) {
                 self.orphan();
             }
-            self.kill_late_ones();
+            self.kill_late_lines();
             self.fill();
             self.progress.show(self.keeper.running_count(), self.began.elapsed());
             if self.ending.is_some() && self.keeper.only_news_for_nobody() {
@@ -251,13 +254,9 @@ impl Batch {
         self.drain(alive, false);
         let view = outcome::view(&self.outcomes, &self.work, self.began);
         let shown = self.work.answer.print(&view);
-        if view
-            .results
-            .iter()
-            .any(|result| result.exit_code.is_some_and(|code| [2, 126, 127].contains(&code)))
-        {
-            self.progress
-                .note(&format!("the lines were run by {} (--shell)", self.work.lines.shell.display()));
+        if view.results.iter().any(|line| line.exit_code.is_some_and(|code| SHELL_FAILS.contains(&code))) {
+            let shell = self.work.lines.shell.display();
+            self.progress.note(&format!("the lines were run by {shell} (--shell)"));
         }
         self.drain(alive, true);
         if let Some((signal, _)) = self.ending {

@@ -4,10 +4,10 @@
 //! a class fill and at which they differ. Absent: which of them tells anything (crate `advise`), and files (their sizes
 //! are [`crate::job`]'s).
 
-use pinfold_proto::program::is_shell;
 use std::collections::BTreeMap;
 
 use pinfold_advise::NUMBERS;
+use pinfold_proto::program::is_shell;
 use pinfold_proto::quantity::parse_size;
 
 /// So many words of a command are looked at.

@@ -3,22 +3,21 @@
 use std::io::PipeReader;
 use std::time::{Duration, Instant};
 
+use pinfold_client::Dial;
+use pinfold_proto::wire::Request;
 use pinfold_sys::ready::Wanted;
 use pinfold_sys::signals::{SIGKILL, SIGTERM};
 use pinfold_sys::spawn;
 
 use super::joblog::JobLog;
 use super::proxy::hung_up;
-use pinfold_client::Dial;
-use pinfold_proto::wire::Request;
-
 use super::{Batch, ticket};
 use crate::keeper::{Told, send_signal_to_group};
 
 /// How long lines that are told to end have before they are killed: as long as jobs that are cancelled.
 const KILLED_AFTER: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether they have ended.
+/// How often the batch looks whether the lines that were told to end have ended.
 const LEFTOVERS_PAUSE: Duration = Duration::from_millis(20);
 
 impl Batch {
@@ -39,7 +38,7 @@ impl Batch {
     }
 
     /// Kills lines that run on after they were told to end.
-    pub(super) fn kill_late_ones(&mut self) {
+    pub(super) fn kill_late_lines(&mut self) {
         if self.kill_at.take_if(|at| *at <= Instant::now()).is_some() {
             self.signal_running(SIGKILL);
         }
@@ -80,7 +79,7 @@ impl Batch {
                     told => self.hear(told),
                 }
             }
-            self.kill_late_ones();
+            self.kill_late_lines();
         }
     }
 
