@@ -24,7 +24,8 @@ fn play(seed: u64) -> Outcome {
 fn promises_hold_and_everything_happens() {
     let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
     let (mut crashes, mut stalled_us, mut felt) = (0, 0, 0);
-    for seed in 100_000..100_200 {
+    // So many that the part of slowed jobs that reach their bounds (a fifth) is no matter of chance.
+    for seed in 100_000..100_400 {
         let outcome = play(seed);
         crashes += outcome.crashes;
         stalled_us += outcome.stalled_us;
@@ -36,11 +37,11 @@ fn promises_hold_and_everything_happens() {
     assert!(tally.get("requeue").is_some_and(|&count| count > 0), "{tally:?}");
     // Slowing of which nobody feels anything would keep them, too.
     let slowed = tally.get("slow").copied().unwrap_or_default();
-    assert!(slowed > 30 && felt * 6 > slowed, "{slowed} slowed, {felt} held at their bounds");
+    assert!(slowed > 60 && felt * 6 > slowed, "{slowed} slowed, {felt} held at their bounds");
     // Episodes in which nothing happens would keep every promise.
-    assert!(crashes > 20 && stalled_us > 10_000_000, "{crashes} crashes, {stalled_us} us of stalls");
+    assert!(crashes > 40 && stalled_us > 20_000_000, "{crashes} crashes, {stalled_us} us of stalls");
     for action in ["start", "freeze", "thaw", "page out"] {
-        assert!(tally.get(action).is_some_and(|&count| count > 100), "{action}: {tally:?}");
+        assert!(tally.get(action).is_some_and(|&count| count > 200), "{action}: {tally:?}");
     }
 }
 
