@@ -261,7 +261,10 @@ fn look(directory: &OwnedFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Er
 }
 
 /// As [`look`], and fails with `XDEV` where something is mounted on it.
-pub(super) fn look_within(directory: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+pub(super) fn look_within(
+    directory: &OwnedFd,
+    name: impl rustix::path::Arg + Copy,
+) -> Result<OwnedFd, Errno> {
     match rustix::fs::openat2(directory, name, FOUND, Mode::empty(), ResolveFlags::NO_XDEV) {
         // A kernel before 5.6, or a container that does not know of it.
         Err(Errno::NOSYS | Errno::PERM) => {

@@ -1,46 +1,47 @@
 //! What a job's directory in memory holds. Where no control group counts it, its files are looked at one by one.
+//!
+//! A user may mount a file system over any of them, and it need not answer: none is asked.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
-use super::{Means, Scratch, name_of, open};
+use super::clear::look_within;
+use super::{Means, Scratch, name_of};
 
 /// The largest number of files that one reading looks at: some milliseconds.
 const FILES_MAX: usize = 4096;
 
 impl Scratch {
-    /// The memory that the files of a job's directory take, in bytes; 0 if the job has none.
+    /// The memory that the files of a job's directory take, in bytes; 0 if the job has none, or one with a file system of
+    /// its own, over which another one may lie.
     #[must_use]
     pub fn held_bytes(&self, job: u64) -> u64 {
-        let Ok(Some(base)) = self.open_base(false) else { return 0 };
-        let Ok(top) = open(&base, name_of(job).as_str()) else { return 0 };
         if self.means == Means::Mount {
-            let used = |all: rustix::fs::StatVfs| all.f_blocks.saturating_sub(all.f_bfree) * all.f_frsize;
-            return rustix::fs::fstatvfs(&top).map_or(0, used);
+            return 0;
         }
+        let Ok(Some(base)) = self.open_base(false) else { return 0 };
+        let Ok(top) = look_within(&base, name_of(job).as_str()) else { return 0 };
+        let within = |path: &Path, flags: OFlags| {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+            openat2(&top, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+        };
         let (mut bytes, mut left) = (0_u128, FILES_MAX);
         let mut directories = vec![PathBuf::from(".")];
         while let Some(path) = directories.pop().filter(|_| left > 0) {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-            let Ok(directory) = rustix::fs::openat2(&top, &path, flags, Mode::empty(), within) else {
-                continue;
-            };
+            let Ok(directory) = within(&path, OFlags::RDONLY | OFlags::DIRECTORY) else { continue };
             let Ok(entries) = Dir::read_from(&directory) else { continue };
-            for entry in entries
-                .flatten()
-                .filter(|entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
-                .take(left)
-            {
+            let named = |entry: &rustix::fs::DirEntry| !matches!(entry.file_name().to_bytes(), b"." | b"..");
+            for entry in entries.flatten().filter(named).take(left) {
                 left = left.saturating_sub(1);
-                let found = rustix::fs::statat(&directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
-                let Ok(found) = found else { continue };
-                if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
-                    directories.push(path.join(entry.file_name().to_string_lossy().as_ref()));
-                } else {
-                    bytes += u128::try_from(found.st_blocks).unwrap_or(0) * 512
-                        / u128::from(found.st_nlink).max(1);
+                let path = path.join(OsStr::from_bytes(entry.file_name().to_bytes()));
+                if entry.file_type() == FileType::Directory {
+                    directories.push(path);
+                } else if let Ok(found) = within(&path, OFlags::PATH | OFlags::NOFOLLOW).and_then(fstat) {
+                    let links = u128::from(found.st_nlink).max(1);
+                    bytes += u128::try_from(found.st_blocks).unwrap_or(0) * 512 / links;
                 }
             }
         }
