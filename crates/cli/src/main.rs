@@ -53,10 +53,12 @@ mod terminal;
 mod top;
 mod topology;
 mod wlm;
+mod words;
 
 use std::io::Write as _;
 use std::process::ExitCode as ProcessExit;
 
+use clap::error::{ContextKind, ContextValue};
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::Verb;
 
@@ -70,22 +72,30 @@ fn main() -> ProcessExit {
     match complete::answered() {
         Ok(false) => {}
         Ok(true) => return ProcessExit::SUCCESS,
-        Err(error) => return misused(&error),
+        Err(error) => return misused(error),
     }
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return misused(&error),
+        Err(error) => return misused(error),
     };
     ended(dispatch(cli))
 }
 
 /// Help and version are answers; anything else is wrong usage.
-fn misused(error: &clap::Error) -> ProcessExit {
+fn misused(mut error: clap::Error) -> ProcessExit {
     if !error.use_stderr() {
         return ended(print::print_text(|_| error.print()).map(|()| ProcessExit::SUCCESS));
     }
+    let command = read::command_name(&std::env::args_os().collect::<Vec<_>>());
+    let advice = words::advice_on(&error, &command.unwrap_or_default());
+    if advice.is_some() {
+        // Names that merely look alike would lead astray.
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Suggested);
+    }
     let _ = error.print();
-    if let Some(variable) = variable_of(error) {
+    advice.into_iter().for_each(print::say);
+    if let Some(variable) = variable_of(&error) {
         let _ = writeln!(std::io::stderr(), "pinfold: that value is from the environment: {variable}");
     }
     ProcessExit::from(ExitCode::Usage.code())
@@ -100,7 +110,6 @@ fn ended(done: Result<ProcessExit, Failure>) -> ProcessExit {
 
 /// The variable that a wrong value came from.
 fn variable_of(error: &clap::Error) -> Option<String> {
-    use clap::error::{ContextKind, ContextValue};
     let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
         (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
     else {

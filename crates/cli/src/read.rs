@@ -71,6 +71,11 @@ fn command_at(words: &[OsString]) -> Option<usize> {
     }
 }
 
+/// The name of the command in these words.
+pub(crate) fn command_name(words: &[OsString]) -> Option<String> {
+    command_at(words).and_then(|at| words[at].to_str()).map(str::to_owned)
+}
+
 /// The words with the options of `batch` ended where its arguments begin.
 fn with_options_ended(mut words: Vec<OsString>) -> Vec<OsString> {
     if let Some(at) = command_at(&words).filter(|&at| words[at] == "batch") {

@@ -1,0 +1,87 @@
+//! Words of other tools that users type at pinfold's commands, and advice on each.
+//!
+//! Owns the only table of such words. Absent here: words that pinfold knows, which stand beside their commands.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Words of one kind, the command at which they are typed (empty: in place of a command), and the advice.
+type Row = (&'static str, &'static [&'static str], &'static str);
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    // GNU parallel's.
+    ("batch", &["--pipe", "--spreadstdin", "--pipe-part", "--pipepart", "--block", "--block-size", "--block-timeout", "--bt", "--recstart",
+        "--recend", "--regexp", "--remove-rec-sep", "--removerecsep", "--rrs", "--round-robin", "--round", "--cat", "--fifo", "--tee",
+        "--shard", "--group-by", "--bin", "-L", "-l", "--max-lines"],
+        "lines get no standard input and no blocks of it: `split` makes files first, then `pinfold batch 'COMMAND < {}' ::: FILES`; -n N puts N arguments into a command"),
+    ("batch", &["-S", "--sshlogin", "--sshloginfile", "--slf", "--ssh", "--ssh-delay", "--sshdelay", "-M", "--controlmaster", "--transfer",
+        "--transferfile", "--transfer-file", "--tf", "--return", "--trc", "--basefile", "--bf", "--cleanup", "--onall", "--nonall",
+        "--hostgroups", "--hgrp", "--filter-hosts", "--rsync-opts", "--workdir", "--wd"],
+        "pinfold runs jobs on this host alone, in the directory of the caller"),
+    ("batch", &["--sql", "--sql-master", "--sqlmaster", "--sql-worker", "--sqlworker", "--sql-and-worker", "--sqlandworker", "--csv"],
+        "lists come from files and arguments: --colsep separates columns"),
+    ("batch", &["--semaphore", "--sem", "--semaphore-name", "--id", "--semaphore-timeout", "--st", "--bg", "--fg", "--wait"],
+        "each command is a job of one queue: `pinfold run -- COMMAND` waits for its end, `pinfold submit -- COMMAND` does not, `pinfold wait` waits for those"),
+    ("batch", &["--nice"], "--backfill runs lines only in cycles that other jobs leave; --priority 1 to 16"),
+    ("batch", &["--memfree", "--memsuspend", "--noswap", "--load", "--limit"],
+        "the daemon itself keeps memory and cores from running short; --mem SIZE says what a line needs"),
+    ("batch", &["--line-buffer", "--linebuffer", "--lb", "--latest-line", "--ll", "--tty", "--open-tty", "-o", "--tmux", "--tmuxpane",
+        "--interactive", "-p", "--term-seq", "--termseq"],
+        "lines have no terminal: --ungroup lets them write as they run"),
+    ("batch", &["-t", "--verbose", "-v"], "--tag names the argument before each output; --dry-run prints the commands; the table at the end has results"),
+    ("batch", &["--files", "--output-as-files", "--outputasfiles", "--compress", "--compress-program", "--decompress-program", "--tmpdir"],
+        "--output DIR or --results DIR keeps outputs in files"),
+    ("batch", &["--color", "--color-failed", "--cf", "--ctag", "--ctagstring"], "--tag and --tagstring have no colours"),
+    ("batch", &["--retry-failed"], "--resume-failed with the same list and job log runs the lines that failed"),
+    ("batch", &["--env", "--record-env", "--session", "--_parset"], "lines have the environment of this command and its exported functions"),
+    ("batch", &["--basenamereplace", "--bnr", "--basenameextensionreplace", "--bner", "--dirnamereplace", "--dnr", "--extensionreplace",
+        "--er", "--seqreplace", "--slotreplace", "-U", "--rpl", "--parens", "--template", "--tmpl", "--process-slot-var"],
+        "the replacement strings have fixed names: {} {.} {/} {//} {/.} {#} {%} {1}; -I names another for {}; lines have PINFOLD_SLOT"),
+    ("batch", &["--plus", "--gnu", "--plain", "--group", "--no-keep-order", "--nokeep-order", "--will-cite", "--bibtex", "--citation",
+        "--use-cores-instead-of-threads", "--use-cpus-instead-of-cores", "--use-sockets-instead-of-threads"],
+        "leave this option out: it is the usual case here, or has no meaning"),
+    ("batch", &["-E", "--eof", "-e", "--arg-sep", "--arg-file-sep", "--skip-first-line", "--filter", "--total-jobs", "--total"],
+        "`sed`, `awk` or `tail -n +2` before `| pinfold batch` takes lines out; the separators are :::, :::+, :::: and ::::+"),
+    ("batch", &["-s", "--max-chars", "-x", "--exit", "--show-limits", "--max-line-length-allowed"],
+        "-n N bounds the arguments of a command; -m takes as many as a command line holds"),
+    ("batch", &["--quote", "--shell-quote", "--shellquote"], "arguments are always quoted; quote the command itself for the shell"),
+    ("batch", &["--number-of-cpus", "--number-of-cores", "--number-of-sockets", "--number-of-threads"], "`pinfold topology` shows the machine"),
+    ("batch", &["-J", "--profile", "--embed", "--shebang", "--hashbang", "--shebang-wrap", "--shell-completion", "--minversion"],
+        "options come from the command line alone; `pinfold --version` and `pinfold admin completions` have the rest"),
+];
+
+/// Advice on a word of another tool, typed at a command of pinfold's (empty: in place of one): `advice("batch", "--nice")`.
+pub(crate) fn advice(command: &str, word: &str) -> Option<&'static str> {
+    TABLE.iter().find(|(at, words, _)| *at == command && words.contains(&word)).map(|(.., text)| *text)
+}
+
+/// Advice on the word of a command line that made this error.
+pub(crate) fn advice_on(error: &clap::Error, command: &str) -> Option<&'static str> {
+    let (command, kind) = match error.kind() {
+        ErrorKind::UnknownArgument => (command, ContextKind::InvalidArg),
+        ErrorKind::InvalidSubcommand => ("", ContextKind::InvalidSubcommand),
+        _ => return None,
+    };
+    let Some(ContextValue::String(word)) = error.get(kind) else { return None };
+    advice(command, word.split('=').next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_given_on_words_that_pinfold_does_not_know() {
+        for (command, words, text) in TABLE {
+            assert!(text.len() > 20 && !text.ends_with('.'), "{text}");
+            for word in *words {
+                assert_eq!(advice(command, word), Some(*text), "{word} has two rows");
+                let line = ["pinfold", command, word].into_iter().filter(|word| !word.is_empty());
+                let error = crate::help::tree().try_get_matches_from(line).expect_err(word);
+                assert_eq!(advice_on(&error, command), Some(*text), "{word} is known: {error}");
+            }
+        }
+        assert_eq!(advice("batch", "--priority"), None);
+        assert_eq!(advice("run", "--sshlogin"), None);
+    }
+}
