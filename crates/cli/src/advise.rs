@@ -42,12 +42,7 @@ use format::{Consent, Format};
 
 /// Options of `advise`.
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "Examples: pinfold advise --name align; \
-pinfold advise --all --by month; \
-pinfold advise --all --format slurm --apply fill --to /etc/slurm"
-)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct AdviseArgs {
     #[command(subcommand)]
     verb: Option<Verb>,

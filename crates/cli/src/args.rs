@@ -53,75 +53,76 @@ status, 128+N when signal N ended it, 126 when it cannot be executed, 127 when i
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command as a job in the foreground: same terminal, streams, directory and exit status
+    /// Run a command as a job in the foreground
     Run(Box<RunArgs>),
-    /// Hand a command over as a job and return at once; prints the job number
+    /// Queue a command as a job, print the job number, return at once
     Submit(SubmitArgs),
-    /// Run each line of a file as a job and wait for all
+    /// Run each line of a list as a job and wait for all jobs
     Batch(BatchArgs),
-    /// Run a build as a job in the foreground; how many commands it runs at once follows what other jobs leave
+    /// Run a build with as many parallel commands as other jobs leave cores for
     Make(Box<crate::make::MakeArgs>),
-    /// Make a job of processes that run already; prints the job number
+    /// Make a job of running processes, print the job number
     Adopt(Box<AdoptArgs>),
     /// Show the host and its jobs
     Status(StatusArgs),
     /// Explain why a job is in its state and what would change it
     Why(WhyArgs),
-    /// Print what a submitted job wrote
+    /// Print the output of a submitted job
     Log(LogArgs),
-    /// Show what jobs used
+    /// Show the time, cores, memory and I/O that jobs used
     Report(ReportArgs),
-    /// Draw a job's memory, cores and I/O over time, or what the host did
+    /// Draw memory, cores and I/O over time, of a job or of the host
     Plot(PlotArgs),
-    /// Watch the host and its jobs
+    /// Watch the host and its jobs live
     Top(TopArgs),
-    /// Show the processes of jobs that run
+    /// Show the processes of running jobs
     Ps(PsArgs),
-    /// Write jobs, samples, processes, threads, files or readings of the host as a table for other programs
+    /// Write a table of jobs, samples, processes, files or the host's readings for other programs
     Export(ExportArgs),
-    /// Wait until jobs are over; ends with the status of the last one named
+    /// Wait for the end of jobs, exit with the status of the last job
     Wait(WaitArgs),
     /// End jobs
     Cancel(CancelArgs),
-    /// Freeze jobs until they are resumed, or until `pinfold cancel` sends them a signal: each signal, not only one
-    /// that ends them, makes them go on
+    /// Freeze jobs until `pinfold resume`
+    ///
+    /// Any signal of `pinfold cancel --signal` resumes a suspended job, too.
     Suspend(JobsArgs),
-    /// Let suspended jobs go on
+    /// Let suspended jobs continue
     Resume(JobsArgs),
-    /// Keep waiting jobs from starting
+    /// Keep waiting jobs from starting until `pinfold release`
     Hold(JobsArgs),
     /// Let held jobs start
     Release(JobsArgs),
-    /// Change a job, also while it runs
+    /// Change the options of a waiting or running job
     Set(SetArgs),
     /// Show or change the daemon's live configuration
     Config(ConfigArgs),
-    /// Set cores aside for jobs that ask for them by name (`--in NAME`), or give them back
+    /// Set cores aside for jobs with `--in NAME`, or give the cores back
     #[command(name = "set-aside")]
     SetAside(SetAsideArgs),
-    /// Show the sets of cores that are set aside
+    /// Show the sets of cores of `set-aside`
     Sets(JsonArgs),
     /// Show the machine: sockets, caches, cores, PUs
     Topology(TopologyArgs),
-    /// Show which core belongs to what
+    /// Show which jobs and sets hold each core
     Map(MapArgs),
-    /// Say what classes of jobs need of memory, cores and time, with a stated risk
+    /// Advise how much memory, cores and time to request for classes of jobs, with a stated risk
     Advise(Box<crate::advise::AdviseArgs>),
-    /// Find the least memory that a command runs as well with: run it under falling bounds
+    /// Find the least memory with which a command runs as fast as without a limit
     Squeeze(crate::squeeze::SqueezeArgs),
-    /// Show what a request in Slurm's words would get on a machine, without running it
+    /// Show the cores that a request with Slurm's layout options would get, without running it
     Layout(Box<LayoutArgs>),
-    /// Play jobs on hosts that are not there, under a workload manager's rule and pinfold's policy: waits, slowdown, freezes
+    /// Simulate jobs on hosts under a workload manager's rule and pinfold's policy
     Sim(Box<crate::sim::SimArgs>),
-    /// Show what the host as a whole did while jobs ran: processors, memory, stalls, temperature
+    /// Show the host's processors, memory, stalls and temperature over time
     Host(crate::readings::HostArgs),
-    /// Hand what this host's jobs used over to a hub of many hosts, or sign in there
+    /// Send this host's reports to a hub of many hosts, or sign in to the hub
     Hub(crate::hub::HubArgs),
-    /// Start a program that finds Slurm's commands (sbatch, squeue ...), backed by pinfold, before any others
+    /// Run a program with Slurm's commands (sbatch, squeue ...) that pinfold provides
     Slurm(crate::slurm::SlurmArgs),
-    /// Say what pinfold can do on this host, what it cannot, and what would change that
+    /// Show the abilities of pinfold on this host, and how to gain the missing abilities
     Doctor(JsonArgs),
-    /// Administration that is rare: backup, audit, draining, rescue, hooks of workload managers, manual pages
+    /// Rare administration: backup, audit, draining, rescue, workload managers, manual pages
     Admin(AdminArgs),
     #[command(flatten)]
     Direct(AdminCommand),

@@ -1,13 +1,15 @@
 //! The tree of commands as it is read and shown: which options a short help has, which commands stand below `admin`.
 //!
-//! The commands that start jobs have some sixty options. `--help` shows the six that most jobs need, `--help-all` every
-//! one, in groups. Absent here: what an option is called and means; that stands beside its command.
+//! The first screen has the most used commands in groups, `pinfold --help-all` has all commands. The commands that start
+//! jobs have some sixty options: `--help` shows the six most used options, `--help-all` all options in groups. Absent
+//! here: the names and meanings of options; they stand beside their commands.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command, CommandFactory as _};
 
 use crate::args::{AdminCommand, Cli};
+use crate::manual::{EXAMPLES, examples};
 
 /// The option that shows all options.
 const HELP_ALL: &str = "help-all";
@@ -20,9 +22,17 @@ const SHORT: [(&str, [&str; 6]); 4] = [
     ("make", ["name", "priority", "mem", "timeout", "jobs", "jobserver"]),
 ];
 
+/// The commands on the first screen, in groups. The names of all others stand below them.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Run", &["run", "submit", "batch", "make"]),
+    ("Look", &["status", "why", "log", "report", "top", "plot"]),
+    ("Change", &["wait", "cancel", "suspend", "resume", "hold", "release", "set"]),
+];
+
 /// The whole tree, with every option shown: what is read, and what manual pages and completions are made of.
 pub(crate) fn tree() -> Command {
     let whole = SHORT.iter().fold(Cli::command(), |tree, (name, _)| tree.mut_subcommand(name, with_helps));
+    let whole = whole.arg(help_option(HELP_ALL, "Print help with all commands"));
     // They stand below `admin`; the spelling without it goes on being read.
     AdminCommand::names()
         .into_iter()
@@ -31,25 +41,60 @@ pub(crate) fn tree() -> Command {
 
 /// Both helps are of the compact form: the other has five lines an option.
 fn with_helps(command: Command) -> Command {
-    let help = |id: &'static str, text: &'static str| {
-        Arg::new(id).long(id).action(ArgAction::HelpShort).help(text).help_heading(None).display_order(1000)
-    };
     let bare = command.disable_help_flag(true).mut_args(|arg| match arg.is_positional() {
         true => arg.help_heading(None),
         false => arg,
     });
-    bare.arg(help("help", "Print help").short('h'))
-        .arg(help(HELP_ALL, "Print help with all options, in groups"))
+    bare.arg(help_option("help", "Print help").short('h'))
+        .arg(help_option(HELP_ALL, "Print help with all options, in groups"))
+}
+
+fn help_option(id: &'static str, text: &'static str) -> Arg {
+    Arg::new(id).long(id).action(ArgAction::HelpShort).help(text).help_heading(None).display_order(1000)
 }
 
 /// The tree that reads this command line: the same, with short helps unless all options are asked for.
 pub(crate) fn tree_for(words: &[OsString]) -> Command {
-    if words.iter().any(|word| word.to_str() == Some("--help-all")) {
-        return tree();
-    }
-    SHORT
+    let tree = EXAMPLES
         .iter()
-        .fold(tree(), |tree, (name, kept)| tree.mut_subcommand(name, |command| shortened(command, kept)))
+        .filter(|(name, _)| !name.contains(' '))
+        .fold(tree(), |tree, (name, _)| tree.mut_subcommand(name, |command| with_examples(command, name)));
+    if words.iter().any(|word| word.to_str() == Some("--help-all")) {
+        return tree;
+    }
+    let screen = first_screen(&tree);
+    SHORT.iter().fold(tree.override_help(screen), |tree, (name, kept)| {
+        tree.mut_subcommand(name, |command| shortened(command, kept))
+    })
+}
+
+/// The most used commands with their meanings, and the names of all others.
+fn first_screen(tree: &Command) -> String {
+    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("{}\n\nUsage: pinfold COMMAND [OPTIONS]\n", about(tree));
+    for (group, names) in GROUPS {
+        text += &format!("\n{group}:\n");
+        for command in names.iter().filter_map(|name| tree.find_subcommand(name)) {
+            text += &format!("  {:<9}{}\n", command.get_name(), about(command));
+        }
+    }
+    let is_first = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let shown = tree.get_subcommands().filter(|command| !command.is_hide_set());
+    let others: Vec<&str> = shown.map(Command::get_name).filter(|name| !is_first(name)).collect();
+    text += "\nMore:";
+    for names in others.chunks(8) {
+        text += &format!("\n  {}", names.join(", "));
+    }
+    text + "\n\n`pinfold COMMAND --help` shows the options of a command and examples, `pinfold --help-all`\n\
+            all commands, the options of all commands and the exit codes.\n"
+}
+
+/// The help of a command with its examples at the end.
+fn with_examples(command: Command, name: &str) -> Command {
+    let examples = examples(name).map(|(example, meaning)| format!("\n  {example}\n      {meaning}"));
+    let notes = command.get_after_help().map(|notes| format!("{notes}\n\n")).unwrap_or_default();
+    let text = examples.fold(format!("{notes}Examples:"), |text, example| text + &example);
+    command.after_help(text)
 }
 
 fn shortened(command: Command, kept: &[&str]) -> Command {
@@ -93,6 +138,41 @@ mod tests {
     }
 
     #[test]
+    fn the_first_screen_has_few_lines_and_names_every_command() {
+        for words in [&["pinfold"][..], &["pinfold", "-h"], &["pinfold", "--help"], &["pinfold", "help"]] {
+            let text = help(words);
+            assert!(text.lines().count() <= 40, "{} lines: {text}", text.lines().count());
+            let long = text.lines().find(|line| line.chars().count() > 90);
+            assert_eq!(long, None, "a line is too long for a terminal");
+            let tree = tree();
+            let shown = tree.get_subcommands().filter(|command| !command.is_hide_set());
+            for name in shown.map(Command::get_name) {
+                let listed =
+                    text.split(|end: char| end.is_whitespace() || end == ',').any(|word| word == name);
+                assert!(listed, "{name}: {text}");
+            }
+            assert!(text.contains("pinfold --help-all"), "{text}");
+        }
+        let grouped = GROUPS.iter().flat_map(|(_, names)| names.iter());
+        let unknown: Vec<_> = grouped.filter(|name| tree().find_subcommand(name).is_none()).collect();
+        assert_eq!(unknown, Vec::<&&str>::new());
+        let all = help(&["pinfold", "--help-all"]);
+        assert!(all.contains("--no-autostart") && all.contains("Exit codes:"), "{all}");
+    }
+
+    #[test]
+    fn a_help_ends_with_examples() {
+        for (command, examples) in EXAMPLES.iter().filter(|(command, _)| !command.contains(' ')) {
+            let texts = [help(&["pinfold", command, "--help"]), help(&["pinfold", "help", command])];
+            for (text, (example, _)) in
+                texts.iter().flat_map(|text| examples.iter().map(move |of| (text, of)))
+            {
+                assert!(text.contains(example), "{command}: {example}\n{text}");
+            }
+        }
+    }
+
+    #[test]
     fn a_whole_help_has_every_option_in_groups() {
         let text = help(&["pinfold", "run", "--help-all"]);
         for heading in ["Importance:", "Cores:", "Memory and disk:", "When it runs:", "Layout options"] {
@@ -103,7 +183,7 @@ mod tests {
 
     #[test]
     fn rarely_used_commands_stand_below_admin_and_are_read_without_it() {
-        let text = help(&["pinfold", "--help"]);
+        let text = help(&["pinfold", "--help-all"]);
         let listed = |name: &str| text.lines().any(|line| line.trim_start().starts_with(&format!("{name} ")));
         assert!(listed("admin") && listed("run") && listed("config"), "{text}");
         let admin = help(&["pinfold", "admin", "--help"]);

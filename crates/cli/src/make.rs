@@ -44,8 +44,7 @@ const FLAGS: [&str; 3] = ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS"];
 /// Options of `make`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`-jN` of make and ninja is taken as the most commands at once; of other commands say it as `pinfold make -j N`. \
-Example: pinfold make -- make -j16 all"
+    after_help = "`-jN` of make and ninja is taken as the most commands at once; of other commands say it as `pinfold make -j N`."
 )]
 pub(crate) struct MakeArgs {
     /// Run at most so many commands at once [default: -jN of make or ninja, else as many as jobs may use PUs]

@@ -12,7 +12,7 @@ use pinfold_proto::config::{KEYS, PROJECT_KEYS};
 use roff::{Roff, bold, roman};
 
 use crate::{help, output};
-use examples::EXAMPLES;
+pub(crate) use examples::{EXAMPLES, examples};
 use pinfold_client::Failure;
 
 /// A configuration as people write them.
@@ -73,11 +73,9 @@ fn add(command: &Command, path: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io:
             roff.text([roman(text.to_string())]);
         })?;
     }
-    let known: Vec<(&str, &str)> =
-        EXAMPLES.iter().filter(|(of, _)| *of == path).flat_map(|(_, all)| all.iter().copied()).collect();
-    if !known.is_empty() {
+    if examples(path).next().is_some() {
         section(&mut page, "EXAMPLES", |roff| {
-            for (example, what) in known {
+            for (example, what) in examples(path) {
                 tagged(roff, example, what);
             }
         })?;

@@ -39,10 +39,6 @@ use variant::{HOSTS_MAX, Variant};
 const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples: pinfold sim --swf log.swf.gz --compare dispatch=fcfs,easy,conservative\n          \
-                        pinfold sim --since 30d --compare slots.factor=1,1.5,2"
-)]
 #[command(group(clap::ArgGroup::new("played").required(true)))]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct SimArgs {

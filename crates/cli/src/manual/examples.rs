@@ -1,7 +1,13 @@
-//! An example or more of each command, for its manual page. A test has each read by the tree of commands.
+//! An example or more of each command, for its help and its manual page. A test has each read by the tree of commands.
 
-/// Commands, by their words behind `pinfold`, each with examples and what they do.
-pub(super) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
+/// The examples of a command, each with its meaning; `command`: the words behind `pinfold`.
+pub(crate) fn examples(command: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = EXAMPLES.iter().filter(move |(of, _)| *of == command);
+    own.flat_map(|(_, examples)| examples.iter().copied())
+}
+
+/// Commands, by their words behind `pinfold`, each with examples and their meanings.
+pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "run",
         &[
@@ -125,7 +131,12 @@ pub(super) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "advise",
         &[
+            ("pinfold advise --name align", "How much jobs of that name should request."),
             ("pinfold advise --format slurm", "What each class of jobs should ask for, ready to paste."),
+            (
+                "pinfold advise --all --format slurm --apply fill --to /etc/slurm",
+                "A table for Slurm's submission plugin, which fills in missing requests.",
+            ),
             ("pinfold advise --by month", "What each class requested, used and could have saved, by month."),
         ],
     ),
@@ -143,6 +154,10 @@ pub(super) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "sim",
         &[
+            (
+                "pinfold sim --swf log.swf.gz --compare dispatch=fcfs,easy,conservative",
+                "A cluster's log under three rules of a workload manager.",
+            ),
             (
                 "pinfold sim --since 30d --compare slots.factor=1,2",
                 "What if: the same jobs with another setting.",
