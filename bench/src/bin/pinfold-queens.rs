@@ -8,13 +8,14 @@ use std::io::Write;
 use std::time::Instant;
 
 use clap::Parser;
+use pinfold_proto::quantity::whole;
 
 /// Counts the solutions of the queens' problem, several times over.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     /// Queens.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(long, default_value_t = 12, value_parser = whole::<u32>(1..=20))]
     queens: u32,
     /// How often the whole is done.
     #[arg(long, default_value_t = 1)]

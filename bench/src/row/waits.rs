@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use pinfold_proto::quantity;
 
 use super::{Ground, RowArgs, perform};
 use crate::compare::{Question, compare, show};
@@ -26,7 +27,7 @@ pub(crate) struct WaitsArgs {
     #[arg(long, value_name = "DUTY:RATIO", default_values = ["60:2.5", "70:3", "75:3.5", "80:4"])]
     cell: Vec<Cell>,
     /// Mixed jobs for each slot of factor 2, each one table, and one more with a job more.
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,3,4,5", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,3,4,5", value_parser = quantity::whole::<u16>(1..=1_000))]
     per_slot: Vec<u16>,
     /// One series alone.
     #[arg(long, value_enum, value_name = "NAME")]

@@ -4,6 +4,7 @@
 //! Absent here: which processes may be adopted (the daemon).
 
 use clap::Args;
+use pinfold_proto::quantity::whole;
 use pinfold_proto::wire::{Adoptee, Reply, Request};
 use pinfold_proto::{ExitCode, JobSpec};
 
@@ -17,7 +18,7 @@ use pinfold_client::{Dial, unexpected};
 #[group(id = "adoptee", required = true, multiple = false)]
 pub(crate) struct AdoptArgs {
     /// This process, and all that descend from it
-    #[arg(long, value_name = "N", group = "adoptee", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", group = "adoptee", value_parser = whole::<u32>(1..=u32::MAX))]
     pub pid: Option<u32>,
     /// The processes in this control group and below it, and all that descend from them: its directory, or its path as
     /// /proc/PID/cgroup has it

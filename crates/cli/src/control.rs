@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pinfold_proto::config::{self, Config};
-use pinfold_proto::quantity::{parse_duration, parse_size};
+use pinfold_proto::quantity::{parse_duration, parse_size, whole};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 use pinfold_proto::{End, ExitCode, JobClass, TimeoutSignal};
@@ -59,7 +59,7 @@ pub(crate) struct SetArgs {
     pub job: JobRef,
     /// Its importance, 1 to 16
     #[arg(long, visible_alias = "rank", value_name = "N",
-          value_parser = clap::value_parser!(u8).range(1..=16))]
+          value_parser = whole::<u8>(1..=16))]
     pub priority: Option<u8>,
     /// Have it run on cores that no other primary has; if none is free, it takes those of a job of lower priority
     #[arg(long, conflicts_with = "backfill")]

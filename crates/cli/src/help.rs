@@ -33,10 +33,20 @@ const GROUPS: [(&str, &[&str]); 3] = [
 pub(crate) fn tree() -> Command {
     let whole = SHORT.iter().fold(Cli::command(), |tree, (name, _)| tree.mut_subcommand(name, with_helps));
     let whole = whole.arg(help_option(HELP_ALL, "Print help with all commands"));
+    let whole = with_negatives(whole);
     // They stand below `admin`; the spelling without it goes on being read.
     AdminCommand::names()
         .into_iter()
         .fold(whole, |tree, name| tree.mut_subcommand(name, |command| command.hide(true)))
+}
+
+/// A negative number behind an option is the option's value, so that the message names the option and its range.
+fn with_negatives(command: Command) -> Command {
+    let named = |arg: Arg| match !arg.is_positional() && arg.get_action().takes_values() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    };
+    command.mut_args(named).mut_subcommands(with_negatives)
 }
 
 /// Both helps are of the compact form: the other has five lines an option.
@@ -194,6 +204,66 @@ mod tests {
         for words in [&["pinfold", "drain"][..], &["pinfold", "admin", "drain"]] {
             assert!(tree().try_get_matches_from(words).is_ok(), "{words:?}");
         }
+    }
+
+    /// The commands with options that are numbers, and the ranges of the numbers.
+    #[test]
+    fn a_wrong_number_is_answered_with_option_value_and_range() {
+        let options = [
+            ("run --priority V x", "1 to 16"),
+            ("run --cores V x", "1 to 65536"),
+            ("submit --priority V x", "1 to 16"),
+            ("batch --retries V x", "1 to 4294967295"),
+            ("make --jobs V x", "1 to "),
+            ("set 1 --priority V", "1 to 16"),
+            ("set-aside a --cores V", "1 to 65536"),
+            ("adopt --pid V", "1 to 4294967295"),
+            ("report --last V", "1 to 4294967295"),
+            ("plot --last V", "1 to 4294967295"),
+            ("export --format csv --last V", "1 to 4294967295"),
+            ("status --limit V", "0 to "),
+            ("layout --hosts V", "0 to "),
+            ("sim --swf x --hosts V", "1 to 1000000"),
+            ("sim --swf x --cores V", "1 to 4294967295"),
+            ("sim --swf x --repeat V", "1 to 10000"),
+            ("sim --swf x --seed V", "0 to "),
+            ("sim calibrate --seconds V", "3 to 3600"),
+        ];
+        for (line, range) in options {
+            let option = line.split(' ').rev().find(|word| word.starts_with("--")).expect("an option");
+            for bad in ["q", "-1", "1e3", "99999999999999999999999"] {
+                let words = std::iter::once("pinfold").chain(line.split(' '));
+                let words = words.map(|word| if word == "V" { bad } else { word });
+                let told = tree().try_get_matches_from(words).expect_err(line).to_string();
+                for part in [option, &format!("`{bad}` is not a whole number from {range}")] {
+                    assert!(told.contains(part), "{line}, {bad}: {part}\n{told}");
+                }
+            }
+            let empty = std::iter::once("pinfold")
+                .chain(line.split(' ').map(|word| if word == "V" { "" } else { word }));
+            let told = tree().try_get_matches_from(empty).expect_err(line).to_string();
+            assert!(told.contains(option) && !told.contains("digit"), "{line}: {told}");
+        }
+    }
+
+    /// No option of any command has a number that is read without a range.
+    #[test]
+    fn no_option_reads_numbers_without_a_range() {
+        fn bare(command: &Command, found: &mut Vec<String>) {
+            for arg in command.get_arguments() {
+                let parser = format!("{:?}", arg.get_value_parser());
+                if ["u8", "u16", "u32", "u64", "usize", "i32", "i64", "f64"]
+                    .iter()
+                    .any(|of| parser.contains(&format!("<{of}>")))
+                {
+                    found.push(format!("{} {}: {parser}", command.get_name(), arg.get_id()));
+                }
+            }
+            command.get_subcommands().for_each(|below| bare(below, found));
+        }
+        let mut found = Vec::new();
+        bare(&tree(), &mut found);
+        assert_eq!(found, Vec::<String>::new());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use clap::{Args, ValueEnum};
 use pinfold_place::layout::{Host, HostList, Layout, LayoutRequest, Select, lay_out};
 use pinfold_proto::ExitCode;
+use pinfold_proto::quantity::whole;
 use pinfold_sys::discover;
 use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
@@ -21,7 +22,7 @@ pub(crate) struct LayoutArgs {
     #[arg(long, value_name = "SOURCE")]
     pub topology: Vec<String>,
     /// How many hosts; the last machine is repeated
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(0..=usize::MAX))]
     pub hosts: Option<usize>,
     /// The PUs that are free, by their OS indexes [default: all]
     #[arg(long, value_name = "CPUSET")]

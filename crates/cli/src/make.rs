@@ -15,6 +15,7 @@ use std::process::{Command, ExitCode as ProcessExit, Stdio};
 
 use clap::ValueEnum;
 use pinfold_proto::ExitCode;
+use pinfold_proto::quantity::whole;
 use pinfold_proto::view::SlotsView;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::jobserver::Pool;
@@ -48,7 +49,7 @@ const FLAGS: [&str; 3] = ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS"];
 )]
 pub(crate) struct MakeArgs {
     /// Run at most so many commands at once [default: -jN of make or ninja, else as many as jobs may use PUs]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(JOBS_MAX)))]
+    #[arg(short, long, value_name = "N", value_parser = whole::<u32>(1..=JOBS_MAX))]
     jobs: Option<u32>,
     /// How commands reach the jobserver: by a FIFO's path (GNU make 4.4, ninja 1.13) or by descriptors that they inherit
     /// (GNU make 4.2)

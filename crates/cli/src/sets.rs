@@ -6,7 +6,7 @@ use clap::Args;
 use pinfold_backoff::Backoff;
 use pinfold_profile::map::text::kind_word;
 use pinfold_profile::report::{clock_utc, size};
-use pinfold_proto::quantity::{parse_duration, parse_size};
+use pinfold_proto::quantity::{parse_duration, parse_size, whole};
 use pinfold_proto::view::{JobView, SetAsideView, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
 use pinfold_proto::{ExitCode, JobState};
@@ -24,7 +24,7 @@ pub(crate) struct SetAsideArgs {
           conflicts_with_all = ["cores", "remove"])]
     pub cpus: Option<String>,
     /// So many whole cores, close together
-    #[arg(long, value_name = "N", conflicts_with = "remove", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", conflicts_with = "remove", value_parser = whole::<u32>(1..=65536))]
     pub cores: Option<u32>,
     /// Memory that other jobs leave free for those in it
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["idle", "remove"])]

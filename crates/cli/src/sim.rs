@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use pinfold_cluster::play::{Options, play};
 use pinfold_proto::ExitCode;
-use pinfold_proto::quantity::parse_size;
+use pinfold_proto::quantity::{parse_size, whole};
 
 use pinfold_whatif::play::{Hosts, Outcome};
 
@@ -57,10 +57,10 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "WHEN", group = "played")]
     pub since: Option<String>,
     /// Hosts, all alike; a job that fits on one is on one [default: one, of all processors of a log]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(HOSTS_MAX)))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=HOSTS_MAX))]
     pub hosts: Option<u32>,
     /// Cores of each host [default: the processors that the log's header names, divided among the hosts; else this host's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX))]
     pub cores: Option<u32>,
     /// RAM of each host [default: memory does not count; this host's where the jobs are played on it]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -97,10 +97,10 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "QUESTION", allow_hyphen_values = true, conflicts_with_all = ["compare", "swf"])]
     pub what_if: Option<String>,
     /// Replay each run so often, all but the first with jobs submitted up to a minute later: how far figures are chance
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1..=10_000))]
     pub repeat: u64,
     /// Chooses how the replays differ
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     /// Write when and where each job started and ended; with one run only
     #[arg(long, value_name = "FILE.csv")]

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use pinfold_hub::store::{Location, location};
 use pinfold_hub::weekly::Week;
+use pinfold_proto::quantity::whole;
 
 /// What many hosts' jobs used, in one store and on one page.
 #[derive(Debug, Parser)]
@@ -202,10 +203,10 @@ struct CopyArgs {
 #[derive(Debug, Args)]
 struct DemoArgs {
     /// How many hosts
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 5, value_parser = whole::<u32>(1..=50))]
     hosts: u32,
     /// How many days of jobs each has behind it
-    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u32).range(1..=365))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 14, value_parser = whole::<u32>(1..=365))]
     days: u32,
     /// Listen here; a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]

@@ -1,8 +1,11 @@
-//! Sizes and durations as people write them on command lines and in the configuration.
+//! Sizes, durations and whole numbers as people write them on command lines and in the configuration.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
-/// Why a text is not a size or a duration.
+/// Why a text is not a size, a duration or a whole number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a size.
@@ -20,6 +23,30 @@ pub enum QuantityError {
     /// Too long a duration.
     #[error("`{0}` is too long a duration: 100 years are the most")]
     DurationTooLong(String),
+    /// Not a whole number within the range: the text, the least and the largest number.
+    #[error("`{0}` is not a whole number from {1} to {2}")]
+    Whole(String, String, String),
+}
+
+/// Reads a whole number within `range`, which has no unit.
+///
+/// # Errors
+/// [`QuantityError::Whole`] for anything else.
+pub fn parse_whole<T: FromStr + PartialOrd + Display>(
+    text: &str,
+    range: &RangeInclusive<T>,
+) -> Result<T, QuantityError> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        QuantityError::Whole(text.to_owned(), range.start().to_string(), range.end().to_string())
+    })
+}
+
+/// [`parse_whole`] within `range`, for an option's value.
+pub fn whole<T: FromStr + PartialOrd + Display + Clone>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, QuantityError> + Clone {
+    move |text| parse_whole(text, &range)
 }
 
 /// Reads a size: a number and `B`, `K`, `M`, `G`, `T`, `KB`, `MB`, `GB`, `TB` or `KiB`, `MiB`, `GiB`, `TiB`, all powers of
@@ -142,6 +169,17 @@ mod tests {
             assert!(of_duration(text), "{text}");
         }
         assert!(!of_duration("h") && !of_duration("1.2.3h") && !of_duration("1x"));
+    }
+
+    #[test]
+    fn whole_numbers_are_within_their_range_or_the_range_is_told() {
+        for (text, want) in [("1", Some(1)), ("16", Some(16)), ("0", None), ("17", None)] {
+            assert_eq!(parse_whole(text, &(1..=16_u8)).ok(), want, "{text}");
+        }
+        for bad in ["q", "-1", "1e3", "99999999999999999999999", "", " 1", "1.5", "0x10"] {
+            let told = parse_whole(bad, &(0..=1000_u64)).expect_err(bad).to_string();
+            assert_eq!(told, format!("`{bad}` is not a whole number from 0 to 1000"));
+        }
     }
 
     #[track_caller]

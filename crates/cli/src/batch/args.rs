@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pinfold_proto::quantity::parse_duration;
+use pinfold_proto::quantity::{parse_duration, whole};
 
 use super::at_once::AtOnce;
 use super::inputs::Columns;
@@ -47,7 +47,7 @@ pub(crate) struct BatchArgs {
     pub resume_failed: bool,
     /// Run a line that fails up to N times in all
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = whole::<u32>(1..=u32::MAX))]
     pub retries: u32,
     /// After N lines that failed, start no more (soon), and end those that run (now)
     #[arg(long, value_name = "now|soon,fail=N")]

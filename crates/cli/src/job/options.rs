@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Id};
-use pinfold_proto::quantity::{parse_duration, parse_size};
+use pinfold_proto::quantity::{parse_duration, parse_size, whole};
 
 use pinfold_proto::TimeoutSignal;
 
@@ -41,7 +41,7 @@ pub(crate) struct JobOptions {
     pub strict: bool,
     /// Its importance, 1 to 16, larger is more important [default: the host's, 10]
     #[arg(help_heading = "Importance", long, visible_alias = "rank", env = "PINFOLD_PRIORITY", hide_env_values = true, value_name = "N",
-          value_parser = clap::value_parser!(u8).range(1..=16), allow_negative_numbers = true)]
+          value_parser = whole::<u8>(1..=16))]
     pub priority: Option<u8>,
     /// Wait for a home core of its own
     #[arg(help_heading = "Importance", long, env = "PINFOLD_PRIMARY", hide_env_values = true, value_parser = Switch, conflicts_with_all = ["backfill", "exclusive"])]
@@ -54,7 +54,7 @@ pub(crate) struct JobOptions {
     pub exclusive: bool,
     /// Whole cores it needs; it takes as many slots [default: what its tasks need, 1]
     #[arg(help_heading = "Cores", long, env = "PINFOLD_CORES", hide_env_values = true, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
+          value_parser = whole::<u32>(1..=65536))]
     pub cores: Option<u32>,
     /// How its cores lie: close together (compact), over as many caches as there are (spread), or as jobs like it were
     /// found to run faster (auto) [default: the host's, auto]
@@ -77,16 +77,13 @@ pub(crate) struct JobOptions {
     pub isolated: bool,
     /// Memory it is expected to need: it starts when that is free. Once five runs of its class have ended, what these
     /// needed counts
-    #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
-          allow_negative_numbers = true)]
+    #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
     /// Memory it may not exceed; the kernel sees to it where doctor says `limit`
-    #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_MEM_LIMIT", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
-          allow_negative_numbers = true)]
+    #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_MEM_LIMIT", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub mem_limit: Option<u64>,
     /// A directory in memory of this size, named in its TMPDIR and gone when it is over
-    #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_TMP", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
-          allow_negative_numbers = true)]
+    #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_TMP", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub tmp: Option<u64>,
     /// A directory on a disk with room for this much, named in its PINFOLD_DISK_DIR and gone when it is over
     #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_DISK", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]

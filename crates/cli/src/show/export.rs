@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use pinfold_profile::export;
 use pinfold_proto::ExitCode;
+use pinfold_proto::quantity::whole;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request};
 
@@ -73,7 +74,7 @@ pub(crate) struct ExportWhich {
     pub jobs: Vec<JobRef>,
     /// The last N jobs
     #[arg(long, value_name = "N", conflicts_with_all = ["since", "host"],
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = whole::<u32>(1..=u32::MAX))]
     pub last: Option<u32>,
     /// Jobs asked for since then, or the host since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix
     /// seconds (@1790000000)

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use clap::Args;
 use pinfold_profile::report::plain;
+use pinfold_proto::quantity::whole;
 use pinfold_proto::{ExitCode, alike};
 use pinfold_sys::peer;
 use serde::Serialize;
@@ -30,7 +31,7 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
     /// At most N jobs, the first after sorting
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(0..=usize::MAX))]
     pub limit: Option<usize>,
     /// By this key of the JSON; with - before it the largest first
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]

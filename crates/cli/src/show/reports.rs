@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pinfold_profile::{export, report};
+use pinfold_proto::quantity::whole;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 use pinfold_proto::{ExitCode, JobState};
@@ -28,7 +29,7 @@ pub(crate) struct Which {
     #[arg(value_name = "JOB", group = "which")]
     pub jobs: Vec<JobRef>,
     /// The last N jobs
-    #[arg(long, value_name = "N", group = "which", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", group = "which", value_parser = whole::<u32>(1..=u32::MAX))]
     pub last: Option<u32>,
     /// Jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", group = "which")]

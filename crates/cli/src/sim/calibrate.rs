@@ -6,6 +6,7 @@
 
 mod real;
 
+use pinfold_proto::quantity::whole;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +38,7 @@ while nothing else runs. `pinfold sim` uses the result where it plays jobs on th
 )]
 pub(crate) struct CalibrateArgs {
     /// How long to measure, in seconds
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(3..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole::<u32>(3..=3600))]
     seconds: u32,
     /// Where jobs write: the disk that is measured
     #[arg(long, value_name = "DIR", default_value = ".")]

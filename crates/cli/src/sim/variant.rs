@@ -6,7 +6,7 @@ use pinfold_cluster::fleet::Fleet;
 use pinfold_cluster::runtimes::Runtimes;
 use pinfold_proto::ExitCode;
 use pinfold_proto::config::{Config, ConfigError};
-use pinfold_proto::quantity::parse_size;
+use pinfold_proto::quantity::{parse_size, parse_whole};
 use pinfold_whatif::contention::Contention;
 use pinfold_whatif::play::{Hardware, Hosts};
 
@@ -189,10 +189,7 @@ impl Variant {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let count = |most: u32| match value.parse() {
-            Ok(count) if (1..=most).contains(&count) => Ok(count),
-            _ => Err(format!("`{value}` is no number from 1 to {most}")),
-        };
+        let count = |most: u32| parse_whole(value, &(1..=most)).map_err(|error| error.to_string());
         let size = || parse_size(value).map_err(|error| error.to_string());
         self.dispatched |= matches!(key, "dispatch" | "runtimes");
         match key {

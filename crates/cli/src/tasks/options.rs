@@ -20,27 +20,13 @@ const NODEFILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[command(next_help_heading = "Layout options, with Slurm's names and meaning")]
 pub(crate) struct TaskOptions {
     /// How many tasks: so many copies, each with its own PINFOLD_TASK_ID [env: PINFOLD_NTASKS=]
-    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(short = 'n', long, value_name = "N")]
     pub ntasks: Option<String>,
     /// How many hosts, or the least and the most
-    #[arg(
-        short = 'N',
-        long,
-        env = "PINFOLD_NODES",
-        hide_env_values = true,
-        value_name = "N[-N]",
-        allow_negative_numbers = true
-    )]
+    #[arg(short = 'N', long, env = "PINFOLD_NODES", hide_env_values = true, value_name = "N[-N]")]
     nodes: Option<String>,
     /// How many PUs each task wants
-    #[arg(
-        short = 'c',
-        long,
-        env = "PINFOLD_CPUS_PER_TASK",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(short = 'c', long, env = "PINFOLD_CPUS_PER_TASK", hide_env_values = true, value_name = "N")]
     cpus_per_task: Option<String>,
     /// The least sockets, cores and threads a host must have
     #[arg(
@@ -52,58 +38,22 @@ pub(crate) struct TaskOptions {
     )]
     extra_node_info: Option<String>,
     /// The least sockets a host must have
-    #[arg(
-        long,
-        env = "PINFOLD_SOCKETS_PER_NODE",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, env = "PINFOLD_SOCKETS_PER_NODE", hide_env_values = true, value_name = "N")]
     sockets_per_node: Option<String>,
     /// The least cores a socket must have
-    #[arg(
-        long,
-        env = "PINFOLD_CORES_PER_SOCKET",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, env = "PINFOLD_CORES_PER_SOCKET", hide_env_values = true, value_name = "N")]
     cores_per_socket: Option<String>,
     /// The least threads a core must have, and the most that are used
-    #[arg(
-        long,
-        env = "PINFOLD_THREADS_PER_CORE",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, env = "PINFOLD_THREADS_PER_CORE", hide_env_values = true, value_name = "N")]
     threads_per_core: Option<String>,
     /// How many tasks on each host
-    #[arg(
-        long,
-        env = "PINFOLD_NTASKS_PER_NODE",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, env = "PINFOLD_NTASKS_PER_NODE", hide_env_values = true, value_name = "N")]
     ntasks_per_node: Option<String>,
     /// At most so many tasks on each socket
-    #[arg(
-        long,
-        env = "PINFOLD_NTASKS_PER_SOCKET",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, env = "PINFOLD_NTASKS_PER_SOCKET", hide_env_values = true, value_name = "N")]
     ntasks_per_socket: Option<String>,
     /// At most so many tasks on each core
-    #[arg(
-        long,
-        env = "PINFOLD_NTASKS_PER_CORE",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, env = "PINFOLD_NTASKS_PER_CORE", hide_env_values = true, value_name = "N")]
     ntasks_per_core: Option<String>,
     /// block, cyclic, plane=N or arbitrary over hosts, then block, cyclic or fcyclic over sockets and cores
     #[arg(
@@ -135,40 +85,16 @@ pub(crate) struct TaskOptions {
     #[arg(long, env = "PINFOLD_CPU_BIND", hide_env_values = true, value_name = "HOW")]
     cpu_bind: Option<String>,
     /// The least PUs a host must have
-    #[arg(
-        long,
-        env = "PINFOLD_MINCPUS",
-        hide_env_values = true,
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, env = "PINFOLD_MINCPUS", hide_env_values = true, value_name = "N")]
     mincpus: Option<String>,
     /// The least sockets, cores and threads, by Slurm's older names
-    #[arg(
-        long,
-        hide = true,
-        value_name = "N",
-        allow_negative_numbers = true,
-        conflicts_with = "sockets_per_node"
-    )]
+    #[arg(long, hide = true, value_name = "N", conflicts_with = "sockets_per_node")]
     minsockets: Option<String>,
     /// See --minsockets
-    #[arg(
-        long,
-        hide = true,
-        value_name = "N",
-        allow_negative_numbers = true,
-        conflicts_with = "cores_per_socket"
-    )]
+    #[arg(long, hide = true, value_name = "N", conflicts_with = "cores_per_socket")]
     mincores: Option<String>,
     /// See --minsockets
-    #[arg(
-        long,
-        hide = true,
-        value_name = "N",
-        allow_negative_numbers = true,
-        conflicts_with = "threads_per_core"
-    )]
+    #[arg(long, hide = true, value_name = "N", conflicts_with = "threads_per_core")]
     minthreads: Option<String>,
     /// Let tasks share PUs where there are more of them than PUs
     #[arg(short = 'O', long, env = "PINFOLD_OVERCOMMIT", hide_env_values = true, value_parser = Switch)]

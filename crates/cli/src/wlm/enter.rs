@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pinfold_proto::quantity::parse_size;
+use pinfold_proto::quantity::{parse_size, whole};
 use pinfold_proto::wire::{Adoptee, Reply, Request};
 use pinfold_proto::{ExitCode, ExternalName, JobSpec};
 use pinfold_sys::discover;
@@ -39,10 +39,10 @@ pub(crate) struct EnterArgs {
     #[arg(long, value_name = "NAME")]
     external: Option<ExternalName>,
     /// The process that is about to execute the job; its descendants come with it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX))]
     pid: u32,
     /// The processors (PUs) that the manager gave to the job here [default: by the environment]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "cores")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX), conflicts_with = "cores")]
     pus: Option<u32>,
     /// The cores that the manager gave to the job here, as a list such as 0-3,8; they are counted, as the manager numbers
     /// them in its own way

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
+use pinfold_proto::quantity::whole;
 use serde_json::json;
 
 use crate::advise::sizes::{Size, sizes};
@@ -24,7 +25,7 @@ pub(crate) struct LearnedArgs {
     #[arg(long, value_enum, value_name = "MANAGER", default_value = "htcondor", conflicts_with = "json")]
     format: Format,
     /// So many classes at most, those with the latest runs
-    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value = "64", value_parser = whole::<u16>(1..=1000))]
     most: u16,
     /// Jobs asked for since then: so long ago (30d), a date (2026-11-21, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", default_value = "30d")]

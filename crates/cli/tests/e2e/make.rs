@@ -152,7 +152,7 @@ fn commands_are_told_of_the_jobserver(kind: Kind) {
     for (wrong, word) in [
         (vec!["make", "-n", "2", "--", "make"], "a build is one task"),
         (vec!["make", "--", "make", "-j0"], "a number of jobs from 1 on"),
-        (vec!["make", "-j", "0", "--", "make"], "0 is not in 1..=4096"),
+        (vec!["make", "-j", "0", "--", "make"], "`0` is not a whole number from 1 to 4096"),
     ] {
         let done = host.pinfold(&wrong);
         assert!(done.code == Some(2) && done.err.contains(word), "{wrong:?}: {done:?}");

@@ -240,7 +240,7 @@ fn bad_layouts_start_nothing(kind: Kind) {
         (&["-n", "0"], 2, "--ntasks does not take `0`, but a whole number"),
         (&["-n", "-1"], 2, "--ntasks does not take `-1`"),
         (&["-c", "-2"], 2, "--cpus-per-task does not take `-2`"),
-        (&["--cores", "-1"], 2, "-1 is not in 1..=65536"),
+        (&["--cores", "-1"], 2, "`-1` is not a whole number from 1 to 65536"),
         (&["--mem", "-5"], 2, "`-5` is not a size"),
         (&["--ntasks=-1"], 2, "--ntasks"),
         (&["-n", "many"], 2, "--ntasks"),

@@ -8,6 +8,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::plot;
 use pinfold_profile::report::plain;
+use pinfold_proto::quantity::parse_whole;
 
 use super::picture::{self, Look};
 use super::table::Form as Kind;
@@ -39,9 +40,8 @@ impl Asked {
         for (key, value) in pairs {
             match (key.as_str(), value.as_str()) {
                 ("job", number) => {
-                    let id = number
-                        .parse()
-                        .map_err(|_| Problem::wrong(format!("job={number}: a number is wanted")))?;
+                    let id = parse_whole(number, &(0..=i64::MAX))
+                        .map_err(|error| Problem::wrong(format!("job: {error}")))?;
                     if !ids.contains(&id) {
                         ids.push(id);
                     }

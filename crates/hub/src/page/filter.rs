@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use pinfold_proto::quantity::parse_whole;
+
 use crate::server::problem::Problem;
 use crate::store::columns::{self, COLUMNS, Column};
 use crate::store::{Access, DAY_US, Ending, JobQuery, OFFSET_MAX, PAGE_MAX, WORD_MAX};
@@ -82,9 +84,8 @@ impl Filter {
     fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
         let column =
             || columns::find(value).ok_or_else(|| Problem::wrong(format!("{key}={value}: no such figure")));
-        let number = |most: u32| match value.parse::<u32>() {
-            Ok(number) if number <= most => Ok(number),
-            _ => Err(Problem::wrong(format!("{key}={value}: a number up to {most} is wanted"))),
+        let number = |most: u32| {
+            parse_whole(value, &(0..=most)).map_err(|error| Problem::wrong(format!("{key}: {error}")))
         };
         match key {
             "host" => value.clone_into(&mut self.host),
