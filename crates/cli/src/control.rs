@@ -57,35 +57,35 @@ pub(crate) struct SetArgs {
     /// The job
     #[arg(value_name = "JOB")]
     pub job: JobRef,
-    /// Its importance, 1 to 16
+    /// Priority of the job, 1 (lowest) to 16 (highest)
     #[arg(long, visible_alias = "rank", value_name = "N",
           value_parser = whole::<u8>(1..=16))]
     pub priority: Option<u8>,
-    /// Have it run on cores that no other primary has; if none is free, it takes those of a job of lower priority
+    /// Run the job on cores of its own; if no core is free, on the cores of a job of lower priority
     #[arg(long, conflicts_with = "backfill")]
     pub primary: bool,
-    /// Have it run only in idle cycles
+    /// Run the job only in CPU time that other jobs leave
     #[arg(long)]
     pub backfill: bool,
-    /// Have it run as one that was submitted with neither: on cores of its own if some are free, else in idle cycles
+    /// Run the job on cores of its own if some are free, else in CPU time that other jobs leave
     #[arg(long, conflicts_with_all = ["primary", "backfill"])]
     pub any_class: bool,
-    /// Memory it is expected to need
+    /// Expected memory
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
-    /// End it when it has run for so long, without frozen time; 0: never
+    /// Longest run time, frozen time not counted; 0: no limit
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
-    /// Send it a signal so long before that
+    /// Signal to send before the timeout, and how long before, as in USR1@1m
     #[arg(long, value_name = "SIG@DURATION", value_parser = timeout_signal)]
     pub timeout_signal: Option<TimeoutSignal>,
-    /// End it when it has used so much CPU time, all its processes together; 0: never
+    /// Longest CPU time of all processes of the job together; 0: no limit
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub cpu_limit: Option<Duration>,
-    /// Do not start it before this; now: as soon as it can
+    /// Earliest start; now: as soon as possible
     #[arg(long, value_name = "TIME|+DURATION", value_parser = begin)]
     pub begin: Option<BeginAt>,
-    /// A remark; an empty one removes it
+    /// Remark on the job; an empty text removes the remark
     #[arg(long, value_name = "TEXT")]
     pub comment: Option<String>,
 }

@@ -48,7 +48,7 @@ const FLAGS: [&str; 3] = ["MAKEFLAGS", "MFLAGS", "CARGO_MAKEFLAGS"];
     after_help = "`-jN` of make and ninja is taken as the most commands at once; of other commands say it as `pinfold make -j N`."
 )]
 pub(crate) struct MakeArgs {
-    /// Run at most so many commands at once [default: -jN of make or ninja, else as many as jobs may use PUs]
+    /// Most commands at once [default: -jN of make or ninja, else the number of PUs for jobs]
     #[arg(short, long, value_name = "N", value_parser = whole::<u32>(1..=JOBS_MAX))]
     jobs: Option<u32>,
     /// How commands reach the jobserver: by a FIFO's path (GNU make 4.4, ninja 1.13) or by descriptors that they inherit

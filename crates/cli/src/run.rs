@@ -27,7 +27,7 @@ use pinfold_client::Failure;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
-    /// If no daemon can be had, run the command unmanaged
+    /// Run the command unmanaged if no daemon can be reached or started
     #[arg(long)]
     pub fallback: bool,
     #[command(flatten)]

@@ -39,18 +39,18 @@ use notes::{Notes, signal_name};
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
-    /// Hand it over once for each of these indexes, 0-15, 1,3,7 or 0-30:5, with %4 behind them at most 4 at once; each
-    /// has its own in PINFOLD_ARRAY_INDEX
+    /// Submit a job for each index, as in 0-15, 1,3,7 or 0-30:5; %4 behind the indexes runs at most 4 jobs at once. Each job
+    /// has its index in PINFOLD_ARRAY_INDEX
     #[arg(short, long, value_name = "INDEXES[%N]")]
     pub array: Option<ArraySpec>,
-    /// Write its standard output here [default: pinfold-JOB.out]; %j stands for the job's number, in an array %A for the
-    /// array's, %a for the index
+    /// File for standard output [default: pinfold-JOB.out]. %j is the number of the job, in an array %A the number of the
+    /// array and %a the index
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write its standard error here [default: pinfold-JOB.err]; the file of -o takes both, in order
+    /// File for standard error [default: pinfold-JOB.err]; the same file as of -o takes both streams, in order
     #[arg(short, long, value_name = "FILE")]
     pub error: Option<PathBuf>,
-    /// Print one JSON object instead of the bare number
+    /// Print a JSON object instead of the job number
     #[arg(long)]
     pub json: bool,
     /// Become the job's keeper once its number is printed, in place of leaving one behind

@@ -19,16 +19,16 @@ const NODEFILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Layout options, with Slurm's names and meaning")]
 pub(crate) struct TaskOptions {
-    /// How many tasks: so many copies, each with its own PINFOLD_TASK_ID [env: PINFOLD_NTASKS=]
+    /// Number of tasks: copies of the command, each with a PINFOLD_TASK_ID [env: PINFOLD_NTASKS=]
     #[arg(short = 'n', long, value_name = "N")]
     pub ntasks: Option<String>,
-    /// How many hosts, or the least and the most
+    /// Number of hosts, or the fewest and the most
     #[arg(short = 'N', long, env = "PINFOLD_NODES", hide_env_values = true, value_name = "N[-N]")]
     nodes: Option<String>,
-    /// How many PUs each task wants
+    /// Number of PUs of each task
     #[arg(short = 'c', long, env = "PINFOLD_CPUS_PER_TASK", hide_env_values = true, value_name = "N")]
     cpus_per_task: Option<String>,
-    /// The least sockets, cores and threads a host must have
+    /// Fewest sockets of a host, cores of a socket and threads of a core
     #[arg(
         short = 'B',
         long,
@@ -37,25 +37,25 @@ pub(crate) struct TaskOptions {
         value_name = "S[:C[:T]]"
     )]
     extra_node_info: Option<String>,
-    /// The least sockets a host must have
+    /// Fewest sockets of a host
     #[arg(long, env = "PINFOLD_SOCKETS_PER_NODE", hide_env_values = true, value_name = "N")]
     sockets_per_node: Option<String>,
-    /// The least cores a socket must have
+    /// Fewest cores of a socket
     #[arg(long, env = "PINFOLD_CORES_PER_SOCKET", hide_env_values = true, value_name = "N")]
     cores_per_socket: Option<String>,
-    /// The least threads a core must have, and the most that are used
+    /// Fewest threads of a core, and the most used threads of a core
     #[arg(long, env = "PINFOLD_THREADS_PER_CORE", hide_env_values = true, value_name = "N")]
     threads_per_core: Option<String>,
-    /// How many tasks on each host
+    /// Number of tasks on each host
     #[arg(long, env = "PINFOLD_NTASKS_PER_NODE", hide_env_values = true, value_name = "N")]
     ntasks_per_node: Option<String>,
-    /// At most so many tasks on each socket
+    /// Most tasks on each socket
     #[arg(long, env = "PINFOLD_NTASKS_PER_SOCKET", hide_env_values = true, value_name = "N")]
     ntasks_per_socket: Option<String>,
-    /// At most so many tasks on each core
+    /// Most tasks on each core
     #[arg(long, env = "PINFOLD_NTASKS_PER_CORE", hide_env_values = true, value_name = "N")]
     ntasks_per_core: Option<String>,
-    /// block, cyclic, plane=N or arbitrary over hosts, then block, cyclic or fcyclic over sockets and cores
+    /// Order of tasks: block, cyclic, plane=N or arbitrary over hosts, then block, cyclic or fcyclic over sockets and cores
     #[arg(
         short = 'm',
         long,
@@ -64,8 +64,8 @@ pub(crate) struct TaskOptions {
         value_name = "HOSTS[:SOCKETS[:CORES]]"
     )]
     distribution: Option<String>,
-    /// The host of each task for --distribution=arbitrary: n1,n2,n[3-5],n9*4; numbers are hosts by their place, other
-    /// names the hosts in the order in which they first appear
+    /// Host of each task for --distribution=arbitrary: n1,n2,n[3-5],n9*4. A number is the place of a host; other names are
+    /// hosts in the order of their first appearance
     #[arg(
         short = 'w',
         long,
@@ -75,31 +75,32 @@ pub(crate) struct TaskOptions {
         conflicts_with = "nodefile"
     )]
     nodelist: Option<String>,
-    /// As --nodelist, from a file with a host a line [default with --distribution=arbitrary: $SLURM_HOSTFILE]
+    /// File with a host a line, in place of --nodelist [default with --distribution=arbitrary: $SLURM_HOSTFILE]
     #[arg(long, env = "PINFOLD_NODEFILE", hide_env_values = true, value_name = "FILE")]
     nodefile: Option<PathBuf>,
-    /// compute_bound, memory_bound, multithread or nomultithread
+    /// Kind of load: compute_bound, memory_bound, multithread or nomultithread
     #[arg(long, env = "PINFOLD_HINT", hide_env_values = true, value_name = "HINT")]
     hint: Option<String>,
-    /// none, rank, map_cpu:L, mask_cpu:L, sockets, cores, threads, ldoms, rank_ldom, map_ldom:L or mask_ldom:L
+    /// Binding of tasks: none, rank, map_cpu:L, mask_cpu:L, sockets, cores, threads, ldoms, rank_ldom, map_ldom:L or
+    /// mask_ldom:L
     #[arg(long, env = "PINFOLD_CPU_BIND", hide_env_values = true, value_name = "HOW")]
     cpu_bind: Option<String>,
-    /// The least PUs a host must have
+    /// Fewest PUs of a host
     #[arg(long, env = "PINFOLD_MINCPUS", hide_env_values = true, value_name = "N")]
     mincpus: Option<String>,
-    /// The least sockets, cores and threads, by Slurm's older names
+    /// Older name in Slurm for --sockets-per-node
     #[arg(long, hide = true, value_name = "N", conflicts_with = "sockets_per_node")]
     minsockets: Option<String>,
-    /// See --minsockets
+    /// Older name in Slurm for --cores-per-socket
     #[arg(long, hide = true, value_name = "N", conflicts_with = "cores_per_socket")]
     mincores: Option<String>,
-    /// See --minsockets
+    /// Older name in Slurm for --threads-per-core
     #[arg(long, hide = true, value_name = "N", conflicts_with = "threads_per_core")]
     minthreads: Option<String>,
-    /// Let tasks share PUs where there are more of them than PUs
+    /// Let tasks share PUs if there are more tasks than PUs
     #[arg(short = 'O', long, env = "PINFOLD_OVERCOMMIT", hide_env_values = true, value_parser = Switch)]
     overcommit: bool,
-    /// Use no more PUs than the tasks ask for, as far as whole cores are not handed out anyway
+    /// Use only as many PUs as the tasks request, rounded up to whole cores
     #[arg(long, env = "PINFOLD_EXACT", hide_env_values = true, value_parser = Switch)]
     exact: bool,
 }

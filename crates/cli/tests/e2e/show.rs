@@ -300,7 +300,7 @@ fn wrong_usage(kind: Kind) {
         (&["run", "--primary", "--backfill", "true"], "--backfill"),
         (&["run", "--no-such-option", "true"], "--no-such-option"),
         (&["run", "--checkpoint", "", "true"], "--checkpoint <COMMAND>"),
-        (&["submit", "--checkpoint", " \t", "--", "true"], "an empty command writes nothing down"),
+        (&["submit", "--checkpoint", " \t", "--", "true"], "an empty command makes no checkpoint"),
         (&["batch", "--checkpoint=", "/dev/null"], "--checkpoint <COMMAND>"),
     ];
     for (arguments, word) in cases {
