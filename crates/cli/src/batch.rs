@@ -4,6 +4,7 @@
 //! killed, what runs goes on to its end and is recorded, and what waits is withdrawn. This process only
 //! passes signals on and waits for the keeper.
 
+use std::cell::RefCell;
 use std::io::{IsTerminal, PipeReader};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode as ProcessExit;
@@ -16,6 +17,7 @@ use pinfold_sys::ready::Wanted;
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Side};
 
+use crate::input::Feed;
 use crate::job::{self, JobOptions, part};
 use crate::keeper::{Keeper, Told};
 use crate::launch::LaunchPlan;
@@ -29,6 +31,7 @@ mod args;
 mod at_once;
 mod direct;
 mod ending;
+mod feed;
 mod inputs;
 mod joblog;
 mod lines;
@@ -38,6 +41,7 @@ mod outcome;
 mod pace;
 mod printer;
 mod proxy;
+mod shown;
 mod sink;
 mod spool;
 mod template;
@@ -68,17 +72,18 @@ const SHELL_FAILS: [i32; 3] = [2, 126, 127];
 
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
-    let mut lines = Lines::of_words(&args.words, &args.arg_file, args.colsep.as_ref())?;
-    lines.shell = shell::of(args.shell.as_deref())?;
-    let lines = Rc::new(lines);
+    let (lines, feed) = Lines::of_args(args, shell::of(args.shell.as_deref())?)?;
     if args.dry_run {
         return lines.print().map(|()| ProcessExit::SUCCESS);
     }
+    let lines = Rc::new(RefCell::new(lines));
     part::waits_within(&dial, args.options.strict)?;
     let mut sink = Sink::of(args, sink::is_seen())?;
     let mut plan = plan_of(&args.options, &lines, &sink)?;
     let done = match &args.joblog {
-        Some(log) if args.resume || args.resume_failed => joblog::done(log, &lines, args.resume_failed)?,
+        Some(log) if args.resume || args.resume_failed => {
+            joblog::done(log, &lines.borrow(), args.resume_failed)?
+        }
         _ => Vec::new(),
     };
     let log = args.joblog.as_deref().map(|log| JobLog::open(log, args.resume || args.resume_failed));
@@ -88,6 +93,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     let mut order = {
         let mut client = plan.connect(&dial)?;
         plan.resolve(&mut client)?;
+        let lines = lines.borrow();
         if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? }
     };
     order.retain(|index| done.binary_search(index).is_err());
@@ -109,7 +115,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         Side::Child => {
             drop((hold, signals));
             let printer = Printer::new().map_err(pipe)?;
-            Batch::new(dial.clone(), args, plan, Work { lines, order, sink, printer, log, answer })?
+            Batch::new(dial.clone(), args, plan, Work { lines, feed, order, sink, printer, log, answer })?
                 .run(dial, &alive)
         }
         Side::Parent(keeper) => {
@@ -120,12 +126,12 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
 }
 
 /// How a line is started: by a shell, unless the shell would only execute it.
-fn plan_of(options: &JobOptions, lines: &Rc<Lines>, sink: &Sink) -> Result<LaunchPlan, Failure> {
-    let (of_ticket, direct) = (lines.clone(), Direct::of_shell(&lines.shell));
+fn plan_of(options: &JobOptions, lines: &Rc<RefCell<Lines>>, sink: &Sink) -> Result<LaunchPlan, Failure> {
+    let (of_ticket, direct) = (lines.clone(), Direct::of_shell(&lines.borrow().shell));
     let command = Box::new(move |ticket| {
-        let index = index(ticket);
-        let by_shell = || (of_ticket.shell.clone(), of_ticket.command(index));
-        direct.program(of_ticket.line(index)).unwrap_or_else(by_shell)
+        let (lines, index) = (of_ticket.borrow(), index(ticket));
+        let by_shell = || (lines.shell.clone(), lines.command(index));
+        direct.program(lines.line(index)).unwrap_or_else(by_shell)
     });
     let mut plan = LaunchPlan::of_many(options, command)?;
     plan.outputs = sink.streams(lines);
@@ -134,7 +140,9 @@ fn plan_of(options: &JobOptions, lines: &Rc<Lines>, sink: &Sink) -> Result<Launc
 
 /// What there is to do, and where what comes of it goes.
 struct Work {
-    lines: Rc<Lines>,
+    lines: Rc<RefCell<Lines>>,
+    /// Where more lines come from; `None`: all are here.
+    feed: Option<Feed>,
     /// Indexes of the lines, as they are to be asked for.
     order: Vec<usize>,
     sink: Sink,
@@ -193,11 +201,12 @@ impl Batch {
         // filled without a round trip.
         keeper.set_prefork(slots.clamp(1, 64) + 2);
         let show = !args.quiet && std::io::stderr().is_terminal() && !work.sink.writes_through();
+        let count = work.lines.borrow().count();
         let window = args.jobs.map_or(WINDOW, |jobs| jobs.lines(welcome.cpus.len()).min(WINDOW));
         Ok(Self {
             keeper,
-            outcomes: vec![Outcome::default(); work.lines.count()],
-            progress: Progress::new(show, work.order.len()),
+            outcomes: vec![Outcome::default(); count],
+            progress: Progress::new(show, work.order.len(), work.feed.is_some()),
             work,
             spec: plan.spec,
             named: args.options.name.is_some(),
@@ -222,13 +231,19 @@ impl Batch {
     fn run(mut self, dial: Dial, alive: &PipeReader) -> Result<ProcessExit, Failure> {
         self.began = Instant::now();
         self.fill();
-        while self.keeper.pending() > 0 || !self.again.is_empty() || self.has_more() {
+        while self.keeper.pending() > 0
+            || !self.again.is_empty()
+            || self.has_more()
+            || self.work.feed.is_some()
+        {
             let pause = self.again_at.map(|at| at.saturating_duration_since(Instant::now()));
             let kill = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()));
             let apart = self.pace.left(Instant::now()).filter(|_| self.has_more());
             let timeout = [pause, self.progress.due(), kill, apart].into_iter().flatten().min();
             let alive_still = (!self.orphaned).then(|| Wanted::input(alive));
-            let told = self.keeper.wait(alive_still.into_iter().chain(self.work.unread()).collect(), timeout);
+            let feed = self.work.feed.iter().filter(|_| self.wants_lines()).map(Wanted::input);
+            let others = alive_still.into_iter().chain(self.work.unread()).chain(feed);
+            let told = self.keeper.wait(others.collect(), timeout);
             told.into_iter().for_each(|told| self.hear(told));
             self.work.log.iter_mut().for_each(JobLog::write);
             self.print();
@@ -236,6 +251,7 @@ impl Batch {
                 self.orphan();
             }
             self.kill_late_lines();
+            self.read_on();
             self.fill();
             self.progress.show(self.keeper.running_count(), self.began.elapsed());
             if self.ending.is_some() && self.keeper.only_news_for_nobody() {
@@ -249,14 +265,14 @@ impl Batch {
         }
         self.progress.clear();
         if !self.orphaned {
-            self.told_lost(|work| work.sink.print_due(&work.lines, true, &mut work.printer));
+            self.told_lost(|work| work.sink.print_due(&work.lines.borrow(), true, &mut work.printer));
         }
         self.drain(alive, false);
         let view = outcome::view(&self.outcomes, &self.work, self.began);
         let shown = self.work.answer.print(&view);
         if view.results.iter().any(|line| line.exit_code.is_some_and(|code| SHELL_FAILS.contains(&code))) {
-            let shell = self.work.lines.shell.display();
-            self.progress.note(&format!("the lines were run by {shell} (--shell)"));
+            let shell = self.work.lines.borrow().shell.clone();
+            self.progress.note(&format!("the lines were run by {} (--shell)", shell.display()));
         }
         self.drain(alive, true);
         if let Some((signal, _)) = self.ending {
@@ -281,7 +297,7 @@ impl Batch {
             let index = self.work.order[self.next];
             self.next += 1;
             self.outcomes[index].asked = Some(Instant::now());
-            if self.work.lines.line(index).as_bytes().contains(&0) {
+            if self.work.lines.borrow().line(index).as_bytes().contains(&0) {
                 self.outcomes[index].reason = Some("the line holds a NUL byte".to_owned());
                 continue;
             }
@@ -303,8 +319,10 @@ impl Batch {
     }
 
     fn ask(&mut self, index: usize) {
-        let (line, command) = (self.work.lines.places[index].0, self.work.lines.command(index));
-        let spec = job::of_line(&self.spec, self.named, &command, line);
+        let spec = {
+            let lines = self.work.lines.borrow();
+            job::of_line(&self.spec, self.named, &lines.command(index), lines.places[index].0)
+        };
         self.outcomes[index].attempts += 1;
         self.keeper.submit(ticket(index), spec);
     }
@@ -428,34 +446,6 @@ impl Batch {
         }
     }
 
-    /// Has the output of a line printed whose last try this was, once.
-    fn show(&mut self, ticket: u64) {
-        if self.outcome(ticket).received.is_some() {
-            return;
-        }
-        let received = self.work.sink.written(ticket, &self.work.lines);
-        self.outcome(ticket).received = Some(received);
-        if self.work.sink.holds(ticket) && !self.orphaned {
-            self.told_lost(|work| work.sink.print(ticket, &work.lines, &mut work.printer));
-            self.print();
-        }
-    }
-
-    fn log(&mut self, ticket: u64) {
-        let index = index(ticket);
-        if let Some(log) = &mut self.work.log {
-            log.over(index, &self.outcomes[index], self.work.lines.line(index).as_bytes());
-        }
-    }
-
-    /// Prints of the outputs what is taken now.
-    fn print(&mut self) {
-        if self.work.printer.wanted().is_some() {
-            self.progress.clear();
-            self.told_lost(|work| work.printer.print());
-        }
-    }
-
     fn try_again(&mut self, ticket: u64) {
         self.outcome(ticket).to_be_tried_again = false;
         if !self.has_tries_left(ticket) {
@@ -465,16 +455,6 @@ impl Batch {
         let outcome = self.outcome(ticket);
         (outcome.started, outcome.ended) = (None, None);
         self.ask(index(ticket));
-    }
-
-    /// Prints outputs. Where that fails it says so, and the batch fails; a reader that has seen enough lacks nothing.
-    fn told_lost(&mut self, print: impl FnOnce(&mut Work) -> std::io::Result<()>) {
-        if let Err(error) = print(&mut self.work)
-            && error.kind() != std::io::ErrorKind::BrokenPipe
-        {
-            self.lost = true;
-            self.progress.note(&format!("the output of a line is lost: {error}"));
-        }
     }
 
     fn outcome(&mut self, ticket: u64) -> &mut Outcome {

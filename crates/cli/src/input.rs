@@ -5,6 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use pinfold_profile::report::size;
@@ -35,6 +37,71 @@ pub(crate) fn text(from: impl Read, max: u64) -> io::Result<String> {
 /// When it cannot be read, it or a line of it is too long.
 pub(crate) fn list(from: impl Read) -> io::Result<Vec<u8>> {
     lines(from, LINE_MAX, LIST_MAX)
+}
+
+/// A list that is read line by line, as its writer writes it.
+pub(crate) struct Feed {
+    file: File,
+    /// The begin of a line whose end has not come.
+    rest: Vec<u8>,
+    /// Bytes that were read.
+    read: u64,
+}
+
+impl Feed {
+    /// Of a file; `-` is standard input.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = match path == Path::new("-") {
+            true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
+            false => File::open(path)?,
+        };
+        Ok(Self { file, rest: Vec::new(), read: 0 })
+    }
+
+    /// Whether another program may be writing it still.
+    pub(crate) fn has_writer(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.file_type().is_fifo() || found.file_type().is_socket())
+    }
+
+    /// Whether it is a device, such as a terminal or `/dev/null`.
+    pub(crate) fn is_device(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.file_type().is_char_device())
+    }
+
+    /// The lines that have come; waits where there are none yet. `None`: there are no more.
+    ///
+    /// # Errors
+    /// As [`list`].
+    pub(crate) fn lines(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
+        let mut piece = vec![0; 64 << 10];
+        let count = match self.file.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Some(Vec::new())),
+            read => read?,
+        };
+        let last = piece[..count].iter().rposition(|&byte| byte == b'\n').map(|last| self.rest.len() + last);
+        self.read += count as u64;
+        self.rest.extend_from_slice(&piece[..count]);
+        let whole = match last {
+            Some(last) => self.rest.drain(..=last).collect(),
+            None if count == 0 => std::mem::take(&mut self.rest),
+            None => Vec::new(),
+        };
+        if self.rest.len() as u64 > LINE_MAX {
+            return Err(too("a line is longer", LINE_MAX));
+        }
+        if self.read > LIST_MAX {
+            return Err(too("it is larger", LIST_MAX));
+        }
+        let line = |line: &[u8]| line.strip_suffix(b"\n").unwrap_or(line).to_vec();
+        let lines: Vec<Vec<u8>> = whole.split_inclusive(|&byte| byte == b'\n').map(line).collect();
+        Ok((count > 0 || !lines.is_empty()).then_some(lines))
+    }
+}
+
+impl AsFd for Feed {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 /// All of a list in a file; `-` is standard input.
@@ -92,6 +159,27 @@ mod tests {
         assert!(zeros.0 < 300_000, "{}", zeros.0);
         let error = lines(b"line\n".chain(io::repeat(b'\n')), 100_000, 1_000_000).unwrap_err();
         assert!(error.to_string().starts_with("it is larger than "), "{error}");
+    }
+
+    #[test]
+    fn a_feed_gives_lines_as_they_come() {
+        let (read, mut write) = io::pipe().unwrap();
+        let mut feed = Feed { file: File::from(std::os::fd::OwnedFd::from(read)), rest: Vec::new(), read: 0 };
+        assert!(feed.has_writer());
+        let mut check = |written: &[u8], want: &[&[u8]]| {
+            io::Write::write_all(&mut write, written).unwrap();
+            assert_eq!(feed.lines().unwrap().unwrap(), want, "{written:?}");
+        };
+        check(b"one\ntw", &[b"one"]);
+        check(b"o", &[]);
+        check(b"\n\nend", &[b"two", b""]);
+        drop(write);
+        assert_eq!(feed.lines().unwrap().unwrap(), [b"end"]);
+        assert!(feed.lines().unwrap().is_none() && feed.lines().unwrap().is_none());
+        let mut zeros = Feed::open(Path::new("/dev/zero")).unwrap();
+        assert!(!zeros.has_writer());
+        let error = std::iter::repeat_with(|| zeros.lines()).find_map(Result::err).unwrap();
+        assert!(error.to_string().starts_with("a line is longer than "), "{error}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) struct Progress {
     shown: bool,
     jobs: usize,
+    /// Whether more jobs may follow.
+    open: bool,
     done: usize,
     failed: usize,
     next: Instant,
@@ -19,9 +21,15 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Progress over `jobs` jobs, drawn only if `shown`.
-    pub(crate) fn new(shown: bool, jobs: usize) -> Self {
-        Self { shown, jobs, done: 0, failed: 0, next: Instant::now(), drawn: false }
+    /// Progress over `jobs` jobs, and more if `open`, drawn only if `shown`.
+    pub(crate) fn new(shown: bool, jobs: usize, open: bool) -> Self {
+        Self { shown, jobs, open, done: 0, failed: 0, next: Instant::now(), drawn: false }
+    }
+
+    /// There are so many more jobs; `open`: and more may follow.
+    pub(crate) fn expect(&mut self, jobs: usize, open: bool) {
+        self.jobs += jobs;
+        self.open = open;
     }
 
     /// A job is over.
@@ -45,9 +53,10 @@ impl Progress {
         self.drawn = true;
         let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
         let text = format!(
-            "{}/{} done, {running} running{failed}, {}{}",
+            "{}/{}{} done, {running} running{failed}, {}{}",
             self.done,
             self.jobs,
+            if self.open { "+" } else { "" },
             clock(elapsed),
             self.left(elapsed)
         );
@@ -56,7 +65,7 @@ impl Progress {
 
     /// What the remaining jobs will take if they go on as those before.
     fn left(&self, elapsed: Duration) -> String {
-        if self.done == 0 || self.done >= self.jobs {
+        if self.open || self.done == 0 || self.done >= self.jobs {
             return String::new();
         }
         let done = u32::try_from(self.done).unwrap_or(u32::MAX);

@@ -17,7 +17,7 @@ const TABLE: &[Row] = &[
     ("batch", &["-S", "--sshlogin", "--sshloginfile", "--slf", "--ssh", "--ssh-delay", "--sshdelay", "-M", "--controlmaster", "--transfer",
         "--transferfile", "--transfer-file", "--tf", "--return", "--trc", "--basefile", "--bf", "--cleanup", "--onall", "--nonall",
         "--hostgroups", "--hgrp", "--filter-hosts", "--rsync-opts", "--workdir", "--wd"],
-        "pinfold runs jobs on this host alone, in the directory of the caller"),
+        "lines run on this host alone, in the directory of the caller"),
     ("batch", &["--sql", "--sql-master", "--sqlmaster", "--sql-worker", "--sqlworker", "--sql-and-worker", "--sqlandworker", "--csv"],
         "lists come from files and arguments: --colsep separates columns"),
     ("batch", &["--semaphore", "--sem", "--semaphore-name", "--id", "--semaphore-timeout", "--st", "--bg", "--fg", "--wait"],

@@ -75,12 +75,19 @@ pub(crate) struct BatchArgs {
     #[command(flatten)]
     pub options: JobOptions,
     /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.
-    /// With ::: or -a a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
+    /// Lines of a pipe start as they come. With :::, -a or a pipe a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
     /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::. Each argument of one
     /// ::: goes with each of the others; those of :::+ go with those of the list before it, one by one. :::: takes
     /// files. Without COMMAND the arguments are the commands
-    #[arg(required_unless_present = "arg_file", value_name = "FILE|-|COMMAND ::: ARG")]
+    #[arg(value_name = "FILE|-|COMMAND [::: ARG]")]
     pub words: Vec<OsString>,
+}
+
+impl BatchArgs {
+    /// Whether the whole list is read before a line runs.
+    pub(crate) fn needs_all(&self) -> bool {
+        self.dry_run || self.resume || self.resume_failed
+    }
 }
 
 /// When a batch gives up.

@@ -10,7 +10,10 @@ use pinfold_client::Failure;
 use pinfold_proto::ExitCode;
 use regex_lite::Regex;
 
-use crate::input;
+use crate::input::Feed;
+
+/// More commands than this are a slip of the keyboard.
+const COMMANDS_MAX: usize = 10_000_000;
 
 /// A list of arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +30,6 @@ fn separator(word: &OsString) -> Option<(&'static str, bool, bool)> {
         .find(|(text, ..)| word == text)
 }
 
-/// Whether lists of arguments follow in these words.
-pub(super) fn are_in(words: &[OsString]) -> bool {
-    words.iter().any(|word| separator(word).is_some())
-}
-
 /// Ends the options of `batch` among these words, which follow its name, where its arguments begin, as `--` does: what is
 /// behind a separator (`:::`, `:::+`, `::::`, `::::+`) is an argument, whatever it looks like.
 pub(crate) fn end_options(words: &mut Vec<OsString>, follow: usize) {
@@ -45,7 +43,7 @@ pub(crate) fn end_options(words: &mut Vec<OsString>, follow: usize) {
 }
 
 /// Where the arguments of a list are.
-enum Source<'a> {
+pub(super) enum Source<'a> {
     File(&'a Path),
     Words(&'a [OsString]),
 }
@@ -54,22 +52,44 @@ impl Source<'_> {
     fn is_standard_input(&self) -> bool {
         matches!(self, Self::File(file) if *file == Path::new("-"))
     }
+}
 
-    fn read(&self) -> Result<Vec<Vec<u8>>, Failure> {
-        match self {
-            Self::File(file) => arguments_of(file),
-            Self::Words(words) => Ok(words.iter().map(|word| word.as_bytes().to_vec()).collect()),
+/// A list that is not read yet, and whether it is linked to the one before it.
+pub(super) type List<'a> = (Source<'a>, bool);
+
+/// Reads all of a list.
+pub(super) fn read((source, linked): &List<'_>) -> Result<Input, Failure> {
+    let values = match source {
+        Source::File(file) => {
+            let failed = |error| failed(file, &error);
+            let (mut feed, mut values) = (Feed::open(file).map_err(failed)?, Vec::new());
+            while let Some(lines) = feed.lines().map_err(failed)? {
+                values.extend(lines.iter().map(|line| argument(line).to_vec()));
+            }
+            values
         }
-    }
+        Source::Words(words) => words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+    };
+    Ok(Input { values, linked: *linked })
+}
+
+/// The words for a file of arguments that cannot be read.
+pub(super) fn failed(file: &Path, error: &std::io::Error) -> Failure {
+    let code = if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
+    Failure::new(code, format!("arguments in {}: {error}", file.display()))
+}
+
+/// The argument in a line of a file.
+pub(super) fn argument(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// The words of the command, and the lists of arguments: those of `-a`, then those on the command line.
 pub(super) fn split<'a>(
     words: &'a [OsString],
-    arg_files: &[PathBuf],
-) -> Result<(Vec<&'a OsString>, Vec<Input>), Failure> {
-    let mut lists: Vec<(Source<'_>, bool)> =
-        arg_files.iter().map(|file| (Source::File(file), false)).collect();
+    arg_files: &'a [PathBuf],
+) -> Result<(Vec<&'a OsString>, Vec<List<'a>>), Failure> {
+    let mut lists: Vec<List<'_>> = arg_files.iter().map(|file| (Source::File(file), false)).collect();
     let first = words.iter().position(|word| separator(word).is_some()).unwrap_or(words.len());
     let mut rest = &words[first..];
     while let Some((text, in_files, linked)) = rest.first().and_then(separator) {
@@ -91,28 +111,7 @@ pub(super) fn split<'a>(
         let text = "standard input (`-`) is named for several lists of arguments, and can be read only once";
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let read = |(source, linked): (Source<'_>, bool)| Ok(Input { values: source.read()?, linked });
-    let inputs = lists.into_iter().map(read).collect::<Result<_, Failure>>()?;
-    Ok((words[..first].iter().collect(), inputs))
-}
-
-/// The arguments in a file, one a line.
-fn arguments_of(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut text = input::list_in(file).map_err(|error| {
-        let code =
-            if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
-        Failure::new(code, format!("arguments in {}: {error}", file.display()))
-    })?;
-    if text.last() == Some(&b'\n') {
-        text.pop();
-    }
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    Ok(text
-        .split(|&byte| byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())
-        .collect())
+    Ok((words[..first].iter().collect(), lists))
 }
 
 /// What separates the columns of an argument, `--colsep`.
@@ -162,9 +161,15 @@ impl Choice {
         Self { groups }
     }
 
-    /// How many commands there are; `None`: more than can be counted.
-    pub(super) fn count(&self) -> Option<usize> {
-        self.groups.iter().try_fold(1_usize, |all, (_, length)| all.checked_mul(*length))
+    /// How many commands there are.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(super) fn count(&self) -> Result<usize, Failure> {
+        let count = self.groups.iter().try_fold(1_usize, |all, (_, length)| all.checked_mul(*length));
+        count.filter(|&count| count <= COMMANDS_MAX).ok_or_else(|| {
+            Failure::new(ExitCode::Usage, format!("the arguments make more than {COMMANDS_MAX} commands"))
+        })
     }
 
     /// The arguments of the command with this number, from 0.
@@ -181,13 +186,18 @@ impl Choice {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    pub(in super::super) fn read_all(words: &[OsString]) -> (Vec<&OsString>, Vec<Input>) {
+        let (command, lists) = split(words, &[]).expect("lists");
+        (command, lists.iter().map(read).collect::<Result<_, _>>().expect("read"))
+    }
 
     #[track_caller]
     fn check(words: &str, want: &[&str]) {
         let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        let (_, inputs) = split(&words, &[]).expect("lists");
+        let (_, inputs) = read_all(&words);
         let choice = Choice::of(&inputs);
         let row = |number| choice.arguments(&inputs, number).join(&b' ');
         let rows: Vec<Vec<u8>> = (0..choice.count().expect("a few")).map(row).collect();
@@ -212,14 +222,14 @@ mod tests {
         std::fs::write(&file, "x y\r\nz\n").unwrap();
         let words =
             ["echo".into(), "::::".into(), file.clone().into(), ":::+".into(), "1".into(), "2".into()];
-        let (command, inputs) = split(&words, &[]).unwrap();
+        let (command, inputs) = read_all(&words);
         assert_eq!(
             (command, inputs[0].values.clone()),
             (vec![&words[0]], vec![b"x y".to_vec(), b"z".to_vec()])
         );
         assert!(!inputs[0].linked && inputs[1].linked);
         let first: Vec<OsString> = ["echo", ":::+", "a"].map(OsString::from).to_vec();
-        assert!(split(&first, &[]).unwrap_err().message.contains("`:::+` links"));
+        assert!(split(&first, &[]).err().unwrap().message.contains("`:::+` links"));
         assert!(split(&first, &[file]).is_ok(), "-a is a list before it");
     }
 
@@ -230,7 +240,7 @@ mod tests {
         for (words, files) in
             [(&words[..], &[PathBuf::from("-")][..]), (&twice, &[]), (&[], &["-".into(), "-".into()])]
         {
-            let refused = split(words, files).expect_err("it is named twice");
+            let refused = split(words, files).err().expect("it is named twice");
             assert!(refused.message.contains("read only once"), "{}", refused.message);
         }
     }
@@ -249,5 +259,11 @@ mod tests {
         check("\\|", "a|b", &["a", "b"]);
         assert!("(".parse::<Columns>().unwrap_err().contains("regular expression"));
         assert!("".parse::<Columns>().is_err());
+    }
+
+    #[test]
+    fn arguments_that_make_too_many_commands() {
+        let many = || Input { values: vec![Vec::new(); 4_000], linked: false };
+        assert!(Choice::of(&[many(), many()]).count().unwrap_err().message.contains("more than"));
     }
 }

@@ -264,7 +264,7 @@ mod tests {
     fn a_log_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let lines = Lines::of(b"true\n\nexit 3\nkill -9 $$\nnever\n".to_vec());
+        let lines = Lines::of(b"true\n\nexit 3\nkill -9 $$\nnever\n");
         assert_eq!(done(&path, &lines, false).unwrap(), Vec::<usize>::new());
         let mut log = JobLog::open(&path, false).unwrap();
         let mut add = |place: usize, exit_code, signal| {
@@ -311,7 +311,7 @@ mod tests {
         drop(JobLog::open(&path, true).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), HEAD);
         std::fs::write(&path, &whole).unwrap();
-        let other = Lines::of(b"true\nexit 4\n".to_vec());
+        let other = Lines::of(b"true\nexit 4\n");
         assert!(done(&path, &other, false).unwrap_err().message.contains("another list"));
         std::fs::write(&path, "what\n").unwrap();
         assert!(done(&path, &lines, false).unwrap_err().message.contains("line 1"));
@@ -322,7 +322,7 @@ mod tests {
     fn lines_that_were_ended() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let lines = Lines::of(b"one\ntwo\n".to_vec());
+        let lines = Lines::of(b"one\ntwo\n");
         let mut log = JobLog::open(&path, false).unwrap();
         let ended = Outcome { started_at: Some(SystemTime::now()), exit_code: Some(0), ..Outcome::default() };
         log.over(0, &Outcome { end: Some(pinfold_proto::End::Timeout), ..ended.clone() }, b"one");
@@ -335,7 +335,7 @@ mod tests {
     fn what_is_no_torn_line_of_a_log_is_refused_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        let lines = Lines::of(b"true\nfalse\n".to_vec());
+        let lines = Lines::of(b"true\nfalse\n");
         let entry = "1\t:\t1790000000.250\t     1.500\t0\t7\t0\t0\ttrue";
         for (text, number) in [
             ("{\"key\": 1}".to_owned(), 1),

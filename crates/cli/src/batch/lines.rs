@@ -1,25 +1,36 @@
 //! The lines of a batch: which of them are jobs, and in which order they are begun.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
 
-use super::inputs::{self, Columns};
-use super::{order, template};
-use crate::input;
+use super::args::BatchArgs;
+use super::inputs::{self, Choice, Source};
+use super::order;
+use super::template::{self, Template};
+use crate::input::Feed;
 use crate::job;
 use crate::shell::run_text;
 use pinfold_client::Failure;
 use pinfold_client::{Client, unexpected};
 
+/// How a command is written that takes arguments.
+const ARGUMENTS: &str = "a command with arguments is `COMMAND ::: ARG...`, `-a FILE COMMAND`, or `... | pinfold batch COMMAND {}`";
+
 /// The lines of a batch that are jobs.
+#[derive(Default)]
 pub(super) struct Lines {
     text: Vec<u8>,
     /// Number (from 1) and place of each line in the text.
     pub(super) places: Vec<(u64, std::ops::Range<usize>)>,
+    /// How many lines of the list were read, or commands made.
+    read: u64,
+    /// The command that takes arguments; `None`: the list has commands.
+    template: Option<Template>,
     /// The arguments of each, where they are commands with arguments put in.
     tags: Vec<Vec<u8>>,
     /// The shell that runs them.
@@ -27,34 +38,86 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// What the words of the command line say: lines of a file, or a command for each argument.
-    pub(super) fn of_words(
-        words: &[OsString],
-        arg_files: &[PathBuf],
-        columns: Option<&Columns>,
-    ) -> Result<Self, Failure> {
-        if !inputs::are_in(words) && arg_files.is_empty() {
-            if columns.is_some() {
-                let text = "--colsep separates arguments; a command with arguments is `COMMAND ::: ARG...`, or \
-                            `-a FILE COMMAND`";
+    /// The lines that a command line names: those of a list of commands, or a command for each argument. Where the list
+    /// has a writer and is not needed as a whole, its lines come from the feed.
+    pub(super) fn of_args(args: &BatchArgs, shell: PathBuf) -> Result<(Self, Option<Feed>), Failure> {
+        let (words, mut lists) = inputs::split(&args.words, &args.arg_file)?;
+        let mut lines = Self { shell, ..Self::default() };
+        if lists.is_empty() {
+            let commands = commands_in(&words);
+            let is_named = words.first().is_some_and(|word| commands == Some(Path::new(word)));
+            // Neither a terminal nor `/dev/null` was meant: a word is missing.
+            if !is_named && Feed::open(Path::new("-")).is_ok_and(|input| input.is_device()) {
+                let text = format!("standard input has no list: name a file of commands; {ARGUMENTS}");
                 return Err(Failure::new(ExitCode::Usage, text));
             }
-            let [file] = words else {
-                let text = "name one file of commands; a command with arguments is `COMMAND ::: ARG...`, or \
-                            `-a FILE COMMAND`";
-                return Err(Failure::new(ExitCode::Usage, text));
-            };
-            return Self::read(Path::new(file));
+            if let Some(file) = commands {
+                return lines.of_commands(file, args);
+            }
+            lists.push((Source::File(Path::new("-")), false));
         }
-        let (command, inputs) = inputs::split(words, arg_files)?;
-        let (mut text, mut places, mut tags) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, (command, tag)) in (1..).zip(template::commands(&command, &inputs, columns)?) {
-            let start = text.len();
-            text.extend_from_slice(command.as_bytes());
-            places.push((number, start..text.len()));
-            tags.push(tag);
+        lines.template = Some(Template::of(&words, lists.len(), args.colsep.as_ref())?);
+        if let [(Source::File(file), _)] = lists[..] {
+            let failed = |error| inputs::failed(file, &error);
+            let feed = Feed::open(file).map_err(failed)?;
+            return lines.fed(feed, args.needs_all()).map_err(failed);
         }
-        Ok(Self { text, places, tags, shell: PathBuf::new() })
+        let inputs = lists.iter().map(inputs::read).collect::<Result<Vec<_>, _>>()?;
+        let choice = Choice::of(&inputs);
+        (0..choice.count()?).for_each(|number| lines.add(&choice.arguments(&inputs, number)));
+        Ok((lines, None))
+    }
+
+    /// Lines of a list of commands.
+    fn of_commands(self, file: &Path, args: &BatchArgs) -> Result<(Self, Option<Feed>), Failure> {
+        if args.colsep.is_some() {
+            let text = format!("--colsep separates arguments; {ARGUMENTS}");
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
+        Feed::open(file).and_then(|feed| self.fed(feed, args.needs_all())).map_err(|error| {
+            let code =
+                if error.kind() == io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
+            let hint = if code == ExitCode::Usage { format!("; {ARGUMENTS}") } else { String::new() };
+            Failure::new(code, format!("failed to read {}: {error}{hint}", file.display()))
+        })
+    }
+
+    /// Lines that a feed has, or is to give.
+    fn fed(mut self, mut feed: Feed, all: bool) -> io::Result<(Self, Option<Feed>)> {
+        if feed.has_writer() && !all {
+            return Ok((self, Some(feed)));
+        }
+        while let Some(lines) = feed.lines()? {
+            lines.iter().for_each(|line| self.take(line));
+        }
+        Ok((self, None))
+    }
+
+    /// Takes the next line of the list.
+    pub(super) fn take(&mut self, line: &[u8]) {
+        if self.template.is_some() {
+            return self.add(&[inputs::argument(line)]);
+        }
+        self.read += 1;
+        let trimmed = line.trim_ascii();
+        if !trimmed.is_empty() && !trimmed.starts_with(b"#") {
+            self.push(line);
+        }
+    }
+
+    /// Adds the command for these arguments.
+    fn add(&mut self, arguments: &[&[u8]]) {
+        let Some(template) = &self.template else { return };
+        self.read += 1;
+        let (command, tag) = template.command(arguments, self.read);
+        self.push(&command);
+        self.tags.push(tag);
+    }
+
+    fn push(&mut self, line: &[u8]) {
+        let start = self.text.len();
+        self.text.extend_from_slice(line);
+        self.places.push((self.read, start..self.text.len()));
     }
 
     /// Prints the commands that would be run.
@@ -85,32 +148,11 @@ impl Lines {
         }
     }
 
-    fn read(file: &Path) -> Result<Self, Failure> {
-        let named = |error: std::io::Error| {
-            let code =
-                if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
-            let hint = if template::is_template(file) {
-                "; a command with arguments is `COMMAND ::: ARG...`, or `-a FILE COMMAND`"
-            } else {
-                ""
-            };
-            Failure::new(code, format!("failed to read {}: {error}{hint}", file.display()))
-        };
-        input::list_in(file).map(Self::of).map_err(named)
-    }
-
-    pub(super) fn of(text: Vec<u8>) -> Self {
-        let mut places = Vec::new();
-        let mut start = 0;
-        for (number, line) in (1u64..).zip(text.split(|&byte| byte == b'\n')) {
-            let end = start + line.len();
-            let trimmed = line.trim_ascii();
-            if !trimmed.is_empty() && !trimmed.starts_with(b"#") {
-                places.push((number, start..end));
-            }
-            start = end + 1;
-        }
-        Self { text, places, tags: Vec::new(), shell: PathBuf::new() }
+    #[cfg(test)]
+    pub(super) fn of(text: &[u8]) -> Self {
+        let mut lines = Self::default();
+        text.split(|&byte| byte == b'\n').for_each(|line| lines.take(line));
+        lines
     }
 
     pub(super) fn as_they_are(&self) -> Vec<usize> {
@@ -150,6 +192,19 @@ impl Lines {
     }
 }
 
+/// The file of commands that these words name; `None`: they are a command that takes arguments from standard input.
+fn commands_in<'a>(words: &[&'a OsString]) -> Option<&'a Path> {
+    match words {
+        [] => Some(Path::new("-")),
+        &[word] => {
+            let is_command = template::is_template(word) || word.as_bytes().contains(&b' ');
+            let file = Path::new(word);
+            (!is_command || file.exists()).then_some(file)
+        }
+        _ => None,
+    }
+}
+
 /// What a command adds to a request at most, in bytes.
 fn weight(command: &[String]) -> usize {
     command.iter().map(|word| 6 * word.len() + 3).sum::<usize>() + 3
@@ -166,7 +221,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &[u8], want: &[(u64, &[u8])]) {
-        let lines = Lines::of(text.to_vec());
+        let lines = Lines::of(text);
         let got: Vec<(u64, Vec<u8>)> =
             (0..lines.places.len()).map(|i| (lines.places[i].0, lines.line(i).as_bytes().to_vec())).collect();
         let want: Vec<(u64, Vec<u8>)> = want.iter().map(|&(n, line)| (n, line.to_vec())).collect();

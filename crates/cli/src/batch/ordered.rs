@@ -26,6 +26,11 @@ impl Ordered {
         Ok(Self { tickets, next: 0, spool: Spool::made()?, waits: BTreeMap::new() })
     }
 
+    /// One more line follows the others.
+    pub(super) fn expect(&mut self, ticket: u64) {
+        self.tickets.push(ticket);
+    }
+
     /// A line is over, with what it wrote.
     pub(super) fn over(&mut self, ticket: u64, outputs: Option<[File; 2]>) {
         self.spool.tidy();

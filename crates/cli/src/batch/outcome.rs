@@ -83,6 +83,7 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
 
 /// The whole batch; of a resumed one the lines that were to be run.
 pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchView {
+    let lines = work.lines.borrow();
     let mut run = work.order.clone();
     run.sort_unstable();
     let last = outcomes.iter().filter_map(|outcome| outcome.ended).max();
@@ -90,7 +91,7 @@ pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchVi
         let outcome = &outcomes[index];
         BatchResultView {
             job: outcome.job,
-            line: work.lines.number(index).unwrap_or_default(),
+            line: lines.number(index).unwrap_or_default(),
             exit_code: outcome.exit_code,
             signal: outcome.signal,
             end: outcome.end,
@@ -100,10 +101,10 @@ pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchVi
             cpu_s: seconds(outcome.cpu_us),
             memory_peak_bytes: outcome.memory_peak_bytes,
             reason: outcome.reason.clone(),
-            command: work.lines.line(index).to_string_lossy().into_owned(),
+            command: lines.line(index).to_string_lossy().into_owned(),
             output: work
                 .sink
-                .paths(index as u64, &work.lines)
+                .paths(index as u64, &lines)
                 .filter(|_| outcome.started.is_some())
                 .map(|[out, _]| out.to_string_lossy().into_owned()),
             attempts: outcome.attempts,

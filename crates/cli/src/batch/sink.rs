@@ -77,16 +77,23 @@ impl Sink {
         Ok(())
     }
 
+    /// Prints the output of one more line behind those of the others.
+    pub(super) fn expect(&self, ticket: u64) {
+        if let Self::Grouped { ordered: Some(ordered), .. } = self {
+            ordered.borrow_mut().expect(ticket);
+        }
+    }
+
     /// Whether what lines write may come between other words on a terminal.
     pub(super) fn writes_through(&self) -> bool {
         matches!(self, Self::Through(_))
     }
 
     /// The streams of each line, by its ticket.
-    pub(super) fn streams(&self, lines: &Rc<Lines>) -> Outputs {
+    pub(super) fn streams(&self, lines: &Rc<RefCell<Lines>>) -> Outputs {
         let (sink, lines) = (self.clone(), lines.clone());
         Rc::new(move |ticket| {
-            let [out, err] = sink.open(ticket, &lines)?;
+            let [out, err] = sink.open(ticket, &lines.borrow())?;
             // Standard input is nobody's in particular, so no job gets it.
             Ok([files::null(), out, err])
         })

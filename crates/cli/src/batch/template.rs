@@ -5,72 +5,69 @@
 //! Absent here: GNU parallel's rarer replacement strings, and programs in Perl.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use pinfold_client::Failure;
 use pinfold_proto::ExitCode;
 
-use super::inputs::{Choice, Columns, Input};
+use super::inputs::Columns;
 
-/// More commands than this are a slip of the keyboard.
-const COMMANDS_MAX: usize = 10_000_000;
-
-/// One command for each combination of arguments, and the arguments of each as a tag shows them. With `columns` each
-/// argument is several.
-pub(super) fn commands(
-    template: &[&OsString],
-    inputs: &[Input],
-    columns: Option<&Columns>,
-) -> Result<Vec<(OsString, Vec<u8>)>, Failure> {
-    let mut text = template.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ');
-    let are_commands = template.is_empty() && columns.is_none();
-    if !are_commands && text.trim_ascii().is_empty() {
-        return Err(Failure::new(ExitCode::Usage, "no command before the arguments (`gzip {} ::: a b`)"));
-    }
-    let choice = Choice::of(inputs);
-    let count = choice.count().filter(|&count| count <= COMMANDS_MAX).ok_or_else(|| {
-        Failure::new(ExitCode::Usage, format!("the arguments make more than {COMMANDS_MAX} commands"))
-    })?;
-    if are_commands {
-        // As GNU parallel has it: without a command the arguments are commands, and are not quoted.
-        let made = (0..count).map(|number| choice.arguments(inputs, number).join(&b' '));
-        return Ok(made.map(|line| (OsString::from_vec(line.clone()), line)).collect());
-    }
-    if parts(&text).iter().all(|part| matches!(part, Part::Text(_))) {
-        text.extend_from_slice(b" {}");
-    }
-    let parts = parts(&text);
-    // How many columns there are, each argument says for itself; one that is missing is empty, as in GNU parallel.
-    if columns.is_none()
-        && let Some(missing) = parts.iter().find_map(|part| part.beyond(inputs.len()))
-    {
-        let there = match inputs.len() {
-            1 => "there is 1 list".to_owned(),
-            count => format!("there are {count} lists"),
-        };
-        let text = format!("{{{missing}}}: {there} of arguments");
-        return Err(Failure::new(ExitCode::Usage, text));
-    }
-    let made = (0..count).map(|number| {
-        let chosen = choice.arguments(inputs, number);
-        match columns {
-            None => command(&parts, &chosen, number),
-            Some(columns) => {
-                let split: Vec<Vec<u8>> = chosen.iter().flat_map(|argument| columns.of(argument)).collect();
-                command(&parts, &split.iter().map(Vec::as_slice).collect::<Vec<_>>(), number)
-            }
-        }
-    });
-    Ok(made.collect())
+/// A command, and the places in it where arguments are put in.
+pub(super) struct Template {
+    parts: Vec<Part>,
+    columns: Option<Columns>,
 }
 
-fn command(parts: &[Part<'_>], chosen: &[&[u8]], number: usize) -> (OsString, Vec<u8>) {
+impl Template {
+    /// Of the words of a command that is run for the arguments of so many lists. With `columns` each argument is several.
+    pub(super) fn of(words: &[&OsString], lists: usize, columns: Option<&Columns>) -> Result<Self, Failure> {
+        let text = words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ');
+        let columns = columns.cloned();
+        if words.is_empty() && columns.is_none() {
+            // As GNU parallel has it: without a command the arguments are commands, and are not quoted.
+            return Ok(Self { parts: vec![Part::Command], columns });
+        }
+        if text.trim_ascii().is_empty() {
+            return Err(Failure::new(ExitCode::Usage, "no command before the arguments (`gzip {} ::: a b`)"));
+        }
+        let mut parts = parts(&text);
+        if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+            parts.extend([Part::Text(b" ".to_vec()), Part::Argument { place: None, form: Form::Whole }]);
+        }
+        // How many columns there are, each argument says for itself; one that is missing is empty, as in GNU parallel.
+        if columns.is_none()
+            && let Some(missing) = parts.iter().find_map(|part| part.beyond(lists))
+        {
+            let there = match lists {
+                1 => "there is 1 list".to_owned(),
+                count => format!("there are {count} lists"),
+            };
+            let text = format!("{{{missing}}}: {there} of arguments");
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
+        Ok(Self { parts, columns })
+    }
+
+    /// The command with this number, from 1, for these arguments, and the arguments as a tag shows them.
+    pub(super) fn command(&self, chosen: &[&[u8]], number: u64) -> (Vec<u8>, Vec<u8>) {
+        match &self.columns {
+            None => command(&self.parts, chosen, number),
+            Some(columns) => {
+                let split: Vec<Vec<u8>> = chosen.iter().flat_map(|argument| columns.of(argument)).collect();
+                command(&self.parts, &split.iter().map(Vec::as_slice).collect::<Vec<_>>(), number)
+            }
+        }
+    }
+}
+
+fn command(parts: &[Part], chosen: &[&[u8]], number: u64) -> (Vec<u8>, Vec<u8>) {
     let mut text = Vec::new();
     for part in parts {
         match part {
             Part::Text(plain) => text.extend_from_slice(plain),
-            Part::Number => text.extend_from_slice((number + 1).to_string().as_bytes()),
+            Part::Command => text.extend_from_slice(&chosen.join(&b' ')),
+            Part::Number => text.extend_from_slice(number.to_string().as_bytes()),
             Part::Argument { place: Some(place), form } => {
                 let argument = chosen.get(place - 1).copied().unwrap_or_default();
                 quote(&form.of(argument), &mut text);
@@ -85,7 +82,7 @@ fn command(parts: &[Part<'_>], chosen: &[&[u8]], number: usize) -> (OsString, Ve
             }
         }
     }
-    (OsString::from_vec(text), chosen.join(&b' '))
+    (text, chosen.join(&b' '))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,8 +119,11 @@ fn without_ending(path: &[u8]) -> &[u8] {
     }
 }
 
-enum Part<'a> {
-    Text(&'a [u8]),
+#[derive(Debug)]
+enum Part {
+    Text(Vec<u8>),
+    /// All arguments, as they are.
+    Command,
     Number,
     /// Of the list with this number, from 1; `None`: of all.
     Argument {
@@ -132,7 +132,7 @@ enum Part<'a> {
     },
 }
 
-impl Part<'_> {
+impl Part {
     /// The list that it names and that is not there.
     fn beyond(&self, lists: usize) -> Option<usize> {
         match self {
@@ -142,7 +142,7 @@ impl Part<'_> {
     }
 }
 
-fn parts(text: &[u8]) -> Vec<Part<'_>> {
+fn parts(text: &[u8]) -> Vec<Part> {
     let (mut parts, mut plain, mut at) = (Vec::new(), 0, 0);
     while at < text.len() {
         let close = text[at..].iter().position(|&byte| byte == b'}').map(|length| at + length);
@@ -151,18 +151,18 @@ fn parts(text: &[u8]) -> Vec<Part<'_>> {
             .and_then(|close| Some((replacement(&text[at + 1..close])?, close + 1)));
         match found {
             Some((part, next)) => {
-                parts.extend((plain < at).then(|| Part::Text(&text[plain..at])));
+                parts.extend((plain < at).then(|| Part::Text(text[plain..at].to_vec())));
                 parts.push(part);
                 (plain, at) = (next, next);
             }
             None => at += 1,
         }
     }
-    parts.extend((plain < at).then(|| Part::Text(&text[plain..at])));
+    parts.extend((plain < at).then(|| Part::Text(text[plain..at].to_vec())));
     parts
 }
 
-fn replacement(inner: &[u8]) -> Option<Part<'static>> {
+fn replacement(inner: &[u8]) -> Option<Part> {
     if inner == b"#" {
         return Some(Part::Number);
     }
@@ -199,23 +199,34 @@ fn quote(word: &[u8], text: &mut Vec<u8>) {
     text.push(b'\'');
 }
 
-/// Whether a name of a file is more likely a command.
-pub(super) fn is_template(name: &Path) -> bool {
-    let text = name.as_os_str().as_bytes();
-    parts(text).iter().any(|part| !matches!(part, Part::Text(_)))
+/// Whether a word has a place for an argument.
+pub(super) fn is_template(word: &OsStr) -> bool {
+    parts(word.as_bytes()).iter().any(|part| !matches!(part, Part::Text(_)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::inputs::split;
+    use super::super::inputs::Choice;
+    use super::super::inputs::tests::read_all;
     use super::*;
+
+    /// The commands that these words make, and their tags.
+    fn commands(words: &[OsString], columns: Option<&Columns>) -> Vec<(String, String)> {
+        let (command, inputs) = read_all(words);
+        let (template, choice) =
+            (Template::of(&command, inputs.len(), columns).expect("a command"), Choice::of(&inputs));
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        let command = |number: usize| {
+            let (command, tag) = template.command(&choice.arguments(&inputs, number), number as u64 + 1);
+            (text(command), text(tag))
+        };
+        (0..choice.count().expect("few")).map(command).collect()
+    }
 
     #[track_caller]
     fn check(words: &str, want: &[&str]) {
         let words: Vec<OsString> = words.split(' ').map(|word| word.replace('_', " ").into()).collect();
-        let (command, inputs) = split(&words, &[]).expect("lists");
-        let got = commands(&command, &inputs, None).expect("commands");
-        let got: Vec<String> = got.into_iter().map(|(text, _)| text.into_string().expect("text")).collect();
+        let got: Vec<String> = commands(&words, None).into_iter().map(|(text, _)| text).collect();
         assert_eq!(got, want, "{words:?}");
     }
 
@@ -236,13 +247,7 @@ mod tests {
     fn arguments_have_columns() {
         let check = |words: &[&str], want: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let (command, inputs) = split(&words, &[]).expect("lists");
-            let columns = ",".parse().expect("a separator");
-            let got = commands(&command, &inputs, Some(&columns)).expect("commands");
-            let got: Vec<(String, String)> = got
-                .into_iter()
-                .map(|(text, tag)| (text.into_string().expect("text"), String::from_utf8(tag).expect("text")))
-                .collect();
+            let got = commands(&words, Some(&",".parse().expect("a separator")));
             let got: Vec<&str> = got.iter().map(|(text, _)| text.as_str()).collect();
             assert_eq!(got, want, "{words:?}");
         };
@@ -256,9 +261,8 @@ mod tests {
     fn without_a_command_the_arguments_are_commands() {
         let check = |words: &[&str], want: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let (command, inputs) = split(&words, &[]).expect("lists");
-            let got = commands(&command, &inputs, None).expect("commands");
-            let got: Vec<&str> = got.iter().filter_map(|(text, _)| text.to_str()).collect();
+            let got = commands(&words, None);
+            let got: Vec<&str> = got.iter().map(|(text, _)| text.as_str()).collect();
             assert_eq!(got, want, "{words:?}");
         };
         check(&[":::", "echo $HOME; exit 3", "x {}"], &["echo $HOME; exit 3", "x {}"]);
@@ -269,14 +273,11 @@ mod tests {
     fn what_cannot_be() {
         let fails = |words: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let (command, inputs) = split(&words, &[]).expect("lists");
-            commands(&command, &inputs, None).expect_err("refused").message
+            let (command, inputs) = read_all(&words);
+            Template::of(&command, inputs.len(), None).err().expect("refused").message
         };
         assert!(fails(&["", ":::", "a"]).contains("no command"));
         assert!(fails(&["x {3}", ":::", "a"]).contains("{3}"));
         assert!(fails(&[" ", ":::", "a"]).contains("no command"));
-        let many = vec!["a"; 4_000];
-        let words = [vec!["x", ":::"], many.clone(), vec![":::"], many].concat();
-        assert!(fails(&words).contains("more than"));
     }
 }

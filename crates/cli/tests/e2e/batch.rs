@@ -21,6 +21,7 @@ any_kind!(
     results,
     nothing_to_do,
     from_standard_input,
+    lines_start_as_they_come,
     files_that_cannot_be_read,
     interrupted,
     a_thousand_jobs,
@@ -125,6 +126,31 @@ fn from_standard_input(kind: Kind) {
     assert_eq!((done.code, view(&done).jobs), (Some(0), 2), "{done:?}");
     assert_eq!(host.wrote("in").trim(), "0");
     assert_eq!(std::fs::read(host.work("bytes")).expect("written"), b"\xff");
+}
+
+/// The writer of a list waits for its first line to run before it writes the second one.
+fn lines_start_as_they_come(kind: Kind) {
+    let host = Host::new(kind);
+    for (line, batch) in [
+        ("touch N; echo N", "batch -k -"),
+        ("touch N; echo N", "batch -k"),
+        ("N", "batch -k -a - 'touch {}; echo {}'"),
+        ("N", "batch -k 'touch {}; echo {}'"),
+        ("N", "batch -k touch {}\\; echo {}"),
+        ("N,x", "batch -k -C , 'touch {1}; echo {1}' :::: /dev/stdin"),
+    ] {
+        let [first, second] = ["1", "2"].map(|name| line.replace('N', name));
+        let script = format!(
+            "rm -f 1; (echo '{first}'; for i in $(seq 3000); do [ -e 1 ] && echo '{second}' && break; sleep 0.02; done) \
+             | pinfold {batch}"
+        );
+        let done = host.shell(&script);
+        assert_eq!((done.code, &done.out[..]), (Some(0), "1\n2\n"), "{batch}: {done:?}");
+    }
+    // The rest of the list is not waited for.
+    let done =
+        host.shell("mkfifo list; exec 3<>list; echo false >&3; pinfold batch --halt now,fail=1 list 3>&-");
+    assert_eq!(done.code, Some(1), "{done:?}");
 }
 
 fn files_that_cannot_be_read(kind: Kind) {

@@ -1,0 +1,45 @@
+//! What a batch lets others see of its lines while they run: their outputs and the job log.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::{Batch, Work, index};
+
+impl Batch {
+    /// Has the output of a line printed whose last try this was, once.
+    pub(super) fn show(&mut self, ticket: u64) {
+        if self.outcome(ticket).received.is_some() {
+            return;
+        }
+        let received = self.work.sink.written(ticket, &self.work.lines.borrow());
+        self.outcome(ticket).received = Some(received);
+        if self.work.sink.holds(ticket) && !self.orphaned {
+            self.told_lost(|work| work.sink.print(ticket, &work.lines.borrow(), &mut work.printer));
+            self.print();
+        }
+    }
+
+    pub(super) fn log(&mut self, ticket: u64) {
+        let index = index(ticket);
+        if let Some(log) = &mut self.work.log {
+            log.over(index, &self.outcomes[index], self.work.lines.borrow().line(index).as_bytes());
+        }
+    }
+
+    /// Prints of the outputs what is taken now.
+    pub(super) fn print(&mut self) {
+        if self.work.printer.wanted().is_some() {
+            self.progress.clear();
+            self.told_lost(|work| work.printer.print());
+        }
+    }
+
+    /// Prints outputs. Where that fails it says so, and the batch fails; a reader that has seen enough lacks nothing.
+    pub(super) fn told_lost(&mut self, print: impl FnOnce(&mut Work) -> std::io::Result<()>) {
+        if let Err(error) = print(&mut self.work)
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            self.lost = true;
+            self.progress.note(&format!("the output of a line is lost: {error}"));
+        }
+    }
+}
