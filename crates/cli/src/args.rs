@@ -6,11 +6,12 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::adopt::AdoptArgs;
 use crate::batch::BatchArgs;
-use crate::control::{CancelArgs, ConfigArgs, JobsArgs, SetArgs, WaitArgs};
+use crate::control::{CancelArgs, ConfigArgs, SetArgs};
 use crate::layout::LayoutArgs;
 use crate::log::LogArgs;
 use crate::map::MapArgs;
 use crate::operate::AuditArgs;
+use crate::pick::Pick;
 use crate::print::JsonArgs;
 use crate::ps::PsArgs;
 use crate::run::RunArgs;
@@ -80,20 +81,20 @@ pub(crate) enum Command {
     /// Write a table of jobs, samples, processes, files or the host's readings for other programs
     Export(ExportArgs),
     /// Wait for the end of jobs, exit with the status of the last job
-    Wait(WaitArgs),
+    Wait(Pick),
     /// End jobs
     Cancel(CancelArgs),
     /// Freeze jobs until `pinfold resume`
     ///
     /// Any signal of `pinfold cancel --signal` resumes a suspended job, too.
-    Suspend(JobsArgs),
+    Suspend(Pick),
     /// Let suspended jobs continue
-    Resume(JobsArgs),
+    Resume(Pick),
     /// Keep waiting jobs from starting until `pinfold release`
-    Hold(JobsArgs),
+    Hold(Pick),
     /// Let held jobs start
-    Release(JobsArgs),
-    /// Change the options of a waiting or running job
+    Release(Pick),
+    /// Change the options of waiting or running jobs
     Set(SetArgs),
     /// Show or change the daemon's live configuration
     Config(ConfigArgs),

@@ -19,32 +19,18 @@ use crate::input;
 use crate::job;
 use crate::job::begin::{BeginAt, begin};
 use crate::job::timeout::timeout_signal;
-use crate::names::{self, JobRef};
+use crate::names::members;
 use crate::operate;
+use crate::pick::Pick;
 use crate::print::{print_json, print_text, say};
 use crate::run::TIMED_OUT;
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
 
 #[derive(Debug, Args)]
-pub(crate) struct JobsArgs {
-    /// The jobs
-    #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<JobRef>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct WaitArgs {
-    /// The jobs
-    #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<JobRef>,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// The jobs
-    #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<JobRef>,
+    #[command(flatten)]
+    pub pick: Pick,
     /// The signal, by name or number; a suspended job hears it at once, and is not suspended any more [default:
     /// TERM, and KILL 10 s later]
     #[arg(short, long, value_name = "SIGNAL")]
@@ -54,9 +40,8 @@ pub(crate) struct CancelArgs {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "primary", "backfill", "any_class", "mem", "timeout", "timeout_signal", "cpu_limit", "begin", "comment"])))]
 pub(crate) struct SetArgs {
-    /// The job
-    #[arg(value_name = "JOB")]
-    pub job: JobRef,
+    #[command(flatten)]
+    pub pick: Pick,
     /// Priority of the job, 1 (lowest) to 16 (highest)
     #[arg(long, visible_alias = "rank", value_name = "N",
           value_parser = whole::<u8>(1..=16))]
@@ -155,15 +140,16 @@ pub(crate) enum ConfigVerb {
 }
 
 /// Does the same to each job. All are tried; the first failure is the command's.
-pub(crate) fn each(dial: &Dial, jobs: &[JobRef], verb: Verb) -> Result<(), Failure> {
+pub(crate) fn each(dial: &Dial, pick: &Pick, verbs: &[Verb]) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let mut first = None;
-    let mut jobs = names::not_over(&mut client, jobs)?;
-    if matches!(verb, Verb::Cancel { .. }) {
+    let mut jobs = pick.not_over(&mut client)?;
+    if matches!(verbs, [Verb::Cancel { .. }]) {
         // Those that wait are later ones: none of them is to start in the place of one that ends.
         jobs.reverse();
     }
-    for job in jobs {
+    let each_verb = |&job: &u64| verbs.iter().map(move |verb| (job, verb));
+    for (job, verb) in jobs.iter().flat_map(each_verb) {
         match client.ask(&Request::Control { job, verb: verb.clone() }) {
             Ok(Reply::Done) => {}
             Ok(Reply::Noted { note }) => say(&note),
@@ -183,20 +169,26 @@ pub(crate) fn cancel(dial: &Dial, args: &CancelArgs) -> Result<(), Failure> {
         Some(text) => pinfold_sys::signals::number(text)
             .ok_or_else(|| Failure::new(ExitCode::Usage, format!("--signal: there is no signal `{text}`")))?,
     };
-    each(dial, &args.jobs, Verb::Cancel { signal })
+    each(dial, &args.pick, &[Verb::Cancel { signal }])
 }
 
 /// Waits until jobs are over; ends as the last one named did, as Slurm does of an array: with the highest status.
-pub(crate) fn wait(dial: &Dial, args: &WaitArgs) -> Result<ProcessExit, Failure> {
+pub(crate) fn wait(dial: &Dial, pick: &Pick) -> Result<ProcessExit, Failure> {
     let mut client = dial.connect()?;
-    let members = names::members(&mut client, &args.jobs)?;
-    let jobs = members.iter().flat_map(|members| &members.jobs).map(|member| member.job).collect();
+    // Of several members the worst counts.
+    let (jobs, last) = if pick.is_named() {
+        let named = members(&mut client, &pick.jobs)?;
+        let last = named.last().map_or(0, |members| members.jobs.len());
+        (named.iter().flat_map(|members| &members.jobs).map(|member| member.job).collect(), last)
+    } else {
+        let jobs = pick.not_over(&mut client)?;
+        let count = jobs.len();
+        (jobs, count)
+    };
     let reports = match client.ask(&Request::Wait { jobs })? {
         Reply::Report(reports) => reports,
         other => return Err(unexpected(&other)),
     };
-    // Of several members the worst counts.
-    let last = members.last().map_or(0, |members| members.jobs.len());
     let last = &reports[reports.len().saturating_sub(last)..];
     Ok(ProcessExit::from(last.iter().map(status_of).max().unwrap_or(0)))
 }

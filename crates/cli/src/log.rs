@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pinfold_proto::ExitCode;
+use pinfold_proto::array::called;
 use pinfold_proto::view::VERSION;
 use serde_json::json;
 
@@ -22,7 +23,7 @@ use tail::Jobs;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// The job, or members of an array
+    /// The job; also an array, members of one (12_3), a range (12-20) or a name
     #[arg(value_name = "JOB")]
     pub job: JobRef,
     /// Go on with what it writes until it is over
@@ -39,17 +40,19 @@ pub(crate) struct LogArgs {
 /// `pinfold log`.
 pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
     let mut jobs = Jobs::of(dial)?;
-    let number = names::number(&mut jobs.client, &args.job)?;
-    let members = names::members(&mut jobs.client, &[number.clone().into()])?;
-    let members: Vec<_> = members.into_iter().flat_map(|members| members.jobs).collect();
-    if args.follow && members.len() > 1 {
-        let text = format!("--follow: {} has {} members; name one of them", args.job, members.len());
+    let mut all = Vec::new();
+    for name in names::meant(&mut jobs.client, &args.job)? {
+        let members = names::members(&mut jobs.client, &[name.clone().into()])?;
+        all.extend(members.into_iter().flat_map(|members| members.jobs).map(|member| (name.job, member)));
+    }
+    let many = all.len() > 1;
+    if args.follow && many {
+        let text = format!("--follow: {} means {} jobs; name one of them", args.job, all.len());
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let many = members.len() > 1;
     let outputs = Outputs::of(dial.socket());
-    for member in members {
-        let files = files_of(&mut jobs, &outputs, number.job, member.job, member.index)?;
+    for (number, member) in all {
+        let files = files_of(&mut jobs, &outputs, number, member.job, member.index)?;
         if args.json {
             let [out, err] = files.map(|file| file.to_string_lossy().into_owned());
             print_json(&json!({ "version": VERSION, "job": member.job, "output": out, "error": err }))?;
@@ -58,8 +61,8 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
         let [out, err] = files;
         let path = if args.stderr { err } else { out };
         if many {
-            let index = member.index.unwrap_or_default();
-            print_text(|to| writeln!(to, "==> {}_{index} <==", number.job))?;
+            let name = called(member.job, Some(number), member.index);
+            print_text(|to| writeln!(to, "==> {name} <=="))?;
         }
         jobs.print(member.job, &path, args.follow)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`args`] (the command line as typed), [`help`] (what of it is shown), [`read`] (reads it), [`print`] (how commands print), [`again`] (`--every`), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`make`] (a build with tokens), [`adopt`] (one to make them of what runs), [`control`] (changing
-//! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts), [`mod@wlm`] (workload managers). Absent here: any decision
+//! them), [`names`] and [`pick`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts), [`mod@wlm`] (workload managers). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod adopt;
@@ -32,6 +32,7 @@ mod map;
 mod names;
 mod operate;
 mod output;
+mod pick;
 mod print;
 mod progress;
 mod ps;
@@ -132,7 +133,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Batch(args) => return batch::batch(dial, &args),
         Command::Make(args) => return make::make(dial, &args),
         Command::Adopt(args) => adopt::adopt(&dial, &args)?,
-        Command::Wait(args) => return control::wait(&dial, &args),
+        Command::Wait(pick) => return control::wait(&dial, &pick),
         Command::Status(args) => args.again.here(Prints::of(!args.json), || show::status(&dial, &args))?,
         Command::Why(args) => args.again.here(Prints::of(!args.json), || show::why(&dial, &args))?,
         Command::Log(args) => log::log(&dial, &args)?,
@@ -146,14 +147,11 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Top(args) => top::top(&dial, &args)?,
         Command::Ps(args) => ps::ps(&dial, &args)?,
         Command::Cancel(args) => control::cancel(&dial, &args)?,
-        Command::Suspend(args) => control::each(&dial, &args.jobs, Verb::Suspend)?,
-        Command::Resume(args) => control::each(&dial, &args.jobs, Verb::Resume)?,
-        Command::Hold(args) => control::each(&dial, &args.jobs, Verb::Hold)?,
-        Command::Release(args) => control::each(&dial, &args.jobs, Verb::Release)?,
-        Command::Set(args) => {
-            let job = std::slice::from_ref(&args.job);
-            args.verbs().into_iter().try_for_each(|verb| control::each(&dial, job, verb))?;
-        }
+        Command::Suspend(pick) => control::each(&dial, &pick, &[Verb::Suspend])?,
+        Command::Resume(pick) => control::each(&dial, &pick, &[Verb::Resume])?,
+        Command::Hold(pick) => control::each(&dial, &pick, &[Verb::Hold])?,
+        Command::Release(pick) => control::each(&dial, &pick, &[Verb::Release])?,
+        Command::Set(args) => control::each(&dial, &args.pick, &args.verbs())?,
         Command::SetAside(args) => sets::set_aside(&dial, &args)?,
         Command::Sets(args) => sets::sets(&dial, args.json)?,
         Command::Config(args) => control::config(&dial, args.verb)?,

@@ -1,13 +1,14 @@
-//! Which jobs people mean: a number, a whole array by its number, members of it (`12_3`), the name of a job, or the
-//! name that it has in its workload manager (`slurm:1234.batch`). The daemon knows.
+//! Which jobs people mean: a number, a whole array by its number, members of it (`12_3`), a range of numbers (`12-20`),
+//! the name of a job or of an array, or the name that a job has in its workload manager (`slurm:1234.batch`). The daemon
+//! knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use pinfold_profile::report::plain;
-use pinfold_proto::array::{ArrayError, JobName, show_indexes};
-use pinfold_proto::view::{VERSION, WhyView};
+use pinfold_proto::array::{ArrayError, JobName, called, show_indexes};
+use pinfold_proto::view::{JobView, VERSION, WhyView};
 use pinfold_proto::wire::{Member, Members, Reply, Request};
 use pinfold_proto::{ExitCode, ExternalName, JobState};
 use serde_json::{Value, json};
@@ -15,11 +16,16 @@ use serde_json::{Value, json};
 use pinfold_client::Failure;
 use pinfold_client::{Client, unexpected};
 
+/// The most numbers that a range may span: the daemon is asked about each.
+const RANGE_MAX: u64 = 1000;
+
 /// A job as people say which: by its number, or by its name where that is the name of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum JobRef {
     /// By its number, as an array, or as members of one.
     Number(JobName),
+    /// All jobs with numbers from the first to the second, both included.
+    Range(u64, u64),
     /// By its name.
     Named(String),
     /// By its name in the workload manager that dispatched it.
@@ -30,6 +36,11 @@ impl FromStr for JobRef {
     type Err = ArrayError;
 
     fn from_str(text: &str) -> Result<Self, ArrayError> {
+        let numbers = text.split_once('-').map(|(first, last)| (first.parse(), last.parse()));
+        if let Some((Ok(first), Ok(last))) = numbers {
+            let reversed = || ArrayError::Reversed(text.to_owned());
+            return (first <= last).then_some(Self::Range(first, last)).ok_or_else(reversed);
+        }
         match text.parse() {
             Ok(number) => Ok(Self::Number(number)),
             // What begins as a number is meant as one.
@@ -45,6 +56,7 @@ impl fmt::Display for JobRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(name) => name.fmt(f),
+            Self::Range(first, last) => write!(f, "{first}-{last}"),
             Self::Named(name) => name.fmt(f),
             Self::External(name) => name.fmt(f),
         }
@@ -57,17 +69,16 @@ impl From<JobName> for JobRef {
     }
 }
 
-/// The number of this job.
-pub(crate) fn number(client: &mut Client, job: &JobRef) -> Result<JobName, Failure> {
-    let mut all = numbers(client, std::slice::from_ref(job))?;
-    all.pop().ok_or_else(|| Failure::new(ExitCode::Failed, format!("there is no job {job}")))
+/// The jobs, arrays or members that this names: of a range several.
+pub(crate) fn meant(client: &mut Client, job: &JobRef) -> Result<Vec<JobName>, Failure> {
+    Ok(resolve(client, std::slice::from_ref(job))?.into_iter().flatten().collect())
 }
 
-/// The numbers of these jobs.
-pub(crate) fn numbers(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<JobName>, Failure> {
+/// The jobs, arrays or members that each of these names.
+fn resolve(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobName>>, Failure> {
     let named = |job: &JobRef| match job {
         JobRef::Named(name) => Some(name.clone()),
-        JobRef::Number(_) | JobRef::External(_) => None,
+        _ => None,
     };
     let mut external = external(client, jobs)?.into_iter();
     let names: Vec<String> = jobs.iter().filter_map(named).collect();
@@ -79,12 +90,47 @@ pub(crate) fn numbers(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<JobNam
         }
     }
     let mut found = found.into_iter();
-    let number = |job: &JobRef| match job {
-        JobRef::Number(name) => name.clone(),
-        JobRef::Named(_) => JobName::from(found.next().unwrap_or_default()),
-        JobRef::External(_) => JobName::from(external.next().unwrap_or_default()),
+    let names = |job: &JobRef| match *job {
+        JobRef::Number(ref name) => Ok(vec![name.clone()]),
+        JobRef::Range(first, last) => in_range(client, first, last),
+        JobRef::Named(_) => Ok(found.next().map(JobName::from).into_iter().collect()),
+        JobRef::External(_) => Ok(external.next().map(JobName::from).into_iter().collect()),
     };
-    Ok(jobs.iter().map(number).collect())
+    jobs.iter().map(names).collect()
+}
+
+/// The jobs of a range that there are, and that the user may see; at least one.
+fn in_range(client: &mut Client, first: u64, last: u64) -> Result<Vec<JobName>, Failure> {
+    if last - first >= RANGE_MAX {
+        let text = format!("{first}-{last} spans more than {RANGE_MAX} numbers; name shorter ranges");
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    let mut jobs = Vec::new();
+    for job in first..=last {
+        match client.ask(&Request::Status { jobs: vec![job], all: true, at_us: None }) {
+            Ok(Reply::Status(view)) => {
+                jobs.extend(view.jobs.iter().filter_map(|view| in_range_of(first, view)))
+            }
+            Ok(other) => return Err(unexpected(&other)),
+            Err(failure) if matches!(failure.code, ExitCode::Failed | ExitCode::Permission) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    if jobs.is_empty() {
+        let text = format!("there is no job of yours with a number from {first} to {last}");
+        return Err(Failure::new(ExitCode::Failed, text));
+    }
+    Ok(jobs)
+}
+
+/// The name of a job in a range with this first number. The number of an array, which is its first member's, stands for
+/// all members: the others have none then.
+fn in_range_of(first: u64, view: &JobView) -> Option<JobName> {
+    match view.array_id {
+        Some(array) if array < first => called(view.job, view.array_id, view.array_index).parse().ok(),
+        Some(array) if array != view.job => None,
+        _ => Some(view.job.into()),
+    }
 }
 
 /// All jobs that each of these means: of a name that several have, all of them.
@@ -99,10 +145,10 @@ pub(crate) fn all(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobNam
         }
     }
     let others: Vec<JobRef> = jobs.iter().filter(|job| !is_name(job)).cloned().collect();
-    let (mut found, mut others) = (found.into_iter(), numbers(client, &others)?.into_iter());
+    let (mut found, mut others) = (found.into_iter(), resolve(client, &others)?.into_iter());
     let meant = |job: &JobRef| match job {
         JobRef::Named(_) => found.next().unwrap_or_default().into_iter().map(JobName::from).collect(),
-        JobRef::Number(_) | JobRef::External(_) => others.next().into_iter().collect(),
+        _ => others.next().unwrap_or_default(),
     };
     Ok(jobs.iter().map(meant).collect())
 }
@@ -111,7 +157,7 @@ pub(crate) fn all(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobNam
 fn external(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<u64>, Failure> {
     let external = |job: &JobRef| match job {
         JobRef::External(name) => Some(name.clone()),
-        JobRef::Number(_) | JobRef::Named(_) => None,
+        _ => None,
     };
     let names: Vec<ExternalName> = jobs.iter().filter_map(external).collect();
     if names.is_empty() {
@@ -144,16 +190,24 @@ pub(crate) fn between_commas(text: &str) -> Vec<String> {
     all
 }
 
-/// The jobs that each name means.
+/// The jobs that each name means. A range of several counts as an array.
 pub(crate) fn members(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Members>, Failure> {
-    if jobs.is_empty() {
+    let named = resolve(client, jobs)?;
+    let names: Vec<JobName> = named.iter().flatten().cloned().collect();
+    if names.is_empty() {
         return Ok(Vec::new());
     }
-    let names = numbers(client, jobs)?;
-    match client.ask(&Request::Members { names })? {
-        Reply::Members(members) if members.len() == jobs.len() => Ok(members),
-        other => Err(unexpected(&other)),
-    }
+    let count = names.len();
+    let mut found = match client.ask(&Request::Members { names })? {
+        Reply::Members(members) if members.len() == count => members.into_iter(),
+        other => return Err(unexpected(&other)),
+    };
+    let together = |names: &Vec<JobName>| {
+        let all: Vec<Members> = found.by_ref().take(names.len()).collect();
+        let array = names.len() > 1 || all.iter().any(|members| members.array);
+        Members { array, jobs: all.into_iter().flat_map(|members| members.jobs).collect() }
+    };
+    Ok(named.iter().map(together).collect())
 }
 
 /// All of them in one list.
@@ -162,22 +216,21 @@ pub(crate) fn jobs(client: &mut Client, names: &[JobRef]) -> Result<Vec<u64>, Fa
     Ok(members.iter().flat_map(|members| &members.jobs).map(|member| member.job).collect())
 }
 
-/// Those that something can still be done to: of a whole array, the members that are not over.
+/// Those that something can still be done to: of a whole array or a range, the jobs that are not over.
 pub(crate) fn not_over(client: &mut Client, names: &[JobRef]) -> Result<Vec<u64>, Failure> {
-    let mut all = Vec::new();
+    let mut all: Vec<u64> = Vec::new();
     for (name, members) in names.iter().zip(members(client, names)?) {
-        let left: Vec<u64> = match members.array {
-            true => members.jobs.iter().filter(|member| !member.over).map(|member| member.job).collect(),
-            false => members.jobs.iter().map(|member| member.job).collect(),
-        };
+        let left = members.jobs.iter().filter(|member| !(members.array && member.over));
+        let left: Vec<u64> = left.map(|member| member.job).collect();
         if left.is_empty() {
-            return Err(Failure::new(
-                ExitCode::Failed,
-                format!("all members of array {name} are over already"),
-            ));
+            let what = if matches!(name, JobRef::Range(..)) { "jobs" } else { "members of array" };
+            let text = format!("all {what} {name} are over already");
+            return Err(Failure::new(ExitCode::Failed, text));
         }
         all.extend(left);
     }
+    let mut seen = BTreeSet::new();
+    all.retain(|&job| seen.insert(job));
     Ok(all)
 }
 
@@ -282,7 +335,10 @@ mod tests {
         let read = |text: &str| text.parse::<JobRef>();
         assert_eq!(read("12_3"), Ok(JobRef::Number("12_3".parse().unwrap())));
         assert_eq!(read("align_3"), Ok(JobRef::Named("align_3".to_owned())));
-        for bad in ["", "12_", "12x", "-3", "1.5"] {
+        assert_eq!(read("align-3"), Ok(JobRef::Named("align-3".to_owned())));
+        assert_eq!(read("12-20"), Ok(JobRef::Range(12, 20)));
+        assert_eq!(read("7-7").map(|range| range.to_string()), Ok("7-7".to_owned()));
+        for bad in ["", "12_", "12x", "-3", "1.5", "20-12", "12-", "12-x", "12_3-5"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

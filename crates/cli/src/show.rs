@@ -11,6 +11,7 @@ mod status;
 
 pub(crate) use ask::{each, figures};
 pub(crate) use export::{ExportArgs, ExportWhat, Written, export};
+pub(crate) use filter::{Filter, STATES};
 pub(crate) use plot::{Drawing, Picture, PlotArgs, drawings, picture_kind, plot, show as show_drawings};
 pub(crate) use reports::{GroupBy, ReportArgs, Which, report};
 pub(crate) use status::{StatusArgs, WhyArgs, say_why, status, why};

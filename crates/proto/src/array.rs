@@ -161,6 +161,15 @@ impl fmt::Display for JobName {
     }
 }
 
+/// The name that people give a job: `12_3` for a member of an array, else its number.
+#[must_use]
+pub fn called(job: u64, array: Option<u64>, index: Option<u32>) -> String {
+    match (array, index) {
+        (Some(array), Some(index)) => format!("{array}_{index}"),
+        _ => job.to_string(),
+    }
+}
+
 /// Indexes in rising order as a list of ranges: `0-3,7`.
 #[must_use]
 pub fn show_indexes(indexes: &[u32]) -> String {

@@ -42,7 +42,7 @@ impl Elsewhere {
 fn number_of(job: &JobRef) -> Result<u64, Failure> {
     match job {
         JobRef::Number(number) => Ok(number.job),
-        JobRef::Named(_) | JobRef::External(_) => {
+        JobRef::Range(..) | JobRef::Named(_) | JobRef::External(_) => {
             let text = format!("`{job}`: jobs of other hosts are named by their numbers; `status` has them");
             Err(Failure::new(ExitCode::Usage, text))
         }
@@ -53,6 +53,7 @@ fn number_of(job: &JobRef) -> Result<u64, Failure> {
 fn is_meant(named: &JobRef, job: &JobView) -> bool {
     match named {
         JobRef::Number(number) => number.job == job.job || Some(number.job) == job.array_id,
+        JobRef::Range(first, last) => (*first..=*last).contains(&job.job),
         JobRef::Named(name) => *name == job.name,
         JobRef::External(name) => job.external.as_deref() == Some(name.as_str()),
     }

@@ -21,7 +21,7 @@ impl AfterArgs {
     pub(crate) fn numbers(&self) -> Vec<After> {
         let number = |job: &JobRef| match job {
             JobRef::Number(job) => Some(job.clone()),
-            JobRef::Named(_) | JobRef::External(_) => None,
+            _ => None,
         };
         let of = |(end, jobs): &(AfterEnd, Vec<JobRef>)| as_one(*end, jobs.iter().filter_map(number));
         self.0.iter().flat_map(of).collect()

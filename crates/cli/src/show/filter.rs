@@ -14,6 +14,9 @@ use serde_json::{Map, Value};
 use super::fields;
 use pinfold_client::Failure;
 
+/// The states that jobs are picked by. `suspended` is either of `frozen` and `parked`.
+pub(crate) const STATES: [&str; 7] = ["queued", "held", "running", "frozen", "parked", "suspended", "exited"];
+
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which jobs, and what of them")]
 pub(crate) struct Filter {
@@ -23,9 +26,8 @@ pub(crate) struct Filter {
     /// Only jobs by this name; * stands for any characters
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Only jobs in one of these states: queued, held, running, frozen, parked, exited
-    #[arg(long, value_name = "STATE[,STATE]", value_delimiter = ',',
-          value_parser = ["queued", "held", "running", "frozen", "parked", "exited"])]
+    /// Only jobs in one of these states: queued, held, running, frozen, parked, suspended (frozen or parked), exited
+    #[arg(long, value_name = "STATE[,STATE]", value_delimiter = ',', value_parser = STATES)]
     pub state: Vec<String>,
     /// Only jobs of this project
     #[arg(long, value_name = "NAME")]
@@ -107,7 +109,7 @@ impl Filter {
         let text = |key: &str| keys.get(key).and_then(Value::as_str).unwrap_or("");
         self.user.as_deref().is_none_or(|user| text("user") == user)
             && self.project.as_deref().is_none_or(|project| text("project") == project)
-            && (self.state.is_empty() || self.state.iter().any(|state| text("state") == state))
+            && (self.state.is_empty() || self.state.iter().any(|state| is_in_state(text("state"), state)))
             && self.name.as_deref().is_none_or(|name| matches(name, text("name")))
     }
 
@@ -171,6 +173,11 @@ fn compare(one: &Value, other: &Value) -> Ordering {
         (Some(one), Some(other)) => one.total_cmp(&other),
         _ => (!one.is_null(), shown(one)).cmp(&(!other.is_null(), shown(other))),
     }
+}
+
+/// Whether a job's state is one that [`STATES`] has by this word.
+fn is_in_state(state: &str, word: &str) -> bool {
+    state == word || word == "suspended" && matches!(state, "frozen" | "parked")
 }
 
 /// Whether a name is as the pattern has it, `*` standing for any characters.

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use pinfold_profile::report;
-use pinfold_proto::array::JobName;
+use pinfold_proto::array::{JobName, called};
 use pinfold_proto::view::{JobView, WhyView};
-use pinfold_proto::wire::{Member, Members, Reply, Request};
+use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
 
 use super::filter::Filter;
@@ -37,7 +37,7 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// The job
+    /// The job; also an array, members of one (12_3), a range (12-20) or a name
     #[arg(value_name = "JOB")]
     pub job: JobRef,
     /// As it stood then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
@@ -130,13 +130,26 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
 /// Asks the daemon, and prints what it says.
 fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let number = names::number(&mut client, &args.job)?;
-    let named = names::members(&mut client, &[number.clone().into()])?.pop().unwrap_or_else(|| {
-        let jobs = vec![Member { job: number.job, index: None, over: false }];
-        Members { array: false, jobs }
-    });
+    for (at, name) in names::meant(&mut client, &args.job)?.iter().enumerate() {
+        if at > 0 && !args.json {
+            print_text(|out| writeln!(out))?;
+        }
+        asked_of(dial, &mut client, args, name, at_us)?;
+    }
+    Ok(())
+}
+
+/// The same of a job, an array or members of it.
+fn asked_of(
+    dial: &Dial,
+    client: &mut Client,
+    args: &WhyArgs,
+    number: &JobName,
+    at_us: Option<u64>,
+) -> Result<(), Failure> {
     let mut views = Vec::new();
-    for member in named.jobs {
+    let members = names::members(client, &[number.clone().into()])?;
+    for member in members.into_iter().flat_map(|members| members.jobs) {
         match client.ask(&Request::Why { job: member.job, at_us })? {
             Reply::Why(view) => views.push((member, view)),
             other => return Err(unexpected(&other)),
@@ -147,7 +160,7 @@ fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure>
         return if args.json { print_json(&why.json()) } else { print_text(|out| why.write(out)) };
     }
     let Some((member, view)) = views.pop() else { return Ok(()) };
-    let name = member.index.map_or(view.job.to_string(), |index| format!("{}_{index}", number.job));
+    let name = called(view.job, Some(number.job), member.index);
     // Of a job that waited the store says no more than that, and of one of which decisions are left out less; a recording
     // says for what, and has all.
     let waited = matches!(view.state, JobState::Queued | JobState::Held);

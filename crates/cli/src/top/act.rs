@@ -2,6 +2,7 @@
 
 use pinfold_profile::report::plain;
 use pinfold_proto::JobState;
+use pinfold_proto::array::called;
 use pinfold_proto::view::JobView;
 use pinfold_proto::wire::Verb;
 
@@ -21,10 +22,7 @@ impl Act {
     pub(super) fn of(sign: char, job: &JobView) -> Result<Self, String> {
         // A question has one line of the screen.
         let short: String = plain(&job.name).chars().take(32).collect();
-        let name = match (job.array_id, job.array_index) {
-            (Some(array), Some(index)) => format!("job {array}_{index} ({short})"),
-            _ => format!("job {} ({short})", job.job),
-        };
+        let name = format!("job {} ({short})", called(job.job, job.array_id, job.array_index));
         if job.state == JobState::Exited {
             return Err(format!("{name} is over"));
         }

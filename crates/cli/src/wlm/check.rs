@@ -9,7 +9,7 @@ use pinfold_proto::{ExitCode, ExternalName};
 use pinfold_wlm::Manager;
 use serde_json::json;
 
-use crate::names::{JobRef, numbers};
+use crate::names::{JobRef, meant};
 use crate::print::{JSON_VERSION, print_json, print_text};
 use crate::show::figures;
 use pinfold_client::Dial;
@@ -94,7 +94,7 @@ fn claims(status: Option<i32>, report: Option<&ReportView>) -> Vec<Claim> {
 /// What pinfold knows of the job; `None`: nothing.
 fn report_of(dial: &Dial, name: &ExternalName) -> Result<Option<ReportView>, Failure> {
     let mut client = dial.connect()?;
-    let Ok(found) = numbers(&mut client, &[JobRef::External(name.clone())]) else { return Ok(None) };
+    let Ok(found) = meant(&mut client, &JobRef::External(name.clone())) else { return Ok(None) };
     let Some(job) = found.first().map(|name| name.job) else { return Ok(None) };
     // The manager may know of its end before pinfold does.
     if !matches!(client.ask(&Request::Wait { jobs: vec![job] })?, Reply::Report(_)) {

@@ -34,6 +34,7 @@ mod isolated;
 mod keepers;
 mod kind;
 mod lingering;
+mod lists;
 mod machine;
 mod make;
 mod marks;

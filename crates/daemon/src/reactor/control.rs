@@ -10,7 +10,7 @@ use pinfold_sys::signals::{SIGKILL, SIGTERM};
 use crate::clients::audit::Concern;
 use crate::clients::rights;
 use crate::core::{Effect, Next, Refusal, denied};
-use crate::jobs::{JobRecord, bounds, endings, record, unheard, verbs};
+use crate::jobs::{JobRecord, bounds, called, endings, record, unheard, verbs};
 use crate::meters::memory;
 use crate::reactor::Daemon;
 use crate::store::starts;
@@ -101,8 +101,7 @@ impl Daemon {
         let info = self.ctx.policy.job(live.id());
         let info = info.filter(|_| live.silent.is_none() && live.awaits_keeper.is_none());
         let note = info.map_or(Ok(None), |info| verbs::note(&info, verb));
-        let named = |text: String| self.jobs.table.by_name(&text);
-        note.map(|text| text.map(named)).map_err(|(code, text)| (code, named(text)))
+        note.map(|text| text.map(|text| self.jobs.table.by_name(&text)))
     }
 
     /// Whether what a job that has started asks for beyond what it was let in with is free. Others would be frozen for it,
@@ -227,7 +226,10 @@ impl Daemon {
     /// The words for a job that is not there, over, or not this user's.
     pub(super) fn no_such_job(&mut self, user: Peer, job: JobId) -> Refusal {
         match self.row_for(user, job) {
-            Ok(_) => (ErrorCode::Failed, format!("job {job} is over already")),
+            Ok(row) => {
+                let name = called::member(&row).unwrap_or_else(|| job.to_string());
+                (ErrorCode::Failed, format!("job {name} is over already"))
+            }
             Err(refusal) => refusal,
         }
     }

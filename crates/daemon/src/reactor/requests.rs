@@ -89,7 +89,12 @@ impl Daemon {
             Request::Control { job, verb } => {
                 let reply = self.control(user, JobId(job), verb);
                 let noted = |note: Option<String>| note.map_or(Reply::Done, |note| Reply::Noted { note });
-                self.outbox.reply(id, reply.map_or_else(error_reply, noted));
+                // Whether another user's job is a member of an array is not told.
+                let named = |(code, text): Refusal| match code {
+                    ErrorCode::Permission => error_reply((code, text)),
+                    _ => error_reply((code, self.jobs.table.by_name(&text))),
+                };
+                self.outbox.reply(id, reply.map_or_else(named, noted));
             }
             request @ (Request::SetAside(_) | Request::ConfigSet { .. }) => {
                 if let Request::SetAside(asked) = &request

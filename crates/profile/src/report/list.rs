@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use pinfold_proto::array::called;
 use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, ReportView, StatusView};
 use pinfold_proto::{End, JobState};
 
@@ -163,10 +164,7 @@ const STATUS: [Column; 11] = [
 
 /// A job's number, of a member of an array the name that says which.
 pub(super) fn number(job: &JobView) -> String {
-    match (job.array_id, job.array_index) {
-        (Some(array), Some(index)) => format!("{array}_{index}"),
-        _ => job.job.to_string(),
-    }
+    called(job.job, job.array_id, job.array_index)
 }
 
 fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {

@@ -1,0 +1,60 @@
+//! The options by which commands that change jobs, or wait for jobs, choose among many: `--name`, `--state`, `--all`.
+
+use clap::Args;
+use pinfold_client::{Client, Failure, unexpected};
+use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::{ExitCode, JobState};
+use pinfold_sys::peer;
+
+use crate::names::{self, JobRef};
+use crate::show::{Filter, STATES};
+
+/// Which jobs a command changes, or waits for.
+#[derive(Debug, Args)]
+pub(crate) struct Pick {
+    /// Numbers (12), ranges (12-20), members of arrays (12_3) or names of jobs; an array stands for all its members
+    #[arg(value_name = "JOB", required_unless_present_any = ["name", "state", "all"])]
+    pub jobs: Vec<JobRef>,
+    /// Only jobs with this name, of JOB or of all your jobs; * stands for any characters
+    #[arg(long, value_name = "NAME", help_heading = JOBS_HEADING)]
+    pub name: Option<String>,
+    /// Only jobs in one of these states, of JOB or of all your jobs
+    #[arg(long, value_name = "STATE[,STATE]", value_delimiter = ',', value_parser = STATES, help_heading = JOBS_HEADING)]
+    pub state: Vec<String>,
+    /// All your jobs that have not ended
+    #[arg(long, conflicts_with = "jobs", help_heading = JOBS_HEADING)]
+    pub all: bool,
+}
+
+const JOBS_HEADING: &str = "Which jobs";
+
+impl Pick {
+    /// Whether jobs are named one by one, and all of them are meant.
+    pub(crate) fn is_named(&self) -> bool {
+        self.name.is_none() && self.state.is_empty() && !self.all
+    }
+
+    /// The numbers of the jobs that are meant and not over; at least one. Without JOB only the user's own are, also for root.
+    pub(crate) fn not_over(&self, client: &mut Client) -> Result<Vec<u64>, Failure> {
+        if self.is_named() {
+            return names::not_over(client, &self.jobs);
+        }
+        let named = names::jobs(client, &self.jobs)?;
+        let all = !named.is_empty();
+        let mut jobs = match client.ask(&Request::Status { jobs: named, all, at_us: None })? {
+            Reply::Status(view) => view.jobs,
+            other => return Err(unexpected(&other)),
+        };
+        let own = peer::own_name();
+        jobs.retain(|job| job.state != JobState::Exited && (all || job.user == own));
+        let filter = Filter { name: self.name.clone(), state: self.state.clone(), ..Filter::default() };
+        let looked_at = jobs.len();
+        let jobs: Vec<u64> = filter.apply(jobs)?.iter().map(|job| job.job).collect();
+        if jobs.is_empty() {
+            let none = || "there is no job of yours that is not over".to_owned();
+            let text = filter.none_of(looked_at).unwrap_or_else(none);
+            return Err(Failure::new(ExitCode::Failed, text));
+        }
+        Ok(jobs)
+    }
+}

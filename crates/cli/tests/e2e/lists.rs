@@ -1,0 +1,52 @@
+//! Lists of jobs as one thing: which jobs a command takes by range, name and state.
+
+use pinfold_proto::JobState;
+
+use crate::host::{Host, has, said};
+use crate::kind::{Kind, any_kind};
+
+any_kind!(many_jobs_are_picked_at_once);
+
+/// The states of the jobs that a command names, by number.
+fn states(host: &Host, jobs: &[u64]) -> Vec<JobState> {
+    host.status(jobs).jobs.iter().map(|job| job.state).collect()
+}
+
+fn many_jobs_are_picked_at_once(kind: Kind) {
+    use JobState::{Exited, Held, Queued};
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    // Started beside nothing: all others wait for its slot.
+    host.submit(&[], "while [ ! -e go ]; do sleep 0.05; done");
+    host.until(1, JobState::Running);
+    for name in ["sort-a", "sort-b", "make"] {
+        host.submit(&["--name", name], "true");
+    }
+    let array = host.submit(&["--name", "sort-c", "--array", "1-2"], "true");
+    assert_eq!(array, 5);
+    said(&host, &["hold", "2-3"], 0);
+    assert_eq!(states(&host, &[2, 3, 4, 5, 6]), [Held, Held, Queued, Queued, Queued]);
+    said(&host, &["release", "--name", "sort-*"], 0);
+    assert_eq!(states(&host, &[2, 3]), [Queued, Queued]);
+    // The number of the array stands for its members also in a range, and each has one name.
+    said(&host, &["set", "4-5", "--priority", "3", "--comment", "later"], 0);
+    let late: Vec<u8> = host.status(&[4, 5, 6]).jobs.iter().map(|job| job.priority).collect();
+    assert_eq!(late, [3, 3, 3]);
+    let why = said(&host, &["why", "4-5"], 0);
+    has(&why, "job 4 ");
+    has(&why, "5_[1-2] (2) are queued");
+    has(&said(&host, &["report", "4-6", "--csv"], 0), "\n6,sort-c,");
+    said(&host, &["cancel", "2-6", "--name", "sort-c"], 0);
+    assert_eq!(states(&host, &[2, 4, 5, 6]), [Queued, Queued, Exited, Exited]);
+    has(&said(&host, &["cancel", "5_1"], 1), "job 5_1 is over");
+    // What is not there is told in words, whether by number, range, name or state.
+    has(&said(&host, &["cancel", "90-99"], 1), "no job of yours with a number from 90 to 99");
+    has(&said(&host, &["cancel", "1-5000"], 2), "spans more than 1000 numbers");
+    has(&said(&host, &["suspend", "--state", "suspended"], 1), "none of 4 jobs fits --state suspended");
+    has(&said(&host, &["suspend", "1", "--all"], 2), "cannot be used with");
+    said(&host, &["cancel"], 2);
+    said(&host, &["cancel", "--state", "queued"], 0);
+    assert_eq!(states(&host, &[1, 2, 3, 4]), [JobState::Running, Exited, Exited, Exited]);
+    host.make("go");
+    said(&host, &["wait", "--state", "running"], 0);
+    has(&said(&host, &["wait", "--all"], 1), "there is no job of yours that is not over");
+}
