@@ -9,7 +9,7 @@ use crate::api::{
 };
 use crate::apply::reconcile;
 use crate::cores::trials::Known;
-use crate::cores::{fair_tail, isolation, others, shape, slots};
+use crate::cores::{borders, fair_tail, isolation, others, shape, slots};
 use crate::memory::ladder::{checkpoint, throttle};
 use crate::memory::numa::{bind, placement};
 use crate::memory::{forecast, oracle, readings};
@@ -137,6 +137,12 @@ impl Policy {
     #[must_use]
     pub fn ready(&self) -> usize {
         queue::line::ready(&self.rooms)
+    }
+
+    /// Whether a waiting job needs more cores than jobs may have while other users' daemons have jobs.
+    #[must_use]
+    pub fn waits_for_neighbours(&self, job: JobId) -> bool {
+        self.rooms.jobs.get(&job).is_some_and(|job| borders::waits_for_neighbours(&self.rooms.cores, job))
     }
 
     /// The machine as last told.

@@ -111,6 +111,32 @@ fn check_words(host: &Host, waits: u64) {
     assert!(finding.is_some_and(|finding| finding.ok && finding.found.contains(said)), "{finding:?}");
 }
 
+/// A job for all cores waits for another user's job, however that started first; two such jobs do not wait for each other.
+#[test]
+fn a_job_for_all_cores_waits_for_the_neighbour() {
+    let _guard = no_rescue();
+    let Some([one, other]) = two_users() else { return };
+    let theirs = other.submit(&[], WAIT);
+    let cores = shared(&until_users(&one, 2)).host_cores;
+    if cores < 2 {
+        return println!("skipped: a host of one core has no half");
+    }
+    let all = format!("--cores={cores}");
+    let wide = one.submit(&[&all], "true");
+    let why = one.pinfold(["why", &wide.to_string()]);
+    assert!(why.out.contains("with other users while they have jobs"), "{why:?}");
+    let beyond = one.pinfold(["submit", &format!("--cores={}", cores + 1), "--", "true"]);
+    assert_eq!(beyond.code, Some(5), "{beyond:?}");
+    let memory = format!("--mem={}B", shared(&one.status(&[])).host_memory_bytes / 4 * 3);
+    let large = one.submit(&[&memory], "true");
+    one.until(large, JobState::Exited);
+    let other_wide = other.submit(&[&all], "true");
+    other.make("go");
+    other.until(theirs, JobState::Exited);
+    assert_eq!(one.until(wide, JobState::Exited).exit_code, Some(0));
+    assert_eq!(other.until(other_wide, JobState::Exited).exit_code, Some(0));
+}
+
 /// A user who may write to the directory plants anything: nobody is found by it, and nobody is kept waiting.
 #[test]
 fn what_is_planted_changes_nothing() {

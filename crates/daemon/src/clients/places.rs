@@ -34,8 +34,9 @@ impl InQueue {
     pub(crate) fn admit_to_queue(&mut self, ctx: &Ctx, table: &JobTable, user: Peer) -> Result<(), Refusal> {
         let config = &ctx.configured.config;
         let all = ctx.policy.waiting();
-        let depth =
-            (config.slots_queue_depth as usize).saturating_mul(ctx.policy.machine().cores.len().max(1));
+        let machine = ctx.policy.machine();
+        let cores = machine.cores.len() + machine.neighbours_cores;
+        let depth = (config.slots_queue_depth as usize).saturating_mul(cores.max(1));
         // As long as half of it is free nobody can have more than is left.
         if all < depth / 2 || rights::is_operator(config, user) {
             return Ok(());

@@ -23,7 +23,8 @@ pub(crate) fn overcommitted(ctx: &Ctx, config: &Config) -> Option<String> {
         return None;
     }
     let machine = ctx.policy.machine();
-    let all = machine.cores.len() + machine.asides.iter().map(|set| set.cores.len()).sum::<usize>();
+    let in_sets = machine.asides.iter().map(|set| set.cores.len()).sum::<usize>();
+    let all = machine.cores.len() + in_sets + machine.neighbours_cores;
     let cores: u64 = config.projects.values().filter_map(|project| project.cores).map(u64::from).sum();
     if cores > all as u64 {
         return Some(format!(
@@ -31,7 +32,7 @@ pub(crate) fn overcommitted(ctx: &Ctx, config: &Config) -> Option<String> {
              jobs"
         ));
     }
-    let budget = memory::budget_bytes(ctx);
+    let budget = memory::budget_in_time_bytes(ctx);
     let memory = config.projects.values().filter_map(|project| project.memory);
     let memory = memory.fold(0, u64::saturating_add);
     (memory > budget).then(|| {

@@ -220,8 +220,8 @@ fn beyond(ctx: &Ctx, sets: &Sets, spec: &JobSpec) -> Option<String> {
         return Some(format!("--mem {claim} is more than the client may have, {bytes} ({whose})"));
     }
     let most = allocated_cpus(spec)?;
-    let usable = sets::usable(ctx).intersection(&most);
-    let cores = ctx.topology.cores_within(&sets::usable(ctx));
+    let all = sets::usable_in_time(ctx);
+    let (usable, cores) = (all.intersection(&most), ctx.topology.cores_within(&all));
     let inside = cores.iter().filter(|core| !core.is_disjoint(&most)).count();
     if usable.is_empty() {
         return Some(format!(

@@ -236,7 +236,7 @@ pub(crate) fn admit_isolated(ctx: &Ctx, sets: &Sets, user: Peer, spec: &JobSpec)
     if !ctx.configured.config.schedule {
         return Err((ErrorCode::Refused, "--isolated needs `schedule`, which is off".to_owned()));
     }
-    let cores = ctx.topology.cores_within(&sets::usable(ctx).difference(&lasting(sets))).len();
+    let cores = ctx.topology.cores_within(&sets::usable_in_time(ctx).difference(&lasting(sets))).len();
     if is_too_wide(spec.cores, cores) {
         let text = format!(
             "--isolated: the job needs {} cores, and of the {cores} there are one is left for other jobs",

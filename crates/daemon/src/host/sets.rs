@@ -277,7 +277,7 @@ impl Sets {
         if spec.class == Some(JobClass::Exclusive) && set.shared {
             return refuse("--exclusive takes the whole host, and the set is a part of it".to_owned());
         }
-        let cpus = set.cpus.intersection(&usable(ctx));
+        let cpus = set.cpus.intersection(&usable_in_time(ctx));
         let cores = ctx.topology.cores_within(&cpus).len();
         if spec.cores as usize > cores {
             return Err((
@@ -328,6 +328,8 @@ impl Sets {
         let kept = self.sets.iter().filter(|set| set.is_kept()).map(whole);
         let kept = kept.fold(CpuSet::new(), |all, cpus| all.union(&cpus));
         let mut machine = Machine::of(&ctx.topology, &within.difference(&kept));
+        let in_time = ctx.topology.cores_within(&usable_in_time(ctx).difference(&kept)).len();
+        machine.neighbours_cores = in_time.saturating_sub(machine.cores.len());
         for set in self.sets.iter().filter(|set| set.is_kept() && set.kind != SetKind::Housekeeping) {
             let cpus = whole(set).intersection(within);
             if cpus.is_empty() {
@@ -381,15 +383,19 @@ pub(crate) fn cpus_for_jobs(policy: &Policy) -> CpuSet {
     machine.cores.iter().chain(in_sets).fold(CpuSet::new(), |all, core| all.union(core))
 }
 
-/// The PUs that jobs and sets may be on.
-pub(crate) fn usable(ctx: &Ctx) -> CpuSet {
+/// The PUs that jobs and sets may be on once no other user's daemon has jobs. A refusal is decided by these.
+pub(crate) fn usable_in_time(ctx: &Ctx) -> CpuSet {
     let usable = ctx.topology.usable();
-    let within =
-        ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
+    ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable))
+}
+
+/// The PUs that jobs and sets may be on now.
+pub(crate) fn usable(ctx: &Ctx) -> CpuSet {
+    let within = usable_in_time(ctx);
     if ctx.share.is_whole() {
         return within;
     }
-    ctx.share.pus(&ctx.topology.cores_within(&usable), &within)
+    ctx.share.pus(&ctx.topology.cores_within(&ctx.topology.usable()), &within)
 }
 
 /// What to say when `host.cpus` names PUs that are not there: one configuration may be for hosts of several sizes.

@@ -244,14 +244,16 @@ pub(crate) fn memory_settings(ctx: &Ctx, configured: MemorySettings) -> MemorySe
     }
 }
 
-/// What all jobs together may hold in RAM.
-pub(crate) fn budget_bytes(ctx: &Ctx) -> u64 {
+/// Bytes that all jobs together may hold in RAM once no other user's daemon has jobs. A refusal is decided by these.
+pub(crate) fn budget_in_time_bytes(ctx: &Ctx) -> u64 {
     let (_, there) = memory_there(ctx);
-    let most = most_bytes(ctx);
-    ctx.configured.config.host_memory.unwrap_or(most).min(there).min(match ctx.share.is_whole() {
-        true => there,
-        false => ctx.share.bytes(most),
-    })
+    ctx.configured.config.host_memory.unwrap_or_else(|| most_bytes(ctx)).min(there)
+}
+
+/// Bytes that all jobs together may hold in RAM now.
+pub(crate) fn budget_bytes(ctx: &Ctx) -> u64 {
+    let in_time = budget_in_time_bytes(ctx);
+    if ctx.share.is_whole() { in_time } else { in_time.min(ctx.share.bytes(most_bytes(ctx))) }
 }
 
 /// What all jobs of the host may hold in RAM, whose ever they are.

@@ -1,5 +1,6 @@
 //! The host is shared with other users' daemons: what this one says, and what follows of who else is active.
 
+use pinfold_policy::JobId;
 use pinfold_proto::JobState;
 use pinfold_sys::neighbours::Entry;
 
@@ -32,8 +33,11 @@ impl Daemon {
             entry.memory_held_bytes = entry.memory_held_bytes.saturating_add(info.memory_peak_bytes);
         }
         let waits = self.jobs.table.len().saturating_sub(self.jobs.running.len()) as u64;
+        // A job that waits for other users lends the cores that it cannot use: two such users would wait for each other.
+        let waits_for_others = |job: JobId| self.ctx.policy.waits_for_neighbours(job);
         // Of many that wait none is held, as a rule: the first tells.
-        let any = self.jobs.table.values().any(|live| live.row.state != JobState::Held);
+        let mut all = self.jobs.table.iter();
+        let any = all.any(|(&job, live)| live.row.state != JobState::Held && !waits_for_others(job));
         entry.slots_wanted = if any { (entry.cores_held + waits).max(1) } else { 0 };
         entry
     }

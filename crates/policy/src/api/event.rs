@@ -89,6 +89,14 @@ pub struct Machine {
     pub topology: Option<Arc<Topology>>,
     /// Cores that are set aside for the jobs that ask for them by name; none of them among `cores`.
     pub asides: Vec<Aside>,
+    /// Number of cores of the host, beyond these, that jobs may have once other users' daemons have no jobs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub neighbours_cores: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A set of cores that is set aside.
@@ -111,7 +119,7 @@ impl Machine {
     /// Cores of which nothing more is known; they are handed out in this order.
     #[must_use]
     pub fn flat(cores: Vec<CpuSet>) -> Self {
-        Self { cores, topology: None, asides: Vec::new() }
+        Self { cores, ..Self::default() }
     }
 
     /// The cores of `topology`, restricted to `within`.
@@ -119,7 +127,7 @@ impl Machine {
     pub fn of(topology: &Topology, within: &CpuSet) -> Self {
         let topology = topology.clone().restricted(within);
         let cores = topology.cores_within(within);
-        Self { cores, topology: Some(Arc::new(topology)), asides: Vec::new() }
+        Self { cores, topology: Some(Arc::new(topology)), ..Self::default() }
     }
 }
 

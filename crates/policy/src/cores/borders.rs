@@ -5,6 +5,7 @@
 
 use crate::api::{Class, Settings};
 use crate::cores::host::Host;
+use crate::cores::{isolation, sets};
 use crate::jobs::Job;
 
 /// The cores inside a job's border, and whether they are too few for it; `None`: it has no border, or one of its own
@@ -17,6 +18,18 @@ pub(crate) fn within_cpuset(host: &Host, job: &Job) -> Option<(usize, bool)> {
     let inside = host.grid.iter().filter(|core| wish.allows(core)).count();
     let exclusive = job.request.class == Some(Class::Exclusive);
     Some((inside, !exclusive && inside < job.slots()))
+}
+
+/// Whether a waiting job needs more cores than this user has while other users' daemons have jobs.
+pub(crate) fn waits_for_neighbours(host: &Host, job: &Job) -> bool {
+    let lacks = || match (sets::reservation_of(host, job), &job.request.aside) {
+        (Some(at), _) => job.slots() > host.reservations[at].cores.len(),
+        (None, Some(_)) => isolation::is_too_wide(job.request.cores, host.grid.len()),
+        (None, None) => {
+            job.slots() > host.grid.len() || within_cpuset(host, job).is_some_and(|(_, short)| short)
+        }
+    };
+    host.machine.neighbours_cores > 0 && job.live().is_none() && lacks()
 }
 
 /// Whether a job waits for cores inside its border to come back.

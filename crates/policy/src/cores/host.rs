@@ -83,10 +83,10 @@ impl Host {
         &self.reservations
     }
 
-    /// The cores that jobs of no set can have, those among them that a set has for a while.
+    /// Number of cores that jobs outside of sets can ever have: those of now, of sets that pass, and of neighbours.
     pub(crate) fn cores_in_time(&self) -> usize {
         let passing = self.reservations.iter().filter(|set| set.passes);
-        self.grid.len() + passing.map(|set| set.cores.len()).sum::<usize>()
+        self.grid.len() + passing.map(|set| set.cores.len()).sum::<usize>() + self.machine.neighbours_cores
     }
 
     pub(crate) fn running(&self) -> &RunningSet {

@@ -56,6 +56,18 @@ fn explain_cpuset(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> Option<(St
     ))
 }
 
+/// For a job that needs more cores than other users' jobs leave.
+fn explain_neighbours(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, String) {
+    let theirs = rooms.cores.machine().neighbours_cores;
+    numbers.count("cores that other users have", "neighbours_cores", theirs);
+    let (asked, cores) = (job.slots(), count(theirs, "core is", "cores are"));
+    let ask = count(asked, "core", "cores");
+    (
+        format!("it asks for {asked} {ask}, and {theirs} {cores} with other users while they have jobs"),
+        "the jobs of other users must end".into(),
+    )
+}
+
 pub(crate) fn explain_waiting(
     rooms: &Rooms,
     job: &Job,
@@ -99,6 +111,9 @@ pub(crate) fn explain_waiting(
     }
     if waiting.gated {
         return ("its client lets it start later".into(), "its time, or the end of other jobs".into());
+    }
+    if borders::waits_for_neighbours(&rooms.cores, job) {
+        return explain_neighbours(rooms, job, numbers);
     }
     if let Some(set) =
         job.request.aside.as_ref().filter(|_| sets::reservation_of(&rooms.cores, job).is_none())

@@ -13,7 +13,9 @@ pub(crate) fn submit(rooms: &mut Rooms, mut request: Request) -> Option<JobId> {
         .aside
         .as_ref()
         .and_then(|name| rooms.cores.reservations().iter().find(|set| set.name == *name));
-    let (job, cores) = (request.job, set.map_or(rooms.cores.cores_in_time(), |set| set.cores.len()));
+    let with_neighbours = |cores: usize| cores + rooms.cores.machine().neighbours_cores;
+    let cores = set.map_or(rooms.cores.cores_in_time(), |set| with_neighbours(set.cores.len()));
+    let job = request.job;
     if rooms.jobs.contains_key(&job) {
         return None;
     }
@@ -40,7 +42,8 @@ pub(crate) fn add_waiting(rooms: &mut Rooms, request: Request, submitted: Instan
 
 /// Only after the rules had their say: who starts at once does not wait.
 pub(crate) fn refuse_if_full(rooms: &mut Rooms, job: JobId) -> bool {
-    let depth = (rooms.settings.queue_depth as usize).saturating_mul(rooms.cores.grid().len().max(1));
+    let cores = rooms.cores.grid().len() + rooms.cores.machine().neighbours_cores;
+    let depth = (rooms.settings.queue_depth as usize).saturating_mul(cores.max(1));
     let is_full =
         rooms.jobs.waiting() > depth && rooms.jobs.get(&job).is_some_and(|job| job.live().is_none());
     if is_full {

@@ -187,3 +187,39 @@ fn a_certain_core_that_its_owners_have_holds_up_its_owners_alone() {
         ",
     );
 }
+
+/// Cores that other users' daemons have now count for a refusal, and `why` names them: on the host, inside a border, in a
+/// set, and for an isolated job.
+#[test]
+fn a_job_waits_for_cores_that_other_users_have() {
+    check(
+        "
+        > machine 0,/a:1 +1
+        > set factor=1000
+        > submit 1 c3
+        1 drop refused: it asks for 3 cores and the machine has 2 for jobs
+        > submit 2 c2
+        > why 2
+        it asks for 2 cores, and 1 core is with other users while they have jobs [priority 10, cores asked for 2, slots used 0 of 1, waited 0.0 s, cores that other users have 1] change: the jobs of other users must end
+        > submit 3 w2
+        > why 3
+        it asks for 1 core, and 1 core is with other users while they have jobs [priority 10, cores asked for 1, slots used 0 of 1, waited 0.0 s, cores that other users have 1] change: the jobs of other users must end
+        > submit 4 c2 sa
+        > why 4
+        it asks for 2 cores, and 1 core is with other users while they have jobs [priority 10, cores asked for 2, slots used 0 of 1, waited 0.0 s, cores that other users have 1] change: the jobs of other users must end
+        > submit 5 sisolated-5
+        > why 5
+        it asks for 1 core, and 1 core is with other users while they have jobs [priority 10, cores asked for 1, slots used 0 of 1, waited 0.0 s, cores that other users have 1] change: the jobs of other users must end
+        > submit 6
+        6 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > exit 6
+        > machine 0,2/a:1,3
+        4 start primary 1,3 p10: enough cores of its set a were free
+        2 start primary 0,2 p10: a home core was free (2 of 2 slots used)
+        > exit 2
+        3 start primary 2 p10: a home core was free (1 of 2 slots used)
+        > submit 7 c3
+        7 drop refused: it asks for 3 cores and the machine has 2 for jobs
+        ",
+    );
+}

@@ -91,7 +91,11 @@ impl Script {
     fn event(&self, words: &[&str]) -> Event {
         let command = |command| Event::Command(job(words[1]), command);
         match words[0] {
-            "machine" => Event::Machine(machine(words.get(1).copied().unwrap_or(""))),
+            "machine" => {
+                let neighbours_cores = words.get(2).map_or(0, |cores| cores[1..].parse().unwrap());
+                let machine = machine(words.get(1).copied().unwrap_or(""));
+                Event::Machine(Machine { neighbours_cores, ..machine })
+            }
             "set" => Event::Configure(self.settings(&words[1..])),
             "submit" => Event::Submit(request(&words[1..])),
             "adopt" => Event::Adopt(adopted(self.now(), &words[1..])),

@@ -178,10 +178,7 @@ impl Sets {
     pub(crate) fn never_idle(&self, ctx: &Ctx, user: Peer, asked: &SetAside) -> Option<String> {
         let wanted = asked.cores.filter(|_| asked.name.is_none())? as usize;
         // All that are there: sets go, and so do the daemons of other users.
-        let usable = ctx.topology.usable();
-        let within =
-            ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
-        let cores = ctx.topology.cores_within(&within).len();
+        let cores = ctx.topology.cores_within(&sets::usable_in_time(ctx)).len();
         let (most, why) = most_idle(cores, rights::is_operator(&ctx.configured.config, user));
         (wanted > most).then(|| {
             format!("--cores {wanted}: at most {most} of this host's {cores} cores can be idle ones in a set; {why}")
@@ -207,7 +204,7 @@ impl Sets {
     fn cores_for_users(&self, ctx: &Ctx) -> usize {
         let is_fixed = |set: &&Set| set.is_kept() && !set.bounded && set.kind != SetKind::Isolated;
         let fixed = self.iter().filter(is_fixed).fold(CpuSet::new(), |all, set| all.union(&set.cpus));
-        ctx.topology.cores_within(&sets::usable(ctx).difference(&fixed)).len()
+        ctx.topology.cores_within(&sets::usable_in_time(ctx).difference(&fixed)).len()
     }
 
     /// When a set of idle cores is looked at next.

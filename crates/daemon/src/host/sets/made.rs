@@ -12,7 +12,7 @@ use super::{HOLD_US, Set, Sets, bounded};
 use crate::clients::lookup::Number;
 use crate::clients::{lookup, rights};
 use crate::core::{Ctx, Refusal, usage};
-use crate::host::sets::usable;
+use crate::host::sets::usable_in_time;
 use crate::jobs::JobTable;
 use crate::meters::memory;
 use crate::meters::numa::JobNodes;
@@ -103,7 +103,7 @@ impl Sets {
         jobs_nodes: &JobNodes,
         asked: &SetAside,
     ) -> Result<Option<CpuSet>, Refusal> {
-        let usable = usable(ctx);
+        let usable = usable_in_time(ctx);
         let kept = self.kept();
         let cpus = match (&asked.cpus, asked.cores) {
             (Some(text), None) => {
@@ -156,7 +156,7 @@ impl Sets {
         let taken = self.sets.iter().fold(CpuSet::new(), |all, set| all.union(&set.cpus));
         let union = |cores: &[CpuSet]| cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
         let idle = union(&ctx.policy.idle_cores()).difference(&taken);
-        let any = union(&ctx.policy.machine().cores).difference(&taken);
+        let any = usable_in_time(ctx).difference(&taken);
         let left = jobs_nodes.node_room(ctx);
         let pick = |free: &CpuSet| {
             let topology = ctx.topology.clone().restricted(free);
@@ -184,7 +184,7 @@ impl Sets {
             return Err(usage("--memory is for sets whose cores are for their jobs alone".to_owned()));
         }
         let promised = self.sets.iter().map(|set| set.memory_bytes).fold(0, u64::saturating_add);
-        let left = memory::budget_bytes(ctx).saturating_sub(promised);
+        let left = memory::budget_in_time_bytes(ctx).saturating_sub(promised);
         if wanted > left {
             let text = format!(
                 "--memory {}: {} are left to be set aside",
