@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use pinfold_proto::program::default_name;
 use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec, Terms};
 use pinfold_sys::apart::{self, Apart};
+use pinfold_sys::inherited;
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::allocation;
@@ -18,6 +19,7 @@ use pinfold_client::Failure;
 pub(crate) mod after;
 pub(crate) mod begin;
 mod inputs;
+pub(crate) mod makeflags;
 mod options;
 pub(crate) mod part;
 mod resource;
@@ -187,10 +189,16 @@ pub(crate) fn environment_without(names: &[&str]) -> Environment {
     Environment::inherited(&[&successor::OWN, names].concat())
 }
 
-/// The environment of a job that is handed over: where that is done by a member of an array, it is no member itself.
+/// The environment of a job that starts when its submitter may be gone: without the membership in the submitter's array,
+/// without variables that name the submitter's descriptors, locks or sockets, a jobserver of make's included.
 pub(crate) fn environment_of_its_own() -> Environment {
-    let [job, socket] = successor::OWN;
-    Environment::inherited(&[job, socket, "PINFOLD_ARRAY_ID", "PINFOLD_ARRAY_INDEX"])
+    let array = ["PINFOLD_ARRAY_ID", "PINFOLD_ARRAY_INDEX"];
+    let without = [&successor::OWN, &array[..], &inherited::OF_ONE_PROCESS].concat();
+    match std::env::var("MAKEFLAGS") {
+        Ok(flags) => Environment::inherited(&[&without, &["MAKEFLAGS"][..]].concat())
+            .with(format!("MAKEFLAGS={}", makeflags::flags(&flags, ""))),
+        Err(_) => Environment::inherited(&without),
+    }
 }
 
 /// What a job has apart from the host. Whether that can be had here is found out before anything waits in a queue for it.

@@ -143,7 +143,7 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &
     match Program::new(&own, words, &environment) {
         Ok(program) => {
             let _ = spawn::null_streams();
-            failed(&own.display().to_string(), &spawn::become_now(&program))
+            Failure::new(ExitCode::NotExecutable, spawn::become_now(&program))
         }
         Err(error) => Failure::new(ExitCode::NotExecutable, error),
     }

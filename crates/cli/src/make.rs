@@ -23,7 +23,7 @@ use pinfold_sys::own_dir::OwnDir;
 use pinfold_sys::{affinity, peer};
 use pinfold_topo::CpuSet;
 
-use crate::job::{self, JobOptions, part};
+use crate::job::{self, JobOptions, makeflags, part};
 use crate::launch::LaunchPlan;
 use crate::run::{self, Alone, RunArgs};
 use crate::tasks::Asked;
@@ -146,7 +146,7 @@ fn plan(build: &RunArgs, flags: &str) -> Result<LaunchPlan, Failure> {
         Err(std::env::VarError::NotPresent) => String::new(),
         Err(error) => return Err(Failure::new(ExitCode::Usage, format!("MAKEFLAGS: {error}"))),
     };
-    let flags = words::flags(&present, flags);
+    let flags = makeflags::flags(&present, flags);
     let environment = job::environment_without(&FLAGS).with(format!("MAKEFLAGS={flags}"));
     LaunchPlan::of_command(&build.options, &build.command, environment)
 }

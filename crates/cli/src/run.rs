@@ -102,7 +102,7 @@ pub(crate) fn in_foreground(
     plan.program(TICKET).map_err(not_executable)?;
     if let Some(job) = part::known() {
         part::check(job, &args.options)?;
-        return Err(in_place(&mut plan, args));
+        return Err(in_place(&mut plan));
     }
     // Tasks must hear first on which PUs they lie.
     let early = !plan.wants_layout();
@@ -118,7 +118,7 @@ pub(crate) fn in_foreground(
     let (mut keeper, welcome) = match kept {
         Err(failure) if args.fallback && failure.without_daemon => {
             say(&format!("{failure}; the command runs unmanaged (--fallback)"));
-            return Err(in_place(&mut plan, args));
+            return Err(in_place(&mut plan));
         }
         kept => kept?,
     };
@@ -138,15 +138,12 @@ pub(crate) fn in_foreground(
 }
 
 /// Becomes the command, in this process's own place; comes back only with why that cannot be.
-fn in_place(plan: &mut LaunchPlan, args: &RunArgs) -> Failure {
-    let name = args.command[0].display();
+fn in_place(plan: &mut LaunchPlan) -> Failure {
     if let Err(failure) = plan.lay_inside() {
         return failure;
     }
     match plan.program(TICKET) {
-        Ok(program) => {
-            Failure::new(ExitCode::NotExecutable, format!("{name}: {}", spawn::become_now(&program)))
-        }
+        Ok(program) => Failure::new(ExitCode::NotExecutable, spawn::become_now(&program)),
         Err(error) => Failure::new(ExitCode::NotExecutable, error),
     }
 }

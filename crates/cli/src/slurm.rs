@@ -8,6 +8,7 @@ use std::process::Command;
 use clap::Args;
 use pinfold_client::{Failure, NO_AUTOSTART};
 use pinfold_proto::ExitCode;
+use pinfold_sys::spawn;
 
 use crate::args::Reach;
 use crate::print::is_open;
@@ -51,5 +52,5 @@ pub(crate) fn slurm(reach: &Reach, args: &SlurmArgs) -> Failure {
         command.env(NO_AUTOSTART, "1");
     }
     let error = command.exec();
-    Failure::new(ExitCode::NotExecutable, format!("{}: {error}", program.display()))
+    Failure::new(ExitCode::NotExecutable, spawn::refusal(&program, &error))
 }

@@ -8,6 +8,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pinfold_proto::wire::Verb;
+use pinfold_sys::signals;
+
+use crate::cluster::Cluster;
 use crate::commands;
 use crate::environment;
 use crate::home::{self, Home, JOB_FILE, Label, SCRIPT_FILE};
@@ -19,8 +23,10 @@ pub(crate) const INSIDE: &str = "--inside";
 /// Names the directory in the job's environment.
 pub(crate) const SPOOL: &str = "PINFOLD_SLURM_JOB";
 
-/// What it exits with when its output cannot be opened, or its script cannot be read.
+/// The exit status where the script cannot be read.
 const UNUSABLE: u8 = 53;
+/// The signal that ends a job whose files cannot be opened: Slurm's accounting shows such a job as FAILED, `0:53`.
+const UNOPENED: i32 = 53;
 
 /// Of the job that this process is part of: its number, and its array and index.
 pub(crate) fn own() -> Option<(u64, Option<(u64, u32)>)> {
@@ -76,7 +82,8 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     dress(&mut command, &variables, &spool);
     if label.batch {
         let user = variables.get("SLURM_JOB_USER").map(String::as_str).unwrap_or_default();
-        redirect(&mut command, &label, job, member, (&host, user), restarts > 0)?;
+        redirect(&mut command, &label, job, member, (&host, user), restarts > 0)
+            .inspect_err(|trouble| end_unopened(job, &trouble.text))?;
     }
     if let Some(wanted) = label.signal.filter(|_| label.limit_s.is_some()) {
         return crate::batch_step::attend(command, &program, &label, wanted);
@@ -115,21 +122,35 @@ fn redirect(
         ..Meant::default()
     };
     let append = label.append || again;
-    let out = open(expand(&label.output, &meant), append)?;
+    let out = open("stdout", expand(&label.output, &meant), append)?;
     let err = match label.error.as_ref().map(|error| expand(error, &meant)) {
-        Some(error) if error != expand(&label.output, &meant) => open(&error, append)?,
+        Some(error) if error != expand(&label.output, &meant) => open("stderr", &error, append)?,
         _ => {
             out.try_clone().map_err(|error| unusable(format!("failed to share the output file: {error}")))?
         }
     };
     let input = label.input.as_ref().map_or_else(|| "/dev/null".to_owned(), |input| expand(input, &meant));
-    let input = File::open(&input).map_err(|error| unusable(format!("could not open {input}: {error}")))?;
+    let input = File::open(&input)
+        .map_err(|error| unusable(format!("Could not open stdin file {input}: {error}")))?;
     command.stdin(input).stdout(out).stderr(err);
     Ok(())
 }
 
-/// Opens a file for output. Both streams may write to one: what is written goes to its end.
-pub(crate) fn open(name: impl AsRef<Path>, append: bool) -> Result<File, Trouble> {
+/// Ends this process as Slurm ends a job whose files cannot be opened. Nobody reads this process's own streams, so the cause
+/// goes to the job's comment, which `why`, `report` and `scontrol show job` print.
+fn end_unopened(job: u64, cause: &str) {
+    if let Ok(mut cluster) = Cluster::connect()
+        && let Ok(jobs) = cluster.named(&[job])
+    {
+        let before = jobs.first().map(|job| job.comment.as_str()).filter(|text| !text.is_empty());
+        let comment = before.map_or_else(|| cause.to_owned(), |before| format!("{before}; {cause}"));
+        let _ = cluster.control(job, Verb::Comment(comment));
+    }
+    signals::send_with(std::process::id(), UNOPENED, 0);
+}
+
+/// Opens a file for an output stream, which the error names. Both streams may write to one file: text goes to its end.
+pub(crate) fn open(stream: &str, name: impl AsRef<Path>, append: bool) -> Result<File, Trouble> {
     let name = name.as_ref();
     let path = if name == Path::new("none") { Path::new("/dev/null") } else { name };
     let mut options = OpenOptions::new();
@@ -141,5 +162,5 @@ pub(crate) fn open(name: impl AsRef<Path>, append: bool) -> Result<File, Trouble
         }
         other => other,
     };
-    file.map_err(|error| unusable(format!("Could not open stdout file {}: {error}", path.display())))
+    file.map_err(|error| unusable(format!("Could not open {stream} file {}: {error}", path.display())))
 }

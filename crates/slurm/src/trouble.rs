@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pinfold_client::Failure;
 use pinfold_proto::ExitCode;
+use pinfold_sys::spawn;
 
 /// What a command says as it fails, and its exit status.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ pub(crate) fn of_job(failure: &Failure, shown: &str) -> String {
 /// A program that cannot be executed, with a shell's exit status.
 pub(crate) fn failed_to_execute(program: &Path, error: &std::io::Error) -> Trouble {
     let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-    Trouble { status, ..Trouble::new(format!("{}: {error}", program.display())) }
+    Trouble { status, ..Trouble::new(spawn::refusal(program, error)) }
 }
 
 #[cfg(test)]

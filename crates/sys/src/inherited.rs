@@ -18,6 +18,33 @@ const LIMITS: [(Resource, &str, u64); 7] = [
     (Resource::Nproc, "ulimit -u", 256),
 ];
 
+/// Variables that name descriptors, locks or sockets of the process that set them: nothing that starts later, from another
+/// process, can use them. From systemd (`sd_listen_fds`, `sd_notify`, `systemd.exec`), bash, dpkg, git, GNU make, Cargo, Node.js
+/// and MPI launchers (PMI).
+pub const OF_ONE_PROCESS: [&str; 21] = [
+    "BASH_XTRACEFD",
+    "CARGO_MAKEFLAGS",
+    "DPKG_FRONTEND_LOCKED",
+    "GIT_INDEX_FILE",
+    "JOURNAL_STREAM",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "MAINPID",
+    "MAKELEVEL",
+    "MANAGERPID",
+    "MEMORY_PRESSURE_WATCH",
+    "MFLAGS",
+    "NODE_CHANNEL_FD",
+    "NODE_CHANNEL_SERIALIZATION_MODE",
+    "NOTIFY_SOCKET",
+    "PMI_FD",
+    "PMI_PORT",
+    "SYSTEMD_EXEC_PID",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
 /// The kernel's default, in nanoseconds.
 const TIMER_SLACK_NS: libc::c_ulong = 50_000;
 

@@ -1,16 +1,22 @@
 //! What a process becomes: a program with its arguments, environment and streams, in the kernel's own form; how its file
 //! is found, and how it is executed. Absent here: making the process ([`crate::spawn`]).
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::apart::Apart;
 use crate::fork::{leave, restore_signals};
 use crate::tasks::TaskPlan;
+
+mod refusal;
+pub use refusal::refusal;
 
 /// What to start, in the kernel's own form; made once, used for one child.
 #[derive(Debug)]
@@ -49,6 +55,11 @@ impl Program {
             tasks: None,
             apart: Apart::default(),
         })
+    }
+
+    /// Why the kernel refused to execute it.
+    pub(crate) fn refusal(&self, error: &io::Error) -> String {
+        refusal(Path::new(OsStr::from_bytes(self.path.to_bytes())), error)
     }
 }
 
@@ -132,14 +143,22 @@ pub fn resolve(command: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, Resol
 }
 
 fn executable(path: PathBuf) -> Result<PathBuf, ResolveError> {
-    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags, accessat};
     let refuse = |path, why| Err(ResolveError::NotExecutable { path, why });
     match std::fs::metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refuse(path, "permission denied"),
         Err(_) => Err(ResolveError::NotFound(path)),
         Ok(found) if found.is_dir() => refuse(path, "is a directory"),
-        Ok(_) if accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS).is_err() => {
-            refuse(path, "permission denied")
+        Ok(found) if accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS).is_err() => {
+            let mounted = rustix::fs::statvfs(&path).map(|mount| mount.f_flag);
+            let why = if found.mode() & 0o111 == 0 {
+                "permission denied: no x bit is set, which `chmod +x` sets"
+            } else if mounted.is_ok_and(|flags| flags.contains(StatVfsMountFlags::NOEXEC)) {
+                "permission denied: its file system is mounted noexec"
+            } else {
+                "permission denied"
+            };
+            refuse(path, why)
         }
         Ok(_) => Ok(path),
     }
@@ -156,10 +175,15 @@ pub fn wrapper(program: String) -> (String, String) {
 pub(crate) fn become_program_now(program: &Program, variables: &[CString]) -> ! {
     restore_signals();
     let error = execute(program, variables);
-    let path = command_line(program, variables).0;
-    let text = format!("pinfold: {}: {error}\n", path.to_string_lossy());
-    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+    let (path, _) = command_line(program, variables);
+    tell_refusal(rustix::stdio::stderr(), &path, &error);
     leave(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// Writes to a job's standard error why its program was not executed.
+pub(crate) fn tell_refusal(stderr: impl AsFd, path: &CStr, error: &io::Error) {
+    let text = format!("pinfold: {}\n", refusal(Path::new(OsStr::from_bytes(path.to_bytes())), error));
+    let _ = rustix::io::write(stderr, text.as_bytes());
 }
 
 /// The file to execute and its arguments, the first of which is its own name: the program, or the outermost of what it is
@@ -183,12 +207,21 @@ pub(crate) fn execute(program: &Program, variables: &[CString]) -> io::Error {
     let environment = environment(program, variables);
     let (path, arguments) = command_line(program, variables);
     let error = exec(&path, &pointers(&arguments), &environment);
-    if error.raw_os_error() != Some(libc::ENOEXEC) {
+    if error.raw_os_error() != Some(libc::ENOEXEC) || is_binary(&path) {
         return error;
     }
     let shell = c"/bin/sh".to_owned();
     let arguments = [&shell, &path].into_iter().chain(arguments.iter().skip(1));
     exec(&shell, &pointers(arguments), &environment)
+}
+
+/// Whether a file's beginning holds a NUL byte: the shell would read machine code as commands. Allocates nothing, so that a
+/// child that borrows its parent's memory may ask.
+pub(crate) fn is_binary(path: &CStr) -> bool {
+    let mut head = [0; 80];
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let length = file.ok().and_then(|file| rustix::io::read(file, &mut head).ok()).unwrap_or(0);
+    head[..length].contains(&0)
 }
 
 /// The program's environment with these variables over it, for the kernel.

@@ -25,7 +25,7 @@ pub use crate::fork::{
     Reaped, Side, drop_files_but, drop_inherited_files, fork_away, lead_session, null_streams, reap,
     single_threaded,
 };
-pub use crate::program::{Environment, Program, ResolveError, resolve, wrapper};
+pub use crate::program::{Environment, Program, ResolveError, refusal, resolve, wrapper};
 
 /// Starts `program` with these variables set over its environment (and wrapped in what is among them, see [`wrapper`]), in
 /// a child that first goes through `doors` (see [`crate::container::Container::doors`]). Where it cannot be executed, the
@@ -166,10 +166,10 @@ fn read_all(from: BorrowedFd<'_>, mut into: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Replaces this process by the program; comes back only with the error. It has the network that it asks for, and the
-/// `/tmp` that is there.
+/// Replaces this process by the program; comes back only with the [`refusal`]. The program has the network that it asks
+/// for, and the `/tmp` that is there.
 #[must_use]
-pub fn become_now(program: &Program) -> io::Error {
+pub fn become_now(program: &Program) -> String {
     if let Err(error) = apart::enter(Apart { tmp: false, ..program.apart }, None) {
         give_up(&error);
     }
@@ -177,5 +177,5 @@ pub fn become_now(program: &Program) -> io::Error {
         lead::become_tasks(program, &[], plan);
     }
     restore_signals();
-    execute(program, &[])
+    program.refusal(&execute(program, &[]))
 }

@@ -307,3 +307,24 @@ fn a_file_that_is_just_being_made_is_followed(kind: Kind) {
     });
     assert_eq!(said, "all\n");
 }
+
+/// What the submitter's service manager, make and dpkg said to the submitter alone does not reach a job that starts later.
+#[test]
+fn variables_of_the_submitters_process_are_dropped() {
+    let host = Host::new(Kind::Rootless);
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.args(["submit", "-o", "out", "--", "env"]);
+    command.envs([
+        ("NOTIFY_SOCKET", "/x"),
+        ("LISTEN_FDS", "1"),
+        ("DPKG_FRONTEND_LOCKED", "1"),
+        ("KEPT", "1"),
+    ]);
+    command.env("MAKEFLAGS", "k -j4 --jobserver-auth=fifo:/x");
+    let job = host.spawn(command).wait().out;
+    assert_eq!(host.pinfold(["wait", job.trim()]).code, Some(0));
+    let out = host.wrote("out");
+    let has = |line: &str| out.lines().any(|own| own == line);
+    assert!(has("KEPT=1") && has("MAKEFLAGS=k"), "{out}");
+    assert!(!["NOTIFY_SOCKET", "LISTEN_FDS", "DPKG_"].iter().any(|name| out.contains(name)), "{out}");
+}

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
-use pinfold_sys::{inherited, paths, peer, user_scope};
+use pinfold_sys::{inherited, paths, peer, spawn, user_scope};
 
 use super::{Dial, daemon_program, inside_any};
 use crate::failure::Failure;
@@ -25,8 +25,8 @@ const NOT_EXPECTED: Duration = Duration::from_secs(2);
 const START_AGAIN: Duration = Duration::from_secs(3);
 
 /// Variables that mean something to one command alone: libraries and settings of its loader and allocator, its directory
-/// for files, its language, and what its service manager passed to it.
-const CALLERS_OWN: [&str; 16] = [
+/// for files, its language. [`inherited::OF_ONE_PROCESS`] has the others.
+const CALLERS_OWN: [&str; 10] = [
     "GLIBC_TUNABLES",
     "LANG",
     "LC_ALL",
@@ -34,15 +34,9 @@ const CALLERS_OWN: [&str; 16] = [
     "LD_DEBUG",
     "LD_DEBUG_OUTPUT",
     "LD_PRELOAD",
-    "LISTEN_FDNAMES",
-    "LISTEN_FDS",
-    "LISTEN_PID",
     "MALLOC_ARENA_MAX",
-    "NOTIFY_SOCKET",
     "TMPDIR",
     "TZ",
-    "WATCHDOG_PID",
-    "WATCHDOG_USEC",
 ];
 
 /// What there is of another daemon, to which the one that was started gave way.
@@ -160,12 +154,12 @@ impl Dial {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .current_dir("/");
-        for name in CALLERS_OWN {
+        for name in CALLERS_OWN.iter().chain(&inherited::OF_ONE_PROCESS) {
             command.env_remove(name);
         }
         let mut child = command.spawn().map_err(|error| {
             let socket = self.places.socket.display();
-            format!("no daemon on {socket} and none could be started: {}: {error}", program.display())
+            format!("no daemon on {socket} and none could be started: {}", spawn::refusal(&program, &error))
         })?;
         drop(command);
         let said =

@@ -331,6 +331,7 @@ impl Daemon {
         numbers.extend(held_up.map(|value| NumberView::words("its processes", value)));
         let share = self.host.neighbours.words(&self.ctx).filter(|_| is_live && row.started_us.is_none());
         numbers.extend(share.map(|value| NumberView::words("the host", value)));
+        numbers.extend(row.spec.terms.comment.clone().map(|text| NumberView::words("comment", text)));
         if let Some(reason) = row.reason.clone().filter(|_| is_live) {
             numbers.push(NumberView::words("last", reason));
         }

@@ -32,6 +32,9 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     if let Some(reason) = &view.reason {
         line("why", plain(reason))?;
     }
+    if let Some(comment) = &view.comment {
+        line("comment", plain(comment))?;
+    }
     let project =
         view.project.as_ref().map_or(String::new(), |project| format!(", project {}", plain(project)));
     line("user", format!("{}{project}", plain(&view.user)))?;

@@ -88,15 +88,19 @@ impl Streams {
             task,
             step: Some(step),
         };
-        let output = |pattern: &String| {
+        let output = |stream: &str, pattern: &String| {
             // Tasks that share a file append to it; the first of them empties it.
             let shared = !pattern.contains("%t") && task > 0;
             let append = shared || request.append.unwrap_or(false);
-            Stream::named(&expand(pattern, &meant), |name| open(name, append))
+            Stream::named(&expand(pattern, &meant), |name| open(stream, name, append))
         };
-        let out = request.output.as_ref().filter(|it| *it != "all").map_or(Ok(Stream::Usual), output)?;
+        let out = request
+            .output
+            .as_ref()
+            .filter(|it| *it != "all")
+            .map_or(Ok(Stream::Usual), |pattern| output("stdout", pattern))?;
         let err = match &request.error {
-            Some(error) if Some(error) != request.output.as_ref() => output(error)?,
+            Some(error) if Some(error) != request.output.as_ref() => output("stderr", error)?,
             // As in Slurm, both go to one file unless it is said.
             _ => out.shared()?,
         };
@@ -147,10 +151,10 @@ pub(crate) fn fifos(words: &[OsString]) -> Result<u8, Trouble> {
     if !input.is_empty() {
         command.stdin(input_file(Path::new(input))?);
     }
-    let out_file = (!out.is_empty()).then(|| open(out, true)).transpose()?;
+    let out_file = (!out.is_empty()).then(|| open("stdout", out, true)).transpose()?;
     let err_file = match &out_file {
         Some(file) if err == out => Some(file.try_clone().map_err(|error| error.to_string())?),
-        _ => (!err.is_empty()).then(|| open(err, true)).transpose()?,
+        _ => (!err.is_empty()).then(|| open("stderr", err, true)).transpose()?,
     };
     if let Some(file) = out_file {
         command.stdout(file);

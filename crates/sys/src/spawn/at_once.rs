@@ -4,12 +4,12 @@
 //! Measured for a keeper of a batch, a fork costs several times as much as this. Absent here: waiting for a word to
 //! start (that is [`super::Held`]).
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::fork::{duplicate, leave, restore_signals};
-use crate::program::{Program, command_line, environment, pointers};
+use crate::program::{Program, command_line, environment, is_binary, pointers, tell_refusal};
 
 /// The child's stack until it executes. It calls a dozen functions of the C library, none of which keeps more than
 /// some hundred bytes there.
@@ -60,11 +60,10 @@ pub(super) fn start(program: &Program, doors: &[OwnedFd], variables: &[(String, 
     let pid = borrow_memory(&mut plan)?;
     if plan.failed != 0 {
         let error = io::Error::from_raw_os_error(plan.failed);
-        let text = format!("pinfold: {}: {error}\n", path.to_string_lossy());
-        let _ = match &program.streams[2] {
-            Some(stderr) => rustix::io::write(stderr, text.as_bytes()),
-            None => rustix::io::write(rustix::stdio::stderr(), text.as_bytes()),
-        };
+        match &program.streams[2] {
+            Some(stderr) => tell_refusal(stderr, &path, &error),
+            None => tell_refusal(rustix::stdio::stderr(), &path, &error),
+        }
     }
     Ok(pid)
 }
@@ -115,7 +114,7 @@ extern "C" fn child(plan: *mut c_void) -> i32 {
     // SAFETY: the arrays end with a null pointer and point to strings that the caller keeps.
     unsafe {
         libc::execve(plan.path, plan.arguments, plan.environment);
-        if last_error() == libc::ENOEXEC {
+        if last_error() == libc::ENOEXEC && !is_binary(CStr::from_ptr(plan.path)) {
             libc::execve(plan.shell, plan.shell_arguments, plan.environment);
         }
     }

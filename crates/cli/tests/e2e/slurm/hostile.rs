@@ -30,6 +30,26 @@ fn a_long_script_and_odd_names() {
     assert_eq!(said(&host, &["squeue", "-h", "-t", "all", "-o", "%j", "-j", &line.to_string()]), "a?b\n");
 }
 
+/// Slurm's accounting shows `0:53`, and each command that describes the job names the file and the stream.
+#[test]
+fn files_that_cannot_be_opened_are_named() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    let jobs = [
+        (wrap(&host, &["-o", "missing/%j.out"], "true"), "Could not open stdout file missing/"),
+        (wrap(&host, &["-o", "o", "-e", "missing/e"], "true"), "Could not open stderr file missing/e"),
+        (wrap(&host, &["-i", "absent", "-o", "p"], "true"), "Could not open stdin file absent"),
+    ];
+    for (job, cause) in jobs {
+        let job = job.to_string();
+        until(&host, &job, "FAILED");
+        assert_eq!(said(&host, &["sacct", "-X", "-n", "-P", "-o", "ExitCode", "-j", &job]), "0:53\n");
+        assert!(said(&host, &["scontrol", "show", "job", &job]).contains(cause));
+        for verb in ["why", "report"] {
+            assert!(host.pinfold([verb, &job]).out.contains(cause), "{verb}");
+        }
+    }
+}
+
 /// An engine that asks while no daemon is there is told so, in the words at which it tries again.
 #[test]
 fn a_daemon_that_is_away() {
