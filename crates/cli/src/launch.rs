@@ -67,11 +67,12 @@ impl ProgramPlan {
 
 impl LaunchPlan {
     /// The plan for this command. It is looked up as a shell would, and the options are checked as far as this process
-    /// can, before anything waits in a queue.
+    /// can, before anything waits in a queue. With `own_session` the command leads a session, apart from its keeper's.
     pub(crate) fn of_command(
         options: &JobOptions,
         words: &[OsString],
         environment: Environment,
+        own_session: bool,
     ) -> Result<Self, Failure> {
         let asked = Asked::of(options)?;
         let path = job::resolve(&words[0])?;
@@ -80,7 +81,7 @@ impl LaunchPlan {
         let program = ProgramPlan {
             command: Box::new(move |_| (path.clone(), command.clone())),
             environment,
-            own_session: false,
+            own_session,
             apart,
             tasks: OnceCell::new(),
         };

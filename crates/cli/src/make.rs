@@ -148,7 +148,7 @@ fn plan(build: &RunArgs, flags: &str) -> Result<LaunchPlan, Failure> {
     };
     let flags = makeflags::flags(&present, flags);
     let environment = job::environment_without(&FLAGS).with(format!("MAKEFLAGS={flags}"));
-    LaunchPlan::of_command(&build.options, &build.command, environment)
+    LaunchPlan::of_command(&build.options, &build.command, environment, false)
 }
 
 /// Where nothing is said of cores: those that are free now, if there are several, or what others leave of all behind a

@@ -86,7 +86,7 @@ impl Beside for Alone {
 /// Runs the command as a job; ends with its status.
 pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
     part::of_unless(&dial, args.fallback)?;
-    let plan = LaunchPlan::of_command(&args.options, &args.command, job::environment())?;
+    let plan = LaunchPlan::of_command(&args.options, &args.command, job::environment(), false)?;
     in_foreground(dial, plan, args, &mut Alone)
 }
 

@@ -21,7 +21,7 @@ use crate::checkpoint;
 use crate::holds;
 use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions};
-use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
+use crate::keeper::{Keeper, MakeProgram, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
 use crate::log::record;
 use crate::output;
@@ -242,7 +242,7 @@ fn notes_of(job: u64, files: Rc<RefCell<Option<Files>>>) -> Notes {
 
 /// What is started, one job or each of an array.
 pub(crate) fn plan_of(args: &SubmitArgs) -> Result<LaunchPlan, Failure> {
-    let mut plan = LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own())?;
+    let mut plan = LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own(), true)?;
     plan.spec.terms.runs_again = true;
     Ok(plan)
 }
@@ -349,7 +349,7 @@ fn attend(mut keeper: Keeper, notes: &Notes) {
 fn pass_on(keeper: &mut Keeper, signal: i32, notes: &Notes) {
     let running: Vec<(u64, u32)> = keeper.running().collect();
     for (ticket, pid) in running {
-        send_signal(pid, signal);
+        send_signal_to_group(pid, signal);
         keeper.interrupted(ticket);
     }
     if keeper.has_successor() {

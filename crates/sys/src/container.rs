@@ -29,6 +29,7 @@ mod near;
 mod page_out;
 mod process;
 mod rescue;
+mod session;
 mod shape;
 mod spare;
 mod squeeze;

@@ -245,6 +245,11 @@ fn is_idle_class(host: &Host, kind: Kind, index: u32) -> Option<bool> {
         }
         Kind::Rootless | Kind::Nobody => {
             let pid = host.wrote(&format!("pid-{index}"));
+            // Where sessions are scheduling groups, a nice value of 19 takes the place of the idle class.
+            let session = std::fs::read_to_string(format!("/proc/{}/autogroup", pid.trim()));
+            if session.is_ok_and(|text| text.ends_with("nice 19\n")) {
+                return Some(true);
+            }
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
             // Field 41: 5 is SCHED_IDLE.
             stat.rsplit_once(')')?.1.split_whitespace().nth(38).map(|policy| policy == "5")
@@ -263,8 +268,9 @@ fn the_last_of_it_share_evenly(kind: Kind) {
             if cause.contains(wanted) { Ok(()) } else { Err(why.to_string()) }
         });
     };
-    // Those without rights are not let out of the idle class again.
-    let leaves = kind != Kind::Nobody && rustix::process::geteuid().is_root();
+    // Without rights a thread does not leave the idle class again; a session's nice value does return to 0.
+    let by_session = host.pinfold(["doctor"]).out.contains("of the job's session (autogroup)");
+    let leaves = by_session || kind != Kind::Nobody && rustix::process::geteuid().is_root();
     let idle = |index: u32, wanted: bool| {
         eventually(&format!("{index} in the idle class: {wanted}"), || {
             let found = is_idle_class(&host, kind, index);

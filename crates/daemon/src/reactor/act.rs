@@ -132,7 +132,11 @@ impl Daemon {
             }
             Action::Bind { cpus } => container.bind(&confined(cpus)).map(drop),
             Action::Weigh { class, priority, even } => {
-                container.share(share(from_policy(*class), *priority, *even)).map(drop)
+                container.share(share(from_policy(*class), *priority, *even)).map(|applied| {
+                    if let Applied::Kept(why) = applied {
+                        live.row.reason = Some(format!("its share of the processor stays as it was: {why}"));
+                    }
+                })
             }
             Action::Freeze => {
                 self.host.guard.will_freeze(job.0, main);

@@ -100,12 +100,13 @@ impl Container {
         match self.share {
             Some(Share::Idle) if by_processes(AbilityName::IdleClass) => {
                 let apply = |thread| process::set_idle_class(thread, true);
-                self.each_thread_of("change the class of", usize::MAX, || Ok(vec![pid]), apply)?;
+                let pids = || Ok(vec![pid]);
+                self.each_thread_or_session("change the class of", Share::Idle, pids, apply)?;
             }
-            Some(Share::Normal { weight }) if weight != 100 && by_processes(AbilityName::Weigh) => {
+            Some(share @ Share::Normal { weight }) if weight != 100 && by_processes(AbilityName::Weigh) => {
                 let nice = process::nice_of_weight(weight);
                 let apply = |thread| process::set_nice(thread, nice);
-                self.each_thread_of("change the weight of", usize::MAX, || Ok(vec![pid]), apply)?;
+                self.each_thread_or_session("change the weight of", share, || Ok(vec![pid]), apply)?;
             }
             _ => {}
         }
@@ -224,7 +225,8 @@ impl Container {
                 Ok(Applied::Done)
             }
             Via::Processes | Via::Nothing => {
-                self.each_thread("change the class of", |thread| process::set_idle_class(thread, true))?;
+                let apply = |thread| process::set_idle_class(thread, true);
+                self.each_thread_or_session("change the class of", Share::Idle, || self.pids(), apply)?;
                 Ok(Applied::Done)
             }
         }
@@ -252,8 +254,9 @@ impl Container {
             }
             Via::Processes | Via::Nothing => {
                 let nice = process::nice_of_weight(weight);
+                let (share, apply) = (Share::Normal { weight }, |thread| process::set_nice(thread, nice));
                 let reached =
-                    self.each_thread("change the weight of", |thread| process::set_nice(thread, nice))?;
+                    self.each_thread_or_session("change the weight of", share, || self.pids(), apply)?;
                 return Ok(match reached {
                     Reached::Forbidden => Applied::Kept(KEPT_WEIGHT),
                     Reached::Yes | Reached::Gone => Applied::Done,
@@ -279,7 +282,8 @@ impl Container {
                 Ok(Reached::Yes)
             }
             Via::Processes | Via::Nothing => {
-                self.each_thread("change the class of", |thread| process::set_idle_class(thread, false))
+                let apply = |thread| process::set_idle_class(thread, false);
+                self.each_thread_or_session("change the class of", Share::NORMAL, || self.pids(), apply)
             }
         }
     }

@@ -197,12 +197,14 @@ impl Container {
             Some(mut family) => {
                 let proc = &self.shared.proc;
                 let pids = family.sampled(proc, &mut self.shared.look())?;
+                self.share.inspect(|share| drop(self.settle_sessions(*share, &pids)));
                 let mut measure = family.measured(proc, &pids)?;
                 self.add_files_in_memory(&mut measure);
                 Ok((measure, pids))
             }
             None => {
                 let pids = self.group_pids()?;
+                self.share.inspect(|share| drop(self.settle_sessions(*share, &pids)));
                 Ok((self.measure_over(&pids, Detail::Totals)?, pids))
             }
         }

@@ -103,6 +103,8 @@ pub struct Ability {
 
 const DELEGATE: &str = "run the daemon as root, or delegate it a group (systemd: Delegate=yes)";
 const ALLOW_NICE: &str = "grant CAP_SYS_NICE, or set RLIMIT_NICE to 20 or more (limits.conf: nice 0)";
+const BY_SESSION: &str = "the nice value of the job's session (autogroup), set for ten sessions a second; a job in the \
+                          foreground shares its terminal's session and competes as an equal";
 const NO_SWAP: &str = "make a swap file at least as large as the memory";
 
 /// Decides every ability on the hierarchies in use.
@@ -138,6 +140,9 @@ impl Host<'_> {
         match self.via("cpu") {
             Via::V2 => ability(name, Via::V2, "cpu.weight of the job's group"),
             Via::V1 => ability(name, Via::V1, "cpu.shares of the job's group"),
+            _ if self.facts.autogroup => {
+                ability(name, Via::Processes, BY_SESSION).changed_by(self.delegate())
+            }
             _ if self.facts.weight_can_rise() => {
                 ability(name, Via::Processes, "the nice value of every thread").changed_by(self.delegate())
             }
@@ -155,6 +160,9 @@ impl Host<'_> {
                 ability(name, Via::V2, "cpu.idle of the job's group")
             }
             Via::V1 if self.first_has("cpu.idle") => ability(name, Via::V1, "cpu.idle of the job's group"),
+            _ if self.facts.autogroup => {
+                ability(name, Via::Processes, BY_SESSION).changed_by(self.delegate())
+            }
             _ if self.facts.weight_can_rise() => ability(name, Via::Processes, "SCHED_IDLE on every thread"),
             _ => {
                 let how =

@@ -23,6 +23,9 @@ pub struct Facts {
     pub network_namespaces: bool,
     /// RLIMIT_NICE of this process, 0 to 40: 20 lets a thread come back from the idle class to nice 0.
     pub nice_ceiling: u64,
+    /// The kernel divides processor time among sessions before it looks at their threads (autogroup, `sched(7)`): a thread's
+    /// class and nice value count within its session only.
+    pub autogroup: bool,
     /// Open files that this process may hold; a job takes up to five.
     pub open_files: u64,
     /// Online PUs.

@@ -41,6 +41,8 @@ pub fn probe(roots: &Roots) -> Facts {
             .trim()
             .parse()
             .is_ok_and(|most: u64| most > 0),
+        autogroup: text("sys/kernel/sched_autogroup_enabled").trim() == "1"
+            && !in_cpu_group(&hierarchies, &text("self/cgroup")),
         nice_ceiling: soft_limit(&limits, "Max nice priority"),
         open_files: soft_limit(&limits, "Max open files"),
         pus: proc.as_ref().and_then(|proc| proc.host_cpu().ok()).map_or(1, |host| host.pus.len()),
@@ -63,6 +65,22 @@ fn user_namespaces(text: impl Fn(&str) -> String) -> bool {
     number("sys/user/max_user_namespaces").is_some_and(|most| most > 0)
         && number("sys/kernel/unprivileged_userns_clone") != Some(0)
         && number("sys/kernel/apparmor_restrict_unprivileged_userns") != Some(1)
+}
+
+/// Whether this process is in a group of a cpu controller, where autogroup does not apply. The first group of all has no
+/// `cpu.weight`.
+fn in_cpu_group(hierarchies: &[Hierarchy], own: &str) -> bool {
+    hierarchies.iter().any(|one| match one.generation {
+        Generation::V1 => {
+            one.controllers.iter().any(|name| name == "cpu")
+                && own_group(own, Generation::V1, "cpu").is_some_and(|group| group != "/")
+        }
+        Generation::V2 => own_group(own, Generation::V2, "").is_some_and(|group| {
+            let place = one.mount.join(group.trim_start_matches('/'));
+            let mut above = place.ancestors().take_while(|path| path.starts_with(&one.mount));
+            above.any(|path| path.join("cpu.weight").exists())
+        }),
+    })
 }
 
 fn lists_children(proc: &Proc) -> bool {

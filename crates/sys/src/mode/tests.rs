@@ -15,6 +15,7 @@ pub(crate) fn capable() -> Facts {
         user_namespaces: true,
         network_namespaces: true,
         nice_ceiling: 0,
+        autogroup: false,
         open_files: 524_288,
         pus: 8,
         smt: Some(true),
@@ -137,8 +138,10 @@ fn without_the_right_to_raise_a_weight_it_is_only_lowered() {
     check(&facts, Mode::V2, &means, &[AbilityName::Weigh, AbilityName::Quota]);
     let plan = decide(&facts, None).unwrap();
     assert!(plan.ability(AbilityName::IdleClass).how.contains("cannot leave"));
-    let raised = Facts { nice_ceiling: 20, ..facts };
+    let raised = Facts { nice_ceiling: 20, ..facts.clone() };
     check(&raised, Mode::V2, &means, &[AbilityName::Quota]);
+    let by_session = Facts { autogroup: true, ..facts };
+    check(&by_session, Mode::V2, &means, &[AbilityName::Quota]);
 }
 
 #[test]

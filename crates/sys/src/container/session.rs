@@ -1,0 +1,74 @@
+//! Sessions as the kernel's scheduling groups (autogroup, `sched(7)`), which apply where no group of a cpu controller does:
+//! processor time is divided among sessions first, so that a thread's idle class or nice value orders the threads of its
+//! own session only. The session's nice value takes their place, and any user may raise and lower it between 0 and 19.
+//! The kernel takes ten changes a second from users without rights; each sample of a job asks again for a missing one.
+
+use std::collections::BTreeSet;
+
+use rustix::process::{Pid, getsid};
+
+use super::process::{self, Reached};
+use super::{Container, ContainerError, Share};
+
+/// Weighs 15 against the 1,024 of a usual session.
+const IDLE_NICE: i32 = 19;
+
+impl Container {
+    /// Applies `to_thread` to each thread of these processes, except where sessions are scheduling groups: there, sessions
+    /// led by one of the processes get the nice value of `share` instead. `Forbidden` if the kernel forbade it for any thread.
+    pub(super) fn each_thread_or_session(
+        &self,
+        operation: &'static str,
+        share: Share,
+        pids: impl Fn() -> Result<Vec<u32>, ContainerError>,
+        to_thread: impl Fn(u32) -> Result<Reached, rustix::io::Errno>,
+    ) -> Result<Reached, ContainerError> {
+        let led = self.settle_sessions(share, &pids()?);
+        self.each_thread_of(operation, usize::MAX, pids, |thread| match session(thread) {
+            Some(session) if led.contains(&session) => Ok(Reached::Yes),
+            _ => to_thread(thread),
+        })
+    }
+
+    /// Gives the sessions that these processes lead the nice value of a share; the sessions, where such values count.
+    pub(super) fn settle_sessions(&self, share: Share, pids: &[u32]) -> BTreeSet<u32> {
+        if !self.shared.plan.facts.autogroup {
+            return BTreeSet::new();
+        }
+        let nice = match share {
+            Share::Idle => IDLE_NICE,
+            Share::Normal { weight } => process::nice_of_weight(weight).max(0),
+        };
+        let led = pids.iter().copied().filter(|&pid| session(pid) == Some(pid));
+        led.inspect(|pid| {
+            let file = format!("/proc/{pid}/autogroup");
+            let has = std::fs::read_to_string(&file).is_ok_and(|text| nice_in(&text) == Some(nice));
+            if !has {
+                let _ = std::fs::write(file, nice.to_string());
+            }
+        })
+        .collect()
+    }
+}
+
+fn session(thread: u32) -> Option<u32> {
+    let thread = Pid::from_raw(i32::try_from(thread).ok()?)?;
+    getsid(Some(thread)).ok().map(|session| session.as_raw_nonzero().get().unsigned_abs())
+}
+
+/// The nice value in `/autogroup-123 nice 19`.
+fn nice_in(text: &str) -> Option<i32> {
+    text.trim().rsplit(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nice_values_of_sessions() {
+        assert_eq!(nice_in("/autogroup-123 nice 19\n"), Some(19));
+        assert_eq!(nice_in("/autogroup-123 nice -5\n"), Some(-5));
+        assert_eq!(nice_in(""), None);
+    }
+}
