@@ -92,6 +92,7 @@ fn misused(mut error: clap::Error) -> ProcessExit {
     if advice.is_some() {
         // Names that merely look alike would lead astray.
         error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedSubcommand);
         error.remove(ContextKind::Suggested);
     }
     let _ = error.print();

@@ -4,7 +4,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Words of one kind, the command at which they are typed (empty: in place of a command), and the advice.
+/// Words of one kind, the commands at which they are typed, with `|` between (empty: in place of a command), and the advice.
 type Row = (&'static str, &'static [&'static str], &'static str);
 
 #[rustfmt::skip]
@@ -48,11 +48,46 @@ const TABLE: &[Row] = &[
     ("batch", &["--number-of-cpus", "--number-of-cores", "--number-of-sockets", "--number-of-threads"], "`pinfold topology` shows the machine"),
     ("batch", &["-J", "--profile", "--embed", "--shebang", "--hashbang", "--shebang-wrap", "--shell-completion", "--minversion"],
         "options come from the command line alone; `pinfold --version` and `pinfold admin completions` have the rest"),
+    // Commands of task-spooler, Pueue, Slurm, Grid Engine and shells.
+    ("", &["ls", "list", "jobs", "job", "queue", "squeue", "qstat", "state", "-l", "-s"], "`pinfold status` lists the jobs, `pinfold top` live"),
+    ("", &["kill", "killall", "scancel", "qdel", "remove", "rm", "delete", "stop", "abort", "-k", "-K", "-r"], "`pinfold cancel JOB` ends a job"),
+    ("", &["add", "enqueue", "push", "start", "sbatch", "qsub", "nohup", "tsp", "ts"],
+        "`pinfold submit -- COMMAND` queues a command; `pinfold slurm -- sbatch FILE` runs a script of Slurm's"),
+    ("", &["exec", "srun", "qrsh", "qlogin", "time"], "`pinfold run -- COMMAND` runs a command in the foreground"),
+    ("", &["salloc", "sattach", "sstat", "scontrol", "sprio", "sacctmgr"], "`pinfold slurm -- COMMAND` runs a command with Slurm's commands"),
+    ("", &["parallel", "xargs", "foreach", "each"], "`pinfold batch COMMAND ::: ARGUMENTS` runs a command for each argument, `pinfold batch FILE` the lines of a file"),
+    ("", &["follow", "tail", "cat", "output", "logs", "stdout", "stderr", "show-output", "-c", "-t"], "`pinfold log JOB` prints the output of a job, `pinfold log -f JOB` until the job ends"),
+    ("", &["info", "show", "explain", "describe", "-i"], "`pinfold why JOB` explains the state of a job, `pinfold report JOB` what the job used"),
+    ("", &["history", "sacct", "sreport", "qacct", "stats", "usage", "seff", "efficiency"], "`pinfold report --last 10` shows what the last jobs used"),
+    ("", &["pause", "freeze", "qhold"], "`pinfold suspend JOB` freezes a running job, `pinfold hold JOB` keeps a waiting job from starting"),
+    ("", &["continue", "unpause", "thaw", "qrls", "unhold"], "`pinfold resume JOB` continues a suspended job, `pinfold release JOB` lets a held job start"),
+    ("", &["priority", "prioritize", "renice", "nice", "edit", "qalter", "update", "switch", "swap", "urgent", "-u", "-U"], "`pinfold set JOB --priority N` and other options change a job; the highest priority is 16"),
+    ("", &["group", "slots", "-S"], "`pinfold config set slots.factor=F` sets the slots for each core, `pinfold batch -j N` bounds a batch, --project groups jobs"),
+    ("", &["clean", "clear", "reset", "-C"], "ended jobs need no removal: `pinfold status` shows them with --all only"),
+    ("", &["sinfo", "qhost", "nodes", "lstopo", "nproc"], "`pinfold topology` shows the machine, `pinfold map` which jobs hold each core"),
+    ("", &["shutdown", "daemon", "server", "pueued", "-w"], "a daemon starts with the first command and ends when it is idle; `pinfold wait JOB` waits for a job"),
+    ("", &["completion", "completions-bash", "shell-completion"], "`pinfold admin completions SHELL` prints completions"),
+    // Options of the same tools.
+    ("run|submit", &["--nice", "--niceness"], "--backfill runs a job in CPU time that other jobs leave; --priority 1 to 16"),
+    ("run|submit", &["-J", "--job-name", "--label"], "--name NAME names a job"),
+    ("run|submit", &["-d", "--dependency", "-W"], "--after [ok:|failed:|any:]JOB starts a job after the end of others"),
+    ("run|submit", &["-p", "--partition", "--qos", "-q", "-A", "--account", "--group", "-g"], "a host has one queue; --project NAME groups jobs, --priority N orders jobs"),
+    ("run|submit", &["-D", "--chdir", "--working-directory"], "jobs run in the directory of the caller"),
+    ("run|submit", &["--export", "-V", "-v", "--get-user-env"], "jobs have the environment of the caller"),
+    ("run|submit", &["-t", "--time-limit", "--walltime"], "--timeout DURATION ends a job, --time DURATION is the expected run time"),
+    ("run|submit", &["--wrap"], "`pinfold submit -- sh -c 'COMMANDS'` runs shell commands"),
+    ("run|submit", &["--mem-per-cpu", "--mem-per-node", "--memory"], "--mem SIZE is the expected memory of the whole job, --mem-limit SIZE the limit"),
+    ("submit", &["-f", "--follow", "--wait"], "`pinfold run` waits for the end of the command; `pinfold wait JOB` and `pinfold log -f JOB` follow a submitted job"),
+    ("status", &["-u", "--me", "-j", "--jobs", "-w", "-p", "--partition"], "`pinfold status JOB...` shows single jobs, --user NAME the jobs of a user, --state STATE jobs in a state"),
+    ("cancel", &["-9", "-f", "--force", "-u"], "`pinfold cancel --signal KILL JOB` ends a job at once"),
 ];
 
 /// Advice on a word of another tool, typed at a command of pinfold's (empty: in place of one): `advice("batch", "--nice")`.
 pub(crate) fn advice(command: &str, word: &str) -> Option<&'static str> {
-    TABLE.iter().find(|(at, words, _)| *at == command && words.contains(&word)).map(|(.., text)| *text)
+    TABLE
+        .iter()
+        .find(|(at, words, _)| at.split('|').any(|at| at == command) && words.contains(&word))
+        .map(|(.., text)| *text)
 }
 
 /// Advice on the word of a command line that made this error.
@@ -74,7 +109,8 @@ mod tests {
     fn advice_is_given_on_words_that_pinfold_does_not_know() {
         for (command, words, text) in TABLE {
             assert!(text.len() > 20 && !text.ends_with('.'), "{text}");
-            for word in *words {
+            let lines = command.split('|').flat_map(|command| words.iter().map(move |word| (command, word)));
+            for (command, word) in lines {
                 assert_eq!(advice(command, word), Some(*text), "{word} has two rows");
                 let line = ["pinfold", command, word].into_iter().filter(|word| !word.is_empty());
                 let error = crate::help::tree().try_get_matches_from(line).expect_err(word);
