@@ -71,7 +71,7 @@ struct OfClasses {
     /// All users' jobs, for operators; a class is a user's still
     #[arg(short, long, conflicts_with = "user")]
     all: bool,
-    /// Jobs asked for since then: so long ago (30d), a date (2026-11-21, UTC) or Unix seconds (@1790000000)
+    /// Jobs asked for since then: so long ago (30d), a date (2026-11-21) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", default_value = "90d")]
     since: String,
     /// The largest share of jobs that may need more than advised, between 0 and 1 [default: 0.1]; the cost of

@@ -46,6 +46,10 @@ pub(crate) struct Reach {
     /// Fail when no daemon runs, instead of starting a private one
     #[arg(long, global = true, display_order = 901)]
     pub no_autostart: bool,
+
+    /// Show times, and read dates of --since and --at, in UTC instead of the zone of TZ or of the system
+    #[arg(long, global = true, display_order = 902)]
+    pub utc: bool,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 no permission; \

@@ -124,6 +124,9 @@ fn variable_of(error: &clap::Error) -> Option<String> {
 }
 
 fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
+    if !cli.reach.utc {
+        pinfold_profile::report::show_times_in_system_zone();
+    }
     let dial = Dial::new(cli.reach.socket.as_deref(), cli.reach.no_autostart);
     if cli.elsewhere.is_meant() {
         return elsewhere(&dial, &cli.elsewhere, &cli.command).map(|()| ProcessExit::SUCCESS);

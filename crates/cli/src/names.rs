@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-use pinfold_profile::report::plain;
+use pinfold_profile::report::{plain, with_dates_here};
 use pinfold_proto::array::{ArrayError, JobName, called, show_indexes};
 use pinfold_proto::view::{JobView, VERSION, WhyView};
 use pinfold_proto::wire::{Member, Members, Reply, Request};
@@ -291,18 +291,23 @@ impl WhyArray {
             let state = if first.state == JobState::Exited { "over" } else { first.state_words() };
             writeln!(out)?;
             match indexes.as_slice() {
-                [index] => writeln!(out, "{}_{index} is {state}: {}", self.array, plain(&first.cause))?,
+                [index] => writeln!(
+                    out,
+                    "{}_{index} is {state}: {}",
+                    self.array,
+                    plain(&with_dates_here(&first.cause))
+                )?,
                 all => {
                     let (array, list, count) = (self.array, show_indexes(all), all.len());
                     writeln!(
                         out,
                         "{array}_[{list}] ({count}) are {state}; the first of them: {}",
-                        plain(&first.cause)
+                        plain(&with_dates_here(&first.cause))
                     )?;
                 }
             }
             if first.state != JobState::Exited {
-                writeln!(out, "  what would change it: {}", plain(&first.change))?;
+                writeln!(out, "  what would change it: {}", plain(&with_dates_here(&first.change)))?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use clap::Args;
-use pinfold_profile::report::{date_utc, plain};
+use pinfold_profile::report::{date_here, plain, with_dates_here};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{AuditRecord, AuditView};
 use pinfold_proto::wire::{Reply, Request};
@@ -110,10 +110,10 @@ fn print(records: &[AuditRecord]) -> Result<(), Failure> {
                 out,
                 "{:>5}  {}  {:<12} {:<8} {}",
                 record.number,
-                date_utc(record.time_s),
+                date_here(record.time_s),
                 plain(&record.user),
                 plain(&record.action),
-                plain(&record.detail)
+                plain(&with_dates_here(&record.detail))
             )?;
         }
         Ok(())

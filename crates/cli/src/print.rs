@@ -43,7 +43,7 @@ pub(crate) fn moment_as_of(now: SystemTime, option: &str, text: &str) -> Result<
         Failure::new(
             ExitCode::Usage,
             format!(
-                "{option} {text}: a duration (2h), a date (2026-11-21, or 2026-11-21 22:10, UTC) or Unix seconds \
+                "{option} {text}: a duration (2h), a date (2026-11-21, or 2026-11-21 22:10) or Unix seconds \
                  (@1790000000) is wanted"
             ),
         )
@@ -56,7 +56,7 @@ pub(crate) fn moment_as_of(now: SystemTime, option: &str, text: &str) -> Result<
         let micros: u64 = digits.parse().map_err(|_| bad())?;
         return Ok(whole.saturating_mul(1_000_000).saturating_add(micros));
     }
-    if let Some(unix_s) = report::parse_date_utc(text) {
+    if let Some(unix_s) = report::parse_date(text) {
         return Ok(unix_s.saturating_mul(1_000_000));
     }
     let ago = parse_duration(text).map_err(|_| bad())?;

@@ -62,7 +62,7 @@ fn command_at(words: &[OsString]) -> Option<usize> {
     let mut at = 1;
     loop {
         match words.get(at)?.to_str()? {
-            "--no-autostart" => at += 1,
+            "--no-autostart" | "--utc" => at += 1,
             "--socket" => at += 2,
             word if word.starts_with("--socket=") => at += 1,
             word if word.starts_with('-') => return None,
@@ -113,7 +113,7 @@ mod tests {
             "pinfold --socket=/a/b --no-autostart submit --name x true",
             "pinfold run --socket /a/b --no-autostart sh -c true",
             "pinfold --no-autostart status --json",
-            "pinfold status 17 --all",
+            "pinfold --utc status 17 --all",
             "pinfold wait 17 18",
         ] {
             let quick = Cli::read_quickly(&words(line)).unwrap_or_else(|| panic!("{line}: not quick"));

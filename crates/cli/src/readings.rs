@@ -14,7 +14,7 @@ use pinfold_client::{Client, Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
-    /// Since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
+    /// Since then: so long ago (2h), a date (2026-11-21 22:10) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", default_value = "1h")]
     pub since: String,
     /// Up to then, named in the same ways

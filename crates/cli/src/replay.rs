@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 
-use pinfold_profile::report::{Align, Cell, Column, Table, clock_utc, counted};
+use pinfold_profile::report::{Align, Cell, Column, Table, clock_here, counted};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::seconds;
 use pinfold_record::play::Player;
@@ -224,11 +224,11 @@ impl ReplayView {
 
 fn write(view: &ReplayView, until: Until, out: &mut dyn Write) -> io::Result<()> {
     let program = view.program.as_deref().unwrap_or("?");
-    let time = |at: Option<f64>| at.map_or_else(|| "-".to_owned(), clock_utc);
+    let time = |at: Option<f64>| at.map_or_else(|| "-".to_owned(), clock_here);
     if let Some(differs) = &view.differs {
         let file = &differs.file;
         writeln!(out, "{file}: step {} is decided otherwise than it was", differs.step)?;
-        writeln!(out, "  at        {}", clock_utc(seconds(differs.time_us)))?;
+        writeln!(out, "  at        {}", clock_here(seconds(differs.time_us)))?;
         writeln!(out, "  event     {}", differs.event)?;
         said(out, "recorded", &differs.recorded)?;
         said(out, "made", &differs.made)?;

@@ -11,6 +11,7 @@ use std::process::ExitCode as ProcessExit;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use pinfold_profile::report::with_dates_here;
 use pinfold_proto::{End, ExitCode};
 use pinfold_sys::ready::Wanted;
 use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
@@ -192,7 +193,11 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
                     None => return Ok(withdrawn(keeper, arrived.signal)),
                 },
                 Told::Why(view) if keeper.running_pid(TICKET).is_none() => {
-                    say(&format!("job {0} waits: {1} (pinfold why {0})", view.job, view.cause));
+                    say(&format!(
+                        "job {0} waits: {1} (pinfold why {0})",
+                        view.job,
+                        with_dates_here(&view.cause)
+                    ));
                 }
                 Told::Lost if keeper.running_pid(TICKET).is_none() => {
                     say("the daemon is gone; the job waits until there is one again");

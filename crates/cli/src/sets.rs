@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use pinfold_backoff::Backoff;
 use pinfold_profile::map::text::kind_word;
-use pinfold_profile::report::{clock_utc, size};
+use pinfold_profile::report::{clock_here, size};
 use pinfold_proto::quantity::{parse_duration, parse_size, whole};
 use pinfold_proto::view::{JobView, SetAsideView, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
@@ -203,7 +203,7 @@ fn line(set: &SetAsideView, figures: Figures) -> String {
         line += &format!(", of its PUs the host has {left}");
     }
     if let Some(expires_s) = set.expires_s {
-        line += &format!(", goes at {}", clock_utc(expires_s));
+        line += &format!(", goes at {}", clock_here(expires_s));
     }
     line
 }

@@ -33,7 +33,7 @@ pub(crate) struct TopArgs {
     /// Print one screen and end
     #[arg(long)]
     pub once: bool,
-    /// The host as it was, from the store: so long ago (2h), at a date (2026-11-21 22:10, UTC) or at Unix seconds (@1790000000)
+    /// The host as it was, from the store: so long ago (2h), at a date (2026-11-21 22:10) or at Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
     /// Begin with the cores and the jobs on them

@@ -89,7 +89,7 @@ pub(crate) fn tokens(args: &TokensArgs) -> Result<(), Failure> {
         return print_json(&json!({ "version": 1, "tokens": list }));
     }
     for token in tokens {
-        let date = |us| pinfold_profile::report::date_utc(seconds(us));
+        let date = |us| pinfold_profile::report::date_here(seconds(us));
         let revoked = token.revoked_us.map(|us| format!(", revoked {}", date(us))).unwrap_or_default();
         print(&format!(
             "{:>5}  {:<6}  {:<24}  made {}{revoked}",
@@ -217,7 +217,7 @@ pub(crate) fn restore(args: &CopyArgs) -> Result<(), Failure> {
 }
 
 fn named(token: &TokenRow) -> String {
-    let made = pinfold_profile::report::date_utc(pinfold_proto::view::seconds(token.made_us));
+    let made = pinfold_profile::report::date_here(pinfold_proto::view::seconds(token.made_us));
     format!("token {} of {} {}, made {made},", token.id, token.kind, token.name)
 }
 

@@ -221,6 +221,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return told(&error),
     };
+    // A page has readers in many zones: it shows UTC.
+    if !matches!(cli.command, Command::Serve(_) | Command::Demo(_)) {
+        pinfold_profile::report::show_times_in_system_zone();
+    }
     ended(dispatch(cli.command))
 }
 

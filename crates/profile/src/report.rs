@@ -35,7 +35,10 @@ pub use top::{
     CoreUse, HostProcess, Load, Past, Screen, Sort, cores_frame, frame, help_frame, process_frame, shown,
     with_said, write_ps, write_ps_all,
 };
-pub use units::{clock_utc, counted, date_utc, duration, parse_date_utc, size, total};
+pub use units::{
+    clock_here, counted, date_here, date_utc, duration, parse_date, show_times_in_system_zone, size, total,
+    with_dates_here,
+};
 
 /// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
 #[must_use]

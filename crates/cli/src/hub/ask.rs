@@ -92,7 +92,7 @@ impl HostOf {
         if self.here {
             return;
         }
-        let seen = self.seen_s.map(report::date_utc);
+        let seen = self.seen_s.map(report::date_here);
         let since = seen.map_or("not heard yet".to_owned(), |seen| format!("last heard at {seen}"));
         say(&format!("{} is away: {since}", report::plain(&self.host)));
     }
@@ -343,7 +343,7 @@ pub(crate) fn why(dial: &Dial, which: &Elsewhere, args: &WhyArgs) -> Result<(), 
     if args.json {
         return print_json(&answer);
     }
-    let word = |value: &Value| report::plain(value.as_str().unwrap_or_default());
+    let word = |value: &Value| report::plain(&report::with_dates_here(value.as_str().unwrap_or_default()));
     print_text(|out| {
         let cause = word(&answer["cause"]);
         let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
@@ -355,7 +355,7 @@ pub(crate) fn why(dial: &Dial, which: &Elsewhere, args: &WhyArgs) -> Result<(), 
             word(&answer["state"])
         )?;
         for act in answer["decisions"].as_array().into_iter().flatten() {
-            let when = report::date_utc(act["time_s"].as_f64().unwrap_or(0.0));
+            let when = report::date_here(act["time_s"].as_f64().unwrap_or(0.0));
             writeln!(out, "  {when}  {}: {}", word(&act["action"]), word(&act["reason"]))?;
         }
         Ok(())

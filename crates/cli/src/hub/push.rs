@@ -11,7 +11,7 @@ use pinfold_hubwire::disk::{Disk as _, RealDisk};
 use pinfold_hubwire::push::{LONGEST_PAUSE, Pusher, Sent, Source as _, UplinkError};
 use pinfold_hubwire::settings::Settings;
 use pinfold_hubwire::spool::Spool;
-use pinfold_profile::report::{date_utc, plain, size};
+use pinfold_profile::report::{date_here, plain, size};
 use pinfold_proto::ExitCode;
 use serde::{Deserialize, Serialize};
 
@@ -361,7 +361,7 @@ fn write(view: &HubStatus, out: &mut dyn io::Write) -> io::Result<()> {
         (false, _) => writeln!(out, "no pusher runs: `pinfold hub push` is one, and docs/hub.md has a unit")?,
         (true, None) => writeln!(out, "the pusher runs, and has not reached the hub yet")?,
         (true, Some(reached_s)) => {
-            writeln!(out, "the pusher runs, and reached the hub at {}", date_utc(reached_s))?
+            writeln!(out, "the pusher runs, and reached the hub at {}", date_here(reached_s))?
         }
     }
     for wrong in [&view.failed, &view.trouble].into_iter().flatten() {

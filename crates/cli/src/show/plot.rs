@@ -46,7 +46,7 @@ pub(crate) struct PlotWhich {
     #[arg(long, value_name = "N", conflicts_with_all = ["since", "host"],
           value_parser = whole::<u32>(1..=u32::MAX))]
     pub last: Option<u32>,
-    /// Jobs asked for since then, or the host since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix
+    /// Jobs asked for since then, or the host since then: so long ago (2h), a date (2026-11-21 22:10) or Unix
     /// seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,

@@ -3,7 +3,7 @@
 //!
 //! Only the daemon's user (and root) can read recordings; for all others there are none.
 
-use pinfold_profile::report::clock_utc;
+use pinfold_profile::report::clock_here;
 use pinfold_proto::row::Figures;
 use pinfold_proto::view::{DecisionView, NumberView, VERSION, WhyView, seconds};
 use pinfold_record::{ring, tell};
@@ -37,8 +37,8 @@ pub(super) fn why(dial: &Dial, job: u64, at_us: u64) -> Result<Option<WhyView>, 
     say(&format!(
         "from {}, which was begun at {}; the last event up to that moment was at {}",
         file.display(),
-        clock_utc(seconds(begun_us)),
-        clock_utc(seconds(last_us))
+        clock_here(seconds(begun_us)),
+        clock_here(seconds(last_us))
     ));
     let decision = |(time_us, said): (u64, tell::Said)| DecisionView {
         time_s: seconds(time_us),

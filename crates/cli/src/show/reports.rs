@@ -31,7 +31,7 @@ pub(crate) struct Which {
     /// The last N jobs
     #[arg(long, value_name = "N", group = "which", value_parser = whole::<u32>(1..=u32::MAX))]
     pub last: Option<u32>,
-    /// Jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
+    /// Jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", group = "which")]
     pub since: Option<String>,
 }
@@ -128,7 +128,7 @@ pub(crate) enum GroupBy {
     Project,
     /// Primaries, backfillers, exclusive jobs
     Class,
-    /// Jobs asked for on one day, UTC
+    /// Jobs asked for on one day
     Day,
 }
 

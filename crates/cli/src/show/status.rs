@@ -25,7 +25,7 @@ pub(crate) struct StatusArgs {
     pub all: bool,
     #[command(flatten)]
     pub filter: Filter,
-    /// Only jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
+    /// Only jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct WhyArgs {
     /// The job; also an array, members of one (12_3), a range (12-20) or a name
     #[arg(value_name = "JOB")]
     pub job: JobRef,
-    /// As it stood then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
+    /// As it stood then: so long ago (2h), a date (2026-11-21 22:10) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pinfold_profile::report::{date_utc, size};
+use pinfold_profile::report::{date_here, size};
 use pinfold_proto::ExitCode;
 use pinfold_sys::{paths, peer};
 use pinfold_whatif::contention::{Contention, Requests};
@@ -107,7 +107,7 @@ impl Calibration {
         format!(
             "calibration of {}: speed beside {} busy cores {:.1} % (arithmetic) and {:.1} % (memory), disk {}, swap {} \
              out and {} in",
-            date_utc(self.measured_s),
+            date_here(self.measured_s),
             self.cores.saturating_sub(1),
             self.compute_full * 100.0,
             self.memory_full * 100.0,

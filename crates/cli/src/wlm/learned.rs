@@ -27,7 +27,7 @@ pub(crate) struct LearnedArgs {
     /// So many classes at most, those with the latest runs
     #[arg(long, value_name = "N", default_value = "64", value_parser = whole::<u16>(1..=1000))]
     most: u16,
-    /// Jobs asked for since then: so long ago (30d), a date (2026-11-21, UTC) or Unix seconds (@1790000000)
+    /// Jobs asked for since then: so long ago (30d), a date (2026-11-21) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", default_value = "30d")]
     since: String,
     /// Print one JSON object

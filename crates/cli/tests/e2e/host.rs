@@ -269,7 +269,7 @@ impl Host {
         // Not the tester's own, which may name directories that this host's user cannot enter.
         command
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));
-        command.env("PINFOLD_SHELL", "/bin/sh");
+        command.env("PINFOLD_SHELL", "/bin/sh").env("TZ", "UTC");
         command.env("PINFOLD_SOCKET", self.socket()).current_dir(self.path("work"));
         command.env("XDG_STATE_HOME", self.path("work").join(".state"));
         command.env("XDG_CONFIG_HOME", self.path("work").join(".config"));

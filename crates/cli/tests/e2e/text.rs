@@ -12,6 +12,7 @@ any_kind!(
     why_says_cause_and_change,
     report_is_a_card,
     plots_in_characters_and_as_pictures,
+    times_are_in_the_zone_of_the_reader,
 );
 
 /// The words of one line of a table, by the head's columns.
@@ -47,6 +48,35 @@ fn status_is_a_table(kind: Kind) {
     let all = host.pinfold(["status", "--all"]).out;
     assert!(all.contains("exited 3") && all.contains("exited 0"), "{all}");
     assert!(all.contains("its command ended with exit code 3") && all.contains("done"), "{all}");
+}
+
+/// The daemon, which composes the cause, has another zone than the reader.
+fn times_are_in_the_zone_of_the_reader(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let zone = "TZ=CET-1CEST,M3.5.0,M10.5.0/3";
+    let job = host.submit(&["--begin", "2099-07-01T00:00:00Z"], "true");
+    let said = |line: &str| {
+        let done = host.shell(line);
+        assert_eq!(done.code, Some(0), "{line}: {done:?}");
+        done.out
+    };
+    for verb in ["why 1", "report 1 --full", "status"] {
+        let local = said(&format!("{zone} COLUMNS=200 pinfold {verb}"));
+        assert!(local.contains(" 2099-07-01 02:00:00 CEST"), "{verb}: {local}");
+        let utc = said(&format!("{zone} COLUMNS=200 pinfold --utc {verb}"));
+        assert!(utc.contains(" 2099-07-01 00:00:00 UTC") && !utc.contains("CE"), "{verb}: {utc}");
+    }
+    let json = said(&format!("{zone} pinfold why 1 --json"));
+    assert!(json.contains("2099-07-01 00:00:00 UTC"), "texts of JSON are those of the daemon: {json}");
+    // A date that is typed is read as dates are shown.
+    let asked = said("pinfold report 1 --full | sed -n 's/.*asked for *//p'");
+    let local = said(&format!("{zone} pinfold report 1 --full | sed -n 's/.*asked for *//p'"));
+    assert_ne!(asked, local);
+    for (tz, date) in [("TZ=UTC", &asked), (zone, &local)] {
+        let listed = said(&format!("{tz} pinfold report --since '{}' --json", date.trim()));
+        assert!(listed.contains("\"job\":1,"), "{date}: {listed}");
+    }
+    host.pinfold(["cancel".to_owned(), job.to_string()]);
 }
 
 fn why_says_cause_and_change(kind: Kind) {

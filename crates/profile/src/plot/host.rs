@@ -5,7 +5,7 @@ use pinfold_proto::host::{HostPoint, HostView};
 
 use super::{Chart, Panel, Series, Style, Unit, gaps};
 use crate::report::units::precise;
-use crate::report::{date_utc, size};
+use crate::report::{date_here, size};
 
 /// The shortest time without a reading that is a gap, in seconds.
 const PAUSE_S: f64 = 60.0;
@@ -74,8 +74,8 @@ pub fn host_chart(view: &HostView) -> Chart {
 fn title(view: &HostView) -> String {
     match (view.samples.first(), view.samples.last()) {
         (Some(first), Some(last)) => {
-            let (from, to) = (date_utc(first.time_s), date_utc(last.time_s));
-            format!("{}: {} to {to}", view.host, from.trim_end_matches(" UTC"))
+            let (from, to) = (date_here(first.time_s), date_here(last.time_s));
+            format!("{}: {} to {to}", view.host, from.rsplit_once(' ').map_or("", |(from, _)| from))
         }
         _ => view.host.clone(),
     }

@@ -1,7 +1,8 @@
 //! Scales and ticks: which values an axis shows, and how they are written.
 
 use super::{Chart, Panel, Series, Style, Unit};
-use crate::report::date_utc;
+use crate::report::date_here;
+use crate::report::units::{offset_s, zone_name};
 
 /// A mark that is this many times above all series is not drawn, or the series would be a line at the bottom.
 const MARK_FAR: f64 = 3.0;
@@ -124,16 +125,19 @@ impl Scale {
 
 /// Ticks of a chart's time axis, and their unit; of one by the clock, that is how the clock goes. Of an axis that counts
 /// something else, round values of that.
-pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, String)>, &str) {
+pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, String)>, String) {
     if let Some(across) = &chart.across {
-        return (between(span.from, span.to, count), &across.unit);
+        return (between(span.from, span.to, count), across.unit.clone());
     }
     match chart.clock_s {
-        None => time_ticks(span, count),
+        None => {
+            let (ticks, unit) = time_ticks(span, count);
+            (ticks, unit.to_owned())
+        }
         // Nothing is known of any time.
-        Some(_) if chart.is_empty() => (Vec::new(), "UTC"),
+        Some(_) if chart.is_empty() => (Vec::new(), zone_name(0.0)),
         // Times of day are longer than numbers.
-        Some(zero_s) => (clock_ticks(zero_s, span, (count * 3 / 4).max(2)), "UTC"),
+        Some(zero_s) => (clock_ticks(zero_s, span, (count * 3 / 4).max(2)), zone_name(zero_s + span.from)),
     }
 }
 
@@ -149,7 +153,7 @@ fn clock_ticks(zero_s: f64, span: Span, count: usize) -> Vec<(f64, String)> {
     let step =
         CLOCK_STEPS.into_iter().map(f64::from).find(|&step| step >= least).unwrap_or(f64::from(u32::MAX));
     let written = |unix_s: f64| {
-        let date = date_utc(unix_s);
+        let date = date_here(unix_s);
         let (day, time) = (date.get(5..10), date.get(11..19).unwrap_or_default());
         match day {
             Some(day) if step >= 86_400.0 || time == "00:00:00" => day.to_owned(),
@@ -157,8 +161,15 @@ fn clock_ticks(zero_s: f64, span: Span, count: usize) -> Vec<(f64, String)> {
             _ => time.get(..5).unwrap_or_default().to_owned(),
         }
     };
-    let ticks = ticks(zero_s + span.from, zero_s + span.to, step);
-    ticks.into_iter().map(|unix_s| (unix_s - zero_s, written(unix_s))).collect()
+    let times = round_times(zero_s + span.from, zero_s + span.to, step, offset_s);
+    times.into_iter().map(|unix_s| (unix_s - zero_s, written(unix_s))).collect()
+}
+
+/// Round times of day between two times: whole steps of a clock that is ahead of UTC by `offset_s`, which may change.
+fn round_times(from: f64, to: f64, step: f64, offset_s: impl Fn(f64) -> f64) -> Vec<f64> {
+    let unix_s = |clock_s: f64| clock_s - offset_s(clock_s - offset_s(clock_s));
+    let times = ticks(from + offset_s(from), to + offset_s(to), step).into_iter().map(unix_s);
+    times.filter(|unix_s| (from..=to).contains(unix_s)).collect()
 }
 
 /// Ticks of the time axis: seconds, and how they are written in the unit that is given with them.
@@ -281,6 +292,16 @@ mod tests {
         check(7_200.0, 4, &["22:30", "23:00", "23:30", "11-22"]);
         check(4.0 * 86_400.0, 5, &["11-22", "11-23", "11-24", "11-25"]);
         assert!(clock_ticks(zero_s, Span { from: 0.0, to: 1e12 }, 5).len() < 1_000);
+    }
+
+    #[test]
+    fn midnights_are_those_of_the_clock_also_where_the_clock_is_changed() {
+        const HOUR: f64 = 3_600.0;
+        // Two days and three hours after the epoch clocks go from one hour ahead of UTC to two.
+        let offset_s = |unix_s: f64| if unix_s < 51.0 * HOUR { HOUR } else { 2.0 * HOUR };
+        let hours: Vec<f64> =
+            round_times(0.0, 100.0 * HOUR, 24.0 * HOUR, offset_s).iter().map(|at| at / HOUR).collect();
+        assert_eq!(format!("{hours:?}"), "[23.0, 47.0, 70.0, 94.0]");
     }
 
     #[test]

@@ -279,7 +279,7 @@ fn time_axis(chart: &Chart, layout: &Layout, place: &Place, lowest: bool, out: &
         out,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{} ({})</text>",
         escaped(title),
-        escaped(unit)
+        escaped(&unit)
     );
 }
 

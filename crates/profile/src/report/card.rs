@@ -9,7 +9,7 @@ use crate::store::details::{DECISIONS_FIRST, DECISIONS_LAST};
 
 use super::resources::resource_words;
 use super::table::{cut, plain};
-use super::units::{clock_utc, counted, date_utc, duration, precise, size};
+use super::units::{clock_here, counted, date_here, duration, precise, size, with_dates_here};
 
 /// The longest command that is shown whole.
 const COMMAND_MAX: usize = 200;
@@ -30,7 +30,7 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |name: &str, text: String| writeln!(out, "  {name:<10} {text}");
     line("command", cut(&plain(&view.command.join(" ")), COMMAND_MAX))?;
     if let Some(reason) = &view.reason {
-        line("why", plain(reason))?;
+        line("why", plain(&with_dates_here(reason)))?;
     }
     if let Some(comment) = &view.comment {
         line("comment", plain(comment))?;
@@ -41,7 +41,7 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     line("class", class(view))?;
     resource_words(&view.resources).map_or(Ok(()), |text| line("resources", text))?;
     line("time", times(view))?;
-    line("asked for", date_utc(view.submitted_s))?;
+    line("asked for", date_here(view.submitted_s))?;
     if view.checkpoints > 0 {
         let times =
             if view.checkpoints == 1 { "once".to_owned() } else { format!("{} times", view.checkpoints) };
@@ -231,20 +231,20 @@ fn stalls(view: &ReportView) -> Option<String> {
 /// # Errors
 /// Those of `out`.
 pub fn write_why(view: &WhyView, name: &str, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "job {name} is {}: {}", view.state_words(), plain(&view.cause))?;
+    writeln!(out, "job {name} is {}: {}", view.state_words(), plain(&with_dates_here(&view.cause)))?;
     let wide = view.numbers.iter().map(|number| number.name.chars().count()).max().unwrap_or(0);
     for number in &view.numbers {
-        writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&number.text))?;
+        writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&with_dates_here(&number.text)))?;
     }
     if !view.change.is_empty() {
-        writeln!(out, "what would change it: {}", plain(&view.change))?;
+        writeln!(out, "what would change it: {}", plain(&with_dates_here(&view.change)))?;
     }
     if !view.decisions.is_empty() {
         writeln!(out, "decisions so far")?;
     }
     let mut day = None;
     for (number, decision) in (1..).zip(&view.decisions) {
-        let date = date_utc(decision.time_s);
+        let date = date_here(decision.time_s);
         let today = date.split(' ').next().map(str::to_owned);
         if today != day {
             writeln!(out, "  {}", today.as_deref().unwrap_or(""))?;
@@ -253,9 +253,9 @@ pub fn write_why(view: &WhyView, name: &str, out: &mut dyn Write) -> io::Result<
         writeln!(
             out,
             "    {}  {}: {}",
-            clock_utc(decision.time_s),
+            clock_here(decision.time_s),
             plain(&decision.action),
-            plain(&decision.reason)
+            plain(&with_dates_here(&decision.reason))
         )?;
         if number == DECISIONS_FIRST && view.left_out.is_some() {
             // Else this one would seem to have held until the next.

@@ -6,7 +6,7 @@ use pinfold_proto::host::{HostPoint, HostRow, HostView};
 use pinfold_proto::view::seconds;
 
 use super::table::{Align, Cell, Column, Table, plain};
-use super::units::{counted, date_utc, duration, precise, size};
+use super::units::{counted, date_here, duration, precise, size};
 
 /// The points of readings, oldest first. What counts from the start of the host is told as a mean since the reading
 /// before; across a restart of the host there is none.
@@ -77,7 +77,7 @@ pub fn write_host(view: &HostView, width: usize, out: &mut dyn Write) -> io::Res
     for one in &view.samples {
         table.push(
             [
-                date_utc(one.time_s),
+                date_here(one.time_s),
                 some(one.cpu_busy, 2),
                 size(one.memory_used_bytes),
                 if one.swap_used_bytes > 0 { size(one.swap_used_bytes) } else { String::new() },

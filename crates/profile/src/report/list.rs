@@ -9,7 +9,7 @@ use pinfold_proto::{End, JobState};
 use super::now_s;
 use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
-use super::units::{counted, duration, precise, size, total};
+use super::units::{counted, duration, precise, size, total, with_dates_here};
 
 /// Results of a batch up to this many are all shown; of more, those that matter.
 const RESULTS_MAX: usize = 40;
@@ -181,7 +181,7 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
         Cell::new(&since(job, now_s)),
         Cell::new(&cut(&job.user, 12)),
         Cell::new(&cut(job.external.as_ref().unwrap_or(&job.name), 24)),
-        optional(job.reason.as_deref()),
+        optional(job.reason.as_deref().map(with_dates_here).as_deref()),
     ]
 }
 

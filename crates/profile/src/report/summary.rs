@@ -8,7 +8,7 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{GroupView, ReportView, SpreadView, SummaryView, VERSION};
 
 use super::table::{Align, Cell, Column, Table, cut};
-use super::units::{date_utc, duration, precise, rounded, size, total};
+use super::units::{date_here, duration, precise, rounded, size, total};
 
 /// By what jobs are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum By {
     Project,
     /// Their class.
     Class,
-    /// The day they were asked for, UTC.
+    /// The day of the submission, in the zone of this program.
     Day,
 }
 
@@ -44,7 +44,7 @@ impl By {
             Self::User => view.user.clone(),
             Self::Project => view.project.clone().unwrap_or_else(|| "(none)".to_owned()),
             Self::Class => format!("{:?}", view.class).to_lowercase(),
-            Self::Day => date_utc(view.submitted_s).split(' ').next().unwrap_or("").to_owned(),
+            Self::Day => date_here(view.submitted_s).split(' ').next().unwrap_or("").to_owned(),
         }
     }
 }

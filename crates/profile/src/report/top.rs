@@ -17,7 +17,7 @@ use pinfold_proto::view::{JobView, ProcessView, ReportView, StatusView};
 use super::list::{class_text, number, state_colour};
 use super::now_s;
 use super::table::{Align, Cell, Column, Table, cut, plain};
-use super::units::{duration, precise, rounded, size};
+use super::units::{duration, precise, rounded, size, with_dates_here};
 
 pub use cores::{CoreUse, cores_frame};
 pub use help::help_frame;
@@ -199,7 +199,7 @@ fn row(
         job.swap_bytes.filter(|&bytes| bytes > 0).map_or(String::new(), size),
         duration(until_s - job.started_s.unwrap_or(job.submitted_s)),
         cut(job.external.as_ref().unwrap_or(&job.name), 32),
-        job.reason.clone().unwrap_or_default(),
+        job.reason.as_deref().map(with_dates_here).unwrap_or_default(),
     ]
     .map(|text| Cell::new(&text))
     .into();

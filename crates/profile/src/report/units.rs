@@ -1,8 +1,27 @@
 //! Sizes, durations and times as people read them.
 
-use jiff::Timestamp;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ZonedDateTime};
+
+/// Whether this program shows times in the system's zone.
+static IN_SYSTEM_ZONE: AtomicBool = AtomicBool::new(false);
+
+/// Shows times in the zone of `TZ` or of the system from now on, instead of UTC. A daemon or a hub never calls this: its
+/// zone is not the zone of its readers.
+pub fn show_times_in_system_zone() {
+    IN_SYSTEM_ZONE.store(true, Ordering::Relaxed);
+}
+
+/// The zone in which this program shows times.
+fn zone() -> &'static TimeZone {
+    static SYSTEM: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
+    static UTC: TimeZone = TimeZone::UTC;
+    if IN_SYSTEM_ZONE.load(Ordering::Relaxed) { &SYSTEM } else { &UTC }
+}
 
 /// A sum of figures that are shown: 0 of none, where that of the standard library is -0.
 pub fn total(figures: impl Iterator<Item = f64>) -> f64 {
@@ -68,37 +87,90 @@ pub fn duration(seconds: f64) -> String {
 /// A time as `2026-11-21 22:10:41 UTC`.
 #[must_use]
 pub fn date_utc(unix_s: f64) -> String {
-    utc(unix_s).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+    date_in(&TimeZone::UTC, unix_s)
 }
 
-/// The time of day as `22:10:41 UTC`.
+/// A time in the zone of this program, as `2026-11-21 23:10:41 CET`.
 #[must_use]
-pub fn clock_utc(unix_s: f64) -> String {
-    utc(unix_s).strftime("%H:%M:%S UTC").to_string()
+pub fn date_here(unix_s: f64) -> String {
+    date_in(zone(), unix_s)
 }
 
-/// The second that a time is in, at most the last of the year 9999.
-fn utc(unix_s: f64) -> DateTime {
+/// The time of day in the zone of this program, as `23:10:41 CET`.
+#[must_use]
+pub fn clock_here(unix_s: f64) -> String {
+    zoned(zone(), unix_s).strftime("%H:%M:%S %Z").to_string()
+}
+
+/// The name of this program's zone at a time, as `CET`.
+pub(crate) fn zone_name(unix_s: f64) -> String {
+    zoned(zone(), unix_s).strftime("%Z").to_string()
+}
+
+/// How far clocks in this program's zone are ahead of UTC at a time, in seconds.
+pub(crate) fn offset_s(unix_s: f64) -> f64 {
+    f64::from(zoned(zone(), unix_s).offset().seconds())
+}
+
+fn date_in(zone: &TimeZone, unix_s: f64) -> String {
+    zoned(zone, unix_s).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
+/// The second of a time, at most the last second of the year 9999.
+fn zoned(zone: &TimeZone, unix_s: f64) -> ZonedDateTime {
     let second = i64::try_from(rounded(unix_s.floor())).ok();
     let second = second.and_then(|second| Timestamp::from_second(second).ok());
-    TimeZone::UTC.to_datetime(second.unwrap_or(Timestamp::MAX))
+    second.unwrap_or(Timestamp::MAX).to_zoned_datetime(zone.clone())
 }
 
-/// A date as people write it, in Unix seconds: `2026-11-21`, `2026-11-21 22:10` or `2026-11-21T22:10:41`, each with `Z`,
-/// ` UTC` or nothing behind it, the latter two also with an offset from UTC, as `+02:00`. `None`: it is not one, or before
-/// 1970.
+/// The text with each date of [`date_utc`] in the zone of this program: a daemon's texts have UTC.
 #[must_use]
-pub fn parse_date_utc(text: &str) -> Option<u64> {
+pub fn with_dates_here(text: &str) -> String {
+    with_dates_in(zone(), text)
+}
+
+fn with_dates_in(zone: &TimeZone, text: &str) -> String {
+    const LENGTH: usize = "2026-11-21 22:10:41".len();
+    let (mut shown, mut rest) = (String::new(), text);
+    while let Some((before, behind)) = rest.split_once(" UTC") {
+        let at = before.len().saturating_sub(LENGTH);
+        let date = before.get(at..).and_then(|date| parse_date_in(&TimeZone::UTC, date));
+        match date {
+            Some(unix_s) => shown += &format!("{}{}", &before[..at], date_in(zone, precise(unix_s))),
+            None => shown += &format!("{before} UTC"),
+        }
+        rest = behind;
+    }
+    shown + rest
+}
+
+/// A date as people write it, in Unix seconds: `2026-11-21`, `2026-11-21 22:10` or `2026-11-21T22:10:41` in the zone of this
+/// program, each also with the name of the zone, with `Z` or ` UTC` behind it, the latter two also with an offset from UTC,
+/// as `+02:00`. `None`: no such date, or before 1970.
+#[must_use]
+pub fn parse_date(text: &str) -> Option<u64> {
+    parse_date_in(zone(), text)
+}
+
+fn parse_date_in(zone: &TimeZone, text: &str) -> Option<u64> {
     let text = text.trim();
-    // The name of a zone would be read and not heeded.
+    // The name of a zone in brackets would be read and not heeded.
     if text.contains('[') {
         return None;
     }
-    let at = text.parse().or_else(|_| {
-        let bare = text.strip_suffix(" UTC").or_else(|| text.strip_suffix('Z')).unwrap_or(text);
-        bare.parse().and_then(|date: DateTime| TimeZone::UTC.to_timestamp(date))
+    let at = text.parse::<Timestamp>().ok().or_else(|| {
+        let (bare, name) = match (text.rsplit_once(' '), text.strip_suffix('Z')) {
+            (Some((bare, name)), _) if !name.contains(':') => (bare, name),
+            (_, Some(bare)) => (bare, "UTC"),
+            _ => (text, ""),
+        };
+        let zone = if name == "UTC" { &TimeZone::UTC } else { zone };
+        let times = zone.to_ambiguous_zoned_datetime(bare.parse::<DateTime>().ok()?);
+        let is_named = |at: &ZonedDateTime| name.is_empty() || at.strftime("%Z").to_string() == name;
+        let both = [times.clone().compatible(), times.later()];
+        both.into_iter().flatten().find(is_named).map(|at| at.timestamp())
     });
-    u64::try_from(at.ok()?.as_second()).ok()
+    u64::try_from(at?.as_second()).ok()
 }
 
 /// To the nearest whole number; 0 for what is negative or no number.
@@ -186,16 +258,12 @@ mod tests {
     fn dates_are_read_as_they_are_shown() {
         for unix_s in [0, 951_782_400, 951_868_799, 1_795_299_041, 4_107_542_400] {
             let text = date_utc(precise(unix_s));
-            assert_eq!(parse_date_utc(&text), Some(unix_s), "{text}");
-            assert_eq!(
-                parse_date_utc(&text.replace(" UTC", "Z").replacen(' ', "T", 1)),
-                Some(unix_s),
-                "{text}"
-            );
+            assert_eq!(parse_date(&text), Some(unix_s), "{text}");
+            assert_eq!(parse_date(&text.replace(" UTC", "Z").replacen(' ', "T", 1)), Some(unix_s), "{text}");
         }
-        assert_eq!(parse_date_utc("2000-02-29"), Some(951_782_400));
-        assert_eq!(parse_date_utc("2000-02-29 00:01"), Some(951_782_460));
-        assert_eq!(parse_date_utc("2000-02-29T01:01+01:00"), Some(951_782_460), "an offset is heeded");
+        assert_eq!(parse_date("2000-02-29"), Some(951_782_400));
+        assert_eq!(parse_date("2000-02-29 00:01"), Some(951_782_460));
+        assert_eq!(parse_date("2000-02-29T01:01+01:00"), Some(951_782_460), "an offset is heeded");
         for bad in [
             "",
             "2001-02-29",
@@ -208,7 +276,56 @@ mod tests {
             "2000-02-29 +1:00",
             "2000-02-29T00:01[Europe/Berlin]",
         ] {
-            assert_eq!(parse_date_utc(bad), None, "{bad}");
+            assert_eq!(parse_date(bad), None, "{bad}");
+        }
+    }
+
+    /// Clocks go from 02:00 to 03:00 on 2026-03-29, and from 03:00 back to 02:00 on 2026-10-25.
+    fn berlin() -> TimeZone {
+        TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone")
+    }
+
+    #[test]
+    fn dates_in_a_zone_are_read_as_they_are_shown() {
+        for (unix_s, want) in [
+            (1_795_299_041, "2026-11-21 23:10:41 CET"),
+            (1_774_745_999, "2026-03-29 01:59:59 CET"),
+            (1_774_746_000, "2026-03-29 03:00:00 CEST"),
+            (1_792_888_200, "2026-10-25 02:30:00 CEST"),
+            (1_792_891_800, "2026-10-25 02:30:00 CET"),
+        ] {
+            let text = date_in(&berlin(), precise(unix_s));
+            assert_eq!(text, want);
+            assert_eq!(parse_date_in(&berlin(), &text), Some(unix_s), "{text}");
+            let utc = date_utc(precise(unix_s));
+            assert_eq!(parse_date_in(&berlin(), &utc), Some(unix_s), "{utc}");
+            let bare = want.rsplit_once(' ').expect("a zone").0;
+            assert_eq!(
+                parse_date_in(&berlin(), bare),
+                Some(unix_s).filter(|&at| at != 1_792_891_800).or(Some(1_792_888_200))
+            );
+        }
+        assert_eq!(parse_date_in(&berlin(), "2026-11-21"), Some(1_795_215_600));
+        assert_eq!(parse_date_in(&berlin(), "2026-11-21 23:10:41 CEST"), None, "another zone's time of day");
+        assert_eq!(parse_date_in(&berlin(), "2026-11-21T22:10:41Z"), Some(1_795_299_041));
+    }
+
+    #[test]
+    fn dates_in_texts_get_the_zone() {
+        for (text, want) in [
+            ("it begins at 2026-11-21 22:10:41 UTC", "it begins at 2026-11-21 23:10:41 CET"),
+            (
+                "between 2026-11-21 22:10:41 UTC and 2026-11-21 22:10:42 UTC: x",
+                "between 2026-11-21 23:10:41 CET and 2026-11-21 23:10:42 CET: x",
+            ),
+            (
+                " UTC, and 22:10:41 UTC, é2026-11-2 22:10:41 UTC",
+                " UTC, and 22:10:41 UTC, é2026-11-2 22:10:41 UTC",
+            ),
+            ("none", "none"),
+        ] {
+            assert_eq!(with_dates_in(&berlin(), text), want);
+            assert_eq!(with_dates_in(&TimeZone::UTC, text), text);
         }
     }
 }

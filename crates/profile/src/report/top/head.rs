@@ -8,7 +8,7 @@ use super::super::list::other_load;
 use super::super::now_s;
 use super::super::resources::resources_in_use;
 use super::super::table::{Table, columns, cut, plain};
-use super::super::units::{date_utc, duration, precise, size};
+use super::super::units::{date_here, duration, precise, size};
 use super::{Screen, bar, load};
 
 /// What a line above the rows is. The first stay longest where there is little room.
@@ -57,7 +57,7 @@ impl Head {
         let mut head = Self::default();
         if let Some(at_s) = now.at_s {
             let ago = duration((now_s() - at_s).max(0.0));
-            let text = format!("{}, {ago} ago   l now  <- -> {{ }} [ ] other times", date_utc(at_s));
+            let text = format!("{}, {ago} ago   l now  <- -> {{ }} [ ] other times", date_here(at_s));
             head.push(Line::Moment, text);
         }
         let text = format!(

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use pinfold_proto::view::{ProcessView, ReportView};
 
 use super::super::table::{Table, plain};
-use super::super::units::{date_utc, duration};
+use super::super::units::{date_here, duration};
 use super::head::{Head, Line, Rows};
 use super::{PS, Screen, Sort, filtered, process_row};
 
@@ -27,7 +27,7 @@ pub fn process_frame(view: &ReportView, at_s: Option<f64>, screen: &Screen) -> V
     processes.sort_by(|one, other| order(one, other, screen.sort).then(one.number.cmp(&other.number)));
     let moment = at_s.map_or_else(
         || format!("{count} now, {} in all", view.processes_total),
-        |at_s| format!("{count} at {}; figures are their last", date_utc(at_s)),
+        |at_s| format!("{count} at {}; figures are their last", date_here(at_s)),
     );
     let mut head = Head::default();
     head.push(Line::Moment, format!("job {}: {}   processes: {moment}", view.job, plain(&view.name)));
