@@ -18,7 +18,7 @@ use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Side};
 
 use crate::input::Feed;
-use crate::job::{self, JobOptions, part};
+use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told};
 use crate::launch::LaunchPlan;
 use crate::progress::Progress;
@@ -77,7 +77,6 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         return lines.print().map(|()| ProcessExit::SUCCESS);
     }
     let lines = Rc::new(RefCell::new(lines));
-    part::waits_within(&dial, args.options.strict)?;
     let mut sink = Sink::of(args, sink::is_seen())?;
     let mut plan = plan_of(&args.options, &lines, &sink)?;
     let done = match &args.joblog {

@@ -78,6 +78,7 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
             runs_again: may_be_ended(options),
             resources: options.resource.clone().unwrap_or_default().0,
             comment: options.comment.as_deref().map(|text| cut(text, 1000)).filter(|text| !text.is_empty()),
+            parent: part::parent(),
         },
         array: None,
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),

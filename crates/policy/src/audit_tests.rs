@@ -93,6 +93,7 @@ fn request() -> impl Strategy<Value = Request> {
         )| {
             Request {
                 owner: 0,
+                parent: (job.0 % 2 == 0).then_some(JobId(job.0 / 2)),
                 job,
                 priority,
                 cores,
@@ -267,6 +268,7 @@ fn event() -> impl Strategy<Value = Event> {
                 Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
             }),
         2 => prop::option::of(0u32..5000).prop_map(Event::Others),
+        2 => prop::collection::vec((0u64..12).prop_map(JobId), 0..4).prop_map(Event::Idle),
         6 => readings().prop_map(Event::Memory),
         3 => node_readings().prop_map(Event::Nodes),
         1 => ((0u64..4).prop_map(Kind::of), size(), size(), size(), 1u32..9).prop_map(|(kind, usual_bytes, cold, more, runs)| {
@@ -393,6 +395,8 @@ fn audit(policy: &Policy) {
         assert_eq!((key.class, key.priority), (live.class, job.request.priority), "key of job {id}");
         assert_eq!(live.aside, sets::reservation_of(&rooms.cores, job), "set of job {id}");
         used += live.slots;
+        let lends = rooms.cores.lent().contains(&id);
+        assert!(!lends || live.slots == 0, "slots of job {id}, which lends them");
         if let Some(at) = live.aside {
             audit_in_set(policy, at, id, live);
             continue;

@@ -46,7 +46,13 @@ pub(crate) fn explain(rooms: &Rooms, now: Instant, job: JobId) -> Option<Explana
     }
     memory::explain_request(rooms, job, &mut numbers);
     let (cause, change) = match &job.stage {
-        Stage::Waiting(waiting) => waiting::explain_waiting(rooms, job, waiting, now, &mut numbers),
+        Stage::Waiting(waiting) => {
+            let (cause, change) = waiting::explain_waiting(rooms, job, waiting, now, &mut numbers);
+            match waiting::explain_circle(rooms, job) {
+                Some((why, ends)) => (format!("{cause}; {why}"), ends),
+                None => (cause, change),
+            }
+        }
         Stage::Live(live) => running::explain_live(rooms, job, live, now, &mut numbers),
     };
     Some(Explanation { cause, numbers: numbers.take(), change })

@@ -10,6 +10,7 @@ pub(crate) mod failed;
 pub(crate) mod fill;
 pub(crate) mod gives_way;
 pub(crate) mod hold_back;
+pub(crate) mod lend;
 pub(crate) mod machine;
 pub(crate) mod nodes;
 pub(crate) mod pass;

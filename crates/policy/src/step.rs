@@ -15,7 +15,8 @@ use crate::memory::numa::{bind, placement};
 use crate::memory::{forecast, oracle, readings};
 use crate::rooms::Rooms;
 use crate::schedule::{
-    adopt, commands, configure, due, end, failed, machine, nodes, pass, relieve, sample, submit, transition,
+    adopt, commands, configure, due, end, failed, lend, machine, nodes, pass, relieve, sample, submit,
+    transition,
 };
 use crate::shares::holding;
 use crate::{explain, queue, schedule};
@@ -145,6 +146,12 @@ impl Policy {
         self.rooms.jobs.get(&job).is_some_and(|job| borders::waits_for_neighbours(&self.rooms.cores, job))
     }
 
+    /// The jobs with a slot that are parents of unfinished jobs, at any depth. [`Event::Idle`] tells which are idle.
+    #[must_use]
+    pub fn parents(&self) -> BTreeSet<JobId> {
+        lend::parents(&self.rooms)
+    }
+
     /// The machine as last told.
     #[must_use]
     pub fn machine(&self) -> &Machine {
@@ -263,6 +270,7 @@ fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
         Event::Withdrawn(job) => end::withdrawn(rooms, job),
         Event::Command(job, command) => commands::command(rooms, job, command),
         Event::Sample(sample) => sample::sample(rooms, &sample),
+        Event::Idle(jobs) => rooms.cores.set_idle(jobs),
         Event::Others(used_milli) => rooms.cores.read_others(rooms.now, used_milli),
         Event::Memory(sample) => schedule::readings::measured(rooms, &sample),
         Event::Nodes(reading) => nodes::nodes_read(rooms, &reading),

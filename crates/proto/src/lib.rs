@@ -36,4 +36,4 @@ pub use job::{
     JobSpec, JobState,
 };
 pub use resource::Resource;
-pub use terms::{After, AfterEnd, End, OUT_OF_MEMORY, Terms, TimeoutSignal, ended_well};
+pub use terms::{After, AfterEnd, End, OUT_OF_MEMORY, Parent, Terms, TimeoutSignal, ended_well};

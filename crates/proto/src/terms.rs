@@ -34,6 +34,18 @@ pub struct Terms {
     /// Free text of its user's, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// The job from within which it was submitted, which lends its slots while it is idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// The parent of a nested job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The instance of its daemon, as its environment has it.
+    pub instance: String,
+    /// Its number.
+    pub job: u64,
 }
 
 impl Terms {

@@ -351,6 +351,7 @@ impl Host {
             | Event::Learned(..)
             | Event::Ran(_)
             | Event::Others(_)
+            | Event::Idle(_)
             | Event::Tick => {}
         }
     }

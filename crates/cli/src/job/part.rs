@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use pinfold_client::{Dial, Failure, dial, unexpected};
-use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::{ExitCode, Parent};
 use pinfold_sys::adoptee;
+use pinfold_sys::container::{INSTANCE_VARIABLE, JOB_VARIABLE};
 use pinfold_sys::procfs::Proc;
 
 use super::JobOptions;
@@ -112,18 +113,11 @@ pub(crate) fn check(job: u64, options: &JobOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Warns that jobs which are waited for within a job may wait for what that job holds, or refuses it.
-pub(crate) fn waits_within(dial: &Dial, strict: bool) -> Result<(), Failure> {
-    let Some(job) = of(dial)? else { return Ok(()) };
-    let text = format!(
-        "the lines are jobs of their own, and job {job}, within which this is, keeps its slots and its memory while it waits \
-         for them; start the batch outside of a job"
-    );
-    if strict {
-        return Err(Failure::new(ExitCode::Refused, format!("{text} (--strict)")));
-    }
-    say(&format!("warning: {text}"));
-    Ok(())
+/// The job around this process by the environment's word, which the daemon verifies.
+pub(crate) fn parent() -> Option<Parent> {
+    let instance = std::env::var(INSTANCE_VARIABLE).ok()?;
+    let job = std::env::var(JOB_VARIABLE).ok()?.parse().ok()?;
+    Some(Parent { instance, job })
 }
 
 fn option(field: &str) -> String {

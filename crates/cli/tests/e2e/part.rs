@@ -12,7 +12,7 @@ any_kind!(
     variables_of_a_job_that_is_over,
     variables_of_a_job_that_it_is_not_in,
     options_within_a_job,
-    a_batch_within_a_job,
+    jobs_lend_their_slots_to_jobs_of_their_own,
     what_is_submitted_is_a_job_of_its_own,
 );
 
@@ -99,16 +99,14 @@ fn options_within_a_job(kind: Kind) {
     assert_eq!((done.code, done.err.as_str()), (Some(4), ""), "{done:?}");
 }
 
-fn a_batch_within_a_job(kind: Kind) {
-    let host = Host::with(kind, &["slots.factor=4"]);
-    std::fs::write(host.work("list"), "true\n").expect("a list");
-    let done = host.pinfold(["run", "--", "pinfold", "batch", "--quiet", "list"]);
-    assert!(
-        done.code == Some(0) && done.err.contains("warning: the lines are jobs of their own, and job 1"),
-        "{done:?}"
-    );
-    let done = host.pinfold(["run", "--", "pinfold", "batch", "--strict", "list"]);
-    assert!(done.code == Some(5) && done.err.contains("(--strict)"), "{done:?}");
+/// With one slot: a line of a batch within a job, and a further job within that line.
+fn jobs_lend_their_slots_to_jobs_of_their_own(kind: Kind) {
+    let host = Host::with(kind, &ONE_SLOT);
+    let line = "pinfold wait $(pinfold submit -o /dev/null -e /dev/null -- touch ran)";
+    let script = format!("echo '{line}' | pinfold batch --quiet --strict -");
+    let done = host.pinfold(["run", "--", "/bin/sh", "-c", &script]);
+    assert!(done.code == Some(0) && !done.err.contains("warning"), "{done:?}");
+    assert!(host.work("ran").exists());
 }
 
 fn what_is_submitted_is_a_job_of_its_own(kind: Kind) {

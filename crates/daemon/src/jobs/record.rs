@@ -269,18 +269,15 @@ pub(crate) fn share(class: JobClass, priority: u8, even: bool) -> Share {
 pub(crate) fn request(row: &JobRow) -> Request {
     let spec = &row.spec;
     Request {
-        job: JobId(row.job),
+        parent: spec.terms.parent.as_ref().map(|parent| JobId(parent.job)),
         owner: row.uid,
         priority: row.priority,
         cores: spec.cores,
         class: spec.class.map(to_policy),
-        expected: None,
         ttl: spec.ttl_us.map(Duration::from_micros),
         held: spec.held,
         no_suspend: spec.no_suspend,
         requeue: spec.requeue,
-        requeues: 0,
-        checkpoints: 0,
         checkpoint: spec
             .checkpoint
             .as_ref()
@@ -291,10 +288,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
             .filter(|layout| !layout.options.is_empty() || layout.cpus.is_some())
             .map(|layout| Box::new(wish(layout, spec.class))),
         place: spec.layout.as_ref().and_then(|layout| layout.place).map(pinfold_settings::place),
-        aside: None,
         project: spec.project.clone(),
-        after: Vec::new(),
-        gated: false,
         list: list(row),
         array: spec.array.and_then(|place| Some(ArrayLimit { array: place.array?, at_most: place.at_most? })),
         memory: spec.claim_bytes,
@@ -305,7 +299,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
             .iter()
             .map(|one| Amount { name: one.name.clone(), count: one.count })
             .collect(),
-        kind: None,
+        ..Request::plain(JobId(row.job))
     }
 }
 

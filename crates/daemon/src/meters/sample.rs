@@ -16,6 +16,9 @@ use crate::jobs::{JobRecord, Jobs};
 /// The scheduler wants idleness over 1 s.
 const IDLE_INTERVAL_US: u64 = 1_000_000;
 
+/// An idle parent used a core, or waited for a core, for at most this part of the time: a fifth.
+const IDLE_PART: u64 = 5;
+
 /// So many of the last samples of a job that runs stay as rows, which other programs can read.
 pub(crate) const SAMPLES_LOOSE: usize = 3_600;
 
@@ -30,6 +33,8 @@ pub(crate) struct Sampler {
     last_backfill: (u64, BTreeMap<JobId, u64>),
     /// When it was read, and how long each primary had waited for a core then, in microseconds.
     last_stalled: (u64, BTreeMap<JobId, u64>),
+    /// When it was read, and how long each parent of other jobs had used a core or waited for a core, in microseconds.
+    last_parents: (u64, BTreeMap<JobId, u64>),
     /// Jobs that run and have many samples, to be packed.
     to_pack: BTreeSet<JobId>,
 }
@@ -45,6 +50,7 @@ impl Sampler {
             last_cpu: None,
             last_backfill: (0, BTreeMap::new()),
             last_stalled: (0, BTreeMap::new()),
+            last_parents: (0, BTreeMap::new()),
             to_pack: BTreeSet::new(),
         }
     }
@@ -140,6 +146,7 @@ impl Sampler {
     /// Reads how idle each core was since the last time.
     pub(crate) fn on_idle_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &Jobs) {
         self.idle_due_us = None;
+        self.look_at_parents(ctx, out, jobs);
         let Ok(cpu) = ctx.proc.host_cpu() else { return };
         let backfill_milli = self.backfill_milli(ctx, jobs);
         let stalled_milli = self.stalled_milli(ctx, jobs);
@@ -150,6 +157,23 @@ impl Sampler {
         }
     }
 
+    /// Tells the scheduler which parents of other jobs are idle.
+    fn look_at_parents(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &Jobs) {
+        let parents = ctx.policy.parents();
+        if parents.is_empty() && self.last_parents.1.is_empty() {
+            return;
+        }
+        let used = |job: &JobId| {
+            let container = jobs.table.get(job)?.container.as_ref()?;
+            let waited_us = waited_us(container, &ctx.proc)?;
+            Some((*job, cpu_us(&container.measure(Detail::Totals).ok()?).saturating_add(waited_us)))
+        };
+        let used: BTreeMap<JobId, u64> = parents.iter().filter_map(used).collect();
+        let (elapsed_us, since) = since(&mut self.last_parents, ctx.clock.now_us(), used);
+        let idle = since.into_iter().filter(|&(_, used_us)| used_us * IDLE_PART <= elapsed_us);
+        out.step(SchedulerEvent::Idle(idle.map(|(job, _)| job).collect()));
+    }
+
     /// The part of the time since the last look that each primary waited for a core, in thousandths; read only where it
     /// is asked for.
     fn stalled_milli(&mut self, ctx: &Ctx, jobs: &Jobs) -> Vec<(JobId, u16)> {
@@ -157,7 +181,6 @@ impl Sampler {
             self.last_stalled.1.clear();
             return Vec::new();
         }
-        let now_us = ctx.clock.now_us();
         let runs =
             |live: &JobRecord| live.row.class == JobClass::Primary && live.row.state == JobState::Running;
         let waited = |job: &JobId| {
@@ -165,13 +188,10 @@ impl Sampler {
             Some((*job, waited_us(container, &ctx.proc)?))
         };
         let waited: BTreeMap<JobId, u64> = jobs.running.iter().filter_map(waited).collect();
-        let (then_us, before) = std::mem::replace(&mut self.last_stalled, (now_us, waited));
-        let elapsed_us = now_us.saturating_sub(then_us).max(1);
-        let part = |(job, waited): (&JobId, &u64)| {
-            let milli = waited.saturating_sub(*before.get(job)?).saturating_mul(1000) / elapsed_us;
-            Some((*job, u16::try_from(milli.min(1000)).expect("at most 1000")))
-        };
-        self.last_stalled.1.iter().filter_map(part).collect()
+        let (elapsed_us, since) = since(&mut self.last_stalled, ctx.clock.now_us(), waited);
+        let milli = |waited_us: u64| waited_us.saturating_mul(1000) / elapsed_us;
+        let part = |milli: u64| u16::try_from(milli.min(1000)).expect("at most 1000");
+        since.into_iter().map(|(job, waited_us)| (job, part(milli(waited_us)))).collect()
     }
 
     /// What backfillers used since the last time, in thousandths of a core; read only where it is asked for.
@@ -180,22 +200,36 @@ impl Sampler {
             self.last_backfill.1.clear();
             return 0;
         }
-        let now_us = ctx.clock.now_us();
         let mut used = BTreeMap::new();
         for job in &jobs.running {
             let Some(live) = jobs.table.get(job).filter(|live| live.row.class == JobClass::Backfill) else {
                 continue;
             };
             if let Some(measure) = live.container.as_ref().and_then(|c| c.measure(Detail::Totals).ok()) {
-                used.insert(*job, measure.cpu_user_us.saturating_add(measure.cpu_system_us));
+                used.insert(*job, cpu_us(&measure));
             }
         }
-        let (then_us, before) = std::mem::replace(&mut self.last_backfill, (now_us, used));
-        let since = |(job, used): (&JobId, &u64)| before.get(job).map(|before| used.saturating_sub(*before));
-        let sum: u64 = self.last_backfill.1.iter().filter_map(since).sum();
-        let elapsed_us = now_us.saturating_sub(then_us).max(1);
+        let (elapsed_us, since) = since(&mut self.last_backfill, ctx.clock.now_us(), used);
+        let sum: u64 = since.into_iter().map(|(_, used_us)| used_us).sum();
         u32::try_from(sum.saturating_mul(1000) / elapsed_us).unwrap_or(u32::MAX)
     }
+}
+
+/// The processor time of a job, in microseconds.
+fn cpu_us(measure: &Measure) -> u64 {
+    measure.cpu_user_us.saturating_add(measure.cpu_system_us)
+}
+
+/// Notes a figure of each job. Gives the time since the last look, in microseconds, and the growth of the figure of each job
+/// that had a figure then.
+fn since(
+    last: &mut (u64, BTreeMap<JobId, u64>),
+    now_us: u64,
+    now: BTreeMap<JobId, u64>,
+) -> (u64, Vec<(JobId, u64)>) {
+    let (then_us, before) = std::mem::replace(last, (now_us, now));
+    let grown = |(job, now): (&JobId, &u64)| Some((*job, now.saturating_sub(*before.get(job)?)));
+    (now_us.saturating_sub(then_us).max(1), last.1.iter().filter_map(grown).collect())
 }
 
 /// So many threads of a job are asked how long each waited.

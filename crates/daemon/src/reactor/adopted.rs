@@ -58,6 +58,7 @@ impl Daemon {
         spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
         bounds::within_bounds(&spec)?;
         bounds::forget_numbers(&mut spec);
+        spec.terms.parent = None;
         let bounds = self.bounds_around_all(&found, in_place)?;
         spec.allocation = None;
         if in_place {

@@ -1,9 +1,9 @@
 //! A job is submitted: checked against what there is and what its user may have, given a number, and put in the queue.
 
 use pinfold_policy::{Event as SchedulerEvent, JobId};
-use pinfold_proto::JobSpec;
 use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_proto::{JobSpec, Parent};
 use pinfold_sys::peer::Peer;
 
 use crate::clients::{projects, quota, rights};
@@ -28,6 +28,7 @@ impl Daemon {
     ) {
         (spec.adopted, spec.external) = (None, None);
         bounds::forget_numbers(&mut spec);
+        spec.terms.parent = spec.terms.parent.take().filter(|parent| self.is_parent(parent, user));
         let bounded = bounds::within_bounds(&spec)
             .and_then(|()| {
                 let may_keep = self.clients.server.may_keep(id);
@@ -108,6 +109,13 @@ impl Daemon {
             }
             None => Ok((priority, self.conditions(user, spec, &mut read)?)),
         }
+    }
+
+    /// Whether this is a running job of the user, so that it can be the parent of a further job.
+    fn is_parent(&self, parent: &Parent, user: Peer) -> bool {
+        let job = JobId(parent.job);
+        let is_own = |live: &JobRecord| live.row.uid == user.uid && self.jobs.running.contains(&job);
+        parent.instance == self.ctx.instance && self.jobs.table.get(&job).is_some_and(|live| is_own(live))
     }
 
     /// Checks whether the jobs of a user may take as much more as this one does.

@@ -68,6 +68,8 @@ pub enum Event {
     Sample(Sample),
     /// What processes that are no jobs use of the cores, in thousandths of a core; `None`: it does not count.
     Others(Option<u32>),
+    /// The jobs among [`crate::Policy::parents`] that of late neither used a core nor waited for a core.
+    Idle(Vec<JobId>),
     /// Fresh readings of memory: at least each second while a job lives, ten times as often while memory is short.
     Memory(MemorySample),
     /// Fresh readings of the NUMA nodes, where the host has several and jobs can be bound to them.
@@ -168,6 +170,9 @@ pub struct ArrayLimit {
 pub struct Request {
     /// Its number.
     pub job: JobId,
+    /// Its parent: the job from within which the same user submitted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
     /// The user whose job it is. A job that waits for others of its owner's holds up no other user's jobs.
     #[serde(default)]
     pub owner: u32,
@@ -231,6 +236,7 @@ impl Request {
     pub const fn plain(job: JobId) -> Self {
         Self {
             job,
+            parent: None,
             owner: 0,
             priority: 10,
             cores: 1,

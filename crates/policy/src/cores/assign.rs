@@ -49,6 +49,19 @@ pub(crate) fn occupy(
     host.used += slots;
 }
 
+/// A job lends its slots to nested jobs, or has them back.
+pub(crate) fn set_lent(host: &mut Host, jobs: &mut JobTable, settings: &Settings, id: JobId, lends: bool) {
+    if lends {
+        host.lent.insert(id)
+    } else {
+        host.lent.remove(&id)
+    };
+    let Some(slots) = jobs.get(&id).map(|job| slots::clipped(host, settings, job)) else { return };
+    if let Some(held) = jobs.set_slots(id, slots) {
+        host.used = host.used + slots - held;
+    }
+}
+
 /// Takes a job's slots and cores away, if it has any.
 pub(crate) fn release(host: &mut Host, jobs: &mut JobTable, id: JobId) {
     host.touch();

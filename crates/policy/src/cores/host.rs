@@ -3,6 +3,8 @@
 //! Owns the machine, its grid, the reservations, who has a slot, and what is known of idleness, interference and
 //! shapes. Absent: the jobs themselves.
 
+use std::collections::BTreeSet;
+
 use crate::api::{JobId, Machine, Ran};
 use crate::cores::evenness::FairTail;
 use crate::cores::grid::Grid;
@@ -35,6 +37,12 @@ pub(crate) struct Host {
     /// What processes use that are no jobs.
     #[serde(default)]
     pub(super) others: OtherLoad,
+    /// Parents of other jobs that use no core, as last told.
+    #[serde(default)]
+    pub(super) idle: BTreeSet<JobId>,
+    /// Jobs that run without slots, which they lent to nested jobs.
+    #[serde(default)]
+    pub(super) lent: BTreeSet<JobId>,
     /// Who has a slot, or where, changed since [`Self::take_touched`] was asked.
     #[serde(default)]
     pub(super) touched: bool,
@@ -48,6 +56,11 @@ impl Host {
             self.running.insert(&Key { priority, ..before });
         }
         self.evenness.touch();
+    }
+
+    /// Takes in which parents of other jobs use no core.
+    pub(crate) fn set_idle(&mut self, jobs: Vec<JobId>) {
+        self.idle = jobs.into_iter().collect();
     }
 
     /// Takes in how idle each core was.
@@ -87,6 +100,14 @@ impl Host {
     pub(crate) fn cores_in_time(&self) -> usize {
         let passing = self.reservations.iter().filter(|set| set.passes);
         self.grid.len() + passing.map(|set| set.cores.len()).sum::<usize>() + self.machine.neighbours_cores
+    }
+
+    pub(crate) fn idle(&self) -> &BTreeSet<JobId> {
+        &self.idle
+    }
+
+    pub(crate) fn lent(&self) -> &BTreeSet<JobId> {
+        &self.lent
     }
 
     pub(crate) fn running(&self) -> &RunningSet {

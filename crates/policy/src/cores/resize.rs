@@ -1,8 +1,8 @@
 //! The slots became more or fewer: jobs wider than the host take all there is.
 
 use crate::api::Settings;
+use crate::cores::assign;
 use crate::cores::host::Host;
-use crate::cores::slots;
 use crate::jobs::{JobTable, Transition};
 
 /// The slots became more or fewer. A job that had started and is now wider than the host takes all there
@@ -11,10 +11,8 @@ pub(crate) fn clip(host: &mut Host, jobs: &mut JobTable, settings: &Settings) ->
     let mut queued = Vec::new();
     let started: Vec<_> = jobs.live_ids().iter().copied().collect();
     for job in started {
-        let slots = slots::clipped(host, settings, &jobs[&job]);
-        if let Some(held) = jobs.set_slots(job, slots) {
-            host.used = host.used + slots - held;
-        }
+        let lends = host.lent.contains(&job);
+        assign::set_lent(host, jobs, settings, job, lends);
         if jobs[&job].queued.is_some() {
             queued.push(Transition::Reenqueue { job });
         }

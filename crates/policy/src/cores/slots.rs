@@ -10,8 +10,11 @@ fn within_interference_cap(host: &Host, slots: usize) -> usize {
     host.interference.cap.map_or(slots, |cap| slots.min(cap.max(host.grid.len())))
 }
 
-/// The slots that a job which has started takes on the host as it is.
+/// The slots that a started job takes on the host as it is; none while the job lends its slots.
 pub(crate) fn clipped(host: &Host, settings: &Settings, job: &Job) -> usize {
+    if host.lent.contains(&job.id()) {
+        return 0;
+    }
     if let Some(at) = sets::reservation_of(host, job) {
         return sets::wanted_in(host, job, at);
     }

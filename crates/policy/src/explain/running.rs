@@ -34,6 +34,10 @@ pub(crate) fn explain_live(
             numbers.since("frozen for", "frozen_s", now, job.since);
             explain_frozen(rooms, job, live, numbers)
         }
+        State::Running if rooms.cores.lent().contains(&id) => (
+            "it runs, and its slots are lent to jobs that were submitted from within it".into(),
+            "it has them back as soon as so many are free".into(),
+        ),
         State::Waiting { .. } | State::Running => explain_running(rooms, job, live, numbers),
     }
 }

@@ -133,6 +133,22 @@ pub(crate) fn explain_waiting(
     explain_queued(rooms, job, numbers)
 }
 
+/// For a nested job while only idle parents run: cause, and the change that is needed.
+pub(crate) fn explain_circle(rooms: &Rooms, job: &Job) -> Option<(String, String)> {
+    job.queued?;
+    let parent = rooms.jobs.parents(job.id()).find(|parent| parent.has_slot())?.id();
+    let host = &rooms.cores;
+    let waits = |other: &Job| host.idle().contains(&other.id()) || host.lent().contains(&other.id());
+    rooms.jobs.running().all(waits).then(|| {
+        (
+            "each job that runs is idle and waits for a job that was submitted from within it".into(),
+            format!(
+                "job {parent}, from within which this job was submitted, must end: `pinfold cancel {parent}`"
+            ),
+        )
+    })
+}
+
 /// For a job that wants a slot, new or frozen.
 pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, String) {
     let Some(entry) = job.queued else {
@@ -293,6 +309,7 @@ fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, Str
         resources: 0,
         pools: job.pools,
         array: None,
+        parent: job.request.parent,
     };
     if job.passed > 0 {
         let figures = figures!["passed_over": Number(job.passed.into()), "passed_over_at_most": Number(PASSED_MAX.into())];
@@ -388,6 +405,8 @@ fn what_frees(rooms: &Rooms, job: &Job, shape: Demand) -> String {
     } else {
         rooms.cores.running().lowest_first().map(|(_, job)| job).collect()
     };
+    let parents: Vec<JobId> = rooms.jobs.parents(job.id()).map(Job::id).collect();
+    let running: Vec<JobId> = running.into_iter().filter(|id| !parents.contains(id)).collect();
     let needed = (shape.cores as usize).saturating_sub(slots::free_slots(&rooms.cores, &rooms.settings));
     let or_less =
         match others::withheld(&rooms.cores, &rooms.settings, slots::total(&rooms.cores, &rooms.settings)) {
@@ -395,6 +414,9 @@ fn what_frees(rooms: &Rooms, job: &Job, shape: Demand) -> String {
             _ => ", or the load of other processes must fall",
         };
     match running.as_slice() {
+        [] if !parents.is_empty() => {
+            format!("a slot: {} must be idle for some seconds, and lends its slot then", any_of(&parents))
+        }
         [] => "the next event".into(),
         running if primaries => format!("a home core: {} must end", any_of(running)),
         running if needed > 1 => {
@@ -406,7 +428,10 @@ fn what_frees(rooms: &Rooms, job: &Job, shape: Demand) -> String {
 
 /// The commands that give a job its slot before another ends.
 fn ways(rooms: &Rooms, job: &Job) -> String {
-    let may = |&(_, other): &(u8, JobId)| rooms.jobs.may_freeze(other) && !rooms.jobs[&other].aged;
+    let is_parent = |other: JobId| rooms.jobs.parents(job.id()).any(|parent| parent.id() == other);
+    let may = |&(_, other): &(u8, JobId)| {
+        rooms.jobs.may_freeze(other) && !rooms.jobs[&other].aged && !is_parent(other)
+    };
     let Some((lowest, other)) = rooms.cores.running().lowest_first().find(may) else { return String::new() };
     let first = head::head(rooms).map_or(lowest, |(_, head)| rooms.jobs[&head].request.priority);
     let priority = lowest.max(first).max(job.request.priority) + 1;

@@ -66,6 +66,9 @@ pub(crate) struct Demand {
     pub(crate) pools: PoolIds,
     /// The array that it waits for as well, see `arrays`.
     pub(crate) array: Option<u64>,
+    /// Its parent, if it is nested.
+    #[serde(default)]
+    pub(crate) parent: Option<JobId>,
 }
 
 /// The place of one job in the queue.

@@ -74,6 +74,14 @@ impl JobTable {
         self.lives.iter().filter_map(|id| self.get(id))
     }
 
+    /// The parent of a job, the parent of the parent, and so on, as far as these jobs are not over.
+    pub(crate) fn parents(&self, id: JobId) -> impl Iterator<Item = &Job> {
+        // The number of a parent is lower, so that no request leads to an endless walk.
+        let above = |job: &Job| job.request.parent.filter(|parent| *parent < job.id());
+        let parent = move |job: &&Job| above(job).and_then(|parent| self.get(&parent));
+        std::iter::successors(self.get(&id), parent).skip(1)
+    }
+
     pub(crate) fn live_ids(&self) -> &BTreeSet<JobId> {
         &self.lives
     }

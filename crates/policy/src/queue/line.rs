@@ -72,6 +72,7 @@ pub(crate) fn place_of(rooms: &Rooms, id: JobId) -> Option<Place> {
         resources: 0,
         pools: job.pools,
         array: job.request.array.filter(|_| job.live().is_none()).map(|array| array.array),
+        parent: job.request.parent,
     };
     let first = job.aged || job.suspend_reason().is_some_and(SuspendReason::is_memory);
     let wants = match &job.stage {

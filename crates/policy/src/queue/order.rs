@@ -71,6 +71,11 @@ impl Queue {
         self.groups.is_empty()
     }
 
+    /// The shapes of all jobs in the queue.
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = Demand> {
+        self.groups.values().flat_map(|group| group.buckets.keys().copied())
+    }
+
     /// The first job whose shape `fits`, and its rank.
     pub(crate) fn first(&self, fits: impl Fn(Demand) -> bool) -> Option<(u8, JobId)> {
         self.groups.iter().find_map(|(&Reverse(rank), group)| {

@@ -29,7 +29,7 @@ impl Queues {
     }
 
     /// All queues: the host's, then those of the reservations in their order.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Queue> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Queue> {
         std::iter::once(&self.host).chain(&self.reserved)
     }
 

@@ -6,13 +6,13 @@
 //! has a lower priority than the job that is started.
 
 use crate::api::{Class, JobId, Reason, SlotReason};
-use crate::cores::{interference, slots};
+use crate::cores::{assign, interference, slots};
 use crate::jobs::{Demand, SuspendReason};
 use crate::queue::order::ROUNDS_MAX;
 use crate::queue::resources::ResourcesLeft;
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
-use crate::schedule::{fill, promote, reservations, resize, start, token, transition};
+use crate::schedule::{fill, lend, promote, reservations, resize, start, token, transition};
 use crate::shares::pools::Count;
 use crate::shares::{core_pool, reclaim, reclaim_memory};
 
@@ -20,6 +20,7 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
     if rooms.settings.schedule {
         end_suspensions(rooms);
         clear_exclusive(rooms);
+        lend::give_back(&mut rooms.cores, &mut rooms.jobs, &rooms.settings);
         shrink(rooms);
         reclaim::reclaim_guaranteed(rooms);
         promote::promote(rooms);
@@ -40,6 +41,12 @@ pub(crate) fn schedule_pass(rooms: &mut Rooms) {
             }
             promote::promote(rooms);
             fill::fill(rooms);
+        }
+        while let Some((id, lenders, plan)) = lend::next(rooms) {
+            for lender in lenders {
+                assign::set_lent(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, lender, true);
+            }
+            start::admit(rooms, id, plan);
         }
     } else {
         token::resume_frozen(rooms);
@@ -83,7 +90,11 @@ fn shrink(rooms: &mut Rooms) {
     let slots = slots::total(&rooms.cores, &rooms.settings);
     while rooms.cores.used() > slots && rooms.cores.exclusive().is_none() {
         let foremost = rooms.cores.running().foremost();
-        let may = |job: &JobId| Some(*job) != foremost && rooms.jobs.may_freeze(*job);
+        if lend::lend_to_running(&mut rooms.cores, &mut rooms.jobs, &rooms.settings) {
+            continue;
+        }
+        let takes = |job: &JobId| rooms.jobs.live(*job).is_some_and(|live| live.slots > 0);
+        let may = |job: &JobId| Some(*job) != foremost && takes(job) && rooms.jobs.may_freeze(*job);
         let backfills = |job: &JobId| rooms.jobs.live(*job).is_some_and(|live| live.class == Class::Backfill);
         let uses = core_pool::uses(rooms);
         let borrowed = |job: &JobId| {

@@ -2,7 +2,7 @@
 
 use crate::api::{Class, JobId, Preemption};
 use crate::cores::{pick, slots};
-use crate::jobs::Demand;
+use crate::jobs::{Demand, Job};
 use crate::rooms::Rooms;
 use crate::shares::core_pool;
 use crate::shares::pools::Count;
@@ -28,7 +28,7 @@ impl Plan {
 
 /// The first of `candidates` that together with what is `free` make up `wanted`, without those that turn out
 /// to be needless; `None` if all together do not suffice.
-fn enough(
+pub(crate) fn enough(
     candidates: impl Iterator<Item = JobId>,
     free: usize,
     wanted: usize,
@@ -71,7 +71,7 @@ pub(crate) fn fits(rooms: &Rooms, shape: Demand) -> bool {
 /// How a job can get its slot now, if it can; `taking`: also from jobs of lower priority.
 pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
     let job = &rooms.jobs[&id];
-    let (wanted, priority) = (job.slots(), job.request.priority);
+    let priority = job.request.priority;
     let Demand { cores, class: asked, .. } = job.queued?.shape;
     let slots = cores as usize;
     let preemption = if taking { rooms.settings.preemption } else { Preemption::Off };
@@ -92,17 +92,38 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
         // A job that returns in this very step was looked at beside the jobs that run, not beside the newcomer.
         let returns =
             |job: &JobId| rooms.jobs.live(*job).is_some_and(|live| live.applied.frozen == Some(true));
+        // The keeper of a nested job is frozen with the parent.
+        let parents: Vec<JobId> = rooms.jobs.parents(id).map(Job::id).collect();
         let lower = lower.filter(|job| !rooms.jobs[job].aged && !returns(job) && !best_effort.contains(job));
         let mut uses = core_pool::uses(rooms);
         let victims = best_effort.iter().copied().chain(lower);
         let victims = victims.filter(|&job| {
-            rooms.jobs.may_freeze(job) && core_pool::pays(rooms, &mut uses, Count::Slots, job, id)
+            rooms.jobs.may_freeze(job)
+                && !parents.contains(&job)
+                && core_pool::pays(rooms, &mut uses, Count::Slots, job, id)
         });
         // More may be in use than there are, by jobs that may not be frozen or by the foremost.
         let wanted = slots + rooms.cores.used().saturating_sub(slots::total(&rooms.cores, &rooms.settings));
         let gain = |job: JobId| rooms.jobs.live(job).map_or(0, |live| live.slots);
         freeze = enough(victims, slots::free_slots(&rooms.cores, &rooms.settings), wanted, gain)?;
     }
+    let demote = |freeze: &[JobId], free_homes| {
+        let may = |job| !freeze.contains(&job);
+        (preemption != Preemption::Off).then(|| to_demote(rooms, id, free_homes, may)).flatten()
+    };
+    on_cores(rooms, id, freeze, demote)
+}
+
+/// How a job with enough slots gets its cores. `demote` names primaries that give up their home cores, given the jobs that
+/// are frozen for this job and the number of home cores that are free then.
+pub(crate) fn on_cores(
+    rooms: &Rooms,
+    id: JobId,
+    freeze: Vec<JobId>,
+    demote: impl FnOnce(&[JobId], usize) -> Option<Vec<JobId>>,
+) -> Option<Plan> {
+    let job = &rooms.jobs[&id];
+    let (wanted, asked) = (job.slots(), job.queued?.shape.class);
     let plan = |class, freeze, demote| Some(Plan { freeze, demote, ..Plan::as_is(class) });
     if asked == Some(Class::Backfill) {
         return plan(Class::Backfill, freeze, vec![]);
@@ -124,9 +145,7 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
     if free_homes >= wanted {
         return plan(Class::Primary, freeze, vec![]);
     }
-    if preemption != Preemption::Off
-        && let Some(demote) = to_demote(rooms, id, free_homes, |job| !freeze.contains(&job))
-    {
+    if let Some(demote) = demote(&freeze, free_homes) {
         return plan(Class::Primary, freeze, demote);
     }
     if asked == Some(Class::Primary) { None } else { plan(Class::Backfill, freeze, vec![]) }
@@ -147,7 +166,7 @@ fn lower_first(rooms: &Rooms, preemption: Preemption, priority: u8) -> Vec<JobId
 }
 
 /// The home cores of a job.
-fn homes(rooms: &Rooms, job: JobId) -> usize {
+pub(crate) fn homes(rooms: &Rooms, job: JobId) -> usize {
     rooms.jobs.live(job).map_or(0, |live| if live.class == Class::Primary { live.cores.len() } else { 0 })
 }
 

@@ -28,6 +28,7 @@ pub(crate) fn suspend_and_release(rooms: &mut Rooms, id: JobId, why: SuspendReas
     if !rooms.jobs.contains_key(&id) {
         return;
     }
+    assign::set_lent(&mut rooms.cores, &mut rooms.jobs, &rooms.settings, id, false);
     rooms.jobs.freeze(id, why, rooms.now);
     enqueue(rooms, id);
     rooms.pending.request_update(id, reason);

@@ -17,6 +17,7 @@ mod exclusive;
 mod faults;
 mod interference;
 mod memory;
+mod nested;
 mod others;
 mod preemption;
 mod projects;

@@ -135,6 +135,7 @@ impl Script {
                 let backfill_milli = used.first().map_or(0, |word| word[1..].parse().unwrap());
                 Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
             }
+            "waits" => Event::Idle(words[1..].iter().map(|word| job(word)).collect()),
             "others" => Event::Others(words[1].parse().ok()),
             "memory" => Event::Memory(readings(&words[1..])),
             "learned" => {
@@ -307,6 +308,7 @@ fn request(words: &[&str]) -> Request {
             "checkpoint" => request.checkpoint = Some(Duration::from_secs(60)),
             word => match word.split_at(1) {
                 ("p", n) => request.priority = n.parse().unwrap(),
+                ("u", parent) => request.parent = Some(job(parent)),
                 ("s", name) => request.aside = Some(name.into()),
                 ("o", n) => request.owner = n.parse().unwrap(),
                 ("j", name) => request.project = Some(name.into()),

@@ -18,7 +18,7 @@ use pinfold_proto::row::{
 };
 use pinfold_proto::{
     Adopted, After, AfterEnd, Allocation, Checkpoint, End, Ending, GroupLimit, InPlace, JobArray, JobClass,
-    JobLayout, JobPlace, JobSpec, JobState, Terms, TimeoutSignal,
+    JobLayout, JobPlace, JobSpec, JobState, Parent, Terms, TimeoutSignal,
 };
 use proptest::prelude::*;
 
@@ -225,6 +225,7 @@ prop_compose! {
             no_network,
             after: after.iter().map(|(job, end)| After { job: (*job).into(), with: Vec::new(), end: [AfterEnd::Any, AfterEnd::Ok, AfterEnd::Failed][usize::from(*end)] }).collect(),
             terms: terms.map_or_else(Terms::default, |(timeout_us, begin_us, signal, comment)| Terms {
+                parent: comment.clone().zip(begin_us).map(|(instance, job)| Parent { instance, job }),
                 resources: comment.iter().map(|text| Resource { numbers: vec![0, 7], ..Resource::asked(text, 2) }).collect(),
                 runs_again: requeue, timeout_us, cpu_limit_us: begin_us, begin_us, comment, timeout_signal: signal.map(|(signal, before_us)| TimeoutSignal { signal, before_us }),
             }),

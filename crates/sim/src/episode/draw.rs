@@ -40,8 +40,6 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
     let wish = more.chance(options.wish_permille).then(|| Box::new(draw_wish(more, nameable, cores)));
     let work_us = dice.around(options.work_us);
     let request = Request {
-        owner: 0,
-        job,
         priority: dice.pick(&options.priorities),
         cores: u32::try_from(cores).unwrap_or(1),
         class: class.then(|| dice.pick(&options.classes)),
@@ -49,26 +47,16 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         ttl: ttl.then(|| Duration::from_micros(dice.around(30_000_000))),
         held,
         no_suspend,
-        requeue: false,
-        requeues: 0,
-        checkpoints: 0,
-        checkpoint: None,
         wish,
-        place: None,
         aside,
         project: if options.divided {
             host.more.pick(&[None, Some("p"), Some("q")]).map(str::to_owned)
         } else {
             None
         },
-        after: Vec::new(),
-        gated: false,
         array: options.array_of(job.0),
         list: options.list_of(job.0),
-        memory: None,
-        tmp_bytes: 0,
-        resources: Vec::new(),
-        kind: None,
+        ..Request::plain(job)
     };
     let duty_milli = dice.between(options.duty_min_milli, 1000);
     (request, Work { left: work_us * 1000, duty_milli, threads: cores, stubborn })
