@@ -18,7 +18,6 @@ use pinfold_sys::spawn::ResolveError;
 
 use crate::keeper::{Keeper, Told};
 use crate::launch::{LaunchPlan, Outputs};
-use crate::log::record;
 use crate::names;
 use crate::output;
 use crate::print::say;
@@ -27,6 +26,7 @@ use crate::submit::notes::Notes;
 use crate::submit::{self, SubmitArgs};
 use crate::successor;
 use pinfold_client::Failure;
+use pinfold_client::outputs::{self, SUBMITTED};
 use pinfold_client::{Client, Dial};
 
 /// How many members are asked for before the first of them is answered.
@@ -74,7 +74,7 @@ pub(crate) fn prepare(
     let said = members.borrow().told();
     {
         let Members { names, array, .. } = &*members.borrow();
-        record::keep(&socket, *array, true, &names.out.0, &names.err.0);
+        outputs::keep(SUBMITTED, &socket, *array, true, &names.out.0, &names.err.0);
     }
     Ok((keeper, notes(&members), said))
 }

@@ -328,7 +328,10 @@ impl Batch {
 
     fn hear(&mut self, told: Told) {
         match told {
-            Told::Queued { ticket, job } => self.outcome(ticket).job = Some(job),
+            Told::Queued { ticket, job } => {
+                self.work.sink.keep(self.keeper.socket(), job, ticket, &self.work.lines.borrow());
+                self.outcome(ticket).job = Some(job);
+            }
             Told::Started { ticket, at } => {
                 self.pace.has_started(at);
                 let outcome = self.outcome(ticket);

@@ -1,9 +1,9 @@
-//! `pinfold log`: what a submitted job wrote.
+//! `pinfold log`: the output of a submitted job, or of a line of a batch with files.
 //!
-//! Where that went is a client's own matter: the daemon never learns of it. `submit` writes it down for its user
-//! ([`record`]); of a job that runs, the kernel tells it as well.
+//! The daemon never learns the names of output files. Clients note them for their user ([`pinfold_client::outputs`]); of a
+//! job that runs, the kernel tells them as well.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pinfold_proto::ExitCode;
@@ -13,12 +13,11 @@ use serde_json::json;
 
 use crate::names::{self, JobRef};
 use crate::print::{print_json, print_text};
+use pinfold_client::outputs::{Meant, Outputs};
 use pinfold_client::{Dial, Failure};
 
-pub(crate) mod record;
 mod tail;
 
-use record::{Meant, Outputs};
 use tail::Jobs;
 
 #[derive(Debug, Args)]
@@ -29,12 +28,28 @@ pub(crate) struct LogArgs {
     /// Go on with what it writes until it is over
     #[arg(short, long, conflicts_with = "json")]
     pub follow: bool,
-    /// Its standard error instead of its standard output
+    /// Only standard output. Without --stdout and --stderr both: the errors behind the output and a heading on a terminal,
+    /// else on standard error
+    #[arg(long, conflicts_with = "stderr")]
+    pub stdout: bool,
+    /// Only standard error
     #[arg(long)]
     pub stderr: bool,
     /// Print where its output goes as one JSON object a job
     #[arg(long)]
     pub json: bool,
+}
+
+impl LogArgs {
+    /// The files to print, of those of standard output and standard error.
+    fn wanted(&self, [out, err]: [PathBuf; 2]) -> Vec<PathBuf> {
+        match (self.stdout, self.stderr) {
+            (true, _) => vec![out],
+            (_, true) => vec![err],
+            _ if out == err || err == Path::new("/dev/null") => vec![out],
+            _ => vec![out, err],
+        }
+    }
 }
 
 /// `pinfold log`.
@@ -47,7 +62,7 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
     }
     let many = all.len() > 1;
     if args.follow && many {
-        let text = format!("--follow: {} means {} jobs; name one of them", args.job, all.len());
+        let text = format!("--follow: {} has {} members; name one of them", args.job, all.len());
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let outputs = Outputs::of(dial.socket());
@@ -58,13 +73,11 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
             print_json(&json!({ "version": VERSION, "job": member.job, "output": out, "error": err }))?;
             continue;
         }
-        let [out, err] = files;
-        let path = if args.stderr { err } else { out };
+        let name = called(member.job, Some(number), member.index);
         if many {
-            let name = called(member.job, Some(number), member.index);
             print_text(|to| writeln!(to, "==> {name} <=="))?;
         }
-        jobs.print(member.job, &path, args.follow)?;
+        jobs.print(member.job, &name, &args.wanted(files), args.follow)?;
     }
     Ok(())
 }
@@ -91,8 +104,8 @@ fn files_of(
         return Ok(by_rule);
     }
     let text = format!(
-        "it is not known where the output of job {job} went: only of jobs of `submit`, for some thousands of the last \
-         ones, and of those that run and write to files"
+        "it is not known where the output of job {job} went: only of the last some thousand jobs of `submit` and `sbatch` \
+         and lines of `batch --output`, and of jobs that run and write to files; `run` and other batches print it"
     );
     Err(Failure::new(ExitCode::Failed, text))
 }

@@ -23,13 +23,13 @@ use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
-use crate::log::record;
 use crate::output;
 use crate::print::say;
 use crate::successor;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 use pinfold_client::accepted;
+use pinfold_client::outputs::{self, SUBMITTED};
 
 pub(crate) mod files;
 pub(crate) mod notes;
@@ -195,7 +195,7 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
     match names.of_job(job, 0, job).open(output::create_for_job) {
         Ok(opened) => {
             *files.borrow_mut() = Some(opened.open_if_read());
-            record::keep(&socket, job, false, &names.out.0, &names.err.0);
+            outputs::keep(SUBMITTED, &socket, job, false, &names.out.0, &names.err.0);
         }
         Err(failure) => {
             keeper.withdraw(TICKET, &failure.message);

@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pinfold_client::Dial;
+use pinfold_client::outputs::{self, SUBMITTED};
 use pinfold_proto::wire::Verb;
 use pinfold_sys::signals;
 
@@ -122,13 +124,15 @@ fn redirect(
         ..Meant::default()
     };
     let append = label.append || again;
-    let out = open("stdout", expand(&label.output, &meant), append)?;
-    let err = match label.error.as_ref().map(|error| expand(error, &meant)) {
-        Some(error) if error != expand(&label.output, &meant) => open("stderr", &error, append)?,
-        _ => {
-            out.try_clone().map_err(|error| unusable(format!("failed to share the output file: {error}")))?
-        }
+    let output = expand(&label.output, &meant);
+    let error = label.error.as_ref().map_or_else(|| output.clone(), |error| expand(error, &meant));
+    let out = open("stdout", &output, append)?;
+    let err = if error == output {
+        out.try_clone().map_err(|error| unusable(format!("failed to share the output file: {error}")))?
+    } else {
+        open("stderr", &error, append)?
     };
+    outputs::keep(SUBMITTED, Dial::new(None, true).socket(), job, false, output.as_ref(), error.as_ref());
     let input = label.input.as_ref().map_or_else(|| "/dev/null".to_owned(), |input| expand(input, &meant));
     let input = File::open(&input)
         .map_err(|error| unusable(format!("Could not open stdin file {input}: {error}")))?;

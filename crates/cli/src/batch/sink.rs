@@ -21,6 +21,7 @@ use crate::launch::Outputs;
 use crate::output::{self, Named};
 use crate::submit::files;
 use pinfold_client::Failure;
+use pinfold_client::outputs::{self, LINES};
 
 /// Whether standard output or standard error goes somewhere: to keep apart what is thrown away costs each line two files.
 pub(super) fn is_seen() -> bool {
@@ -129,6 +130,13 @@ impl Sink {
         let Self::Files(directory) = self else { return None };
         let line = lines.number(usize::try_from(ticket).unwrap_or(usize::MAX))?;
         Some(["out", "err"].map(|ending| directory.join(format!("{line}.{ending}"))))
+    }
+
+    /// Notes for `pinfold log` the files of a line that has files.
+    pub(super) fn keep(&self, socket: &Path, job: u64, ticket: u64, lines: &Lines) {
+        if let Some([out, err]) = self.paths(ticket, lines) {
+            outputs::keep(LINES, socket, job, false, &out, &err);
+        }
     }
 
     /// Bytes that a line wrote to standard output, where that is known.

@@ -1,9 +1,9 @@
-//! A job's file, read to its end, or followed until the job is over.
+//! A job's files, read to their ends, or followed until the job is over.
 
 use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_proto::view::JobView;
@@ -58,50 +58,96 @@ impl<'a> Jobs<'a> {
     }
 
     /// Says that a job has not started where that is so; gives whether it is.
-    fn says_it_waits(&mut self, job: u64) -> Result<bool, Failure> {
+    fn says_it_waits(&mut self, job: u64, name: &str) -> Result<bool, Failure> {
         let waits = |view: JobView| view.started_s.is_none() && view.state != JobState::Exited;
         let waits = self.status(job)?.is_some_and(waits);
         if waits {
-            say(&format!("job {job} has not started yet; `pinfold why {job}` says what it waits for"));
+            say(&format!("job {name} has not started yet; `pinfold why {name}` says what it waits for"));
         }
         Ok(waits)
     }
 
-    /// Prints what a job wrote to this file; if it is followed, until the job is over.
-    pub(super) fn print(&mut self, job: u64, path: &Path, follow: bool) -> Result<(), Failure> {
+    /// Prints what a job, which people call `name`, wrote to these files, at most two; with `follow` until the job is over.
+    /// The second goes to standard error, on a terminal behind a heading.
+    pub(super) fn print(
+        &mut self,
+        job: u64,
+        name: &str,
+        paths: &[PathBuf],
+        follow: bool,
+    ) -> Result<(), Failure> {
         if follow {
             needs_output("--follow")?
         } else {
             is_open()?
         }
-        let waits = self.says_it_waits(job)?;
-        let Some(file) = self.opened(job, path, follow, waits)? else { return Ok(()) };
-        let mut followed = Followed { file, is_removed: false };
-        let failed = |error| reading(job, path, &error);
-        loop {
-            // Asked before the file is read: what it wrote until its end is read after.
-            let over = !follow || self.is_over(job)?;
-            if !followed.print().map_err(failed)?? || over {
-                return Ok(());
+        let waits = self.says_it_waits(job, name)?;
+        let (mut files, mut failed) = (Vec::new(), None);
+        for (at, path) in paths.iter().enumerate() {
+            match self.opened(job, name, path, follow, waits) {
+                Ok(file) => files.extend(file.map(|file| Followed::new(file, path, at > 0))),
+                Err(failure) => failed = Some(failure),
             }
-            match followed.look(path) {
-                Seen::Same if until_next(LOOK) => {}
-                Seen::Same => return Ok(()),
-                Seen::Removed => say(&format!(
-                    "{}, where job {job} writes, was removed; what it writes is followed in the removed file",
-                    path.display()
-                )),
-                Seen::Replaced => say(&format!(
-                    "{}, where job {job} writes, was replaced; what follows is from the new file",
-                    path.display()
-                )),
+        }
+        match failed {
+            Some(failure) if files.is_empty() => return Err(failure),
+            // Perhaps a device, or removed by its user: the other file is there all the same.
+            Some(failure) => say(&failure.message),
+            None if files.is_empty() => return Ok(()),
+            None => {}
+        }
+        let (mut shown, mut bytes) = (false, 0);
+        loop {
+            // Asked before the files are read: what it wrote until its end is read after.
+            let over = !follow || self.is_over(job)?;
+            for file in &mut files {
+                match file.print(&mut shown).map_err(|error| reading(name, &file.path, &error))?? {
+                    Some(count) => bytes += count,
+                    None => return Ok(()),
+                }
+            }
+            if over {
+                return if bytes == 0 { self.tell_silence(job, name, paths) } else { Ok(()) };
+            }
+            for file in &mut files {
+                let path = file.path.display().to_string();
+                match file.look() {
+                    Seen::Same => {}
+                    Seen::Removed => say(&format!(
+                        "{path}, where job {name} writes, was removed; what it writes is followed in the removed file"
+                    )),
+                    Seen::Replaced => say(&format!(
+                        "{path}, where job {name} writes, was replaced; what follows is from the new file"
+                    )),
+                }
+            }
+            if !until_next(LOOK) {
+                return Ok(());
             }
         }
     }
 
+    /// Says so where a job failed and wrote nothing.
+    fn tell_silence(&mut self, job: u64, name: &str, paths: &[PathBuf]) -> Result<(), Failure> {
+        let failed = |view: JobView| view.state == JobState::Exited && !view.ended_well();
+        if self.status(job)?.is_some_and(failed) {
+            let files: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            let files = files.join(" and ");
+            say(&format!("job {name} failed and wrote nothing to {files}; `pinfold why {name}` says more"));
+        }
+        Ok(())
+    }
+
     /// The file; `None`: it is not there yet, as that of an array's member is made when that starts, and nobody waits for
     /// it any more, or it never came.
-    fn opened(&mut self, job: u64, path: &Path, follow: bool, waits: bool) -> Result<Option<File>, Failure> {
+    fn opened(
+        &mut self,
+        job: u64,
+        name: &str,
+        path: &Path,
+        follow: bool,
+        waits: bool,
+    ) -> Result<Option<File>, Failure> {
         let (mut waits, mut looks) = (waits, 0);
         let found = loop {
             // Asked before the file is looked for: one that began and ended has made it by then.
@@ -109,7 +155,7 @@ impl<'a> Jobs<'a> {
             match std::fs::metadata(path) {
                 // One that has just begun may be about to make it.
                 Err(error) if error.kind() == ErrorKind::NotFound && (waits || !over) => {}
-                found => break found.map_err(|error| reading(job, path, &error))?,
+                found => break found.map_err(|error| reading(name, path, &error))?,
             }
             if over {
                 return Ok(None);
@@ -117,7 +163,7 @@ impl<'a> Jobs<'a> {
             looks += u32::from(!waits);
             if looks == LOOKS_FOR_NEW {
                 let text = "is not there; if it is made again, it is followed from then on";
-                say(&format!("{}, where job {job} writes, {text}", path.display()));
+                say(&format!("{}, where job {name} writes, {text}", path.display()));
             }
             if !until_next(LOOK) {
                 return Ok(None);
@@ -127,16 +173,19 @@ impl<'a> Jobs<'a> {
         // A device or a pipe would never end, or take from somebody else.
         if !found.is_file() {
             let text =
-                format!("job {job} writes to {}, which is no file that could be read again", path.display());
+                format!("job {name} writes to {}, which is no file that could be read again", path.display());
             return Err(Failure::new(ExitCode::Failed, text));
         }
-        File::open(path).map(Some).map_err(|error| reading(job, path, &error))
+        File::open(path).map(Some).map_err(|error| reading(name, path, &error))
     }
 }
 
 /// A file that is read as it grows.
 struct Followed {
     file: File,
+    path: PathBuf,
+    /// It has the errors of a job whose output is printed as well.
+    errors: bool,
     /// No file is at its path any more; said once.
     is_removed: bool,
 }
@@ -153,27 +202,41 @@ enum Seen {
 }
 
 impl Followed {
-    /// Prints what was written to it since; says whether somebody still reads that. The inner error is of the output.
-    fn print(&mut self) -> std::io::Result<Result<bool, Failure>> {
+    fn new(file: File, path: &Path, errors: bool) -> Self {
+        Self { file, path: path.to_owned(), errors, is_removed: false }
+    }
+
+    /// Prints what was written to it since, in bytes; `None`: nobody reads any more. `shown`: whether errors were printed
+    /// last. The inner error is of the output.
+    fn print(&mut self, shown: &mut bool) -> std::io::Result<Result<Option<u64>, Failure>> {
         // A job that begins anew empties its file, and so do programs that rotate logs.
         if self.file.stream_position()? > self.file.metadata()?.size() {
             self.file.seek(SeekFrom::Start(0))?;
         }
-        let mut buffer = vec![0; 64 * 1024];
+        let to_err = self.errors && !std::io::stdout().is_terminal();
+        let (mut buffer, mut bytes) = (vec![0; 64 * 1024], 0);
         loop {
             let count = self.file.read(&mut buffer)?;
             if count == 0 {
-                return Ok(Ok(true));
+                return Ok(Ok(Some(bytes)));
             }
-            match written(&buffer[..count]) {
+            bytes += count as u64;
+            let heading = if std::mem::replace(shown, self.errors) != self.errors && !to_err {
+                format!("==> {} <==\n", self.path.display())
+            } else {
+                String::new()
+            };
+            match written(&[heading.as_bytes(), &buffer[..count]].concat(), to_err) {
                 Ok(true) => {}
-                other => return Ok(other),
+                Ok(false) => return Ok(Ok(None)),
+                Err(failure) => return Ok(Err(failure)),
             }
         }
     }
 
     /// Whether it is still the file at its path. One that was removed is read on until there is another.
-    fn look(&mut self, path: &Path) -> Seen {
+    fn look(&mut self) -> Seen {
+        let path = &self.path;
         let id = |found: &Metadata| (found.dev(), found.ino());
         match std::fs::metadata(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -184,7 +247,7 @@ impl Followed {
             Ok(there) if there.is_file() && self.file.metadata().is_ok_and(|own| id(&own) != id(&there)) => {
                 // Gone again, or not to be read: what is open is all there is.
                 let Ok(file) = File::open(path) else { return Seen::Same };
-                *self = Self { file, is_removed: false };
+                (self.file, self.is_removed) = (file, false);
                 Seen::Replaced
             }
             Ok(_) | Err(_) => Seen::Same,
@@ -192,17 +255,22 @@ impl Followed {
     }
 }
 
-fn reading(job: u64, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::doing(format!("failed to read {}, where job {job} writes", path.display()), error)
+fn reading(name: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::doing(format!("failed to read {}, where job {name} writes", path.display()), error)
 }
 
-/// Writes to standard output; says whether somebody still reads.
-fn written(bytes: &[u8]) -> Result<bool, Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+/// Writes to standard output, or to standard error; says whether somebody still reads.
+fn written(bytes: &[u8], to_err: bool) -> Result<bool, Failure> {
+    let done = if to_err {
+        std::io::stderr().lock().write_all(bytes)
+    } else {
+        let mut out = std::io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush())
+    };
+    match done {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::doing("standard output", &error)),
+        Err(error) => Err(Failure::doing(if to_err { "standard error" } else { "standard output" }, &error)),
     }
 }
 
@@ -215,9 +283,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         std::fs::write(&path, "one").unwrap();
-        let mut followed = Followed { file: File::open(&path).unwrap(), is_removed: false };
+        let mut followed = Followed::new(File::open(&path).unwrap(), &path, false);
         let mut looks = |want: [Seen; 2], text: &str| {
-            assert_eq!([followed.look(&path), followed.look(&path)], want, "{text}");
+            assert_eq!([followed.look(), followed.look()], want, "{text}");
             let mut read = String::new();
             followed.file.read_to_string(&mut read).unwrap();
             assert_eq!(read, text);

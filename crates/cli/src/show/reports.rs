@@ -14,9 +14,9 @@ use super::ask::{ask, each, selected};
 use super::filter::Filter;
 use super::{ToSheet, Written};
 use crate::again::{interval, may_look, until_next_here};
-use crate::log::record::Outputs;
 use crate::names::JobRef;
 use crate::print::{print_json, print_text, say, width};
+use pinfold_client::outputs::Outputs;
 use pinfold_client::{Client, Dial, Failure};
 
 /// So many jobs are shown where nothing is said of which.

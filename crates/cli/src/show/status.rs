@@ -10,9 +10,9 @@ use pinfold_proto::{ExitCode, JobState};
 use super::filter::Filter;
 use super::recorded;
 use crate::again::Again;
-use crate::log::record::Outputs;
 use crate::names::{self, JobRef};
 use crate::print::{colours, moment, print_json, print_text, say, width};
+use pinfold_client::outputs::Outputs;
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]

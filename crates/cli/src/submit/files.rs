@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use pinfold_proto::ExitCode;
 use super::SubmitArgs;
 use crate::output::{self, Named};
 use pinfold_client::Failure;
+use pinfold_client::outputs::expand;
 
 /// Where a job's standard output and error go.
 pub(crate) struct Files {
@@ -163,32 +163,6 @@ fn tells_apart(pattern: &OsStr) -> bool {
 /// Whether such a name is the same for all members, and for all arrays.
 fn is_shared(pattern: &OsStr) -> bool {
     expand(pattern, 0, 0, 0) == expand(pattern, 1, 1, 1)
-}
-
-/// A name of which `%A` stands for the array's number, `%a` for the index, `%j` for the job's own number and `%%` for
-/// `%`; anything else stands for itself.
-pub(crate) fn expand(pattern: &OsStr, array: u64, index: u32, job: u64) -> PathBuf {
-    let (mut name, mut rest) = (Vec::new(), pattern.as_bytes());
-    while let Some((&byte, after)) = rest.split_first() {
-        let meant = match (byte, after.first()) {
-            (b'%', Some(b'A')) => Some(array.to_string()),
-            (b'%', Some(b'a')) => Some(index.to_string()),
-            (b'%', Some(b'j')) => Some(job.to_string()),
-            (b'%', Some(b'%')) => Some("%".to_owned()),
-            _ => None,
-        };
-        match meant {
-            Some(meant) => {
-                name.extend_from_slice(meant.as_bytes());
-                rest = &after[1..];
-            }
-            None => {
-                name.push(byte);
-                rest = after;
-            }
-        }
-    }
-    OsString::from_vec(name).into()
 }
 
 #[cfg(test)]

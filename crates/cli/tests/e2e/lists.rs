@@ -5,7 +5,7 @@ use pinfold_proto::JobState;
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, any_kind};
 
-any_kind!(many_jobs_are_picked_at_once);
+any_kind!(many_jobs_are_picked_at_once, output_is_found_again);
 
 /// The states of the jobs that a command names, by number.
 fn states(host: &Host, jobs: &[u64]) -> Vec<JobState> {
@@ -46,7 +46,55 @@ fn many_jobs_are_picked_at_once(kind: Kind) {
     said(&host, &["cancel"], 2);
     said(&host, &["cancel", "--state", "queued"], 0);
     assert_eq!(states(&host, &[1, 2, 3, 4]), [JobState::Running, Exited, Exited, Exited]);
+    has(&said(&host, &["wait", "1", "--state", "queued"], 1), "the only job does not fit --state queued");
     host.make("go");
-    said(&host, &["wait", "--state", "running"], 0);
+    said(&host, &["wait", "1"], 0);
     has(&said(&host, &["wait", "--all"], 1), "there is no job of yours that is not over");
+}
+
+fn output_is_found_again(kind: Kind) {
+    let host = Host::new(kind);
+    let submit = |options: &[&str], script: &str| {
+        let done = host.succeeds([&["submit"], options, &["--", "/bin/sh", "-c", script]].concat());
+        let job = done.out.trim().to_owned();
+        host.pinfold(["wait", &job]);
+        job
+    };
+    let log = |arguments: &[&str]| {
+        let done = host.succeeds([&["log"], arguments].concat());
+        (done.out, done.err)
+    };
+    let texts = |out: &str, err: &str| (out.to_owned(), err.to_owned());
+    // Both streams, told apart; or the one that is asked for.
+    let both = submit(&[], "echo out; echo err >&2; exit 3");
+    assert_eq!(log(&[&both]), texts("out\n", "err\n"));
+    assert_eq!(log(&["--stdout", &both]), texts("out\n", ""));
+    assert_eq!(log(&["--stderr", &both]), texts("err\n", ""));
+    assert_eq!(log(&["-f", &both]), texts("out\n", "err\n"));
+    let one = submit(&["-o", "one", "-e", "one"], "echo out; echo err >&2");
+    assert_eq!(log(&[&one]), texts("out\nerr\n", ""));
+    // A failure without a word is told, with the files; a success is not.
+    let silent = submit(&[], "exit 3");
+    let (out, err) = log(&[&silent]);
+    assert_eq!(out, "");
+    has(&err, &format!("job {silent} failed and wrote nothing to "));
+    has(&err, &format!("pinfold-{silent}.err"));
+    assert_eq!(log(&[&submit(&[], "true")]), texts("", ""));
+    // Lines of a batch with files are found by their jobs, also while it runs, and its table names their commands.
+    let batch = host.start([
+        "batch",
+        "--output",
+        "results",
+        "sh -c 'echo {}; [ {} = a ] || until [ -e go ]; do sleep 0.05; done'",
+        ":::",
+        "a",
+        "b",
+    ]);
+    host.until(6, JobState::Running);
+    host.until(5, JobState::Exited);
+    assert_eq!(log(&["5-5"]), texts("a\n", ""));
+    host.make("go");
+    let done = batch.wait();
+    has(&done.err, "  sh -c 'echo b;");
+    assert_eq!(log(&["5-6"]).0, "==> 5 <==\na\n==> 6 <==\nb\n");
 }

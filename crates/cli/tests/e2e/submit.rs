@@ -121,7 +121,8 @@ fn what_a_job_wrote(kind: Kind) {
     tells(run, &keys(None, None));
     fails(&["log", run], 1, &format!("not known where the output of job {run} went"));
     let device = submit(&["-o", "/dev/null"], "true");
-    fails(&["log", &device], 1, "/dev/null");
+    fails(&["log", "--stdout", &device], 1, "/dev/null");
+    fails(&["log", &device], 0, "/dev/null");
 }
 
 /// It is said that it is gone, of one that was open as well, and what comes after is printed.

@@ -380,7 +380,7 @@ const BATCH: [Column; 9] = [
     column("FROZEN", Align::Right, 2),
     column("CPU", Align::Right, 1),
     column("MEMORY", Align::Right, 1),
-    column("WHY", Align::Left, 1),
+    column("COMMAND", Align::Left, 0),
 ];
 
 fn batch_row(result: &BatchResultView) -> Vec<Cell> {
@@ -395,7 +395,7 @@ fn batch_row(result: &BatchResultView) -> Vec<Cell> {
         Cell::new(&frozen),
         Cell::new(&duration(result.cpu_s)),
         Cell::new(&size(result.memory_peak_bytes)),
-        Cell::new(result.reason.as_deref().unwrap_or("")),
+        Cell::new(&result.command),
     ]
 }
 

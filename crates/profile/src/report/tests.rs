@@ -357,9 +357,9 @@ fn batch(jobs: u64) -> BatchView {
 #[test]
 fn a_small_batch_is_shown_whole() {
     let want = "\
-LINE  JOB  END     QUEUED    RAN  FROZEN     CPU    MEMORY
-   1  101  exit 0  500 ms  1.0 s          500 ms  1.00 MiB
-   2  102  exit 0  500 ms  2.0 s   1.5 s   1.0 s  2.00 MiB
+LINE  JOB  END     QUEUED    RAN  FROZEN     CPU    MEMORY  COMMAND
+   1  101  exit 0  500 ms  1.0 s          500 ms  1.00 MiB  step 1
+   2  102  exit 0  500 ms  2.0 s   1.5 s   1.0 s  2.00 MiB  step 2
 2 jobs, 0 failed, in 10.0 s; 1.5 s of CPU time, 0.15 cores busy on average
 ";
     assert_eq!(text(|out| write_batch(&batch(2), out)), want);

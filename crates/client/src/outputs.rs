@@ -1,10 +1,12 @@
-//! Where the output of submitted jobs goes, as their user's clients wrote it down: a line of JSON for each job or array in
-//! `outputs.jsonl`, in the user's state directory of this host. The file is kept small: of two clients that shorten it at the same
-//! moment, one may lose the other's line.
+//! Files that jobs write their output to, as noted by the clients of their user: a line of JSON for each job or array of
+//! `submit`, for each `sbatch` job and for each line of `batch --output`, in the user's state directory of this host. The
+//! files are kept small: of two clients that shorten a file at the same moment, one may lose the other's line.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,15 +15,16 @@ use pinfold_proto::view::{JobView, ReportView};
 use pinfold_sys::{paths, peer, shared};
 use serde::{Deserialize, Serialize};
 
-use crate::submit::files;
-
 /// A line is written once its job was accepted, with the client's clock, which need not be the daemon's to the second.
 const CLOCKS_DIFFER_S: f64 = 2.0;
 
-/// The file's name.
-const NAME: &str = "outputs.jsonl";
+/// File name of the notes on jobs that were submitted.
+pub const SUBMITTED: &str = "outputs.jsonl";
 
-/// Above this the older half of the file goes.
+/// File name of the notes on lines of batches, apart: a long list does not displace notes on submitted jobs.
+pub const LINES: &str = "lines.jsonl";
+
+/// A file with notes that is larger, in bytes, loses its older half.
 const SIZE_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,13 +41,13 @@ struct Line {
     at_s: Option<f64>,
 }
 
-/// Writes down where a job, or an array, writes to. One that cannot be written down is not found later; nothing else
-/// depends on it.
-pub(crate) fn keep(socket: &Path, job: u64, array: bool, out: &Path, err: &Path) {
+/// Notes in `notes`, [`SUBMITTED`] or [`LINES`], the files that a job, or an array, writes to. `log` does not find a job
+/// whose note cannot be written; nothing else depends on notes.
+pub fn keep(notes: &str, socket: &Path, job: u64, array: bool, out: &Path, err: &Path) {
     let (Ok(out), Ok(err)) = (std::path::absolute(out), std::path::absolute(err)) else { return };
     let at_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().map(|now| now.as_secs_f64());
     let line = Line { socket: absolute(socket), job, array, out, err, at_s };
-    let (Some(file), Ok(mut text)) = (place(), serde_json::to_string(&line)) else { return };
+    let (Some(file), Ok(mut text)) = (place(notes), serde_json::to_string(&line)) else { return };
     text.push('\n');
     let directory = file.parent().unwrap_or(Path::new("/"));
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -57,7 +60,7 @@ pub(crate) fn keep(socket: &Path, job: u64, array: bool, out: &Path, err: &Path)
 
 /// Which job's output is meant.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Meant {
+pub struct Meant {
     /// The number of its array, or its own.
     pub named: u64,
     /// Its own number.
@@ -70,7 +73,8 @@ pub(crate) struct Meant {
 
 impl Meant {
     /// A job of `status`.
-    pub(crate) fn of_job(view: &JobView) -> Self {
+    #[must_use]
+    pub fn of_job(view: &JobView) -> Self {
         let named = view.array_id.unwrap_or(view.job);
         Self { named, job: view.job, index: view.array_index, submitted_s: view.submitted_s }
     }
@@ -84,13 +88,16 @@ impl Meant {
 
 /// What was written down of the jobs of one daemon; by number, and whether that is an array's.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs(BTreeMap<(u64, bool), Line>);
+pub struct Outputs(BTreeMap<(u64, bool), Line>);
 
 impl Outputs {
     /// Reads all of it, once for any number of jobs.
-    pub(crate) fn of(socket: &Path) -> Self {
-        let files = directory().zip(place()).map(|(shared, own)| files_of(&shared, own, &peer::host_name()));
-        let texts = files.into_iter().flatten().filter_map(|file| std::fs::read_to_string(file).ok());
+    #[must_use]
+    pub fn of(socket: &Path) -> Self {
+        let files = |(shared, own): (PathBuf, PathBuf)| files_of(&shared, own, &peer::host_name());
+        let submitted = directory().zip(place(SUBMITTED)).map(files).unwrap_or_default();
+        let texts =
+            submitted.into_iter().chain(place(LINES)).filter_map(|file| std::fs::read_to_string(file).ok());
         Self::read(&texts.collect::<Vec<String>>().join("\n"), &absolute(socket))
     }
 
@@ -101,23 +108,25 @@ impl Outputs {
     }
 
     /// Where standard output and error of a job go. A line that is older than the job is of another store's.
-    pub(crate) fn find(&self, meant: Meant) -> Option<[PathBuf; 2]> {
+    #[must_use]
+    pub fn find(&self, meant: Meant) -> Option<[PathBuf; 2]> {
         let Meant { named, job, index, submitted_s } = meant;
-        let line = self.0.get(&(named, index.is_some()))?;
+        // The note on a member itself is newer than that on its array.
+        let line = self.0.get(&(job, false)).or_else(|| self.0.get(&(named, index.is_some())))?;
         if line.at_s.is_some_and(|at_s| at_s + CLOCKS_DIFFER_S < submitted_s) {
             return None;
         }
-        let expand = |name: &PathBuf| files::expand(name.as_os_str(), named, index.unwrap_or(0), job);
+        let expand = |name: &PathBuf| expand(name.as_os_str(), named, index.unwrap_or(0), job);
         Some([expand(&line.out), expand(&line.err)])
     }
 
     /// Tells a job of `status` where its output goes.
-    pub(crate) fn tell_job(&self, view: &mut JobView) {
+    pub fn tell_job(&self, view: &mut JobView) {
         [view.output, view.error_output] = self.words(Meant::of_job(view));
     }
 
     /// Tells a job of `report` where its output went.
-    pub(crate) fn tell_report(&self, view: &mut ReportView) {
+    pub fn tell_report(&self, view: &mut ReportView) {
         [view.output, view.error_output] = self.words(Meant::of_report(view));
     }
 
@@ -125,6 +134,33 @@ impl Outputs {
         let files = self.find(meant);
         files.map_or([None, None], |files| files.map(|file| Some(file.to_string_lossy().into_owned())))
     }
+}
+
+/// A name of which `%A` stands for the array's number, `%a` for the index, `%j` for the job's own number and `%%` for
+/// `%`; anything else stands for itself.
+#[must_use]
+pub fn expand(pattern: &OsStr, array: u64, index: u32, job: u64) -> PathBuf {
+    let (mut name, mut rest) = (Vec::new(), pattern.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        let meant = match (byte, after.first()) {
+            (b'%', Some(b'A')) => Some(array.to_string()),
+            (b'%', Some(b'a')) => Some(index.to_string()),
+            (b'%', Some(b'j')) => Some(job.to_string()),
+            (b'%', Some(b'%')) => Some("%".to_owned()),
+            _ => None,
+        };
+        match meant {
+            Some(meant) => {
+                name.extend_from_slice(meant.as_bytes());
+                rest = &after[1..];
+            }
+            None => {
+                name.push(byte);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(name).into()
 }
 
 fn shorten(file: &Path) {
@@ -145,14 +181,14 @@ fn absolute(socket: &Path) -> PathBuf {
 /// What is read on a host that writes to `own`. What an earlier version wrote down for all hosts comes first, as the last
 /// word counts; but not where another host has that directory and goes on writing there.
 fn files_of(directory: &Path, own: PathBuf, host: &str) -> Vec<PathBuf> {
-    let former = directory.join(NAME);
+    let former = directory.join(SUBMITTED);
     let is_read = former != own && shared::may_be_of(directory, paths::DATABASE, host);
     is_read.then_some(former).into_iter().chain([own]).collect()
 }
 
 /// Sockets and numbers of jobs are the same on several hosts.
-fn place() -> Option<PathBuf> {
-    directory().map(|dir| shared::of_host(dir, paths::DATABASE).join(NAME))
+fn place(notes: &str) -> Option<PathBuf> {
+    directory().map(|dir| shared::of_host(dir, paths::DATABASE).join(notes))
 }
 
 fn directory() -> Option<PathBuf> {
@@ -194,7 +230,7 @@ mod tests {
     #[test]
     fn what_another_host_writes_down_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
-        let (own, former) = (dir.path().join("hosts/one").join(NAME), dir.path().join(NAME));
+        let (own, former) = (dir.path().join("hosts/one").join(SUBMITTED), dir.path().join(SUBMITTED));
         let files = |own: &Path| files_of(dir.path(), own.to_owned(), "one");
         assert_eq!(files(&own), [former.clone(), own.clone()], "of an earlier version");
         assert_eq!(files(&former), std::slice::from_ref(&former));
