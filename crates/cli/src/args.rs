@@ -86,6 +86,10 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Wait for the end of jobs, exit with the status of the last job
     Wait(Pick),
+    /// Submit failed jobs again
+    Retry(crate::retry::RetryArgs),
+    /// Submit a job again, with other options
+    Again(crate::retry::AgainArgs),
     /// End jobs
     Cancel(CancelArgs),
     /// Freeze jobs until `pinfold resume`

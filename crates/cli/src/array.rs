@@ -1,4 +1,4 @@
-//! `pinfold submit --array`: one command handed over many times, each with an index of its own, to one keeper.
+//! Arrays: one command of `submit --array`, or the lines of `batch --detach`, handed over with an index each to one keeper.
 //!
 //! All members are asked for before the first of them may start, so that an array is there as a whole or not at all.
 //! Owns the names of the members' output files. Absent here: how many may run at once, which is the daemon's to see to.
@@ -23,7 +23,6 @@ use crate::output;
 use crate::print::say;
 use crate::submit::files::{self, Files, Names, Open};
 use crate::submit::notes::Notes;
-use crate::submit::{self, SubmitArgs};
 use crate::successor;
 use pinfold_client::Failure;
 use pinfold_client::outputs::{self, SUBMITTED};
@@ -32,15 +31,18 @@ use pinfold_client::{Client, Dial};
 /// How many members are asked for before the first of them is answered.
 const WINDOW: usize = 256;
 
+/// The request for the member at each place, without its place in the array.
+pub(crate) type SpecOf<'a> = &'a dyn Fn(usize) -> JobSpec;
+
 /// Gets all members accepted; none starts before that is allowed. Says what is to be told of them: the array's number, and the index
 /// and number of each; and where notes on them go.
 pub(crate) fn prepare(
     dial: Dial,
-    args: &SubmitArgs,
+    names: Names,
     spec: &ArraySpec,
     mut plan: LaunchPlan,
+    spec_of: SpecOf<'_>,
 ) -> Result<(Keeper, Notes, String), Failure> {
-    let names = Names::of_array(args)?;
     let members: Rc<RefCell<Members>> = Rc::new(RefCell::new(Members {
         shared: names.open_shared(output::create_for_job)?,
         names,
@@ -55,7 +57,7 @@ pub(crate) fn prepare(
     let (mut keeper, welcome) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     keeper.pause_starts();
-    let accepted = submit_all(&mut keeper, &plan.spec, spec).and_then(|jobs| {
+    let accepted = submit_all(&mut keeper, spec_of, spec).and_then(|jobs| {
         if let Some(start) = successor::own_start() {
             keeper.leave_start(jobs[0], start);
         }
@@ -83,22 +85,26 @@ pub(crate) fn prepare(
 /// what is there.
 pub(crate) fn prepare_anew(
     dial: Dial,
-    args: &SubmitArgs,
+    names: Names,
     spec: &ArraySpec,
+    mut plan: LaunchPlan,
+    spec_of: SpecOf<'_>,
     name: &JobName,
 ) -> Result<(Keeper, Notes), Failure> {
-    let mut plan = submit::plan_of(args)?;
-    let names = Names::of_array(args)?;
     let left = members_left(&mut plan.connect(&dial)?, name)?;
-    let (indexes, jobs) = left.iter().copied().unzip();
     let shared = names.open_shared(output::append_for_job)?;
+    let (indexes, mut jobs) = (spec.indexes.clone(), vec![0; spec.indexes.len()]);
+    let places: Vec<usize> = left.iter().filter_map(|(index, _)| indexes.binary_search(index).ok()).collect();
+    for (&at, (_, job)) in places.iter().zip(&left) {
+        jobs[at] = *job;
+    }
     let members = Members { names, shared, array: name.job, indexes, jobs, open: output::append_for_job };
     let members = Rc::new(RefCell::new(members));
     plan.outputs = outputs(&members);
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
-    for (at, (index, job)) in left.into_iter().enumerate() {
+    for (at, (index, job)) in places.into_iter().zip(left) {
         let place = JobArray { array: Some(name.job), index, at_most: spec.at_most };
-        keeper.take_over(ticket(at), JobSpec { array: Some(place), ..plan.spec.clone() }, job);
+        keeper.take_over(ticket(at), JobSpec { array: Some(place), ..spec_of(at) }, job);
     }
     Ok((keeper, notes(&members)))
 }
@@ -111,13 +117,13 @@ pub(crate) fn members_left(client: &mut Client, name: &JobName) -> Result<Vec<(u
 }
 
 /// Asks for every member; gives their numbers, or why one was refused.
-fn submit_all(keeper: &mut Keeper, one: &JobSpec, spec: &ArraySpec) -> Result<Vec<u64>, Failure> {
+fn submit_all(keeper: &mut Keeper, spec_of: SpecOf<'_>, spec: &ArraySpec) -> Result<Vec<u64>, Failure> {
     let count = spec.indexes.len();
     let (mut jobs, mut next, mut answered) = (vec![0; count], 0, 0);
     while answered < count {
         while next < count && next - answered < WINDOW {
             let place = JobArray { array: None, index: spec.indexes[next], at_most: spec.at_most };
-            keeper.submit(ticket(next), JobSpec { array: Some(place), ..one.clone() });
+            keeper.submit(ticket(next), JobSpec { array: Some(place), ..spec_of(next) });
             next += 1;
         }
         for told in keeper.wait(vec![], None) {
@@ -167,7 +173,8 @@ fn ticket(place: usize) -> u64 {
     place as u64 + 1
 }
 
-fn place(ticket: u64) -> usize {
+/// The place of a member among those of its array.
+pub(crate) fn place(ticket: u64) -> usize {
     usize::try_from(ticket - 1).expect("tickets are places of members, from 1")
 }
 

@@ -23,12 +23,14 @@ use crate::keeper::{Keeper, Told};
 use crate::launch::LaunchPlan;
 use crate::progress::Progress;
 use crate::shell;
+use crate::successor;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
 mod answer;
 mod args;
 mod at_once;
+mod detach;
 mod direct;
 mod ending;
 mod feed;
@@ -72,9 +74,17 @@ const SHELL_FAILS: [i32; 3] = [2, 126, 127];
 
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
+    if args.detach
+        && let Some((name, socket)) = successor::keeps()
+    {
+        return detach::keep_anew(successor::dial_of(&socket, &dial), args, &name);
+    }
     let (lines, feed) = Lines::of_args(args, shell::of(args.shell.as_deref())?)?;
     if args.dry_run {
         return lines.print().map(|()| ProcessExit::SUCCESS);
+    }
+    if args.detach {
+        return detach::detach(dial, args, lines);
     }
     let lines = Rc::new(RefCell::new(lines));
     let mut sink = Sink::of(args, sink::is_seen())?;
@@ -127,11 +137,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
 /// How a line is started: by a shell, unless the shell would only execute it.
 fn plan_of(options: &JobOptions, lines: &Rc<RefCell<Lines>>, sink: &Sink) -> Result<LaunchPlan, Failure> {
     let (of_ticket, direct) = (lines.clone(), Direct::of_shell(&lines.borrow().shell));
-    let command = Box::new(move |ticket| {
-        let (lines, index) = (of_ticket.borrow(), index(ticket));
-        let by_shell = || (lines.shell.clone(), lines.command(index));
-        direct.program(lines.line(index)).unwrap_or_else(by_shell)
-    });
+    let command = Box::new(move |ticket| of_ticket.borrow().program(&direct, index(ticket)));
     let mut plan = LaunchPlan::of_many(options, command)?;
     plan.outputs = sink.streams(lines);
     Ok(plan)

@@ -30,7 +30,7 @@ pub(crate) use options::JobOptions;
 
 /// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
 /// bytes of one, and a request of that size still fits a frame.
-const COMMAND_KEPT_BYTES: usize = 16 * 1024;
+pub(crate) const COMMAND_KEPT_BYTES: usize = 16 * 1024;
 
 /// How long a checkpoint command may take, unless it is said.
 const CHECKPOINT_TIME: Duration = Duration::from_secs(60);

@@ -39,6 +39,7 @@ mod ps;
 mod read;
 mod readings;
 mod replay;
+mod retry;
 mod run;
 mod sets;
 mod shell;
@@ -137,6 +138,8 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Batch(args) => return batch::batch(dial, &args),
         Command::Make(args) => return make::make(dial, &args),
         Command::Adopt(args) => adopt::adopt(&dial, &args)?,
+        Command::Retry(args) => return retry::retry(&dial, &args),
+        Command::Again(args) => return retry::again(&dial, &args),
         Command::Wait(pick) => return control::wait(&dial, &pick),
         Command::Status(args) => args.again.here(Prints::of(!args.json), || show::status(&dial, &args))?,
         Command::Why(args) => args.again.here(Prints::of(!args.json), || show::why(&dial, &args))?,

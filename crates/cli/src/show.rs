@@ -13,7 +13,7 @@ pub(crate) use ask::{each, figures};
 pub(crate) use export::{ExportArgs, ExportWhat, Written, export};
 pub(crate) use filter::{Filter, STATES};
 pub(crate) use plot::{Drawing, Picture, PlotArgs, drawings, picture_kind, plot, show as show_drawings};
-pub(crate) use reports::{GroupBy, ReportArgs, Which, report};
+pub(crate) use reports::{GroupBy, LOOKED_AT, ReportArgs, Which, report};
 pub(crate) use status::{StatusArgs, WhyArgs, say_why, status, why};
 
 use export::ToSheet;

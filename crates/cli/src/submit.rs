@@ -86,19 +86,27 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     if args.stay {
         return stay(dial, args, plan);
     }
+    let json = args.json;
+    hand_over(json, || accepted(dial, args, plan))
+}
+
+/// Forks a keeper that gets jobs accepted; prints what it says of them.
+pub(crate) fn hand_over(json: bool, accept: impl FnOnce() -> Accepted) -> Result<ProcessExit, Failure> {
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop(answer);
-            keep(dial, args, plan, tell);
+            // A script of a batch may trap what its caller ignores, and is ended by what its user sends.
+            signals::ignore_none();
+            keep(accept(), tell);
             Ok(ProcessExit::SUCCESS)
         }
         Side::Parent(_) => {
             drop(tell);
             let mut said = String::new();
             answer.read_to_string(&mut said).map_err(pipe)?;
-            report(&said, args.json)
+            report(&said, json)
         }
     }
 }
@@ -132,9 +140,9 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
     Err(Failure::new(code, text))
 }
 
-/// The keeper's life: submit, tell the number, start the command when it may, hand its end over.
-fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
-    match accepted(dial, args, plan) {
+/// The keeper's life: tell the number, start the command when it may, hand its end over.
+fn keep(accepted: Accepted, mut tell: PipeWriter) {
+    match accepted {
         Ok((keeper, notes, said)) => {
             let _ = write!(tell, "0 {said}");
             drop(tell);
@@ -150,6 +158,7 @@ fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
 /// goes by what is printed, for this ends with the job.
 fn stay(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<ProcessExit, Failure> {
     spawn::lead_session();
+    signals::ignore_none();
     let (keeper, notes, said) = accepted(dial, args, plan)?;
     // The job was accepted, whether or not its number is still read.
     let _ = report(&format!("0 {said}"), args.json);
@@ -157,12 +166,16 @@ fn stay(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<ProcessExit, 
     Ok(ProcessExit::SUCCESS)
 }
 
-/// Gets the job, or the array, accepted; with where notes on it go, and what is told of it.
-fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<(Keeper, Notes, String), Failure> {
-    // A script of a batch may trap what its caller ignores, and is ended by what its user sends.
-    signals::ignore_none();
+/// The keeper of jobs that were accepted, where notes on them go, and what is told of them.
+pub(crate) type Accepted = Result<(Keeper, Notes, String), Failure>;
+
+/// Gets the job, or the array, accepted.
+fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Accepted {
     match &args.array {
-        Some(spec) => array::prepare(dial, args, spec, plan),
+        Some(spec) => {
+            let one = plan.spec.clone();
+            array::prepare(dial, Names::of_array(args)?, spec, plan, &|_| one.clone())
+        }
         None => prepare(dial, args, plan).map(|(keeper, notes, job)| (keeper, notes, job.to_string())),
     }
 }
@@ -208,10 +221,23 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
 
 /// Keeps what was handed over before, in the place of a keeper that is gone. Its output goes behind what is there.
 fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExit, Failure> {
-    let prepared = match (&name.indexes, &args.array) {
-        (Some(_), Some(spec)) => array::prepare_anew(dial.clone(), args, spec, name),
+    let prepared = || match (&name.indexes, &args.array) {
+        (Some(_), Some(spec)) => {
+            let (plan, names) = (plan_of(args)?, Names::of_array(args)?);
+            let one = plan.spec.clone();
+            array::prepare_anew(dial.clone(), names, spec, plan, &|_| one.clone(), name)
+        }
         _ => prepare_anew(dial.clone(), args, name.job),
     };
+    attend_anew(dial.clone(), name, prepared())
+}
+
+/// Stays with jobs that were prepared anew; those that cannot be kept are given back.
+pub(crate) fn attend_anew(
+    dial: Dial,
+    name: &JobName,
+    prepared: Result<(Keeper, Notes), Failure>,
+) -> Result<ProcessExit, Failure> {
     match prepared {
         Ok((keeper, notes)) => {
             attend(keeper, &notes);

@@ -58,6 +58,7 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         job: row.job,
         name: name(row),
         command: row.spec.command.clone(),
+        directory: row.spec.directory.clone(),
         user: row.user.clone(),
         project: row.spec.project.clone(),
         state: row.state,

@@ -52,6 +52,10 @@ pub(crate) struct BatchArgs {
     /// After N lines that failed, start no more (soon), and end those that run (now)
     #[arg(long, value_name = "now|soon,fail=N")]
     pub halt: Option<Halt>,
+    /// Return at once and print one number, that of an array whose members are the lines, with their numbers as
+    /// indexes; output goes to the files of `submit`, or to --output
+    #[arg(long)]
+    pub detach: bool,
     /// Print the commands and run none
     #[arg(long, alias = "dryrun")]
     pub dry_run: bool,
@@ -86,7 +90,7 @@ pub(crate) struct BatchArgs {
 impl BatchArgs {
     /// Whether the whole list is read before a line runs.
     pub(crate) fn needs_all(&self) -> bool {
-        self.dry_run || self.resume || self.resume_failed
+        self.detach || self.dry_run || self.resume || self.resume_failed
     }
 }
 

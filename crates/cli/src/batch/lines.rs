@@ -9,6 +9,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
 
 use super::args::BatchArgs;
+use super::direct::Direct;
 use super::inputs::{self, Choice, Source};
 use super::order;
 use super::template::{self, Template};
@@ -185,6 +186,11 @@ impl Lines {
     /// A line as its job runs it.
     pub(super) fn command(&self, index: usize) -> Vec<OsString> {
         run_text(&self.shell, self.line(index))
+    }
+
+    /// The file to execute for a line, and its words: a shell, unless the shell would only execute the line.
+    pub(super) fn program(&self, direct: &Direct, index: usize) -> (PathBuf, Vec<OsString>) {
+        direct.program(self.line(index)).unwrap_or_else(|| (self.shell.clone(), self.command(index)))
     }
 
     pub(super) fn line(&self, index: usize) -> &OsStr {

@@ -47,6 +47,7 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
                 "pinfold batch -j 4 --tag 'gzip {}' ::: a.txt b.txt",
                 "A command for each argument, at most four at once.",
             ),
+            ("pinfold batch --detach commands.txt", "Returns at once and prints one number for all lines."),
             (
                 "pinfold batch --joblog log --resume-failed commands.txt",
                 "Runs again what failed or did not run the last time.",
@@ -94,6 +95,8 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         )],
     ),
     ("wait", &[("pinfold wait 12 13", "Ends with the status of job 13.")]),
+    ("retry", &[("pinfold retry --failed", "Submits all your failed jobs again.")]),
+    ("again", &[("pinfold again 12 --mem 4G", "The command of job 12 with more memory.")]),
     (
         "cancel",
         &[

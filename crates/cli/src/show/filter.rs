@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use clap::Args;
 use pinfold_profile::report::plain;
 use pinfold_proto::quantity::whole;
-use pinfold_proto::{ExitCode, alike};
+use pinfold_proto::{End, ExitCode, alike};
 use pinfold_sys::peer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +29,9 @@ pub(crate) struct Filter {
     /// Only jobs in one of these states: queued, held, running, frozen, parked, suspended (frozen or parked), exited
     #[arg(long, value_name = "STATE[,STATE]", value_delimiter = ',', value_parser = STATES)]
     pub state: Vec<String>,
+    /// Only jobs that have ended and failed; cancelled jobs did not fail
+    #[arg(long)]
+    pub failed: bool,
     /// Only jobs of this project
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
@@ -94,6 +97,7 @@ impl Filter {
         let texts = [("--user", &self.user), ("--name", &self.name), ("--project", &self.project)];
         let mut said: Vec<String> =
             texts.iter().filter_map(|(option, text)| Some(format!("{option} {}", text.as_ref()?))).collect();
+        said.extend(self.failed.then(|| "--failed".to_owned()));
         said.extend((!self.state.is_empty()).then(|| format!("--state {}", self.state.join(","))));
         said.extend(self.limit.filter(|&limit| limit == 0).map(|_| "--limit 0".to_owned()));
         let said = said.join(" ");
@@ -109,6 +113,7 @@ impl Filter {
         let text = |key: &str| keys.get(key).and_then(Value::as_str).unwrap_or("");
         self.user.as_deref().is_none_or(|user| text("user") == user)
             && self.project.as_deref().is_none_or(|project| text("project") == project)
+            && (!self.failed || has_failed(keys))
             && (self.state.is_empty() || self.state.iter().any(|state| is_in_state(text("state"), state)))
             && self.name.as_deref().is_none_or(|name| matches(name, text("name")))
     }
@@ -175,6 +180,14 @@ fn compare(one: &Value, other: &Value) -> Ordering {
     }
 }
 
+/// Whether a job, as JSON, is over and failed. A job that was cancelled did not.
+fn has_failed(keys: &Map<String, Value>) -> bool {
+    let end: Option<End> = keys.get("end").and_then(|end| serde_json::from_value(end.clone()).ok());
+    let is_over = keys.get("state").and_then(Value::as_str) == Some("exited");
+    let ended_well = end.is_none() && keys.get("exit_code").and_then(Value::as_i64) == Some(0);
+    is_over && !ended_well && end != Some(End::Cancelled)
+}
+
 /// Whether a job's state is one that [`STATES`] has by this word.
 fn is_in_state(state: &str, word: &str) -> bool {
     state == word || word == "suspended" && matches!(state, "frozen" | "parked")
@@ -227,6 +240,12 @@ mod tests {
         check(Filter { name: some("sort"), ..Filter::default() }, &[1]);
         check(Filter { state: vec!["queued".into(), "running".into()], ..Filter::default() }, &[2, 3]);
         check(Filter { project: some("x"), ..Filter::default() }, &[]);
+        check(Filter { failed: true, ..Filter::default() }, &[1]);
+        let over = |exit_code: i32, end: Option<&str>| {
+            let job = json!({ "state": "exited", "exit_code": exit_code, "end": end });
+            has_failed(job.as_object().expect("an object"))
+        };
+        assert!(!over(0, None) && over(3, None) && over(0, Some("timeout")) && !over(1, Some("cancelled")));
         check(Filter { sort: some("-wall_s"), limit: Some(2), ..Filter::default() }, &[3, 1]);
         check(Filter { sort: some("name"), ..Filter::default() }, &[3, 1, 2]);
     }

@@ -22,6 +22,9 @@ use pinfold_client::{Client, Dial, Failure};
 /// So many jobs are shown where nothing is said of which.
 const LAST: u32 = 20;
 
+/// Among so many of the user's last jobs `--failed` looks for failures: as many as a report covers.
+pub(crate) const LOOKED_AT: u32 = 1000;
+
 #[derive(Debug, Args)]
 #[group(id = "which", multiple = false)]
 pub(crate) struct Which {
@@ -111,8 +114,9 @@ impl ReportArgs {
 
     /// Whether some jobs are picked of those that the daemon tells.
     fn picks(&self) -> bool {
-        let Filter { user, name, state, project, limit, sort, columns } = &self.filter;
+        let Filter { user, name, state, failed, project, limit, sort, columns } = &self.filter;
         [user, name, project, sort].iter().any(|text| text.is_some())
+            || *failed
             || limit.is_some()
             || !(state.is_empty() && columns.is_empty())
     }
@@ -138,7 +142,11 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     may_look(args.every)?;
     let mut client = dial.connect()?;
     let request = Request::Report {
-        select: args.which.select(&mut client)?,
+        // Of the last few none may have failed.
+        select: match args.which.is_unsaid() && args.filter.failed {
+            true => Select::Last(LOOKED_AT),
+            false => args.which.select(&mut client)?,
+        },
         series: args.series,
         processes: args.processes,
         threads: args.threads,

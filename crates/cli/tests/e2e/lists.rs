@@ -5,7 +5,12 @@ use pinfold_proto::JobState;
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, any_kind};
 
-any_kind!(many_jobs_are_picked_at_once, output_is_found_again);
+any_kind!(
+    many_jobs_are_picked_at_once,
+    output_is_found_again,
+    a_list_is_handed_over,
+    what_failed_is_submitted_again
+);
 
 /// The states of the jobs that a command names, by number.
 fn states(host: &Host, jobs: &[u64]) -> Vec<JobState> {
@@ -97,4 +102,66 @@ fn output_is_found_again(kind: Kind) {
     let done = batch.wait();
     has(&done.err, "  sh -c 'echo b;");
     assert_eq!(log(&["5-6"]).0, "==> 5 <==\na\n==> 6 <==\nb\n");
+}
+
+fn a_list_is_handed_over(kind: Kind) {
+    let host = Host::new(kind);
+    let list = "# two commands\necho one $PINFOLD_ARRAY_INDEX\n\nuntil [ -e go ]; do sleep 0.05; done; echo two >&2; exit 3\n";
+    std::fs::write(host.work("list"), list).expect("a file");
+    let number = said(&host, &["batch", "--detach", "--name", "night", "list"], 0);
+    assert_eq!(number, "1\n");
+    // The number and the name stand for all lines, which have the numbers of the lines.
+    has(&said(&host, &["why", "night"], 0), "array 1 has 2 members");
+    assert_eq!(said(&host, &["wait", "1_2"], 0), "");
+    assert_eq!(said(&host, &["log", "1_2"], 0), "one 2\n");
+    said(&host, &["suspend", "night"], 0);
+    said(&host, &["resume", "1"], 0);
+    host.make("go");
+    said(&host, &["wait", "night"], 3);
+    assert_eq!(host.wrote("pinfold-1_4.err"), "two\n");
+    has(&said(&host, &["report", "1_4"], 0), "until [ -e go ]");
+    // Arguments, a directory for output, and how many at once.
+    let words = ["batch", "--detach", "--json", "-j", "1", "--output", "out", "echo {}", ":::", "a", "b"];
+    has(&said(&host, &words, 0), "\"array_id\":3");
+    said(&host, &["wait", "3"], 0);
+    assert_eq!((host.wrote("out/1.out"), host.wrote("out/2.out")), ("a\n".to_owned(), "b\n".to_owned()));
+    let halt = said(&host, &["batch", "--detach", "--halt", "now,fail=1", "list"], 2);
+    has(&halt, "--halt needs a batch that waits: `nohup pinfold batch --halt ... &`");
+    has(&said(&host, &["batch", "--detach", "echo {}", ":::", ""], 0), "5");
+    std::fs::write(host.work("none"), "# nothing\n").expect("a file");
+    has(&said(&host, &["batch", "--detach", "none"], 2), "the list has no command");
+}
+
+fn what_failed_is_submitted_again(kind: Kind) {
+    let host = Host::new(kind);
+    std::fs::create_dir(host.work("sub")).expect("a directory");
+    kind.give(&host.work("sub"));
+    let script = "cd sub && pinfold submit --mem 64MiB --timeout 1h -- /bin/sh -c '[ -e ../good ] && pwd'";
+    assert_eq!(host.shell(script).out, "1\n");
+    said(
+        &host,
+        &["submit", "--array", "1-3", "--", "/bin/sh", "-c", "[ $PINFOLD_ARRAY_INDEX = 2 ] || [ -e good ]"],
+        0,
+    );
+    said(&host, &["submit", "--", "true"], 0);
+    said(&host, &["wait", "1", "2", "5"], 0);
+    let failed = |host: &Host| said(host, &["report", "--failed", "--columns", "job"], 0);
+    assert_eq!(failed(&host), "JOB\n1\n2\n4\n");
+    host.make("good");
+    assert_eq!(said(&host, &["retry", "--failed"], 0), "6\n7\n");
+    said(&host, &["wait", "6"], 0);
+    said(&host, &["wait", "7"], 0);
+    has(&said(&host, &["log", "6"], 0), "/sub\n");
+    let report = host.report(6);
+    assert_eq!((report.claim_bytes, report.timeout_s), (Some(64 << 20), Some(3600.0)));
+    // Only the members that failed, with their indexes.
+    assert_eq!(host.report(8).array_index, Some(3));
+    assert_eq!(host.status(&[7, 8]).jobs.len(), 2);
+    // They are in order now, and a job that did well is submitted again on its user's word, with other options.
+    has(&said(&host, &["retry", "--failed"], 1), "none of these jobs is over and failed");
+    has(&said(&host, &["retry", "5"], 1), "pinfold again JOB");
+    assert_eq!(said(&host, &["again", "6", "--mem", "32MiB", "-o", "again.out"], 0), "9\n");
+    said(&host, &["wait", "9"], 0);
+    assert_eq!(host.report(9).claim_bytes, Some(32 << 20));
+    has(&host.wrote("sub/again.out"), "/sub\n");
 }

@@ -58,7 +58,7 @@ pub(super) fn each(report: &mut ReportView, see: See<'_>) {
         switches_forced: Count,
         waited_s: Work,
     } with { resources, numa } without {
-        version, job, name, command, user, project, state, class, priority, cpus, external, exit_code, signal, end, reason, comment, output, error_output, files, files_from, processes_from, processes, threads, series, notes
+        version, job, name, command, directory, user, project, state, class, priority, cpus, external, exit_code, signal, end, reason, comment, output, error_output, files, files_from, processes_from, processes, threads, series, notes
     });
     for resource in resources {
         figures!(see, "resources.", resource, Resource { count: Count } with {} without { name, numbers, addresses });

@@ -55,6 +55,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         job: 17,
         name: "assemble <k=31> & polish".to_owned(),
         command: vec!["velvetg".to_owned()],
+        directory: String::new(),
         user: "ada".to_owned(),
         project: None,
         state: JobState::Exited,

@@ -18,6 +18,9 @@ pub struct ReportView {
     pub name: String,
     /// The command and its arguments.
     pub command: Vec<String>,
+    /// The directory that it was submitted in; empty: not known, of a job of an earlier version.
+    #[serde(default)]
+    pub directory: String,
     /// Whose it is.
     pub user: String,
     /// Its project.
