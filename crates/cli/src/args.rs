@@ -154,6 +154,8 @@ pub(crate) enum AdminCommand {
     Restore(BackupArgs),
     /// Look through the whole job store for damage
     Check(StoreArgs),
+    /// Have systemd hand control groups to users, so that private daemons limit and page out without root
+    Delegate(crate::delegate::DelegateArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made
     Rescue(crate::host::RescueArgs),
     /// Play a recording of the scheduler's events again: the same decisions, or the first that differs

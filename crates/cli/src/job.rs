@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use pinfold_proto::program::default_name;
+use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec, Terms};
 use pinfold_sys::apart::{self, Apart};
-use pinfold_sys::inherited;
 use pinfold_sys::spawn::{self, Environment, ResolveError};
+use pinfold_sys::{inherited, peer};
 
 use crate::allocation;
 use crate::job::after::AfterArgs;
 use crate::successor;
-use pinfold_client::Failure;
+use pinfold_client::{Client, Failure, unexpected};
 
 pub(crate) mod after;
 pub(crate) mod begin;
@@ -177,6 +178,29 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
         };
         Failure::new(code, error)
     })
+}
+
+/// One priority above the highest of this user's jobs that are not over; `None`: this user has none.
+///
+/// # Errors
+/// The highest priority is taken.
+pub(crate) fn above_own(client: &mut Client) -> Result<Option<u8>, Failure> {
+    let view = match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
+        Reply::Status(view) => view,
+        other => return Err(unexpected(&other)),
+    };
+    let own = peer::own_name();
+    let highest = view.jobs.iter().filter(|job| job.user == own).max_by_key(|job| job.priority);
+    match highest {
+        Some(job) if job.priority >= 16 => Err(Failure::new(
+            ExitCode::Refused,
+            format!(
+                "--now: job {} of yours has priority 16, the highest; `pinfold set {} --priority 15` makes room",
+                job.job, job.job
+            ),
+        )),
+        highest => Ok(highest.map(|job| job.priority + 1)),
+    }
 }
 
 /// The environment a job gets: this process's own, without the job options that were meant for this command

@@ -126,6 +126,7 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &
     }
     own::set_umask(start.umask);
     own::nice_thread(start.nice);
+    own::set_scheduling(start.scheduling, start.io_priority);
     if let Ok(cpus) = start.cpus.parse() {
         let _ = affinity::set(0, &cpus);
     }

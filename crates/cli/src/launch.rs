@@ -150,8 +150,11 @@ impl LaunchPlan {
         Ok(client)
     }
 
-    /// Asks the daemon which jobs are meant by the names in `--after`.
+    /// Asks the daemon for the numbers of the names in `--after`, and for the priority of `--now`.
     pub(crate) fn resolve(&mut self, client: &mut Client) -> Result<(), Failure> {
+        if self.options.now {
+            self.spec.priority = job::above_own(client)?;
+        }
         if let Some(after) = self.options.after.as_ref().filter(|after| after.has_names()) {
             self.spec.after = after.resolved(client)?;
         }

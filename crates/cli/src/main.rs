@@ -15,6 +15,7 @@ mod batch;
 mod checkpoint;
 mod complete;
 mod control;
+mod delegate;
 mod help;
 mod holds;
 mod host;
@@ -214,6 +215,7 @@ fn administer(dial: &Dial, command: AdminCommand) -> Result<ProcessExit, Failure
         AdminCommand::Undrain => operate::drain(dial, false)?,
         AdminCommand::Keepers(args) => keepers::keepers(dial, args.json)?,
         AdminCommand::Audit(args) => operate::audit(dial, &args)?,
+        AdminCommand::Delegate(args) => delegate::delegate(&args)?,
         AdminCommand::Rescue(args) => host::rescue(&args)?,
         AdminCommand::Replay(args) => return replay::replay(&args),
         AdminCommand::Wlm(args) => return wlm::wlm(dial, &args),

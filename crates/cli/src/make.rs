@@ -20,7 +20,7 @@ use pinfold_proto::view::SlotsView;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::jobserver::Pool;
 use pinfold_sys::own_dir::OwnDir;
-use pinfold_sys::{affinity, peer};
+use pinfold_sys::{affinity, files, paths, peer};
 use pinfold_topo::CpuSet;
 
 use crate::job::{self, JobOptions, makeflags, part};
@@ -211,19 +211,22 @@ fn directory() -> Result<OwnDir, Failure> {
     use std::os::unix::fs::MetadataExt as _;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let own = |dir: &PathBuf| std::fs::metadata(dir).is_ok_and(|found| found.uid() == peer::own_uid());
-    let place = place_of([runtime.filter(own), Some(std::env::temp_dir())]);
+    let usable = |place: &PathBuf| files::may_make_in(place) && is_word(place);
+    let place = runtime
+        .filter(own)
+        .into_iter()
+        .chain(paths::temporary())
+        .find(usable)
+        .unwrap_or_else(|| "/tmp".into());
     OwnDir::make(&place, "pinfold-make-", &[TOKENS]).map_err(|error| {
         Failure::doing(format!("a directory for the jobserver in {}", place.display()), &error)
     })
 }
 
-/// The first of these whose path is one word of `MAKEFLAGS`, in which ninja knows no quotes; else `/tmp`.
-fn place_of(places: [Option<PathBuf>; 2]) -> PathBuf {
-    let is_word = |place: &PathBuf| {
-        let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=~".contains(c);
-        place.to_str().is_some_and(|text| text.chars().all(plain))
-    };
-    places.into_iter().flatten().find(is_word).unwrap_or_else(|| PathBuf::from("/tmp"))
+/// Whether a path is one word of `MAKEFLAGS`, in which ninja knows no quotes.
+fn is_word(place: &Path) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=~".contains(c);
+    place.to_str().is_some_and(|text| text.chars().all(plain))
 }
 
 fn count(cpus: &CpuSet) -> u32 {
@@ -241,15 +244,11 @@ mod tests {
 
     #[test]
     fn the_path_of_the_tokens_is_one_word() {
-        let check = |runtime: Option<&str>, temporary: &str, want: &str| {
-            let place = place_of([runtime.map(PathBuf::from), Some(PathBuf::from(temporary))]);
-            assert_eq!(place, Path::new(want), "{runtime:?} {temporary}");
-        };
-        check(Some("/run/user/7"), "/tmp", "/run/user/7");
-        check(None, "/t\u{e9}mp", "/t\u{e9}mp");
-        check(Some("/run/my dir"), "/tmp/x", "/tmp/x");
-        for odd in ["/tmp/a b", "/tmp/a\tb", "/tmp/a\\b", "/tmp/$x", "/tmp/'x'", "/tmp/#x"] {
-            check(None, odd, "/tmp");
+        for word in ["/run/user/7", "/t\u{e9}mp", "/tmp/x"] {
+            assert!(is_word(Path::new(word)), "{word}");
+        }
+        for odd in ["/run/my dir", "/tmp/a b", "/tmp/a\tb", "/tmp/a\\b", "/tmp/$x", "/tmp/'x'", "/tmp/#x"] {
+            assert!(!is_word(Path::new(odd)), "{odd}");
         }
     }
 

@@ -18,7 +18,6 @@ use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, S
 use pinfold_sys::spawn::{self, Reaped, Side};
 
 use crate::holds;
-use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions, part};
 use crate::keeper::{Keeper, Told, ended_by_signal, send_signal};
 use crate::launch::LaunchPlan;
@@ -107,8 +106,7 @@ pub(crate) fn in_foreground(
     }
     // Tasks must hear first on which PUs they lie.
     let early = !plan.wants_layout();
-    let names = args.options.after.as_ref().is_some_and(AfterArgs::has_names);
-    let kept = match names || holds::is_to_be_checked(&args.options) {
+    let kept = match args.options.asks_daemon() || holds::is_to_be_checked(&args.options) {
         true => dial.connect().and_then(|mut client| {
             holds::check(Some(&mut client), &args.options)?;
             plan.resolve(&mut client)

@@ -19,7 +19,6 @@ use crate::array;
 use crate::checkpoint;
 
 use crate::holds;
-use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
@@ -72,8 +71,7 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     }
     let mut plan = plan_of(args)?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
-    let names = args.options.after.as_ref().is_some_and(AfterArgs::has_names);
-    if plan.wants_layout() || names || holds::asks_daemon(&args.options) {
+    if plan.wants_layout() || args.options.asks_daemon() || holds::asks_daemon(&args.options) {
         let mut client = plan.connect(&dial)?;
         plan.resolve(&mut client)?;
     } else {

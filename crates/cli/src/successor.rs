@@ -67,6 +67,8 @@ pub(crate) fn own_start() -> Option<Start> {
         limits: own::limits(),
         oom_score_adj: adjusted.trim().parse().unwrap_or(0),
         nice: own::nice().unwrap_or(0),
+        io_priority: own::io_priority(),
+        scheduling: own::scheduling(),
         ignored: signals::ignored(),
         cpus: bound_to(),
     };

@@ -22,6 +22,12 @@ pub struct Start {
     /// Its nice value.
     #[serde(default)]
     pub nice: i32,
+    /// Its I/O priority, as in `ioprio_set(2)`.
+    #[serde(default)]
+    pub io_priority: u32,
+    /// Its scheduling class (`sched(7)`): other, batch or idle.
+    #[serde(default)]
+    pub scheduling: i32,
     /// The signals that it ignored.
     #[serde(default)]
     pub ignored: Vec<i32>,

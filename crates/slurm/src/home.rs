@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use pinfold_sys::peer;
+use pinfold_sys::{paths, peer};
 use serde::{Deserialize, Serialize};
 
 use crate::private;
@@ -153,18 +152,13 @@ pub(crate) struct Home {
     journal: PathBuf,
 }
 
-/// The directory for what this user's commands keep. Where neither a home nor a place is named: a private directory
+/// The directory for what this user's commands keep. Where neither a usable home nor a place is named: a private directory
 /// below `/tmp`; for root the one in root's home, for below `/tmp` anybody could be there first.
 pub(crate) fn directory() -> PathBuf {
-    let named = |name: &str| std::env::var_os(name).filter(|text| text.as_bytes().starts_with(b"/"));
-    let state = || {
-        let home = || named("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-        named("XDG_STATE_HOME").map(PathBuf::from).or_else(home)
-    };
-    let below = |state: PathBuf| state.join("pinfold/slurm");
-    named(VARIABLE)
-        .map(PathBuf::from)
-        .or_else(|| state().map(below))
+    let variable = |name: &str| std::env::var_os(name);
+    let named = variable(VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute());
+    named
+        .or_else(|| Some(paths::user_state(variable)?.join("slurm")))
         .unwrap_or_else(|| homeless(peer::own_uid()))
 }
 

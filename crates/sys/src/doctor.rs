@@ -230,8 +230,8 @@ fn delegation(facts: &Facts, plan: &Plan) -> Finding {
                  cgroup_no_v1=all"
         )
     } else if facts.systemd {
-        "as root: `systemctl edit user@.service` (for a system service: of that one), with [Service] and \
-         Delegate=cpu cpuset io memory pids; then log in again"
+        "as root: `pinfold admin delegate`, which gives user@.service Delegate=cpu cpuset io memory pids (a system \
+         service: `systemctl edit` of it, with that line below [Service]); then log in again"
             .to_owned()
     } else {
         format!("as root: write `{}` to cgroup.subtree_control of the groups above it", plus(&missing))

@@ -73,22 +73,16 @@ pub fn reset() {
     let _ = affinity::set(0, &pinfold_topo::CpuSet::new());
     let _ = std::fs::write("/proc/self/oom_score_adj", "0");
     let _ = std::fs::write("/proc/self/coredump_filter", "0x33");
-    reset_scheduling();
+    reset_memory_and_timers();
+    // No I/O priority of its own: the nice value decides.
+    own::set_scheduling(libc::SCHED_OTHER, 0);
     own::nice_thread(0);
 }
 
-#[expect(
-    unsafe_code,
-    reason = "no safe bindings for scheduling class, I/O priority, memory policy, personality"
-)]
-fn reset_scheduling() {
-    let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the calls take numbers, except one `sched_param` that outlives its call and a null mask of length 0. A call
-    // that is refused changes nothing.
+#[expect(unsafe_code, reason = "no safe bindings for memory policy, timer slack and personality")]
+fn reset_memory_and_timers() {
+    // SAFETY: the calls take numbers, and a null mask of length 0. A call that is refused changes nothing.
     unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameter);
-        // linux/ioprio.h: of this process (1), no class (0), so that the nice value decides.
-        libc::syscall(libc::SYS_ioprio_set, 1, 0, 0);
         libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_DEFAULT, std::ptr::null::<libc::c_ulong>(), 0);
         libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS);
         libc::personality(0);

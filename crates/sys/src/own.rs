@@ -9,6 +9,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::ClockId;
 
+/// `linux/ioprio.h`.
+pub(crate) const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+
 /// Bytes of a page of memory.
 #[must_use]
 pub fn page_bytes() -> u64 {
@@ -55,6 +58,36 @@ pub fn nice_thread(nice: i32) {
 #[must_use]
 pub fn nice() -> Option<i32> {
     rustix::process::getpriority_process(None).ok()
+}
+
+/// The I/O priority of the calling thread, as in `ioprio_set(2)`; 0: none of its own.
+#[must_use]
+pub fn io_priority() -> u32 {
+    #[expect(unsafe_code, reason = "no safe binding for I/O priorities")]
+    // SAFETY: takes numbers and touches no memory.
+    let found = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0) };
+    u32::try_from(found).unwrap_or(0)
+}
+
+/// The scheduling class of the calling thread (`sched(7)`).
+#[must_use]
+pub fn scheduling() -> i32 {
+    #[expect(unsafe_code, reason = "no safe binding for scheduling classes")]
+    // SAFETY: takes a number and touches no memory.
+    unsafe {
+        libc::sched_getscheduler(0)
+    }
+}
+
+/// Sets both for the calling thread. A class or priority that wants rights stays as it is without.
+pub fn set_scheduling(class: i32, io_priority: u32) {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    #[expect(unsafe_code, reason = "no safe binding for scheduling classes and I/O priorities")]
+    // SAFETY: the calls take numbers, and one `sched_param` that outlives its call.
+    unsafe {
+        libc::sched_setscheduler(0, class, &raw const parameter);
+        libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, io_priority);
+    }
 }
 
 /// Processor time of the calling thread so far, in microseconds.

@@ -64,6 +64,12 @@ fn state_of(
     candidates.into_iter().flatten().map(|dir| dir.join("pinfold")).find(|dir| is_usable(dir))
 }
 
+/// Directories for files that need not outlast their process, best first.
+#[must_use]
+pub fn temporary() -> [PathBuf; 4] {
+    [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()]
+}
+
 /// The socket below a directory for what runs (`$XDG_RUNTIME_DIR`).
 #[must_use]
 pub fn socket_in(runtime: &Path) -> PathBuf {

@@ -3,10 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use pinfold_sys::files;
+use pinfold_sys::{files, paths};
 
 /// Room in bytes that a directory for outputs has at least; a shortage at a line's end means that its output may be cut.
 const ROOM: u64 = 4096;
@@ -16,10 +16,10 @@ const ROOM: u64 = 4096;
 /// # Errors
 /// None of these can be used; the error names each with its cause.
 pub(super) fn scratch() -> io::Result<File> {
-    scratch_in(&[&std::env::temp_dir(), Path::new("/tmp"), Path::new("/var/tmp"), Path::new("/dev/shm")])
+    scratch_in(&paths::temporary())
 }
 
-fn scratch_in(directories: &[&Path]) -> io::Result<File> {
+fn scratch_in(directories: &[PathBuf]) -> io::Result<File> {
     let mut causes = Vec::new();
     for directory in directories {
         let made =
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn a_directory_that_cannot_be_used_is_passed_over_or_named() {
-        let (good, bad) = (tempfile::tempdir().expect("a directory"), Path::new("/nonexistent"));
-        let file = scratch_in(&[bad, good.path()]).expect("the second can be used");
+        let (good, bad) = (tempfile::tempdir().expect("a directory"), PathBuf::from("/nonexistent"));
+        let file = scratch_in(&[bad.clone(), good.path().to_owned()]).expect("the second can be used");
         is_whole(&file).expect("there is room");
         let error = scratch_in(&[bad]).expect_err("there is none").to_string();
         assert!(error.contains("TMPDIR") && error.contains("/nonexistent: No such file"), "{error}");

@@ -43,6 +43,9 @@ pub(crate) struct JobOptions {
     #[arg(help_heading = "Importance", long, visible_alias = "rank", env = "PINFOLD_PRIORITY", hide_env_values = true, value_name = "N",
           value_parser = whole::<u8>(1..=16))]
     pub priority: Option<u8>,
+    /// Start the job before all other jobs of yours: its priority is one above the highest of theirs
+    #[arg(help_heading = "Importance", long, env = "PINFOLD_NOW", hide_env_values = true, value_parser = Switch, conflicts_with = "priority")]
+    pub now: bool,
     /// Start the job only on a free core of its own
     #[arg(help_heading = "Importance", long, env = "PINFOLD_PRIMARY", hide_env_values = true, value_parser = Switch, conflicts_with_all = ["backfill", "exclusive"])]
     pub primary: bool,
@@ -159,6 +162,11 @@ impl JobOptions {
         // Groups of options are among these, too: the one of the options by which the daemon is reached.
         let typed = matches.ids().map(Id::as_str).filter(|id| is_typed(id) && *id != "Reach");
         self.typed = typed.map(str::to_owned).collect();
+    }
+
+    /// Whether an option's value depends on the daemon's jobs.
+    pub(crate) fn asks_daemon(&self) -> bool {
+        self.now || self.after.as_ref().is_some_and(AfterArgs::has_names)
     }
 
     /// Whether the option of this field stands on the command line.

@@ -192,6 +192,13 @@ pub(crate) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[("pinfold admin restore copy.db", "Puts it in place of the store; no daemon may run.")],
     ),
     ("admin check", &[("pinfold admin check", "Looks through the store for damage.")]),
+    (
+        "admin delegate",
+        &[(
+            "pinfold admin delegate",
+            "As root, once: private daemons of users have all controllers of control groups.",
+        )],
+    ),
     ("admin rescue", &[("pinfold admin rescue", "After a crash: thaws and lifts whatever no daemon holds.")]),
     ("admin replay", &[("pinfold admin replay /var/lib/pinfold/events", "Plays recorded events again.")]),
     ("admin wlm", &[("pinfold admin wlm detect", "Which workload managers are here.")]),

@@ -30,6 +30,7 @@ any_kind!(
     the_queue_is_full,
     waited_too_long,
     no_slots,
+    own_jobs_give_way_at_once,
     jobs_that_are_not_there,
     words_that_change_nothing_say_so,
     more_than_the_machine_has,
@@ -298,6 +299,21 @@ fn alone_on_the_host(kind: Kind) {
     host.make("over");
     host.until(alone, JobState::Exited);
     host.until(after, JobState::Exited);
+}
+
+/// `--now`: one priority above the highest of the user's own jobs, so that the lowest of them gives its slot.
+fn own_jobs_give_way_at_once(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let long = host.submit(&[], WAIT);
+    host.until(long, JobState::Running);
+    host.pinfold(["run", "--now", "--", "true"]).ended_with(0);
+    let job = host.pinfold(["submit", "--now", "--", "true"]).out.trim().parse().expect("a number");
+    assert_eq!(host.report(host.until(job, JobState::Exited).job).priority, 11);
+    host.submit(&["--priority", "16", "--hold"], "true");
+    let refused = host.pinfold(["run", "--now", "--", "true"]);
+    assert!(refused.code == Some(5) && refused.err.contains("has priority 16, the highest"), "{refused:?}");
+    host.make("go");
+    host.until(long, JobState::Exited);
 }
 
 fn no_slots(kind: Kind) {

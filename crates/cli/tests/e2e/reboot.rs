@@ -241,7 +241,12 @@ fn a_keeper_gone_in_the_queue_is_replaced(kind: Kind, signal: Signal) {
     let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
     host.until(first, JobState::Running);
     let mark = format!(": mark-of-{}", host.instance());
-    let second = host.submit(&[], &format!("{mark}; exit 5"));
+    // The job has what its submitter had, whoever keeps it.
+    let script = format!(
+        "{mark}; [ \"$(ionice)\" = \"best-effort: prio 7\" ] && chrt -p $$ | grep -q SCHED_BATCH && exit 5"
+    );
+    let submit = "exec ionice -c 2 -n 7 chrt --batch 0 pinfold submit -- sh -c";
+    let second = host.shell(&format!("{submit} '{script}'")).out.trim().parse().expect("a number");
     host.until(second, JobState::Queued);
     are_kept(&host, &[second]);
     let keepers = || processes_with(&mark);
