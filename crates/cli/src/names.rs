@@ -361,6 +361,7 @@ mod tests {
                 change: "its end".to_owned(),
                 decisions: Vec::new(),
                 left_out: None,
+                expected_start_s: None,
             };
             (Member { job: view.job, index: Some(index), over: false }, view)
         };

@@ -1,5 +1,6 @@
 //! What `why` says: the state of a job in words, the numbers behind it, and what would change it. Read only.
 
+mod expected;
 mod memory;
 mod resources;
 mod running;
@@ -17,6 +18,9 @@ use crate::memory::forecast;
 use crate::memory::numa::placement;
 use crate::rooms::Rooms;
 use crate::shares::holding;
+
+pub use expected::Unforeseen;
+pub(crate) use expected::expected_start;
 
 /// Why `job` is in the state it is in, and what would change it; `None` for an unknown job.
 pub(crate) fn explain(rooms: &Rooms, now: Instant, job: JobId) -> Option<Explanation> {

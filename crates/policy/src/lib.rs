@@ -36,6 +36,7 @@ pub use api::{
 pub use apply::drift;
 pub use cores::isolation;
 pub use cores::trials::{Gain, Known};
+pub use explain::Unforeseen;
 pub use jobs::REQUEUES_MAX;
 pub use memory::claims;
 pub use memory::room::{FULL_FOR, PATIENCE};

@@ -1,6 +1,7 @@
 //! The scheduler's step: routes an event to the room it concerns, makes a pass, and collects the decisions.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use pinfold_topo::CpuSet;
 
@@ -10,6 +11,7 @@ use crate::api::{
 use crate::apply::reconcile;
 use crate::cores::trials::Known;
 use crate::cores::{borders, fair_tail, isolation, others, shape, slots};
+use crate::explain::Unforeseen;
 use crate::memory::ladder::{checkpoint, throttle};
 use crate::memory::numa::{bind, placement};
 use crate::memory::{forecast, oracle, readings};
@@ -96,6 +98,20 @@ impl Policy {
     #[must_use]
     pub fn explain(&self, now: Instant, job: JobId) -> Option<Explanation> {
         explain::explain(&self.rooms, now, job)
+    }
+
+    /// How long until a waiting job probably starts, if the jobs before it end after their usual run time, which `length`
+    /// tells.
+    ///
+    /// # Errors
+    /// Why that cannot be estimated.
+    pub fn expected_start(
+        &self,
+        now: Instant,
+        job: JobId,
+        length: impl Fn(JobId) -> Option<Duration>,
+    ) -> Result<Duration, Unforeseen> {
+        explain::expected_start(&self.rooms, now, job, length)
     }
 
     /// The slots in use and all slots. An exclusive job uses all. More may be in use than there are: when

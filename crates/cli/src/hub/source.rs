@@ -343,6 +343,7 @@ mod tests {
                 change: String::new(),
                 decisions: [1.0, 2.0, 2.0, 90.0, 91.0].map(decision).into(),
                 left_out,
+                expected_start_s: None,
             };
             acts(why).into_iter().map(|act| (act.time_s, act.action)).collect::<Vec<_>>()
         };

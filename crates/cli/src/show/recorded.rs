@@ -73,5 +73,6 @@ pub(super) fn why(dial: &Dial, job: u64, at_us: u64) -> Result<Option<WhyView>, 
         change: job.change,
         decisions: decided.into_iter().map(decision).collect(),
         left_out: None,
+        expected_start_s: None,
     }))
 }

@@ -101,7 +101,15 @@ pub(crate) fn say_why(client: &mut Client, jobs: &mut [JobView], most: usize) ->
             continue;
         }
         match client.ask(&Request::Why { job: job.job, at_us: None }) {
-            Ok(Reply::Why(view)) => job.reason = Some(view.cause),
+            Ok(Reply::Why(view)) => {
+                let start = view.numbers.into_iter().find(|number| number.name == "expected start");
+                job.reason = Some(match (start, view.expected_start_s) {
+                    // A table cuts its last column: the time comes first.
+                    (Some(start), Some(_)) => format!("start {}; {}", start.text, view.cause),
+                    (Some(start), None) => format!("{}; start {}", view.cause, start.text),
+                    (None, _) => view.cause,
+                });
+            }
             Ok(other) => return Err(unexpected(&other)),
             // Another user's, or just over.
             Err(_) => {}

@@ -13,6 +13,7 @@ any_kind!(
     report_is_a_card,
     plots_in_characters_and_as_pictures,
     times_are_in_the_zone_of_the_reader,
+    why_and_status_tell_an_expected_start,
 );
 
 /// The words of one line of a table, by the head's columns.
@@ -77,6 +78,42 @@ fn times_are_in_the_zone_of_the_reader(kind: Kind) {
         assert!(listed.contains("\"job\":1,"), "{date}: {listed}");
     }
     host.pinfold(["cancel".to_owned(), job.to_string()]);
+}
+
+fn why_and_status_tell_an_expected_start(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    host.submit(&["--time", "1h"], "true");
+    let said = |words: &[&str]| host.succeeds(words).out;
+    let json =
+        |job: &str| serde_json::from_str::<serde_json::Value>(&said(&["why", job, "--json"])).expect("JSON");
+    // Nobody knows how long the first job runs.
+    assert!(json("2")["expected_start_s"].is_null(), "{}", json("2"));
+    let why = said(&["why", "2"]);
+    assert!(
+        why.contains("expected start") && why.contains("unknown: no job like job 1 has ended\n"),
+        "{why}"
+    );
+    let status = said(&["status", "--json"]);
+    assert!(status.contains("; start unknown: no job like job 1 has ended\""), "{status}");
+    host.make("go");
+    host.until(2, JobState::Exited);
+    // A job like the third ended; before that it was told how long it runs.
+    std::fs::remove_file(host.work("go")).expect("it is there");
+    let third = host.submit(&["--time", "1h"], "until [ -e go ]; do sleep 0.07; done");
+    host.until(third, JobState::Running);
+    host.submit(&[], "true");
+    let view = json("4");
+    let start_s = view["expected_start_s"].as_f64().unwrap_or_else(|| panic!("a time: {view}"));
+    let row = json("3");
+    let began_s = row["decisions"][0]["time_s"].as_f64().expect("a time");
+    assert!(start_s >= began_s && start_s <= began_s + 3_700.0, "{start_s} {began_s}");
+    let why = said(&["why", "4"]);
+    assert!(why.contains("about 20") && why.contains(" UTC, if jobs run as long as before\n"), "{why}");
+    assert!(said(&["status"]).contains("  start about 20"), "{}", said(&["status"]));
+    assert!(row["expected_start_s"].is_null(), "it runs: {row}");
+    host.make("go");
 }
 
 fn why_says_cause_and_change(kind: Kind) {

@@ -79,6 +79,7 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], gap: Gap, at_us: u64)
         change,
         decisions,
         left_out,
+        expected_start_s: None,
     })
 }
 

@@ -268,6 +268,12 @@ impl Learned {
         likenesses(uid, command).into_iter().find_map(|alike| self.lengths.usual_us(alike))
     }
 
+    /// How long jobs like this one of its user usually run, else what its user told.
+    pub(crate) fn usual(&self, row: &JobRow) -> Option<Duration> {
+        let usual_us = self.usual_us(row.uid, &row.spec.command).or(row.spec.expected_us);
+        usual_us.map(Duration::from_micros)
+    }
+
     /// How long a job is expected to run, if its user told it. It goes first after a multiple of that. What the user's own
     /// jobs of this kind usually took counts where it is longer: else a user could pass others by telling little.
     pub(crate) fn expected(&self, row: &JobRow) -> Option<Duration> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pinfold_policy::{Instant, JobId};
+use pinfold_policy::{Instant, JobId, Unforeseen};
 use pinfold_profile::report;
 use pinfold_proto::job::PlaceView;
 use pinfold_proto::row::JobRow;
@@ -19,6 +19,7 @@ use pinfold_sys::procfs::PressureResource;
 use pinfold_topo::CpuSet;
 
 use crate::clients::{projects, rights, vouch};
+use crate::core::clock::wall_us;
 use crate::core::{Refusal, is_alive, store_failed, words};
 use crate::host::{resources, sets};
 use crate::jobs::{JobRecord, external, unheard};
@@ -272,6 +273,12 @@ impl Daemon {
         let figures = words::by_name(numbers.iter().flat_map(|number| &number.figures));
         let mut numbers: Vec<NumberView> = numbers.into_iter().map(words::number_view).collect();
         numbers.extend(self.numbers_of_the_daemon(&row, is_live));
+        let mut expected_start_s = None;
+        if is_live && row.state == JobState::Queued {
+            let (at_s, words) = self.expected_start(now, job);
+            expected_start_s = at_s;
+            numbers.push(NumberView::words("expected start", self.jobs.table.by_name(&words)));
+        }
         Ok(WhyView {
             version: VERSION,
             job: job.0,
@@ -282,7 +289,25 @@ impl Daemon {
             change,
             decisions,
             left_out,
+            expected_start_s,
         })
+    }
+
+    /// When a waiting job probably starts, in Unix seconds, and how sure that is in words, or why it is unknown. No word of
+    /// another user's job but its number.
+    fn expected_start(&self, now: Instant, job: JobId) -> (Option<f64>, String) {
+        let length = |job| self.meters.learned.usual(&self.jobs.table.get(&job)?.row);
+        let unknown = match self.ctx.policy.expected_start(now, job, length) {
+            Ok(wait) => {
+                let at_s = seconds(wall_us()) + wait.as_secs_f64();
+                let text = format!("about {}, if jobs run as long as before", report::date_utc(at_s));
+                return (Some(at_s), text);
+            }
+            Err(Unforeseen::Length(other)) => format!("no job like job {other} has ended"),
+            Err(Unforeseen::OtherWait) => "it does not wait for slots alone".to_owned(),
+            Err(Unforeseen::TooMany) => "too many jobs run or are before it".to_owned(),
+        };
+        (None, format!("unknown: {unknown}"))
     }
 
     /// The FIFO that a job whose command has not begun waits to be read.

@@ -81,6 +81,7 @@ fn view(job: u64, state: JobState, cause: String) -> WhyView {
         change: String::new(),
         decisions: Vec::new(),
         left_out: None,
+        expected_start_s: None,
     }
 }
 

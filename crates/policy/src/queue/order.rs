@@ -109,6 +109,21 @@ impl Queue {
         })
     }
 
+    /// The jobs that stand before `entry`, in order. Walks its group: for explanations, not for rules.
+    pub(crate) fn before(&self, entry: &Entry) -> Vec<JobId> {
+        let mut before = Vec::new();
+        for (&Reverse(rank), group) in self.groups.iter().take_while(|(rank, _)| rank.0 >= entry.rank) {
+            let by_length = group.longest_first(rank);
+            let place = |(new, length, job)| (new, if by_length { length } else { Reverse(0) }, job);
+            let all = group.buckets.values().flat_map(|bucket| bucket.by_length.iter().copied().map(place));
+            let is_before = |first: &ByLength| rank > entry.rank || *first < place(entry.by_length());
+            let mut firsts: Vec<ByLength> = all.filter(is_before).collect();
+            firsts.sort_unstable();
+            before.extend(firsts.into_iter().map(|(.., job)| job));
+        }
+        before
+    }
+
     /// How many jobs stand before `entry`. Walks its group: for explanations, not for rules.
     pub(crate) fn ahead_of(&self, entry: &Entry) -> usize {
         let mut ahead = 0;
@@ -143,3 +158,46 @@ pub(crate) const PASSED_MAX: u32 = 8;
 /// How often at most the rights of projects are looked at again after others got what they left; each time somebody has
 /// what was owed to them before.
 pub(crate) const ROUNDS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(job: u64, rank: u8, cores: u32, expected_us: Option<u64>) -> Entry {
+        let shape = Demand {
+            owner: 0,
+            cores,
+            homes: cores,
+            class: None,
+            wishes: false,
+            memory: 0,
+            tmp_bytes: 0,
+            resources: 0,
+            pools: crate::jobs::PoolIds::default(),
+            array: None,
+            parent: None,
+        };
+        Entry { rank, shape, new: true, expected_us, job: JobId(job) }
+    }
+
+    #[track_caller]
+    fn check(entries: &[Entry], want: &[u64]) {
+        let mut queue = Queue::default();
+        entries.iter().for_each(|entry| queue.insert(entry));
+        let last = &entries[entries.len() - 1];
+        let before = queue.before(last);
+        assert_eq!(before, want.iter().map(|&job| JobId(job)).collect::<Vec<_>>());
+        assert_eq!(before.len(), queue.ahead_of(last));
+    }
+
+    #[test]
+    fn the_jobs_before_a_job_are_those_that_the_queue_hands_out_first() {
+        check(&[entry(1, 10, 2, None), entry(2, 10, 1, Some(5)), entry(3, 10, 1, None)], &[1, 2]);
+        check(&[entry(1, 10, 2, Some(3)), entry(2, 10, 1, Some(5)), entry(3, 10, 1, Some(4))], &[2]);
+        check(
+            &[entry(1, 9, 1, None), entry(3, 12, 2, None), entry(4, 11, 1, None), entry(2, 10, 1, None)],
+            &[3, 4],
+        );
+        check(&[entry(5, 17, 1, Some(1)), entry(4, 17, 1, Some(9)), entry(6, 10, 1, None)], &[4, 5]);
+    }
+}

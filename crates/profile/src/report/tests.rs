@@ -285,6 +285,7 @@ fn why_tells_cause_numbers_and_history() {
             })
             .into(),
         left_out: None,
+        expected_start_s: None,
     };
     let want = "\
 job 3 is frozen: memory is short

@@ -28,6 +28,10 @@ pub struct WhyView {
     /// Which decisions are left out of those, of a job with thousands of them. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOutView>,
+    /// When a waiting job probably starts, in Unix seconds, if the jobs before it run as long as jobs like them ran before.
+    /// `null`: unknown, or the job does not wait.
+    #[serde(default)]
+    pub expected_start_s: Option<f64>,
 }
 
 impl WhyView {
