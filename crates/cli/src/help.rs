@@ -33,20 +33,21 @@ const GROUPS: [(&str, &[&str]); 3] = [
 pub(crate) fn tree() -> Command {
     let whole = SHORT.iter().fold(Cli::command(), |tree, (name, _)| tree.mut_subcommand(name, with_helps));
     let whole = whole.arg(help_option(HELP_ALL, "Print help with all commands"));
-    let whole = with_negatives(whole);
+    let whole = with_rules(whole);
     // They stand below `admin`; the spelling without it goes on being read.
     AdminCommand::names()
         .into_iter()
         .fold(whole, |tree, name| tree.mut_subcommand(name, |command| command.hide(true)))
 }
 
-/// A negative number behind an option is the option's value, so that the message names the option and its range.
-fn with_negatives(command: Command) -> Command {
+/// Rules for the options of all commands. A negative number behind an option is the option's value, so that the message
+/// names the option and its range; help shows no values of the environment.
+fn with_rules(command: Command) -> Command {
     let named = |arg: Arg| match !arg.is_positional() && arg.get_action().takes_values() {
-        true => arg.allow_negative_numbers(true),
-        false => arg,
+        true => arg.allow_negative_numbers(true).hide_env_values(true),
+        false => arg.hide_env_values(true),
     };
-    command.mut_args(named).mut_subcommands(with_negatives)
+    command.mut_args(named).mut_subcommands(with_rules)
 }
 
 /// Both helps are of the compact form: the other has five lines an option.

@@ -23,70 +23,51 @@ pub(crate) struct TaskOptions {
     #[arg(short = 'n', long, value_name = "N")]
     pub ntasks: Option<String>,
     /// Number of hosts, or the fewest and the most
-    #[arg(short = 'N', long, env = "PINFOLD_NODES", hide_env_values = true, value_name = "N[-N]")]
+    #[arg(short = 'N', long, env = "PINFOLD_NODES", value_name = "N[-N]")]
     nodes: Option<String>,
     /// Number of PUs of each task
-    #[arg(short = 'c', long, env = "PINFOLD_CPUS_PER_TASK", hide_env_values = true, value_name = "N")]
+    #[arg(short = 'c', long, env = "PINFOLD_CPUS_PER_TASK", value_name = "N")]
     cpus_per_task: Option<String>,
     /// Fewest sockets of a host, cores of a socket and threads of a core
-    #[arg(
-        short = 'B',
-        long,
-        env = "PINFOLD_EXTRA_NODE_INFO",
-        hide_env_values = true,
-        value_name = "S[:C[:T]]"
-    )]
+    #[arg(short = 'B', long, env = "PINFOLD_EXTRA_NODE_INFO", value_name = "S[:C[:T]]")]
     extra_node_info: Option<String>,
     /// Fewest sockets of a host
-    #[arg(long, env = "PINFOLD_SOCKETS_PER_NODE", hide_env_values = true, value_name = "N")]
+    #[arg(long, env = "PINFOLD_SOCKETS_PER_NODE", value_name = "N")]
     sockets_per_node: Option<String>,
     /// Fewest cores of a socket
-    #[arg(long, env = "PINFOLD_CORES_PER_SOCKET", hide_env_values = true, value_name = "N")]
+    #[arg(long, env = "PINFOLD_CORES_PER_SOCKET", value_name = "N")]
     cores_per_socket: Option<String>,
     /// Fewest threads of a core, and the most used threads of a core
-    #[arg(long, env = "PINFOLD_THREADS_PER_CORE", hide_env_values = true, value_name = "N")]
+    #[arg(long, env = "PINFOLD_THREADS_PER_CORE", value_name = "N")]
     threads_per_core: Option<String>,
     /// Number of tasks on each host
-    #[arg(long, env = "PINFOLD_NTASKS_PER_NODE", hide_env_values = true, value_name = "N")]
+    #[arg(long, env = "PINFOLD_NTASKS_PER_NODE", value_name = "N")]
     ntasks_per_node: Option<String>,
     /// Most tasks on each socket
-    #[arg(long, env = "PINFOLD_NTASKS_PER_SOCKET", hide_env_values = true, value_name = "N")]
+    #[arg(long, env = "PINFOLD_NTASKS_PER_SOCKET", value_name = "N")]
     ntasks_per_socket: Option<String>,
     /// Most tasks on each core
-    #[arg(long, env = "PINFOLD_NTASKS_PER_CORE", hide_env_values = true, value_name = "N")]
+    #[arg(long, env = "PINFOLD_NTASKS_PER_CORE", value_name = "N")]
     ntasks_per_core: Option<String>,
     /// Order of tasks: block, cyclic, plane=N or arbitrary over hosts, then block, cyclic or fcyclic over sockets and cores
-    #[arg(
-        short = 'm',
-        long,
-        env = "PINFOLD_DISTRIBUTION",
-        hide_env_values = true,
-        value_name = "HOSTS[:SOCKETS[:CORES]]"
-    )]
+    #[arg(short = 'm', long, env = "PINFOLD_DISTRIBUTION", value_name = "HOSTS[:SOCKETS[:CORES]]")]
     distribution: Option<String>,
     /// Host of each task for --distribution=arbitrary: n1,n2,n[3-5],n9*4. A number is the place of a host; other names are
     /// hosts in the order of their first appearance
-    #[arg(
-        short = 'w',
-        long,
-        env = "PINFOLD_NODELIST",
-        hide_env_values = true,
-        value_name = "HOSTS",
-        conflicts_with = "nodefile"
-    )]
+    #[arg(short = 'w', long, env = "PINFOLD_NODELIST", value_name = "HOSTS", conflicts_with = "nodefile")]
     nodelist: Option<String>,
     /// File with a host a line, in place of --nodelist [default with --distribution=arbitrary: $SLURM_HOSTFILE]
-    #[arg(long, env = "PINFOLD_NODEFILE", hide_env_values = true, value_name = "FILE")]
+    #[arg(long, env = "PINFOLD_NODEFILE", value_name = "FILE")]
     nodefile: Option<PathBuf>,
     /// Kind of load: compute_bound, memory_bound, multithread or nomultithread
-    #[arg(long, env = "PINFOLD_HINT", hide_env_values = true, value_name = "HINT")]
+    #[arg(long, env = "PINFOLD_HINT", value_name = "HINT")]
     hint: Option<String>,
     /// Binding of tasks: none, rank, map_cpu:L, mask_cpu:L, sockets, cores, threads, ldoms, rank_ldom, map_ldom:L or
     /// mask_ldom:L
-    #[arg(long, env = "PINFOLD_CPU_BIND", hide_env_values = true, value_name = "HOW")]
+    #[arg(long, env = "PINFOLD_CPU_BIND", value_name = "HOW")]
     cpu_bind: Option<String>,
     /// Fewest PUs of a host
-    #[arg(long, env = "PINFOLD_MINCPUS", hide_env_values = true, value_name = "N")]
+    #[arg(long, env = "PINFOLD_MINCPUS", value_name = "N")]
     mincpus: Option<String>,
     /// Older name in Slurm for --sockets-per-node
     #[arg(long, hide = true, value_name = "N", conflicts_with = "sockets_per_node")]
@@ -98,10 +79,10 @@ pub(crate) struct TaskOptions {
     #[arg(long, hide = true, value_name = "N", conflicts_with = "threads_per_core")]
     minthreads: Option<String>,
     /// Let tasks share PUs if there are more tasks than PUs
-    #[arg(short = 'O', long, env = "PINFOLD_OVERCOMMIT", hide_env_values = true, value_parser = Switch)]
+    #[arg(short = 'O', long, env = "PINFOLD_OVERCOMMIT", value_parser = Switch)]
     overcommit: bool,
     /// Use only as many PUs as the tasks request, rounded up to whole cores
-    #[arg(long, env = "PINFOLD_EXACT", hide_env_values = true, value_parser = Switch)]
+    #[arg(long, env = "PINFOLD_EXACT", value_parser = Switch)]
     exact: bool,
 }
 
