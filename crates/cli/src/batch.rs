@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{End, ExitCode, JobSpec};
 use pinfold_sys::ready::Wanted;
-use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals};
+use pinfold_sys::signals::{SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Side};
 
 use crate::input::Feed;
@@ -118,7 +118,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         ));
     }
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
-    let signals = Signals::block(&[SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(pipe)?;
+    let signals = Signals::block(&[&[SIGCHLD][..], &proxy::HEARD].concat()).map_err(pipe)?;
     let (alive, hold) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
@@ -199,7 +199,7 @@ struct Batch {
 
 impl Batch {
     fn new(dial: Dial, args: &BatchArgs, mut plan: LaunchPlan, work: Work) -> Result<Self, Failure> {
-        let (mut keeper, welcome) = plan.keeper(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, None)?;
+        let (mut keeper, welcome) = plan.keeper(dial, &proxy::HEARD, 0, None)?;
         welcome.warnings.iter().for_each(|warning| crate::print::say(&format!("warning: {warning}")));
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
         // As many children wait ready-made as may be started at once, so that a slot that falls free is
@@ -386,7 +386,7 @@ impl Batch {
                 self.progress.ended(true);
                 self.count_failure();
             }
-            Told::Signal(arrived) => self.end(arrived.signal),
+            Told::Signal(arrived) => self.signal(arrived.signal),
             Told::Lost => {
                 self.progress.note("the daemon is gone; running jobs go on, the others wait for it")
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pinfold_client::Dial;
 use pinfold_proto::wire::Request;
 use pinfold_sys::ready::Wanted;
-use pinfold_sys::signals::{SIGKILL, SIGTERM};
+use pinfold_sys::signals::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use pinfold_sys::spawn;
 
 use super::joblog::JobLog;
@@ -16,6 +16,9 @@ use crate::keeper::{Told, send_signal_to_group};
 
 /// How long lines that are told to end have before they are killed: as long as jobs that are cancelled.
 const KILLED_AFTER: Duration = Duration::from_secs(10);
+
+/// The signals that end a batch.
+const ENDS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// How often the batch looks whether the lines that were told to end have ended.
 const LEFTOVERS_PAUSE: Duration = Duration::from_millis(20);
@@ -75,12 +78,33 @@ impl Batch {
         while !over.is_finished() {
             for told in self.keeper.wait(Vec::new(), Some(LEFTOVERS_PAUSE)) {
                 match told {
-                    Told::Signal(arrived) => self.end(arrived.signal),
+                    Told::Signal(arrived) => self.signal(arrived.signal),
                     told => self.hear(told),
                 }
             }
             self.kill_late_lines();
         }
+    }
+
+    /// A signal for the batch is one for its lines: those that end a program end the batch, those of job control stop all
+    /// lines and let them go on, the others go to each running line.
+    pub(super) fn signal(&mut self, signal: i32) {
+        match signal {
+            SIGTSTP => {
+                self.keeper.pause_starts();
+                self.pass_on(SIGSTOP);
+            }
+            SIGCONT => {
+                self.pass_on(SIGCONT);
+                self.keeper.allow_starts();
+            }
+            _ if ENDS.contains(&signal) => self.end(signal),
+            _ => self.pass_on(signal),
+        }
+    }
+
+    fn pass_on(&self, signal: i32) {
+        self.keeper.running().for_each(|(_, pid)| send_signal_to_group(pid, signal));
     }
 
     /// The user wants it to end: waiting jobs are withdrawn, running ones get the signal, and from the third
@@ -91,6 +115,7 @@ impl Batch {
         self.withdraw_waiting("the batch was told to end before the job started");
         let sent = if times >= 3 { SIGKILL } else { signal };
         self.signal_running(sent);
+        self.pass_on(SIGCONT);
         self.progress.note(match times {
             1 => "ending: running jobs got the signal, waiting ones are withdrawn",
             2 => "the signal was sent again; once more kills",
@@ -135,7 +160,9 @@ impl Batch {
             let left = until.map(|at| at.saturating_duration_since(Instant::now()));
             let alive_still = (!self.orphaned).then(|| Wanted::end(alive));
             for told in self.keeper.wait(alive_still.into_iter().chain(work.unread()).collect(), left) {
-                if let Told::Signal(arrived) = told {
+                if let Told::Signal(arrived) = &told
+                    && ENDS.contains(&arrived.signal)
+                {
                     self.ending = Some((arrived.signal, 1));
                     return self.give_up();
                 }

@@ -12,7 +12,7 @@ use pinfold_sys::mode::{self, Mode};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::{Host, send};
+use crate::host::{Host, send, status_field};
 use crate::kind::{Kind, any_kind};
 use crate::process::Done;
 use crate::wait::{PATIENCE, eventually};
@@ -24,6 +24,7 @@ any_kind!(
     lines_start_as_they_come,
     files_that_cannot_be_read,
     interrupted,
+    signals_of_job_control_are_for_the_lines,
     a_thousand_jobs,
     a_hundred_thousand_lines,
     the_command_is_killed,
@@ -180,6 +181,28 @@ fn interrupted(kind: Kind) {
     assert!(!host.work("never").exists());
     assert!(host.status(&[]).jobs.is_empty(), "nothing waits and nothing runs");
     assert_eq!(host.job(3).started_s, None);
+}
+
+/// `Ctrl-Z` stops all lines and the command, `fg` lets them go on; a signal of the user's own reaches each line.
+fn signals_of_job_control_are_for_the_lines(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1"]);
+    let line = "trap ': >told' USR1; : >ready; echo $$ >pid; until [ -e told ]; do sleep 0.02; done; exit 7";
+    let running = host.start(["batch", "--json", ":::", line]);
+    let pid = eventually("the line runs", || host.wrote("pid").trim().parse::<u32>());
+    let state = |process: u32, wanted: bool| {
+        eventually(&format!("{process} is stopped: {wanted}"), || {
+            let found = status_field(process, "State").unwrap_or_default();
+            if found.starts_with('T') == wanted { Ok(()) } else { Err(found) }
+        });
+    };
+    running.signal(Signal::TSTP);
+    state(pid, true);
+    state(running.pid(), true);
+    running.signal(Signal::CONT);
+    state(pid, false);
+    running.signal(Signal::USR1);
+    let done = running.wait();
+    assert_eq!(view(&done).results[0].exit_code, Some(7), "{done:?}");
 }
 
 fn a_thousand_jobs(kind: Kind) {
