@@ -95,6 +95,8 @@ pub(crate) fn prepare_anew(
     let shared = names.open_shared(output::append_for_job)?;
     let (indexes, mut jobs) = (spec.indexes.clone(), vec![0; spec.indexes.len()]);
     let places: Vec<usize> = left.iter().filter_map(|(index, _)| indexes.binary_search(index).ok()).collect();
+    // The number of an array is its first member's, also if that is over.
+    jobs[0] = name.job;
     for (&at, (_, job)) in places.iter().zip(&left) {
         jobs[at] = *job;
     }

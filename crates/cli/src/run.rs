@@ -21,6 +21,7 @@ use crate::holds;
 use crate::job::{self, JobOptions, part};
 use crate::keeper::{Keeper, Told, ended_by_signal, send_signal};
 use crate::launch::LaunchPlan;
+use crate::notify;
 use crate::print::say;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
@@ -30,6 +31,9 @@ pub(crate) struct RunArgs {
     /// Run the command unmanaged if no daemon can be reached or started
     #[arg(long)]
     pub fallback: bool,
+    /// Run this command when the job has ended, with the JSON of `report --json` on its standard input
+    #[arg(long, value_name = "COMMAND", value_parser = notify::command)]
+    pub notify: Option<String>,
     #[command(flatten)]
     pub options: JobOptions,
     /// The command and its arguments
@@ -128,9 +132,15 @@ pub(crate) fn in_foreground(
         plan.lay_on(&welcome.cpus)?;
         keeper.submit(TICKET, plan.spec);
     }
-    let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options), beside)?;
+    let mut number = None;
+    let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options), beside, &mut number)?;
     let limited = args.options.timeout.is_some() || args.options.cpu_limit.is_some();
-    Ok(ProcessExit::from(match until_recorded(&mut keeper, limited) {
+    let end = until_recorded(&mut keeper, limited);
+    if let (Some(command), Some(job)) = (&args.notify, number) {
+        let dial = Dial::new(Some(keeper.socket()), true);
+        notify::of_job(command, &dial, job).unwrap_or_else(|failure| say(&failure.message));
+    }
+    Ok(ProcessExit::from(match end {
         Some(end) if end.is_limit() => TIMED_OUT,
         _ => status(&reaped),
     }))
@@ -147,11 +157,16 @@ fn in_place(plan: &mut LaunchPlan) -> Failure {
     }
 }
 
-fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> Result<Reaped, Failure> {
+/// Waits for the end of the command; `number` gets the number of the job.
+fn until_ended(
+    keeper: &mut Keeper,
+    requeue: bool,
+    beside: &mut dyn Beside,
+    number: &mut Option<u64>,
+) -> Result<Reaped, Failure> {
     let asked = Instant::now();
     // Killed, perhaps to be begun anew: the daemon says whether.
     let mut killed = None;
-    let mut number = None;
     // When to ask why it waits; `None`: that was asked, or it waits no more.
     let mut asks = Some(asked + word_after());
     let mut told_to_end = false;
@@ -161,13 +176,13 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
         let told = keeper.wait(beside.watched().into_iter().map(Wanted::borrowed).collect(), due);
         for told in told {
             match told {
-                Told::Queued { job, .. } => number = Some(job),
+                Told::Queued { job, .. } => *number = Some(job),
                 Told::Started { .. } => asks = None,
                 Told::Ended { reaped, .. } if job::may_begin_anew(requeue, &reaped) => killed = Some(reaped),
                 Told::Ended { reaped, .. } => {
                     // The signal was for all of the job, whichever of its processes heard it.
                     if told_to_end && ended_by_signal(&reaped) {
-                        number.into_iter().for_each(|job| keeper.cancel(job, 0));
+                        number.iter().for_each(|&job| keeper.cancel(job, 0));
                     }
                     return Ok(reaped);
                 }

@@ -22,6 +22,7 @@ use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
+use crate::notify;
 use crate::output;
 use crate::print::say;
 use crate::successor;
@@ -49,6 +50,9 @@ pub(crate) struct SubmitArgs {
     /// File for standard error [default: pinfold-JOB.err]; the same file as of -o takes both streams, in order
     #[arg(short, long, value_name = "FILE")]
     pub error: Option<PathBuf>,
+    /// Run this command when the job, or the whole array, has ended, with the JSON of `report --json`, a line for each job, on its standard input
+    #[arg(long, value_name = "COMMAND", value_parser = notify::command)]
+    pub notify: Option<String>,
     /// Print a JSON object instead of the job number
     #[arg(long)]
     pub json: bool,
@@ -169,13 +173,14 @@ pub(crate) type Accepted = Result<(Keeper, Notes, String), Failure>;
 
 /// Gets the job, or the array, accepted.
 fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Accepted {
-    match &args.array {
+    let (keeper, notes, said) = match &args.array {
         Some(spec) => {
             let one = plan.spec.clone();
-            array::prepare(dial, Names::of_array(args)?, spec, plan, &|_| one.clone())
+            array::prepare(dial, Names::of_array(args)?, spec, plan, &|_| one.clone())?
         }
-        None => prepare(dial, args, plan).map(|(keeper, notes, job)| (keeper, notes, job.to_string())),
-    }
+        None => prepare(dial, args, plan).map(|(keeper, notes, job)| (keeper, notes, job.to_string()))?,
+    };
+    Ok((keeper, notes.with_notify(args.notify.as_deref()), said))
 }
 
 /// Lets go of the streams and of all else that the caller had open, and stays until the end.
@@ -227,7 +232,8 @@ fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExi
         }
         _ => prepare_anew(dial.clone(), args, name.job),
     };
-    attend_anew(dial.clone(), name, prepared())
+    let prepared = prepared().map(|(keeper, notes)| (keeper, notes.with_notify(args.notify.as_deref())));
+    attend_anew(dial.clone(), name, prepared)
 }
 
 /// Stays with jobs that were prepared anew; those that cannot be kept are given back.
@@ -367,6 +373,7 @@ fn attend(mut keeper: Keeper, notes: &Notes) {
             return;
         }
     }
+    notes.notify(&Dial::new(Some(keeper.socket()), true));
 }
 
 /// Passes a signal for the keeper on to the jobs that run. Those that wait are left to another keeper, or withdrawn.

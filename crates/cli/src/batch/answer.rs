@@ -8,10 +8,17 @@ use pinfold_proto::view::BatchView;
 
 use super::args::BatchArgs;
 use super::outcome;
-use crate::{output, print};
+use crate::{notify, output, print};
 
 /// How the end is told.
-pub(super) enum Answer {
+pub(super) struct Answer {
+    form: Form,
+    /// The command of `--notify`.
+    notify: Option<String>,
+}
+
+/// The form of the results.
+enum Form {
     /// On standard error.
     Table,
     /// In this file, or on standard output.
@@ -21,24 +28,32 @@ pub(super) enum Answer {
 impl Answer {
     /// As the options say. A file is made now: that it cannot be made is not found out when all is done.
     pub(super) fn of(args: &BatchArgs) -> Result<Self, Failure> {
-        match &args.json {
-            None => Ok(Self::Table),
-            Some(None) => Ok(Self::Json(None)),
+        let form = match &args.json {
+            None => Form::Table,
+            Some(None) => Form::Json(None),
             Some(Some(path)) => {
                 let made = output::create(path, output::Named::ByUser);
                 let file =
                     made.map_err(|error| Failure::doing(format!("--json={}", path.display()), &error))?;
-                Ok(Self::Json(Some(file)))
+                Form::Json(Some(file))
             }
-        }
+        };
+        Ok(Self { form, notify: args.notify.clone() })
     }
 
     /// Prints what came of all lines.
     pub(super) fn print(&mut self, view: &BatchView) -> Result<(), Failure> {
-        let (place, printed) = match self {
-            Self::Table => ("standard error", print_table(view)),
-            Self::Json(None) => ("standard output", print_line(view)),
-            Self::Json(Some(file)) => ("the file of --json", outcome::write_json(view, file)),
+        if let Some(command) = &self.notify {
+            let mut text = Vec::new();
+            let written = outcome::write_json(view, &mut text);
+            let told = written.map_err(|error| Failure::doing("--notify", &error));
+            told.and_then(|()| notify::of_text(command, &text))
+                .unwrap_or_else(|failure| print::say(&failure.message));
+        }
+        let (place, printed) = match &mut self.form {
+            Form::Table => ("standard error", print_table(view)),
+            Form::Json(None) => ("standard output", print_line(view)),
+            Form::Json(Some(file)) => ("the file of --json", outcome::write_json(view, file)),
         };
         printed.map_err(|error| Failure::doing(place, &error))
     }

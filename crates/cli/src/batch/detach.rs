@@ -34,13 +34,16 @@ pub(super) fn detach(dial: Dial, args: &BatchArgs, lines: Lines) -> Result<Proce
     submit::hand_over(json, || {
         let List { names, spec, plan, lines, named } = list;
         let common = plan.spec.clone();
-        array::prepare(dial, names, &spec, plan, &|place| spec_of(&common, &lines, named, place))
+        let spec_of = |place: usize| spec_of(&common, &lines, named, place);
+        let (keeper, notes, said) = array::prepare(dial, names, &spec, plan, &spec_of)?;
+        Ok((keeper, notes.with_notify(args.notify.as_deref()), said))
     })
 }
 
 /// Keeps lines that were handed over before, in the place of a keeper that is gone.
 pub(super) fn keep_anew(dial: Dial, args: &BatchArgs, name: &JobName) -> Result<ProcessExit, Failure> {
-    let prepared = prepare_anew(dial.clone(), args, name);
+    let prepared = prepare_anew(dial.clone(), args, name)
+        .map(|(keeper, notes)| (keeper, notes.with_notify(args.notify.as_deref())));
     submit::attend_anew(dial, name, prepared)
 }
 

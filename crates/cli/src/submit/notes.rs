@@ -10,7 +10,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use pinfold_proto::Ending;
 use pinfold_sys::{files, signals};
 
+use crate::notify;
 use crate::output;
+use pinfold_client::Dial;
 
 /// The number of the job with this ticket, and its standard error.
 pub(crate) type ErrorOf = Box<dyn Fn(u64) -> Option<(u64, File)>>;
@@ -19,12 +21,16 @@ pub(crate) type ErrorOf = Box<dyn Fn(u64) -> Option<(u64, File)>>;
 const LINE_MAX_BYTES: usize = 1024;
 
 /// See the module's page.
-pub(crate) struct Notes(ErrorOf);
+pub(crate) struct Notes {
+    error_of: ErrorOf,
+    /// The command of `--notify`.
+    notify: Option<String>,
+}
 
 impl Notes {
     /// For jobs with these standard errors.
     pub(crate) fn new(error_of: ErrorOf) -> Self {
-        Self(error_of)
+        Self { error_of, notify: None }
     }
 
     /// A job ended, of which no daemon tells, for this reason.
@@ -42,8 +48,23 @@ impl Notes {
         self.leave(ticket, "was not started", why);
     }
 
+    /// Has this command run when all jobs are over.
+    pub(crate) fn with_notify(self, command: Option<&str>) -> Self {
+        Self { notify: command.map(str::to_owned), ..self }
+    }
+
+    /// Runs the command of `--notify`: all jobs are over. A failure stands in the standard error of the first job, whose
+    /// number is the array's.
+    pub(crate) fn notify(&self, dial: &Dial) {
+        let Some((command, (job, file))) = self.notify.as_ref().zip((self.error_of)(1)) else { return };
+        if let Err(failure) = notify::of_job(command, dial, job) {
+            // The keeper has nobody else to tell that this line cannot be written.
+            let _ = write_line(&file, &format!("pinfold: {}", failure.message));
+        }
+    }
+
     fn leave(&self, ticket: u64, what: &str, why: &str) {
-        if let Some((job, file)) = (self.0)(ticket) {
+        if let Some((job, file)) = (self.error_of)(ticket) {
             // The keeper has nobody else to tell that this line cannot be written.
             let _ = write_line(&file, &format!("pinfold: job {job} {what}: {why}"));
         }

@@ -9,7 +9,8 @@ any_kind!(
     many_jobs_are_picked_at_once,
     output_is_found_again,
     a_list_is_handed_over,
-    what_failed_is_submitted_again
+    what_failed_is_submitted_again,
+    an_end_is_notified,
 );
 
 /// The states of the jobs that a command names, by number.
@@ -164,4 +165,30 @@ fn what_failed_is_submitted_again(kind: Kind) {
     said(&host, &["wait", "9"], 0);
     assert_eq!(host.report(9).claim_bytes, Some(32 << 20));
     has(&host.wrote("sub/again.out"), "/sub\n");
+}
+
+fn an_end_is_notified(kind: Kind) {
+    let host = Host::new(kind);
+    let notify = |name: &str| format!("cat >{name}.new && mv {name}.new {name}");
+    // The status is the command's, whatever comes of the notification.
+    said(&host, &["run", "--notify", &notify("run"), "--", "/bin/sh", "-c", "exit 3"], 3);
+    has(&host.wrote("run"), "\"job\":1,");
+    has(&host.wrote("run"), "\"exit_code\":3,");
+    has(&said(&host, &["run", "--notify", "exit 4", "--", "/bin/sh", "-c", "exit 3"], 3), "");
+    let done = host.pinfold(["run", "--notify", "exit 4", "--", "true"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    has(&done.err, "--notify `exit 4` failed: exit status: 4");
+    // Of an array and of a list one notification, when all is over.
+    said(&host, &["submit", "--notify", &notify("array"), "--array", "1-2", "--", "true"], 0);
+    host.until_made("array");
+    assert_eq!(host.wrote("array").lines().count(), 2);
+    said(&host, &["batch", "--quiet", "--notify", &notify("list"), "echo {}", ":::", "a", "b"], 0);
+    has(&host.wrote("list"), "\"jobs\":2,\"failed\":0,");
+    said(&host, &["batch", "--detach", "--notify", &notify("lines"), "echo {}", ":::", "a", "b"], 0);
+    host.until_made("lines");
+    assert_eq!(host.wrote("lines").lines().count(), 2);
+    has(
+        &said(&host, &["run", "--notify", "https://example.org/", "--", "true"], 2),
+        "curl -s --data-binary @- https",
+    );
 }

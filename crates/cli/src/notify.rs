@@ -1,0 +1,68 @@
+//! `--notify`: a command of the user that hears how a job, an array or a list ended. It is started by the process that waits
+//! for the end, never by the daemon, and a failure of it changes no status.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use pinfold_client::{Dial, Failure};
+use pinfold_proto::ExitCode;
+use pinfold_proto::view::ReportView;
+use pinfold_proto::wire::{Request, Select};
+
+use crate::names::{self, JobRef};
+use crate::shell;
+use crate::show::each;
+
+/// Reads the value of the option.
+pub(crate) fn command(text: &str) -> Result<String, String> {
+    if text.starts_with("http://") || text.starts_with("https://") {
+        return Err(format!("a command is expected; `curl -s --data-binary @- {text}` posts to a URL"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Runs `command` with the reports of a job, or of each member of an array, on its standard input, a line of JSON each.
+pub(crate) fn of_job(command: &str, dial: &Dial, job: u64) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
+    let jobs = names::jobs(&mut client, &[JobRef::Number(job.into())])?;
+    let (series, processes, threads, files, all, pieces) = (false, false, false, false, false, true);
+    let select = Select::Jobs(jobs);
+    let request = Request::Report { select, series, processes, threads, files, all, pieces };
+    let mut text = Vec::new();
+    each(&mut client, &request, |report: ReportView| {
+        let written = serde_json::to_writer(&mut text, &report);
+        text.push(b'\n');
+        written.map_err(|error| Failure::doing("the report of a job", &error))
+    })?;
+    of_text(command, &text)
+}
+
+/// Runs `command` with this text on its standard input, and waits for its end.
+pub(crate) fn of_text(command: &str, text: &[u8]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::doing(format!("--notify `{command}`"), &error);
+    let words = shell::run_text(&shell::of(None)?, OsStr::new(command));
+    let mut process = Command::new(&words[0]);
+    process.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = process.spawn().map_err(failed)?;
+    // A command that does not read all of it is no failure.
+    let _ = child.stdin.take().map(|mut input| input.write_all(text));
+    let status = child.wait().map_err(failed)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(ExitCode::Failed, format!("--notify `{command}` failed: {status}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_reads_the_text_and_its_failure_is_told() {
+        assert!(of_text("read line && [ \"$line\" = text ]", b"text\n").is_ok());
+        let failure = of_text("exit 3", b"text\n").expect_err("it failed");
+        assert!(failure.message.contains("`exit 3` failed: exit status: 3"), "{}", failure.message);
+        assert!(command("https://example.org/x").is_err_and(|text| text.contains("curl")));
+    }
+}
