@@ -24,7 +24,7 @@ const SHORT: [(&str, [&str; 6]); 4] = [
 
 /// The commands on the first screen, in groups. The names of all others stand below them.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Run", &["run", "submit", "batch", "make"]),
+    ("Run", &["run", "submit", "batch", "make", "retry", "again"]),
     ("Look", &["status", "why", "log", "report", "top", "plot"]),
     ("Change", &["wait", "retry", "again", "cancel", "suspend", "resume", "hold", "release", "set"]),
 ];

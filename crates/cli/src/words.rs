@@ -59,6 +59,7 @@ const TABLE: &[Row] = &[
     ("", &["follow", "tail", "cat", "output", "logs", "stdout", "stderr", "show-output", "-c", "-t"], "`pinfold log JOB` prints the output of a job, `pinfold log -f JOB` until the job ends"),
     ("", &["info", "show", "explain", "describe", "-i"], "`pinfold why JOB` explains the state of a job, `pinfold report JOB` what the job used"),
     ("", &["history", "sacct", "sreport", "qacct", "stats", "usage", "seff", "efficiency"], "`pinfold report --last 10` shows what the last jobs used"),
+    ("", &["restart", "rerun", "resubmit", "redo", "requeue"], "`pinfold retry JOB` submits a failed job again, `pinfold again JOB OPTIONS` any job with other options"),
     ("", &["pause", "freeze", "qhold"], "`pinfold suspend JOB` freezes a running job, `pinfold hold JOB` keeps a waiting job from starting"),
     ("", &["continue", "unpause", "thaw", "qrls", "unhold"], "`pinfold resume JOB` continues a suspended job, `pinfold release JOB` lets a held job start"),
     ("", &["priority", "prioritize", "renice", "nice", "edit", "qalter", "update", "switch", "swap", "urgent", "-u", "-U"], "`pinfold set JOB --priority N` and other options change a job; the highest priority is 16"),
