@@ -18,35 +18,35 @@ pub(crate) struct BatchArgs {
     /// [default: 0, as many as the host has slots for]
     #[arg(short, long, value_name = "N|+N|-N|N%", allow_hyphen_values = true)]
     pub jobs: Option<AtOnce>,
-    /// Start a line only so long after the one before it started
+    /// Shortest time between the starts of two lines
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub delay: Option<Duration>,
-    /// Print the results as one JSON object, alone on standard output or in FILE; the lines' output goes to --output, or
+    /// Print the results as a JSON object on standard output or into FILE; the output of the lines goes to --output, else
     /// to standard error
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub json: Option<Option<PathBuf>>,
-    /// Write the output of each line to DIR/LINE.out and DIR/LINE.err
+    /// Write the output of each line into the files DIR/LINE.out and DIR/LINE.err
     #[arg(long, value_name = "DIR", conflicts_with_all = ["tag", "ungroup"])]
     pub output: Option<PathBuf>,
     /// Print the output of a line as a whole, each line of it after the argument (or the command) and a tab
     #[arg(long, conflicts_with = "ungroup")]
     pub tag: bool,
-    /// Let the lines write as they run. Otherwise the output of each is printed as a whole when it ends
+    /// Let the lines write as they run; without this option the output of a line is printed as a whole at its end
     #[arg(short, long)]
     pub ungroup: bool,
-    /// Print the outputs in the order of the lines, whichever ends first
+    /// Print the outputs in the order of the lines
     #[arg(short, long, conflicts_with_all = ["ungroup", "output"])]
     pub keep_order: bool,
     /// Write a line into FILE for each that ends, in GNU parallel's columns
     #[arg(long, value_name = "FILE")]
     pub joblog: Option<PathBuf>,
-    /// Leave out what the job log says has run
+    /// Skip the lines that have run according to the job log
     #[arg(long, requires = "joblog")]
     pub resume: bool,
-    /// As --resume, but run those again that failed
+    /// Skip the lines that succeeded according to the job log
     #[arg(long, requires = "joblog")]
     pub resume_failed: bool,
-    /// Run a line that fails up to N times in all
+    /// Most runs of a line that fails
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
           value_parser = whole::<u32>(1..=u32::MAX))]
     pub retries: u32,
