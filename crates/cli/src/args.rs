@@ -61,9 +61,9 @@ pub(crate) enum Command {
     /// Run a command as a job in the foreground
     Run(Box<RunArgs>),
     /// Queue a command as a job, print the job number, return at once
-    Submit(SubmitArgs),
+    Submit(Box<SubmitArgs>),
     /// Run each line of a list as a job and wait for all jobs
-    Batch(BatchArgs),
+    Batch(Box<BatchArgs>),
     /// Run a build with as many parallel commands as other jobs leave cores for
     Make(Box<crate::make::MakeArgs>),
     /// Make a job of running processes, print the job number

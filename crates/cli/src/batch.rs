@@ -13,12 +13,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{End, ExitCode, JobSpec};
+use pinfold_sys::own;
 use pinfold_sys::ready::Wanted;
 use pinfold_sys::signals::{SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Side};
 
 use crate::input::Feed;
-use crate::job::{self, JobOptions};
+use crate::job;
 use crate::keeper::{Keeper, Told};
 use crate::launch::LaunchPlan;
 use crate::progress::Progress;
@@ -45,6 +46,7 @@ mod printer;
 mod proxy;
 mod shown;
 mod sink;
+mod slots;
 mod spool;
 mod template;
 
@@ -53,7 +55,7 @@ pub(crate) use inputs::end_options;
 
 use answer::Answer;
 use args::Halt;
-use direct::Direct;
+use direct::plan_of;
 use joblog::JobLog;
 use lines::Lines;
 use outcome::Outcome;
@@ -61,10 +63,16 @@ use pace::Pace;
 use printer::Printer;
 use proxy::{hung_up, proxy};
 use sink::Sink;
+use slots::Slots;
 
 /// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
 /// length to cost neither side much.
 const WINDOW: usize = 512;
+
+/// How many files a batch has open, at most, beside those of lines,
+const FILES: usize = 16;
+/// and how many for a line that runs or starts.
+const FILES_OF_LINE: usize = 5;
 
 /// How long a line that found the queue full waits before it is asked for again.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
@@ -88,14 +96,15 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     }
     let lines = Rc::new(RefCell::new(lines));
     let mut sink = Sink::of(args, sink::is_seen())?;
-    let mut plan = plan_of(&args.options, &lines, &sink)?;
-    let done = match &args.joblog {
-        Some(log) if args.resume || args.resume_failed => {
+    let slots = Rc::default();
+    let mut plan = plan_of(&args.options, &lines, &sink, &slots)?;
+    let done = match args.log() {
+        Some((log, _)) if args.resume || args.resume_failed => {
             joblog::done(log, &lines.borrow(), args.resume_failed)?
         }
         _ => Vec::new(),
     };
-    let log = args.joblog.as_deref().map(|log| JobLog::open(log, args.resume || args.resume_failed));
+    let log = args.log().map(|(log, added)| JobLog::open(log, added));
     let log = log.transpose()?;
     // Found out now rather than when all is done.
     let answer = Answer::of(args)?;
@@ -103,19 +112,13 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         let mut client = plan.connect(&dial)?;
         plan.resolve(&mut client)?;
         let lines = lines.borrow();
-        if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? }
+        if args.in_order || args.shuf { lines.as_they_are() } else { lines.longest_first(&mut client)? }
     };
     order.retain(|index| done.binary_search(index).is_err());
     if args.keep_order {
         let mut tickets: Vec<u64> = order.iter().copied().map(ticket).collect();
         tickets.sort_unstable();
         sink.keep_order(tickets)?;
-    }
-    if let Some(tasks) = args.options.tasks.ntasks.as_deref().filter(|tasks| *tasks != "1") {
-        crate::print::say(&format!(
-            "each line is started as {tasks} tasks (-n {tasks}), all at the same time; at most {tasks} lines at once \
-             is -j {tasks}"
-        ));
     }
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let signals = Signals::block(&[&[SIGCHLD][..], &proxy::HEARD].concat()).map_err(pipe)?;
@@ -124,8 +127,13 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         Side::Child => {
             drop((hold, signals));
             let printer = Printer::new().map_err(pipe)?;
-            Batch::new(dial.clone(), args, plan, Work { lines, feed, order, sink, printer, log, answer })?
-                .run(dial, &alive)
+            Batch::new(
+                dial.clone(),
+                args,
+                plan,
+                Work { lines, feed, slots, order, sink, printer, log, answer },
+            )?
+            .run(dial, &alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
@@ -134,20 +142,12 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     }
 }
 
-/// How a line is started: by a shell, unless the shell would only execute it.
-fn plan_of(options: &JobOptions, lines: &Rc<RefCell<Lines>>, sink: &Sink) -> Result<LaunchPlan, Failure> {
-    let (of_ticket, direct) = (lines.clone(), Direct::of_shell(&lines.borrow().shell));
-    let command = Box::new(move |ticket| of_ticket.borrow().program(&direct, index(ticket)));
-    let mut plan = LaunchPlan::of_many(options, command)?;
-    plan.outputs = sink.streams(lines);
-    Ok(plan)
-}
-
 /// What there is to do, and where what comes of it goes.
 struct Work {
     lines: Rc<RefCell<Lines>>,
     /// Where more lines come from; `None`: all are here.
     feed: Option<Feed>,
+    slots: Rc<RefCell<Slots>>,
     /// Indexes of the lines, as they are to be asked for.
     order: Vec<usize>,
     sink: Sink,
@@ -204,10 +204,15 @@ impl Batch {
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
         // As many children wait ready-made as may be started at once, so that a slot that falls free is
         // filled without a round trip.
-        keeper.set_prefork(slots.clamp(1, 64) + 2);
-        let show = !args.quiet && std::io::stderr().is_terminal() && !work.sink.writes_through();
+        keeper.set_prefork(if work.lines.borrow().name_slots() { 0 } else { slots.clamp(1, 64) + 2 });
+        let of_slots = work.slots.clone();
+        let slot = move |ticket| ("PINFOLD_SLOT".to_owned(), of_slots.borrow_mut().of(ticket).to_string());
+        keeper.own_variable = Some(Box::new(slot));
+        let show = !args.quiet && std::io::stderr().is_terminal() && !work.sink.writes_through() || args.eta;
         let count = work.lines.borrow().count();
-        let window = args.jobs.map_or(WINDOW, |jobs| jobs.lines(welcome.cpus.len()).min(WINDOW));
+        let files = usize::try_from(own::raise_file_limit()).unwrap_or(usize::MAX);
+        let window = (files.saturating_sub(FILES) / FILES_OF_LINE).clamp(1, WINDOW);
+        let window = args.jobs.map_or(window, |jobs| jobs.lines(welcome.cpus.len()).min(window));
         Ok(Self {
             keeper,
             outcomes: vec![Outcome::default(); count],
@@ -345,6 +350,7 @@ impl Batch {
                 outcome.started_at = SystemTime::now().checked_sub(at.elapsed());
             }
             Told::Ended { ticket, reaped, at } => {
+                self.work.slots.borrow_mut().free(ticket);
                 let anew = job::may_begin_anew(self.may_be_ended, &reaped);
                 let outcome = self.outcome(ticket);
                 outcome.ended = Some(at);
@@ -382,6 +388,7 @@ impl Batch {
                 self.ask_later(ticket);
             }
             Told::Refused { ticket, reason, .. } => {
+                self.work.slots.borrow_mut().free(ticket);
                 self.outcome(ticket).never_starts(reason);
                 self.progress.ended(true);
                 self.count_failure();

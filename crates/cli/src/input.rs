@@ -4,7 +4,7 @@
 //! Absent here: files that are read line by line and not kept (`sim/input.rs`), and those of the system.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -40,32 +40,41 @@ pub(crate) fn list(from: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// A list that is read line by line, as its writer writes it.
-pub(crate) struct Feed {
-    file: File,
-    /// The begin of a line whose end has not come.
-    rest: Vec<u8>,
+pub(crate) struct Feed<From = File> {
+    from: From,
+    /// The byte that ends a line.
+    ending: u8,
+    /// What was read and not given yet, and how much of it is the begin of a line whose end has not come.
+    text: Vec<u8>,
+    begun: usize,
     /// Bytes that were read.
     read: u64,
 }
 
 impl Feed {
-    /// Of a file; `-` is standard input.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    /// Of a file, whose lines end with this byte; `-` is standard input.
+    pub(crate) fn open(path: &Path, ending: u8) -> io::Result<Self> {
         let file = match path == Path::new("-") {
             true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
             false => File::open(path)?,
         };
-        Ok(Self { file, rest: Vec::new(), read: 0 })
+        Ok(Self::of(file, ending))
     }
 
     /// Whether another program may be writing it still.
     pub(crate) fn has_writer(&self) -> bool {
-        self.file.metadata().is_ok_and(|found| found.file_type().is_fifo() || found.file_type().is_socket())
+        self.from.metadata().is_ok_and(|found| found.file_type().is_fifo() || found.file_type().is_socket())
     }
 
     /// Whether it is a device, such as a terminal or `/dev/null`.
     pub(crate) fn is_device(&self) -> bool {
-        self.file.metadata().is_ok_and(|found| found.file_type().is_char_device())
+        self.from.metadata().is_ok_and(|found| found.file_type().is_char_device())
+    }
+}
+
+impl<From: Read> Feed<From> {
+    fn of(from: From, ending: u8) -> Self {
+        Self { from, ending, text: Vec::new(), begun: 0, read: 0 }
     }
 
     /// The lines that have come; waits where there are none yet. `None`: there are no more.
@@ -73,34 +82,35 @@ impl Feed {
     /// # Errors
     /// As [`list`].
     pub(crate) fn lines(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
-        let mut piece = vec![0; 64 << 10];
-        let count = match self.file.read(&mut piece) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Some(Vec::new())),
-            read => read?,
-        };
-        let last = piece[..count].iter().rposition(|&byte| byte == b'\n').map(|last| self.rest.len() + last);
-        self.read += count as u64;
-        self.rest.extend_from_slice(&piece[..count]);
-        let whole = match last {
-            Some(last) => self.rest.drain(..=last).collect(),
-            None if count == 0 => std::mem::take(&mut self.rest),
-            None => Vec::new(),
-        };
-        if self.rest.len() as u64 > LINE_MAX {
-            return Err(too("a line is longer", LINE_MAX));
-        }
-        if self.read > LIST_MAX {
-            return Err(too("it is larger", LIST_MAX));
-        }
-        let line = |line: &[u8]| line.strip_suffix(b"\n").unwrap_or(line).to_vec();
-        let lines: Vec<Vec<u8>> = whole.split_inclusive(|&byte| byte == b'\n').map(line).collect();
+        let count = self.read_piece(LINE_MAX, LIST_MAX)?;
+        let end = self.text.len() - if count > 0 { self.begun } else { 0 };
+        let whole: Vec<u8> = self.text.drain(..end).collect();
+        let line = |line: &[u8]| line.strip_suffix(&[self.ending]).unwrap_or(line).to_vec();
+        let lines: Vec<Vec<u8>> = whole.split_inclusive(|&byte| byte == self.ending).map(line).collect();
         Ok((count > 0 || !lines.is_empty()).then_some(lines))
+    }
+
+    /// Reads a piece; gives its length, 0 at the end.
+    fn read_piece(&mut self, line_max: u64, max: u64) -> io::Result<usize> {
+        let mut piece = vec![0; 64 << 10];
+        let count = self.from.read(&mut piece)?;
+        self.begun = match piece[..count].iter().rposition(|&byte| byte == self.ending) {
+            Some(last) => count - last - 1,
+            None => self.begun + count,
+        };
+        self.read += count as u64;
+        self.text.extend_from_slice(&piece[..count]);
+        match (self.begun as u64 > line_max, self.read > max) {
+            (true, _) => Err(too("a line is longer", line_max)),
+            (_, true) => Err(too("it is larger", max)),
+            _ => Ok(count),
+        }
     }
 }
 
 impl AsFd for Feed {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.from.as_fd()
     }
 }
 
@@ -113,15 +123,9 @@ pub(crate) fn list_in(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn lines(from: impl Read, line_max: u64, max: u64) -> io::Result<Vec<u8>> {
-    let (mut from, mut bytes) = (BufReader::with_capacity(64 << 10, from), Vec::new());
-    loop {
-        match (&mut from).take(line_max + 1).read_until(b'\n', &mut bytes)? as u64 {
-            0 => return Ok(bytes),
-            length if length > line_max => return Err(too("a line is longer", line_max)),
-            _ if bytes.len() as u64 > max => return Err(too("it is larger", max)),
-            _ => {}
-        }
-    }
+    let mut feed = Feed::of(from, b'\n');
+    while feed.read_piece(line_max, max)? > 0 {}
+    Ok(feed.text)
 }
 
 fn too(what: &str, max: u64) -> io::Error {
@@ -164,7 +168,7 @@ mod tests {
     #[test]
     fn a_feed_gives_lines_as_they_come() {
         let (read, mut write) = io::pipe().unwrap();
-        let mut feed = Feed { file: File::from(std::os::fd::OwnedFd::from(read)), rest: Vec::new(), read: 0 };
+        let mut feed = Feed::of(File::from(std::os::fd::OwnedFd::from(read)), b'\n');
         assert!(feed.has_writer());
         let mut check = |written: &[u8], want: &[&[u8]]| {
             io::Write::write_all(&mut write, written).unwrap();
@@ -176,7 +180,7 @@ mod tests {
         drop(write);
         assert_eq!(feed.lines().unwrap().unwrap(), [b"end"]);
         assert!(feed.lines().unwrap().is_none() && feed.lines().unwrap().is_none());
-        let mut zeros = Feed::open(Path::new("/dev/zero")).unwrap();
+        let mut zeros = Feed::open(Path::new("/dev/zero"), b'\n').unwrap();
         assert!(!zeros.has_writer());
         let error = std::iter::repeat_with(|| zeros.lines()).find_map(Result::err).unwrap();
         assert!(error.to_string().starts_with("a line is longer than "), "{error}");

@@ -13,6 +13,7 @@ use pinfold_proto::start::Start;
 use pinfold_proto::view::WhyView;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb};
 use pinfold_proto::{End, Ending, JobSpec};
+use pinfold_sys::own;
 use pinfold_sys::ready::{self, Wanted};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Held, Reaped};
@@ -32,11 +33,8 @@ pub(crate) use process::{MakeProgram, ended_by_signal, send_signal, send_signal_
 
 use line::{Gone, Line, Looked};
 use link::Link;
-use process::ending_of;
+use process::{OwnVariable, ending_of};
 use start::Permitted;
-
-/// What a daemon may say of a job's environment beside pinfold's own variables.
-const VARIABLES: [&str; 4] = ["TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES"];
 
 /// What a keeper has to tell about its jobs, by the tickets they were submitted with.
 #[derive(Debug)]
@@ -74,6 +72,8 @@ pub(crate) struct Keeper {
     prefork: usize,
     /// Whether starts come with doors.
     doors: bool,
+    /// A variable of the job with this ticket, known when it starts.
+    pub(crate) own_variable: Option<OwnVariable>,
     jobs: BTreeMap<u64, Kept>,
     by_job: BTreeMap<u64, u64>,
     by_pid: BTreeMap<u32, u64>,
@@ -138,6 +138,8 @@ impl Keeper {
             spec: Box::new(spec.clone()),
             pid: None,
         });
+        // Each child takes files.
+        own::raise_file_limit();
         let mut link = Link::greet(stream, submit.as_ref()).map_err(|error| client::gone(&error))?;
         // All that can be done before the daemon answers is done while it works.
         let blocked: Vec<i32> = signals.iter().copied().chain([SIGCHLD]).collect();
@@ -156,6 +158,7 @@ impl Keeper {
             make,
             prefork: if welcome.doors { 0 } else { prefork },
             doors: welcome.doors,
+            own_variable: None,
             jobs,
             by_job: BTreeMap::new(),
             by_pid: BTreeMap::new(),
@@ -388,15 +391,9 @@ impl Keeper {
         match reply {
             Reply::Queued { ticket, job } => self.queued(ticket, job),
             Reply::Grant { job } => self.granted(job),
-            Reply::Go { job, doors, mut variables, wrap, run } => {
-                // A daemon has no say in anything else that a command goes by,
-                variables
-                    .retain(|(name, _)| name.starts_with("PINFOLD_") || VARIABLES.contains(&name.as_str()));
-                crate::tasks::keep_launchers_in(&mut variables);
-                // but for the programs that it is wrapped in.
-                variables.extend(wrap.into_iter().map(spawn::wrapper));
+            Reply::Go { job, doors, variables, wrap, run } => {
                 self.is_let_go(job, run);
-                self.go(job, doors, &variables);
+                self.go(job, doors, variables, wrap);
             }
             Reply::Refused { ticket, reason, code, .. } => self.refused(ticket, reason, code),
             Reply::Struck { job, reason, code } => {

@@ -28,7 +28,7 @@ impl Cli {
             words[at..=at].iter().chain(&words[1..at]).chain(&words[at + 1..]).collect();
         match words[at].to_str()? {
             "run" => Self::read_alone(&own, |run| Command::Run(Box::new(run))),
-            "submit" => Self::read_alone(&own, Command::Submit),
+            "submit" => Self::read_alone(&own, |submit| Command::Submit(Box::new(submit))),
             "status" => Self::read_alone(&own, Command::Status),
             "wait" => Self::read_alone(&own, Command::Wait),
             _ => None,

@@ -15,7 +15,7 @@ const TABLE: &[Row] = &[
         "--shard", "--group-by", "--bin", "-L", "-l", "--max-lines"],
         "lines get no standard input and no blocks of it: `split` makes files first, then `pinfold batch 'COMMAND < {}' ::: FILES`; -n N puts N arguments into a command"),
     ("batch", &["-S", "--sshlogin", "--sshloginfile", "--slf", "--ssh", "--ssh-delay", "--sshdelay", "-M", "--controlmaster", "--transfer",
-        "--transferfile", "--transfer-file", "--tf", "--return", "--trc", "--basefile", "--bf", "--cleanup", "--onall", "--nonall",
+        "--transferfile", "--transfer-file", "--tf", "--return", "--trc", "--basefile", "--bf", "-B", "--cleanup", "--onall", "--nonall",
         "--hostgroups", "--hgrp", "--filter-hosts", "--rsync-opts", "--workdir", "--wd"],
         "lines run on this host alone, in the directory of the caller"),
     ("batch", &["--sql", "--sql-master", "--sqlmaster", "--sql-worker", "--sqlworker", "--sql-and-worker", "--sqlandworker", "--csv"],
@@ -31,22 +31,24 @@ const TABLE: &[Row] = &[
     ("batch", &["-t", "--verbose", "-v"], "--tag names the argument before each output; --dry-run prints the commands; the table at the end has results"),
     ("batch", &["--files", "--output-as-files", "--outputasfiles", "--compress", "--compress-program", "--decompress-program", "--tmpdir"],
         "--output DIR or --results DIR keeps outputs in files"),
-    ("batch", &["--color", "--color-failed", "--cf", "--ctag", "--ctagstring"], "--tag and --tagstring have no colours"),
+    ("batch", &["--tagstring", "--color", "--color-failed", "--cf", "--ctag", "--ctagstring"], "--tag puts the arguments before each line, without colours"),
     ("batch", &["--retry-failed"], "--resume-failed with the same list and job log runs the lines that failed"),
     ("batch", &["--env", "--record-env", "--session", "--_parset"], "lines have the environment of this command and its exported functions"),
     ("batch", &["--basenamereplace", "--bnr", "--basenameextensionreplace", "--bner", "--dirnamereplace", "--dnr", "--extensionreplace",
-        "--er", "--seqreplace", "--slotreplace", "-U", "--rpl", "--parens", "--template", "--tmpl", "--process-slot-var"],
-        "the replacement strings have fixed names: {} {.} {/} {//} {/.} {#} {%} {1}; -I names another for {}; lines have PINFOLD_SLOT"),
+        "--er", "-I", "--replace", "-i", "--seqreplace", "--slotreplace", "-U", "--rpl", "--parens", "--template", "--tmpl", "--process-slot-var"],
+        "the replacement strings have fixed names: {} {.} {/} {//} {/.} {#} {%} {1}; lines find their slot in PINFOLD_SLOT"),
     ("batch", &["--plus", "--gnu", "--plain", "--group", "--no-keep-order", "--nokeep-order", "--will-cite", "--bibtex", "--citation",
         "--use-cores-instead-of-threads", "--use-cpus-instead-of-cores", "--use-sockets-instead-of-threads"],
         "leave this option out: it is the usual case here, or has no meaning"),
-    ("batch", &["-E", "--eof", "-e", "--arg-sep", "--arg-file-sep", "--skip-first-line", "--filter", "--total-jobs", "--total"],
-        "`sed`, `awk` or `tail -n +2` before `| pinfold batch` takes lines out; the separators are :::, :::+, :::: and ::::+"),
-    ("batch", &["-s", "--max-chars", "-x", "--exit", "--show-limits", "--max-line-length-allowed"],
+    ("batch", &["-E", "--eof", "-e", "--arg-sep", "--arg-file-sep", "--skip-first-line", "--filter", "--total-jobs", "--total", "--trim"],
+        "`sed`, `awk` or `tail -n +2` before `| pinfold batch` changes or leaves out lines; the separators are :::, :::+, :::: and ::::+"),
+    ("batch", &["-d", "--delimiter"], "`tr , '\\n' | pinfold batch COMMAND {}` makes lines of a list; --null takes lines that end with NUL"),
+    ("batch", &["--link", "--xapply"], "`::: A B :::+ 1 2` links the second list to the first; the shorter list says how many lines there are"),
+    ("batch", &["-s", "--xargs", "--max-chars", "-x", "--exit", "--show-limits", "--max-line-length-allowed"],
         "-n N bounds the arguments of a command; -m takes as many as a command line holds"),
     ("batch", &["--quote", "--shell-quote", "--shellquote"], "arguments are always quoted; quote the command itself for the shell"),
     ("batch", &["--number-of-cpus", "--number-of-cores", "--number-of-sockets", "--number-of-threads"], "`pinfold topology` shows the machine"),
-    ("batch", &["-J", "--profile", "--embed", "--shebang", "--hashbang", "--shebang-wrap", "--shell-completion", "--minversion"],
+    ("batch", &["-J", "--profile", "--embed", "--shebang", "--hashbang", "--shebang-wrap", "--shell-completion", "--minversion", "-V", "--version"],
         "options come from the command line alone; `pinfold --version` and `pinfold admin completions` have the rest"),
     // Commands of task-spooler, Pueue, Slurm, Grid Engine and shells.
     ("", &["ls", "list", "jobs", "job", "queue", "squeue", "qstat", "state", "-l", "-s"], "`pinfold status` lists the jobs, `pinfold top` live"),
@@ -117,6 +119,11 @@ mod tests {
                 let error = crate::help::tree().try_get_matches_from(line).expect_err(word);
                 assert_eq!(advice_on(&error, command), Some(*text), "{word} is known: {error}");
             }
+        }
+        let page = std::fs::read_to_string("../../docs/coming-from.md").expect("the page has a row for each");
+        for word in TABLE.iter().filter(|(command, ..)| *command == "batch").flat_map(|(_, words, _)| *words)
+        {
+            assert!(page.contains(&format!("`{word}`")), "{word}");
         }
         assert_eq!(advice("batch", "--priority"), None);
         assert_eq!(advice("run", "--sshlogin"), None);

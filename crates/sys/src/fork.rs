@@ -142,10 +142,11 @@ fn close(fd: RawFd) {
     }
 }
 
-/// Undoes what the runtime and the keeper changed: SIGPIPE's default action, which Rust's start-up ignores,
+/// Undoes what the runtime and the keeper changed: the limit of open files, SIGPIPE's default action, which Rust's start-up ignores,
 /// and the signals the keeper blocks to read them from a descriptor. What the user's shell chose to ignore
 /// (`nohup`) stays ignored.
-pub(crate) fn restore_signals() {
+pub(crate) fn restore() {
+    crate::own::restore_file_limit();
     #[expect(unsafe_code, reason = "no safe binding for dispositions and masks")]
     // SAFETY: plain calls on values that live on the stack; the child has one thread.
     unsafe {

@@ -2,6 +2,7 @@
 //! moved to swap. Absent here: starting others ([`crate::spawn`]), and another user's rights ([`crate::peer`]).
 
 use std::ffi::CStr;
+use std::sync::OnceLock;
 
 use rustix::fs::Mode;
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -102,12 +103,24 @@ pub fn file_size_max() -> u64 {
     getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
-/// Allows as many open files as the hard limit does; gives how many that is.
+/// The soft limit of open files that this process came with, if [`raise_file_limit`] raised it.
+static FILES_BEFORE: OnceLock<Option<u64>> = OnceLock::new();
+
+/// Allows as many open files as the hard limit does; gives how many that is. Programs that [`crate::spawn`] starts have
+/// the limit of before.
 pub fn raise_file_limit() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
+    FILES_BEFORE.get_or_init(|| limit.current);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Sets the limit of open files as it was before it was raised, in a child that is about to execute a program.
+pub(crate) fn restore_file_limit() {
+    if let Some(&current) = FILES_BEFORE.get() {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, ..getrlimit(Resource::Nofile) });
+    }
 }
 
 /// Locks this process's pages in RAM as it touches them, where that has no bound; `false`: the kernel may move them to swap.
@@ -146,12 +159,13 @@ const LIMITS: [(&str, Resource); 16] = [
 /// A limit of this process: its name, the soft and the hard value; `None`: none.
 pub type Limit = (String, Option<u64>, Option<u64>);
 
-/// This process's limits.
+/// This process's limits, of open files the one that it came with.
 #[must_use]
 pub fn limits() -> Vec<Limit> {
     let limit = |(name, resource): (&str, Resource)| {
         let Rlimit { current, maximum } = getrlimit(resource);
-        (name.to_owned(), current, maximum)
+        let before = FILES_BEFORE.get().filter(|_| resource == Resource::Nofile);
+        (name.to_owned(), before.copied().unwrap_or(current), maximum)
     };
     LIMITS.into_iter().map(limit).collect()
 }

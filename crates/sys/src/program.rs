@@ -12,7 +12,7 @@ use std::rc::Rc;
 use rustix::fs::{Mode, OFlags};
 
 use crate::apart::Apart;
-use crate::fork::{leave, restore_signals};
+use crate::fork::{leave, restore};
 use crate::tasks::TaskPlan;
 
 mod refusal;
@@ -173,7 +173,7 @@ pub fn wrapper(program: String) -> (String, String) {
 /// Executes the program with these variables over its environment, and with the signals as they were before the
 /// keeper; never returns.
 pub(crate) fn become_program_now(program: &Program, variables: &[CString]) -> ! {
-    restore_signals();
+    restore();
     let error = execute(program, variables);
     let (path, _) = command_line(program, variables);
     tell_refusal(rustix::stdio::stderr(), &path, &error);

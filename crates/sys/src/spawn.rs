@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::apart::{self, Apart, ApartError};
-use crate::fork::{drop_own_files, duplicate, fork, leave, restore_signals};
+use crate::fork::{drop_own_files, duplicate, fork, leave, restore};
 use crate::lead;
 use crate::program::{become_program_now, execute};
 
@@ -118,7 +118,7 @@ fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) ->
         }
     }
     drop_own_files(wait.as_raw_fd());
-    restore_signals();
+    restore();
     if program.own_session {
         let _ = rustix::process::setsid();
     }
@@ -176,6 +176,6 @@ pub fn become_now(program: &Program) -> String {
     if let Some(plan) = &program.tasks {
         lead::become_tasks(program, &[], plan);
     }
-    restore_signals();
+    restore();
     program.refusal(&execute(program, &[]))
 }

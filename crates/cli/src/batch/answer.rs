@@ -19,8 +19,8 @@ pub(super) struct Answer {
 
 /// The form of the results.
 enum Form {
-    /// On standard error.
-    Table,
+    /// On standard error; `quiet`: only if a line failed.
+    Table { quiet: bool },
     /// In this file, or on standard output.
     Json(Option<File>),
 }
@@ -29,7 +29,7 @@ impl Answer {
     /// As the options say. A file is made now: that it cannot be made is not found out when all is done.
     pub(super) fn of(args: &BatchArgs) -> Result<Self, Failure> {
         let form = match &args.json {
-            None => Form::Table,
+            None => Form::Table { quiet: args.quiet },
             Some(None) => Form::Json(None),
             Some(Some(path)) => {
                 let made = output::create(path, output::Named::ByUser);
@@ -51,7 +51,8 @@ impl Answer {
                 .unwrap_or_else(|failure| print::say(&failure.message));
         }
         let (place, printed) = match &mut self.form {
-            Form::Table => ("standard error", print_table(view)),
+            Form::Table { quiet: true } if view.failed == 0 => return Ok(()),
+            Form::Table { .. } => ("standard error", print_table(view)),
             Form::Json(None) => ("standard output", print_line(view)),
             Form::Json(Some(file)) => ("the file of --json", outcome::write_json(view, file)),
         };

@@ -1,7 +1,7 @@
 //! The options of `pinfold batch`, with the names that GNU parallel has for them.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,11 +12,23 @@ use super::inputs::Columns;
 use crate::job::JobOptions;
 use crate::notify;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
+// These letters mean other things in GNU parallel.
+#[command(mut_args(|arg| match arg.get_id().as_str() {
+    "ntasks" | "nodes" | "extra_node_info" | "distribution" => arg.short(None),
+    _ => arg,
+}))]
 pub(crate) struct BatchArgs {
     /// At most N lines at once; +N or -N: so many more or fewer than processors that jobs may use, N%: a part of these
     /// [default: 0, as many as the host has slots for]
-    #[arg(short, long, value_name = "N|+N|-N|N%", allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        short_alias = 'P',
+        alias = "max-procs",
+        value_name = "N|+N|-N|N%",
+        allow_hyphen_values = true
+    )]
     pub jobs: Option<AtOnce>,
     /// Shortest time between the starts of two lines
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -28,6 +40,9 @@ pub(crate) struct BatchArgs {
     /// Write the output of each line into the files DIR/LINE.out and DIR/LINE.err
     #[arg(long, value_name = "DIR", conflicts_with_all = ["tag", "ungroup"])]
     pub output: Option<PathBuf>,
+    /// Write the outputs to DIR/1/ARGUMENT/stdout and DIR/1/ARGUMENT/stderr, with 2 and so on for more arguments below
+    #[arg(long, alias = "res", value_name = "DIR", conflicts_with_all = ["tag", "ungroup", "output"])]
+    pub results: Option<PathBuf>,
     /// Print the output of a line as a whole, each line of it after the argument (or the command) and a tab
     #[arg(long, conflicts_with = "ungroup")]
     pub tag: bool,
@@ -37,8 +52,8 @@ pub(crate) struct BatchArgs {
     /// Print the outputs in the order of the lines
     #[arg(short, long, conflicts_with_all = ["ungroup", "output"])]
     pub keep_order: bool,
-    /// Write a line into FILE for each that ends, in GNU parallel's columns
-    #[arg(long, value_name = "FILE")]
+    /// Write a line into FILE for each that ends, in GNU parallel's columns; +FILE keeps what is there
+    #[arg(long, alias = "jl", value_name = "FILE")]
     pub joblog: Option<PathBuf>,
     /// Skip the lines that have run according to the job log
     #[arg(long, requires = "joblog")]
@@ -51,7 +66,7 @@ pub(crate) struct BatchArgs {
           value_parser = whole::<u32>(1..=u32::MAX))]
     pub retries: u32,
     /// After N lines that failed, start no more (soon), and end those that run (now)
-    #[arg(long, value_name = "now|soon,fail=N")]
+    #[arg(long, alias = "halt-on-error", value_name = "now|soon,fail=N")]
     pub halt: Option<Halt>,
     /// Run this command when the list has ended, with the JSON of `batch --json` (with --detach of `report --json`) on its standard input
     #[arg(long, value_name = "COMMAND", value_parser = notify::command)]
@@ -63,9 +78,15 @@ pub(crate) struct BatchArgs {
     /// Print the commands and run none
     #[arg(long, alias = "dryrun")]
     pub dry_run: bool,
-    /// Show no progress
-    #[arg(short, long)]
+    /// Show no progress, and no table if all lines end well
+    #[arg(short, long, alias = "silent")]
     pub quiet: bool,
+    /// Read the whole list first, and show the progress and the time that is left, also where that is no terminal
+    #[arg(long, aliases = ["bar", "progress"], conflicts_with = "quiet")]
+    pub eta: bool,
+    /// Put the arguments in a random order
+    #[arg(long, conflicts_with = "in_order")]
+    pub shuf: bool,
     /// Begin the lines in the order of the file; otherwise, when jobs of each one's class were run before, the
     /// longest first
     #[arg(long)]
@@ -77,6 +98,31 @@ pub(crate) struct BatchArgs {
     /// around it
     #[arg(short = 'C', long, value_name = "REGEXP")]
     pub colsep: Option<Columns>,
+    /// The first line of a list has names: {NAME} is the argument of that list or column
+    #[arg(long, value_name = ":", value_parser = [":"])]
+    pub header: Option<String>,
+    /// Put N arguments of the list into each command, {1} to {N}; with 0 run it once for each, without it
+    #[arg(
+        short = 'n',
+        short_alias = 'N',
+        long,
+        alias = "max-replace-args",
+        value_name = "N",
+        conflicts_with = "colsep"
+    )]
+    pub max_args: Option<usize>,
+    /// Put as many arguments of the list into each command as it can have, in as many commands as run at once
+    #[arg(short = 'm', long, conflicts_with_all = ["colsep", "max_args"])]
+    pub many: bool,
+    /// As -m, and repeat the word around {} for each argument, as -n does
+    #[arg(short = 'X', long, conflicts_with_all = ["colsep", "max_args", "many"])]
+    pub context: bool,
+    /// Leave out arguments that are blank
+    #[arg(short = 'r', long)]
+    pub no_run_if_empty: bool,
+    /// Lines of lists end with NUL
+    #[arg(short = '0', long)]
+    pub null: bool,
     /// The shell that runs the lines [default: the shell that called, else $SHELL, else /bin/sh] [env: PINFOLD_SHELL=]
     #[arg(long, value_name = "PATH")]
     pub shell: Option<PathBuf>,
@@ -94,7 +140,32 @@ pub(crate) struct BatchArgs {
 impl BatchArgs {
     /// Whether the whole list is read before a line runs.
     pub(crate) fn needs_all(&self) -> bool {
-        self.detach || self.dry_run || self.resume || self.resume_failed
+        let first = self.detach || self.dry_run || self.resume || self.resume_failed;
+        first || self.eta || self.shuf || self.takes_many()
+    }
+
+    /// The job log, and whether lines are added to it. As with GNU parallel they are to `+FILE`.
+    pub(crate) fn log(&self) -> Option<(&Path, bool)> {
+        let named = self.joblog.as_deref()?;
+        let added = named.to_str().and_then(|name| name.strip_prefix('+')).map(Path::new);
+        Some((added.unwrap_or(named), added.is_some() || self.resume || self.resume_failed))
+    }
+
+    /// The byte that ends lines of lists.
+    pub(crate) fn ending(&self) -> u8 {
+        if self.null { 0 } else { b'\n' }
+    }
+
+    /// Whether commands have as many arguments as they can.
+    pub(crate) fn takes_many(&self) -> bool {
+        self.many || self.context
+    }
+
+    /// Whether an option says how arguments make commands.
+    pub(crate) fn is_of_arguments(&self) -> bool {
+        let given =
+            [self.colsep.is_some(), self.header.is_some(), self.max_args.is_some(), self.results.is_some()];
+        self.takes_many() || self.shuf || given.contains(&true)
     }
 }
 

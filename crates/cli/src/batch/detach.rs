@@ -83,7 +83,7 @@ impl List {
         let indexes = (0..lines.count()).map(|place| number(place).unwrap_or(INDEX_MAX)).collect();
         let lines = Rc::new(lines);
         let (of_ticket, direct) = (lines.clone(), Direct::of_shell(&lines.shell));
-        let command = Box::new(move |ticket| of_ticket.program(&direct, array::place(ticket)));
+        let command = Box::new(move |ticket| of_ticket.program(&direct, array::place(ticket), || 0));
         let mut plan = LaunchPlan::of_many(&args.options, command)?;
         plan.spec.terms.runs_again = true;
         let named = args.options.name.is_some();
@@ -137,6 +137,10 @@ fn refuse(args: &BatchArgs, lines: &Lines) -> Result<(), Failure> {
         ("--tag", args.tag),
         ("--ungroup", args.ungroup),
         ("--keep-order", args.keep_order),
+        ("--results", args.results.is_some()),
+        ("--eta", args.eta),
+        ("--shuf", args.shuf),
+        ("{%}", lines.name_slots()),
     ];
     if let Some((option, _)) = options.into_iter().find(|(_, given)| *given) {
         return usage(format!(

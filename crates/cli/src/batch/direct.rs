@@ -4,104 +4,30 @@
 //! Absent here: any reading of quotes, variables, patterns, redirections. A line with a character that some shell
 //! gives a meaning to goes to the shell as it is.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use pinfold_client::Failure;
 use pinfold_sys::spawn::resolve;
+
+use super::index;
+use super::lines::Lines;
+use super::sink::Sink;
+use super::slots::Slots;
+use crate::job::JobOptions;
+use crate::launch::LaunchPlan;
 
 /// First words that shells do themselves or that are part of their language (dash, bash, mksh): what they do need not be
 /// what a program of that name does.
-const SHELL_WORDS: [&str; 88] = [
-    ".",
-    ":",
-    "alias",
-    "bg",
-    "bind",
-    "break",
-    "builtin",
-    "caller",
-    "case",
-    "cat",
-    "cd",
-    "chdir",
-    "command",
-    "compgen",
-    "complete",
-    "compopt",
-    "continue",
-    "coproc",
-    "declare",
-    "dirs",
-    "disown",
-    "do",
-    "done",
-    "echo",
-    "elif",
-    "else",
-    "enable",
-    "esac",
-    "eval",
-    "exec",
-    "exit",
-    "export",
-    "false",
-    "fc",
-    "fg",
-    "fi",
-    "for",
-    "function",
-    "getopts",
-    "global",
-    "hash",
-    "help",
-    "history",
-    "if",
-    "in",
-    "integer",
-    "jobs",
-    "kill",
-    "let",
-    "local",
-    "logout",
-    "mapfile",
-    "mknod",
-    "popd",
-    "print",
-    "printf",
-    "pushd",
-    "pwd",
-    "read",
-    "readarray",
-    "readonly",
-    "realpath",
-    "rename",
-    "return",
-    "select",
-    "set",
-    "shift",
-    "shopt",
-    "sleep",
-    "source",
-    "suspend",
-    "test",
-    "then",
-    "time",
-    "times",
-    "trap",
-    "true",
-    "type",
-    "typeset",
-    "ulimit",
-    "umask",
-    "unalias",
-    "unset",
-    "until",
-    "wait",
-    "whence",
-    "while",
-    "whoami",
-];
+const SHELL_WORDS: &str = ". : alias bg bind break builtin caller case cat cd chdir command compgen complete compopt continue \
+    coproc declare dirs disown do done echo elif else enable esac eval exec exit export false fc fg fi \
+    for function getopts global hash help history if in integer jobs kill let local logout mapfile mknod \
+    popd print printf pushd pwd read readarray readonly realpath rename return select set shift shopt \
+    sleep source suspend test then time times trap true type typeset ulimit umask unalias unset until \
+    wait whence while whoami";
 
 /// What plain words are made of.
 fn plain(byte: u8) -> bool {
@@ -114,7 +40,7 @@ fn words(line: &OsStr) -> Option<Vec<OsString>> {
     let words: Vec<&[u8]> = line.as_bytes().split(blank).filter(|word| !word.is_empty()).collect();
     // With `=` in the first word it is a variable's assignment.
     let first = words.first().filter(|first| !first.contains(&b'='))?;
-    let shells = SHELL_WORDS.iter().any(|word| word.as_bytes() == *first);
+    let shells = SHELL_WORDS.split(' ').any(|word| word.as_bytes() == *first);
     let all_plain = words.iter().all(|word| word.iter().copied().all(plain));
     (all_plain && !shells).then(|| words.into_iter().map(|word| OsString::from_vec(word.to_vec())).collect())
 }
@@ -151,6 +77,23 @@ impl Direct {
         let search = self.search.as_deref()?;
         Some((resolve(&words[0], Some(search)).ok()?, words))
     }
+}
+
+/// How a line is started: by a shell, unless the shell would only execute it.
+pub(super) fn plan_of(
+    options: &JobOptions,
+    lines: &Rc<RefCell<Lines>>,
+    sink: &Sink,
+    slots: &Rc<RefCell<Slots>>,
+) -> Result<LaunchPlan, Failure> {
+    let (of_ticket, direct) = (lines.clone(), Direct::of_shell(&lines.borrow().shell));
+    let slots = slots.clone();
+    let command = Box::new(move |ticket| {
+        of_ticket.borrow().program(&direct, index(ticket), || slots.borrow_mut().of(ticket))
+    });
+    let mut plan = LaunchPlan::of_many(options, command)?;
+    plan.outputs = sink.streams(lines);
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -206,7 +149,7 @@ mod tests {
         for line in lines {
             assert_eq!(words(OsStr::new(line)), None, "{line:?}");
         }
-        assert!(SHELL_WORDS.is_sorted(), "one can see at a glance whether a word is there");
+        assert!(SHELL_WORDS.split(' ').is_sorted(), "one can see at a glance whether a word is there");
     }
 
     #[test]

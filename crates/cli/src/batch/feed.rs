@@ -25,7 +25,10 @@ impl Batch {
         }
         match feed.lines() {
             Ok(Some(read)) => read.iter().for_each(|line| self.work.lines.borrow_mut().take(line)),
-            Ok(None) => self.work.feed = None,
+            Ok(None) => {
+                self.work.feed = None;
+                self.work.lines.borrow_mut().flush();
+            }
             Err(error) => {
                 self.work.feed = None;
                 self.lost = true;

@@ -57,12 +57,12 @@ impl Source<'_> {
 /// A list that is not read yet, and whether it is linked to the one before it.
 pub(super) type List<'a> = (Source<'a>, bool);
 
-/// Reads all of a list.
-pub(super) fn read((source, linked): &List<'_>) -> Result<Input, Failure> {
+/// Reads all of a list, whose arguments end with this byte in a file.
+pub(super) fn read((source, linked): &List<'_>, ending: u8) -> Result<Input, Failure> {
     let values = match source {
         Source::File(file) => {
-            let failed = |error| failed(file, &error);
-            let (mut feed, mut values) = (Feed::open(file).map_err(failed)?, Vec::new());
+            let failed = |error| failed("arguments in", file, &error, "");
+            let (mut feed, mut values) = (Feed::open(file, ending).map_err(failed)?, Vec::new());
             while let Some(lines) = feed.lines().map_err(failed)? {
                 values.extend(lines.iter().map(|line| argument(line).to_vec()));
             }
@@ -73,10 +73,13 @@ pub(super) fn read((source, linked): &List<'_>) -> Result<Input, Failure> {
     Ok(Input { values, linked: *linked })
 }
 
-/// The words for a file of arguments that cannot be read.
-pub(super) fn failed(file: &Path, error: &std::io::Error) -> Failure {
-    let code = if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
-    Failure::new(code, format!("arguments in {}: {error}", file.display()))
+/// The words for a list that cannot be read; `hint`: what to do where its file is not there.
+pub(super) fn failed(what: &str, file: &Path, error: &std::io::Error, hint: &str) -> Failure {
+    let (code, hint) = match error.kind() {
+        std::io::ErrorKind::NotFound => (ExitCode::Usage, hint),
+        _ => (ExitCode::Failed, ""),
+    };
+    Failure::new(code, format!("{what} {}: {error}{hint}", file.display()))
 }
 
 /// The argument in a line of a file.
@@ -191,7 +194,7 @@ pub(super) mod tests {
 
     pub(in super::super) fn read_all(words: &[OsString]) -> (Vec<&OsString>, Vec<Input>) {
         let (command, lists) = split(words, &[]).expect("lists");
-        (command, lists.iter().map(read).collect::<Result<_, _>>().expect("read"))
+        (command, lists.iter().map(|list| read(list, b'\n')).collect::<Result<_, _>>().expect("read"))
     }
 
     #[track_caller]

@@ -1,23 +1,28 @@
 //! The lines of a batch: which of them are jobs, and in which order they are begun.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
+use pinfold_sys::spawn::resolve;
 
 use super::args::BatchArgs;
 use super::direct::Direct;
 use super::inputs::{self, Choice, Source};
 use super::order;
-use super::template::{self, Template};
+use super::template::{self, SLOT, Template};
 use crate::input::Feed;
 use crate::job;
 use crate::shell::run_text;
 use pinfold_client::Failure;
 use pinfold_client::{Client, unexpected};
+
+/// No command with several arguments is longer, in bytes: the kernel takes no longer word (`MAX_ARG_STRLEN`).
+const COMMAND_MAX: usize = 128 << 10;
 
 /// How a command is written that takes arguments.
 const ARGUMENTS: &str = "a command with arguments is `COMMAND ::: ARG...`, `-a FILE COMMAND`, or `... | pinfold batch COMMAND {}`";
@@ -30,10 +35,17 @@ pub(super) struct Lines {
     pub(super) places: Vec<(u64, std::ops::Range<usize>)>,
     /// How many lines of the list were read, or commands made.
     read: u64,
-    /// The command that takes arguments; `None`: the list has commands.
+    /// What arguments are put into; `None`: the list has commands.
     template: Option<Template>,
+    /// The names of arguments; `None`: the first line has them, or they have none.
+    names: Option<Vec<Vec<u8>>>,
+    /// Arguments that wait for others of their command.
+    gathered: Vec<Vec<u8>>,
     /// The arguments of each, where they are commands with arguments put in.
     tags: Vec<Vec<u8>>,
+    /// The directory of each line's output among those of the others, where that follows from its arguments.
+    trees: Vec<PathBuf>,
+    args: BatchArgs,
     /// The shell that runs them.
     pub(super) shell: PathBuf,
 }
@@ -43,82 +55,172 @@ impl Lines {
     /// has a writer and is not needed as a whole, its lines come from the feed.
     pub(super) fn of_args(args: &BatchArgs, shell: PathBuf) -> Result<(Self, Option<Feed>), Failure> {
         let (words, mut lists) = inputs::split(&args.words, &args.arg_file)?;
-        let mut lines = Self { shell, ..Self::default() };
+        let mut lines = Self { args: args.clone(), shell, ..Self::default() };
         if lists.is_empty() {
             let commands = commands_in(&words);
             let is_named = words.first().is_some_and(|word| commands == Some(Path::new(word)));
             // Neither a terminal nor `/dev/null` was meant: a word is missing.
-            if !is_named && Feed::open(Path::new("-")).is_ok_and(|input| input.is_device()) {
+            if !is_named && Feed::open(Path::new("-"), args.ending()).is_ok_and(|input| input.is_device()) {
                 let text = format!("standard input has no list: name a file of commands; {ARGUMENTS}");
                 return Err(Failure::new(ExitCode::Usage, text));
             }
             if let Some(file) = commands {
-                return lines.of_commands(file, args);
+                return lines.of_commands(file);
             }
             lists.push((Source::File(Path::new("-")), false));
         }
-        lines.template = Some(Template::of(&words, lists.len(), args.colsep.as_ref())?);
-        if let [(Source::File(file), _)] = lists[..] {
-            let failed = |error| inputs::failed(file, &error);
-            let feed = Feed::open(file).map_err(failed)?;
-            return lines.fed(feed, args.needs_all()).map_err(failed);
+        let takes_one = args.colsep.is_none() && args.max_args.is_none() && !args.takes_many();
+        let repeats = args.context || args.max_args.is_some();
+        lines.template = Some(Template::of(&words, takes_one.then_some(lists.len()), repeats)?);
+        if let [(Source::File(file), _)] = lists[..]
+            && !args.shuf
+        {
+            let failed = |error| inputs::failed("arguments in", file, &error, "");
+            let feed = Feed::open(file, args.ending()).map_err(failed)?;
+            return lines.fed(feed).map_err(failed);
         }
-        let inputs = lists.iter().map(inputs::read).collect::<Result<Vec<_>, _>>()?;
+        if lists.len() > 1 && (args.max_args.is_some() || args.takes_many()) {
+            let text = "-n, -m and -X take the arguments of one list";
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
+        let read = |list| inputs::read(list, args.ending());
+        let mut inputs = lists.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if args.header.is_some() {
+            let first = |input: &mut inputs::Input| input.values.drain(..1.min(input.values.len())).next();
+            let names: Vec<Vec<u8>> = inputs.iter_mut().filter_map(first).collect();
+            lines.name(&names.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
         let choice = Choice::of(&inputs);
-        (0..choice.count()?).for_each(|number| lines.add(&choice.arguments(&inputs, number)));
+        let mut numbers: Vec<usize> = (0..choice.count()?).collect();
+        if args.shuf {
+            let random = RandomState::new();
+            numbers.sort_by_cached_key(|number| random.hash_one(number));
+        }
+        numbers.into_iter().for_each(|number| lines.add(&choice.arguments(&inputs, number)));
+        lines.flush();
         Ok((lines, None))
     }
 
     /// Lines of a list of commands.
-    fn of_commands(self, file: &Path, args: &BatchArgs) -> Result<(Self, Option<Feed>), Failure> {
-        if args.colsep.is_some() {
-            let text = format!("--colsep separates arguments; {ARGUMENTS}");
+    fn of_commands(self, file: &Path) -> Result<(Self, Option<Feed>), Failure> {
+        if self.args.is_of_arguments() {
+            let text = format!(
+                "--colsep, --header, -n, -m, -X, --shuf and --results are for arguments; {ARGUMENTS}"
+            );
             return Err(Failure::new(ExitCode::Usage, text));
         }
-        Feed::open(file).and_then(|feed| self.fed(feed, args.needs_all())).map_err(|error| {
-            let code =
-                if error.kind() == io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
-            let hint = if code == ExitCode::Usage { format!("; {ARGUMENTS}") } else { String::new() };
-            Failure::new(code, format!("failed to read {}: {error}{hint}", file.display()))
-        })
+        let read = Feed::open(file, self.args.ending()).and_then(|feed| self.fed(feed));
+        read.map_err(|error| inputs::failed("failed to read", file, &error, &format!("; {ARGUMENTS}")))
     }
 
     /// Lines that a feed has, or is to give.
-    fn fed(mut self, mut feed: Feed, all: bool) -> io::Result<(Self, Option<Feed>)> {
-        if feed.has_writer() && !all {
+    fn fed(mut self, mut feed: Feed) -> io::Result<(Self, Option<Feed>)> {
+        if feed.has_writer() && !self.args.needs_all() {
             return Ok((self, Some(feed)));
         }
         while let Some(lines) = feed.lines()? {
             lines.iter().for_each(|line| self.take(line));
         }
+        self.flush();
         Ok((self, None))
     }
 
     /// Takes the next line of the list.
     pub(super) fn take(&mut self, line: &[u8]) {
-        if self.template.is_some() {
-            return self.add(&[inputs::argument(line)]);
-        }
-        self.read += 1;
-        let trimmed = line.trim_ascii();
-        if !trimmed.is_empty() && !trimmed.starts_with(b"#") {
-            self.push(line);
+        if self.template.is_none() {
+            self.read += 1;
+            let trimmed = line.trim_ascii();
+            if !trimmed.is_empty() && !trimmed.starts_with(b"#") {
+                self.push(line);
+            }
+        } else if self.args.header.is_some() && self.names.is_none() {
+            self.name(&[inputs::argument(line)]);
+        } else {
+            self.add(&[inputs::argument(line)]);
         }
     }
 
-    /// Adds the command for these arguments.
+    /// The arguments, each of them several if they have columns.
+    fn values(&self, arguments: &[&[u8]]) -> Vec<Vec<u8>> {
+        let split = |argument: &&[u8]| match &self.args.colsep {
+            Some(columns) => columns.of(argument),
+            None => vec![argument.to_vec()],
+        };
+        arguments.iter().flat_map(split).collect()
+    }
+
+    /// Takes names for the arguments.
+    fn name(&mut self, names: &[&[u8]]) {
+        let names = self.values(names);
+        self.template.iter_mut().for_each(|template| template.name(&names));
+        self.names = Some(names);
+    }
+
+    /// Adds the command for these arguments, or gathers them for it.
     fn add(&mut self, arguments: &[&[u8]]) {
+        if self.args.no_run_if_empty && arguments.iter().all(|argument| argument.trim_ascii().is_empty()) {
+            return;
+        }
+        let values = self.values(arguments);
+        match self.args.max_args {
+            Some(0) => self.make(&[]),
+            None if !self.args.takes_many() => self.make(&values),
+            count => {
+                self.gathered.extend(values);
+                if count == Some(self.gathered.len()) {
+                    self.flush();
+                }
+            }
+        }
+    }
+
+    /// Makes commands of the arguments that are left.
+    pub(super) fn flush(&mut self) {
+        let all = std::mem::take(&mut self.gathered);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let spread = match self.args.takes_many() {
+            true => self.args.jobs.map_or(processors, |jobs| jobs.lines(processors)),
+            false => 1,
+        };
+        all.chunks(all.len().div_ceil(spread).max(1)).for_each(|values| self.make_short(values));
+    }
+
+    /// Makes a command of these arguments, or several where that would be too long to be started.
+    fn make_short(&mut self, values: &[Vec<u8>]) {
+        let length = self.template.as_ref().map_or(0, |template| template.command(values, 1).len());
+        if length < COMMAND_MAX || values.len() < 2 {
+            return self.make(values);
+        }
+        let (first, rest) = values.split_at(values.len() / 2);
+        self.make_short(first);
+        self.make_short(rest);
+    }
+
+    fn make(&mut self, values: &[Vec<u8>]) {
         let Some(template) = &self.template else { return };
         self.read += 1;
-        let (command, tag) = template.command(arguments, self.read);
+        let command = template.command(values, self.read);
+        self.tags.push(values.join(&b' '));
+        if self.args.results.is_some() {
+            // As GNU parallel has it: a directory for each name or number, and one for each argument.
+            let names = self.names.as_deref().unwrap_or_default();
+            let name =
+                |at: usize| names.get(at).cloned().unwrap_or_else(|| (at + 1).to_string().into_bytes());
+            let parts = values.iter().enumerate();
+            self.trees.push(parts.flat_map(|(at, value)| [file_name(&name(at)), file_name(value)]).collect());
+        }
         self.push(&command);
-        self.tags.push(tag);
     }
 
     fn push(&mut self, line: &[u8]) {
         let start = self.text.len();
         self.text.extend_from_slice(line);
         self.places.push((self.read, start..self.text.len()));
+    }
+
+    /// The directory of a line's output among those of the others.
+    pub(super) fn tree(&self, index: usize) -> Option<&Path> {
+        self.trees.get(index).map(PathBuf::as_path)
     }
 
     /// Prints the commands that would be run.
@@ -183,14 +285,37 @@ impl Lines {
         Ok(order::longest_first(&lengths_us))
     }
 
+    /// Whether lines name the slots that they run in.
+    pub(super) fn name_slots(&self) -> bool {
+        self.template.as_ref().is_some_and(Template::names_slot)
+    }
+
+    /// A line as it runs in a slot.
+    fn in_slot(&self, index: usize, slot: impl FnOnce() -> u32) -> OsString {
+        let mut line = self.line(index).as_bytes().to_vec();
+        if self.name_slots() {
+            let number = slot().to_string();
+            while let Some(at) = line.windows(SLOT.len()).position(|part| part == SLOT) {
+                line.splice(at..at + SLOT.len(), number.bytes());
+            }
+        }
+        OsString::from_vec(line)
+    }
+
     /// A line as its job runs it.
     pub(super) fn command(&self, index: usize) -> Vec<OsString> {
         run_text(&self.shell, self.line(index))
     }
 
     /// The file to execute for a line, and its words: a shell, unless the shell would only execute the line.
-    pub(super) fn program(&self, direct: &Direct, index: usize) -> (PathBuf, Vec<OsString>) {
-        direct.program(self.line(index)).unwrap_or_else(|| (self.shell.clone(), self.command(index)))
+    pub(super) fn program(
+        &self,
+        direct: &Direct,
+        index: usize,
+        slot: impl FnOnce() -> u32,
+    ) -> (PathBuf, Vec<OsString>) {
+        let line = self.in_slot(index, slot);
+        direct.program(&line).unwrap_or_else(|| (self.shell.clone(), run_text(&self.shell, &line)))
     }
 
     pub(super) fn line(&self, index: usize) -> &OsStr {
@@ -198,12 +323,25 @@ impl Lines {
     }
 }
 
+/// An argument as a name of a file, in GNU parallel's way.
+fn file_name(argument: &[u8]) -> OsString {
+    let escaped = |byte| match byte {
+        &b'/' => b"\\_",
+        b'\\' => b"\\\\",
+        _ => std::slice::from_ref(byte),
+    };
+    // Other directories would be meant by these names.
+    let before: &[u8] = if matches!(argument, b"" | b"." | b"..") { b"\\" } else { b"" };
+    OsString::from_vec(before.iter().chain(argument.iter().flat_map(escaped)).copied().collect())
+}
+
 /// The file of commands that these words name; `None`: they are a command that takes arguments from standard input.
 fn commands_in<'a>(words: &[&'a OsString]) -> Option<&'a Path> {
     match words {
         [] => Some(Path::new("-")),
         &[word] => {
-            let is_command = template::is_template(word) || word.as_bytes().contains(&b' ');
+            let is_program = || resolve(word, std::env::var_os("PATH").as_deref()).is_ok();
+            let is_command = template::is_template(word) || word.as_bytes().contains(&b' ') || is_program();
             let file = Path::new(word);
             (!is_command || file.exists()).then_some(file)
         }

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use pinfold_sys::spawn::ResolveError;
 
 use super::args::BatchArgs;
+use super::index;
 use super::lines::Lines;
 use super::ordered::Ordered;
 use super::printer::{Printer, Stream};
@@ -55,9 +56,12 @@ impl Sink {
     pub(super) fn of(args: &BatchArgs, seen: bool) -> Result<Self, Failure> {
         // JSON alone goes to standard output.
         let to_err = matches!(args.json, Some(None));
-        if let Some(directory) = &args.output {
+        let named = args.output.iter().map(|directory| ("--output", directory));
+        if let Some((option, directory)) =
+            named.chain(args.results.iter().map(|tree| ("--results", tree))).next()
+        {
             let made = std::fs::create_dir_all(directory);
-            let what = || format!("--output {}", directory.display());
+            let what = || format!("{option} {}", directory.display());
             made.map_err(|error| Failure::doing(what(), &error))?;
             return Ok(Self::Files(directory.as_path().into()));
         }
@@ -110,6 +114,12 @@ impl Sink {
                         .map_err(|error| ResolveError::Output(format!("{}: {error}", path.display())))
                 };
                 let [out, err] = self.paths(ticket, lines).unwrap_or_default();
+                let failed = |error| ResolveError::Output(format!("{}: {error}", out.display()));
+                if let (Some(_), Some(directory)) = (lines.tree(index(ticket)), out.parent()) {
+                    let number = lines.number(index(ticket)).unwrap_or_default().to_string();
+                    let made = std::fs::create_dir_all(directory);
+                    made.and_then(|()| std::fs::write(directory.join("seq"), number)).map_err(failed)?;
+                }
                 Ok([Some(open(&out)?.into()), Some(open(&err)?.into())])
             }
             Self::Grouped { kept, .. } => {
@@ -128,7 +138,10 @@ impl Sink {
     /// The files of a line that has files.
     pub(super) fn paths(&self, ticket: u64, lines: &Lines) -> Option<[PathBuf; 2]> {
         let Self::Files(directory) = self else { return None };
-        let line = lines.number(usize::try_from(ticket).unwrap_or(usize::MAX))?;
+        if let Some(tree) = lines.tree(index(ticket)) {
+            return Some(["stdout", "stderr"].map(|name| directory.join(tree).join(name)));
+        }
+        let line = lines.number(index(ticket))?;
         Some(["out", "err"].map(|ending| directory.join(format!("{line}.{ending}"))))
     }
 
@@ -191,5 +204,5 @@ fn out_of(to_err: bool) -> Stream {
 }
 
 fn tag(lines: &Lines, ticket: u64) -> &[u8] {
-    lines.tag(usize::try_from(ticket).unwrap_or(usize::MAX))
+    lines.tag(index(ticket))
 }

@@ -9,6 +9,9 @@ use pinfold_sys::spawn::{Program, Reaped, ResolveError};
 /// Makes the program of the job with this ticket, at the moment it is forked.
 pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
 
+/// Name and value of a variable of the job with this ticket, at the moment it is let go.
+pub(crate) type OwnVariable = Box<dyn Fn(u64) -> (String, String)>;
+
 /// Sends a signal to a child that leads a session of its own, and to all processes in its group.
 pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {
     signals::send_to_group(pid, signal);

@@ -10,12 +10,19 @@ use pinfold_sys::site;
 use pinfold_sys::spawn::{self, Held, Program, Reaped};
 
 use super::{Keeper, Kept, Stage, Told};
+use crate::tasks::keep_launchers_in;
+
+/// What a daemon may say of a job's environment beside pinfold's own variables.
+const VARIABLES: [&str; 4] = ["TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES"];
+
+/// Names and values.
+type Variables = Vec<(String, String)>;
 
 /// A job that may start, with what it needs for that. Without doors it was only asked for a child.
 pub(super) struct Permitted {
     job: u64,
     doors: Vec<OwnedFd>,
-    variables: Vec<(String, String)>,
+    variables: Variables,
 }
 
 impl Keeper {
@@ -86,16 +93,24 @@ impl Keeper {
         }
     }
 
-    pub(super) fn go(&mut self, job: u64, doors: u32, variables: &[(String, String)]) {
+    pub(super) fn go(&mut self, job: u64, doors: u32, variables: Variables, wrap: Vec<String>) {
+        // A daemon has no say in anything else that a command goes by,
+        let mut variables = variables;
+        variables.retain(|(name, _)| name.starts_with("PINFOLD_") || VARIABLES.contains(&name.as_str()));
+        keep_launchers_in(&mut variables);
+        // but for the programs that it is wrapped in.
+        variables.extend(wrap.into_iter().map(spawn::wrapper));
+        let ticket = self.by_job.get(&job);
+        variables.extend(ticket.zip(self.own_variable.as_ref()).map(|(&ticket, of)| of(ticket)));
         let count = usize::try_from(doors).unwrap_or(0);
         let doors = self.line.doors(count);
         if let Some(paused) = &mut self.paused
             && count > 0
         {
-            paused.push(Permitted { job, doors, variables: variables.to_vec() });
+            paused.push(Permitted { job, doors, variables });
             return;
         }
-        self.start(Permitted { job, doors, variables: variables.to_vec() });
+        self.start(Permitted { job, doors, variables });
     }
 
     /// Lets a job's command go, in a new child where it has none.

@@ -46,6 +46,7 @@ mod neighbours;
 mod operate;
 mod other_load;
 mod outputs;
+mod parallel;
 mod part;
 mod power;
 mod privacy;

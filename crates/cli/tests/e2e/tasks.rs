@@ -211,7 +211,7 @@ fn a_submitted_job_and_a_batch(kind: Kind) {
     assert_eq!([told(&host, 0).mask, told(&host, 1).mask].as_slice(), plan.as_slice());
     std::fs::write(host.work("list"), "echo a >>a.$PINFOLD_TASK_ID\nexit $PINFOLD_TASK_ID\n")
         .expect("a list");
-    let done = host.pinfold(["batch", "-n", "2", "--json", "list"]);
+    let done = host.pinfold(["batch", "--ntasks", "2", "--json", "list"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     let value: Value = serde_json::from_str(&done.out).expect("the results are JSON");
     assert_eq!(
@@ -236,7 +236,7 @@ fn a_step_inside_a_job(kind: Kind) {
 
 fn bad_layouts_start_nothing(kind: Kind) {
     let host = Host::new(kind);
-    let cases: [(&[&str], i32, &str); 17] = [
+    let cases: [(&[&'static str], i32, &str); 17] = [
         (&["-n", "0"], 2, "--ntasks does not take `0`, but a whole number"),
         (&["-n", "-1"], 2, "--ntasks does not take `-1`"),
         (&["-c", "-2"], 2, "--cpus-per-task does not take `-2`"),
@@ -263,7 +263,16 @@ fn bad_layouts_start_nothing(kind: Kind) {
         for (verb, command) in
             [("run", &["touch", "started"][..]), ("submit", &["touch", "started"]), ("batch", &["list"])]
         {
-            let done = host.pinfold([&[verb], options, command].concat());
+            // These letters have GNU parallel's meaning there.
+            let named = |option: &&'static str| match (verb, *option) {
+                ("batch", "-n") => "--ntasks",
+                ("batch", "-N") => "--nodes",
+                ("batch", "-B") => "--extra-node-info",
+                ("batch", "-m") => "--distribution",
+                (_, option) => option,
+            };
+            let options: Vec<&str> = options.iter().map(named).collect();
+            let done = host.pinfold([&[verb], &options[..], command].concat());
             assert_eq!(done.code, Some(code), "{verb} {options:?}: {done:?}");
             assert!(done.err.contains(word), "{verb} {options:?}: {done:?}");
         }

@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::fork::{duplicate, leave, restore_signals};
+use crate::fork::{duplicate, leave, restore};
 use crate::program::{Program, command_line, environment, is_binary, pointers, tell_refusal};
 
 /// The child's stack until it executes. It calls a dozen functions of the C library, none of which keeps more than
@@ -109,7 +109,7 @@ extern "C" fn child(plan: *mut c_void) -> i32 {
     if plan.own_session {
         let _ = rustix::process::setsid();
     }
-    restore_signals();
+    restore();
     #[expect(unsafe_code, reason = "no safe binding for exec with a given environment")]
     // SAFETY: the arrays end with a null pointer and point to strings that the caller keeps.
     unsafe {
