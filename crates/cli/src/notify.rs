@@ -7,12 +7,11 @@ use std::process::{Command, Stdio};
 
 use pinfold_client::{Dial, Failure};
 use pinfold_proto::ExitCode;
-use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::wire::Select;
 
 use crate::names::{self, JobRef};
 use crate::shell;
-use crate::show::each;
+use crate::show::reports;
 
 /// Reads the value of the option.
 pub(crate) fn command(text: &str) -> Result<String, String> {
@@ -26,15 +25,12 @@ pub(crate) fn command(text: &str) -> Result<String, String> {
 pub(crate) fn of_job(command: &str, dial: &Dial, job: u64) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let jobs = names::jobs(&mut client, &[JobRef::Number(job.into())])?;
-    let (series, processes, threads, files, all, pieces) = (false, false, false, false, false, true);
-    let select = Select::Jobs(jobs);
-    let request = Request::Report { select, series, processes, threads, files, all, pieces };
     let mut text = Vec::new();
-    each(&mut client, &request, |report: ReportView| {
+    for report in reports(&mut client, Select::Jobs(jobs))? {
         let written = serde_json::to_writer(&mut text, &report);
+        written.map_err(|error| Failure::doing("the report of a job", &error))?;
         text.push(b'\n');
-        written.map_err(|error| Failure::doing("the report of a job", &error))
-    })?;
+    }
     of_text(command, &text)
 }
 

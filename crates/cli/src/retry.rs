@@ -9,12 +9,12 @@ use clap::Args;
 use pinfold_client::{Client, Dial, Failure};
 use pinfold_proto::array::{called, show_indexes};
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::wire::Select;
 use pinfold_proto::{ExitCode, JobClass};
 
 use crate::job::COMMAND_KEPT_BYTES;
 use crate::names::{self, JobRef};
-use crate::show::{Filter, LOOKED_AT, each};
+use crate::show::{Filter, LOOKED_AT, reports};
 
 #[derive(Debug, Args)]
 pub(crate) struct RetryArgs {
@@ -39,11 +39,11 @@ pub(crate) struct AgainArgs {
 /// `pinfold retry`.
 pub(crate) fn retry(dial: &Dial, args: &RetryArgs) -> Result<ProcessExit, Failure> {
     let mut client = dial.connect()?;
-    let reports = match args.failed {
+    let found = match args.failed {
         true => latest(reports(&mut client, Select::Last(LOOKED_AT))?),
         false => named(&mut client, &args.jobs)?,
     };
-    let failed = Filter { failed: true, ..Filter::default() }.apply(reports)?;
+    let failed = Filter { failed: true, ..Filter::default() }.apply(found)?;
     if failed.is_empty() {
         let text = "none of these jobs is over and failed; `pinfold again JOB` submits any job once more";
         return Err(Failure::new(ExitCode::Failed, text));
@@ -61,17 +61,6 @@ pub(crate) fn again(dial: &Dial, args: &AgainArgs) -> Result<ProcessExit, Failur
 fn named(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<ReportView>, Failure> {
     let select = names::jobs(client, jobs).map(Select::Jobs)?;
     reports(client, select)
-}
-
-fn reports(client: &mut Client, select: Select) -> Result<Vec<ReportView>, Failure> {
-    let (series, processes, threads, files, all, pieces) = (false, false, false, false, false, true);
-    let request = Request::Report { select, series, processes, threads, files, all, pieces };
-    let mut reports = Vec::new();
-    each(client, &request, |report| {
-        reports.push(report);
-        Ok(())
-    })?;
-    Ok(reports)
 }
 
 /// Of jobs with the same command in the same directory, the last: it may be a retry of those before.

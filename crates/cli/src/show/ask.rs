@@ -1,11 +1,11 @@
 //! Asking the daemon for jobs: which ones, and the pieces that its answer comes in.
 
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Piece, Reply, Request, Select};
+use pinfold_proto::wire::{Piece, Request, Select};
 
 use crate::names::{self, JobRef};
 use crate::print::moment;
-use pinfold_client::{Client, Failure, unexpected};
+use pinfold_client::{Client, Failure};
 
 /// Asks for jobs, all of which are wanted at once.
 pub(super) fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {
@@ -41,21 +41,15 @@ pub(crate) fn each(
     last.map_or(Ok(()), take)
 }
 
+/// Asks for the figures of jobs, without their courses and lists.
+pub(crate) fn reports(client: &mut Client, select: Select) -> Result<Vec<ReportView>, Failure> {
+    let (series, processes, threads, files, all, pieces) = (false, false, false, false, false, true);
+    ask(client, &Request::Report { select, series, processes, threads, files, all, pieces })
+}
+
 /// Asks for one job's figures, without its course; `None`: the daemon knows of no such job.
 pub(crate) fn figures(client: &mut Client, job: u64) -> Result<Option<ReportView>, Failure> {
-    let request = Request::Report {
-        select: Select::Jobs(vec![job]),
-        series: false,
-        processes: false,
-        threads: false,
-        files: false,
-        all: false,
-        pieces: false,
-    };
-    match client.ask(&request)? {
-        Reply::Report(mut reports) => Ok(reports.pop()),
-        other => Err(unexpected(&other)),
-    }
+    Ok(reports(client, Select::Jobs(vec![job]))?.pop())
 }
 
 pub(super) fn selected(
