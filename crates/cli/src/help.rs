@@ -26,7 +26,7 @@ const SHORT: [(&str, [&str; 6]); 4] = [
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Run", &["run", "submit", "batch", "make", "retry", "again"]),
     ("Look", &["status", "why", "log", "report", "top", "plot"]),
-    ("Change", &["wait", "retry", "again", "cancel", "suspend", "resume", "hold", "release", "set"]),
+    ("Change", &["wait", "cancel", "suspend", "resume", "hold", "release", "set"]),
 ];
 
 /// The whole tree, with every option shown: what is read, and what manual pages and completions are made of.

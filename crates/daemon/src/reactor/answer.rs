@@ -22,7 +22,7 @@ use crate::clients::{projects, rights, vouch};
 use crate::core::clock::wall_us;
 use crate::core::{Refusal, is_alive, store_failed, words};
 use crate::host::{resources, sets};
-use crate::jobs::{JobRecord, external, unheard};
+use crate::jobs::{JobRecord, called, external, unheard};
 use crate::meters::{memory, numa, readings};
 use crate::reactor::Daemon;
 use crate::surroundings::disk;
@@ -426,7 +426,8 @@ fn over_change(row: &JobRow, is_live: bool) -> String {
     if is_live {
         "nothing: it waits for its keeper's word".to_owned()
     } else if row.started_us.is_some() {
-        format!("nothing: it is over; `pinfold report {}` shows what it used", row.job)
+        let name = called::member(row).unwrap_or_else(|| row.job.to_string());
+        format!("nothing: it is over; `pinfold report {name}` shows what it used")
     } else {
         "nothing: it never ran; submit it again".to_owned()
     }

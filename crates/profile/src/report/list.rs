@@ -271,7 +271,7 @@ fn report_row(report: &ReportView) -> Vec<Cell> {
         (None, None, None) => report.state.word().to_owned(),
     };
     vec![
-        Cell::new(&report.job.to_string()),
+        Cell::new(&called(report.job, report.array_id, report.array_index)),
         Cell::new(&plain(&report.user)),
         Cell::new(&end),
         Cell::new(&duration(report.queued_s)),
