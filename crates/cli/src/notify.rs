@@ -1,11 +1,12 @@
-//! `--notify`: a command of the user that hears how a job, an array or a list ended. It is started by the process that waits
-//! for the end, never by the daemon, and a failure of it changes no status.
+//! `--notify`: a command of the user, or a URL, that hears how a job, an array or a list ended. The process that waits for
+//! the end runs the command or posts to the URL, never the daemon; a failure changes no status.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use pinfold_client::{Dial, Failure};
+use pinfold_hubwire::courier;
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::Select;
 
@@ -13,15 +14,7 @@ use crate::names::{self, JobRef};
 use crate::shell;
 use crate::show::reports;
 
-/// Reads the value of the option.
-pub(crate) fn command(text: &str) -> Result<String, String> {
-    if text.starts_with("http://") || text.starts_with("https://") {
-        return Err(format!("a command is expected; `curl -s --data-binary @- {text}` posts to a URL"));
-    }
-    Ok(text.to_owned())
-}
-
-/// Runs `command` with the reports of a job, or of each member of an array, on its standard input, a line of JSON each.
+/// Tells `command` the reports of a job, or of each member of an array, a line of JSON each.
 pub(crate) fn of_job(command: &str, dial: &Dial, job: u64) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let jobs = names::jobs(&mut client, &[JobRef::Number(job.into())])?;
@@ -34,8 +27,11 @@ pub(crate) fn of_job(command: &str, dial: &Dial, job: u64) -> Result<(), Failure
     of_text(command, &text)
 }
 
-/// Runs `command` with this text on its standard input, and waits for its end.
+/// Runs `command` with this text on its standard input and waits for its end, or posts the text to a URL.
 pub(crate) fn of_text(command: &str, text: &[u8]) -> Result<(), Failure> {
+    if command.starts_with("http://") || command.starts_with("https://") {
+        return courier::post_json(command, text).map_err(|error| Failure::doing("--notify", &error));
+    }
     let failed = |error: std::io::Error| Failure::doing(format!("--notify `{command}`"), &error);
     let words = shell::run_text(&shell::of(None)?, OsStr::new(command));
     let mut process = Command::new(&words[0]);
@@ -59,6 +55,5 @@ mod tests {
         assert!(of_text("read line && [ \"$line\" = text ]", b"text\n").is_ok());
         let failure = of_text("exit 3", b"text\n").expect_err("it failed");
         assert!(failure.message.contains("`exit 3` failed: exit status: 3"), "{}", failure.message);
-        assert!(command("https://example.org/x").is_err_and(|text| text.contains("curl")));
     }
 }

@@ -31,8 +31,8 @@ pub(crate) struct RunArgs {
     /// Run the command unmanaged if no daemon can be reached or started
     #[arg(long)]
     pub fallback: bool,
-    /// Run this command when the job has ended, with the JSON of `report --json` on its standard input
-    #[arg(long, value_name = "COMMAND", value_parser = notify::command)]
+    /// Tell a command or URL when the job has ended: the JSON of `report --json` on the command's standard input, or by POST
+    #[arg(long, value_name = "COMMAND|URL")]
     pub notify: Option<String>,
     #[command(flatten)]
     pub options: JobOptions,

@@ -22,7 +22,6 @@ use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
-use crate::notify;
 use crate::output;
 use crate::print::say;
 use crate::successor;
@@ -50,8 +49,8 @@ pub(crate) struct SubmitArgs {
     /// File for standard error [default: pinfold-JOB.err]; the same file as of -o takes both streams, in order
     #[arg(short, long, value_name = "FILE")]
     pub error: Option<PathBuf>,
-    /// Run this command when the job, or the whole array, has ended, with the JSON of `report --json`, a line for each job, on its standard input
-    #[arg(long, value_name = "COMMAND", value_parser = notify::command)]
+    /// Tell a command or URL when the job, or the whole array, has ended: the JSON of `report --json`, a line for each job, on the command's standard input, or by POST
+    #[arg(long, value_name = "COMMAND|URL")]
     pub notify: Option<String>,
     /// Print a JSON object instead of the job number
     #[arg(long)]

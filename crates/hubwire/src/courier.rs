@@ -86,7 +86,7 @@ pub struct Errand {
     pub url: String,
     /// Certificates that the hub's own is signed by, as PEM text, where no public authority did.
     pub authority: Option<String>,
-    /// What the head `Authorization` says.
+    /// What the head `Authorization` says; empty: nobody asks, and the body is JSON for any server.
     pub authorization: String,
     /// How.
     pub method: Method,
@@ -285,6 +285,24 @@ impl Courier<Bearer> {
             running: self.running,
         }
     }
+}
+
+/// Nobody in particular.
+#[derive(Debug)]
+struct Anybody;
+
+impl Identity for Anybody {
+    fn authorization(&mut self, _: &str, _: Method, _: &str) -> Result<String, ClientError> {
+        Ok(String::new())
+    }
+}
+
+/// Posts JSON to any server, by a process that ends afterwards.
+///
+/// # Errors
+/// When the server cannot be reached, or refuses.
+pub fn post_json(url: &str, body: &[u8]) -> Result<(), ClientError> {
+    Courier::new(url, None, Anybody).exchange_with(url, Method::Post, "", body).map(drop)
 }
 
 impl<I: Identity> Courier<I> {

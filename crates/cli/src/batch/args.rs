@@ -10,7 +10,6 @@ use pinfold_proto::quantity::{parse_duration, whole};
 use super::at_once::AtOnce;
 use super::inputs::Columns;
 use crate::job::JobOptions;
-use crate::notify;
 
 #[derive(Debug, Clone, Default, Args)]
 // These letters mean other things in GNU parallel.
@@ -68,8 +67,8 @@ pub(crate) struct BatchArgs {
     /// After N lines that failed, start no more (soon), and end those that run (now)
     #[arg(long, alias = "halt-on-error", value_name = "now|soon,fail=N")]
     pub halt: Option<Halt>,
-    /// Run this command when the list has ended, with the JSON of `batch --json` (with --detach of `report --json`) on its standard input
-    #[arg(long, value_name = "COMMAND", value_parser = notify::command)]
+    /// Tell a command or URL when the list has ended: the JSON of `batch --json` (with --detach of `report --json`) on the command's standard input, or by POST
+    #[arg(long, value_name = "COMMAND|URL")]
     pub notify: Option<String>,
     /// Return at once and print one number, that of an array whose members are the lines, with their numbers as
     /// indexes; output goes to the files of `submit`, or to --output

@@ -1,5 +1,8 @@
 //! Lists of jobs as one thing: which jobs a command takes by range, name and state.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
 use pinfold_proto::JobState;
 
 use crate::host::{Host, has, said};
@@ -187,8 +190,22 @@ fn an_end_is_notified(kind: Kind) {
     said(&host, &["batch", "--detach", "--notify", &notify("lines"), "echo {}", ":::", "a", "b"], 0);
     host.until_made("lines");
     assert_eq!(host.wrote("lines").lines().count(), 2);
-    has(
-        &said(&host, &["run", "--notify", "https://example.org/", "--", "true"], 2),
-        "curl -s --data-binary @- https",
-    );
+    let hook = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/hook", hook.local_addr().expect("an address"));
+    let running = host.start(["run", "--notify", &url, "--", "/bin/sh", "-c", "exit 3"]);
+    let (mut server, _) = hook.accept().expect("a client");
+    let mut heard = String::new();
+    let mut pieces = [0; 4096];
+    while !heard.ends_with("}\n") {
+        let length = server.read(&mut pieces).expect("a request");
+        heard.push_str(&String::from_utf8_lossy(&pieces[..length]));
+    }
+    server.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").expect("it reads");
+    running.wait().ended_with(3);
+    has(&heard, "POST /hook HTTP/1.1");
+    has(&heard.to_lowercase(), "content-type: application/json");
+    has(&heard, "\"exit_code\":3");
+    drop(hook);
+    let done = host.pinfold(["run", "--notify", &url, "--", "true"]);
+    assert!(done.code == Some(0) && done.err.contains("--notify"), "{done:?}");
 }
