@@ -211,8 +211,9 @@ fn the_terminal_of_a_step_goes_away(kind: Kind) {
     std::fs::write(host.work("inner"), heard("in")).expect("a file");
     std::fs::write(host.work("outer"), heard("out")).expect("a file");
     let (master, name) = open(&host);
-    // It leads a session of its own, on this terminal.
-    let inner = format!("setsid --ctty --wait srun sh inner <{name} >{name} 2>&1");
+    // It leads a session of its own, on this terminal. A subshell opens the terminal, for the script leads the job's session,
+    // whose terminal it would become.
+    let inner = format!("(setsid --ctty --wait srun sh inner <{name} >{name} 2>&1); exit $?");
     let text = host.shell(&format!("PATH=$(pinfold slurm --dir):$PATH; sbatch --parsable --wrap '{inner}'"));
     assert_eq!((text.code, text.out.trim()), (Some(0), "1"), "{text:?}");
     host.until_made("in");

@@ -5,8 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use rustix::process::{Pid, getsid};
-
 use super::process::{self, Reached};
 use super::{Container, ContainerError, Share};
 
@@ -51,9 +49,14 @@ impl Container {
     }
 }
 
+/// The session of a thread; `None`: the thread has ended, or its session is of another PID namespace, which the kernel
+/// calls 0.
+#[expect(unsafe_code, reason = "rustix takes a session's number for one that is never 0")]
 fn session(thread: u32) -> Option<u32> {
-    let thread = Pid::from_raw(i32::try_from(thread).ok()?)?;
-    getsid(Some(thread)).ok().map(|session| session.as_raw_nonzero().get().unsigned_abs())
+    let thread = i32::try_from(thread).ok().filter(|&thread| thread > 0)?;
+    // SAFETY: takes a number and touches no memory.
+    let session = unsafe { libc::getsid(thread) };
+    u32::try_from(session).ok().filter(|&session| session > 0)
 }
 
 /// The nice value in `/autogroup-123 nice 19`.
