@@ -142,7 +142,7 @@ def test_resources(executor: Executor) -> None:
     with pytest.raises(TypeError, match="'memory' is no resource; there are cores"):
         executor.with_resources(memory=1)
     refused = executor.with_resources(priority=99).submit(square, 1)
-    with pytest.raises(pinfold.PinfoldError, match="99 is not in 1..=16") as told:
+    with pytest.raises(pinfold.PinfoldError, match="`99` is not a whole number from 1 to 16") as told:
         refused.result(PATIENCE)
     assert told.value.code == 2 and refused.job_id is None
     with pytest.raises(pinfold.PinfoldError, match="was not handed over"):
