@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::process::{self, Reached};
 use super::{Container, ContainerError, Share};
+use crate::mode::{AbilityName, Via};
 
 /// Weighs 15 against the 1,024 of a usual session.
 const IDLE_NICE: i32 = 19;
@@ -30,7 +31,8 @@ impl Container {
 
     /// Gives the sessions that these processes lead the nice value of a share; the sessions, where such values count.
     pub(super) fn settle_sessions(&self, share: Share, pids: &[u32]) -> BTreeSet<u32> {
-        if !self.shared.plan.facts.autogroup {
+        let plan = &self.shared.plan;
+        if !plan.facts.autogroup || plan.via(AbilityName::IdleClass) != Via::Processes {
             return BTreeSet::new();
         }
         let nice = match share {
