@@ -13,7 +13,7 @@ use pinfold_sys::peer;
 
 use crate::print::say;
 
-/// Where systemd reads additions to the units of users' managers, and the one that this command writes.
+/// The directory in which systemd reads additions to the units of users' managers, and the file that this command writes.
 const DROP_INS: &str = "etc/systemd/system/user@.service.d";
 const NAME: &str = "50-pinfold.conf";
 const TEXT: &str = "# Written by `pinfold admin delegate`; `pinfold admin delegate --undo` removes it.\n\
@@ -30,7 +30,7 @@ pub(crate) struct DelegateArgs {
 pub(crate) fn delegate(args: &DelegateArgs) -> Result<(), Failure> {
     let root = Path::new("/");
     possible(root, peer::own_uid()).map_err(|why| Failure::new(ExitCode::Refused, why))?;
-    let file = change(root, args.undo).map_err(|error| Failure::doing(DROP_INS, &error))?;
+    let file = change(root, args.undo).map_err(|error| Failure::doing(format!("/{DROP_INS}"), &error))?;
     let told = Command::new("systemctl").arg("daemon-reload").status();
     let told = told.map_err(|error| Failure::doing("systemctl daemon-reload", &error))?;
     if !told.success() {
@@ -46,7 +46,7 @@ pub(crate) fn delegate(args: &DelegateArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether this host and user `uid` can do it.
+/// Whether this host can delegate, by user `uid`; the error names the way out.
 fn possible(root: &Path, uid: u32) -> Result<(), String> {
     if uid != 0 {
         return Err(
@@ -69,7 +69,7 @@ fn possible(root: &Path, uid: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes or removes the addition; its file. Doing so twice changes nothing.
+/// Writes or removes the addition and returns its file. A second call changes nothing.
 fn change(root: &Path, undo: bool) -> io::Result<PathBuf> {
     let directory = root.join(DROP_INS);
     let file = directory.join(NAME);

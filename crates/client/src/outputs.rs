@@ -58,7 +58,7 @@ pub fn keep(notes: &str, socket: &Path, job: u64, array: bool, out: &Path, err: 
     let _ = opened.and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
-/// Which job's output is meant.
+/// The job whose output is looked up.
 #[derive(Debug, Clone, Copy)]
 pub struct Meant {
     /// The number of its array, or its own.
@@ -86,12 +86,12 @@ impl Meant {
     }
 }
 
-/// What was written down of the jobs of one daemon; by number, and whether that is an array's.
+/// The notes on the jobs of one daemon, by number, and whether the number is that of an array.
 #[derive(Debug, Default)]
 pub struct Outputs(BTreeMap<(u64, bool), Line>);
 
 impl Outputs {
-    /// Reads all of it, once for any number of jobs.
+    /// Reads all notes, once for any number of jobs.
     #[must_use]
     pub fn of(socket: &Path) -> Self {
         let files = |(shared, own): (PathBuf, PathBuf)| files_of(&shared, own, &peer::host_name());
@@ -178,8 +178,8 @@ fn absolute(socket: &Path) -> PathBuf {
     std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned())
 }
 
-/// What is read on a host that writes to `own`. What an earlier version wrote down for all hosts comes first, as the last
-/// word counts; but not where another host has that directory and goes on writing there.
+/// The files that a host reads which writes to `own`. Notes of an earlier version, common to all hosts, come first, as the
+/// last note counts; they are left out where another host has that directory and still writes there.
 fn files_of(directory: &Path, own: PathBuf, host: &str) -> Vec<PathBuf> {
     let former = directory.join(SUBMITTED);
     let is_read = former != own && shared::may_be_of(directory, paths::DATABASE, host);

@@ -140,8 +140,8 @@ fn redirect(
     Ok(())
 }
 
-/// Ends this process as Slurm ends a job whose files cannot be opened. Nobody reads this process's own streams, so the cause
-/// goes to the job's comment, which `why`, `report` and `scontrol show job` print.
+/// Ends this process as Slurm ends a job whose files cannot be opened. No program reads this process's own streams, so that
+/// the cause goes to the job's comment, which `why`, `report` and `scontrol show job` print.
 fn end_unopened(job: u64, cause: &str) {
     if let Ok(mut cluster) = Cluster::connect()
         && let Ok(jobs) = cluster.named(&[job])

@@ -57,7 +57,7 @@ impl Program {
         })
     }
 
-    /// Why the kernel refused to execute it.
+    /// Why the kernel refused to execute this program; see [`refusal`].
     pub(crate) fn refusal(&self, error: &io::Error) -> String {
         refusal(Path::new(OsStr::from_bytes(self.path.to_bytes())), error)
     }

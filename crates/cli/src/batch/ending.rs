@@ -86,8 +86,8 @@ impl Batch {
         }
     }
 
-    /// A signal for the batch is one for its lines: those that end a program end the batch, those of job control stop all
-    /// lines and let them go on, the others go to each running line.
+    /// A signal for the batch is for its lines: the signals in [`ENDS`] end the batch, signals of job control stop and continue
+    /// all lines, every other signal goes to each running line.
     pub(super) fn signal(&mut self, signal: i32) {
         match signal {
             SIGTSTP => {

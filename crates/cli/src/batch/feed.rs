@@ -1,4 +1,4 @@
-//! Lines that come while others run: the list has a writer, who may take his time.
+//! Lines that come while other lines run: the list is a pipe, and its writer may pause.
 
 use std::time::Duration;
 

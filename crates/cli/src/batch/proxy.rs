@@ -11,7 +11,7 @@ use pinfold_sys::{ready, spawn};
 
 use crate::keeper::send_signal;
 
-/// The signals that a batch hears: its lines are to do what one command in the foreground would do.
+/// The signals that a batch hears: its lines react as a command in the foreground does.
 pub(super) const HEARD: [i32; 9] =
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2, SIGALRM];
 
