@@ -19,4 +19,4 @@ if ! "$own/bin/python" -c 'import playwright, axe_playwright_python' 2>/dev/null
     skip "the package registry does not answer: $(tail -n 1 <<<"$said")"
   }
 fi
-exec "$own/bin/python" crates/hub/tests/browser.py --hub "$programs/pinfold-hub" --chromium "$browser" --out "$target/hub-browser" "$@"
+exec "$own/bin/python" crates/hub/hub/tests/browser.py --hub "$programs/pinfold-hub" --chromium "$browser" --out "$target/hub-browser" "$@"

@@ -13,7 +13,7 @@ plain=()
 for crate in advise place policy sim topo; do
   plain+=(--config "profile.dev.package.pinfold-$crate.opt-level=0")
 done
-for crate in cli daemon; do
+for crate in doors/cli host/daemon; do
   cargo install --quiet --path "crates/$crate" --debug --locked --offline --no-track --root "$work" "${plain[@]}"
 done
 scripts/try-programs.sh "$work/bin"

@@ -101,7 +101,7 @@ if [ -x "$python" ]; then
   export PINFOLD_PYTHON=$python
 fi
 # To find out that no documentation has code, rustdoc would read all crates.
-if grep -rqE '^ *//[/!] +```' --include='*.rs' crates bench xtask; then
+if grep -rqE '^ *//[/!] +```' --include='*.rs' crates tools; then
   cargo test --workspace --no-fail-fast --doc || failed+=("code in documentation")
 fi
 options=()

@@ -1,0 +1,487 @@
+//! The pusher: from the host's store into the spool, from the spool to the hub.
+//!
+//! A job is *seen* once its number is known, *open* until its parts are in the spool, and leaves the spool when the hub says
+//! that it has them. The spool is written before the cursor and emptied after the hub's word, so that a crash at any
+//! instant has something sent twice, never left out; the hub counts what it has once. Clock, chance, store, disk and hub are
+//! given from outside.
+//!
+//! Owner of state: the cursor, the spool, the wait after a failure. Absent here: sockets and HTTP.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::StatusView;
+use pinfold_topo::Topology;
+use pinfold_topo::backoff::Backoff;
+
+use crate::bounds;
+use crate::bundle::{self, Bundle, Live, PACKED_MAX_BYTES, Part, SpoolFigures, WIRE_VERSION};
+use crate::cursor::{Cursor, CursorError};
+use crate::disk::Disk;
+use crate::load::{Load, Partly};
+use crate::spool::{Spool, SpoolError};
+use crate::told;
+
+pub use crate::source::{Found, Machine, Numbers, Source, SourceError};
+pub use crate::uplink::{Uplink, UplinkError};
+
+/// Jobs that are looked at in one round.
+const SEEN_A_ROUND: usize = 10_000;
+
+/// Jobs of a bundle.
+const JOBS_A_BUNDLE: usize = 200;
+
+/// A bundle is closed at this size, unpacked and estimated, in bytes.
+const BUNDLE_BYTES: usize = 4 << 20;
+
+/// Jobs that are put into the spool in one round, so that how the host is now is sent in between.
+const FILLED_A_ROUND: usize = JOBS_A_BUNDLE;
+
+/// Jobs that the daemon may fail to tell of in one round, before the others wait for the next one.
+const FAILED_A_ROUND: usize = 5;
+
+/// How often a hub is told again how the cores lie: one that lost its database knows it by then.
+const TOPOLOGY_EVERY: Duration = Duration::from_secs(3_600);
+
+/// Bundles that are sent in one round, so that how the host is now is sent in between.
+const BUNDLES_A_ROUND: usize = 16;
+
+/// How long it waits after the first failure,
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// and at most.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(120);
+
+/// Why a round ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The daemon.
+    #[error("the daemon: {0}")]
+    Source(#[from] SourceError),
+    /// The spool.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// The cursor.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    /// A value that is no JSON.
+    #[error("failed to pack a bundle: {0}")]
+    Pack(#[from] serde_json::Error),
+}
+
+/// What a look at the host gave.
+#[derive(Debug)]
+pub struct Collected {
+    /// The host now, without jobs that are over.
+    pub status: StatusView,
+    /// Why not all jobs that are over are in the spool: the daemon went away, the spool is full or its disk is. Those that
+    /// are missing follow in a later round.
+    pub trouble: Option<PushError>,
+}
+
+/// What a round of sending did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Bundles that the hub took.
+    pub bundles: u64,
+    /// Parts that were new to it.
+    pub new: u64,
+    /// Parts that it had.
+    pub known: u64,
+    /// Bundles that it will never take, with its words; they are put aside.
+    pub refused: Vec<String>,
+    /// Why nothing more is sent for now.
+    pub failed: Option<UplinkError>,
+}
+
+/// The pusher of one host.
+#[derive(Debug)]
+pub struct Pusher<D> {
+    below: PathBuf,
+    spool: Spool<D>,
+    cursor: Cursor,
+    backoff: Backoff,
+    /// Nothing is sent before.
+    not_before: Duration,
+    /// Of a spool that cannot be read or written, which the hub's answers say nothing of.
+    disk: Backoff,
+    /// The same of sending all anew, as the hub's database is another one.
+    anew: Backoff,
+    not_anew_before: Duration,
+    boot: String,
+    waiting: u64,
+    /// The host's cores at the last look.
+    machine: Option<Machine>,
+    /// How the cores lie as the hub was told, and when.
+    told: Option<(Topology, Duration)>,
+    /// Of a job with more parts than there was room for: which of them are in the spool.
+    partly: Option<Partly>,
+    /// What the spool held when the next bundle had no room, in bytes: nothing is read for it until it holds less.
+    full_at: Option<u64>,
+    /// Rounds in which jobs were put into the spool, and the one in which the daemon failed to tell of an open job.
+    rounds: u64,
+    failed_in: BTreeMap<u64, u64>,
+}
+
+impl<D: Disk> Pusher<D> {
+    /// The pusher whose files are below this directory, as they were left. `boot` names the host's boot.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn open(disk: D, below: &Path, spool_bytes: u64, boot: &str) -> Result<Self, PushError> {
+        let cursor = Cursor::load(&disk, below)?.unwrap_or_else(|| Cursor::begin(""));
+        let spool = Spool::open(disk, below, spool_bytes)?;
+        Ok(Self {
+            below: below.to_owned(),
+            spool,
+            cursor,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            not_before: Duration::ZERO,
+            disk: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            anew: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            not_anew_before: Duration::ZERO,
+            boot: boot.to_owned(),
+            waiting: 0,
+            machine: None,
+            told: None,
+            partly: None,
+            full_at: None,
+            rounds: 0,
+            failed_in: BTreeMap::new(),
+        })
+    }
+
+    /// From now on there is another hub, which knows nothing of this host.
+    pub fn meet(&mut self) {
+        self.told = None;
+    }
+
+    /// Puts jobs that are over into the spool.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked how the host is.
+    pub fn collect(&mut self, source: &mut dyn Source, now_us: u64) -> Result<Collected, PushError> {
+        let origin = source.origin()?;
+        if self.cursor.origin != origin {
+            self.cursor.restart(&origin);
+            self.partly = None;
+        }
+        let numbers = source.numbers(self.cursor.seen)?;
+        if !self.cursor.is_of_this_store(&numbers) {
+            // An earlier copy of the store was put back, and other jobs have the numbers from there on. Where that is
+            // nobody knows; jobs that the hub has it knows.
+            self.cursor.restart(&origin);
+            self.partly = None;
+        }
+        let noted = self.note(source, numbers.highest.job);
+        // Once they are noted: a status does not have all jobs that were over by then.
+        let mut status = source.look(&self.cursor.open)?;
+        // A host of which no map can be told is told of without one.
+        self.machine = source.machine().unwrap_or_default();
+        status.jobs.retain(|job| job.state != JobState::Exited);
+        let living: BTreeSet<u64> = status.jobs.iter().map(|job| job.job).collect();
+        let trouble = noted.and_then(|()| self.fill(source, &living, now_us)).err();
+        Ok(Collected { status, trouble })
+    }
+
+    /// Notes the jobs that are new since the last round.
+    fn note(&mut self, source: &mut dyn Source, highest: u64) -> Result<(), PushError> {
+        if highest <= self.cursor.seen {
+            return Ok(());
+        }
+        let new = source.after(self.cursor.seen, self.cursor.seen_submitted_us, SEEN_A_ROUND)?;
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.cursor.note(&new);
+        self.cursor.save(self.spool.disk(), &self.below)?;
+        Ok(())
+    }
+
+    /// Moves open jobs that are over into the spool.
+    fn fill(
+        &mut self,
+        source: &mut dyn Source,
+        living: &BTreeSet<u64>,
+        now_us: u64,
+    ) -> Result<(), PushError> {
+        let mut due: Vec<u64> = self.cursor.open.difference(living).copied().collect();
+        self.waiting = due.len() as u64;
+        // Those that failed come last, so that they keep no other back.
+        self.failed_in.retain(|job, _| self.cursor.open.contains(job));
+        due.sort_by_key(|job| self.failed_in.get(job));
+        due.truncate(FILLED_A_ROUND);
+        if self.full_at.is_some_and(|held_bytes| self.spool.held_bytes() >= held_bytes) {
+            return if due.is_empty() { Ok(()) } else { Err(self.full()) };
+        }
+        self.full_at = None;
+        self.rounds += 1;
+        let mut load = Load::default();
+        let mut failed = Vec::new();
+        for job in due {
+            if self.spool.is_full() {
+                self.close(&mut load, now_us)?;
+                return Err(self.full());
+            }
+            let told = match source.job(job) {
+                Ok(told) => told,
+                Err(error) => {
+                    failed.push(error);
+                    self.failed_in.insert(job, self.rounds);
+                    if failed.len() > FAILED_A_ROUND {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            match told {
+                // It came back to life between the two questions.
+                Some((report, _)) if report.state != JobState::Exited => continue,
+                Some((report, acts)) => {
+                    let parts = bundle::parts(report, acts);
+                    let done = self.partly.map_or(0, |partly| partly.done_of(&parts));
+                    for part in parts.into_iter().skip(done) {
+                        if load.bytes > BUNDLE_BYTES {
+                            self.close(&mut load, now_us)?;
+                        }
+                        load.add(part);
+                    }
+                }
+                None => {}
+            }
+            load.done.push(job);
+            if load.done.len() >= JOBS_A_BUNDLE || load.bytes > BUNDLE_BYTES {
+                self.close(&mut load, now_us)?;
+            }
+        }
+        self.close(&mut load, now_us)?;
+        failed.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn full(&self) -> PushError {
+        let (held_bytes, max_bytes) = (self.spool.held_bytes(), self.spool.max_bytes());
+        SpoolError::Full { dir: self.below.join("spool"), held_bytes, max_bytes }.into()
+    }
+
+    /// Puts the parts that are ready into the spool; their jobs stay open.
+    fn spool_parts(&mut self, load: &mut Load, now_us: u64) -> Result<(), PushError> {
+        load.bytes = 0;
+        if load.parts.is_empty() {
+            return Ok(());
+        }
+        let parts = std::mem::take(&mut load.parts);
+        let partly = parts.last().and_then(Partly::until);
+        let packed = bundle::pack(&self.bundle(parts, now_us))?;
+        if let Err(error) = self.spool.put(&packed) {
+            if matches!(error, SpoolError::Full { .. }) {
+                self.full_at = Some(self.spool.held_bytes());
+            }
+            return Err(error.into());
+        }
+        // A job that is whole by now is not asked for again.
+        self.partly = partly.or(self.partly);
+        Ok(())
+    }
+
+    /// Puts the parts that are ready into the spool, and closes their jobs.
+    fn close(&mut self, load: &mut Load, now_us: u64) -> Result<(), PushError> {
+        self.spool_parts(load, now_us)?;
+        if load.done.is_empty() {
+            return Ok(());
+        }
+        self.waiting = self.waiting.saturating_sub(load.done.len() as u64);
+        for job in load.done.drain(..) {
+            self.cursor.open.remove(&job);
+        }
+        Ok(self.cursor.save(self.spool.disk(), &self.below)?)
+    }
+
+    fn bundle(&self, parts: Vec<Part>, now_us: u64) -> Bundle {
+        let (origin, boot) = (self.cursor.origin.clone(), self.boot.clone());
+        Bundle { version: WIRE_VERSION, origin, boot, made_us: now_us, parts }
+    }
+
+    /// Whether the wait after the last failure is over at this moment of a clock that only goes forward.
+    #[must_use]
+    pub fn may_send(&self, now: Duration) -> bool {
+        now >= self.not_before
+    }
+
+    /// Sends what is in the spool, the oldest first. `chance` is any number drawn at random.
+    ///
+    /// # Errors
+    /// When the spool cannot be read or written; it is tried again after a pause.
+    pub fn send(&mut self, uplink: &mut dyn Uplink, now: Duration, chance: u32) -> Result<Sent, PushError> {
+        if !self.may_send(now) {
+            return Ok(Sent::default());
+        }
+        let sent = self.send_on(uplink, now, chance);
+        match sent {
+            Ok(_) => self.disk.reset(),
+            Err(_) => self.not_before = now.saturating_add(self.disk.pause_by_chance(chance)),
+        }
+        sent
+    }
+
+    fn send_on(&mut self, uplink: &mut dyn Uplink, now: Duration, chance: u32) -> Result<Sent, PushError> {
+        let mut sent = Sent::default();
+        for _ in 0..BUNDLES_A_ROUND {
+            let Some((number, packed)) = self.spool.first()? else { break };
+            let answer = if packed.len() > PACKED_MAX_BYTES {
+                // No hub takes it, and nobody needs to be asked.
+                let words = format!("a bundle of {} bytes is longer than {PACKED_MAX_BYTES}", packed.len());
+                Err(UplinkError::Refused(words))
+            } else {
+                uplink.bundle(&packed)
+            };
+            match answer {
+                Ok(receipt) => {
+                    self.spool.remove(number)?;
+                    self.backoff.reset();
+                    sent.bundles += 1;
+                    // What a hub says is data: there may be any number.
+                    sent.new = sent.new.saturating_add(receipt.new);
+                    sent.known = sent.known.saturating_add(receipt.known);
+                }
+                Err(UplinkError::Refused(why)) => {
+                    if !self.divide(number, &packed)? {
+                        self.spool.refuse(number)?;
+                        sent.refused.push(why);
+                    }
+                }
+                Err(error) => {
+                    self.wait(now, chance);
+                    sent.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Says how the host is now.
+    ///
+    /// # Errors
+    /// When it cannot be packed.
+    pub fn tell(
+        &mut self,
+        uplink: &mut dyn Uplink,
+        status: StatusView,
+        sent_us: u64,
+        now: Duration,
+        chance: u32,
+    ) -> Result<Option<UplinkError>, PushError> {
+        if !self.may_send(now) {
+            return Ok(None);
+        }
+        let (map, topology) = self.machine.take().map(|machine| (machine.map, machine.topology)).unzip();
+        let known = self.told.as_ref().filter(|(_, told)| now.saturating_sub(*told) < TOPOLOGY_EVERY);
+        let topology = topology.filter(|topology| known.is_none_or(|(known, _)| known != topology));
+        let mut live = Live {
+            version: WIRE_VERSION,
+            boot: self.boot.clone(),
+            sent_us,
+            status,
+            spool: self.figures(),
+            map: map.map(told::bounded_map),
+            topology: topology.map(Box::new),
+        };
+        bounds::bound_live(&mut live);
+        match uplink.live(&told::pack(&mut live)?) {
+            Ok(generation) => {
+                self.backoff.reset();
+                if let Some(topology) = live.topology {
+                    self.told = Some((*topology, now));
+                }
+                self.compare(generation, now, chance);
+                Ok(None)
+            }
+            // That keeps no bundle back.
+            Err(error @ UplinkError::Refused(_)) => Ok(Some(error)),
+            Err(error) => {
+                self.wait(now, chance);
+                Ok(Some(error))
+            }
+        }
+    }
+
+    /// Sends again all that the daemon has if the hub's database is of another generation: it is an earlier copy that
+    /// was put back, and lacks jobs that it had acknowledged. Those that it has it knows. A hub that says another one each
+    /// time, or two that take turns at one address, are told all anew ever more rarely.
+    fn compare(&mut self, generation: Option<u64>, now: Duration, chance: u32) {
+        let may_begin = now >= self.not_anew_before;
+        if generation.is_none() || generation == self.cursor.generation {
+            // Of hubs that take turns each is met again within that time.
+            if now >= self.not_anew_before.saturating_add(LONGEST_PAUSE) {
+                self.anew.reset();
+            }
+            return;
+        }
+        if !may_begin {
+            return;
+        }
+        let mut cursor = self.cursor.clone();
+        let lacks = cursor.generation.is_some();
+        cursor.generation = generation;
+        if lacks {
+            cursor.restart(&self.cursor.origin);
+        }
+        // Where the disk refuses, this comes again with the hub's next answer.
+        if cursor.save(self.spool.disk(), &self.below).is_ok() {
+            self.cursor = cursor;
+            if lacks {
+                self.not_anew_before = now.saturating_add(self.anew.pause_by_chance(chance));
+                (self.told, self.partly) = (None, None);
+                // How many are over the next round finds out.
+                self.waiting = self.waiting.max(1);
+            }
+        }
+    }
+
+    /// Replaces a refused bundle of several jobs by one bundle for each, so that one that cannot be taken keeps no other
+    /// back. Says whether it did.
+    fn divide(&mut self, number: u64, packed: &[u8]) -> Result<bool, PushError> {
+        let Ok(whole) = bundle::unpack::<Bundle>(packed, bundle::PLAIN_MAX_BYTES) else { return Ok(false) };
+        let jobs: BTreeSet<u64> = whole.parts.iter().map(|part| part.job).collect();
+        if jobs.len() < 2 {
+            return Ok(false);
+        }
+        let of_job = |job| {
+            let parts = whole.parts.iter().filter(|part| part.job == job).cloned().collect();
+            bundle::pack(&Bundle { parts, ..whole.clone() })
+        };
+        let bundles = jobs.into_iter().map(of_job).collect::<Result<Vec<_>, _>>()?;
+        self.spool.replace(number, &bundles)?;
+        Ok(true)
+    }
+
+    fn wait(&mut self, now: Duration, chance: u32) {
+        self.not_before = now.saturating_add(self.backoff.pause_by_chance(chance));
+    }
+
+    /// What waits on the host.
+    #[must_use]
+    pub fn figures(&self) -> SpoolFigures {
+        SpoolFigures {
+            bundles: self.spool.bundles(),
+            bytes: self.spool.held_bytes(),
+            max_bytes: self.spool.max_bytes(),
+            jobs_waiting: self.waiting,
+            refused: self.spool.refused(),
+        }
+    }
+
+    /// Whether jobs that are over were left for the next round.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Whether all that was over at the last look is at the hub.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting == 0 && self.spool.bundles() == 0
+    }
+}

@@ -1,0 +1,148 @@
+//! The full form of the lab: a Debian system with systemd, on which the project's package is installed, its service
+//! started, upgraded and removed, the host restarted, and jobs come from a workload manager.
+//!
+//! The system is made once by `tools/lab/full/root.sh` and kept outside the tree; what a machine writes to it lasts as long
+//! as the machine. Absent here: what is tested (`tools/lab/full/suite.sh`).
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::archive::{Put, write_initrd};
+use super::kernel::{Kernel, NEWER_SUITE, archive};
+use super::machine::{Disk, Machine};
+use super::results::{Of, conclude};
+use super::{LabArgs, cache, find, lacks, said, work_dir};
+
+/// What this form needs of this machine beyond the fast one.
+const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
+/// What it needs to make the system, where that was not made before.
+const NEEDED_ONCE: [(&str, &str); 1] = [("mmdebstrap", "mmdebstrap")];
+const ROOT_SCRIPT: &str = "tools/lab/full/root.sh";
+/// What the suite finds in the directory `/lab`, beside the packages.
+const FILES: [&str; 9] = [
+    "tools/lab/checks.sh",
+    "tools/lab/full/suite.sh",
+    "tools/lab/full/delegated.sh",
+    "tools/lab/full/slurm.sh",
+    "tools/lab/full/slurm-hooks.sh",
+    "tools/lab/full/condor.sh",
+    "tools/lab/full/condor-hooks.sh",
+    "tools/lab/full/gridengine.sh",
+    "tools/lab/full/lab.service",
+];
+/// The first, and one restart.
+const BOOTS: usize = 2;
+
+pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
+    if lacks(&NEEDED) {
+        return Ok(());
+    }
+    let Some(kernel) = Kernel::have()? else { return Ok(()) };
+    let Some(root) = root()? else { return Ok(()) };
+    let target = super::target()?;
+    let work = work_dir()?;
+    let files = files(&target.join("debug"), work.path())?;
+    let initrd = work.path().join("initrd");
+    write_initrd(&initrd, &kernel, &[Put::File("tools/lab/full/init", "init")], work.path())?;
+    let smp = args.smp.as_deref().unwrap_or("4,sockets=2,cores=1,threads=2");
+    println!("lab: Debian {NEWER_SUITE}, kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
+    let only = args.only.as_ref().map(|part| format!(" lab.only={part}")).unwrap_or_default();
+    let append = format!("systemd.show_status=false{only}");
+    let machine = Machine {
+        kernel: &kernel,
+        initrd: &initrd,
+        smp,
+        node_mib: args.node_mib,
+        limit: Duration::from_secs(args.limit_s),
+        disks: vec![Disk::passing(root), Disk::passing(files)],
+        boots: BOOTS,
+        append: &append,
+    };
+    let outcome = machine.run(work.path())?;
+    conclude(&Of { form: "full", kernel: &kernel.version, machine: smp }, &outcome, &target)
+}
+
+/// The Debian system, as it was made before or anew; `None`, with a word about it, if it cannot be had.
+fn root() -> anyhow::Result<Option<PathBuf>> {
+    let script = fs::read(ROOT_SCRIPT)
+        .with_context(|| format!("{ROOT_SCRIPT}: to be run in the project's directory"))?;
+    let mut hasher = DefaultHasher::new();
+    script.hash(&mut hasher);
+    let place = cache().join(format!("root-{NEWER_SUITE}-{:016x}.ext4", hasher.finish()));
+    if place.is_file() {
+        return Ok(Some(place));
+    }
+    if lacks(&NEEDED_ONCE) {
+        return Ok(None);
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("lab: SKIPPED, as only root can make its Debian system, once: run this as root, or copy");
+        println!("lab: {} from where that was done", place.display());
+        return Ok(None);
+    }
+    println!("lab: making a Debian system (some minutes, once)");
+    let cache = cache();
+    fs::create_dir_all(&cache).with_context(|| format!("failed to make {}", cache.display()))?;
+    let fresh = cache.join(format!(".root-{}", std::process::id()));
+    let made = archive()
+        .and_then(|archive| said(Command::new(ROOT_SCRIPT).arg(&fresh).args([NEWER_SUITE, &archive])));
+    if let Err(error) = made {
+        let _ = fs::remove_file(&fresh);
+        println!("lab: SKIPPED, as no Debian system could be made: {error:#}");
+        return Ok(None);
+    }
+    // Those that other scripts made are of no more use.
+    for old in fs::read_dir(&cache)?.filter_map(Result::ok) {
+        if old.file_name().to_string_lossy().starts_with(&format!("root-{NEWER_SUITE}-")) {
+            let _ = fs::remove_file(old.path());
+        }
+    }
+    fs::rename(&fresh, &place).with_context(|| format!("failed to keep {}", place.display()))?;
+    Ok(Some(place))
+}
+
+/// A disk with the suite, and the package in two versions.
+fn files(programs: &Path, work: &Path) -> anyhow::Result<PathBuf> {
+    let directory = work.join("lab");
+    fs::create_dir(&directory)?;
+    for file in FILES {
+        let name = Path::new(file).file_name().context("a file's name")?;
+        fs::copy(file, directory.join(name))
+            .with_context(|| format!("{file}: to be run in the project's directory"))?;
+    }
+    for (revision, name) in [("", "pinfold.deb"), ("+lab1", "newer.deb")] {
+        let out = work.join("packages");
+        let script = Path::new("scripts/package.sh");
+        // Unpacking takes the machine far longer than reading.
+        let path = said(
+            Command::new(script)
+                .arg(programs)
+                .arg(&out)
+                .arg(revision)
+                .env("DPKG_DEB_COMPRESSOR_TYPE", "none"),
+        )?;
+        fs::rename(path.trim(), directory.join(name))
+            .with_context(|| format!("{} made no package", script.display()))?;
+    }
+    let image = work.join("lab.ext4");
+    let mut bytes = 0;
+    for entry in fs::read_dir(&directory)? {
+        bytes += entry?.metadata()?.len();
+    }
+    // Room for the file system's own.
+    let size = format!("{}M", (bytes >> 20) * 11 / 10 + 16);
+    let program = find("mkfs.ext4").context("mkfs.ext4")?;
+    said(
+        Command::new(program)
+            .args(["-q", "-F", "-O", "^has_journal", "-d"])
+            .arg(&directory)
+            .arg(&image)
+            .arg(size),
+    )?;
+    Ok(image)
+}
