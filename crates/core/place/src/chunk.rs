@@ -1,16 +1,16 @@
-//! Chunks: how many NUMA nodes are to be one memory for jobs that would leave much of each unused.
+//! Chunks: how many NUMA nodes share their memory, for jobs that would leave much of each node unused.
 //!
-//! A job of a little more than half a node fits once into each node, so that nearly half of all memory stays unused. Three
-//! such jobs fit into two nodes together, seven into four. Pure; which job is in which chunk is the caller's.
+//! A job of a little more than half a node fits once into each node, which wastes nearly half of all memory.
+//! Three such jobs fit into two nodes together, seven into four. Pure; the caller assigns jobs to chunks.
 
-/// A chunk has so many nodes at most, unless one job alone needs more.
+/// Most nodes of a chunk, unless a single job needs more.
 pub const NODES_MAX: usize = 4;
 
-/// The part of what a chunk could hold if jobs could be cut at will that is good enough, in hundredths.
+/// Percentage of a chunk's memory that whole jobs must fill for the chunk to be good enough.
 const GOOD_PERCENT: u128 = 95;
 
-/// How many nodes of `node_bytes` make a chunk for jobs of `job_bytes` each: the fewest that hold 95 % of what they could,
-/// else those that hold the most for each node. At least as many as one job needs.
+/// How many nodes of `node_bytes` make a chunk for jobs of `job_bytes` each: the fewest nodes that jobs fill
+/// to [`GOOD_PERCENT`], else the count with the most jobs per node. At least as many as a job needs.
 #[must_use]
 pub fn nodes_for(job_bytes: u64, node_bytes: u64) -> usize {
     if job_bytes == 0 || node_bytes == 0 {
@@ -22,7 +22,7 @@ pub fn nodes_for(job_bytes: u64, node_bytes: u64) -> usize {
     let sizes = least..=NODES_MAX.max(least);
     let good = |&nodes: &usize| held(nodes) * job * 100 >= GOOD_PERCENT * nodes as u128 * node;
     let denser = |&one: &usize, other: &usize| {
-        // By jobs for each node; of those that hold alike the smaller.
+        // By jobs per node, then fewer nodes.
         (held(one) * *other as u128).cmp(&(held(*other) * one as u128)).then(other.cmp(&one))
     };
     sizes.clone().find(good).or_else(|| sizes.max_by(denser)).unwrap_or(least)

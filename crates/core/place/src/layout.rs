@@ -1,10 +1,10 @@
-//! Layout of tasks: Slurm's options, Slurm's answers.
+//! Layout of tasks as Slurm 24.11 does it, from Slurm's options.
 //!
 //! A request passes five stages, each its own module: [`request`] and `wants` (options to numbers), `select`
-//! (what each host offers, and which hosts are taken), `cores` (which cores of each), `tasks` (which ranks
-//! run where), `affinity` (what each is bound to). Hosts are regular grids to all of them (`grid`), so the
-//! kernel's numbering of PUs has no influence. The rules are those that Slurm 24.11 shows to its users; where
-//! an answer is known to differ it is listed in `docs/slurm-layout-differences.md`.
+//! (each host's offer, and the hosts taken), `cores` (the cores of each host), `tasks` (the ranks of each
+//! host), `affinity` (the binding of each task). Every stage sees hosts as regular grids (`grid`), so the
+//! kernel's numbering of PUs has no influence. `docs/slurm-layout-differences.md` lists the known differences
+//! from Slurm.
 
 mod affinity;
 mod binding;
@@ -32,39 +32,39 @@ use grid::Grid;
 use select::{Chosen, Offer};
 use wants::Wants;
 
-/// What a job gets of one host.
+/// A job's part of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// The host, by its place in the list.
+    /// The host's index in the list.
     pub host: usize,
-    /// The PUs that the job owns there.
+    /// The job's PUs there.
     pub allocated: CpuSet,
 }
 
-/// Where one task runs.
+/// The place of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskPlace {
     /// Its rank.
     pub task: usize,
-    /// The host, by its place in the list.
+    /// The host's index in the list.
     pub host: usize,
-    /// The PUs that it is bound to; `None` is unbound.
+    /// The PUs of its binding; `None` is unbound.
     pub cpus: Option<CpuSet>,
 }
 
-/// What a request gets.
+/// The result of a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
-    /// The hosts that take part, in order.
+    /// The hosts used, in order.
     pub hosts: Vec<Share>,
     /// The tasks by rank.
     pub tasks: Vec<TaskPlace>,
 }
 
-/// Lays a request out on hosts, without taking anything.
+/// Lays a request out on hosts, without reserving PUs.
 ///
 /// # Errors
-/// When the request cannot be met; see [`LayoutError`].
+/// When the hosts cannot meet the request; see [`LayoutError`].
 pub fn lay_out(hosts: &[Host], request: &LayoutRequest, select: Select) -> Result<Layout, LayoutError> {
     let wants = Wants::new(request, select, hosts.len())?;
     let grids: Vec<Grid> = hosts.iter().map(Grid::new).collect();
@@ -84,7 +84,7 @@ pub fn lay_out(hosts: &[Host], request: &LayoutRequest, select: Select) -> Resul
     step(&wants, &grids, &parts, &given)
 }
 
-/// The hosts that are taken, and what each host offers.
+/// Every host's offer, and the chosen hosts.
 fn allocate(wants: &Wants, grids: &[Grid]) -> Result<(Vec<Option<Offer>>, Chosen), LayoutError> {
     if grids.is_empty() {
         return Err(LayoutError::NoHost);
@@ -125,7 +125,7 @@ fn allocate(wants: &Wants, grids: &[Grid]) -> Result<(Vec<Option<Offer>>, Chosen
     Err(LayoutError::Busy)
 }
 
-/// The tasks on an allocation: `parts` are hosts and their cores, `given` the CPUs of each.
+/// Places the tasks on an allocation: `parts` are hosts and their cores, `given` the CPUs of each host.
 fn step(
     wants: &Wants,
     grids: &[Grid],
@@ -139,7 +139,7 @@ fn step(
         .map(|((host, cores), &given)| {
             let per_core = wants.cpus_per_core(&grids[*host]);
             let held = cores.iter().filter(|core| **core).count() * per_core;
-            // Where CPUs are counted singly a job may not use more than it was counted.
+            // With single CPUs a job may use only its counted CPUs.
             let cpus = if wants.select == Select::Cpu && !wants.exclusive { held.min(given) } else { held };
             cpus / wants.cpus_per_task
         })

@@ -1,9 +1,9 @@
-//! Which cores of a host a job gets when it names none: close together, or apart.
+//! Picks the cores of a job that names no cores: close together, or far apart.
 //!
-//! The machine is a tree of domains (machine, sockets, NUMA nodes, L3 caches, in the order in which they
-//! contain each other), each with its free cores and the memory near to them. Compact takes the lowest level
-//! that holds cores and memory; spread deals cores out over the lowest level by the bandwidth left. Owns no
-//! state: which job holds what is the caller's. The same room and the same demand give the same placement.
+//! The machine is a tree of domains (machine, sockets, NUMA nodes, L3 caches, in the machine's order of
+//! containment), each with its free cores and local memory. Compact takes the lowest level that holds cores
+//! and memory; spread deals cores out over the lowest level by remaining bandwidth. Stateless and
+//! deterministic: the caller tracks the allocations.
 
 mod compact;
 mod lie;
@@ -20,17 +20,17 @@ pub use site::{Level, Site};
 
 use site::Free;
 
-/// What is free on a host.
+/// The free resources of a host.
 #[derive(Debug, Clone, Copy)]
 pub struct Room<'a> {
     /// The host.
     pub topology: &'a Topology,
-    /// Its PUs that nobody holds.
+    /// Its free PUs.
     pub free: &'a CpuSet,
-    /// The free memory of each NUMA node in bytes, by logical number; missing ones count as enough.
+    /// Free memory in bytes of each NUMA node, by logical number; missing entries count as enough.
     pub memory_free_bytes: &'a [u64],
-    /// The memory bandwidth left behind each L3 (where the machine has none, of each NUMA node) in bytes a
-    /// second, by logical number; missing ones count as enough.
+    /// Remaining memory bandwidth in bytes per second of each L3 (of each NUMA node where the machine has no
+    /// L3), by logical number; missing entries count as enough.
     pub bandwidth_left: &'a [u64],
 }
 
@@ -40,44 +40,44 @@ pub enum Shape {
     /// As close together as possible.
     #[default]
     Compact,
-    /// As far apart as possible, for jobs that wait for memory.
+    /// As far apart as possible, for memory-bound jobs.
     Spread,
 }
 
-/// What a job needs.
+/// The resources that a job needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Demand {
     /// Whole cores.
     pub cores: usize,
-    /// Memory in bytes that should be near to them.
+    /// Local memory in bytes.
     pub memory_bytes: u64,
-    /// Memory bandwidth of each core in bytes a second; used for [`Shape::Spread`] only.
+    /// Memory bandwidth in bytes per second of each core; for [`Shape::Spread`] only.
     pub bandwidth_per_core: u64,
-    /// How they lie.
+    /// Close together or far apart.
     pub shape: Shape,
 }
 
-/// What a job gets.
+/// The cores chosen for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The free PUs of each core, in logical order.
     pub cores: Vec<CpuSet>,
-    /// The NUMA nodes nearest to them, by logical number, ascending.
+    /// The NUMA nodes nearest to the cores, by logical number, ascending.
     pub numa: Vec<u32>,
-    /// The smallest kind of domain that holds them all.
+    /// The smallest kind of domain that holds all the cores.
     pub level: Level,
 }
 
 impl Placement {
-    /// All its PUs.
+    /// The PUs of all its cores.
     #[must_use]
     pub fn pus(&self) -> CpuSet {
         self.cores.iter().fold(CpuSet::new(), |all, core| all.union(core))
     }
 }
 
-/// Where a job with `demand` goes in `room`; `None` when the host cannot hold it now. Whole cores come before
-/// cores of which a thread is held.
+/// Places a job with `demand` in `room`; `None` when the host lacks the free cores or memory. Prefers cores
+/// with all PUs free to cores in partial use.
 #[must_use]
 pub fn pack(room: &Room<'_>, demand: &Demand) -> Option<Placement> {
     let site = Site::new(room.topology);
@@ -108,10 +108,10 @@ fn place(free: &Free<'_>, demand: &Demand, bandwidth_left: &[u64]) -> Option<(Le
 }
 
 impl Site {
-    /// The cores for a job of `count` whole cores, of those that are `free`, ascending; `None` when there are fewer.
+    /// `count` of the `free` cores for a job, ascending; `None` when fewer are free.
     ///
     /// # Panics
-    /// If `free` does not speak of each core.
+    /// If `free` is shorter than the number of cores.
     #[must_use]
     pub fn place(&self, free: &[bool], count: usize, shape: Shape) -> Option<Vec<usize>> {
         if count == 1 && shape == Shape::Compact {
@@ -121,7 +121,8 @@ impl Site {
         place(&Free::new(self, free, free, &[]), &demand, &[]).map(|(_, taken)| taken)
     }
 
-    /// One core, of those that are `free`: where the fewest of a smallest domain are, and around it, the first of those.
+    /// A free core in the smallest domain with the fewest free cores; ties go to the domain with the fewest
+    /// free cores around it, then to the first.
     #[must_use]
     pub fn place_one(&self, free: impl Fn(usize) -> bool) -> Option<usize> {
         let (mut least, mut alike) = (usize::MAX, Vec::new());
@@ -139,7 +140,7 @@ impl Site {
         if let [(_, only)] = alike.as_slice() {
             return Some(*only);
         }
-        // Of a machine that is empty all domains are alike, and around each is the same: counted once.
+        // On an empty machine all domains tie and share their surroundings, so each count is cached.
         let mut counts = BTreeMap::new();
         let mut around = |number: usize| -> Vec<usize> {
             let count = |(level, domain): (usize, usize)| {

@@ -1,13 +1,13 @@
-//! Pauses between tries: twice as long each time, up to a bound.
+//! Delays between retries that double up to a bound.
 //!
-//! Plain numbers, for all who try something again: jobs that rest, files that cannot be removed yet, a hub that does not
-//! answer. Absent: clocks and random numbers, which the caller has.
+//! The caller supplies clocks and random numbers.
 
 use std::time::Duration;
 
-/// Pauses that double, and how many there were.
+/// An exponential backoff and the number of delays it has returned.
 ///
-/// A constant of it says how long each is ([`Self::after`]); a variable counts them ([`Self::pause`]).
+/// A constant gives the delay of the nth retry ([`Self::after`]); a variable counts the retries
+/// ([`Self::pause`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -16,33 +16,33 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Pauses that begin with `first` and are never longer than `longest`.
+    /// A backoff whose first delay is `first` and whose delays never exceed `longest`.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, times: 0 }
     }
 
-    /// The pause that comes after so many others.
+    /// The delay after `others` earlier retries.
     #[must_use]
     pub fn after(&self, others: u32) -> Duration {
         self.first.saturating_mul(1u32.checked_shl(others).unwrap_or(u32::MAX)).min(self.longest)
     }
 
-    /// The next pause.
+    /// The next delay; counts the retry.
     pub fn pause(&mut self) -> Duration {
         let pause = self.after(self.times);
         self.times = self.times.saturating_add(1);
         pause
     }
 
-    /// The next pause, by chance between half of it and all, so that those who failed together do not try again together.
-    /// `chance` is any number drawn at random.
+    /// The next delay, drawn between half and all of its length, so that clients that failed together do not
+    /// retry together. `chance` is any random number.
     pub fn pause_by_chance(&mut self, chance: u32) -> Duration {
         let half = self.pause() / 2;
         half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX))
     }
 
-    /// It worked: the next pause is the first again.
+    /// After a success: the next delay is `first` again.
     pub fn reset(&mut self) {
         self.times = 0;
     }

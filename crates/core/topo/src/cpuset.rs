@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::index::PuOs;
 
-/// The highest OS index a set may hold. The kernel's own bound (`CONFIG_NR_CPUS`) is 8192 on the largest
-/// stock configurations; a bound keeps a hostile list such as `0-4294967295` from filling the memory.
+/// The highest OS index a set may hold. The largest stock kernels have `CONFIG_NR_CPUS` 8192; the bound keeps
+/// a hostile list like `0-4294967295` from filling the memory.
 pub const PU_OS_MAX: u32 = 65_535;
 
 /// A set of PUs, each by its OS index (0 to [`PU_OS_MAX`]).
@@ -14,8 +14,8 @@ pub const PU_OS_MAX: u32 = 65_535;
 /// Written and read as the kernel's lists: `0-3,8`; the empty set is the empty string.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CpuSet {
-    /// Bit `i % 64` of word `i / 64` says whether PU `i` is in the set. No trailing zero words, so that
-    /// equal sets are equal values.
+    /// Bit `i % 64` of word `i / 64` stands for PU `i`. No trailing zero words, so that equal sets are equal
+    /// values.
     words: Vec<u64>,
 }
 
@@ -26,16 +26,16 @@ impl CpuSet {
         Self { words: Vec::new() }
     }
 
-    /// The set of one PU.
+    /// The set with the single PU `pu`.
     #[must_use]
     pub fn single(pu: PuOs) -> Self {
         Self::from_iter([pu])
     }
 
-    /// Adds `pu`; says whether it was absent.
+    /// Adds `pu`; true if it was absent.
     ///
     /// # Panics
-    /// If `pu` is above [`PU_OS_MAX`]; indexes from outside are checked when they are parsed.
+    /// If `pu` is above [`PU_OS_MAX`]; the parsers check indexes from outside.
     pub fn insert(&mut self, pu: PuOs) -> bool {
         assert!(pu.0 <= PU_OS_MAX, "PU {pu} is above {PU_OS_MAX}");
         let (word, bit) = place(pu);
@@ -47,7 +47,7 @@ impl CpuSet {
         absent
     }
 
-    /// Adds all PUs of a range, a whole word at a time; says how many words those were.
+    /// Adds the PUs `first` to `last` word by word; returns the number of words written.
     fn insert_range(&mut self, first: u32, last: u32) -> u32 {
         let ((low, _), (high, _)) = (place(PuOs(first)), place(PuOs(last)));
         if self.words.len() <= high {
@@ -64,7 +64,7 @@ impl CpuSet {
         last / 64 - first / 64 + 1
     }
 
-    /// Takes `pu` out; says whether it was there.
+    /// Removes `pu`; true if it was present.
     pub fn remove(&mut self, pu: PuOs) -> bool {
         let (word, bit) = place(pu);
         let present = self.contains(pu);
@@ -97,7 +97,7 @@ impl CpuSet {
     /// The PUs in ascending order of their OS index.
     pub fn iter(&self) -> impl Iterator<Item = PuOs> + '_ {
         (0u32..).zip(&self.words).flat_map(|(i, &word)| {
-            // Only the bits that are set are looked at: the sets of single cores of large machines are nearly empty.
+            // Visits set bits only: single-core sets of large machines are nearly empty.
             let next = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
             std::iter::successors(Some(word).filter(|&word| word != 0), next)
                 .map(move |rest| PuOs(i * 64 + rest.trailing_zeros()))
@@ -212,25 +212,25 @@ pub enum ParseCpuSetError {
     /// A range runs downwards.
     #[error("the range `{0}` runs downwards")]
     Downwards(String),
-    /// A PU number is beyond what any kernel has.
+    /// A PU number above [`PU_OS_MAX`].
     #[error("PU {0} is above the highest possible, {PU_OS_MAX}")]
     TooHigh(u64),
-    /// The list would take longer to read than one that has every PU once.
+    /// The list costs more to read than a list that names every PU once.
     #[error("the list of PUs names the same ones over and over: it has more ranges than there can be PUs")]
     Repeats,
 }
 
-/// How many words of a set the ranges of a list may have, all together. A range has no more words than PUs, so that a list
-/// that names no PU twice is always within this, whatever it looks like.
+/// Work bound: the words that all ranges of a list may write together. A range writes at most as many words
+/// as it has PUs, so every list without duplicates stays within the bound.
 const WORDS_MAX: u32 = PU_OS_MAX + 1;
 
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
-    /// Reads a kernel list: numbers and ranges `A-B`, optionally `A-B:USED/GROUP` (of each GROUP PUs the
-    /// first USED), separated by commas; surrounding blanks and the newline of a kernel file are ignored.
-    /// See the kernel's `Documentation/core-api/kernel-api` on `bitmap_parselist`. What a list costs is bounded,
-    /// however long it is: it may be any user's, or another host's.
+    /// Reads a kernel list: numbers and ranges `A-B`, optionally `A-B:USED/GROUP` (the first USED of each
+    /// GROUP PUs), separated by commas; surrounding blanks and the newline of a kernel file are ignored. See
+    /// the kernel's `Documentation/core-api/kernel-api` on `bitmap_parselist`. The cost is bounded for a list
+    /// of any length, because any user or another host may send the list.
     fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
         let mut set = Self::new();
         let mut left = WORDS_MAX;
@@ -257,7 +257,7 @@ impl FromStr for CpuSet {
                     (used, group)
                 }
             };
-            // Of a range without a stride all are one group.
+            // A range without a stride is a single group.
             let (used, group) = if used == group { (PU_OS_MAX + 1, PU_OS_MAX + 1) } else { (used, group) };
             let groups = (first..=last).step_by(group as usize).take_while(|_| used > 0);
             let mut words = u32::from(used == 0);

@@ -1,8 +1,8 @@
-//! From what a machine says of itself (which PUs share what) to a [`Topology`].
+//! Builds a [`Topology`] from the sets of PUs that a machine reports.
 //!
 //! Sources contradict themselves: archived and virtual machines have caches that cut through cores, NUMA
-//! nodes that all hold every PU, PUs in no socket. Assembling never fails for that: the larger level is
-//! believed and the smaller one is cut to fit. Absent here: reading; `sys` does that.
+//! nodes that all hold every PU, PUs in no socket. Assembly never fails for such contradictions: the larger
+//! level wins and the smaller level is cut to fit. `sys` does the reading.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::cpuset::CpuSet;
 use crate::index::{PuLogical, PuOs};
 use crate::topology::{NumaNode, Pu, Topology, TopologyError};
 
-/// What a machine says of itself: per level, the sets of PUs that share one object.
+/// A machine's own report: per level, the sets of PUs that share an object.
 ///
-/// Within a level the sets should not overlap; where they do, the first counts.
+/// Sets of a level should not overlap; an overlap goes to the first set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The PUs that are online.
+    /// The online PUs.
     pub pus: CpuSet,
     /// The PUs that exist and are switched off.
     pub offline: CpuSet,
-    /// The PUs that this process may use; `None` is all of them.
+    /// The PUs that this process may use; `None` means all PUs.
     pub allowed: Option<CpuSet>,
     /// The PUs of each socket.
     pub sockets: Vec<CpuSet>,
@@ -37,7 +37,7 @@ pub struct Facts {
     pub kinds: Vec<CpuSet>,
 }
 
-/// One level: which set a PU is in, by position; `None` where it is in none.
+/// A level: its sets, and the position of each PU's set.
 struct Level {
     sets: Vec<CpuSet>,
     of: BTreeMap<PuOs, usize>,
@@ -59,7 +59,7 @@ impl Level {
         level
     }
 
-    /// As [`Self::new`]; PUs in no set form one more, so that every PU is in one.
+    /// As [`Self::new`], with another set for the PUs that no set holds.
     fn total(sets: &[CpuSet], within: &CpuSet) -> Self {
         let named = sets.iter().fold(CpuSet::new(), |all, set| all.union(set));
         let mut sets = sets.to_vec();
@@ -84,7 +84,7 @@ impl Numbers {
 }
 
 impl Facts {
-    /// The machine. Objects of a level are ordered by the lowest OS index they hold, below their parents.
+    /// The machine. Objects of a level are ordered by their lowest OS index, below their parents.
     ///
     /// # Errors
     /// [`TopologyError::Empty`] when no PU is online.
@@ -123,7 +123,8 @@ impl Facts {
         Topology::with_numa(pus, numa_nodes, self.offline.clone())
     }
 
-    /// Caches, those widened to their core that some kernels give per thread: threads of one core share them.
+    /// Caches, widened to their core where a kernel lists a cache per thread: threads of a core share its
+    /// caches.
     fn widened(&self, caches: &[CpuSet]) -> Vec<CpuSet> {
         let mut core_of: BTreeMap<PuOs, &CpuSet> = BTreeMap::new();
         for core in &self.cores {
@@ -141,7 +142,7 @@ impl Facts {
     /// The cores, cut where another level runs through them; a PU in no core is a core of its own.
     fn whole_cores(&self, others: &[&Level]) -> Level {
         let named = Level::new(&self.cores, &self.pus);
-        // What two PUs of one core have in common: the object that holds them at every level.
+        // Key that two PUs of a core share: the core and their object at every other level.
         type Place = (Option<usize>, PuOs, Vec<Option<usize>>);
         let mut pieces: BTreeMap<Place, CpuSet> = BTreeMap::new();
         for pu in self.pus.iter() {
@@ -153,8 +154,8 @@ impl Facts {
         Level::new(&pieces.into_values().collect::<Vec<_>>(), &self.pus)
     }
 
-    /// Positions of the NUMA nodes that have PUs, those with memory first, then those with the fewest PUs,
-    /// so that a PU belongs to the memory that is nearest to it alone; ties by the kernel's number.
+    /// Positions of the NUMA nodes with PUs: nodes with memory first, then nodes with fewer PUs, so that a PU
+    /// belongs to its most local memory; ties by OS index.
     fn smallest_nodes_first(&self) -> Vec<usize> {
         let mut nodes: Vec<usize> = (0..self.numa.len()).filter(|&i| !self.numa[i].pus.is_empty()).collect();
         nodes.sort_by_key(|&i| {
@@ -164,8 +165,8 @@ impl Facts {
         nodes
     }
 
-    /// The NUMA nodes in logical order (by their first PU, then those that no PU is nearest to, by OS
-    /// index), and of each PU the node. A machine that tells of no node has one; PUs in no node belong to
+    /// The NUMA nodes in logical order (by first PU; nodes that are nearest to no PU come last, by OS index),
+    /// and the node of each PU. A machine that reports no node gets a single node; PUs in no node belong to
     /// the first.
     fn nodes_in(&self, order: &[PuOs]) -> (BTreeMap<PuOs, u32>, Vec<NumaNode>) {
         let sorted = self.smallest_nodes_first();
@@ -196,9 +197,9 @@ impl Facts {
     }
 }
 
-/// Where a PU lies: the lowest PU of each object that holds it, from the largest object to the smallest.
-/// Objects nest, so comparing these paths walks the tree with children in order of their lowest OS index,
-/// whichever level is the larger on this machine (a NUMA node may hold sockets, or a socket NUMA nodes).
+/// Sort key of a PU: the lowest PU of each object that holds it, from the largest object to the smallest.
+/// Objects nest, so sorting by these paths walks the tree with children in order of their lowest OS index,
+/// even where a NUMA node holds sockets or a socket holds NUMA nodes.
 fn path_of(pu: PuOs, levels: &[&Level]) -> Vec<PuOs> {
     let mut objects: Vec<(std::cmp::Reverse<usize>, PuOs)> = levels
         .iter()

@@ -1,8 +1,7 @@
-//! hwloc's XML files (format 2 and 3) as [`Facts`]: the machine's objects and their sets of PUs.
+//! Reads hwloc's XML files (format 2 and 3) as [`Facts`].
 //!
-//! Read here and not by libhwloc, because the files that people have come from newer versions than the
-//! library that a host has (2.x refuses format 3), and because a file is data from outside that must never
-//! end the program. Devices, distances and memory attributes are passed over.
+//! Not read by libhwloc: users' files come from newer versions than the host's library (2.x refuses format
+//! 3), and a malformed file must never end the program. Devices, distances and memory attributes are skipped.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -18,36 +17,36 @@ const DEPTH_MAX: usize = 200;
 /// Why a text is not a topology in hwloc's XML.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
-    /// It is not XML, or ends too early.
+    /// The file is not XML, or ends too early.
     #[error("at byte {at}: {reason}")]
     Malformed {
-        /// Where.
+        /// Byte offset.
         at: u64,
-        /// Why.
+        /// The XML parser's message.
         reason: String,
     },
-    /// It is XML of something else.
+    /// XML without the element `topology`.
     #[error("there is no element `topology`")]
     NotTopology,
     /// The file ends inside of an element.
     #[error("the file ends inside of <{0}>")]
     Truncated(String),
-    /// An attribute that is needed is missing or makes no sense.
+    /// A required attribute is missing or invalid.
     #[error("at byte {at}: an object {kind} has no usable {attribute}: `{value}`")]
     Attribute {
-        /// Where.
+        /// Byte offset.
         at: u64,
         /// The object's type.
         kind: String,
         /// The attribute.
         attribute: &'static str,
-        /// What stands there.
+        /// The attribute's value, empty if missing.
         value: String,
     },
     /// The nesting is deeper than any machine.
     #[error("objects are nested deeper than {DEPTH_MAX}")]
     TooDeep,
-    /// One machine has two objects that can only be one.
+    /// Two PUs have the same OS index.
     #[error("the PU with the OS index {0} stands twice")]
     Twice(u32),
     /// The format is older than hwloc 2.
@@ -58,7 +57,7 @@ pub enum XmlError {
 /// Reads a topology in hwloc's XML.
 ///
 /// # Errors
-/// When the text is not such a topology; see [`XmlError`].
+/// See [`XmlError`].
 pub fn facts_of(text: &str) -> Result<Facts, XmlError> {
     let mut reader = Reader::from_str(text);
     let mut found = Found::default();
@@ -96,7 +95,7 @@ fn name_of(tag: &BytesStart<'_>) -> String {
     String::from_utf8_lossy(tag.name().as_ref()).into_owned()
 }
 
-/// A kind of core as a file gives it.
+/// A `cpukind` element.
 #[derive(Default)]
 struct Kind {
     pus: CpuSet,
@@ -129,7 +128,7 @@ impl Found {
             b"cpukind" if self.topology => {
                 let pus = set(&get("cpuset")?.unwrap_or_default()).unwrap_or_default();
                 let forced = get("forced_efficiency")?.and_then(|text| text.parse().ok());
-                // An empty element has no end of its own, and a new one ends the last.
+                // An empty element has no end event, so a new kind ends the last.
                 self.kinds.extend(self.kind.replace(Kind { pus, forced, ..Kind::default() }));
                 Ok(())
             }
@@ -203,7 +202,7 @@ impl Found {
     fn facts(mut self) -> Facts {
         self.kinds.extend(self.kind.take());
         let sockets = &self.facts.sockets;
-        // As in sysfs: a die that is the whole socket tells nothing.
+        // As in sysfs: a die that is the whole socket carries no information.
         self.facts.dies.retain(|die| !sockets.contains(die));
         self.facts.offline = self.complete.difference(&self.facts.pus);
         self.facts.kinds = ranked(self.kinds);
@@ -211,8 +210,8 @@ impl Found {
     }
 }
 
-/// The kinds, most frugal first, by the order that somebody forced, else by Intel's type of core, else by
-/// base frequency. Maximal frequencies do not count: favoured cores of one kind differ in them.
+/// The kinds of core, most frugal first: by the file's forced order, else by Intel's core type, else by base
+/// frequency. Maximal frequencies do not count, because favoured cores differ from other cores of their kind.
 fn ranked(mut kinds: Vec<Kind>) -> Vec<CpuSet> {
     if kinds.iter().all(|kind| kind.forced.is_some()) {
         kinds.sort_by_key(|kind| kind.forced);
@@ -234,8 +233,8 @@ fn attribute(tag: &BytesStart<'_>, name: &str, at: u64) -> Result<Option<String>
     Ok(Some(value.into_owned()))
 }
 
-/// A set as hwloc prints it: groups of 32 bits `0x...` after commas, empty groups are zero; `0xf...f` in
-/// front says that all higher indexes are in the set, of which those are taken that a machine can have.
+/// A set as hwloc prints it: groups of 32 bits `0x...` separated by commas, empty groups are zero; a leading
+/// `0xf...f` adds all higher indexes, here up to [`PU_OS_MAX`].
 fn set(text: &str) -> Option<CpuSet> {
     let mut pus = CpuSet::new();
     let (infinite, text) = text.strip_prefix("0xf...f").map_or((false, text), |rest| (true, rest));

@@ -1,12 +1,12 @@
-//! The two numberings of a PU, as two types, so that one cannot be taken for the other.
+//! The two numberings of a PU, as distinct types.
 
 use std::fmt;
 
-/// A PU as the kernel numbers it: what cpu lists and cpuset files hold.
+/// A PU by the kernel's number, as in CPU lists and cpuset files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct PuOs(pub u32);
 
-/// A PU by its place in the topology, socket by socket, core by core: what placement walks.
+/// A PU by its position in the topology, socket by socket, core by core: the order of placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PuLogical(pub u32);
 

@@ -1,12 +1,11 @@
 //! The machine as data: PUs, cores, caches, NUMA nodes and sockets, and sets of PUs in the kernel's list
 //! syntax.
 //!
-//! Reading order: [`index`] (the two numberings of a PU), [`cpuset`] and [`mask`] (sets of PUs),
-//! [`topology`] (how PUs share cores, caches, memory and sockets), [`facts`] (from what a machine says of
-//! itself to a topology), [`hwloc_xml`] (a machine from a file of hwloc's), [`synthetic`] (one from a line of
-//! text), [`spec`] (how a user names a machine), `stored` (how it is written down).
-//! Apart from these: [`backoff`] (pauses between tries, for every crate). Absent here: any file, any system call.
-//! Discovery of a real machine lives in `sys`, which hands its findings over as [`facts::Facts`].
+//! Reading order: [`index`] (the two numberings of a PU), [`cpuset`] and [`mask`] (sets of PUs), [`topology`]
+//! (how PUs share cores, caches, memory and sockets), [`facts`] (a topology from a machine's report),
+//! [`hwloc_xml`] (facts from hwloc's XML), [`synthetic`] (facts from a line of text), [`spec`] (a user's name
+//! of a machine), `stored` (serialization). Apart from these: [`backoff`] (retry delays, for every crate).
+//! Files and system calls are absent: `sys` discovers the real machine and passes [`facts::Facts`].
 
 pub mod backoff;
 pub mod cpuset;

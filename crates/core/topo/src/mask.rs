@@ -7,10 +7,10 @@ use crate::index::PuOs;
 /// Why a text is not a mask of PUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseMaskError {
-    /// A character is no hexadecimal digit, or there is none at all.
+    /// A character is no hexadecimal digit, or the mask has no digits.
     #[error("`{0}` is not a hexadecimal mask of PUs such as 0xff")]
     Digits(String),
-    /// The mask names a PU beyond what any kernel has.
+    /// The mask has a PU above [`PU_OS_MAX`].
     #[error("the mask `{0}` names a PU above the highest possible, {PU_OS_MAX}")]
     TooHigh(String),
 }
@@ -50,7 +50,7 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// The set as a mask, as Slurm writes it: `0x` and digits without leading zeros (`0x0` when empty).
+    /// The set as Slurm's mask: `0x` and digits without leading zeros (`0x0` when empty).
     #[must_use]
     pub fn to_mask(&self) -> String {
         let Some(PuOs(last)) = self.last() else { return "0x0".to_owned() };

@@ -8,11 +8,11 @@ const SPEC_BYTES_MAX: usize = 64 * 1024;
 /// Where a topology comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The machine that this process runs on.
+    /// The machine of this process.
     Host,
     /// A file in hwloc's XML format.
     Xml(PathBuf),
-    /// hwloc's synthetic description, such as `pack:2 numa:1 core:4 pu:2`.
+    /// hwloc's synthetic description, like `pack:2 numa:1 core:4 pu:2`.
     Synthetic(String),
     /// A copy of another machine's `/sys` (and, where kept, `/proc`).
     Sysfs(PathBuf),
@@ -21,21 +21,21 @@ pub enum Source {
 /// Why a value names no machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Nothing was given.
+    /// The value is empty.
     #[error("{option} needs FILE.xml, synthetic:\"...\" or sysfs:DIR, and was given nothing")]
     Empty {
         /// The option as typed.
         option: String,
     },
-    /// None of the known forms.
+    /// The value has no known form.
     #[error("{option} does not understand `{value}`: give FILE.xml, synthetic:\"...\" or sysfs:DIR")]
     Unknown {
         /// The option as typed.
         option: String,
-        /// What it was given, shortened.
+        /// The value, cut to 80 characters.
         value: String,
     },
-    /// A prefix with nothing behind it.
+    /// A prefix without a value behind it.
     #[error("{option} was given `{prefix}` with nothing behind it")]
     NothingBehind {
         /// The option as typed.
@@ -54,10 +54,10 @@ pub enum SpecError {
 }
 
 impl Source {
-    /// Reads the value of `option` (such as `--from`, for the message of an error).
+    /// Reads the value of `option` (like `--from`; the option's name is for error messages).
     ///
     /// # Errors
-    /// When the value has none of the known forms; see [`SpecError`].
+    /// When the value has no known form; see [`SpecError`].
     pub fn parse(option: &str, value: &str) -> Result<Self, SpecError> {
         let option = option.to_owned();
         if value.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! How a machine and sets of its PUs are stored: sets as the kernel's lists, a machine only if its PUs fit each other.
+//! Serialization: sets as the kernel's lists; a machine is read only if its PUs are consistent.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl<'de> Deserialize<'de> for CpuSet {
 
 impl<'de> Deserialize<'de> for PuOs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Sets hold no others: a number from elsewhere would end the process that puts it into one.
+        // A set panics at a larger index, so a number from outside is checked here.
         match u32::deserialize(deserializer)? {
             number @ 0..=PU_OS_MAX => Ok(Self(number)),
             number => Err(serde::de::Error::custom(format!("PU {number} is above {PU_OS_MAX}"))),
@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for PuOs {
     }
 }
 
-/// A machine as it is stored; [`Topology`] is made of it after a look at whether its PUs fit each other.
+/// The serialized form of a [`Topology`], checked for consistency on reading.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Stored {
     pus: Vec<Pu>,
@@ -40,7 +40,7 @@ pub(crate) struct Stored {
     offline: CpuSet,
 }
 
-/// Reads the nodes, and no more of them than may be.
+/// Reads at most [`NODES_MAX`] nodes, so that hostile input cannot fill the memory.
 fn some_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NumaNode>, D::Error> {
     struct Few;
     impl<'de> Visitor<'de> for Few {

@@ -1,11 +1,11 @@
-//! hwloc's synthetic descriptions, such as `pack:2 numa:1 core:4 pu:2`, as [`Facts`].
+//! Reads hwloc's synthetic descriptions, like `pack:2 numa:1 core:4 pu:2`, as [`Facts`].
 //!
-//! The syntax is that of hwloc's manual ("Synthetic topologies"): levels from the largest to the smallest, each
-//! `KIND:COUNT` within the one before, or all of them bare counts; NUMA nodes as a level, or attached to one in
-//! brackets (`pack:2 [numa(memory=64GB)] core:8 pu:2`); attributes in parentheses behind a count: `memory=` and
-//! `size=` (bytes, or with a unit), and `indexes=`, the OS indexes as a list or by interleaving. Where hwloc passes
-//! over indexes that it cannot use, here they are an error. Absent: what no topology of ours holds, such as L1
-//! caches and groups, whose levels count and are otherwise passed over.
+//! Syntax of hwloc's manual ("Synthetic topologies"): levels from the largest to the smallest, each
+//! `KIND:COUNT` within the level before, or bare counts throughout; NUMA nodes as a level, or attached to a
+//! level in brackets (`pack:2 [numa(memory=64GB)] core:8 pu:2`); attributes in parentheses behind a count:
+//! `memory=` and `size=` (bytes, or with a unit), and `indexes=`, the OS indexes as a list or by
+//! interleaving. Unusable indexes are an error here; hwloc ignores them. Levels that [`crate::Topology`] does
+//! not hold, like L1 caches and groups, only multiply the counts.
 
 mod indexes;
 mod words;
@@ -17,46 +17,46 @@ use crate::topology::NumaNode;
 
 use words::Words;
 
-/// Of nothing there are more on a described machine, PUs included: twice what Linux can be built for. Each core has its
-/// set of PUs, so that time and memory grow with the square.
+/// Most objects of a level, PUs included: twice the largest CPU count of Linux. Each core has its set of PUs,
+/// so time and memory grow with the square.
 const WIDTH_MAX: usize = 16_384;
 
 /// How many levels a description may have, as in hwloc.
 const LEVELS_MAX: usize = 127;
-/// The memory of a NUMA node that stands as a level and does not say, in bytes: what hwloc gives it.
+/// Bytes of memory of a NUMA level without `memory=`: hwloc's default.
 const NODE_BYTES: u64 = 1 << 30;
 
 /// Why a text describes no machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SyntheticError {
-    /// There is no level in it.
+    /// The description has no level.
     #[error("there is no level in it")]
     Empty,
-    /// A word that names no kind of object.
+    /// A word names no kind of object.
     #[error("`{0}` is no kind of object; there are pack, die, numa, group, l1 to l5, core and pu")]
     Kind(String),
     /// A kind of object without its count.
     #[error("`{0}` has no count of at least 1 behind it, as in `core:4`")]
     Count(String),
-    /// A bracket that is not closed.
+    /// The opening bracket without its closing bracket.
     #[error("`{0}` is not closed")]
     Unclosed(char),
-    /// An attribute that the object does not have, or that cannot be read.
+    /// An attribute is unknown for the object, or unreadable.
     #[error("`{0}` is no attribute here; there are memory=, size= and indexes=")]
     Attribute(String),
-    /// Something else than a NUMA node is attached.
+    /// The attached object is not a NUMA node.
     #[error("`[{0}]` is not a NUMA node, and only those can be attached")]
     Attached(String),
-    /// The last level is of something else.
+    /// The last level is not PUs.
     #[error("the last level must be of PUs")]
     Last,
-    /// A kind of object that nests in no other of its kind stands twice.
+    /// A kind of object that cannot nest in its own kind appears twice.
     #[error("there are several levels of {0}")]
     Several(&'static str),
     /// NUMA nodes are a level and attached.
     #[error("NUMA nodes are both a level and attached to one")]
     NumaTwice,
-    /// Some levels have a kind and others none.
+    /// Only some levels have a kind.
     #[error("either every level has a kind or none has")]
     Mixed,
     /// The indexes do not fit the level.
@@ -64,7 +64,7 @@ pub enum SyntheticError {
     Indexes {
         /// The indexes.
         text: String,
-        /// How many objects need one.
+        /// Number of objects that need an index.
         total: usize,
     },
     /// More PUs or NUMA nodes than any machine has.
@@ -75,7 +75,7 @@ pub enum SyntheticError {
     TooDeep,
 }
 
-/// A kind of object, as far as a topology of ours tells them apart.
+/// The kinds of object that a topology distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Machine,
@@ -90,14 +90,14 @@ enum Kind {
     Other,
 }
 
-/// One level: so many objects in the whole machine.
+/// A level; `width` counts its objects in the whole machine.
 #[derive(Debug, Clone)]
 struct Level {
     kind: Option<Kind>,
     width: usize,
     memory_bytes: Option<u64>,
     indexes: Option<String>,
-    /// The memory of each NUMA node attached to every object of this level, in bytes.
+    /// Bytes of memory of each NUMA node attached to every object of this level.
     attached: Vec<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Level {
     }
 }
 
-/// A description as it is read.
+/// A parsed description.
 #[derive(Debug)]
 struct Description {
     /// The machine itself first, PUs last.
@@ -119,7 +119,7 @@ struct Description {
 /// Reads a synthetic description.
 ///
 /// # Errors
-/// When it describes no machine; see [`SyntheticError`].
+/// When the text describes no machine; see [`SyntheticError`].
 pub fn facts_of(text: &str) -> Result<Facts, SyntheticError> {
     let mut description = Description::read(text)?;
     description.give_kinds()?;
@@ -159,7 +159,7 @@ impl Description {
         }
     }
 
-    /// Takes in `numa(memory=1GB)`, attached to the level before it.
+    /// Adds `numa(memory=1GB)`, attached to the last level.
     fn attach(&mut self, inside: &str) -> Result<(), SyntheticError> {
         let (kind, rest) = words::kind(inside).ok_or_else(|| SyntheticError::Attached(inside.to_owned()))?;
         let mut words = Words::new(rest);
@@ -177,8 +177,8 @@ impl Description {
         Ok(())
     }
 
-    /// Says of what the levels are where the description has bare counts: in this order groups, a socket, a NUMA
-    /// node, up to four caches, a core, PUs; as many of them as there are counts, the needed ones first.
+    /// Gives bare counts their kinds. Order: groups, a socket, a NUMA node, up to four caches, a core, PUs;
+    /// the most needed kinds come first when there are fewer counts.
     fn give_kinds(&mut self) -> Result<(), SyntheticError> {
         let attached = self.has_attached();
         let Some((last, levels)) = self.levels[1..].split_last_mut() else {
@@ -275,10 +275,9 @@ impl Description {
         })
     }
 
-    /// The NUMA nodes; a machine that tells of none has one.
+    /// The NUMA nodes; a description without NUMA nodes gets a single node.
     fn nodes(&self, order: &[PuOs]) -> Result<Vec<NumaNode>, SyntheticError> {
-        // Attached nodes are numbered as a walk through the tree leaves their objects: by where those end, and the
-        // smaller objects first.
+        // Attached nodes are numbered in post-order: by the end of their object, smaller objects first.
         let mut nodes: Vec<(usize, std::cmp::Reverse<usize>, usize, u64)> = Vec::new();
         let mut indexes = None;
         for (depth, level) in self.levels.iter().enumerate() {
@@ -314,7 +313,7 @@ impl Description {
         Ok(nodes.into_iter().enumerate().map(node).collect())
     }
 
-    /// The OS indexes of the level at `depth`, where it has a say in them.
+    /// The OS indexes of the level at `depth`, if the description gives them.
     fn indexes(&self, depth: usize) -> Result<Option<Vec<usize>>, SyntheticError> {
         let Some(text) = &self.levels[depth].indexes else { return Ok(None) };
         let above = |name: &str| {

@@ -5,46 +5,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cpuset::CpuSet;
 use crate::index::{PuLogical, PuOs};
 
-/// How many NUMA nodes a machine may have: the kernel's own bound (`CONFIG_NODES_SHIFT` is 10 at most). Each may say that
-/// all PUs are its own, so that a message of another host with many of them would fill the memory.
+/// Most NUMA nodes of a machine: the kernel's bound (`CONFIG_NODES_SHIFT` is at most 10). Each node may list
+/// all PUs, so an unbounded message of another host could fill the memory.
 pub const NODES_MAX: usize = 1_024;
 
-/// One hardware thread and what it belongs to. Cores, caches, NUMA nodes and sockets are numbered logically:
-/// 0, 1, 2 ... over the whole machine, in the order in which its PUs come.
+/// A hardware thread and the objects that hold it. Cores, caches, NUMA nodes and sockets have logical
+/// numbers: 0, 1, 2 ... over the whole machine, in the order of its PUs.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pu {
     /// The kernel's number.
     pub os: PuOs,
     /// The position in the topology.
     pub logical: PuLogical,
-    /// The core it is a thread of.
+    /// The core of this thread.
     pub core: u32,
-    /// The level 2 cache it shares, where known.
+    /// Its level 2 cache, where known.
     pub l2: Option<u32>,
-    /// The last-level cache it shares, where the machine has one at that level.
+    /// Its level 3 cache, if the machine has that level.
     pub l3: Option<u32>,
-    /// The NUMA node nearest to it.
+    /// The nearest NUMA node.
     pub numa: u32,
-    /// The die within its socket, where the machine tells dies apart.
+    /// The die, where the machine distinguishes dies.
     pub die: Option<u32>,
-    /// The socket (package) that holds it.
+    /// The socket (package).
     pub socket: u32,
-    /// The efficiency class of its core: 0 for the most frugal kind of core, larger for faster kinds; 0
-    /// everywhere on a machine of one kind.
+    /// The efficiency class of the core: 0 for the most frugal kind of core, larger for faster kinds; always
+    /// 0 on a machine with a single kind.
     pub efficiency: u8,
-    /// Online, and in the set that this process was allowed when it looked.
+    /// Online, and allowed to this process at discovery.
     pub usable: bool,
 }
 
-/// One NUMA node: memory, and the PUs nearest to it.
+/// A NUMA node: memory, and the PUs nearest to it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NumaNode {
     /// The kernel's number, as in `cpuset.mems`.
     pub os: u32,
-    /// Its memory in bytes, where known.
+    /// Bytes of memory, where known.
     pub memory_bytes: Option<u64>,
-    /// The PUs that the machine calls local to it. A node of memory alone may have none, or share those of
-    /// other nodes.
+    /// The node's local PUs. A memory-only node has no PUs, or shares PUs with other nodes.
     pub pus: CpuSet,
 }
 
@@ -60,26 +59,26 @@ pub struct Topology {
 /// Why a list of PUs is not a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// There is no PU at all.
+    /// The machine has no PU.
     #[error("the machine has no PU")]
     Empty,
-    /// Two PUs have one OS index.
+    /// Two PUs have the same OS index.
     #[error("the OS index {0} stands twice")]
     Twice(PuOs),
-    /// PUs of one core lie in several sockets, NUMA nodes or caches, or apart from each other.
+    /// PUs of a core lie in several sockets, dies, NUMA nodes or caches.
     #[error("core {0} does not lie within one {1}")]
     Split(u32, &'static str),
-    /// A PU names a NUMA node that the machine does not have.
+    /// A PU names an absent NUMA node.
     #[error("PU {0} names the NUMA node {1}, of which there are {2}")]
     NoSuchNode(PuOs, u32, u32),
-    /// There are more NUMA nodes than any kernel has.
+    /// More than [`NODES_MAX`] NUMA nodes.
     #[error("the machine has more than {NODES_MAX} NUMA nodes")]
     TooManyNodes,
 }
 
 impl Topology {
-    /// A machine from its PUs in logical order; `numa_nodes` counts also nodes that have memory and no PU.
-    /// The NUMA nodes get their logical number as OS index.
+    /// A machine from its PUs in logical order; `numa_nodes` includes nodes with memory and no PU. The NUMA
+    /// nodes get their logical number as OS index.
     ///
     /// # Errors
     /// When the PUs contradict each other; see [`TopologyError`].
@@ -94,8 +93,8 @@ impl Topology {
         Self::with_numa(pus, numa, CpuSet::new())
     }
 
-    /// A machine from its PUs in logical order, its NUMA nodes in logical order ([`Pu::numa`] counts into
-    /// them), and the PUs that are switched off, of which nothing more is known.
+    /// A machine from its PUs and NUMA nodes in logical order ([`Pu::numa`] indexes the nodes), and its PUs
+    /// that are switched off.
     ///
     /// # Errors
     /// When the PUs contradict each other or the nodes; see [`TopologyError`].
@@ -132,8 +131,7 @@ impl Topology {
         Ok(Self { pus, numa, offline })
     }
 
-    /// A machine of which only the usable PUs are known: each its own core, all in one socket. What remains
-    /// when discovery fails.
+    /// Fallback when discovery fails: each usable PU its own core, all in a single socket.
     ///
     /// # Errors
     /// [`TopologyError::Empty`] when `usable` is empty.
@@ -169,7 +167,7 @@ impl Topology {
         self.pus.iter().filter(|pu| pu.usable).map(|pu| pu.os).collect()
     }
 
-    /// The PUs that the kernel knows and that are switched off; they are not among [`Self::pus`].
+    /// The PUs that are switched off; [`Self::pus`] does not include them.
     #[must_use]
     pub fn offline(&self) -> &CpuSet {
         &self.offline
@@ -184,7 +182,7 @@ impl Topology {
         self
     }
 
-    /// The usable PUs of each core that has one, in logical order, restricted to `within`.
+    /// The usable PUs in `within` of each core, in logical order; cores without a usable PU are left out.
     #[must_use]
     pub fn cores_within(&self, within: &CpuSet) -> Vec<CpuSet> {
         let mut cores: BTreeMap<u32, CpuSet> = BTreeMap::new();
@@ -200,13 +198,13 @@ impl Topology {
         self.count(|pu| Some(pu.socket))
     }
 
-    /// How many dies, where the machine tells them apart; otherwise 0.
+    /// How many dies; 0 where the machine does not distinguish dies.
     #[must_use]
     pub fn dies(&self) -> u32 {
         self.count(|pu| pu.die)
     }
 
-    /// How many NUMA nodes, those without a PU included.
+    /// How many NUMA nodes, including nodes without PUs.
     #[must_use]
     pub fn numa_nodes(&self) -> u32 {
         u32::try_from(self.numa.len()).expect("checked when the machine was made")

@@ -1,4 +1,4 @@
-//! Which PUs each task of a host is bound to.
+//! Binds the tasks of a host to PUs.
 
 use pinfold_topo::{CpuSet, PuOs};
 
@@ -8,20 +8,20 @@ use super::error::LayoutError;
 use super::grid::Grid;
 use super::wants::Wants;
 
-/// One host's part of a step.
+/// The part of a step on a single host.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
-    /// The host, by its place in the list.
+    /// The host's index in the list.
     pub(super) host: usize,
     pub(super) grid: &'a Grid,
     pub(super) wants: &'a Wants,
-    /// The CPUs of the step on this host, as a map over the grid's CPUs.
+    /// The step's CPUs on this host, as a map over the grid's CPUs.
     pub(super) cpus: Vec<bool>,
     /// How many tasks.
     pub(super) tasks: usize,
 }
 
-/// The CPUs that a task gets, as numbers of the grid.
+/// The CPUs of a task, as numbers of the grid.
 type Mask = Vec<usize>;
 
 impl Part<'_> {
@@ -50,8 +50,8 @@ impl Part<'_> {
         self.grid.pus_of((0..self.cpus.len()).filter(|&cpu| self.cpus[cpu]))
     }
 
-    /// The level at which there is exactly one object for each CPU that tasks ask for; `None` where there is
-    /// no such level, and all tasks share the allocation.
+    /// The level with exactly as many objects as the tasks ask for CPUs; without such a level `None`: all tasks then
+    /// share the allocation.
     fn automatic(&self) -> Option<Level> {
         let (whole_sockets, part_sockets) = self.whole_and_part(self.grid.cores * self.grid.threads);
         let (whole_cores, part_cores) = self.whole_and_part(self.grid.threads);
@@ -111,13 +111,13 @@ impl Part<'_> {
                 }
                 _ => ldoms.get(task % ldoms.len().max(1)).map_or_else(CpuSet::new, |(_, pus)| (*pus).clone()),
             };
-            // A node that does not exist leaves the whole allocation.
+            // An absent node leaves the whole allocation.
             Some(if pus.is_empty() { allocated.clone() } else { pus })
         });
         Ok(bound.collect())
     }
 
-    /// Each task to one mask of a list, which must lie within the allocation as a whole.
+    /// Each task to a mask of the list in turn; every mask must lie within the allocation.
     fn listed(&self, masks: &[CpuSet], allocated: &CpuSet) -> Result<Vec<Option<CpuSet>>, LayoutError> {
         if masks.iter().any(|mask| !mask.is_subset(allocated)) {
             let allocated = allocated.to_string();
@@ -154,7 +154,7 @@ impl Part<'_> {
         masks
     }
 
-    /// CPUs of one socket after the other, a task on each in turn.
+    /// CPUs of the sockets in turn, a task on each.
     fn cyclic(&self, level: Level, per_task: usize) -> Vec<Mask> {
         let per_socket = self.grid.cores * self.grid.threads;
         let mut next = vec![0; self.grid.sockets];
@@ -165,7 +165,7 @@ impl Part<'_> {
         let full_cyclic = self.wants.distribution.sockets == Some(Within::FullCyclic);
         let one_thread =
             self.wants.bind.one_thread && self.wants.threads_per_core.is_none_or(|most| most == 1);
-        // Each round over all CPUs binds at least one task, for there is a CPU for each.
+        // Bounds the loop: each round over all CPUs binds a task.
         let mut idle_steps = 0;
         while masks.len() < self.tasks && idle_steps <= 2 * self.cpus.len() + self.grid.sockets {
             let first = socket;
@@ -215,8 +215,8 @@ impl Part<'_> {
         }
     }
 
-    /// The PUs of a mask, widened to whole objects of the level, as far as they are allocated (NUMA nodes:
-    /// all of it).
+    /// The PUs of a mask, widened to whole objects of the level; within the allocation, except for NUMA
+    /// nodes.
     fn widened(&self, mask: &Mask, level: Level) -> CpuSet {
         let size = match level {
             Level::Threads => 1,
@@ -234,7 +234,7 @@ impl Part<'_> {
     }
 }
 
-/// How much of cores and sockets is in use, against what the options allow.
+/// Cores and sockets in use, against the limits of the options.
 struct Counts<'a> {
     part: &'a Part<'a>,
     core_tasks: Vec<usize>,

@@ -1,10 +1,10 @@
-//! `--cpu-bind`: what a task is bound to.
+//! `--cpu-bind`: the binding of tasks.
 
 use pinfold_topo::CpuSet;
 
 use super::error::OptionError;
 
-/// What one task gets: a thread, a core, a socket or a NUMA node (locality domain).
+/// The kind of object that a task is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Level {
     /// Hardware threads.
@@ -22,7 +22,7 @@ pub enum Level {
 pub enum Manual {
     /// No binding.
     None,
-    /// Each task to one PU by number, the list repeated as needed.
+    /// Each task to a PU by number, the list repeated as needed.
     MapCpu(Vec<u32>),
     /// Each task to a set of PUs.
     MaskCpu(Vec<CpuSet>),
@@ -37,9 +37,9 @@ pub enum Manual {
 /// The value of `--cpu-bind`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct CpuBind {
-    /// The level, where one was named.
+    /// The level, if given.
     pub level: Option<Level>,
-    /// The list, where one was given.
+    /// The list, if given.
     pub manual: Option<Manual>,
     /// `one_thread`: leave the other threads of a core idle.
     pub one_thread: bool,
@@ -59,7 +59,7 @@ impl CpuBind {
                 break;
             }
             match word.to_ascii_lowercase().as_str() {
-                // `rank` is obsolete: it is accepted and does nothing.
+                // `rank` is obsolete and has no effect.
                 "q" | "quiet" | "v" | "verbose" | "rank" | "auto" => {}
                 "none" | "no" => bind.manual = Some(Manual::None),
                 "threads" | "thread" => bind.level = Some(Level::Threads),
@@ -75,7 +75,7 @@ impl CpuBind {
         Ok(bind)
     }
 
-    /// Whether it says anything of what tasks are bound to.
+    /// Whether the value changes the binding.
     pub(super) fn is_set(&self) -> bool {
         self.level.is_some() || self.manual.is_some() || self.one_thread
     }

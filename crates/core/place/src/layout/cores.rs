@@ -1,10 +1,10 @@
-//! Which cores of its hosts an allocation gets: spread over the sockets, or filling one after the other.
+//! Picks the cores of an allocation: spread over the sockets, or socket after socket.
 
 use super::distribution::Within;
 use super::grid::{Grid, Select};
 use super::wants::Wants;
 
-/// Of the cores `offered`, those that hold `cpus` CPUs.
+/// The cores out of `offered` that hold `cpus` CPUs.
 pub(super) fn take(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<bool> {
     // Where CPUs are counted singly the distribution has no say in which cores are taken.
     if wants.select == Select::Cpu || wants.distribution.by_socket_blocks() {
@@ -24,7 +24,7 @@ fn cores_needed(wants: &Wants, grid: &Grid, cpus: usize) -> usize {
     }
 }
 
-/// Fills the smallest socket that holds everything, or else sockets from the largest down.
+/// Fills the smallest socket that holds all cores, or else sockets from the largest down.
 fn in_blocks(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<bool> {
     let mut missing = cores_needed(wants, grid, cpus);
     let mut taken = vec![false; offered.len()];
@@ -32,7 +32,6 @@ fn in_blocks(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<b
         offered.chunks(grid.cores).map(|socket| socket.iter().filter(|core| **core).count()).collect();
     let mut order: Vec<usize> = (0..counts.len()).filter(|&s| counts[s] > 0).collect();
     order.sort_by_key(|&s| (std::cmp::Reverse(counts[s]), s));
-    // The smallest socket that does for all; else from the largest down.
     let holds_all = (0..counts.len()).filter(|&s| counts[s] >= missing).min_by_key(|&s| (counts[s], s));
     for socket in holds_all.into_iter().chain(order) {
         for core in (socket * grid.cores..(socket + 1) * grid.cores).filter(|&core| offered[core]) {
@@ -45,8 +44,7 @@ fn in_blocks(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<b
     taken
 }
 
-/// Of the cores that a job holds, those that a step needs that sees no more than it asked for; `None` when
-/// the job holds fewer.
+/// The cores out of `held` for a step with `--exact`; `None` when `held` has too few.
 pub(super) fn pick(
     grid: &Grid,
     wants: &Wants,
@@ -74,16 +72,16 @@ pub(super) fn pick(
     (missing == 0).then_some(picked)
 }
 
-/// Takes one core of each socket in turn.
+/// Takes a core of each socket in turn.
 struct Cyclic<'a> {
     grid: &'a Grid,
     wants: &'a Wants,
     offered: &'a [bool],
     per_core: usize,
-    /// The next core of each socket to look at.
+    /// The next candidate core of each socket.
     next: Vec<usize>,
     taken: Vec<bool>,
-    /// CPUs that the task at hand still needs.
+    /// CPUs that the current task still needs.
     left_of_task: usize,
 }
 
@@ -136,7 +134,7 @@ impl<'a> Cyclic<'a> {
         })
     }
 
-    /// Takes a core; says how many CPUs that makes.
+    /// Takes a core; returns the number of CPUs counted for it.
     fn count(&mut self, core: usize) -> usize {
         self.taken[core] = true;
         if !self.wants.whole_cores_per_task(self.per_core) {
@@ -148,8 +146,8 @@ impl<'a> Cyclic<'a> {
         counted
     }
 
-    /// Fills sockets one after the other with as many whole tasks as each holds; says how many CPUs are
-    /// still missing, for tasks that must be split.
+    /// Fills sockets in order, each with as many whole tasks as it holds; returns the number of CPUs still
+    /// missing, for tasks that must be split.
     fn take_whole_tasks(&mut self, mut cpus: usize) -> usize {
         for socket in 0..self.grid.sockets {
             let cores = &self.offered[socket * self.grid.cores..(socket + 1) * self.grid.cores];
@@ -167,7 +165,8 @@ impl<'a> Cyclic<'a> {
         cpus
     }
 
-    /// Sockets that are not needed when each gives `per_socket` CPUs, the first ones first.
+    /// Fills sockets in order, each with as many whole tasks as fit; returns the number of CPUs missing for tasks
+    /// that must be split.
     fn sockets_to_avoid(&self, per_socket: usize, cpus: usize) -> Vec<bool> {
         let mut counts: Vec<usize> = self
             .offered

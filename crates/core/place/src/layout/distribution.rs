@@ -11,7 +11,7 @@ pub enum OverHosts {
     Cyclic,
     /// Blocks of so many tasks go to consecutive hosts.
     Plane(usize),
-    /// Each task where a list of hosts says.
+    /// Each task on the host that a list names.
     Arbitrary,
 }
 
@@ -20,13 +20,13 @@ pub enum OverHosts {
 pub enum Within {
     /// Consecutive tasks share a socket (a core).
     Block,
-    /// Consecutive tasks go to consecutive sockets (cores), each task staying on one.
+    /// Consecutive tasks go to consecutive sockets (cores), each task within a single socket (core).
     Cyclic,
-    /// As [`Within::Cyclic`], and the PUs of one task too.
+    /// As [`Within::Cyclic`], for the PUs of a task too.
     FullCyclic,
 }
 
-/// The value of `--distribution`; `None` where it says nothing or `*`.
+/// The value of `--distribution`; `None` where absent or `*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Distribution {
     /// Over hosts.
@@ -35,7 +35,7 @@ pub struct Distribution {
     pub sockets: Option<Within>,
     /// Over the cores of a socket.
     pub cores: Option<Within>,
-    /// `Pack` or `NoPack`: fill hosts one by one, or share tasks out evenly.
+    /// `Pack` or `NoPack`: fill hosts in order, or share tasks out evenly.
     pub pack: Option<bool>,
 }
 
@@ -75,7 +75,7 @@ impl Distribution {
         Ok(Self { hosts, sockets, cores, pack })
     }
 
-    /// Whether consecutive tasks share a socket: when it is asked for, and in planes.
+    /// Whether consecutive tasks share a socket: by request, and in planes.
     pub(super) fn by_socket_blocks(&self) -> bool {
         self.sockets == Some(Within::Block)
             || (self.sockets.is_none() && matches!(self.hosts, Some(OverHosts::Plane(_))))

@@ -3,26 +3,26 @@
 /// Why an option makes no sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
-    /// No layout option has this name.
+    /// The option's name is unknown.
     #[error("`{0}` is not a layout option")]
     Unknown(String),
     /// The option needs a value and has none.
     #[error("the option {0} needs a value")]
     NoValue(String),
-    /// A list of hosts names none.
+    /// The list of hosts is empty.
     #[error("{0}: no host is named")]
     NoHosts(String),
-    /// The option does not take this value.
+    /// The option does not accept this value.
     #[error("the option {option} does not take `{value}`, but {}", taken(option))]
     Value {
         /// The option as typed.
         option: String,
-        /// Its value.
+        /// The rejected value.
         value: String,
     },
 }
 
-/// What an option takes, in words.
+/// The values that an option takes, in words.
 fn taken(option: &str) -> &'static str {
     match option {
         "-N" | "--nodes" => "how many hosts, or the least and the most: 2, 2-4",
@@ -46,7 +46,7 @@ fn taken(option: &str) -> &'static str {
 /// Why a request has no layout on these hosts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// There is no host at all.
+    /// The list of hosts is empty.
     #[error("there is no host")]
     NoHost,
     /// More tasks per core than threads per core.
@@ -57,10 +57,10 @@ pub enum LayoutError {
         /// Threads per core.
         threads: usize,
     },
-    /// The number of hosts cannot hold the tasks, or is more than there are.
+    /// The number of hosts is too small for the tasks, or larger than the number present.
     #[error("node count specification invalid: {hosts} hosts needed, {present} present")]
     NodeCount {
-        /// Hosts that the options ask for.
+        /// Hosts requested.
         hosts: usize,
         /// Hosts present.
         present: usize,
@@ -68,7 +68,7 @@ pub enum LayoutError {
     /// More PUs than all hosts have.
     #[error("more processors requested than there are: {asked} of {present}")]
     TooManyCpus {
-        /// PUs that the options ask for.
+        /// PUs requested.
         asked: usize,
         /// PUs of all hosts.
         present: usize,
@@ -76,9 +76,9 @@ pub enum LayoutError {
     /// More tasks than any layout is made for.
     #[error("{asked} tasks are more than {most}")]
     TooManyTasks {
-        /// Tasks that the options ask for.
+        /// Tasks requested.
         asked: usize,
-        /// The most that are laid out.
+        /// Upper bound.
         most: usize,
     },
     /// A distribution by a list of hosts, without the list.
@@ -86,10 +86,10 @@ pub enum LayoutError {
         "--distribution=arbitrary needs the host of each task: by --nodelist, --nodefile or the variable SLURM_HOSTFILE"
     )]
     NoNames,
-    /// A list of hosts that nothing asks for.
+    /// A list of hosts without an option that uses the list.
     #[error("a list of hosts says where tasks run with --distribution=arbitrary alone")]
     NamesWithoutUse,
-    /// The list of hosts is shorter than that of tasks.
+    /// Fewer host names than tasks.
     #[error("{names} host names for {tasks} tasks")]
     TooFewNames {
         /// Names given.
@@ -108,24 +108,24 @@ pub enum LayoutError {
     /// No host has the sockets, cores or threads asked for.
     #[error("socket, core or thread specification can not be satisfied")]
     Geometry,
-    /// The hosts could not meet the request even if nothing ran on them.
+    /// Even idle hosts could not meet the request.
     #[error("requested node configuration is not available")]
     NotAvailable,
-    /// The hosts could meet the request, but not beside what runs on them.
+    /// Only idle hosts could meet the request.
     #[error("requested nodes are busy")]
     Busy,
     /// A binding names PUs outside of the allocation.
     #[error("CPU binding outside of the allocation on host {host}; allocated are {allocated}")]
     OutsideAllocation {
-        /// The host, by its place in the list.
+        /// The host's index in the list.
         host: usize,
-        /// The PUs allocated there.
+        /// The job's PUs there.
         allocated: String,
     },
-    /// A binding that needs a whole host.
+    /// The form of binding needs a whole host.
     #[error("entire node must be allocated for {form} on host {host}")]
     WholeHostNeeded {
-        /// The host, by its place in the list.
+        /// The host's index in the list.
         host: usize,
         /// The form of binding.
         form: &'static str,
@@ -133,7 +133,7 @@ pub enum LayoutError {
     /// Fewer PUs than tasks to bind.
     #[error("host {host} has {cpus} CPUs for {tasks} tasks to bind")]
     TooFewToBind {
-        /// The host, by its place in the list.
+        /// The host's index in the list.
         host: usize,
         /// PUs of the step there.
         cpus: usize,

@@ -1,11 +1,11 @@
-//! A host as the layout sees it: sockets x cores x threads, numbered socket by socket, core by core, thread
-//! by thread, whatever the kernel's numbers are.
+//! The layout's view of a host: sockets x cores x threads, numbered socket by socket, core by core, thread by
+//! thread, independent of the kernel's numbers.
 
 use std::collections::BTreeMap;
 
 use pinfold_topo::{CpuSet, PuOs, Topology};
 
-/// Which of the two ways to count what a job holds: whole cores, or single CPUs.
+/// The unit of allocation: whole cores or single CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Select {
     /// Whole cores (Slurm's `CR_Core`), dealt out over the sockets as the distribution says.
@@ -15,12 +15,12 @@ pub enum Select {
     Cpu,
 }
 
-/// A host that a request may be laid out on.
+/// A candidate host of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Its topology.
     pub topology: Topology,
-    /// Its PUs that nobody holds.
+    /// Its free PUs.
     pub free: CpuSet,
 }
 
@@ -33,9 +33,9 @@ impl Host {
     }
 }
 
-/// A host as a regular grid. Machines are not always regular: a socket with fewer cores than others is
-/// filled up with cores that are never free, and of cores with more threads than the poorest core the
-/// further threads belong to the last one that counts.
+/// A host as a regular grid. On irregular machines a socket with fewer cores gets missing cores that are
+/// never free, and a core with more threads than the poorest core counts its surplus threads into its last
+/// thread.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
     pub(super) sockets: usize,
@@ -43,12 +43,12 @@ pub(super) struct Grid {
     pub(super) cores: usize,
     /// Threads of each core.
     pub(super) threads: usize,
-    /// The PUs of each core; empty for one that does not exist.
+    /// The PUs of each core; empty for a missing core.
     pus: Vec<Vec<PuOs>>,
-    /// Whether nobody holds any of a core. A core held in part is given to no further job, also where CPUs
-    /// are counted singly: jobs then share the count, not the core.
+    /// Whether all PUs of a core are free. A partly held core is not offered, even with single CPUs: jobs
+    /// then share the count, not the core.
     free: Vec<bool>,
-    /// The PUs of each NUMA node, by the kernel's number of the node.
+    /// The PUs of each NUMA node, by OS index.
     ldoms: BTreeMap<u32, CpuSet>,
 }
 
@@ -76,7 +76,7 @@ impl Grid {
         Self { sockets: sockets.len(), cores, threads, pus, free, ldoms }
     }
 
-    /// All cores, those that do not exist included.
+    /// All cores, including missing cores.
     pub(super) fn core_count(&self) -> usize {
         self.pus.len()
     }
@@ -86,7 +86,7 @@ impl Grid {
         self.pus.iter().filter(|core| !core.is_empty()).count() * self.threads
     }
 
-    /// Which cores a job could have if nothing ran here.
+    /// The cores of an idle host.
     pub(super) fn existing(&self) -> Vec<bool> {
         self.pus.iter().map(|core| !core.is_empty()).collect()
     }
@@ -96,7 +96,7 @@ impl Grid {
         self.free.clone()
     }
 
-    /// Whether nobody holds any of it.
+    /// Whether all cores are free.
     pub(super) fn idle(&self) -> bool {
         self.free == self.existing()
     }
@@ -120,7 +120,7 @@ impl Grid {
         taken.flat_map(|(_, pus)| pus.iter().copied()).collect()
     }
 
-    /// The NUMA nodes by the kernel's number, those without a usable PU left out.
+    /// The NUMA nodes with usable PUs, by OS index.
     pub(super) fn ldoms(&self) -> Vec<(u32, &CpuSet)> {
         self.ldoms.iter().filter(|(_, pus)| !pus.is_empty()).map(|(&os, pus)| (os, pus)).collect()
     }

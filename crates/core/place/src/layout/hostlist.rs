@@ -1,7 +1,7 @@
-//! Lists of hosts, one name a task: Slurm's `--nodelist` and host files, for `--distribution=arbitrary`.
+//! Lists of hosts, a name per task: Slurm's `--nodelist` and host files, for `--distribution=arbitrary`.
 //!
-//! A name stands for a host of the request: a number is the host's place in the list of hosts; other names stand for
-//! the hosts in the order in which they first appear. Absent here: reading files.
+//! A numeric name is an index into the request's hosts; other names map to the hosts in order of first
+//! appearance.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ impl HostList {
         Ok(list)
     }
 
-    /// Reads a host file: a list a line, in the order of the tasks; what follows `#` is a remark.
+    /// Reads a host file: a list per line, in the order of the tasks; `#` starts a comment.
     ///
     /// # Errors
-    /// As [`Self::parse`], or when it names no host; `option` is named in errors.
+    /// As [`Self::parse`], or when the file names no host; `option` is named in errors.
     pub fn parse_file(option: &str, text: &str) -> Result<Self, OptionError> {
         let mut list = Self::default();
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -43,13 +43,13 @@ impl HostList {
         Ok(list)
     }
 
-    /// How many names there are, repeated ones included.
+    /// How many names, including repetitions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is no name.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
@@ -61,7 +61,7 @@ impl HostList {
         self.numbers().map_or_else(|| self.places().len(), |numbers| distinct(&numbers))
     }
 
-    /// The names, each once, by the host that it stands for.
+    /// The distinct names, by index of their host.
     #[must_use]
     pub fn named(&self) -> BTreeMap<usize, &str> {
         match self.numbers() {
@@ -86,14 +86,14 @@ impl HostList {
         }
     }
 
-    /// The names as numbers of hosts, if all are.
+    /// The names as host indexes, if all names are numbers.
     fn numbers(&self) -> Option<Vec<usize>> {
         let number =
             |name: &String| name.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.parse().ok());
         self.names.iter().map(|name| number(name).flatten()).collect()
     }
 
-    /// Each name, with its place in the order of first appearance.
+    /// Each name's index in the order of first appearance.
     fn places(&self) -> BTreeMap<&str, usize> {
         let mut places = BTreeMap::new();
         for name in &self.names {
@@ -142,7 +142,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `n[1-3,08]x` as names: one pair of brackets, numbers as wide as their first one is written.
+/// Expands `n[1-3,08]x`: a single pair of brackets, numbers padded to the width of the range's first number.
 fn expanded(text: &str) -> Option<Vec<String>> {
     let Some((before, rest)) = text.split_once('[') else {
         return plain(text).then(|| vec![text.to_owned()]);

@@ -1,31 +1,31 @@
-//! What a user asks for, in Slurm's option names, and what Slurm's own front end makes of it before it asks
-//! for an allocation (hints, the level that a multi-core option implies for binding).
+//! A user's request in Slurm's option names, resolved as Slurm's front end does before allocation (hints, and
+//! the binding level that multi-core options imply).
 
 use super::binding::{CpuBind, Level};
 use super::distribution::Distribution;
 use super::error::OptionError;
 use super::hostlist::HostList;
 
-/// The largest count that an option may give; hosts have fewer PUs, jobs fewer tasks.
+/// Largest count of an option; hosts have fewer PUs, jobs fewer tasks.
 pub(super) const COUNT_MAX: usize = 1 << 20;
 
-/// What the application is bound by; sets several options at once.
+/// The application's bottleneck; sets several options together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Hint {
-    /// Use all cores, one thread each.
+    /// Use all cores, a single thread each.
     ComputeBound,
-    /// Use one core of each socket, one thread each.
+    /// Use one core of each socket, a single thread each.
     MemoryBound,
     /// Use the threads of a core.
     Multithread,
-    /// Use one thread of each core.
+    /// Use a single thread of each core.
     NoMultithread,
 }
 
-/// A request for hosts, PUs and a layout of tasks on them. [`LayoutRequest::default`] is one task.
+/// A request for hosts, PUs and a layout of tasks. [`LayoutRequest::default`] is a single task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct LayoutRequest {
-    /// `-n`, `--ntasks`: how many tasks; by default one per host, or what `--ntasks-per-node` says.
+    /// `-n`, `--ntasks`: how many tasks; default: one per host, or `--ntasks-per-node` per host.
     pub ntasks: Option<usize>,
     /// `-N`, `--nodes`: the least and the most hosts.
     pub nodes: Option<(usize, usize)>,
@@ -37,7 +37,7 @@ pub struct LayoutRequest {
     pub cores_per_socket: Option<usize>,
     /// `--threads-per-core`, also by `-B`: only hosts with at least so many; and no more are used.
     pub threads_per_core: Option<usize>,
-    /// `-B`, as far as it was given: how many levels.
+    /// `-B`: how many levels its value has.
     pub extra_node_info_levels: usize,
     /// `--ntasks-per-node`.
     pub ntasks_per_node: Option<usize>,
@@ -54,9 +54,9 @@ pub struct LayoutRequest {
     pub hint: Option<Hint>,
     /// `--cpu-bind`.
     pub cpu_bind: CpuBind,
-    /// `--exclusive`: hosts that nobody else uses.
+    /// `--exclusive`: whole hosts, not shared with other jobs.
     pub exclusive: bool,
-    /// `--exact`: tasks see only what they asked for, not the whole allocation.
+    /// `--exact`: tasks see only their requested CPUs, not the whole allocation.
     pub exact: bool,
     /// `-O`, `--overcommit`: more tasks than PUs are allowed.
     pub overcommit: bool,
@@ -65,10 +65,10 @@ pub struct LayoutRequest {
 }
 
 impl LayoutRequest {
-    /// Reads options as they stand on a command line: `-n4`, `-n 4`, `--ntasks=4`, `--ntasks 4`.
+    /// Reads command-line options: `-n4`, `-n 4`, `--ntasks=4`, `--ntasks 4`.
     ///
     /// # Errors
-    /// When an option is unknown, lacks its value or has one that makes no sense.
+    /// When an option is unknown, or its value is missing or invalid.
     pub fn from_args<S: AsRef<str>>(args: &[S]) -> Result<Self, OptionError> {
         let mut request = Self::default();
         let mut args = args.iter().map(AsRef::as_ref);
@@ -85,10 +85,10 @@ impl LayoutRequest {
         Ok(request)
     }
 
-    /// Sets one option, by its name as typed (`-n` or `--ntasks`).
+    /// Sets an option by its name as typed (`-n` or `--ntasks`).
     ///
     /// # Errors
-    /// When the option is unknown, lacks its value or has one that makes no sense.
+    /// When the option is unknown, or its value is missing or invalid.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
         let text = || value.ok_or_else(|| OptionError::NoValue(name.to_owned()));
         let count = || positive(name, text()?);
@@ -111,8 +111,8 @@ impl LayoutRequest {
             "--exact" => self.exact = true,
             "-O" | "--overcommit" => self.overcommit = true,
             "--mincpus" => self.mincpus = count()?,
-            // Memory is not what hosts here are chosen by; it is accepted, so that a job's options can be
-            // given as they are.
+            // Accepted and ignored, so that a job's options can be passed unchanged: the layout does not
+            // choose hosts by memory.
             "--mem" => drop(text()?),
             _ => return Err(OptionError::Unknown(name.to_owned())),
         }
@@ -134,8 +134,7 @@ impl LayoutRequest {
         Ok(())
     }
 
-    /// What remains of the request when hints are spelled out and every option has had its effect on the
-    /// binding. `hint` yields to the options that it would set.
+    /// The request with hints expanded and implied binding levels set. A hint yields to explicit options.
     pub(super) fn resolved(&self) -> Self {
         let mut request = self.clone();
         let spelled_out = self.extra_node_info_levels > 0

@@ -1,4 +1,4 @@
-//! Which cores of one host a request could use, and which hosts it gets.
+//! Selects a request's hosts, and the cores that each host offers.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use super::error::LayoutError;
 use super::grid::Grid;
 use super::wants::Wants;
 
-/// What one host can give.
+/// A host's offer.
 #[derive(Debug, Clone)]
 pub(super) struct Offer {
-    /// The cores that may be taken.
+    /// The cores that the request may take.
     pub(super) cores: Vec<bool>,
-    /// The CPUs that may be used.
+    /// The CPUs that the request may use.
     pub(super) cpus: usize,
 }
 
-/// What `grid` can give of the cores `free`; `None` when it cannot take part.
+/// The offer of `grid` out of the cores `free`; `None` when the host is unsuitable.
 pub(super) fn offer(grid: &Grid, wants: &Wants, free: &[bool]) -> Option<Offer> {
     if grid.core_count() == 0 {
         return None;
@@ -50,7 +50,7 @@ pub(super) fn offer(grid: &Grid, wants: &Wants, free: &[bool]) -> Option<Offer> 
     Some(cut_to(grid, wants, free, &in_socket, cpus, tasks))
 }
 
-/// The CPUs that tasks of this size can use of `cpus`, and in `tasks` how many tasks fit.
+/// The CPUs that the tasks can use of `cpus`; sets `tasks` to the number of tasks that fit.
 fn usable_cpus(wants: &Wants, per_core: usize, cpus: usize, tasks: &mut usize) -> usize {
     let per_task = wants.cpus_per_task;
     if per_task < 2 {
@@ -66,7 +66,7 @@ fn usable_cpus(wants: &Wants, per_core: usize, cpus: usize, tasks: &mut usize) -
     *tasks * per_task
 }
 
-/// The first cores that hold `cpus` CPUs, no more of a socket than its tasks need.
+/// The first cores that hold `cpus` CPUs; of each socket at most as many as its tasks need.
 fn cut_to(
     grid: &Grid,
     wants: &Wants,
@@ -104,11 +104,11 @@ fn cut_to(
     Offer { cores, cpus: given }
 }
 
-/// Hosts of an allocation, each with the CPUs that it may use.
+/// Chosen hosts by index, each with its usable CPUs.
 pub(super) type Chosen = Vec<(usize, usize)>;
 
-/// Picks hosts for the request: the first ones in order that together suffice, or, when small hosts in front
-/// keep the rest from being enough, the same without the smallest.
+/// Picks the first hosts in order that suffice together; when small hosts take places that the request needs,
+/// retries without the smallest hosts.
 pub(super) fn choose(wants: &Wants, grids: &[Grid], offers: &[Option<Offer>]) -> Result<Chosen, LayoutError> {
     let largest = offers.iter().flatten().map(|offer| offer.cpus).max().unwrap_or(0);
     (0..largest.max(1))
@@ -120,7 +120,7 @@ pub(super) fn choose(wants: &Wants, grids: &[Grid], offers: &[Option<Offer>]) ->
         .ok_or(LayoutError::NotAvailable)
 }
 
-/// The hosts of a list, each with the CPUs that its tasks take.
+/// The hosts of a list, each with the CPUs of its tasks.
 pub(super) fn named(wants: &Wants, offers: &[Option<Offer>], hosts: &[usize]) -> Result<Chosen, LayoutError> {
     let mut cpus = BTreeMap::new();
     for host in hosts {
@@ -156,14 +156,14 @@ fn first_that_suffice(
             break;
         }
         let offered = offers[host].as_ref().map_or(0, |offer| offer.cpus);
-        // The last host that may be taken has to do for the rest.
+        // The last allowed host must hold the remainder.
         if most - chosen.len() == 1 && offered < cpus_left {
             continue;
         }
         let used = if wants.exclusive {
             offered
         } else {
-            // Hosts still to come need a core each.
+            // Reserves a core for each host still required.
             let others = wants.min_hosts.saturating_sub(chosen.len() + 1);
             let reserved = others * wants.cpus_per_core(&grids[host]);
             let used = offered.min(cpus_left.saturating_sub(reserved).max(wants.least_cpus));

@@ -1,13 +1,13 @@
-//! How many CPUs each host of an allocation gives, and which tasks it runs.
+//! The CPUs and the ranks of each host of an allocation.
 
 use super::distribution::OverHosts;
 use super::wants::Wants;
 
-/// The CPUs that each host gives when tasks are dealt out one to a host in turn, `room` CPUs at most.
+/// The CPUs of each host, at most `room`, when tasks are dealt out to hosts in turn.
 pub(super) fn cpus_per_host(wants: &Wants, room: &[usize]) -> Vec<usize> {
     let mut cpus = vec![0; room.len()];
     let needed = wants.ntasks * wants.cpus_per_task;
-    // A host that was taken has a CPU, however few are asked for.
+    // Every chosen host gives at least a CPU.
     let mut tasks = if wants.overcommit { wants.cpus().min(needed).max(room.len()) } else { wants.ntasks };
     let per_task = wants.unit();
     while tasks > 0 {
@@ -25,8 +25,8 @@ pub(super) fn cpus_per_host(wants: &Wants, room: &[usize]) -> Vec<usize> {
     cpus
 }
 
-/// Of each host, the ranks of its tasks in order. `room` is how many tasks each host has CPUs for; where the
-/// sum is too small the rest is dealt out in turn.
+/// The ranks of each host, in order. `room` is the number of tasks that each host has CPUs for; tasks beyond
+/// the sum are dealt out in turn.
 pub(super) fn ranks_per_host(wants: &Wants, room: &[usize], pack_by_default: bool) -> Vec<Vec<usize>> {
     let hosts = room.len();
     if let Some(OverHosts::Plane(size)) = wants.distribution.hosts {
@@ -55,7 +55,7 @@ pub(super) fn ranks_per_host(wants: &Wants, room: &[usize], pack_by_default: boo
     ranks
 }
 
-/// The ranks of the tasks that a list has on `host`.
+/// The ranks that a list puts on `host`.
 pub(super) fn ranks_on(hosts: &[usize], host: usize) -> Vec<usize> {
     (0..hosts.len()).filter(|&rank| hosts[rank] == host).collect()
 }
@@ -112,7 +112,7 @@ fn planes(ntasks: usize, size: usize, room: &[usize]) -> Vec<Vec<usize>> {
         let before = next;
         for (host, (ranks, &room)) in ranks.iter_mut().zip(room).enumerate() {
             let fits = if beyond { usize::MAX } else { room.saturating_sub(ranks.len()) };
-            // In the first round each host to come must get a task.
+            // In the first round each later host must get a task.
             let others = if before == 0 { hosts - host - 1 } else { 0 };
             let count = size.min((ntasks - next).saturating_sub(others)).min(fits);
             ranks.extend(next..next + count);

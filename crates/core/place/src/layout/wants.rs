@@ -8,16 +8,16 @@ use super::grid::{Grid, Select};
 use super::hostlist::HostList;
 use super::request::{COUNT_MAX, LayoutRequest};
 
-/// What a request comes to, for all stages of the layout.
+/// The resolved request, for all stages of the layout.
 #[derive(Debug, Clone)]
 pub(super) struct Wants {
     pub(super) ntasks: usize,
     pub(super) cpus_per_task: usize,
-    /// The CPUs that an overcommitted job asks for, whatever its tasks need.
+    /// The CPUs of an overcommitted job.
     overcommitted_cpus: usize,
     /// The fewest hosts.
     pub(super) min_hosts: usize,
-    /// The most hosts, where they were named.
+    /// The most hosts, if given.
     pub(super) max_hosts: Option<usize>,
     pub(super) min_sockets: usize,
     pub(super) min_cores: usize,
@@ -25,16 +25,16 @@ pub(super) struct Wants {
     pub(super) ntasks_per_core: Option<usize>,
     pub(super) ntasks_per_socket: Option<usize>,
     pub(super) ntasks_per_node: Option<usize>,
-    /// CPUs that a host must have to take part.
+    /// Fewest CPUs of a suitable host.
     pub(super) mincpus: usize,
-    /// CPUs that a host that takes part gives at least.
+    /// Fewest CPUs that a chosen host gives.
     pub(super) least_cpus: usize,
     pub(super) overcommit: bool,
     pub(super) exclusive: bool,
-    /// Tasks see only what they asked for.
+    /// Tasks see only their requested CPUs.
     pub(super) exact: bool,
     pub(super) distribution: Distribution,
-    /// The host of each task, by a list.
+    /// The host of each task, if a list is given.
     pub(super) named: Option<Vec<usize>>,
     pub(super) bind: CpuBind,
     pub(super) select: Select,
@@ -96,19 +96,19 @@ impl Wants {
         })
     }
 
-    /// The CPUs of one core that this request counts on.
+    /// The CPUs that a core contributes to this request.
     pub(super) fn cpus_per_core(&self, grid: &Grid) -> usize {
         let by_tasks = self.ntasks_per_core.map_or(usize::MAX, |tasks| tasks * self.cpus_per_task);
         grid.threads.min(by_tasks).min(self.threads_per_core.unwrap_or(usize::MAX))
     }
 
-    /// Tasks that one core may have, by either option.
+    /// Most tasks per core, by either option.
     pub(super) fn tasks_per_core_max(&self) -> usize {
         let tasks = self.ntasks_per_core.unwrap_or(usize::MAX);
         tasks.min(self.threads_per_core.unwrap_or(usize::MAX))
     }
 
-    /// One task to a core, of which it needs more than one.
+    /// One task per core, and the task needs several cores.
     pub(super) fn whole_cores_per_task(&self, cpus_per_core: usize) -> bool {
         self.tasks_per_core_max() == 1 && self.cpus_per_task > cpus_per_core
     }
@@ -118,13 +118,13 @@ impl Wants {
         if self.overcommit { self.overcommitted_cpus } else { self.ntasks * self.cpus_per_task }
     }
 
-    /// The CPUs that one task takes when hosts are filled.
+    /// The CPUs per task when hosts are filled.
     pub(super) fn unit(&self) -> usize {
         if self.overcommit { 1 } else { self.cpus_per_task }
     }
 }
 
-/// The list of hosts of a request whose tasks lie by one.
+/// The list of hosts for `--distribution=arbitrary`.
 fn list_of(request: &LayoutRequest) -> Result<Option<&HostList>, LayoutError> {
     let arbitrary = request.distribution.is_some_and(|by| by.hosts == Some(OverHosts::Arbitrary));
     match (&request.hosts, arbitrary) {
@@ -134,7 +134,7 @@ fn list_of(request: &LayoutRequest) -> Result<Option<&HostList>, LayoutError> {
     }
 }
 
-/// Options that speak of a level also bind to it, unless `--cpu-bind` says otherwise.
+/// Multi-core options imply a binding level; `--cpu-bind` overrides the implied level.
 fn implied_level(request: &LayoutRequest) -> Option<Level> {
     if request.threads_per_core.is_some() || request.extra_node_info_levels == 3 {
         Some(Level::Threads)

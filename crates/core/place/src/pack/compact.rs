@@ -1,4 +1,5 @@
-//! Compact: a job's cores as close together as they are free, with the least damage to what stays free.
+//! Compact placement: a job's cores as close together as possible, with the least fragmentation of free
+//! cores.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,14 +9,14 @@ use super::site::{Count, Free, Level};
 /// Up to so many children every combination is tried; beyond, the largest are taken first.
 const EXACT_MAX: usize = 16;
 
-/// The domains of one level that `n` cores are taken from.
+/// The chosen domains of a level for `n` cores.
 struct Pick {
     domains: Vec<usize>,
-    /// How many of them that were wholly free are left free in part.
+    /// How many wholly free domains are left partly free.
     split: usize,
 }
 
-/// The cores for `n`, ascending, and the level of the domain that holds them.
+/// The chosen `n` cores, ascending, and the level of their domain.
 pub(super) fn place(free: &Free<'_>, n: usize, memory_bytes: u64) -> Option<(Level, Vec<usize>)> {
     for (at, (level, domains)) in free.site.levels.iter().enumerate() {
         let fits = |&domain: &usize| {
@@ -26,7 +27,7 @@ pub(super) fn place(free: &Free<'_>, n: usize, memory_bytes: u64) -> Option<(Lev
         let Some(least) = (0..domains.len()).filter(fits).map(left).min() else { continue };
         let key = |&domain: &usize| {
             let split = choose(free, at, domain, n, memory_bytes).map_or(0, |pick| pick.split);
-            // Of those that are alike the one in the fullest surroundings, so that others stay whole.
+            // Ties go to the domain with the fullest surroundings, so that other domains stay whole.
             (split, free.around(at, domain), free.count(at, domain).first)
         };
         let best = (0..domains.len()).filter(fits).filter(|&domain| left(domain) == least).min_by_key(key)?;
@@ -38,22 +39,23 @@ pub(super) fn place(free: &Free<'_>, n: usize, memory_bytes: u64) -> Option<(Lev
     None
 }
 
-/// Takes `n` cores of a domain, which has them, on as few of its children as possible.
+/// Takes `n` cores of a domain, which has at least `n`, from as few of its children as possible.
 fn take(free: &Free<'_>, at: usize, domain: usize, n: usize, memory_bytes: u64, taken: &mut Vec<usize>) {
-    // Fewer cores than nodes that the memory needs: it cannot all be near, so it has no say.
+    // With fewer cores than nodes that the memory needs, memory cannot all be local and is ignored.
     let pick = choose(free, at, domain, n, memory_bytes).or_else(|| choose(free, at, domain, n, 0));
     let Some(mut pick) = pick else {
         taken.extend(free.cores(at, domain).take(n));
         return;
     };
-    // Children that are in use already give way: what is left over stays in them, or else in one child.
+    // Wholly free children come first, so that the rest stays in a child that is in use, or else in a single
+    // child.
     let count = |child: &usize| free.count(at - 1, *child);
     pick.domains.sort_by_key(|child| {
         let count = count(child);
         (Reverse(count.whole), Reverse(count.cores), count.first)
     });
     let mut left = n;
-    // Each child that was picked gives at least one core, or fewer would have done.
+    // Each picked child gives at least one core; otherwise fewer children would have sufficed.
     for (i, child) in pick.domains.iter().enumerate() {
         let given = count(child).cores.min(left - (pick.domains.len() - i - 1));
         take(free, at - 1, *child, given, 0, taken);
@@ -61,8 +63,8 @@ fn take(free: &Free<'_>, at: usize, domain: usize, n: usize, memory_bytes: u64, 
     }
 }
 
-/// The children of a domain that `n` cores are taken from: as few as possible, then the fewest newly split, then the
-/// least left over, then the first ones. `None` when there is nothing to choose.
+/// Chooses the children of a domain for `n` cores: as few as possible, then the fewest newly split, then the
+/// fewest cores left over, then the first. `None` without alternatives.
 fn choose(free: &Free<'_>, at: usize, domain: usize, n: usize, memory_bytes: u64) -> Option<Pick> {
     let children = free.children(at, domain);
     if children.len() < 2 {
@@ -71,7 +73,7 @@ fn choose(free: &Free<'_>, at: usize, domain: usize, n: usize, memory_bytes: u64
     let counts: Vec<Count> = children.iter().map(|&child| free.count(at - 1, child)).collect();
     let mut sizes: Vec<(usize, usize)> = counts.iter().map(|count| count.cores).zip(0..).collect();
     sizes.sort_by_key(|&(cores, child)| (Reverse(cores), child));
-    // The largest together show how many children it takes at least.
+    // The largest children together give the lower bound of the number of children.
     let mut sum = 0;
     let fewest = 1 + sizes.iter().position(|&(cores, _)| {
         sum += cores;
@@ -84,7 +86,7 @@ fn choose(free: &Free<'_>, at: usize, domain: usize, n: usize, memory_bytes: u64
     let made = |members: Vec<usize>, split| {
         Some(Pick { domains: members.into_iter().map(|child| children[child]).collect(), split })
     };
-    // Each child that is picked must give at least one core.
+    // Each picked child must give at least a core.
     for size in fewest..=children.len().min(n) {
         if children.len() > EXACT_MAX {
             let members: Vec<usize> = sizes[..size].iter().map(|&(_, child)| child).collect();
@@ -110,8 +112,8 @@ fn choose(free: &Free<'_>, at: usize, domain: usize, n: usize, memory_bytes: u64
     None
 }
 
-/// How many children are newly split when `n` cores are taken from these, and how many cores are left over; `None`
-/// when they have fewer.
+/// How many children `n` cores newly split, and how many cores are left over; `None` when the children have
+/// fewer cores.
 fn judge(counts: &[Count], members: impl Iterator<Item = usize>, n: usize) -> Option<(usize, usize)> {
     let (mut cores, mut spare) = (0, 0);
     for child in members {
@@ -138,7 +140,7 @@ fn bits(mask: u32) -> impl Iterator<Item = usize> {
     (0..EXACT_MAX).filter(move |child| mask >> child & 1 == 1)
 }
 
-/// Whether the set `a` comes before `b`, which has as many members: by its first member that the other lacks.
+/// Whether the set `a` precedes `b` of the same size: `a` has the smallest number that the sets do not share.
 fn earlier(a: u32, b: u32) -> bool {
     a != b && a >> (a ^ b).trailing_zeros() & 1 == 1
 }

@@ -1,12 +1,12 @@
-//! How a job's cores lie: behind how many caches, and behind how many they could.
+//! Counts the smallest domains that a job's cores occupy, and could occupy.
 //!
-//! The smallest domains that a machine has for each of its cores count: its L3 caches, else its NUMA nodes, its sockets.
+//! The smallest domains are the L3 caches; on machines without L3 caches, NUMA nodes or sockets.
 
 use super::site::{Free, Level, Site};
 use super::spread;
 
 impl Site {
-    /// What the smallest domains are.
+    /// The kind of the smallest domains.
     #[must_use]
     pub fn smallest(&self) -> Level {
         self.levels.first().map_or(Level::Machine, |(level, _)| *level)
@@ -22,8 +22,7 @@ impl Site {
             .count()
     }
 
-    /// In how few and in how many of the smallest domains so many cores can lie on an idle machine; the same twice where
-    /// there is nothing to choose.
+    /// The fewest and the most of the smallest domains that `count` cores can occupy on an idle machine.
     #[must_use]
     pub fn domains_for(&self, count: usize) -> (usize, usize) {
         let Some((_, domains)) = self.levels.first() else { return (0, 0) };
@@ -37,12 +36,13 @@ impl Site {
         (fewest, count.min(sizes.len()))
     }
 
-    /// `count` of the cores that are `free`, as far apart as possible, ascending; and away from the cores of other jobs
-    /// that lie `apart`. How much of a domain's bandwidth a core takes is known of nobody, so each counts as one unit: two
-    /// such jobs meet in a domain only where no domain with a free core is without one. `None`: there are fewer cores.
+    /// `count` of the `free` cores, ascending, as far apart as possible from each other and from other spread
+    /// jobs' cores (`apart`). The bandwidth per core is unknown, so each core counts as a single unit: two
+    /// spread jobs share a domain only when no domain with a free core is without a spread job. `None` when
+    /// fewer cores are free.
     ///
     /// # Panics
-    /// If `free` does not speak of each core.
+    /// If `free` is shorter than the number of cores.
     #[must_use]
     pub fn place_apart(
         &self,
@@ -53,7 +53,7 @@ impl Site {
         if count == 0 {
             return None;
         }
-        // More than all can take: a budget that is used up would hide which job has taken the least.
+        // A budget larger than all cores can use: an exhausted budget would hide the least used domain.
         let all = self.cores.len() as u64;
         let budgets = self.cores.iter().map(|core| core.bandwidth as usize + 1).max().unwrap_or(0);
         let mut left = vec![2 * all; budgets];

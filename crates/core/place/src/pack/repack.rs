@@ -1,8 +1,8 @@
-//! Repacking: which running jobs move aside so that another finds its cores in one domain.
+//! Repacking: moves running jobs so that another job finds its cores in a single domain.
 //!
-//! A job that would lie across domains though a smaller one could hold it gets that domain, when a few jobs that lie
-//! wholly in it can go elsewhere and lie no worse there than now. Of all ways that with the least memory to be moved,
-//! then the fewest moves, is taken. Absent: whether that is worth it beyond the bound given; that is the caller's.
+//! A job that would span domains although a smaller domain is large enough gets that domain, if a few jobs
+//! that lie wholly inside can move elsewhere without lying further apart. The best way moves the least
+//! memory, then the fewest jobs. The caller decides whether a repack is worth its cost.
 
 use std::cmp::Reverse;
 
@@ -12,40 +12,40 @@ use super::{Level, Shape, Site};
 /// So many jobs move for another at most.
 pub const MOVES_MAX: usize = 4;
 
-/// So many jobs of a domain are thought of, those with the least memory.
+/// Most jobs of a domain that are candidates, by least memory.
 const CANDIDATES_MAX: usize = 8;
 
 /// So many ways to clear a domain are tried to the end.
 const TRIED_MAX: usize = 8;
 
-/// A running job that may be moved.
+/// A running job that pinfold may move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mover {
-    /// Its cores, which nobody shares with it.
+    /// Its exclusive cores.
     pub cores: Vec<usize>,
-    /// What it holds in memory, in bytes.
+    /// Its memory in bytes.
     pub memory_bytes: u64,
 }
 
-/// Which jobs move where, and what that gives.
+/// The moves, and their result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repack {
-    /// Movers by their place in the list, and the cores they get, ascending.
+    /// Movers by index in the list, and their new cores, ascending.
     pub moves: Vec<(usize, Vec<usize>)>,
-    /// The cores that the other job gets then, ascending.
+    /// The other job's cores after the moves, ascending.
     pub cores: Vec<usize>,
-    /// The domain that holds them.
+    /// The kind of domain that holds the cores.
     pub level: Level,
-    /// What the jobs that move to other NUMA nodes hold, in bytes.
+    /// Bytes of memory of the jobs that move to other NUMA nodes.
     pub memory_bytes: u64,
 }
 
 impl Site {
-    /// The moves by which `count` cores of one domain fall free, of the smallest kind of domain that is large enough
-    /// for them; `None` where there are such already, or no [`MOVES_MAX`] moves of at most `memory_max` bytes do it.
+    /// The moves that free `count` cores in a domain of the smallest sufficient kind; `None` where a domain
+    /// already has the cores free, or no [`MOVES_MAX`] moves of at most `memory_max` bytes suffice.
     ///
     /// # Panics
-    /// If `free` does not speak of each core.
+    /// If `free` is shorter than the number of cores.
     #[must_use]
     pub fn repack(&self, free: &[bool], movers: &[Mover], count: usize, memory_max: u64) -> Option<Repack> {
         let free_in = |domain: &Domain| domain.cores.iter().filter(|&&core| free[core]).count();
@@ -65,7 +65,7 @@ impl Site {
         None
     }
 
-    /// The best way to clear one domain.
+    /// The best way to clear a domain.
     fn clear(
         &self,
         at: usize,
@@ -86,7 +86,7 @@ impl Site {
             let chosen =
                 || candidates.iter().enumerate().filter(move |(i, _)| mask >> i & 1 == 1).map(|(_, &m)| m);
             let gain: usize = chosen().map(|mover| movers[mover].cores.len()).sum();
-            // Nobody moves in vain.
+            // Every mover must be necessary.
             let needed = chosen().all(|mover| here + gain - movers[mover].cores.len() < count);
             if mask.count_ones() as usize <= MOVES_MAX && here + gain >= count && needed {
                 ways.push(chosen().collect());
@@ -101,7 +101,7 @@ impl Site {
             .min_by_key(|way| (way.memory_bytes, way.moves.len()))
     }
 
-    /// Where the jobs that leave a domain go; `None` if one of them would lie worse than now.
+    /// The new places of the jobs that leave a domain; `None` if a job would lie further apart than before.
     fn moved(
         &self,
         at: usize,
@@ -135,7 +135,7 @@ impl Site {
         Some(Repack { moves, cores, level: self.levels[at].0, memory_bytes })
     }
 
-    /// How far apart cores are: the place of the lowest level with a domain that holds them all.
+    /// How far apart cores are: index of the lowest level with a domain that holds all `cores`.
     fn rank(&self, cores: &[usize]) -> usize {
         let holds = |domain: &Domain| cores.iter().all(|core| domain.cores.binary_search(core).is_ok());
         let lowest = self.levels.iter().position(|(_, domains)| domains.iter().any(holds));

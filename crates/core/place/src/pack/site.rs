@@ -1,16 +1,16 @@
-//! A machine as nested domains of cores: machine, sockets, NUMA nodes, L3 caches, in the order in which they contain
-//! each other on this machine. Made once; which cores are free is said at each question.
+//! A machine as nested domains of cores: machine, sockets, NUMA nodes, L3 caches, in the machine's order of
+//! containment. Built once; each query passes the free cores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_topo::{CpuSet, Pu, Topology};
 
-/// What a domain is.
+/// The kind of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Level {
-    /// The PUs behind one level 3 cache.
+    /// The PUs behind a level 3 cache.
     L3,
-    /// The PUs nearest to one NUMA node.
+    /// The PUs nearest to a NUMA node.
     Numa,
     /// A socket.
     Socket,
@@ -18,7 +18,7 @@ pub enum Level {
     Machine,
 }
 
-/// The cores of a machine and the domains they lie in.
+/// The cores of a machine and their domains.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Site {
     pub(super) cores: Vec<Core>,
@@ -31,9 +31,9 @@ pub struct Site {
 pub(super) struct Core {
     /// Its usable PUs.
     pub(super) pus: CpuSet,
-    /// The NUMA node nearest to it.
+    /// The nearest NUMA node.
     pub(super) node: u32,
-    /// The number under which its memory bandwidth is kept: the L3's, where there is none the node's.
+    /// Key of its memory bandwidth: the number of its L3, or of its node where the machine has no L3.
     pub(super) bandwidth: u32,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Core {
 pub(super) struct Domain {
     /// Its cores, ascending.
     pub(super) cores: Vec<usize>,
-    /// The domains of the level below that lie in it.
+    /// Its domains on the level below.
     pub(super) children: Vec<usize>,
-    /// The domain of the level above that it lies in, if it lies in one.
+    /// The domain around it on the level above, if any.
     pub(super) parent: Option<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Site {
         site
     }
 
-    /// Cores of which nothing is known but that they are on one machine.
+    /// A machine of `cores` with unknown topology.
     #[must_use]
     pub fn flat(cores: &[CpuSet]) -> Self {
         let core = |pus: &CpuSet| Core { pus: pus.clone(), node: 0, bandwidth: 0 };
@@ -84,13 +84,13 @@ impl Site {
         Self { cores: cores.iter().map(core).collect(), levels: vec![(Level::Machine, vec![all])] }
     }
 
-    /// How many cores it has.
+    /// How many cores the machine has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.cores.len()
     }
 
-    /// Whether it has no core.
+    /// Whether the machine has no core.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cores.is_empty()
@@ -118,7 +118,7 @@ impl Site {
         }
     }
 
-    /// The domains around one, from the next larger on: their level and their place in it.
+    /// The domains around a domain, from the next larger on: their level and index.
     pub(super) fn around(&self, level: usize, domain: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let up = |&(level, domain): &(usize, usize)| {
             let parent: Option<usize> = self.levels[level].1[domain].parent;
@@ -135,7 +135,7 @@ impl Site {
     }
 }
 
-/// The domains of a level; `None` where the machine does not have that level for every core.
+/// The domains of a level; `None` unless every core has that level.
 fn domains(cores: &[&Pu], level: Level) -> Option<Vec<Domain>> {
     let of = |pu: &Pu| match level {
         Level::L3 => pu.l3,
@@ -150,13 +150,13 @@ fn domains(cores: &[&Pu], level: Level) -> Option<Vec<Domain>> {
     Some(domains.into_values().map(|cores| Domain { cores, children: Vec::new(), parent: None }).collect())
 }
 
-/// What is free on a site, and how much in each domain.
+/// The free cores of a site, counted per domain.
 #[derive(Debug)]
 pub(super) struct Free<'a> {
     pub(super) site: &'a Site,
-    /// Whether each core may be taken.
+    /// Whether each core is free.
     pub(super) free: &'a [bool],
-    /// The free memory of each NUMA node in bytes; missing ones count as enough.
+    /// Free memory in bytes of each NUMA node; missing entries count as enough.
     memory_free_bytes: &'a [u64],
     counts: Vec<Vec<Count>>,
 }
@@ -165,14 +165,14 @@ pub(super) struct Free<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Count {
     pub(super) cores: usize,
-    /// Whether all of it is.
+    /// Whether the domain is wholly free.
     pub(super) whole: bool,
     /// The first free core.
     pub(super) first: usize,
 }
 
 impl<'a> Free<'a> {
-    /// `whole` says of each core whether nobody holds any of it.
+    /// `whole` says of each core whether all its PUs are free.
     pub(super) fn new(
         site: &'a Site,
         free: &'a [bool],
@@ -198,7 +198,7 @@ impl<'a> Free<'a> {
         self.counts[level][domain]
     }
 
-    /// How much is free in the domains around one, the smallest first.
+    /// The free cores of the domains around a domain, the smallest first.
     pub(super) fn around(&self, level: usize, domain: usize) -> Vec<usize> {
         self.site.around(level, domain).map(|(level, domain)| self.count(level, domain).cores).collect()
     }
@@ -209,12 +209,12 @@ impl<'a> Free<'a> {
         cores.iter().copied().filter(|&core| self.free[core])
     }
 
-    /// The NUMA nodes nearest to the free cores of a domain, where memory matters at all.
+    /// The NUMA nodes nearest to the free cores of a domain.
     pub(super) fn nodes(&self, level: usize, domain: usize) -> BTreeSet<u32> {
         self.cores(level, domain).map(|core| self.site.cores[core].node).collect()
     }
 
-    /// Memory that is free in some NUMA nodes, in bytes.
+    /// Free memory of the given NUMA nodes, in bytes.
     pub(super) fn memory_bytes(&self, nodes: &BTreeSet<u32>) -> u64 {
         nodes.iter().fold(0, |sum, &node| {
             let free = self.memory_free_bytes.get(node as usize).copied().unwrap_or(u64::MAX);
@@ -222,7 +222,8 @@ impl<'a> Free<'a> {
         })
     }
 
-    /// The domains of the level below that have free cores; none unless they make up all that is free.
+    /// The domains of the level below with free cores; empty unless the children hold all free cores of the
+    /// domain.
     pub(super) fn children(&self, level: usize, domain: usize) -> Vec<usize> {
         let Some(below) = level.checked_sub(1) else { return Vec::new() };
         let all = self.site.levels[level].1[domain].children.iter().copied();

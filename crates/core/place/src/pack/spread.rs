@@ -1,18 +1,19 @@
-//! Spread: memory-bound tasks apart from each other, by the bandwidth that is left.
+//! Spread placement: memory-bound tasks apart from each other, by remaining bandwidth.
 
 use std::cmp::Reverse;
 
 use super::site::Free;
 
-/// One core after the other, each from the domain with the fewest cores of this job, then the most bandwidth left;
-/// domains whose bandwidth is used up come last. So no domain has two while another with bandwidth has none.
+/// Takes core by core, each from the domain with the fewest cores of this job, then the most bandwidth left;
+/// domains without bandwidth come last. So no domain has two cores while another domain with bandwidth has
+/// none.
 pub(super) fn place(
     free: &Free<'_>,
     n: usize,
     bandwidth_per_core: u64,
     bandwidth_left: &[u64],
 ) -> Option<Vec<usize>> {
-    // The lowest level with domains at all; the L3 caches, where the machine has them.
+    // The lowest level with several domains: the L3 caches, where the machine has L3 caches.
     let count = free.site.levels.first()?.1.len();
     let mut open: Vec<Vec<usize>> = (0..count).map(|domain| free.cores(0, domain).collect()).collect();
     open.retain(|cores| !cores.is_empty());

@@ -4,7 +4,7 @@ use super::SyntheticError;
 use super::words::number;
 use crate::cpuset::PU_OS_MAX;
 
-/// One loop of an interleaving: every `step` objects the next of `count` indexes.
+/// A loop of an interleaving: every `step` objects the next of `count` indexes.
 #[derive(Debug, Clone, Copy)]
 struct Loop {
     step: usize,
@@ -12,7 +12,7 @@ struct Loop {
 }
 
 /// The indexes of `total` objects: a list, or an interleaving by numbers (`2*4:1*2`) or by kinds of object
-/// (`core:pack`), whose levels have as many objects as `above` says.
+/// (`core:pack`); `above` gives the object count of a kind.
 pub(super) fn of(
     text: &str,
     total: usize,
@@ -54,7 +54,7 @@ fn by_kinds(text: &str, total: usize, above: impl Fn(&str) -> Option<usize>) -> 
     let widths: Vec<usize> = text.split(':').map(above).collect::<Option<_>>()?;
     let mut loops = Vec::with_capacity(widths.len());
     for &width in &widths {
-        // Within the nearest of the larger ones that are named.
+        // Count within the nearest larger kind of the list.
         let within = widths.iter().copied().filter(|&other| other < width).max().unwrap_or(1);
         loops.push(Loop { step: total / width, count: width / within });
     }

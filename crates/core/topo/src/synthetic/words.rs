@@ -2,7 +2,7 @@
 
 use super::{Kind, SyntheticError};
 
-/// A text that is read from left to right.
+/// A cursor over the text, from left to right.
 pub(super) struct Words<'a> {
     rest: &'a str,
 }
@@ -20,7 +20,7 @@ impl<'a> Words<'a> {
         self.rest.is_empty()
     }
 
-    /// What stands between these brackets, if the next character opens them.
+    /// The text between `open` and `close`, if the next character is `open`.
     pub(super) fn group(&mut self, open: char, close: char) -> Result<Option<&'a str>, SyntheticError> {
         let Some(inside) = self.rest.strip_prefix(open) else { return Ok(None) };
         let (inside, rest) = inside.split_once(close).ok_or(SyntheticError::Unclosed(open))?;
@@ -28,7 +28,8 @@ impl<'a> Words<'a> {
         Ok(Some(inside))
     }
 
-    /// `core:4`, or `4`: what a level is of, and how many there are in each object of the one above.
+    /// `core:4`, or `4`: the kind of a level, and the number of its objects in each object of the level
+    /// above.
     pub(super) fn level(&mut self) -> Result<(Option<Kind>, usize), SyntheticError> {
         let end = self.rest.find([' ', '(', '[']).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -48,8 +49,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The kind of object at the beginning of `text`, and what follows. Names may be cut short and carry a number, as
-/// hwloc takes them: `pack`, `L2Cache`, `group1`.
+/// The kind of object at the start of `text`, and the rest. As in hwloc, names may be shortened and numbered:
+/// `pack`, `L2Cache`, `group1`.
 pub(super) fn kind(text: &str) -> Option<(Kind, &str)> {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -75,8 +76,8 @@ pub(super) fn kind(text: &str) -> Option<(Kind, &str)> {
     Some((found.1, rest))
 }
 
-/// Of `2`, `1d`, `3ucache`: the level, the type and the word, of which the last two may be missing. Only unified
-/// caches of level 2 and 3 matter, and those of data of these levels, which some machines have.
+/// The cache kind of `2`, `1d` or `3ucache`: level, optional type and optional word. Only unified and data
+/// caches of level 2 and 3 become levels.
 fn cache_kind(text: &str) -> Option<Kind> {
     let (level, rest) = text.split_at(1);
     let (instructions, rest) = match rest.as_bytes().first() {
@@ -109,15 +110,15 @@ pub(super) fn number<T: TryFrom<u64>>(text: &str) -> Option<T> {
     T::try_from(value.ok()?).ok()
 }
 
-/// The attributes of an object that matter.
+/// The recognized attributes of an object.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes {
-    /// Its memory, or the size of a cache.
+    /// Bytes of memory; a cache's `size=` is checked only.
     pub(super) bytes: Option<u64>,
     pub(super) indexes: Option<String>,
 }
 
-/// Reads what stands in parentheses behind an object.
+/// Reads the attributes between an object's parentheses.
 pub(super) fn attributes(text: &str, kind: Kind) -> Result<Attributes, SyntheticError> {
     let mut found = Attributes::default();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
