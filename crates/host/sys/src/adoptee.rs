@@ -1,6 +1,6 @@
-//! Processes that somebody else started and that are to become a job: which there are, and what they are. Reads only.
+//! Candidates for adoption: processes that another program started. Reads only.
 //!
-//! Absent here: who may do it and whether it makes sense (the daemon), and taking them in (`container`).
+//! Absent here: rights and sense of an adoption (the daemon), and the adoption itself (`container`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::container::levels::TOP;
 use crate::mode::{Hierarchy, Roots};
 use crate::procfs::{Proc, ProcError, ProcessStat};
 
-/// What a process is to a user who wants to make it part of a job.
+/// The facts about a process that decide on its adoption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// Whose it is: its real user.
+    /// Its real user.
     pub user: u32,
-    /// Whether it has the rights of another user as well, or those of root only (a program with the set-user-id bit).
+    /// Whether it also has another user's rights, or only root's (a set-user-id program).
     pub mixed: bool,
     /// Whether it is a thread of the kernel's.
     pub kernel: bool,
@@ -24,7 +24,7 @@ pub struct Standing {
     pub nested: bool,
 }
 
-/// Reads what a process is; `None`: it is gone.
+/// Reads the facts about a process; `None`: it is gone.
 ///
 /// # Errors
 /// When the file is there and cannot be read.
@@ -32,8 +32,8 @@ pub fn standing(proc: &Proc, pid: u32) -> Result<Option<Standing>, ProcError> {
     Ok(proc.text(&format!("{pid}/status"))?.as_deref().and_then(parse_standing))
 }
 
-/// Of `/proc/PID/status` (proc(5)). `Kthread` came with Linux 6.8; before, a kernel thread is known by having no memory
-/// of its own, which it shares with processes that have ended.
+/// Parses `/proc/PID/status` (proc(5)). `Kthread` came with Linux 6.8; before, a kernel thread has no memory of its
+/// own, as an ended process.
 fn parse_standing(text: &str) -> Option<Standing> {
     let mut standing = Standing::default();
     let (mut users, mut told, mut sized, mut ended) = (None, None, false, false);
@@ -46,7 +46,7 @@ fn parse_standing(text: &str) -> Option<Standing> {
                 standing.mixed = all.iter().any(|&user| user != standing.user);
                 users = Some(all.len());
             }
-            // The numbers that it has, from the namespace of the file system that is read to its own.
+            // Its numbers, from the reading namespace down to its own.
             "NSpid" => standing.nested = value.split_ascii_whitespace().count() > 1,
             "Kthread" => told = Some(value.trim() == "1"),
             "VmSize" => sized = true,
@@ -58,8 +58,8 @@ fn parse_standing(text: &str) -> Option<Standing> {
     users.map(|_| standing)
 }
 
-/// The workload manager that started a process, as its environment has it: a hint, for the environment is the process's own
-/// to change. A job that was asked for in Slurm's words has Slurm's variables and is pinfold's.
+/// The workload manager that started a process, by its environment: a hint, as a process may change its environment. A
+/// job submitted with Slurm's commands has Slurm's variables and is pinfold's.
 #[must_use]
 pub fn manager(environ: &[u8]) -> Option<&'static str> {
     let value = |name: &str| {
@@ -76,19 +76,19 @@ pub fn manager(environ: &[u8]) -> Option<&'static str> {
     managers.into_iter().find(|(name, manager)| is(name, manager)).map(|(_, manager)| manager)
 }
 
-/// The instance and the job that a process is part of, as its environment has it.
+/// The instance and the job of a process, by its environment.
 #[must_use]
 pub fn mark_of_a_job(environ: &[u8]) -> Option<(String, u64)> {
     crate::container::parse_mark(environ).map(|mark| (mark.instance, mark.job))
 }
 
-/// The instance and the job in whose group a process is, of `/proc/PID/cgroup`.
+/// The instance and the job of the group of a process, by `/proc/PID/cgroup`.
 #[must_use]
 pub fn group_of_a_job(text: &str) -> Option<(String, u64)> {
     groups_of_jobs(text).into_iter().next()
 }
 
-/// As [`group_of_a_job`], of all: a daemon within a job has the groups of its own jobs below that one's. In each
+/// As [`group_of_a_job`], for all groups: a daemon within a job has its own jobs' groups below the job's. In each
 /// hierarchy the outermost first.
 #[must_use]
 pub fn groups_of_jobs(text: &str) -> Vec<(String, u64)> {
@@ -104,7 +104,7 @@ pub fn groups_of_jobs(text: &str) -> Vec<(String, u64)> {
     paths.flat_map(of_path).collect()
 }
 
-/// All processes of the host, read once: each question about descent after that costs as much as it finds.
+/// All processes of the host, read once, so that questions about descent cost no further reading.
 #[derive(Debug, Default)]
 pub struct Processes {
     everybody: BTreeMap<u32, ProcessStat>,
@@ -112,8 +112,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those that there are now. One that is forked meanwhile may be missed; a caller that needs all looks again until nothing
-    /// new appears.
+    /// Reads the present processes. A process forked meanwhile may be missed; a caller that needs all reads again until
+    /// nothing new appears.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -134,8 +134,8 @@ impl Processes {
         self.everybody.get(&pid).map(|stat| stat.parent)
     }
 
-    /// When a process that was there had started, in clock ticks since the host came up: another one with its number started
-    /// later.
+    /// The start of a process, in clock ticks since the host's boot, which tells it from a later process with its
+    /// number.
     #[must_use]
     pub fn start_ticks(&self, pid: u32) -> Option<u64> {
         self.everybody.get(&pid).map(|stat| stat.start_ticks)
@@ -147,7 +147,7 @@ impl Processes {
         self.everybody.len()
     }
 
-    /// These processes and all that descend from them: those named first, the others behind. Processes that ended are left out.
+    /// These processes and all their descendants: the named processes first. Ended processes are left out.
     #[must_use]
     pub fn tree(&self, named: &[u32]) -> Vec<ProcessStat> {
         let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
@@ -158,15 +158,16 @@ impl Processes {
             let Some(stat) = self.everybody.get(&pid) else { continue };
             if seen.insert(pid) {
                 waiting.extend(self.children.get(&pid).into_iter().flatten());
-                // One that has ended may have children that have not: those it left to another are nobody's here.
+                // An ended process may have living children; children that it left to another parent are not found
+                // here.
                 found.extend((!stat.is_ended()).then_some(*stat));
             }
         }
         found
     }
 
-    /// What `of` knows of each of these processes, or else of the nearest that it descends from. However long their lines
-    /// of descent are, and however many of them meet, `of` is asked once of each process.
+    /// The value that `of` has for each of these processes, or else for its nearest ancestor. `of` is called once for
+    /// each process, however long the lines of descent are, and however many meet.
     pub fn nearest<T: Copy>(
         &self,
         pids: impl IntoIterator<Item = u32>,
@@ -177,7 +178,7 @@ impl Processes {
             let (mut line, mut found) = (Vec::new(), None);
             let mut at = self.everybody.get(&pid);
             while let Some(stat) = at {
-                // What is read one after the other need not be a tree: a circle ends here as well.
+                // Processes read at different moments need not form a tree: a cycle ends here as well.
                 if let Some(known) = seen.get(&stat.pid) {
                     found = *known;
                     break;
@@ -188,7 +189,7 @@ impl Processes {
                 if found.is_some() {
                     break;
                 }
-                // A parent is no younger than its child; one that is has got a number that was free again.
+                // A parent is no younger than its child; a younger process has a reused number.
                 let is_older = |above: &&ProcessStat| above.start_ticks <= stat.start_ticks;
                 at = self.everybody.get(&stat.parent).filter(is_older);
             }
@@ -206,8 +207,8 @@ pub fn tree(proc: &Proc, named: &[u32]) -> Result<Vec<ProcessStat>, ProcError> {
     Ok(Processes::read(proc)?.tree(named))
 }
 
-/// The processes in a control group and in all below it, ascending. `path`: a directory, or the path within its
-/// hierarchy as `/proc/PID/cgroup` has it; then it may be in any hierarchy of this host. `None`: there is no such group.
+/// The processes in a control group and in all groups below, ascending. `path`: a directory, or the path within its
+/// hierarchy as in `/proc/PID/cgroup`, then of any hierarchy of this host. `None`: the group does not exist.
 ///
 /// # Errors
 /// When the group cannot be read.
@@ -233,7 +234,7 @@ pub fn group_members(
     if let Some(pids) = &mut found {
         pids.sort_unstable();
         pids.dedup();
-        // What is in another PID namespace's part shows as 0.
+        // Processes of another PID namespace show as 0.
         pids.retain(|&pid| pid > 0);
     }
     Ok(found)

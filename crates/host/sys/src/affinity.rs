@@ -1,6 +1,6 @@
 //! Which PUs a thread may run on, read from the kernel and set.
 //!
-//! Safe to call with any number: a thread that vanished is an answer. Absent here: which PUs those should be.
+//! Safe to call with any number: a vanished thread is a valid answer. Absent here: the choice of PUs.
 
 use pinfold_topo::{CpuSet, PuOs};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ pub fn of(thread: u32) -> Result<Option<CpuSet>, Errno> {
     }
 }
 
-/// Binds a thread (0: the calling one) to PUs; empty: to all that its cpuset allows. `false`: it has ended.
+/// Binds a thread (0: the calling thread) to PUs; empty: to all PUs of its cpuset. `false`: the thread has ended.
 ///
 /// # Errors
 /// `INVAL` when the thread may use none of these PUs, `PERM` when it is another user's.
@@ -36,7 +36,7 @@ pub fn set(thread: u32, cpus: &CpuSet) -> Result<bool, Errno> {
     let Ok(thread) = i32::try_from(thread) else { return Ok(false) };
     let words = to_words(cpus);
     let length = std::mem::size_of_val(words.as_slice());
-    // SAFETY: the kernel reads `length` bytes at the pointer, which is exactly what the vector holds.
+    // SAFETY: the kernel reads `length` bytes at the pointer, which is the size of the vector.
     let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, thread, length, words.as_ptr()) };
     match checked(result) {
         Ok(_) => Ok(true),
@@ -47,7 +47,7 @@ pub fn set(thread: u32, cpus: &CpuSet) -> Result<bool, Errno> {
 
 /// The kernel's mask: bit i of the whole is PU i, in words of the machine.
 fn to_words(cpus: &CpuSet) -> Vec<u64> {
-    // What lies above a kernel's own number is ignored by it.
+    // The kernel ignores bits above its highest PU.
     if cpus.is_empty() {
         return vec![u64::MAX; WORDS];
     }

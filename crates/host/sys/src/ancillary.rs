@@ -10,13 +10,13 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// So many files go along with one call.
+/// The most files that one call passes.
 pub const FILES_MAX: usize = 16;
 
-/// Sends bytes and files in one call; gives how many bytes went. The files go with the first of them.
+/// Sends bytes and files in one call; returns the number of bytes sent. The files go with the first byte.
 ///
 /// # Errors
-/// What the kernel says, `WouldBlock` among it; more than [`FILES_MAX`] files (`InvalidInput`).
+/// A system error, `WouldBlock` among them; more than [`FILES_MAX`] files (`InvalidInput`).
 pub fn send(stream: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut along = SendAncillaryBuffer::new(&mut space);
@@ -26,10 +26,10 @@ pub fn send(stream: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::
     Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut along, SendFlags::NOSIGNAL)?)
 }
 
-/// Reads bytes, and the files that came along with them, up to [`FILES_MAX`]; gives how many bytes, 0 at the end.
+/// Reads bytes, and the files passed with them, up to [`FILES_MAX`]; returns the number of bytes, 0 at the end.
 ///
 /// # Errors
-/// What the kernel says.
+/// A system error.
 pub fn receive(
     stream: &UnixStream,
     buffer: &mut [u8],

@@ -1,10 +1,10 @@
-//! What a job has apart from the host: a `/tmp` and `/var/tmp` of its own, a network of its own with nothing in it but
-//! loopback. Both are the kernel's namespaces, which end with the job's last process: nothing is left to remove,
-//! whatever becomes of the daemon.
+//! A job's sandbox: a `/tmp` and `/var/tmp` of its own, and a network of its own with loopback alone. Both are the
+//! kernel's namespaces, which end with the job's last process: nothing is left to remove, even after the daemon's
+//! death.
 //!
-//! Root makes the namespaces as they are; another user makes a user namespace around them, in which nobody but that user
-//! is known. Mounts that the host makes or undoes later show inside, and none from inside shows on the host. Absent here:
-//! who asks for it.
+//! Root makes the namespaces directly; another user makes a user namespace around them, in which only that user has a
+//! name. Later mounts of the host show inside; mounts made inside do not show on the host. Absent here: the decision to
+//! use it.
 
 use std::ffi::CString;
 use std::io;
@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::fork::{self, Side};
 
-/// What a program has apart from the host.
+/// The parts of a program's sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Apart {
     /// A `/tmp` and `/var/tmp` of its own.
@@ -54,7 +54,7 @@ impl Apart {
     }
 }
 
-/// What is hidden, and the name of what takes its place in a directory in memory.
+/// Hidden directories, and the names of their replacements in a directory in memory.
 const PLACES: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 
 /// Why a program is not apart from the host as it should be.
@@ -63,17 +63,17 @@ pub enum ApartError {
     /// The kernel makes no namespace for this user.
     #[error("the kernel makes no namespace of its own {what} for this user")]
     Namespace {
-        /// Of what.
+        /// The part of the sandbox.
         what: &'static str,
         /// Why not.
         source: io::Error,
     },
-    /// The namespace is there, and something in it failed.
+    /// The namespace exists, and a step in it failed.
     #[error("failed to {operation} {place}")]
     Failed {
-        /// What was done.
+        /// The operation.
         operation: &'static str,
-        /// To what.
+        /// Its object.
         place: String,
         /// Why it failed.
         source: io::Error,
@@ -83,11 +83,11 @@ pub enum ApartError {
     Fork(#[source] io::Error),
 }
 
-/// Takes this process, which must have one thread, apart from the host: its `/tmp` and `/var/tmp` are then in `scratch`, a
-/// directory of its user's, else in memory. What it has open, and the directory it is in, stay as they are.
+/// Moves this process, which must have one thread, into the sandbox: its `/tmp` and `/var/tmp` are then in `scratch`, a
+/// directory of its user's, else in memory. Open files and the current directory stay.
 ///
 /// # Errors
-/// When the kernel does not allow it; the process may then have some of it, and should end.
+/// When the kernel refuses; the process may then have a part of the sandbox, and should end.
 pub(crate) fn enter(apart: Apart, scratch: Option<&Path>) -> Result<(), ApartError> {
     if !apart.is_any() {
         return Ok(());
@@ -95,7 +95,7 @@ pub(crate) fn enter(apart: Apart, scratch: Option<&Path>) -> Result<(), ApartErr
     let refused = |source| ApartError::Namespace { what: apart.words(), source };
     match unshare(apart.namespaces()) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            // Inside, nobody has a name until this is written.
+            // Inside, no user has a name until this is written.
             let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
             unshare(libc::CLONE_NEWUSER | apart.namespaces()).map_err(refused)?;
             name_the_user(user, group)?;
@@ -134,7 +134,7 @@ fn cover_tmp(scratch: Option<&Path>) -> Result<(), ApartError> {
             }
         };
         match mounted {
-            // A host without it has nothing to hide there.
+            // A host without this directory has nothing to hide.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(failed("mount one of its own on", place, errno)),
         }
@@ -149,7 +149,7 @@ fn cover_tmp(scratch: Option<&Path>) -> Result<(), ApartError> {
 }
 
 /// The directory of this user's private daemon, if its socket is below `/tmp`: without it, commands inside would start
-/// another daemon. Open, as its path is about to lead elsewhere.
+/// another daemon. Held open, as its path is about to be hidden.
 fn own_socket_directory() -> Option<(OwnedFd, PathBuf)> {
     let own = rustix::process::geteuid().as_raw();
     let socket = crate::paths::for_commands(own, |name| std::env::var_os(name)).socket;
@@ -162,14 +162,14 @@ fn own_socket_directory() -> Option<(OwnedFd, PathBuf)> {
     (rustix::fs::fstat(&directory).ok()?.st_uid == own).then_some((directory, path))
 }
 
-/// A network begins with a loopback that is down; programs that talk to themselves need it up (netdevice(7)).
+/// A new network's loopback is down; programs that connect to themselves need it up (netdevice(7)).
 fn raise_loopback() -> Result<(), ApartError> {
     let failed = |source| ApartError::Failed { operation: "raise", place: "the loopback".to_owned(), source };
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| failed(errno.into()))?;
     #[expect(unsafe_code, reason = "no safe binding for the flags of a network device")]
-    // SAFETY: an all-zero request is a valid one; it lives on the stack for both calls, which read its name and read or
-    // write its flags, the union's member that they are about.
+    // SAFETY: an all-zero request is valid; it lives on the stack for both calls, which read its name and read or write
+    // its flags, the member of the union that both calls use.
     let result = unsafe {
         let mut request = std::mem::zeroed::<libc::ifreq>();
         request.ifr_name[0] = libc::c_char::from_ne_bytes([b'l']);
@@ -186,10 +186,10 @@ fn raise_loopback() -> Result<(), ApartError> {
     if result == 0 { Ok(()) } else { Err(failed(io::Error::last_os_error())) }
 }
 
-/// Tries it, in a process of its own. The caller must have one thread.
+/// Tries the sandbox in a child. The caller must have one thread.
 ///
 /// # Errors
-/// What the kernel does not allow.
+/// The kernel's refusal.
 pub fn probe(apart: Apart) -> Result<(), ApartError> {
     let failure = |errno: i32| ApartError::Namespace {
         what: apart.words(),
@@ -219,8 +219,8 @@ pub fn probe(apart: Apart) -> Result<(), ApartError> {
     }
 }
 
-/// Takes this process apart as `enter` does, for a program with these variables, and gives those that it then has: its
-/// `/tmp` is in the directory that `TMPDIR` names among them, if it does, and `TMPDIR` names `/tmp`.
+/// Moves this process into the sandbox as `enter` does, for a program with these variables, and returns the changed
+/// variables: if they name a `TMPDIR`, `/tmp` is in that directory, and `TMPDIR` becomes `/tmp`.
 pub(crate) fn enter_with(apart: Apart, variables: Vec<CString>) -> Result<Vec<CString>, ApartError> {
     use std::os::unix::ffi::OsStrExt;
     if !apart.tmp {
@@ -236,7 +236,7 @@ pub(crate) fn enter_with(apart: Apart, variables: Vec<CString>) -> Result<Vec<CS
 }
 
 fn name_the_user(user: u32, group: u32) -> Result<(), ApartError> {
-    // Groups cannot be mapped by who could drop one that it is kept out by (user_namespaces(7)).
+    // The kernel lets no process map groups that could then drop a group that denies it access (user_namespaces(7)).
     for (file, text) in [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("{user} {user} 1\n")),

@@ -1,15 +1,15 @@
-//! Reading, on threads aside, what a process can hold up for as long as it likes.
+//! Threads aside, for reads that a process can delay for any time.
 //!
 //! The kernel's files on a process's memory, environment, command line and I/O wait for locks that the process holds
-//! while it executes a program or maps memory. Where a file system of its user's own is asked meanwhile, that lasts as
-//! long as this user pleases. So such a file is read by a thread that nobody has to wait for. Each user has one such
-//! thread at most for each purpose, and all together have [`THREADS_MAX`]: whoever holds one up has no figures, and
-//! others have theirs. A thread that is held up ends with the process, or with the daemon.
+//! while it executes a program or maps memory. If that involves a file system of the user's own, the wait lasts as long
+//! as the user wants. So a thread that no other thread waits for reads these files. Each user has at most one thread
+//! for each purpose, and all users together [`THREADS_MAX`]: a user who delays a thread has no figures, and other users
+//! have theirs. A delayed thread ends with the process, or with the daemon.
 //!
-//! The caller may wait a moment, so that what is read in time counts at once. How long the loop of a daemon waits that
-//! way is bounded as a part of all time, for each user and for all together ([`Answer::by`]).
+//! The caller may wait a moment, so that a quick answer counts at once. The waiting time of a daemon's loop is bounded
+//! as a part of all time, for each user and for all together ([`Answer::by`]).
 //!
-//! Owner of state: which users have threads, and how long each was waited for. Absent here: what is read.
+//! Owner of state: the users with threads, and the waiting time spent on each. Absent here: the reads themselves.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
@@ -20,31 +20,31 @@ use crate::peer;
 
 mod whose;
 
-/// So many threads there are at most, beside those for this process's own user,
+/// The most threads beside the threads for this process's own user,
 const THREADS_MAX: usize = 64;
-/// and so many of them for processes that need not be part of a job.
+/// and the most for processes that need not be part of a job.
 const OUTSIDE_MAX: usize = 32;
-/// What they need: small texts, and lists on the heap.
+/// Enough for small texts, and lists on the heap.
 const STACK_BYTES: usize = 256 << 10;
-/// An answer is waited for this long at most, and in all for one part of all time in so many: those of one user,
+/// The longest wait for an answer, and the part of all time that may go to waits (1/`USERS_PART`): for a user,
 pub const WAIT_MAX: Duration = Duration::from_millis(50);
 const USERS_PART: u32 = 20;
-/// and those of all users.
+/// and for all users.
 const ALL_WAIT_MAX: Duration = Duration::from_millis(100);
 const ALL_PART: u32 = 10;
 
-/// What a reading is for. One that is held up holds up none for another purpose.
+/// The purpose of a read. A delayed read does not delay reads for another purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// What the processes of jobs use and have open.
+    /// The use of resources and open files of jobs' processes.
     Figures,
     /// How shared memory is divided.
     Shares,
-    /// What a process was started with.
+    /// The command lines and starts of processes.
     Beginnings,
     /// Which memory is to be moved.
     Pages,
-    /// What is in the environments of all processes of the host.
+    /// The environments of all processes of the host.
     Marks,
 }
 
@@ -55,18 +55,18 @@ impl Purpose {
     }
 }
 
-/// Whose processes are read, by user, and for what. The user is the job's where the processes are a job's, whatever users
-/// these act as.
+/// The purpose, and the user of the processes. For processes of a job that is the job's user, whatever users they act
+/// as.
 pub type Of = (Purpose, u32);
 
-/// The number that stands for all numbers that are subordinate to the same user (`/etc/subuid`): the first one of them. Any
-/// other stands for itself.
+/// The number that stands for all subordinate numbers of a user (`/etc/subuid`): the first of them. Any other number
+/// stands for itself.
 #[must_use]
 pub fn whose(user: u32) -> u32 {
     whose::whose(user)
 }
 
-/// How long may still be waited: what was waited comes back with time.
+/// The remaining waiting time; spent time comes back as time passes.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     left: Duration,
@@ -87,9 +87,9 @@ impl Patience {
 
 #[derive(Debug)]
 struct State {
-    /// Whose thread is at work, and whether somebody waited for it in vain.
+    /// The running threads, and whether a caller waited for each in vain.
     at_work: BTreeMap<Of, bool>,
-    /// With users: those that are not in it were not waited for lately.
+    /// By user; a user without an entry has the full waiting time.
     patience: BTreeMap<u32, Patience>,
     with_all: Option<Patience>,
 }
@@ -133,7 +133,7 @@ impl State {
     }
 }
 
-/// A thread that a user may have, until this is dropped.
+/// Permission to run a thread for a user, until this is dropped.
 #[derive(Debug)]
 pub struct Place(Of);
 
@@ -144,7 +144,7 @@ impl Drop for Place {
     }
 }
 
-/// What a thread is reading.
+/// The answer of a running thread.
 #[derive(Debug)]
 pub struct Answer<T> {
     of: Of,
@@ -162,16 +162,15 @@ pub enum Asked<T> {
     Never,
 }
 
-/// A thread for a reading. `None`: the last one of this user for this purpose is not done, or there are too many
-/// threads.
+/// Permission for a read. `None`: the user's last read for this purpose is not done, or there are too many threads.
 #[must_use]
 pub fn place(of: Of) -> Option<Place> {
     let of = (of.0, whose(of.1));
     state(|state| state.begin(of, peer::own_uid())).then(|| Place(of))
 }
 
-/// As [`place`], but where the last reading is only just being done, its end is waited for: two that ask at once are
-/// both served. Nobody waits for one that somebody else waited for in vain.
+/// As [`place`], but waits for the end of a running read: two callers at once are both served. No caller waits for a
+/// read that another caller waited for in vain.
 #[must_use]
 pub fn place_within(of: Of, at_most: Duration) -> Option<Place> {
     let of = (of.0, whose(of.1));
@@ -192,7 +191,7 @@ impl Place {
             let read = reading();
             // Once the end is heard of, the place is free.
             drop(self);
-            // Nobody may wait for it any more.
+            // The caller may be gone.
             let _ = tell.send(read);
         });
         begun.is_ok().then_some(Answer { of, from })
@@ -200,7 +199,7 @@ impl Place {
 }
 
 impl<T> Answer<T> {
-    /// What was read by now.
+    /// The result, if present by now.
     #[must_use]
     pub fn now(&self) -> Asked<T> {
         match self.from.try_recv() {
@@ -210,7 +209,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// What is read by then, or before callers have waited for their bounded part of all time.
+    /// The result by `then`, or by the end of the callers' bounded waiting time.
     #[must_use]
     pub fn by(&self, then: Instant) -> Asked<T> {
         let began = Instant::now();
@@ -221,7 +220,7 @@ impl<T> Answer<T> {
         read
     }
 
-    /// What is read within this time: for threads on which nobody waits.
+    /// The result within this time: for threads without waiters.
     #[must_use]
     pub fn within(&self, at_most: Duration) -> Asked<T> {
         match self.from.recv_timeout(at_most) {
@@ -236,7 +235,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Has something read and waits for it, as [`Answer::by`] does; `None`: it was not read, or not in time.
+/// Runs a read and waits for it, as [`Answer::by`] does; `None`: not read, or not in time.
 pub fn read_soon<T: Send + 'static>(of: Of, reading: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match place(of)?.read(reading)?.by(Instant::now() + WAIT_MAX) {
         Asked::Read(read) => Some(read),

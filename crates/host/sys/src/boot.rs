@@ -1,6 +1,6 @@
 //! This boot of the host: the kernel's name for it, and when it began.
 //!
-//! Absent here: what follows from a boot that is another one.
+//! Absent here: the consequences of another boot.
 
 use std::time::{Duration, SystemTime};
 

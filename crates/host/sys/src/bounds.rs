@@ -1,6 +1,6 @@
-//! What the control groups around a process let it have, whatever made them: a workload manager for a job of its, a
-//! service manager for a user. A job that such a process asks for is put into a group elsewhere, and would leave all that
-//! behind. Read only, from the process's own group up to the top. Absent here: what follows from it.
+//! The bounds of the control groups around a process, whatever program made them: a workload manager for its job, a
+//! service manager for a user. A job that the process submits enters a group elsewhere, and would leave these bounds
+//! behind. Reads the process's own group and all groups above. Absent here: the consequences.
 
 use std::path::PathBuf;
 
@@ -18,26 +18,26 @@ const NO_LIMIT_BYTES: u64 = 1 << 62;
 /// So many groups are looked at on the way down; managers nest a handful of levels.
 const DEPTH_MAX: usize = 64;
 
-/// What is found around one process.
+/// The bounds found around a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bounds {
-    /// The PUs that all groups around it name; `None`: none names any.
+    /// The PUs common to all groups around it; `None`: no group names PUs.
     pub cpus: Option<CpuSet>,
     /// The smallest memory limit around it, in bytes.
     pub memory_bytes: Option<u64>,
-    /// The group whose limit that is, the uppermost of several: all processes within it share that memory.
+    /// The group of that limit, the uppermost of several: all processes within it share the memory.
     pub memory_group: Option<PathBuf>,
-    /// What else is bounded by groups that a job leaves: each bound with its group, those of one thing from the uppermost
-    /// down, each smaller than the one before. All within the same group share what it bounds.
+    /// Other bounds by groups that a job leaves: each with its group, the bounds of a resource from the uppermost down,
+    /// each smaller than the one before. All processes within a group share its bound.
     pub limits: Vec<GroupBound>,
-    /// The workload manager in whose job it is, by the names of groups and the processes above it.
+    /// The workload manager of its job, by the names of groups and the processes above it.
     pub manager: Option<String>,
-    /// The job of this instance that it is part of; the groups of such a one count for nothing.
+    /// The job of this instance that contains it; the groups of a job set no bounds here.
     pub job: Option<u64>,
 }
 
 impl Bounds {
-    /// What those may have that both bound.
+    /// The common bounds of both.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.cpus = match (self.cpus, other.cpus) {
@@ -53,10 +53,10 @@ impl Bounds {
     }
 }
 
-/// How much of one thing those in a group may have.
+/// A bound of a group on a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupBound {
-    /// Of what.
+    /// The resource.
     pub what: Limited,
     /// How much.
     pub most: u64,
@@ -64,13 +64,13 @@ pub struct GroupBound {
     pub group: PathBuf,
 }
 
-/// So many bounds of one thing are told; of more, the smallest takes the place of the last.
+/// The most bounds reported for a resource; beyond them the smallest replaces the last.
 const BOUNDS_MAX: usize = 6;
-/// So many things are looked at, in all; a host has a handful of block devices that anybody bounds.
+/// The most resources read in all; a host has a handful of block devices with bounds.
 const LIMITED_MAX: usize = 64;
 
-/// Finds what the groups around a process let it have. One that is gone has no bounds, and what cannot be read is none.
-/// `used`: the hierarchies in which a job is given a group of its own; in the others it stays where it was.
+/// Finds the bounds around a process. A vanished process has no bounds, and an unreadable bound is left out. `used`:
+/// the hierarchies in which a job gets a group of its own; in the others it stays in its client's.
 #[must_use]
 pub fn around(
     hierarchies: &[Hierarchy],
@@ -86,7 +86,7 @@ pub fn around(
     Bounds { manager, ..found }
 }
 
-/// As [`around`], of a process that is, or was, in these groups, as its `/proc/PID/cgroup` tells them; no manager is told.
+/// As [`around`], for the groups that `/proc/PID/cgroup` of a present or past process names; reports no manager.
 #[must_use]
 pub fn along(
     hierarchies: &[Hierarchy],
@@ -106,7 +106,7 @@ pub fn along(
                 if names.contains(&"..") {
                     continue;
                 }
-                // A user who was given a group may nest more in it; it is those above that bound it.
+                // A user may nest more groups below a delegated group; the groups above set the bounds.
                 let names = &names[..names.len().min(DEPTH_MAX)];
                 match job_in(hierarchy, names, instance) {
                     Some(job) => found.job = Some(job),
@@ -125,7 +125,7 @@ pub fn along(
     found
 }
 
-/// The job whose group these names lead into, if they do.
+/// The job whose group these names lead into, if any.
 fn job_in(hierarchy: &Hierarchy, names: &[&str], instance: &str) -> Option<u64> {
     let mut rest = names.iter();
     let base = hierarchy.base.split('/').filter(|name| !name.is_empty());
@@ -137,7 +137,7 @@ fn job_in(hierarchy: &Hierarchy, names: &[&str], instance: &str) -> Option<u64> 
     rest.next()?.strip_prefix("job-")?.parse().ok()
 }
 
-/// Reads what one controller says in each group on the way from the top, which bounds nobody.
+/// Reads a controller's bounds in each group on the way down from the top, which has none.
 fn look_along(hierarchy: &Hierarchy, roots: &Roots, controller: &str, names: &[&str], found: &mut Bounds) {
     let mut path = hierarchy.mount.clone();
     for name in names {
@@ -162,8 +162,8 @@ fn look_along(hierarchy: &Hierarchy, roots: &Roots, controller: &str, names: &[&
     }
 }
 
-/// Reads what one controller bounds in each group on the way down that is not around jobs' groups as well: what is, the
-/// kernel keeps them to all the same.
+/// Reads a controller's bounds in each group on the way down, except in groups that also contain jobs' groups: the kernel
+/// applies their bounds to jobs anyway.
 fn limits_along(
     hierarchy: &Hierarchy,
     roots: &Roots,
@@ -187,7 +187,7 @@ fn limits_along(
     }
 }
 
-/// Adds a bound of a group further down, if those above it allow for more.
+/// Adds a bound of a lower group, if the groups above permit more.
 fn note(limits: &mut Vec<GroupBound>, bound: GroupBound) {
     let above: Vec<usize> = (0..limits.len()).filter(|&place| limits[place].what == bound.what).collect();
     match above.last() {
@@ -198,7 +198,7 @@ fn note(limits: &mut Vec<GroupBound>, bound: GroupBound) {
     }
 }
 
-/// What one group bounds by one controller.
+/// The bounds of one group by a controller.
 fn limits_of(group: &Group, generation: Generation, controller: &str) -> Vec<(Limited, u64)> {
     let text = |file: &str| group.read(file).ok().flatten().unwrap_or_default();
     let number = |file: &str| text(file).trim().parse::<u64>().ok();

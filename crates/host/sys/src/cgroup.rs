@@ -1,9 +1,9 @@
 //! One control group as an open directory, and the text of its files.
 //!
-//! Purpose: read, write, make and remove below an open directory, by relative name, on the kernel's tree or on a
-//! fake one. A write never creates a file, so a misspelt name fails on a fake tree as it does on the kernel's.
-//! Owner of state: the open directory. Absent here: which group belongs to which job, what is worth writing, and
-//! any difference between the two generations of control groups.
+//! Purpose: read, write, make and remove below an open directory, by relative name, on the kernel's tree or on a fake
+//! tree. A write never creates a file, so a misspelt name fails on a fake tree too. Owner of state: the open directory.
+//! Absent here: the groups of jobs, the choice of writes, and any difference between the two generations of control
+//! groups.
 
 mod mounts;
 mod parse;
@@ -30,7 +30,7 @@ pub enum CgroupError {
     Open {
         /// The group.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A group could not be made.
@@ -38,7 +38,7 @@ pub enum CgroupError {
     Make {
         /// The group.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A group could not be removed.
@@ -46,7 +46,7 @@ pub enum CgroupError {
     Remove {
         /// The group.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A group could not be given another name.
@@ -56,7 +56,7 @@ pub enum CgroupError {
         path: PathBuf,
         /// The name it was to have.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The groups below a group could not be listed.
@@ -64,7 +64,7 @@ pub enum CgroupError {
     List {
         /// The group.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file could not be read.
@@ -72,7 +72,7 @@ pub enum CgroupError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file could not be written.
@@ -80,9 +80,9 @@ pub enum CgroupError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What was to be written.
+        /// The value to write.
         value: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file does not read as the kernel documents it.
@@ -94,7 +94,7 @@ pub enum CgroupError {
 }
 
 impl CgroupError {
-    /// The kernel's error number, where there is one.
+    /// The kernel's error number, if any.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
@@ -116,9 +116,9 @@ impl CgroupError {
     }
 }
 
-/// What the kernel does in a tree of control groups and a plain directory does not: fill a new group with files,
-/// judge what is written, keep lists of members up to date. A fake tree for tests gives an implementation; the
-/// calls stand exactly where the kernel would act.
+/// The kernel's behaviour in a tree of control groups that a plain directory lacks: filling a new group with files,
+/// checking writes, keeping lists of members. A fake tree for tests implements it; the calls stand exactly where the
+/// kernel would act.
 pub trait FakeKernel: Send + Sync + fmt::Debug {
     /// The directory `group` was just made; an error undoes it.
     fn made(&self, group: &Path) -> io::Result<()>;
@@ -138,7 +138,7 @@ pub struct Group {
     fake: Option<Arc<dyn FakeKernel>>,
 }
 
-/// What became of an attempt to remove a group.
+/// The result of removing a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupRemoval {
     /// It is gone, now or since before.
@@ -150,7 +150,7 @@ pub enum GroupRemoval {
 const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::PATH).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// How often a group is made anew that another process removes before it is opened.
+/// The most attempts to make a group that another process removes before it is opened.
 const MAKE_TRIES: u32 = 100;
 
 impl Group {
@@ -174,7 +174,7 @@ impl Group {
         &self.path
     }
 
-    /// Opens the group `name` below this one; `None`: there is none.
+    /// Opens the group `name` below this group; `None`: it does not exist.
     pub fn child(&self, name: &str) -> Result<Option<Self>, CgroupError> {
         match rustix::fs::openat(&self.dir, name, DIRECTORY, Mode::empty()) {
             Ok(dir) => Ok(Some(Self { dir, path: self.path.join(name), fake: self.fake.clone() })),
@@ -183,7 +183,7 @@ impl Group {
         }
     }
 
-    /// Makes the group `name` below this one and opens it; the flag says whether it was new.
+    /// Makes the group `name` below this group and opens it; the flag tells whether it was new.
     pub fn make(&self, name: &str) -> Result<(Self, bool), CgroupError> {
         let failed = |source| CgroupError::Make { path: self.path.join(name), source };
         let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
@@ -193,8 +193,8 @@ impl Group {
                 Err(Errno::EXIST) => false,
                 Err(errno) => return Err(failed(errno.into())),
             };
-            // Whatever this process, or one before it, keeps to itself otherwise: programs in a job read there what bounds
-            // them. One that is another's stays as it is, and one that is gone again is found to be so next.
+            // Readable for all, whatever this process's or an earlier process's umask: programs in a job read their
+            // bounds there. A group of another user stays unchanged, and a vanished group shows at the next step.
             let _ = rustix::fs::chmodat(&self.dir, name, mode, AtFlags::empty());
             if new && let Some(fake) = &self.fake {
                 fake.made(&self.path.join(name)).map_err(failed)?;
@@ -207,7 +207,7 @@ impl Group {
         Err(failed(Errno::NOENT.into()))
     }
 
-    /// Removes the group `name` below this one. It must be empty, or hold nothing but empty groups when `deep`.
+    /// Removes the group `name` below this group. It must be empty, or with `deep` hold only empty groups.
     pub fn remove(&self, name: &str, deep: bool) -> Result<GroupRemoval, CgroupError> {
         let path = || self.path.join(name);
         if let Some(fake) = &self.fake {
@@ -233,14 +233,14 @@ impl Group {
         }
     }
 
-    /// The user to whom the group belongs.
+    /// The owner of the group.
     pub(crate) fn owner(&self) -> Option<u32> {
         rustix::fs::fstat(&self.dir).ok().map(|stat| stat.st_uid)
     }
 
-    /// Marks the group as used, or as about to be removed (`alone`), for as long as what it gives lives: several may use
-    /// a group, and a process that removes it must be alone. `None`: another mark is in the way, which may be of any user
-    /// who can open the group.
+    /// Marks the group as used, or as about to be removed (`alone`), for the lifetime of the result: several processes
+    /// may use a group, and a process that removes it must be alone. `None`: another mark is in the way, possibly of
+    /// any user who can open the group.
     pub(crate) fn hold(&self, alone: bool) -> Result<Option<OwnedFd>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(&self.dir, c".", flags, Mode::empty())?;
@@ -256,7 +256,7 @@ impl Group {
         }
     }
 
-    /// Gives the group `child` below this one, named `from`, another name. Only the first generation can.
+    /// Renames the group `child` below this group, named `from`. Only the first generation can.
     pub fn rename(&self, child: &mut Self, from: &str, to: &str) -> Result<(), CgroupError> {
         rustix::fs::renameat(&self.dir, from, &self.dir, to).map_err(|errno| CgroupError::Rename {
             path: self.path.join(from),
@@ -267,7 +267,7 @@ impl Group {
         Ok(())
     }
 
-    /// The names of the groups below this one, sorted.
+    /// The names of the groups below this group, sorted.
     pub fn children(&self) -> Result<Vec<String>, CgroupError> {
         let mut names = Vec::new();
         self.entries(|name, kind| {
@@ -296,13 +296,13 @@ impl Group {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = match rustix::fs::openat(&self.dir, ".", flags, Mode::empty()) {
             Ok(fd) => fd,
-            // Removed since it was opened: it has no entries.
+            // The group was removed since it was opened: no entries.
             Err(Errno::NOENT | Errno::NODEV) => return Ok(()),
             Err(errno) => return Err(failed(errno)),
         };
         for entry in Dir::new(fd).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // Names that are not UTF-8 are none that pinfold or the kernel gave.
+            // pinfold and the kernel use UTF-8 names only.
             if let Ok(name) = entry.file_name().to_str()
                 && name != "."
                 && name != ".."
@@ -313,7 +313,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether it holds groups of its own. Cheap: the kernel counts them in the link count of the directory.
+    /// Whether it has child groups. Cheap: the kernel counts them in the link count of the directory.
     pub fn has_children(&self) -> bool {
         rustix::fs::fstat(&self.dir).is_ok_and(|stat| stat.st_nlink > 2)
     }
@@ -333,7 +333,7 @@ impl Group {
         }
     }
 
-    /// Reads a file that holds one number; `None`: not there. `max` reads as the largest number.
+    /// Reads a file with a number; `None`: absent. `max` reads as the largest number.
     pub fn read_number(&self, file: &str) -> Result<Option<u64>, CgroupError> {
         self.read_parsed(file, parse_limit)
     }
@@ -353,7 +353,7 @@ impl Group {
         }
     }
 
-    /// Writes `value` to a file that is there, in one call, as the kernel wants it.
+    /// Writes `value` to an existing file, in one call, as the kernel requires.
     pub fn write(&self, file: &str, value: &str) -> Result<(), CgroupError> {
         let failed =
             |source| CgroupError::Write { path: self.path.join(file), value: value.to_owned(), source };
@@ -393,7 +393,7 @@ impl Group {
     /// Sets or takes away an extended attribute of the group's directory, for other software to read.
     pub(crate) fn mark(&self, name: &str, value: Option<&str>) -> Result<(), Errno> {
         use rustix::fd::AsRawFd as _;
-        // The directory is open for paths only, and so it has to be named by one.
+        // The directory is open for paths only, so the file is opened by a path.
         let path = format!("/proc/self/fd/{}", self.dir.as_raw_fd());
         match value {
             Some(value) => {

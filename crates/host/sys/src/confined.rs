@@ -1,12 +1,12 @@
-//! What holds a process beyond the rights of its user: its resource limits, and what it cannot leave again (namespaces, the
-//! promise of no new privileges, filters of system calls). Reads only. Absent here: what follows from it.
+//! Restrictions of a process beyond the rights of its user: resource limits, and irreversible restrictions (namespaces,
+//! no new privileges, filters of system calls). Reads only. Absent here: the consequences.
 
 use crate::procfs::{Proc, ProcError};
 
 /// A limit: its name as in `getrlimit(2)` in small letters, without `RLIMIT_`, soft and hard; `None`: there is none.
 pub type NamedLimit = (String, Option<u64>, Option<u64>);
 
-/// What the kernel calls each limit in `/proc/PID/limits`.
+/// The kernel's names of limits in `/proc/PID/limits`.
 const NAMES: [(&str, &str); 16] = [
     ("Max cpu time", "cpu"),
     ("Max file size", "fsize"),
@@ -26,7 +26,7 @@ const NAMES: [(&str, &str); 16] = [
     ("Max realtime timeout", "rttime"),
 ];
 
-/// Namespaces that bound what a process sees and may do.
+/// Namespaces that bound a process's view and rights.
 const NAMESPACES: [&str; 4] = ["user", "pid", "net", "ipc"];
 
 /// The limits of a process, all of them; `None`: it is gone, or the kernel says less.
@@ -49,15 +49,15 @@ fn parse_limits(text: &str) -> Option<Vec<NamedLimit>> {
     NAMES.iter().map(one).collect()
 }
 
-/// What the kernel adds to a process when it looks for whom to kill for memory; 0 where it does not say.
+/// The kernel's adjustment of a process's score when it kills for memory; 0 if unreadable.
 #[must_use]
 pub fn oom_score_adj(proc: &Proc, pid: u32) -> i32 {
     let text = proc.text(&format!("{pid}/oom_score_adj")).ok().flatten().unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
 
-/// Why a process may do less than any other of its user's, where this process started from anew would be held by nothing of
-/// the kind; `None`: it is held by nothing that it could not be held by again.
+/// The reason for which a process may do less than its user may, if a process started anew by this process would lack
+/// the restriction; `None`: no restriction would be lost.
 #[must_use]
 pub fn beyond_its_user(proc: &Proc, pid: u32) -> Option<String> {
     let Ok(Some(status)) = proc.text(&format!("{pid}/status")) else { return Some("it is gone".to_owned()) };
@@ -66,7 +66,7 @@ pub fn beyond_its_user(proc: &Proc, pid: u32) -> Option<String> {
     }
     let differs = |name: &&&str| {
         let link = |whose: &str| proc.link(&format!("{whose}/ns/{name}"));
-        // A kernel without such a namespace has nobody in one.
+        // A kernel without this namespace has no process in it.
         link("self").is_some_and(|own| link(&pid.to_string()) != Some(own))
     };
     NAMESPACES.iter().find(differs).map(|name| format!("it is in another {name} namespace"))

@@ -1,11 +1,11 @@
 //! Containers: the kernel objects that hold jobs, with one meaning in three modes.
 //!
-//! Purpose: [`Containers`] carries out a [`Plan`] for one daemon (an *instance*); each [`Container`] holds one job
-//! and offers the abilities of the plan. `instance` makes containers and finds them again, and `enter` takes processes in.
-//! What is done by groups of the kernel lies in `grouped`, what is done to members one by one in `members` and `process`, which process belongs to a job without groups in `family` (by its environment: `marks`), and groups that are used again in
-//! `spare`. Owner of state: the kernel;
-//! a container keeps open directories and what it last asked for, so that nothing is written twice. Absent here:
-//! when to do anything, and any memory across a restart: [`Containers::adopt`] finds jobs again in the kernel.
+//! Purpose: [`Containers`] carries out a [`Plan`] for a daemon (an *instance*); each [`Container`] holds a job and offers
+//! the abilities of the plan. `instance` makes containers and finds them again, `enter` moves processes in, `grouped` acts
+//! by the kernel's groups, `members` and `process` act on single members, `family` finds the processes of a job without
+//! groups (by environment: `marks`), `spare` reuses groups. Owner of state: the kernel; a container keeps open directories
+//! and its last requests, so that nothing is written twice. Absent here: any schedule, and any memory across a restart:
+//! [`Containers::adopt`] finds jobs again in the kernel.
 //!
 //! A process or a group that vanished is an answer ([`Entered::Gone`], an empty list, [`Removed::Yes`]), not an
 //! error.
@@ -66,13 +66,12 @@ pub use taken::{InPlace, Taken};
 pub(crate) use grouped::members_below as grouped_members;
 pub(crate) use marks::parse_mark;
 
-/// The variable in a job's environment that holds its number; with [`INSTANCE_VARIABLE`] it marks the processes
-/// of a job where there are no groups to hold them.
+/// The variable in a job's environment with its number; together with [`INSTANCE_VARIABLE`] it marks the processes of a
+/// job without groups.
 pub const JOB_VARIABLE: &str = "PINFOLD_JOB_ID";
-/// The variable in a job's environment that holds the name of the instance it belongs to.
+/// The variable in a job's environment with the name of its instance.
 pub const INSTANCE_VARIABLE: &str = "PINFOLD_INSTANCE";
-/// The variable in the environment of the site's programs that holds the number of the job for which they are called:
-/// they know the job, and are no processes of it.
+/// The variable in a hook's environment with the number of its job: a hook knows the job and is no process of it.
 pub const HOOK_VARIABLE: &str = "PINFOLD_HOOK_OF";
 
 /// Whether a process got in.
@@ -89,7 +88,7 @@ pub enum Entered {
 pub enum Applied {
     /// It had.
     Done,
-    /// The job stays as it was, for this reason; no failure, but a fact about the host or the job.
+    /// The job stays unchanged, for this reason: a fact about the host or the job, no failure.
     Kept(&'static str),
 }
 
@@ -102,7 +101,7 @@ pub enum Applied {
 pub enum Removed {
     /// It is.
     Yes,
-    /// It still holds processes; here it is back.
+    /// The container still has processes and is returned.
     Busy(Container),
 }
 
@@ -113,33 +112,33 @@ pub type Doors = Arc<[OwnedFd]>;
 #[derive(Debug)]
 struct Tree {
     group: Group,
-    /// `cgroup.events`, read once so that it can be polled.
+    /// `cgroup.events`, read once so that a poll can wait for changes.
     events: OwnedFd,
 }
 
-/// All containers of one instance.
+/// All containers of an instance.
 #[derive(Debug)]
 pub struct Containers {
     shared: Arc<Shared>,
-    /// That of jobs whose processes stay in the groups of another manager: without groups, in every mode.
+    /// The state for jobs with processes in another manager's groups: without groups, in every mode.
     in_place: Arc<Shared>,
 }
 
-/// The container of one job.
+/// The container of a job.
 #[derive(Debug)]
 pub struct Container {
     job: u64,
     shared: Arc<Shared>,
-    /// One group for each level of [`Shared`] but the unified one, in its order; none in rootless mode.
+    /// A group for each level of [`Shared`] but the unified level, in its order; empty in rootless mode.
     groups: Vec<Group>,
-    /// The group in the unified hierarchy. Where there are doors it is made when it is first needed, and until then
-    /// nobody is in it.
+    /// The group in the unified hierarchy. With self-attach files it is made at the first need, and is empty until
+    /// then.
     tree: OnceLock<Tree>,
-    /// The files by which processes come in, open since the first one did.
+    /// The self-attach files, open since the first use.
     doors: OnceLock<Doors>,
     /// Which processes belong to the job, in rootless mode.
     family: Option<Mutex<Family>>,
-    /// What was last asked for. `None` after adoption: unknown.
+    /// The last request. `None` after adoption: unknown.
     cpus: Option<CpuSet>,
     nodes: Option<Vec<u32>>,
     share: Option<Share>,
@@ -149,9 +148,9 @@ pub struct Container {
     limits: Option<Limits>,
     /// From where growth is slowed; `Some(None)`: nowhere.
     high: Option<Option<u64>>,
-    /// What an earlier life asked for, where this one has not asked yet.
+    /// The requests of an earlier daemon, for settings without a request of this daemon.
     meant: Option<Shape>,
-    /// Whether its processes ran before: what they held then is charged to the groups that they were in.
+    /// Whether the job was adopted: memory from before is charged to the earlier groups.
     taken: bool,
     /// Whether another manager says on which PUs its processes run.
     bound_elsewhere: bool,
@@ -180,8 +179,8 @@ impl Container {
     }
 
     fn shape(&mut self, shape: &Shape) -> Result<(), ContainerError> {
-        // Nobody is in it yet: what is done to processes one by one is done when they enter, and looking for them
-        // now would cost a look at the whole host.
+        // The job is empty: settings of single processes are applied at their entry, and a search for members would
+        // scan the host.
         let by_processes = |name| !matches!(self.shared.plan.via(name), Via::V1 | Via::V2);
         if by_processes(AbilityName::Pin) {
             self.cpus = Some(shape.cpus.clone());
@@ -206,14 +205,14 @@ impl Container {
         self.job
     }
 
-    /// Says whose job it is, where it was found again by what its processes have in their environments.
+    /// Records the user of a job that was found by the environments of its processes.
     pub fn belongs_to(&self, user: u32) {
         if let Some(mut family) = self.family() {
             family.belongs_to(&self.shared.proc, user);
         }
     }
 
-    /// Binds the job to these PUs; empty: to all that the host lets it use.
+    /// Binds the job to these PUs; empty: to all PUs that the host permits.
     pub fn bind(&mut self, cpus: &CpuSet) -> Result<Applied, ContainerError> {
         if self.cpus.as_ref() == Some(cpus) {
             return Ok(Applied::Done);
@@ -234,7 +233,7 @@ impl Container {
     pub fn share(&mut self, share: Share) -> Result<Applied, ContainerError> {
         let was = self.share;
         let applied = self.share_processor(share)?;
-        // What a job has is unknown after adoption.
+        // The share of a job is unknown after adoption.
         let is_idle = share == Share::Idle;
         let may_change = is_idle || was.is_none_or(|was| was == Share::Idle);
         if applied == Applied::Done && was != Some(share) && may_change {
@@ -257,8 +256,8 @@ impl Container {
         Ok(applied)
     }
 
-    /// Bounds the job's memory, in bytes; `None`: not at all. A bound below what the job holds and the kernel
-    /// cannot take from it is not set, as that would kill.
+    /// Bounds the job's memory, in bytes; `None`: no bound. A bound below the job's memory after reclaim is not set, as
+    /// it would kill.
     pub fn limit(&mut self, bytes: Option<u64>) -> Result<Applied, ContainerError> {
         if self.limit == Some(bytes) {
             return Ok(Applied::Done);
@@ -293,7 +292,7 @@ impl Container {
         }
     }
 
-    /// What tells when a freeze that was asked for is done; `None` where the kernel does not say.
+    /// A watch for the end of a requested freeze; `None` where the kernel does not report it.
     #[must_use]
     pub fn watch_freeze(&self) -> Option<FreezeWatch> {
         if self.shared.plan.via(AbilityName::Freeze) != Via::V2 {
@@ -314,13 +313,13 @@ impl Container {
         }
     }
 
-    /// Sends a signal to every process; says how many got it. A frozen job sees it only once it is thawed, unless
-    /// the signal is SIGKILL.
+    /// Sends a signal to every process; returns the number of signalled processes. A frozen job handles it after the
+    /// thaw, unless the signal is SIGKILL.
     pub fn signal(&self, signal: i32) -> Result<usize, ContainerError> {
         self.signal_all(signal)
     }
 
-    /// Ends every process at once, frozen ones too. It does not wait: [`Container::is_populated`] tells when the
+    /// Kills every process at once, frozen processes too. Does not wait: [`Container::is_populated`] tells when the
     /// last is gone.
     pub fn kill(&self) -> Result<(), ContainerError> {
         self.close_doors()?;
@@ -365,14 +364,15 @@ impl Container {
         }
     }
 
-    /// The open `cgroup.events`: poll it for `EPOLLPRI`, then call [`Container::events`], which also arms it anew.
-    /// `None` without the unified hierarchy, and before [`Container::close_doors`] where there are doors. The kernel holds a second change within 10 ms back until those are over.
+    /// The open `cgroup.events`: poll it for `EPOLLPRI`, then call [`Container::events`], which also rearms it. `None`
+    /// without the unified hierarchy, and with self-attach files before [`Container::close_doors`]. The kernel delays a
+    /// second change within 10 ms.
     #[must_use]
     pub fn events_fd(&self) -> Option<BorrowedFd<'_>> {
         self.tree.get().map(|tree| tree.events.as_fd())
     }
 
-    /// What the job uses and has used.
+    /// The job's use of resources.
     pub fn measure(&self, detail: Detail) -> Result<Measure, ContainerError> {
         match self.family() {
             Some(mut family) => {
@@ -384,7 +384,7 @@ impl Container {
         }
     }
 
-    /// The job's own pressure on one resource; `None` where groups do not account it.
+    /// The job's own pressure on a resource; `None` where groups do not account it.
     pub fn pressure(&self, resource: PressureResource) -> Result<Option<Pressure>, ContainerError> {
         let file = match resource {
             PressureResource::Cpu => "cpu.pressure",

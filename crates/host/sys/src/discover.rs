@@ -1,7 +1,8 @@
-//! What machine this is: sockets, dies, NUMA nodes, caches, cores and PUs, as [`Topology`].
+//! The machine as [`Topology`]: sockets, dies, NUMA nodes, caches, cores and PUs.
 //!
-//! [`host`] reads this machine's `/sys`; [`sysfs_at`] an archived tree; [`from_source`] whatever a user
-//! named: also hwloc's XML files and synthetic descriptions, read without libhwloc. Readers collect [`pinfold_topo::facts::Facts`]; the policy of contradictions is there. Owns no state.
+//! [`host`] reads this machine's `/sys`; [`sysfs_at`] an archived tree; [`from_source`] any source that a user names:
+//! also hwloc's XML files and synthetic descriptions, read without libhwloc. Readers collect
+//! [`pinfold_topo::facts::Facts`], which resolves contradictions. Owns no state.
 
 mod allowed;
 mod sysfs;
@@ -20,33 +21,33 @@ pub(crate) use sysfs::read_small;
 /// The largest topology file that is read, in bytes. The largest known machines stay below 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// A machine, and what an operator should know of how it was found.
+/// A machine, with warnings for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     /// The machine.
     pub topology: Topology,
-    /// What could not be found out.
+    /// Facts that could not be read.
     pub warnings: Vec<Warning>,
 }
 
-/// Something that discovery had to do without.
+/// A missing or contradictory fact.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// Sysfs does not show the machine, as in some containers; each usable PU counts as a core.
     #[error("{} does not show the machine: each PU counts as a core of one socket", .0.display())]
     Hidden(PathBuf),
-    /// A file is there and its content is not what the kernel writes.
+    /// A file with unexpected content.
     #[error("ignored {}: {reason}", .path.display())]
     Odd {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// Further odd files, which are not named one by one.
+    /// The number of further odd files, not named.
     #[error("ignored {0} more files")]
     More(usize),
-    /// NUMA nodes claim the same PUs; the later ones are left out.
+    /// NUMA nodes that claim the same PUs; the later nodes are left out.
     #[error("NUMA node {0} claims PUs of an earlier one and is left out")]
     Overlapping(u32),
 }
@@ -85,10 +86,10 @@ pub enum DiscoverError {
         /// Its size.
         bytes: u64,
     },
-    /// What was found is no machine.
+    /// The facts describe no machine.
     #[error("failed to make a topology of {what}")]
     Topology {
-        /// What was read.
+        /// The source.
         what: String,
         /// Why.
         source: TopologyError,
@@ -114,12 +115,12 @@ pub enum DiscoverError {
 /// This machine, by its own sysfs; PUs outside this process's affinity are not usable.
 ///
 /// # Errors
-/// When not even the PUs that this process may use can be read.
+/// When even the PUs of this process cannot be read.
 pub fn host() -> Result<Topology, DiscoverError> {
     survey().map(|survey| survey.topology)
 }
 
-/// As [`host`], of which the PUs in `within` are usable, whatever this process may use itself.
+/// As [`host`], with the PUs in `within` usable, whatever this process may use itself.
 ///
 /// # Errors
 /// As [`host`].
@@ -127,7 +128,7 @@ pub fn host_within(within: &CpuSet) -> Result<Topology, DiscoverError> {
     survey_within(within.clone()).map(|survey| survey.topology)
 }
 
-/// As [`host`], with what discovery had to do without.
+/// As [`host`], with warnings.
 ///
 /// # Errors
 /// As [`host`].
@@ -135,7 +136,7 @@ pub fn survey() -> Result<Survey, DiscoverError> {
     survey_within(allowed::of_this_process(Path::new("/proc/self/status"))?)
 }
 
-/// As [`survey`], of which the PUs in `allowed` are usable, whatever this process may use itself.
+/// As [`survey`], with the PUs in `allowed` usable, whatever this process may use itself.
 ///
 /// # Errors
 /// As [`host`].
@@ -157,17 +158,17 @@ pub fn survey_within(allowed: CpuSet) -> Result<Survey, DiscoverError> {
     }
 }
 
-/// The machine of which `dir` holds a copy of `/sys` (as `DIR/sys`, or one directory deeper, or `DIR`
-/// itself) and possibly `/proc`, from which the cpuset of the process that made the copy is taken.
+/// The machine of the copy of `/sys` in `dir` (as `DIR/sys`, or one directory deeper, or `DIR` itself), possibly with
+/// `/proc`, from which the cpuset of the copying process is taken.
 ///
 /// # Errors
-/// When there is no such tree in `dir`; odd files in it are warnings.
+/// When `dir` has no copy of `/sys`; odd files in it are warnings.
 pub fn sysfs_at(dir: &Path) -> Result<Survey, DiscoverError> {
     let tree = sysfs::Tree::find(dir)?;
     let (mut facts, warnings) = sysfs::read(&tree.system)?;
     facts.allowed = tree.root.as_deref().and_then(allowed::in_archive);
     if let Some(allowed) = facts.allowed.take_if(|allowed| facts.pus.is_disjoint(allowed)) {
-        // A copy of the sysfs of one machine beside the cgroups of another restricts nothing.
+        // A copy of the sysfs of a machine beside the cgroups of another restricts nothing.
         tracing::debug!(dir = %dir.display(), cpuset = %allowed, "ignored a cpuset without PUs of the tree");
     }
     assembled(&dir.display().to_string(), &facts, warnings)
@@ -176,7 +177,7 @@ pub fn sysfs_at(dir: &Path) -> Result<Survey, DiscoverError> {
 /// The machine that a file in hwloc's XML format (2 or 3) describes.
 ///
 /// # Errors
-/// When the file cannot be read, is larger than [`FILE_BYTES_MAX`], or is no such file.
+/// When the file cannot be read, is larger than [`FILE_BYTES_MAX`], or is no XML of hwloc.
 pub fn xml(path: &Path) -> Result<Survey, DiscoverError> {
     let read = |source| DiscoverError::Read { path: path.to_owned(), source };
     let known = fs::metadata(path).map_err(read)?.len();
@@ -195,10 +196,10 @@ pub fn xml(path: &Path) -> Result<Survey, DiscoverError> {
     assembled(&path.display().to_string(), &facts, Vec::new())
 }
 
-/// The machine of hwloc's synthetic description `text`, such as `pack:2 numa:1 core:4 pu:2`.
+/// The machine of hwloc's synthetic description `text`, for instance `pack:2 numa:1 core:4 pu:2`.
 ///
 /// # Errors
-/// When the text is no such description, or of more PUs than any machine has.
+/// When the text is no synthetic description, or has more PUs than any machine.
 pub fn synthetic(text: &str) -> Result<Survey, DiscoverError> {
     let facts = pinfold_topo::synthetic::facts_of(text)
         .map_err(|source| DiscoverError::Synthetic { text: text.to_owned(), source })?;
@@ -226,7 +227,7 @@ pub fn allowed() -> Result<CpuSet, DiscoverError> {
     allowed::of_this_process(Path::new("/proc/self/status"))
 }
 
-/// The PUs that are on line, by sysfs; where that does not tell, those that this process may use.
+/// The PUs on line, by sysfs; else the PUs of this process.
 ///
 /// # Errors
 /// When neither can be read.
@@ -238,24 +239,24 @@ pub fn online() -> Result<CpuSet, DiscoverError> {
     }
 }
 
-/// What each NUMA node of this machine could give without paging anything out, in bytes, by the kernel's number.
+/// The memory of each NUMA node of this machine that is available without paging out, in bytes, by the kernel's number.
 #[must_use]
 pub fn node_available() -> Vec<(u32, u64)> {
     sysfs::node_available(Path::new("/sys/devices/system/node"))
 }
 
-/// What a NUMA node has, and what of it is in use that only its users can give back.
+/// The memory of a NUMA node, and the part that only its users can free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeHeld {
     /// The kernel's number of the node.
     pub node: u32,
     /// All its memory, in bytes.
     pub total_bytes: u64,
-    /// What processes hold of it that no file on a disk has, and files in memory, in bytes.
+    /// Memory held by processes without a file on a disk, and files in memory, in bytes.
     pub held_bytes: u64,
 }
 
-/// What each NUMA node of this machine has and holds, by the kernel's number. A node that does not say so is left out.
+/// The memory of each NUMA node of this machine, by the kernel's number. A node without these figures is left out.
 #[must_use]
 pub fn node_held() -> Vec<NodeHeld> {
     sysfs::node_held(Path::new("/sys/devices/system/node"))

@@ -1,20 +1,21 @@
-//! What this host lets pinfold do, in words a person can act on. Pure: facts and plan in, findings out.
+//! The doctor's report: the abilities of pinfold on this host, with changes that an administrator can make. Pure: facts
+//! and plan in, findings out.
 //!
 //! Absent here: reading the host (`mode::probe`), and showing the findings.
 
 use crate::cgroup::Generation;
 use crate::mode::{AbilityName, Facts, Mode, Plan};
 
-/// One line of the doctor's report.
+/// A line of the doctor's report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject.
     pub subject: &'static str,
-    /// Whether it is as pinfold would like it.
+    /// Whether it suits pinfold.
     pub ok: bool,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What an administrator could change.
+    /// The change that an administrator could make.
     pub change: Option<String>,
 }
 
@@ -25,7 +26,7 @@ const JOBS_USUAL: u64 = 1000;
 
 const GIB: u64 = 1 << 30;
 
-/// Examines a host. The order is fixed: the mode, the abilities, then what bears on them.
+/// Examines a host. The order is fixed: the mode, the abilities, then the conditions that affect them.
 #[must_use]
 pub fn examine(facts: &Facts, plan: &Plan) -> Vec<Finding> {
     let mut findings = vec![mode(facts, plan)];
@@ -253,7 +254,7 @@ fn tmp(facts: &Facts) -> Finding {
     lacking(subject, found, change)
 }
 
-/// What lets any user make namespaces: the kernel's bound, and the switches of distributions.
+/// The settings that let any user make namespaces: the kernel's bound, and the switches of distributions.
 const ALLOW_NAMESPACES: &str = "allow user namespaces: user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
                                 kernel.apparmor_restrict_unprivileged_userns=0";
 

@@ -17,30 +17,30 @@ use rustix::io::Errno;
 use crate::fork::close_on_exec;
 use crate::peer;
 
-/// Opens what is at a path, a link itself included, to be looked at and neither read nor written (`O_PATH`).
+/// Opens a path, or a link itself, for inspection only (`O_PATH`).
 ///
 /// # Errors
-/// When there is nothing, or nothing that may be reached.
+/// When the path does not exist or cannot be reached.
 pub fn look_at(path: &Path) -> io::Result<File> {
     let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, path, how, Mode::empty())?.into())
 }
 
-/// What the file system of a path holds in all, in bytes; `None`: it cannot be asked.
+/// The capacity of a path's file system, in bytes; `None`: unknown.
 #[must_use]
 pub fn capacity_bytes(path: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some(found.f_blocks.saturating_mul(found.f_frsize))
 }
 
-/// What of the file system of a path this process may still take, in bytes, quotas left out; `None`: it cannot be asked.
+/// The free space of a path's file system for this process, in bytes, quotas ignored; `None`: unknown.
 #[must_use]
 pub fn available_bytes(path: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Whether this process may write what was opened by [`look_at`].
+/// Whether this process may write a file opened by [`look_at`].
 ///
 /// # Errors
 /// When it may not.
@@ -49,7 +49,7 @@ pub fn may_be_written(place: &File) -> io::Result<()> {
     Ok(rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
 }
 
-/// Whether this process may make something in a directory.
+/// Whether this process may make files in a directory.
 #[must_use]
 pub fn may_make_in(directory: &Path) -> bool {
     make_in(directory).is_ok()
@@ -58,7 +58,7 @@ pub fn may_make_in(directory: &Path) -> bool {
 /// The same, with why not.
 ///
 /// # Errors
-/// What the kernel says.
+/// A system error.
 pub fn make_in(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
 }
@@ -83,11 +83,11 @@ pub fn target_of(link: &File) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(leads.into_bytes())))
 }
 
-/// Opens a regular file to be read. What is none (a FIFO, at which nobody may ever write; a device, which opening may
-/// change) is refused without being waited for.
+/// Opens a regular file for reading. Other files (a FIFO, which may never get a writer; a device, which opening may
+/// change) are refused without waiting.
 ///
 /// # Errors
-/// When there is none, when it is something else, or may not be read.
+/// When the file does not exist, is not regular, or is not readable.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     open_regular_with(OpenOptions::new().read(true), path)
 }
@@ -95,20 +95,21 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// As [`open_regular`], in the way that `options` say; where these make files, there need be none.
 ///
 /// # Errors
-/// When it is something else, or as the kernel says.
+/// When the file is not regular, or a system error.
 pub fn open_regular_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     open_if_regular(options, path, std::fs::metadata(path), OFlags::empty())
 }
 
-/// As [`open_regular_with`], for a file that is written to in its place: nor is it a link, as another file lies behind that.
+/// As [`open_regular_with`], for a file that is overwritten in place: refuses links too, as another file lies behind a
+/// link.
 ///
 /// # Errors
-/// When it is something else, or as the kernel says.
+/// When the file is not regular, or a system error.
 pub fn open_in_place(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     open_if_regular(options, path, std::fs::symlink_metadata(path), OFlags::NOFOLLOW)
 }
 
-/// Opens it unless what was `found` there before is no regular file: to open a device may change it.
+/// Opens the path unless `found` shows another kind of file: opening a device may change it.
 fn open_if_regular(
     options: &mut OpenOptions,
     path: &Path,
@@ -159,30 +160,30 @@ fn with_flags(options: &mut OpenOptions, flags: OFlags) -> &mut OpenOptions {
     options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
 }
 
-/// Whether what was opened by [`look_at`] lies in `/proc`. The links there that stand for open files lead to these and
-/// to no name: /dev/stdout and /dev/fd/3 are such links.
+/// Whether a file opened by [`look_at`] lies in `/proc`. The links there that stand for open files, as /dev/stdout and
+/// /dev/fd/3, lead to the open files and to no name.
 #[must_use]
 pub fn is_in_proc(place: &File) -> bool {
     rustix::fs::fstatfs(place).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// The descriptor of this process for which a path in `/proc` stands, and whether it was inherited: those that this
-/// process opened for itself are closed when it executes a program.
+/// The descriptor of this process that a path in `/proc` stands for, and whether it was inherited: a program closes its
+/// own descriptors when it executes another.
 fn own_descriptor(path: &Path) -> Option<(RawFd, bool)> {
     let number = path.file_name()?.to_str()?.parse().ok()?;
     let is_own = path.parent()?.canonicalize().ok()? == Path::new("/proc/self/fd").canonicalize().ok()?;
     Some((number, !close_on_exec(number)?)).filter(|_| is_own)
 }
 
-/// Whether a path in `/proc` stands for a file that this process opened for itself.
+/// Whether a path in `/proc` stands for a file that this process opened itself.
 #[must_use]
 pub fn is_own(path: &Path) -> bool {
     own_descriptor(path).is_some_and(|(_, inherited)| !inherited)
 }
 
-/// One more descriptor of an inherited file for which a path in `/proc` stands: it has the place in the file that the
-/// inherited one has. `None`: it stands for no such file, for one that is not open for writing, or for a device, which
-/// has no place: a terminal that is shared so changes for the shell, too, when a program makes its writes wait for nothing.
+/// A duplicate of the inherited file that a path in `/proc` stands for, with its position. `None`: the path stands for
+/// no inherited file open for writing, or for a device, which has no position: a terminal is shared with the shell,
+/// which would see the changes of a program that makes its writes non-blocking.
 #[must_use]
 pub fn inherited_to_write(path: &Path) -> Option<File> {
     let (number, _) = own_descriptor(path).filter(|&(_, inherited)| inherited)?;
@@ -196,17 +197,17 @@ pub fn inherited_to_write(path: &Path) -> Option<File> {
     is_written.then(|| rustix::io::fcntl_dupfd_cloexec(descriptor, 3).ok().map(File::from)).flatten()
 }
 
-/// The directory on the way to this one, itself included, in whose place others could put another, and what is wrong with
-/// it. `None`: nobody but this user and root can.
+/// The directory on this path, itself included, that other users could replace, with the defect. `None`: only this user
+/// and root can.
 ///
 /// # Errors
-/// When one cannot be looked at.
+/// When a directory cannot be read.
 pub fn exchangeable(directory: &Path) -> io::Result<Option<(PathBuf, &'static str)>> {
     let (own, path) = (peer::own_uid(), directory.canonicalize()?);
     for directory in path.ancestors() {
         let found = directory.symlink_metadata()?;
         let (owner, mode) = (found.uid(), found.mode());
-        // Others may write into `/tmp`, but not rename what is not theirs there.
+        // Other users may write into `/tmp`, but not rename files of others there.
         if mode & 0o002 != 0 && mode & 0o1000 == 0 {
             return Ok(Some((directory.to_owned(), "is open to others")));
         }
@@ -217,26 +218,26 @@ pub fn exchangeable(directory: &Path) -> io::Result<Option<(PathBuf, &'static st
     Ok(None)
 }
 
-/// Whether all that is written to a file goes behind what is in it.
+/// Whether all writes to a file append.
 #[must_use]
 pub fn appends(file: &File) -> bool {
     fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::APPEND))
 }
 
-/// Has the disk keep room for a file of `length` bytes, whose contents and length stay as they are. On a file system that
-/// keeps none it does nothing.
+/// Reserves disk space for a file of `length` bytes; contents and length stay. No effect on a file system without
+/// reservation.
 ///
 /// # Errors
 /// When there is no room for it.
 pub fn reserve(file: &File, length: u64) -> io::Result<()> {
-    // Tried in vain, it would take all that is left from others for a moment.
+    // A reservation that fails would briefly take all free space from other programs.
     let (disk, there) = (fstatvfs(file)?, file.metadata()?.blocks().saturating_mul(512));
     if disk.f_blocks > 0 && disk.f_bfree.saturating_mul(disk.f_frsize).saturating_add(there) < length {
         return Err(Errno::NOSPC.into());
     }
     match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
         Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
-            // Room that it got before it found no more.
+            // Releases the space that was reserved before the disk was full.
             file.set_len(file.metadata()?.len())?;
             Err(error.into())
         }
@@ -244,24 +245,24 @@ pub fn reserve(file: &File, length: u64) -> io::Result<()> {
     }
 }
 
-/// Writes to a pipe or socket whose reader is slow fail instead of waiting.
+/// Makes writes to a pipe or socket with a slow reader fail instead of wait.
 ///
 /// # Errors
-/// What the kernel says.
+/// A system error.
 pub fn set_nonblocking(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(file, true)?)
 }
 
-/// Says a line to what standard input is, where that is a pipe that a parent reads, and has it be `/dev/null` from then on.
+/// Writes a line to standard input, where that is a pipe to a parent, and replaces standard input by `/dev/null`.
 pub fn say_to_standard_input(line: &str) {
     let _ = rustix::io::write(rustix::stdio::stdin(), line.as_bytes());
     let _ = File::open("/dev/null").map(|null| rustix::stdio::dup2_stdin(&null));
 }
 
-/// Fills `bytes` with random ones from the kernel.
+/// Fills `bytes` with random bytes from the kernel.
 ///
 /// # Errors
-/// What the kernel says.
+/// A system error.
 pub fn random(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {

@@ -1,7 +1,7 @@
-//! Processes that fork: which side one is on, what a child lets go of its parent's, and how it ends and is reaped.
+//! Processes that fork: parent and child, the files that a child closes, and its end.
 //!
 //! The caller of a fork must have one thread: the child goes on as ordinary code, which is only sound when no other
-//! thread can have held the allocator's lock. Absent here: what the child becomes.
+//! thread can have held the allocator's lock. Absent here: the child's program.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
@@ -27,8 +27,8 @@ pub(crate) fn fork() -> io::Result<Side> {
     }
 }
 
-/// Forks this process, which must have one thread; the child leads a session of its own, away from the
-/// terminal, and goes on as ordinary code.
+/// Forks this process, which must have one thread; the child leads a session of its own, away from the terminal, and
+/// goes on as ordinary code.
 ///
 /// # Errors
 /// When the system has no process left.
@@ -40,13 +40,13 @@ pub fn fork_away() -> io::Result<Side> {
     Ok(side)
 }
 
-/// Has this process lead a session of its own, away from the terminal. One that leads a process group stays where it
-/// is, which a fresh child does not.
+/// Makes this process the leader of a session of its own, away from the terminal. The leader of a process group stays
+/// in its session; a new child never leads a group.
 pub fn lead_session() {
     let _ = rustix::process::setsid();
 }
 
-/// Whether this process has just one thread, as [`crate::spawn::Held::fork`] asks for.
+/// Whether this process has just one thread, as [`crate::spawn::Held::fork`] requires.
 #[must_use]
 pub fn single_threaded() -> bool {
     std::fs::read_dir("/proc/self/task").map(|threads| threads.count() == 1).unwrap_or(false)
@@ -82,24 +82,24 @@ pub(crate) fn leave_no_core() {
     }
 }
 
-/// Puts one descriptor in the place of another; says whether that worked.
+/// Puts a descriptor in the place of another; returns whether that worked.
 pub(crate) fn duplicate(from: RawFd, to: RawFd) -> bool {
     #[expect(unsafe_code, reason = "rustix has dup2 only into descriptors it owns")]
-    // SAFETY: dup2 on numbers; a bad one gives an error. It runs in the child, where nobody else relies on
-    // what 0, 1 and 2 were before.
+    // SAFETY: dup2 on numbers; a bad number gives an error. It runs in the child, where no code relies on the earlier
+    // 0, 1 and 2.
     unsafe {
         libc::dup2(from, to) == to
     }
 }
 
-/// Closes the caller's own files but `keep`, in a forked child that has no use for them and must not hold their
-/// locks. Values that own them must not be used again.
+/// Closes the caller's own files but `keep`, in a forked child that must not hold their locks. Values that own them
+/// must not be used again.
 pub fn drop_files_but(keep: impl AsFd) {
     drop_own_files(keep.as_fd().as_raw_fd());
 }
 
-/// Closes whatever would be closed by the exec anyway, but for `keep`: the child may wait for long, and must
-/// not keep the caller's connection or another child's release pipe open meanwhile.
+/// Closes all descriptors that an exec would close, but `keep`: the child may wait for long, and must not hold the
+/// caller's connection or another child's release pipe open meanwhile.
 ///
 /// Descriptors are handed out lowest first, so after a run of unused numbers there are no more worth the
 /// calls.
@@ -116,8 +116,8 @@ pub(crate) fn drop_own_files(keep: RawFd) {
     }
 }
 
-/// Closes what this process inherited beyond its standard streams, as a detached process wants: a lock or a pipe of the
-/// caller's would be held for as long as it lives. What it opened itself is closed by an exec, and stays.
+/// Closes inherited descriptors beyond the standard streams, for a detached process: it would hold a lock or a pipe of
+/// the caller for its whole life. Its own descriptors are closed by an exec, and stay.
 pub fn drop_inherited_files() {
     let numbers = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
     let open: Vec<RawFd> =
@@ -135,20 +135,20 @@ pub(crate) fn close_on_exec(fd: RawFd) -> Option<bool> {
 
 fn close(fd: RawFd) {
     #[expect(unsafe_code, reason = "the owner of this descriptor is the parent's copy of the program")]
-    // SAFETY: no value of this process that is dropped owns the number: it runs in a child, or it was inherited, or it is
-    // standard input, which is opened anew.
+    // SAFETY: no value of this process that is dropped owns the number: it runs in a child, or the number was
+    // inherited, or is standard input, which is opened anew.
     unsafe {
         libc::close(fd);
     }
 }
 
-/// Undoes what the runtime and the keeper changed: the limit of open files, SIGPIPE's default action, which Rust's start-up ignores,
-/// and the signals the keeper blocks to read them from a descriptor. What the user's shell chose to ignore
-/// (`nohup`) stays ignored.
+/// Undoes the changes of the runtime and the keeper: the limit of open files, SIGPIPE's default action, which Rust's
+/// start-up ignores, and the signals that the keeper blocks to read them from a descriptor. Signals that the user's
+/// shell ignores (`nohup`) stay ignored.
 pub(crate) fn restore() {
     crate::own::restore_file_limit();
     #[expect(unsafe_code, reason = "no safe binding for dispositions and masks")]
-    // SAFETY: plain calls on values that live on the stack; the child has one thread.
+    // SAFETY: plain calls on values on the stack; the child has one thread.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         let mut none = std::mem::zeroed::<libc::sigset_t>();
@@ -164,7 +164,7 @@ pub(crate) fn restore() {
 pub fn null_streams() -> io::Result<()> {
     let open = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
     let null = match open() {
-        // As many files are open as may be. Whoever reads these streams must not wait for that to change.
+        // The limit of open files is reached. Readers of these streams must not wait for a free descriptor.
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
             close(0);
             let null = open()?;
@@ -185,20 +185,20 @@ pub fn null_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// How a child ended, and what the kernel counted for it and its descendants that were waited for.
+/// The end of a child, and the kernel's figures for it and its descendants that were waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reaped {
     /// Its process number.
     pub pid: u32,
     /// Its exit code, when it exited.
     pub exit_code: Option<i32>,
-    /// The signal that ended it, when one did.
+    /// The signal that ended it, if any.
     pub signal: Option<i32>,
     /// CPU time in user mode, in microseconds.
     pub cpu_user_us: u64,
     /// CPU time in the kernel, in microseconds.
     pub cpu_system_us: u64,
-    /// The largest resident size any one of them reached, in bytes.
+    /// The largest resident size of any of these processes, in bytes.
     pub rss_peak_bytes: u64,
     /// Bytes read from storage.
     pub io_read_bytes: u64,
@@ -210,11 +210,11 @@ pub struct Reaped {
     pub faults_major: u64,
     /// Times they gave a processor up.
     pub switches_voluntary: u64,
-    /// Times they were taken off one.
+    /// Involuntary context switches.
     pub switches_forced: u64,
 }
 
-/// Reaps one child that has ended, if there is one.
+/// Reaps one child that has ended, if any.
 #[must_use]
 pub fn reap() -> Option<Reaped> {
     let mut status = 0;
@@ -249,9 +249,9 @@ fn unsigned(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// The most that a child held. The kernel counts the memory that it shared with this process before it executed as its
-/// own. A peak that is no larger than this process's says nothing but that; then the child's page faults bound what it
-/// held, beside the pages of its program.
+/// The peak of a child's memory. The kernel counts memory that the child shared with this process before the exec. A
+/// peak not above this process's own is thus no evidence; then the child's page faults bound its memory, beside the
+/// pages of its program.
 fn rss_peak_bytes(usage: &libc::rusage, own_kib: u64) -> u64 {
     const PROGRAM_KIB: u64 = 1024;
     const PAGE_KIB: u64 = 4;
@@ -261,7 +261,7 @@ fn rss_peak_bytes(usage: &libc::rusage, own_kib: u64) -> u64 {
     1024 * if told_kib > own_kib { told_kib } else { told_kib.min(by_faults_kib) }
 }
 
-/// The most that this process held.
+/// The peak of this process's memory.
 fn own_rss_peak_kib() -> u64 {
     #[expect(unsafe_code, reason = "rustix has no getrusage")]
     // SAFETY: the out-parameter is valid for writing; a zeroed rusage is a valid value.

@@ -1,9 +1,10 @@
 //! The GPUs of a host, in the order in which their vendors' runtimes number them.
 //!
-//! NVIDIA: what the driver lists below `/proc/driver/nvidia/gpus` (README of the driver, "Using the /proc File System
-//! Interface"); where that is not there, display controllers on the PCI bus that the driver is bound to. CUDA counts them
-//! by PCI address where `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`. AMD: nodes with SIMDs below `/sys/class/kfd/kfd/topology`, in
-//! the order of nodes, as ROCr counts them. What is beside a GPU is told by its PCI device in sysfs.
+//! NVIDIA: the GPUs that the driver lists below `/proc/driver/nvidia/gpus` (README of the driver, "Using the /proc File
+//! System Interface"); without that list, display controllers on the PCI bus that the driver is bound to. CUDA counts
+//! them by PCI address where `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`. AMD: nodes with SIMDs below
+//! `/sys/class/kfd/kfd/topology`, in the order of nodes, as ROCr counts them. The PCI device in sysfs has the
+//! neighbourhood of a GPU.
 //!
 //! Absent: drivers that give a GPU to no runtime of these (nouveau, vfio), parts of a GPU (MIG), whether a GPU is in use.
 
@@ -15,7 +16,7 @@ use pinfold_topo::CpuSet;
 
 use crate::discover::read_small;
 
-/// Whose GPU it is, and so which runtime numbers it.
+/// The vendor; its runtime numbers the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vendor {
     /// CUDA.
@@ -44,8 +45,8 @@ impl Vendor {
     }
 }
 
-/// Where a GPU is on the PCI bus: domain, bus, device, function; and its part, where the driver has divided the device
-/// into several GPUs (AMD's partitions). That says which GPU it is, whatever its number.
+/// A GPU's place on the PCI bus: domain, bus, device, function; and its part, where the driver has divided the device
+/// into several GPUs (AMD's partitions). Identifies the GPU, whatever its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(u32, u8, u8, u8, u8);
 
@@ -87,7 +88,7 @@ impl Address {
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Whose it is.
+    /// The vendor.
     pub vendor: Vendor,
     /// Its number, as the vendor's runtime counts.
     pub number: u32,
@@ -95,15 +96,15 @@ pub struct Gpu {
     pub address: Address,
     /// Its model, where the driver tells it.
     pub model: Option<String>,
-    /// The name by which CUDA knows it everywhere (`GPU-...`), where the driver tells it.
+    /// CUDA's permanent name of the GPU (`GPU-...`), if the driver has it.
     pub uuid: Option<String>,
-    /// The kernel's number of the NUMA node beside it, where that is known.
+    /// The kernel's number of the nearest NUMA node, if known.
     pub numa: Option<u32>,
     /// The PUs beside it; empty: not known.
     pub cpus: CpuSet,
 }
 
-/// GPUs that an operator counts and no driver tells of: number 0 and up, at addresses that no bus has.
+/// GPUs that an operator counts and no driver reports: number 0 and up, at addresses that no bus has.
 #[must_use]
 pub fn counted(vendor: Vendor, count: u64) -> Vec<Gpu> {
     let gpu = |number: u16| {
@@ -115,25 +116,25 @@ pub fn counted(vendor: Vendor, count: u64) -> Vec<Gpu> {
     (0..=u16::MAX).take(usize::try_from(count).unwrap_or(usize::MAX)).map(gpu).collect()
 }
 
-/// Those of this host.
+/// The GPUs of this host.
 #[must_use]
 pub fn find() -> Vec<Gpu> {
     find_below(Path::new("/"))
 }
 
-/// Those of the host whose `/proc` and `/sys` are below `root`: NVIDIA's by number, then AMD's.
+/// The GPUs of the host with `/proc` and `/sys` below `root`: NVIDIA's by number, then AMD's.
 #[must_use]
 pub fn find_below(root: &Path) -> Vec<Gpu> {
     let mut gpus = nvidia(root);
     gpus.extend(amd(root));
-    // One device is one GPU, however many drivers tell of it; the others keep the numbers that their runtimes have.
+    // A device that several drivers report is one GPU; the other GPUs keep their runtimes' numbers.
     let mut seen = BTreeSet::new();
     gpus.retain(|gpu| seen.insert(gpu.address));
     gpus
 }
 
-/// What of the GPUs a variable such as `CUDA_VISIBLE_DEVICES` lets a process see: numbers and beginnings of `GPU-...` names,
-/// of which the first that names none ends the list.
+/// The GPUs that CUDA's or AMD's variable of visible devices makes visible: numbers and prefixes of `GPU-...` names; the
+/// first word that names no GPU ends the list.
 #[must_use]
 pub fn visible(gpus: Vec<Gpu>, vendor: Vendor, list: &str) -> Vec<Gpu> {
     let mut seen: Vec<u32> = Vec::new();
@@ -166,7 +167,7 @@ fn nvidia(root: &Path) -> Vec<Gpu> {
                     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
                     Some(line.trim().to_owned()).filter(|value| !value.is_empty() && !value.contains('?'))
                 };
-                // The driver leaves such a one alone, and CUDA does not count it.
+                // The driver leaves an excluded GPU alone, and CUDA does not count it.
                 let is_excluded = field("GPU Excluded").is_some_and(|word| word == "Yes");
                 (!is_excluded).then(|| (address, (field("Model"), field("GPU UUID"))))
             })
@@ -179,7 +180,7 @@ fn nvidia(root: &Path) -> Vec<Gpu> {
         .collect()
 }
 
-/// Display controllers (class 0x0300, and 0x0302 of those without a screen) of NVIDIA's that its driver is bound to.
+/// NVIDIA's display controllers (class 0x0300, and 0x0302 without a screen) that its driver is bound to.
 fn on_pci_bus(root: &Path) -> Vec<Address> {
     let Ok(entries) = fs::read_dir(root.join("sys/bus/pci/devices")) else { return Vec::new() };
     let driven = |dir: &Path| {
@@ -201,7 +202,7 @@ fn amd(root: &Path) -> Vec<Gpu> {
     let mut nodes: BTreeMap<u32, (Address, Option<String>)> = BTreeMap::new();
     for entry in entries.filter_map(Result::ok) {
         let Some(node) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // Of a GPU that this process may not use the kernel tells nothing, and the runtime counts it not.
+        // The kernel hides the properties of a GPU that this process may not use, and the runtime does not count it.
         let text = read_small(&entry.path().join("properties")).unwrap_or_default();
         let property = |name: &str| -> Option<u64> {
             text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())

@@ -1,9 +1,8 @@
 //! Keeps interrupts and kernel threads off given PUs, and lets them come back.
 //!
-//! What was moved is written down before it is moved, in a file that outlives the daemon: a process that finds that file (the
-//! next daemon, `pinfold rescue`) puts everything back, and leaves alone what somebody else has changed since. What the
-//! kernel does not let go (interrupts and threads of a PU's own) stays. Owner of state: that file. Absent here: whether
-//! an operator allows it.
+//! Each move is recorded before it is made, in a file that outlives the daemon: a process that finds the file (the next
+//! daemon, `pinfold rescue`) undoes the moves, except where another program has changed the setting since. Interrupts
+//! and threads that the kernel binds to a PU stay. Owner of state: that file. Absent here: an operator's permission.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,11 +16,11 @@ use crate::procfs::Proc;
 
 /// The parent of all kernel threads.
 const KTHREADD: u32 = 2;
-/// Where root's daemons write down what they moved.
+/// The directory for the records of root's daemons.
 const RECORDS: &str = "/run/pinfold";
 const PREFIX: &str = "moved-";
 
-/// Something that was kept off PUs.
+/// An object that was moved off PUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Moved {
     /// An interrupt, by its number.
@@ -30,7 +29,7 @@ enum Moved {
     Thread(u32, u64),
 }
 
-/// What one daemon keeps off PUs.
+/// The state of a daemon's moves.
 #[derive(Debug)]
 pub struct Housekeeping {
     record: PathBuf,
@@ -38,7 +37,7 @@ pub struct Housekeeping {
     now: CpuSet,
 }
 
-/// What was moved, in numbers.
+/// The numbers of moved objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cleared {
     /// Interrupts.
@@ -48,7 +47,7 @@ pub struct Cleared {
 }
 
 impl Housekeeping {
-    /// That of this instance.
+    /// The moves of this instance.
     #[must_use]
     pub fn new(instance: &str) -> Self {
         Self::at(Path::new(RECORDS), Path::new("/proc/irq"), instance)
@@ -65,11 +64,11 @@ impl Housekeeping {
         &self.now
     }
 
-    /// Keeps just these PUs clear from now on, of interrupts and of the threads that `may_move` names; `all` are the
-    /// host's. Empty: everything is where it was before.
+    /// From now on keeps exactly these PUs clear of interrupts and of the threads that `may_move` permits; `all` are
+    /// the host's. Empty: undoes all moves.
     ///
     /// # Errors
-    /// When what is moved cannot be written down; then nothing more is moved.
+    /// When a move cannot be recorded; then nothing more is moved.
     pub fn keep_clear(
         &mut self,
         cpus: &CpuSet,
@@ -105,7 +104,7 @@ impl Housekeeping {
             for thread in proc.threads(pid).ok().flatten().unwrap_or_default() {
                 let Ok(Some(had)) = affinity::of(thread) else { continue };
                 let gets = had.difference(cpus);
-                // One that is bound to these PUs alone is there on purpose: the kernel's own of a PU, or a user's.
+                // An object bound to these PUs alone was bound on purpose, by the kernel or a user.
                 if had.is_disjoint(cpus) || gets.is_empty() {
                     continue;
                 }
@@ -117,10 +116,10 @@ impl Housekeeping {
         Ok(cleared)
     }
 
-    /// Puts back what was moved, by this daemon or one before it.
+    /// Undoes the moves of this daemon or an earlier one.
     ///
     /// # Errors
-    /// When what was written down cannot be read.
+    /// When the record cannot be read.
     pub fn put_back(&mut self, proc: &Proc) -> io::Result<usize> {
         self.now = CpuSet::new();
         put_back(&self.record, &self.interrupts, proc)
@@ -137,13 +136,13 @@ impl Housekeeping {
     }
 }
 
-/// Whether a process is one of the kernel's own.
+/// Whether a process is a kernel thread.
 #[must_use]
 pub fn is_kernel_thread(proc: &Proc, pid: u32) -> bool {
     pid == KTHREADD || proc.stat(pid).ok().flatten().is_some_and(|stat| stat.parent == KTHREADD)
 }
 
-/// Puts back what any daemon of root's moved; says how many interrupts and threads.
+/// Undoes the moves of all daemons of root's; returns the number of interrupts and threads.
 #[must_use]
 pub fn put_back_all(proc: &Proc) -> usize {
     let records = fs::read_dir(RECORDS).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -159,12 +158,12 @@ fn put_back(record: &Path, interrupts: &Path, proc: &Proc) -> io::Result<usize> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         other => other?,
     };
-    // Nobody else's word is taken for where the host's interrupts were.
+    // No other user's record is trusted for the host's interrupts.
     if fs::symlink_metadata(record)?.uid() != crate::peer::own_uid() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the record is somebody else's"));
     }
     let mut back = 0;
-    // The last first: what was moved twice was at its own place before the first.
+    // The last first: the first record of an object has its original place.
     for (moved, had, gets) in text.lines().rev().filter_map(parse) {
         let done = match moved {
             Moved::Interrupt(number) => {

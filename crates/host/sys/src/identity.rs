@@ -1,7 +1,7 @@
-//! One process for good. A number names another process as soon as the first was waited for, so what acts on a process
-//! that a client named keeps when it started beside its number, and a descriptor of it where one is left.
+//! The identity of a process. Its number is reused once it was waited for, so that operations on a process that a
+//! client named keep its start time with its number, and a descriptor if one is free.
 //!
-//! Owner of state: the caller, who holds the descriptor. Absent here: whose process it is to be, and what is done to it.
+//! Owner of state: the caller, by its descriptor. Absent here: rights on the process, and operations.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,18 +10,18 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::procfs::{Proc, ProcError, ProcessStat};
 
-/// A process that was alive when it was looked at.
+/// A process that was alive when it was opened.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
     start_ticks: u64,
-    /// Stays with this process; readable once it has ended.
+    /// Refers to this process for ever; readable once it has ended.
     handle: Option<OwnedFd>,
 }
 
 impl Process {
-    /// The process that has this number now; `None`: there is none, or it has ended. Without a free descriptor it is known
-    /// by number and start alone.
+    /// The process with this number; `None`: no living process has it. Without a free descriptor it is identified by
+    /// number and start alone.
     ///
     /// # Errors
     /// When its file below `/proc` is there and cannot be read.
@@ -33,7 +33,7 @@ impl Process {
         Ok(process.is_alive(proc)?.then_some(process))
     }
 
-    /// The process of this number that started then; `None`: it has ended, whatever process has its number now.
+    /// The process with this number and start; `None`: it has ended, even if another process has its number.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -53,7 +53,7 @@ impl Process {
         self.start_ticks
     }
 
-    /// Its descriptor, if it has one.
+    /// Its descriptor, if any.
     #[must_use]
     pub fn handle(&self) -> Option<BorrowedFd<'_>> {
         self.handle.as_ref().map(AsFd::as_fd)
@@ -76,7 +76,7 @@ impl Process {
         Ok(self.stat(proc)?.is_some())
     }
 
-    /// What `/proc` says of it; `None`: it has ended.
+    /// Its `/proc` figures; `None`: it has ended.
     ///
     /// # Errors
     /// As [`Self::open`].

@@ -1,6 +1,6 @@
-//! What a process inherits from its starter beyond its environment: limits, priorities, affinity, signals, memory policy.
-//! [`reset`] takes all of that back to the system's defaults, so that a private daemon does not depend on the command that
-//! started it; [`bounds`] names the rest. Absent here: what a job inherits (its own caller's).
+//! Attributes that a process inherits from its starter beyond its environment: limits, priorities, affinity, signals,
+//! memory policy. [`reset`] restores the system's defaults, so that a private daemon does not depend on the command
+//! that started it; [`bounds`] names the rest. Absent here: attributes that a job inherits from its caller.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::CapabilitySet;
@@ -18,8 +18,8 @@ const LIMITS: [(Resource, &str, u64); 7] = [
     (Resource::Nproc, "ulimit -u", 256),
 ];
 
-/// Variables that name descriptors, locks or sockets of the process that set them: nothing that starts later, from another
-/// process, can use them. From systemd (`sd_listen_fds`, `sd_notify`, `systemd.exec`), bash, dpkg, git, GNU make, Cargo, Node.js
+/// Variables that name descriptors, locks or sockets of the process that set them: useless in a process started later
+/// by another. From systemd (`sd_listen_fds`, `sd_notify`, `systemd.exec`), bash, dpkg, git, GNU make, Cargo, Node.js
 /// and MPI launchers (PMI).
 pub const OF_ONE_PROCESS: [&str; 21] = [
     "BASH_XTRACEFD",
@@ -48,8 +48,8 @@ pub const OF_ONE_PROCESS: [&str; 21] = [
 /// The kernel's default, in nanoseconds.
 const TIMER_SLACK_NS: libc::c_ulong = 50_000;
 
-/// Raises the limits of this process as far as its rights allow, and blocks no signal. A file that reaches its limit is an
-/// error then, as on a full disk, and not the end of the process.
+/// Raises the limits of this process as far as its rights allow, and blocks no signal. A write beyond the file size
+/// limit is then an error, as on a full disk, and does not kill the process.
 pub fn raise_limits() {
     let unbounded = Rlimit { current: None, maximum: None };
     for (resource, _, told_below) in LIMITS {
@@ -61,7 +61,7 @@ pub fn raise_limits() {
     signals::catch_file_limit();
 }
 
-/// Takes back all that this process inherited and may change, its session, directory and open files included.
+/// Resets all inherited attributes that this process may change, its session, directory and open files included.
 pub fn reset() {
     own::leave_session();
     fork::drop_inherited_files();
@@ -81,7 +81,7 @@ pub fn reset() {
 
 #[expect(unsafe_code, reason = "no safe bindings for memory policy, timer slack and personality")]
 fn reset_memory_and_timers() {
-    // SAFETY: the calls take numbers, and a null mask of length 0. A call that is refused changes nothing.
+    // SAFETY: the calls take numbers, and a null mask of length 0. A refused call changes nothing.
     unsafe {
         libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_DEFAULT, std::ptr::null::<libc::c_ulong>(), 0);
         libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS);
@@ -89,7 +89,7 @@ fn reset_memory_and_timers() {
     }
 }
 
-/// What still holds this process and cannot be taken back with its rights, in a shell's words.
+/// The attributes that still bound this process and that it has no right to reset, in a shell's words.
 #[must_use]
 pub fn bounds() -> Vec<String> {
     if rustix::thread::capabilities(None)

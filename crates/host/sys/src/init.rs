@@ -1,7 +1,7 @@
-//! The first process of a container (`docker run IMAGE pinfoldd`). Whatever loses its parent there becomes its child, and is a
-//! zombie for ever, with a number that counts against the container's limit, unless it is reaped.
+//! The first process of a container (`docker run IMAGE pinfoldd`). Every orphan there becomes its child, and unless
+//! reaped stays a zombie with a number that counts against the container's limit.
 //!
-//! Absent here: what the program does.
+//! Absent here: the work of the program.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use crate::fork::{Side, fork, leave, reap};
 use crate::ready;
 use crate::signals::{self, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals};
 
-/// What the program hears of instead of its parent.
+/// The signals that go to the program instead of its parent.
 const HANDED_ON: [i32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
 
-/// How long others may go on once the program was killed. With the first process all are killed, also the one that is
-/// about to thaw what the program froze; what a freezer of the first generation holds would not die.
+/// The time for the other processes after a kill of the program. The end of the first process kills all others, also
+/// the guard that is about to thaw frozen jobs; members of a frozen first-generation group would not die.
 const AFTER_A_KILL: Duration = Duration::from_secs(3);
 
-/// Has the program go on in a child if this is the first process, which must have one thread: this one reaps whoever ends,
-/// hands signals on, and ends as that child does. Any other process just goes on.
+/// If this is the first process, which must have one thread, continues the program in a child: this process reaps all
+/// orphans, forwards signals, and ends as the child does. In any other process the function just returns.
 ///
 /// # Errors
 /// When no process or descriptor is left.
@@ -46,7 +46,7 @@ fn watch(program: u32, arriving: &Signals) -> i32 {
                 return reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or_default());
             }
         }
-        // An interrupted wait is a short one.
+        // An interrupted wait counts as a short wait.
         let _ = ready::readable(arriving, None);
         while let Some(arrived) = arriving.next() {
             if arrived.signal != SIGCHLD {

@@ -1,7 +1,7 @@
 //! Tokens of GNU make's jobserver protocol: bytes in a FIFO, each the right to run one more command.
 //!
-//! Clients read a byte before they start a command and write it back when that is over. They reach the FIFO by its path
-//! (`fifo:PATH`, GNU make 4.4, ninja 1.13) or by two descriptors that they inherit (`R,W`, GNU make 4.2). Source: GNU make
+//! Clients read a byte before they start a command and write it back after the command. They reach the FIFO by its path
+//! (`fifo:PATH`, GNU make 4.4, ninja 1.13) or by two inherited descriptors (`R,W`, GNU make 4.2). Source: GNU make
 //! manual, "POSIX Jobserver Interaction".
 //!
 //! Owner of state: the FIFO and its descriptors. Absent here: how many tokens there should be.
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::procfs::Proc;
 
-/// What this side writes for each token; clients write back what they read.
+/// The byte of a token from this side; clients write back the bytes that they read.
 const TOKEN: u8 = b'+';
 
 /// A FIFO with tokens, seen from the side that serves them.
@@ -24,14 +24,14 @@ const TOKEN: u8 = b'+';
 pub struct Pool {
     /// Reads and writes, never waits. A file description of its own: clients may expect theirs to wait.
     own: OwnedFd,
-    /// What clients inherit: to read from, and to write to.
+    /// The descriptors that clients inherit: to read, and to write.
     theirs: Option<(OwnedFd, OwnedFd)>,
     /// Device and inode, by which it is found among a process's open files.
     file: (u64, u64),
 }
 
 impl Pool {
-    /// Makes an empty one at `path`, for this user alone. With `inherited` it has two descriptors that children inherit.
+    /// Makes an empty FIFO at `path`, for this user alone. `inherited`: also two descriptors that children inherit.
     ///
     /// # Errors
     /// When something is at `path` already, or the file system has no FIFOs.
@@ -98,8 +98,8 @@ impl Pool {
         Ok(done)
     }
 
-    /// How many tokens the clients among these processes can hold at most: a client holds one for each command it runs
-    /// but the first, or for each of its threads but the first. A client is a process that has the FIFO open.
+    /// The most tokens that the clients among these processes can hold: a client holds one token for each of its
+    /// commands but the first, or for each of its threads but the first. A client is a process that has the FIFO open.
     #[must_use]
     pub fn could_be_held(&self, proc: &Proc, pids: &[u32]) -> u32 {
         let mut children: BTreeMap<u32, u64> = BTreeMap::new();

@@ -1,9 +1,9 @@
-//! The leader of a job with several tasks: one process inside the job's container that starts the tasks, each bound as
-//! planned, passes signals on, waits for all, and ends as the worst of them did.
+//! The leader of a job with several tasks: one process inside the job's container that starts and binds the tasks,
+//! forwards signals, waits for all, and ends as the worst of them did.
 //!
-//! For the daemon the leader is the job's process, so a job of a thousand tasks starts, freezes and ends like a job of
-//! one. When the job is bound to other PUs the leader sees that its own set changed, plans anew and moves its tasks.
-//! Owner of state: which task is which process. Absent here: the plan itself, and any word with the daemon.
+//! For the daemon the leader is the job's process, so a job of a thousand tasks starts, freezes and ends like a job of a
+//! task. When the job is bound to other PUs, the leader sees the change of its own set, plans again and moves its tasks.
+//! Owner of state: the processes of the tasks. Absent here: the plan itself, and any message to the daemon.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -28,10 +28,10 @@ pub use crate::tasks::{TaskPlan, TaskStart};
 /// How often a leader looks whether its tasks are still bound as planned.
 const LOOK_EVERY_MS: i64 = 500;
 
-/// What is passed on to the tasks when the keeper sends it.
+/// The signals of the keeper that go on to the tasks.
 const PASSED_ON: [i32; 9] = [SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
 
-/// One task.
+/// A task.
 #[derive(Debug)]
 struct Task {
     pid: u32,
@@ -60,7 +60,7 @@ struct Leader<'a> {
     passes_on: bool,
 }
 
-/// Becomes the tasks of `program`: never returns. `variables` are those of the job.
+/// Becomes the tasks of `program`: never returns. `variables` are the job's.
 pub(crate) fn become_tasks(program: &Program, variables: &[CString], plan: &TaskPlan) -> ! {
     let cores = affinity::of(0).ok().flatten().unwrap_or_default();
     let starts = match plan.starts(&cores) {
@@ -112,7 +112,7 @@ fn start_all<'a>(
 /// A task's side: never returns.
 fn become_task(program: &Program, variables: &[CString], number: usize, start: &TaskStart) -> ! {
     fork::end_with_parent();
-    // One program can read the job's input; the others would take pieces of it away.
+    // Only one task can read the job's input; others would take pieces of it.
     if number > 0
         && let Ok(null) = File::open("/dev/null")
     {
@@ -150,7 +150,7 @@ impl Leader<'_> {
                 self.look();
             }
             while let Some(arrived) = self.signals.next() {
-                // What the terminal or the daemon sent has reached the tasks as well.
+                // Signals of the terminal or the daemon have reached the tasks as well.
                 let meant = arrived.signal != SIGCHLD && !arrived.to_group && arrived.by == self.keeper;
                 if meant && self.passes_on {
                     self.send(arrived.signal);
@@ -185,12 +185,12 @@ impl Leader<'_> {
         }
     }
 
-    /// Plans anew when the job was bound to other PUs, and binds tasks again whose binding somebody undid.
+    /// Plans again when the job was bound to other PUs, and rebinds tasks after another program undid their binding.
     fn look(&mut self) {
         let Ok(Some(cores)) = affinity::of(0) else { return };
         if cores != self.cores {
             self.cores = cores;
-            // Too few PUs for the layout: the tasks share what there is.
+            // Too few PUs for the layout: the tasks share all PUs.
             let starts = self.plan.starts(&self.cores).unwrap_or_default();
             for (number, task) in self.tasks.iter_mut().enumerate() {
                 task.cpus = starts.get(number).and_then(|start| start.cpus.clone());
@@ -200,20 +200,20 @@ impl Leader<'_> {
         }
         let Ok(proc) = Proc::open(Path::new("/proc")) else { return };
         for task in self.tasks.iter().filter(|task| !task.ended) {
-            // A process that cannot be looked at is gone or not ours; the next look finds what it left.
+            // An unreadable process is gone or not ours; the next look finds its children.
             let _ = bind_below(&proc, task.pid, task.cpus.as_ref().unwrap_or(&self.cores));
         }
     }
 
-    /// Whether a task may use all of the job's PUs although fewer are planned: a daemon that binds a job process by process
-    /// undoes what its tasks have. A task that bound itself is left alone.
+    /// Whether a task may use all of the job's PUs although fewer are planned: a daemon that binds a job process by
+    /// process overwrites the bindings of its tasks. A task that bound itself is left alone.
     fn undone(&self, task: &Task) -> bool {
         let planned = task.cpus.as_ref().is_some_and(|cpus| *cpus != self.cores);
         planned && matches!(affinity::of(task.pid), Ok(Some(cpus)) if cpus == self.cores)
     }
 }
 
-/// Binds a process and all below it to `cpus`, but for threads that keep within them already.
+/// Binds a process and all its descendants to `cpus`, except threads that keep within them already.
 fn bind_below(proc: &Proc, pid: u32, cpus: &CpuSet) -> Result<(), ProcError> {
     let mut waiting = vec![pid];
     while let Some(pid) = waiting.pop() {

@@ -1,17 +1,18 @@
 //! The only crate that touches Linux: processes, control groups, signals, the machine's shape.
 //!
-//! Reading order. [`procfs`] and [`cgroup`] read (and write) kernel files below a root, real or fake. [`mode`] probes
-//! what the host offers and decides purely by which means each ability is provided; [`container`] carries that out for
-//! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
-//! [`discover`] reads the machine's topology, [`gpus`] its GPUs, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
-//! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
-//! other end of a socket, and say where files lie; [`whereabouts`] notes that beside a socket. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
-//! memory, [`apart`] a `/tmp` and a network of their own. Below [`spawn`] lie `fork` (a child and its parent), `program` (what a
-//! child becomes) and `tasks` (how tasks are laid out). [`neighbours`] finds other users' daemons. [`identity`] names one process for good, [`boot`] a boot of the host. [`jobserver`] has tokens for `make`, [`own_dir`] the directory of one process. [`ready`] waits for
-//! descriptors, [`ancillary`] passes open files on, [`passed`] has clients pass none, [`files`], [`own`], [`stdout`] and [`terminal`] have the rest of what other crates ask of
-//! the kernel. [`bounds`] says what the groups around a process let it have, [`managers`] in whose job
-//! it is, [`confined`] what else holds a process, [`adoptee`] what
-//! processes are that are to become a job.
+//! Reading order. [`procfs`] and [`cgroup`] read (and write) kernel files below a root, real or fake. [`mode`] probes the
+//! host and decides purely on the means for each ability; [`container`] applies them to jobs; [`doctor`] reports them.
+//! [`records`] has the kernel's records of starts and ends of processes, [`discover`] the machine's topology, [`gpus`] its
+//! GPUs, [`affinity`] the PUs of a thread. [`spawn`] and [`lead`] start programs and the tasks of a job, [`signals`]
+//! receives signals, [`peer`] identifies the other end of a socket, [`paths`] has the default places, [`whereabouts`] a
+//! note of the state beside a socket. [`housekeeping`] keeps other load off PUs, [`strays`] off NUMA nodes. [`scratch`]
+//! makes jobs' directories in memory, [`apart`] their sandboxes. Below [`spawn`] lie `fork` (a child and its parent),
+//! `program` (the child's program) and `tasks` (the layout of tasks). [`neighbours`] finds other users' daemons.
+//! [`identity`] identifies a process, [`boot`] a boot of the host. [`jobserver`] has tokens for `make`, [`own_dir`] the
+//! directory of a process. [`ready`] waits for descriptors, [`ancillary`] passes open files, [`passed`] refuses them,
+//! [`files`], [`own`], [`stdout`] and [`terminal`] have other calls of the kernel. [`bounds`] reads the bounds of the
+//! groups around a process, [`managers`] its workload manager, [`confined`] its other restrictions, [`adoptee`] candidates
+//! for adoption.
 //!
 //! Absent here: any decision about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.

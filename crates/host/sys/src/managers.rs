@@ -1,7 +1,7 @@
-//! Whose job a process is part of, by what the kernel says of it: the names that workload managers give to their control
-//! groups, and the processes above it. No word of the process's own counts: its environment is its own to change.
+//! The workload manager of a process, by kernel facts: the names that workload managers give to their control groups,
+//! and the processes above it. Its environment does not count, as the process may change it.
 //!
-//! Absent here: what follows from it, and managers that leave no mark that the kernel keeps.
+//! Absent here: the consequences, and managers that leave no mark in the kernel.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ const ANCESTORS_MAX: usize = 64;
 
 const GRID_ENGINE: &str = "Grid Engine";
 
-/// The workload manager in whose job a process is, with the job's number where that shows; of a process that is gone `None`.
+/// The workload manager of a process, with its job's number if known; `None` also for a vanished process.
 #[must_use]
 pub fn of_process(proc: &Proc, pid: u32) -> Option<String> {
     let groups = proc.text(&format!("{pid}/cgroup")).ok().flatten()?;
     of_groups(&groups).or_else(|| of_ancestors(proc, pid))
 }
 
-/// As [`of_process`], of several by their numbers: what is above them is read once, however many descend from it.
+/// As [`of_process`], for several processes: their ancestors are read once, however many descend from them.
 #[must_use]
 pub fn of_processes<'a>(
     proc: &Proc,
@@ -47,9 +47,9 @@ fn of_groups(text: &str) -> Option<String> {
     text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find_map(of_group)
 }
 
-/// Of one path: Slurm's `slurm/uid_N/job_M` (first generation) and `slurmstepd.scope/job_M`, where either may have the
-/// name of the host; HTCondor's `htcondor/condor_...slotN@...`; OpenPBS's `pbs_jobs.service/jobid/M`; Torque's `torque/M`;
-/// LSF's `lsf/CLUSTER/job.M.N`.
+/// Parses a path: Slurm's `slurm/uid_N/job_M` (first generation) and `slurmstepd.scope/job_M`, with the host's name
+/// possible in either; HTCondor's `htcondor/condor_...slotN@...`; OpenPBS's `pbs_jobs.service/jobid/M`; Torque's
+/// `torque/M`; LSF's `lsf/CLUSTER/job.M.N`.
 fn of_group(path: &str) -> Option<String> {
     let names: Vec<&str> = path.split('/').collect();
     let numbered = |name: &str, prefix: &str| {
@@ -92,7 +92,7 @@ fn of_group(path: &str) -> Option<String> {
     None
 }
 
-/// Grid Engine makes no group that is sure to be there: each of its jobs has a shepherd above it, a process of root's.
+/// Grid Engine does not always make a group: each of its jobs has a shepherd above it, a process of root's.
 fn of_ancestors(proc: &Proc, pid: u32) -> Option<String> {
     let mut at = pid;
     for _ in 0..ANCESTORS_MAX {
@@ -107,7 +107,7 @@ fn of_ancestors(proc: &Proc, pid: u32) -> Option<String> {
     None
 }
 
-/// Whether a process is what Grid Engine has above each of its jobs.
+/// Whether a process is Grid Engine's shepherd of a job.
 fn is_shepherd(proc: &Proc, pid: u32) -> bool {
     let text = |file: &str| proc.text(&format!("{pid}/{file}")).ok().flatten().unwrap_or_default();
     pid > 1 && text("comm").trim() == "sge_shepherd" && is_roots(&text("status"))

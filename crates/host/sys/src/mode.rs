@@ -1,8 +1,8 @@
 //! How jobs are contained on this host: facts are probed, then a plan is decided from them purely.
 //!
-//! Purpose: [`probe`] reads what the host offers into [`Facts`]; [`decide`] turns facts into a [`Plan`], which
-//! says for each ability by which means it is provided, whether it has its effect here, and what would change
-//! that. Owner of state: none. Absent here: acting on the plan, which is `container`'s.
+//! Purpose: [`probe`] reads the host's facts into [`Facts`]; [`decide`] turns facts into a [`Plan`], with the means of
+//! each ability, whether it is effective here, and the change that would make it so. Owner of state: none. Absent here:
+//! acting on the plan, which is `container`'s.
 
 mod abilities;
 mod facts;
@@ -22,7 +22,7 @@ pub use outside::{Outside, outside};
 pub use probe::probe;
 pub(crate) use probe::{DAEMON_LEAF, is_marked_delegated};
 
-/// The trees that containment works on: the real ones, or fakes below some directory.
+/// The roots of the trees for containment: the real trees, or fakes below some directory.
 #[derive(Debug, Clone)]
 pub struct Roots {
     /// Where the hierarchies of control groups are mounted, `/sys/fs/cgroup`.
@@ -31,7 +31,7 @@ pub struct Roots {
     pub proc: PathBuf,
     /// Where root's daemons leave their marks, in a directory of pinfold's: `/run`.
     pub run: PathBuf,
-    /// What stands in for the kernel in a fake tree of control groups; `None` on real ones.
+    /// The fake kernel of a fake tree of control groups; `None` on real trees.
     pub fake: Option<Arc<dyn FakeKernel>>,
 }
 
@@ -62,7 +62,7 @@ impl Roots {
 pub enum Mode {
     /// The unified hierarchy of control groups.
     V2,
-    /// First-generation controllers, with the unified hierarchy beside them where there is one.
+    /// First-generation controllers, with the unified hierarchy beside them if present.
     Hybrid,
     /// No control groups: affinity, scheduling class and stop signals for each process.
     Rootless,
@@ -115,7 +115,7 @@ pub enum ModeError {
     TreeNotOurs {
         /// Where it is mounted.
         mount: PathBuf,
-        /// Who asks.
+        /// The asking user.
         user: u32,
     },
     /// No first-generation hierarchy of use can be written.
@@ -123,17 +123,17 @@ pub enum ModeError {
         "the mode hybrid needs a first-generation hierarchy (cpu, cpuset, memory) that user {user} may write"
     )]
     NoHierarchy {
-        /// Who asks.
+        /// The asking user.
         user: u32,
     },
 }
 
-/// What was decided: by which means jobs are contained here.
+/// The means of containment on this host.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The mode.
     pub mode: Mode,
-    /// Why this mode, in one sentence.
+    /// The reason for this mode, in one sentence.
     pub why: String,
     /// Every ability, in the order of [`AbilityName::ALL`].
     pub abilities: Vec<Ability>,
@@ -144,13 +144,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// One ability.
+    /// An ability.
     #[must_use]
     pub fn ability(&self, name: AbilityName) -> &Ability {
         self.abilities.iter().find(|ability| ability.name == name).expect("decide() fills in every ability")
     }
 
-    /// By which means one ability is provided.
+    /// The means of an ability.
     #[must_use]
     pub fn via(&self, name: AbilityName) -> Via {
         self.ability(name).via
@@ -162,8 +162,8 @@ impl Plan {
         self.hierarchies.iter().find(|one| one.generation == generation && one.carries(controller))
     }
 
-    /// Whether the groups are below one that was delegated to a user other than root: then processes elsewhere may be out
-    /// of reach.
+    /// Whether the groups are below a group delegated to a user other than root: then processes elsewhere may be out of
+    /// reach.
     #[must_use]
     pub fn is_delegated(&self) -> bool {
         self.facts.user != 0 && self.tree().is_some_and(|tree| tree.delegated)

@@ -1,13 +1,13 @@
-//! Daemons of several users on one host find each other: one small file each, in a directory that everybody may write
-//! to and nobody but root owns.
+//! Daemons of several users on a host find each other: a small file for each, in a directory that all users may write to
+//! and only root owns.
 //!
-//! Nothing in such a directory is trusted. A file counts while its owner holds a write lock on it: the kernel says
-//! whose the file is, that the lock is held, and by which process, and that process has to be the owner's and of this
-//! user namespace, so that a user's subordinate numbers are no users. A lock is gone with its process, so what a dead
-//! daemon left counts for nothing. Files are looked at before they are opened, never waited for, and a few bytes are
-//! read of each; mounts and links are not followed. Of what is read only numbers are taken.
+//! Nothing in the directory is trusted. A file counts while its owner holds a write lock on it: the kernel reports the
+//! owner of the file, the lock, and its process, which must be the owner's and of this user namespace, so that a user's
+//! subordinate numbers are no users. A lock ends with its process, so the files of dead daemons do not count. Files are
+//! checked before they are opened, never waited for, and read for a few bytes only; mounts and links are not followed.
+//! Only numbers are taken from the text.
 //!
-//! Owner of state: [`Board`] has the directory and the own file. Absent here: what the numbers lead to.
+//! Owner of state: [`Board`] has the directory and the own file. Absent here: the use of the numbers.
 
 use std::ffi::CStr;
 use std::io;
@@ -19,18 +19,18 @@ use rustix::process::{Flock, FlockType};
 
 /// Where files may lie, the first that will do: all daemons of a host come to the same.
 const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
-/// The name of each begins so; then come the user's number and a random one.
+/// The prefix of each file's name; the user's number and a random number follow.
 const PREFIX: &[u8] = b"pinfold-daemon.";
 /// A longer file is none of these.
 const FILE_BYTES_MAX: usize = 160;
 /// So many names are looked at.
 const NAMES_MAX: usize = 100_000;
-/// So many files of one user are opened.
+/// The most files of a user that are opened.
 const FILES_OF_USER_MAX: usize = 8;
 /// The first words of a file.
 const FORM: &str = "pinfold 1";
 
-/// What a daemon says of itself: numbers, which nobody has to believe.
+/// A daemon's statement about itself: numbers, which other daemons need not believe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Entry {
     /// Slots that its jobs have or wait for; none: its user is idle.
@@ -46,7 +46,7 @@ pub struct Entry {
 impl Entry {
     fn text(self) -> String {
         let Self { slots_wanted, cores_held, memory_wanted_bytes, memory_held_bytes } = self;
-        // Of equal length whatever the numbers: a file is written over in place.
+        // Of fixed length, as a file is overwritten in place.
         format!(
             "{FORM} {slots_wanted:020} {cores_held:020} {memory_wanted_bytes:020} {memory_held_bytes:020}\n"
         )
@@ -80,7 +80,7 @@ pub enum BoardError {
     /// The directory cannot be used.
     #[error("failed to {what} in {}", .dir.display())]
     Use {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The directory.
         dir: PathBuf,
@@ -102,7 +102,7 @@ pub struct Board {
 
 #[derive(Debug)]
 struct Own {
-    /// While it is open, it is locked.
+    /// Locked while it is open.
     file: OwnedFd,
     name: String,
 }
@@ -157,7 +157,7 @@ impl Board {
         written.map(drop)
     }
 
-    /// A file under a name that nobody can know before, seen by others once it is written and locked.
+    /// Makes a file with an unpredictable name, visible to others once it is written and locked.
     fn make(&self, text: &str) -> Result<Own, rustix::io::Errno> {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
@@ -179,7 +179,7 @@ impl Board {
         std::str::from_utf8(PREFIX).expect("ASCII")
     }
 
-    /// What daemons of other users say, each user once for each of its daemons.
+    /// The statements of other users' daemons, with their users.
     #[must_use]
     pub fn others(&self) -> Vec<(u32, Entry)> {
         let mut found = Vec::new();
@@ -197,7 +197,7 @@ impl Board {
         found
     }
 
-    /// The names that may be of daemons, each with the user that it names.
+    /// Names that may be of daemons, each with its user's number.
     fn names(&self) -> impl Iterator<Item = (std::ffi::CString, u32)> + use<> {
         let entries = Dir::read_from(&self.dir).into_iter().flatten().take(NAMES_MAX);
         entries.filter_map(|entry| {
@@ -213,10 +213,10 @@ impl Board {
         is_small_file_of(&stat, uid).then_some(())
     }
 
-    /// What a living daemon of `uid` says in a file.
+    /// The statement of a living daemon of `uid` in a file.
     fn read(&self, name: &CStr, uid: u32) -> Option<Entry> {
         let file = self.open_to_read(name)?;
-        // What the name stood for a moment ago may be something else by now.
+        // Checks the opened file: the name may have been replaced meanwhile.
         if !is_small_file_of(&rustix::fs::fstat(&file).ok()?, uid) {
             return None;
         }
@@ -229,7 +229,7 @@ impl Board {
         Entry::parse(std::str::from_utf8(&bytes[..read]).ok()?)
     }
 
-    /// Never waits: not for a pipe's other end, nor for what somebody mounted over a file.
+    /// Never waits: neither for a pipe's other end, nor for a file system mounted over a file.
     fn open_to_read(&self, name: &CStr) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
@@ -240,7 +240,7 @@ impl Board {
         }
     }
 
-    /// Whether a process is one of `uid` and of no other user namespace.
+    /// Whether a process is of `uid` and of this user namespace.
     fn is_of(&self, pid: i32, uid: u32) -> bool {
         let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
         let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
@@ -249,7 +249,7 @@ impl Board {
         is_owner && std::fs::read(format!("/proc/{pid}/uid_map")).is_ok_and(|map| map == self.namespace)
     }
 
-    /// Strikes off what earlier daemons of this user left.
+    /// Removes the files of earlier daemons of this user.
     fn clear_own(&self) {
         for (name, _) in self.names().filter(|(_, uid)| *uid == self.uid) {
             let dead = self.looks_right(&name, self.uid).is_some()
@@ -270,13 +270,13 @@ impl Drop for Board {
 }
 
 impl Own {
-    /// Whether nobody struck it off.
+    /// Whether the file still has its name.
     fn is_there(&self) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
     }
 }
 
-/// Opens a directory of which `fits` holds, and whose entries only their owners can strike off.
+/// Opens a directory that `fits` accepts, and in which only owners can remove their entries.
 fn directory(path: &Path, fits: impl Fn(&Stat) -> bool) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
@@ -293,7 +293,7 @@ fn is_small_file_of(stat: &Stat, uid: u32) -> bool {
         && usize::try_from(stat.st_size).is_ok_and(|size| size <= FILE_BYTES_MAX)
 }
 
-/// The process that has a file locked for writing, which takes the right to write to it.
+/// The process that has a file write-locked, which requires the right to write to it.
 fn write_lock(file: &OwnedFd) -> Option<i32> {
     let asked = Flock::from(FlockType::ReadLock);
     let held = rustix::process::fcntl_getlk(file.as_fd(), &asked).ok()??;

@@ -1,5 +1,5 @@
-//! What a process sets for itself: its mask for new files, limits, session, priority, name, and whether its memory may be
-//! moved to swap. Absent here: starting others ([`crate::spawn`]), and another user's rights ([`crate::peer`]).
+//! Attributes that a process sets for itself: its umask, limits, session, priority, name, and whether its memory may be
+//! swapped. Absent here: starting other processes ([`crate::spawn`]), and another user's rights ([`crate::peer`]).
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
@@ -25,13 +25,12 @@ pub fn group() -> u32 {
     rustix::process::getegid().as_raw()
 }
 
-/// Sets which rights new files do not get; gives what was set before.
+/// Sets the umask; returns the earlier mask.
 pub fn set_umask(mask: u32) -> u32 {
     rustix::process::umask(Mode::from_raw_mode(mask)).as_raw_mode()
 }
 
-/// Which rights new files do not get. Between two calls of the kernel nobody but this user gets any: files that another
-/// thread makes just then are its user's alone.
+/// The umask. Between the two system calls new files of other threads are accessible to this user alone.
 #[must_use]
 pub fn umask() -> u32 {
     let mask = set_umask(0o077);
@@ -39,7 +38,7 @@ pub fn umask() -> u32 {
     mask
 }
 
-/// Leads a session of its own from now on, without a terminal. One that leads a group already stays in its session.
+/// Leads a session of its own from now on, without a terminal. The leader of a group stays in its session.
 pub fn leave_session() {
     let _ = rustix::process::setsid();
 }
@@ -49,7 +48,7 @@ pub fn name_thread(name: &CStr) {
     let _ = rustix::thread::set_name(name);
 }
 
-/// Sets the nice value of the calling thread, -20 to 19; lower ones than before want rights, and stay as they are without.
+/// Sets the nice value of the calling thread, -20 to 19; without the right to lower it, it stays.
 pub fn nice_thread(nice: i32) {
     // Of the calling thread, on Linux.
     let _ = rustix::process::setpriority_process(None, nice);
@@ -97,17 +96,17 @@ pub fn thread_cpu_us() -> u64 {
     clock_us(ClockId::ThreadCPUTime)
 }
 
-/// The size that a file written by this process may have, in bytes (`RLIMIT_FSIZE`).
+/// The largest size of a file that this process may write, in bytes (`RLIMIT_FSIZE`).
 #[must_use]
 pub fn file_size_max() -> u64 {
     getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
-/// The soft limit of open files that this process came with, if [`raise_file_limit`] raised it.
+/// The original soft limit of open files, if [`raise_file_limit`] raised it.
 static FILES_BEFORE: OnceLock<Option<u64>> = OnceLock::new();
 
-/// Allows as many open files as the hard limit does; gives how many that is. Programs that [`crate::spawn`] starts have
-/// the limit of before.
+/// Raises the limit of open files to the hard limit; returns the new limit. Programs that [`crate::spawn`] starts get
+/// the original limit.
 pub fn raise_file_limit() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     FILES_BEFORE.get_or_init(|| limit.current);
@@ -123,11 +122,11 @@ pub(crate) fn restore_file_limit() {
     }
 }
 
-/// Locks this process's pages in RAM as it touches them, where that has no bound; `false`: the kernel may move them to swap.
-/// A child by fork does not inherit it.
+/// Locks this process's pages in RAM as it touches them, if no limit applies; `false`: the kernel may swap them. A
+/// forked child does not inherit the lock.
 ///
-/// Under a bound (`RLIMIT_MEMLOCK`, 8 MiB for users as a rule) the kernel counts all that is mapped, and would refuse the
-/// first mapping beyond it: then nothing is locked.
+/// Under a limit (`RLIMIT_MEMLOCK`, 8 MiB for users as a rule) the kernel counts all mapped memory, and would refuse
+/// the first mapping beyond it: then nothing is locked.
 #[must_use]
 pub fn stay_in_ram() -> bool {
     let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
@@ -136,7 +135,7 @@ pub fn stay_in_ram() -> bool {
     (may || unbounded) && mlockall(flags).is_ok()
 }
 
-/// The resource limits that are carried from where a job was handed over to where it runs, by their names.
+/// The resource limits that go with a job from its submission to its run, by name.
 const LIMITS: [(&str, Resource); 16] = [
     ("as", Resource::As),
     ("core", Resource::Core),
@@ -159,7 +158,7 @@ const LIMITS: [(&str, Resource); 16] = [
 /// A limit of this process: its name, the soft and the hard value; `None`: none.
 pub type Limit = (String, Option<u64>, Option<u64>);
 
-/// This process's limits, of open files the one that it came with.
+/// This process's limits, with the original limit of open files.
 #[must_use]
 pub fn limits() -> Vec<Limit> {
     let limit = |(name, resource): (&str, Resource)| {
@@ -170,7 +169,7 @@ pub fn limits() -> Vec<Limit> {
     LIMITS.into_iter().map(limit).collect()
 }
 
-/// Sets limits as they were elsewhere; where this process may have less, as much as it may. Unknown names are left out.
+/// Sets limits of another process; where this process may have less, as much as it may. Unknown names are left out.
 pub fn set_limits(limits: &[Limit]) {
     // No limit is more than any.
     let less = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
@@ -183,8 +182,8 @@ pub fn set_limits(limits: &[Limit]) {
     }
 }
 
-/// Has the kernel move memory of this process to swap, as far as there is room; what is touched again comes back. The
-/// kernel may be done with it only later.
+/// Asks the kernel to move memory of this process to swap, as far as there is room; touched pages come back. The kernel
+/// may finish later.
 ///
 /// # Errors
 /// `INVAL` where the kernel is older than Linux 5.4.
@@ -194,13 +193,12 @@ pub fn page_out(memory: &mut [u8]) -> Result<(), rustix::io::Errno> {
     let skip = memory.as_ptr().align_offset(page).min(memory.len());
     let whole = &mut memory[skip..];
     let length = whole.len() / page * page;
-    // SAFETY: the range is whole pages within the slice, which this process owns; the advice changes where they lie, not
-    // what is in them.
+    // SAFETY: the range is whole pages within the slice, which this process owns; the advice keeps their contents.
     unsafe { rustix::mm::madvise(whole.as_mut_ptr().cast(), length, rustix::mm::Advice::LinuxPageOut) }
 }
 
-/// The clock of the system that nobody sets and that does not advance while the host sleeps, in microseconds since its
-/// boot. All processes of one boot read the same.
+/// The clock that no program sets and that stops while the host sleeps, in microseconds since the boot. All processes
+/// of one boot read the same.
 #[must_use]
 pub fn monotonic_us() -> u64 {
     clock_us(ClockId::Monotonic)

@@ -1,8 +1,8 @@
-//! A directory for what one process needs while it runs, and the removal of those whose processes were killed.
+//! A temporary directory of a process, and the removal of directories of killed processes.
 //!
-//! Whoever has such a directory holds a lock on it (flock), which the kernel takes back with the process, however that
-//! ends. So one that can be locked is left over. In places where others write as well (`/tmp`) nothing of theirs is touched:
-//! a directory of this user's own alone is removed, by its descriptor, and no link is followed. Absent here: what is in it.
+//! The owner of a directory holds a lock on it (flock), which the kernel releases when the process ends. So an unlocked
+//! directory is left over. In places where other users also write (`/tmp`) only a private directory of this user's is
+//! removed, by its descriptor, and no link is followed. Absent here: the contents.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::files;
 
-/// So many left ones are looked at, at most: they are removed by each that comes.
+/// The most leftover directories that each new process checks.
 const LEFT_MAX: usize = 256;
 
 /// How often a name is tried, as another may have it.
@@ -35,15 +35,15 @@ pub struct OwnDir {
 }
 
 impl OwnDir {
-    /// Makes one in `parent`, named `prefix` and something random, for this user alone, and removes those left over from
-    /// processes that were killed. `contents`: the names of the files that will be in it.
+    /// Makes a directory in `parent`, named `prefix` plus a random suffix, for this user alone, and removes directories
+    /// of killed processes. `contents`: the names of the files that will be in it.
     ///
     /// # Errors
     /// When none can be made there.
     pub fn make(parent: &Path, prefix: &str, contents: &'static [&'static str]) -> io::Result<Self> {
         let place = openat(CWD, parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         for name in left_over(&place, prefix) {
-            // One that cannot be removed stays.
+            // A directory that cannot be removed stays.
             let _ = remove_left(place.as_fd(), &name, contents);
         }
         for _ in 0..TRIES_MAX {
@@ -54,7 +54,7 @@ impl OwnDir {
             }
             let Ok((dir, _)) = opened(place.as_fd(), &name) else { continue };
             flock(&dir, FlockOperation::LockExclusive)?;
-            // Until then it could be taken for one that is left over.
+            // Before the lock another process could remove it as a leftover.
             if fstat(&dir)?.st_nlink == 0 {
                 continue;
             }
@@ -91,7 +91,7 @@ fn left_over(place: &OwnedFd, prefix: &str) -> Vec<OsString> {
     names.map(|entry| OsString::from_vec(entry.file_name().to_bytes().to_vec())).take(LEFT_MAX).collect()
 }
 
-/// A directory of this name, no link to one.
+/// Opens a directory of this name, but no link.
 fn opened(place: BorrowedFd<'_>, name: &OsString) -> rustix::io::Result<(OwnedFd, Stat)> {
     let how = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let dir = openat(place, name, how, Mode::empty())?;
@@ -99,7 +99,7 @@ fn opened(place: BorrowedFd<'_>, name: &OsString) -> rustix::io::Result<(OwnedFd
     Ok((dir, found))
 }
 
-/// Removes one whose process is gone.
+/// Removes the directory of a dead process.
 fn remove_left(place: BorrowedFd<'_>, name: &OsString, contents: &[&str]) -> rustix::io::Result<()> {
     let (dir, found) = opened(place, name)?;
     if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
@@ -111,7 +111,7 @@ fn remove_left(place: BorrowedFd<'_>, name: &OsString, contents: &[&str]) -> rus
     }
 }
 
-/// Removes what is known to be in it, and it, if it is still what has that name and nothing else is in it.
+/// Removes the known files in a directory, and the directory, if it still has that name and is then empty.
 fn empty_and_remove(
     place: BorrowedFd<'_>,
     name: &OsString,

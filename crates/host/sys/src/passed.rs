@@ -1,10 +1,10 @@
 //! A listening Unix socket whose clients pass no descriptors to this process.
 //!
 //! A client may send descriptors along with its bytes (`SCM_RIGHTS`) and close its own copies. The kernel then closes
-//! them for good as their bytes are read, or as the connection is closed. Such a close may wait: that of a TCP socket
-//! with `SO_LINGER` for as long as the client chose. From Linux 6.16 on the kernel refuses to pass them
-//! (`SO_PASSRIGHTS`). On an older one each read is preceded by a look, which closes nothing, and a [`Closer`] closes a
-//! connection that has some. Absent here: descriptors that are wanted (`ancillary`).
+//! them for good as their bytes are read, or as the connection is closed. A close may wait: for a TCP socket with
+//! `SO_LINGER` as long as the client chose. From Linux 6.16 on the kernel refuses to pass descriptors
+//! (`SO_PASSRIGHTS`). On an older kernel a peek, which closes nothing, precedes each read, and a [`Closer`] closes a
+//! connection with descriptors. Absent here: descriptors that are wanted (`ancillary`).
 
 use std::io::{self, IoSliceMut, Read as _};
 use std::mem::ManuallyDrop;
@@ -23,13 +23,13 @@ use rustix::net::{
 /// `include/uapi/asm-generic/socket.h`.
 const SO_PASSRIGHTS: i32 = 83;
 
-/// What a client has sent is looked at in pieces of this size when its connection is closed, in bytes,
+/// The size of the pieces in which received data is inspected when a connection is closed, in bytes,
 const PIECE: usize = 64 * 1024;
 
 /// and in so many pieces. Usually there is nothing.
 const PIECES_MAX: usize = 4;
 
-/// How long it takes until a thread is asked for again that cannot be had.
+/// The pause before another attempt to start a thread.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A listening socket.
@@ -49,12 +49,12 @@ pub struct Incoming {
     refuses: bool,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Got {
     /// So many bytes; 0: the client sends no more.
     Bytes(usize),
-    /// Descriptors come with the next bytes, or with those right behind them; nothing was read.
+    /// Descriptors come with the next bytes, or right behind them; nothing was read.
     Passed,
 }
 
@@ -66,11 +66,11 @@ impl Listener {
     /// Listens at `path`, without blocking.
     ///
     /// # Errors
-    /// What the kernel says; a path of more than 107 bytes (`ENAMETOOLONG`).
+    /// A system error; a path of more than 107 bytes (`ENAMETOOLONG`).
     pub fn bind(path: &Path) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // Before anyone can connect: connections have what the listener has at that time.
+        // Before any client can connect: connections inherit the listener's setting.
         let refuses = refuse(&socket);
         rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
         // As many as the kernel lets wait.
@@ -78,10 +78,10 @@ impl Listener {
         Ok(Self { inner: Some(UnixListener::from(socket)), refuses })
     }
 
-    /// From now on it has connections as on a kernel that passes descriptors to everyone. For tests.
+    /// From now on accepts connections as on a kernel that passes descriptors. For tests.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// A system error.
     pub fn admit(&mut self) -> io::Result<()> {
         self.refuses = false;
         match set_pass_rights(&self.as_fd(), true) {
@@ -93,23 +93,23 @@ impl Listener {
     /// The next connection, which does not block either.
     ///
     /// # Errors
-    /// What the kernel says; `WouldBlock`: none waits.
+    /// A system error; `WouldBlock`: no client waits.
     pub fn accept(&self) -> io::Result<Incoming> {
         let listener = self.inner.as_ref().expect("there until it is dropped");
         let (stream, _) = listener.accept()?;
         let incoming = Incoming { stream: Some(stream), refuses: self.refuses };
         incoming.stream().set_nonblocking(true)?;
         if !self.refuses {
-            // Else a read drops a byte that is out of band, with what came along.
+            // Otherwise a read drops an out-of-band byte together with its descriptors.
             sockopt::set_socket_oobinline(incoming.stream(), true)?;
         }
         Ok(incoming)
     }
 
-    /// Closes one at whose path nobody can connect any more.
+    /// Closes a listener that no client can reach by its path any more.
     ///
     /// # Errors
-    /// Itself: connections still wait to be taken, with what may have been passed.
+    /// The listener: connections still wait to be accepted, possibly with descriptors.
     pub fn close(mut self) -> Result<(), Self> {
         match crate::ready::readable(&self, Some(Duration::ZERO)) {
             Ok(false) => {
@@ -121,7 +121,7 @@ impl Listener {
     }
 }
 
-/// Whether somebody listens on this path, or may; nobody is waited for.
+/// Whether a process listens on this path, or may; does not wait.
 #[must_use]
 pub fn has_listener(path: &Path) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -137,7 +137,7 @@ impl AsFd for Listener {
 }
 
 impl Drop for Listener {
-    /// Connections that nobody took may have descriptors; a process that ends waits for none of them.
+    /// Unaccepted connections may have descriptors; the end of the process waits for none of them.
     fn drop(&mut self) {
         if !self.refuses {
             std::mem::forget(self.inner.take());
@@ -146,29 +146,29 @@ impl Drop for Listener {
 }
 
 impl Incoming {
-    /// The connection, to be written to and watched. A read by other means than [`Self::read`] closes what is passed.
+    /// The connection, for writes and polls. Reading without [`Self::read`] closes passed descriptors.
     #[must_use]
     pub fn stream(&self) -> &UnixStream {
         self.stream.as_ref().expect("there until it is closed")
     }
 
-    /// Reads what has arrived.
+    /// Reads received bytes.
     ///
     /// # Errors
-    /// What the kernel says; `WouldBlock`: nothing is there.
+    /// A system error; `WouldBlock`: nothing has arrived.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Got> {
         let mut stream = self.stream();
         if self.refuses {
             return stream.read(buffer).map(Got::Bytes);
         }
         match look(stream, buffer)? {
-            // No more than that: what arrives meanwhile is not looked at.
+            // Exactly the inspected bytes: later bytes are not inspected.
             Got::Bytes(count) if count > 0 => stream.read(&mut buffer[..count]).map(Got::Bytes),
             other => Ok(other),
         }
     }
 
-    /// Ends the connection. Gives it back where descriptors may wait in it, so that the close is a [`Closer`]'s.
+    /// Ends the connection. Returns it where descriptors may wait in it, for a [`Closer`].
     #[must_use]
     pub fn close(mut self) -> Option<Held> {
         self.take()
@@ -193,7 +193,7 @@ impl Held {
     }
 }
 
-/// What a read would get. Closes nothing: the bytes, and what came with them, stay where they are.
+/// The result of a read. Closes nothing: the bytes and their descriptors stay.
 fn look(stream: &UnixStream, buffer: &mut [u8]) -> io::Result<Got> {
     let mut no_room = RecvAncillaryBuffer::default();
     let seen = recvmsg(stream, &mut [IoSliceMut::new(buffer)], &mut no_room, RecvFlags::PEEK)?;
@@ -201,7 +201,7 @@ fn look(stream: &UnixStream, buffer: &mut [u8]) -> io::Result<Got> {
     Ok(if passed { Got::Passed } else { Got::Bytes(seen.bytes) })
 }
 
-/// Ends a connection and reads what is left in it; says whether descriptors may be there.
+/// Ends a connection and drains it; returns whether it may have descriptors.
 fn may_hold(stream: &UnixStream) -> bool {
     // The client sends no more from here on, and sees the end.
     if stream.shutdown(Shutdown::Both).is_err() {
@@ -223,10 +223,10 @@ fn may_hold(stream: &UnixStream) -> bool {
     true
 }
 
-/// Closes connections in which descriptors may wait, so that whoever has it do so does not wait.
+/// Closes connections in which descriptors may wait, so that no caller waits.
 ///
-/// A thread that ends closes what it has in a table of its own. The kernel waits for no lingering socket then. Should
-/// it wait for something else, this thread alone waits, and takes none of this process's descriptors.
+/// A thread that ends closes the descriptors of its private table. The kernel waits for no lingering socket then.
+/// Should the kernel wait all the same, only this thread waits, without any other descriptor of this process.
 #[derive(Debug, Default)]
 pub struct Closer {
     orders: Option<Sender<Held>>,
@@ -235,7 +235,7 @@ pub struct Closer {
 }
 
 impl Closer {
-    /// Has a connection closed. Where no thread can be had, it is closed with a later one.
+    /// Queues a connection to be closed. If no thread can be started, it is closed with a later one.
     pub fn close(&mut self, held: Held) {
         self.waiting.push(held);
         if self.orders.is_none() {
@@ -262,7 +262,7 @@ fn obey(orders: &Receiver<Held>) {
     }
 }
 
-/// Closes these in a thread that ends; gives them back where there is none to be had.
+/// Closes connections in a thread that ends; returns them if no thread can be started.
 fn close_apart(held: Vec<Held>) -> Result<(), Vec<Held>> {
     let mut kept: Vec<RawFd> = held.iter().map(|held| held.0.as_raw_fd()).collect();
     kept.sort_unstable();
@@ -270,7 +270,7 @@ fn close_apart(held: Vec<Held>) -> Result<(), Vec<Held>> {
     let thread = std::thread::Builder::new().name("closes".to_owned());
     let spawned = thread.spawn(move || {
         let _ = tell.send(own_table(&kept).is_ok());
-        // It ends once it alone has them, or closes them itself.
+        // The thread ends once it alone has them, or closes them itself.
         handed.into_iter().flatten().for_each(Held::close);
     });
     if spawned.is_err() {
@@ -284,10 +284,10 @@ fn close_apart(held: Vec<Held>) -> Result<(), Vec<Held>> {
     Ok(())
 }
 
-/// Gives this thread a table of descriptors of its own, with these alone, ascending. They are closed as it ends.
+/// Gives this thread a private table of descriptors with `kept` (ascending) alone. They are closed as it ends.
 fn own_table(kept: &[RawFd]) -> io::Result<()> {
     #[expect(unsafe_code, reason = "no safe binding")]
-    // SAFETY: the call takes a number only. Nothing in this thread uses a descriptor from here on but by number.
+    // SAFETY: the call takes a number only. From here on this thread uses descriptors by number only.
     if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -302,10 +302,10 @@ fn own_table(kept: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes these of this thread's own. A kernel before 5.9 cannot; they are closed as the thread ends.
+/// Closes descriptors of this thread's table. A kernel before 5.9 lacks the call; they are closed as the thread ends.
 fn close_range(first: RawFd, last: RawFd) {
     #[expect(unsafe_code, reason = "no safe binding")]
-    // SAFETY: the caller has made the table this thread's own, and nothing in this thread uses what it closes.
+    // SAFETY: the caller has made the table this thread's own, and nothing in this thread uses the closed descriptors.
     unsafe {
         libc::syscall(libc::SYS_close_range, first, last, 0);
     }

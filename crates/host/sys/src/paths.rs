@@ -1,5 +1,5 @@
-//! Where the socket and the state of a daemon are, unless someone says otherwise. One home for the rule, so
-//! that clients and daemon agree. Absent here: making anything.
+//! The default places of a daemon's socket and state. One home for the rule, so that clients and daemon agree. Absent
+//! here: making anything.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{files, shared, whereabouts};
 
-/// The places of one daemon.
+/// The places of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// The socket it listens on.
@@ -21,7 +21,7 @@ pub struct Places {
 /// The socket's name in a directory of pinfold's own.
 const SOCKET: &str = "pinfold.sock";
 
-/// The database in a directory for state: one that has it is in use.
+/// The database in a state directory; a directory with a database is in use.
 pub const DATABASE: &str = "pinfold.db";
 
 /// The variable that names a socket.
@@ -30,25 +30,25 @@ const SOCKET_VARIABLE: &str = "PINFOLD_SOCKET";
 /// The changes of `config set` in the state directory of a private daemon: a line `KEY=VALUE` each.
 pub const SETTINGS: &str = "settings";
 
-/// In the words of a daemon that gives way to another one on the same state; a client waits for that one then.
+/// Words of a daemon that yields to another daemon on the same state; a client then waits for the other daemon.
 pub const OCCUPIED: &str = "works on the state directory";
 
-/// The default places for user `uid`, whose environment is asked through `variable`.
+/// The default places for user `uid`, with an environment read through `variable`.
 ///
-/// The socket: `$PINFOLD_SOCKET`; else `/run/pinfold/pinfold.sock` for root; else below `$XDG_RUNTIME_DIR`, if
-/// that can be used ([`usable`]); else in a private directory below `/tmp`, or, where another user made that one first, in the directory for the state
-/// below the user's home, if that is known. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
-/// named, beside it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else
-/// below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one;
-/// without a home, or with one that is not there and that this user cannot make, in the private directory below `/tmp`.
+/// The socket: `$PINFOLD_SOCKET`; else `/run/pinfold/pinfold.sock` for root; else below `$XDG_RUNTIME_DIR`, if usable
+/// ([`usable`]); else in a private directory below `/tmp`, or, where another user took its name first, in the state
+/// directory below the user's home, if known. The state: `$PINFOLD_STATE_DIR`; else, when the socket was named, beside
+/// it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else below `$XDG_STATE_HOME` or
+/// `~/.local/state`, in a directory of this host's where several hosts may share it; without a home, or with an absent
+/// home that this user cannot make, in the private directory below `/tmp`.
 #[must_use]
 pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
     let is_usable = |directory: &Path| usable(uid, directory).is_ok();
     defaults_by(uid, with_home(variable), (owner, is_usable), |state| shared::of_host(state, DATABASE))
 }
 
-/// The directory for a user's state, one for all hosts that have it: below `$XDG_STATE_HOME` or `~/.local/state`. `None`:
-/// neither is known, or there is no such home.
+/// The directory for a user's state, common to all hosts that share it: below `$XDG_STATE_HOME` or `~/.local/state`.
+/// `None`: neither is known, or the home does not exist.
 #[must_use]
 pub fn user_state(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let uid = crate::peer::own_uid();
@@ -70,14 +70,14 @@ pub fn temporary() -> [PathBuf; 4] {
     [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into(), "/dev/shm".into()]
 }
 
-/// The socket below a directory for what runs (`$XDG_RUNTIME_DIR`).
+/// The socket below a runtime directory (`$XDG_RUNTIME_DIR`).
 #[must_use]
 pub fn socket_in(runtime: &Path) -> PathBuf {
     runtime.join("pinfold").join(SOCKET)
 }
 
-/// Whether user `uid` can have `directory` for itself: it is there and the user's, or it can be made; and a socket in it has
-/// a path that the kernel takes.
+/// Whether user `uid` can have `directory`: it exists and is the user's, or can be made; and the path of a socket in it
+/// is short enough for the kernel.
 ///
 /// # Errors
 /// Why not.
@@ -101,7 +101,7 @@ pub fn usable(uid: u32, directory: &Path) -> io::Result<()> {
     Err(NotFound.into())
 }
 
-/// The variables that name places, with why each cannot be used: for a message that no place was found.
+/// The variables that name places, each with its defect: for a message that no place was found.
 #[must_use]
 pub fn unusable(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> String {
     let why = |(name, below): (&str, &str)| match variable(name).filter(|value| !value.is_empty()) {
@@ -125,16 +125,16 @@ fn with_home(variable: impl Fn(&str) -> Option<OsString>) -> impl Fn(&str) -> Op
     move |name| variable(name).filter(|value| name != "HOME" || is_home(Path::new(value), files::may_make_in))
 }
 
-/// Whether it can be a home. What has no home of its own is given one that is not there, and that cannot be made
-/// (`/nonexistent`). One that can be made is there as soon as something is kept in it.
+/// Whether the path can be a home. Accounts without a home have a path that does not exist and cannot be made
+/// (`/nonexistent`). A home that can be made is made with the first file in it.
 fn is_home(home: &Path, may_make_in: impl Fn(&Path) -> bool) -> bool {
     let is_missing = |path: &Path| matches!(std::fs::metadata(path), Err(error) if error.kind() == NotFound);
     !is_missing(home) || home.ancestors().find(|above| !is_missing(above)).is_some_and(may_make_in)
 }
 
-/// The places that a command of user `uid` means. Those of [`defaults`]; but without a socket there, while a daemon of
-/// this user works on that state and listens elsewhere, its socket: `$XDG_RUNTIME_DIR` is not set everywhere (cron, su),
-/// and a state has one daemon. Neither root's socket nor one that was named is another's.
+/// The places for a command of user `uid`: the places of [`defaults`]; but if no socket is there while a daemon of this
+/// user works on that state and listens elsewhere, its socket: `$XDG_RUNTIME_DIR` is not set everywhere (cron, su), and a
+/// state has a daemon. Root's socket and a named socket are never replaced.
 #[must_use]
 pub fn for_commands(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places {
     let is_named = variable(SOCKET_VARIABLE).is_some_and(|text| !text.is_empty());
@@ -145,7 +145,7 @@ pub fn for_commands(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Pl
     where_it_listens(uid, places, owner, whereabouts::listens)
 }
 
-/// The same, where `owner` says whose a file is, and `listens` which socket the daemon of a state noted.
+/// The same, where `owner` returns the owner of a file, and `listens` the noted socket of a state's daemon.
 fn where_it_listens(
     uid: u32,
     places: Places,
@@ -160,12 +160,13 @@ fn where_it_listens(
     Places { socket: socket.unwrap_or(places.socket), state: places.state }
 }
 
-/// Whose a file is, or a link.
+/// The owner of a file, or of a link.
 fn owner(path: &Path) -> Option<u32> {
     std::fs::symlink_metadata(path).ok().map(|found| found.uid())
 }
 
-/// The same as [`defaults`], where `owner` says whose a file is, `is_usable` whether a directory can be used, and `of_host` which place in a directory is this host's.
+/// The same as [`defaults`], where `owner` returns the owner of a file, `is_usable` whether a directory can be used,
+/// and `of_host` this host's place in a directory.
 fn defaults_by(
     uid: u32,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -176,8 +177,8 @@ fn defaults_by(
     let named = variable(SOCKET_VARIABLE).filter(|text| !text.is_empty()).map(PathBuf::from);
     let private = PathBuf::from(format!("/tmp/pinfold-{uid}"));
     let own_state = state_of(&variable, &is_usable).map(of_host);
-    // Everybody may make that directory, and only its owner may remove it. A daemon that listens elsewhere for that
-    // reason is found when it is gone, too.
+    // Every user may make that directory, and only its owner may remove it. A daemon that therefore listens elsewhere
+    // is found even after the directory is gone.
     let is_taken = || owner(&private).map_or_else(|| !is_usable(&private), |owner| owner != uid);
     let listens_in = |state: &Path| owner(&state.join(SOCKET)) == Some(uid);
     let socket = match &named {

@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket, and users by number and name. Absent here: rights.
+//! The peer of a socket, and users by number and name. Absent here: rights.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -9,8 +9,7 @@ use rustix::time::Timespec;
 
 use crate::procfs::{Proc, ProcessStat};
 
-/// The process and user at the other end of a Unix socket, by the kernel's word (`SO_PEERCRED`), as they were
-/// when it connected.
+/// The process and user at the other end of a Unix socket, from the kernel (`SO_PEERCRED`), as of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Its process.
@@ -28,8 +27,8 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
     Ok(Peer { pid: credentials.pid.as_raw_nonzero().get().unsigned_abs(), uid: credentials.uid.as_raw() })
 }
 
-/// What connected, if it still lives: its number may have been given to another process since, and then says nothing. A
-/// kernel before 6.5 does not tell them apart; there the process with the number is taken for it.
+/// The process that connected, if it still lives: its number may have been reused since. A kernel before 6.5 cannot
+/// tell; there the process with the number is returned.
 #[must_use]
 pub fn process(socket: impl AsFd, proc: &Proc) -> Option<ProcessStat> {
     let pid = of(&socket).ok()?.pid;
@@ -58,7 +57,7 @@ fn handle(socket: &impl AsFd) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     #[expect(unsafe_code, reason = "the kernel gives it as a number")]
-    // SAFETY: the kernel has just made it for this process, and nobody else knows of it.
+    // SAFETY: the kernel has just made the descriptor for this process, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(found) })
 }
 
@@ -77,8 +76,8 @@ pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Whether this is the user whom the kernel shows, in a user namespace, for all that the namespace does not know: the
-/// host's own root among them.
+/// Whether this is the overflow user, which the kernel shows in a user namespace for all unmapped users: the host's
+/// root among them.
 #[must_use]
 pub fn is_unmapped(user: u32) -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -97,7 +96,7 @@ pub fn host_name() -> String {
 pub struct User {
     /// The number.
     pub uid: u32,
-    /// The group that it is in first of all.
+    /// Its primary group.
     pub gid: u32,
     /// The name.
     pub name: String,
@@ -111,14 +110,14 @@ pub fn user(uid: u32) -> Option<User> {
     look_up(uid).ok().flatten()
 }
 
-/// The name of the effective user of this process; the number where it has none.
+/// The name of this process's effective user; the number if it has no name.
 #[must_use]
 pub fn own_name() -> String {
     let uid = own_uid();
     user(uid).map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// As [`user`], and fails where a service that may know it gives no answer.
+/// As [`user`], and fails where a responsible name service gives no answer.
 ///
 /// # Errors
 /// When the name service fails.
@@ -138,10 +137,10 @@ pub fn user_named(name: &str) -> Option<User> {
     look_up_name(name).ok().flatten()
 }
 
-/// The user with this name; `None` where the system surely knows no such user.
+/// The user with this name; `None` where the system surely knows no user of this name.
 ///
 /// # Errors
-/// When a service that may know it gives no answer.
+/// When a responsible name service gives no answer.
 pub fn look_up_name(name: &str) -> io::Result<Option<User>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     lookup(|entry, buffer, found| {
@@ -153,11 +152,11 @@ pub fn look_up_name(name: &str) -> io::Result<Option<User>> {
     })
 }
 
-/// Becomes this user for good, with all groups that the system's databases know it in. This process must have one thread,
-/// and the right to (root has).
+/// Becomes this user for good, with all of the user's groups in the system's databases. This process must have one
+/// thread, and the right (root has).
 ///
 /// # Errors
-/// When there is no such user, or the right is missing; it is then still who it was, or has fewer groups.
+/// When the user does not exist, or the right is missing; the process then keeps its user, or has fewer groups.
 pub fn become_user(uid: u32) -> io::Result<()> {
     let Some(user) = user(uid) else {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the system knows no such user"));
@@ -193,7 +192,7 @@ fn lookup(
                 }));
             }
             libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
-            // All of these are said by some C library or service for a name that nobody has.
+            // C libraries and services return any of these for an unknown name.
             libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => return Ok(None),
             error => return Err(io::Error::from_raw_os_error(error)),
         }

@@ -1,8 +1,8 @@
-//! Readers of `/proc`, below a root that may be a fake one.
+//! Readers of `/proc`, below a real or fake root.
 //!
-//! Purpose: processes, memory, processors and pressure as plain data. A process that vanished while it was
-//! read is the answer `None`, never an error. Owner of state: none but an open handle on the root. Absent
-//! here: any write, any decision, any difference between two readings.
+//! Purpose: processes, memory, processors and pressure as plain data. A process that vanished during the read gives
+//! `None`, never an error. Owner of state: none but an open handle on the root. Absent here: any write, any decision,
+//! any difference between two readings.
 
 mod files;
 mod hardware;
@@ -30,21 +30,22 @@ pub use types::{
     ProcessStatus, PuTimes, Rollup, ThreadStat, Turns,
 };
 
-/// Of a process with more threads than this, no figures are added up over them: it would take milliseconds.
+/// The most threads over which figures of a process are summed: more would take milliseconds.
 pub const THREADS_MAX: usize = 64;
 
-/// No file is read further than so many bytes, where nothing else is said: the longest of the kernel's own have some
-/// hundred thousand. Bounds are needed, for a process can have its files say as much as it likes.
+/// The most bytes read of a file, unless stated otherwise: the kernel's longest own files have some hundred thousand.
+/// The bound is needed, as a process can make its files as long as it likes.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// Of files about the whole host: users may mount a thousand file systems (fusermount3(1)) at paths of 16 KiB each.
 const LONG_TEXT_BYTES_MAX: usize = 256 << 20;
-/// Of an environment: the kernel starts no process with a longer one (execve(2)); one that is was made so later.
+/// For an environment: the kernel starts no process with a longer environment (execve(2)); a process can lengthen its
+/// own later.
 const ENVIRON_BYTES_MAX: usize = 6 << 20;
 /// Of mapped ranges: as many as a process may have as a rule (65,530), but their files may have long names.
 const MAPS_BYTES_MAX: usize = 8 << 20;
 /// Of children: the numbers of as many processes as a host can have.
 const CHILDREN_BYTES_MAX: usize = 32 << 20;
-/// Of what is said of an open file: locks, of which there may be any number, stand behind what is looked for.
+/// For the description of an open file: locks, in any number, stand behind the fields that are read.
 const FDINFO_BYTES_MAX: usize = 4 << 10;
 
 /// A file below `/proc` could not be used.
@@ -55,7 +56,7 @@ pub enum ProcError {
     Root {
         /// The root.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file that ought to be there could not be read.
@@ -63,7 +64,7 @@ pub enum ProcError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A file does not read as the kernel documents it.
@@ -96,12 +97,12 @@ impl Proc {
         Ok(self.numbered(".")?.unwrap_or_default())
     }
 
-    /// The threads of one process, ascending; `None`: it is gone.
+    /// The threads of a process, ascending; `None`: it is gone.
     pub fn threads(&self, pid: u32) -> Result<Option<Vec<u32>>, ProcError> {
         self.numbered(&format!("{pid}/task"))
     }
 
-    /// As [`Proc::threads`], at most `most` of them, and whether there are more: those are not listed.
+    /// As [`Proc::threads`], at most `most` of them, and whether there are more, unlisted.
     pub fn some_threads(&self, pid: u32, most: usize) -> Result<Option<(Vec<u32>, bool)>, ProcError> {
         let numbers = self.some_numbered(&format!("{pid}/task"), most)?;
         Ok(numbers.map(|(mut numbers, more)| {
@@ -116,7 +117,7 @@ impl Proc {
         Ok(found.and_then(|(threads, more)| (!more).then_some(threads)))
     }
 
-    /// The children of one process, over all its threads, ascending; `None`: it is gone.
+    /// The children of a process, over all its threads, ascending; `None`: it is gone.
     pub fn children(&self, pid: u32) -> Result<Option<Vec<u32>>, ProcError> {
         let Some(threads) = self.threads(pid)? else { return Ok(None) };
         let mut children = Vec::new();
@@ -132,36 +133,36 @@ impl Proc {
         Ok(Some(children))
     }
 
-    /// State, parent, times and start of one process; `None`: it is gone.
+    /// State, parent, times and start of a process; `None`: it is gone.
     pub fn stat(&self, pid: u32) -> Result<Option<ProcessStat>, ProcError> {
         self.parsed(&format!("{pid}/stat"), parse_process_stat)
     }
 
-    /// The user by whose rights a process acts; `None`: it is gone.
+    /// The effective user of a process; `None`: it is gone.
     #[must_use]
     pub fn owner(&self, pid: u32) -> Option<u32> {
         let found = rustix::fs::statx(&self.dir, pid.to_string(), AtFlags::STATX_DONT_SYNC, StatxFlags::UID);
         Some(found.ok()?.stx_uid)
     }
 
-    /// The nice value of one process; `None`: it is gone.
+    /// The nice value of a process; `None`: it is gone.
     pub fn nice(&self, pid: u32) -> Result<Option<i32>, ProcError> {
         self.parsed(&format!("{pid}/stat"), parse::parse_nice)
     }
 
-    /// Memory by kind and the allowed PUs of one process; `None`: it is gone.
+    /// Memory by kind and the allowed PUs of a process; `None`: it is gone.
     pub fn status(&self, pid: u32) -> Result<Option<ProcessStatus>, ProcError> {
         self.parsed(&format!("{pid}/status"), parse_process_status)
     }
 
-    /// Bytes moved to and from storage by one process and the children it waited for; `None`: it is gone, or
-    /// belongs to someone whose figures we may not see.
+    /// Bytes moved to and from storage by a process and the children it waited for; `None`: it is gone, or its figures
+    /// are not readable.
     pub fn io(&self, pid: u32) -> Result<Option<ProcessIo>, ProcError> {
         self.parsed(&format!("{pid}/io"), parse_process_io)
     }
 
-    /// What the threads of a process that live read and wrote themselves, without children; `None`: it is gone, not
-    /// ours to see, or has more than [`THREADS_MAX`] threads.
+    /// Reads and writes of the living threads of a process, without children; `None`: it is gone, not readable, or has
+    /// more than [`THREADS_MAX`] threads.
     pub fn own_io(&self, pid: u32) -> Result<Option<ProcessIo>, ProcError> {
         let Some(threads) = self.few_threads(pid)? else { return Ok(None) };
         let mut sum: Option<ProcessIo> = None;
@@ -173,8 +174,8 @@ impl Proc {
         Ok(sum)
     }
 
-    /// How the threads of a process that live came by their processors; `None`: it is gone, the kernel does not count
-    /// that, or it has more than [`THREADS_MAX`] threads.
+    /// Scheduling figures of the living threads of a process; `None`: it is gone, the kernel does not count them, or it
+    /// has more than [`THREADS_MAX`] threads.
     pub fn turns(&self, pid: u32) -> Result<Option<Turns>, ProcError> {
         let Some(threads) = self.few_threads(pid)? else { return Ok(None) };
         let mut sum: Option<Turns> = None;
@@ -198,14 +199,14 @@ impl Proc {
         Ok(waited_ns.map(|ns| ns / 1000))
     }
 
-    /// Memory of one process with each shared page counted by its fraction; `None`: it is gone, or we may not
-    /// see it. The kernel walks the page tables for it: milliseconds for each gibibyte.
+    /// Memory of a process with each shared page counted by its fraction; `None`: it is gone, or not readable. The
+    /// kernel walks the page tables for it: milliseconds for each gibibyte.
     pub fn rollup(&self, pid: u32) -> Result<Option<Rollup>, ProcError> {
         self.parsed(&format!("{pid}/smaps_rollup"), parse_rollup)
     }
 
-    /// One thread of a process, and how long it was ready and waited for a processor, in microseconds, where the
-    /// kernel counts that; `None`: it is gone.
+    /// A thread of a process, and the time it was ready and waited for a processor, in microseconds, where the kernel
+    /// counts that; `None`: it is gone.
     pub fn thread(&self, pid: u32, thread: u32) -> Result<Option<(ThreadStat, Option<u64>)>, ProcError> {
         let folder = format!("{pid}/task/{thread}");
         let Some(text) = self.text(&format!("{folder}/stat"))? else { return Ok(None) };
@@ -213,8 +214,8 @@ impl Proc {
         Ok(Some((stat, self.waited_us(&folder)?)))
     }
 
-    /// The command line, arguments apart by blanks, at most so many bytes of it; `None`: it is gone, or has none,
-    /// as kernel threads and processes that ended.
+    /// The command line, arguments separated by blanks, at most `bytes_max` bytes; `None`: it is gone, or has none, as
+    /// kernel threads and ended processes.
     pub fn command_line(&self, pid: u32, bytes_max: usize) -> Result<Option<String>, ProcError> {
         let file = format!("{pid}/cmdline");
         let Some((mut bytes, _)) = self.bytes(&file, bytes_max)? else { return Ok(None) };
@@ -230,26 +231,26 @@ impl Proc {
         self.beginning(&format!("{pid}/cmdline"), bytes_max)
     }
 
-    /// Opens a file of a process to keep it open; `None`: the process is gone, or it is not ours to see.
+    /// Opens a file of a process to keep it open; `None`: the process is gone, or not readable.
     pub(crate) fn keep(&self, pid: u32, file: &str) -> Option<OwnedFd> {
         let path = format!("{pid}/{file}");
         rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
     }
 
-    /// The environment that the process was started with, as NUL-separated bytes, of one that is too long what comes
-    /// first; `None`: it is gone, or we may not see it.
+    /// The environment at the start of the process, as NUL-separated bytes, cut if too long; `None`: it is gone, or not
+    /// readable.
     pub fn environ(&self, pid: u32) -> Result<Option<Vec<u8>>, ProcError> {
         Ok(self.environ_within(pid, usize::MAX)?.map(|(bytes, _)| bytes))
     }
 
-    /// As [`Proc::environ`], at most so many bytes of it, and whether there are more: where many processes are looked at, of
-    /// which each may have a long one that costs its user nothing.
+    /// As [`Proc::environ`], at most `bytes_max` bytes, and whether there are more: for scans over many processes, as long
+    /// environments cost their user nothing.
     pub fn environ_within(&self, pid: u32, bytes_max: usize) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
         self.environ_if(pid, bytes_max, || true)
     }
 
-    /// As [`Proc::environ_within`], if this `is_it`, asked once the file is open: that is of the memory that the process has
-    /// then, and another user's process may have the number, or the process be another user's by then, who can hold a reader up.
+    /// As [`Proc::environ_within`], if `is_it` holds once the file is open: the file then refers to that memory, while
+    /// before another user's process, which can delay a reader, may have got the number or the user may have changed.
     pub fn environ_if(
         &self,
         pid: u32,
@@ -260,8 +261,8 @@ impl Proc {
         Ok(read.map(|(bytes, more)| if more { (up_to_last(bytes, 0), true) } else { (bytes, false) }))
     }
 
-    /// The mapped ranges of one process, as the kernel prints them, of very many the first ones; `None`: it is gone,
-    /// or we may not see them.
+    /// The mapped ranges of a process, as the kernel prints them, cut if very many; `None`: it is gone, or not
+    /// readable.
     pub fn maps(&self, pid: u32) -> Result<Option<String>, ProcError> {
         let file = format!("{pid}/maps");
         let Some((bytes, more)) = self.bytes(&file, MAPS_BYTES_MAX)? else { return Ok(None) };
@@ -284,19 +285,19 @@ impl Proc {
         self.required("meminfo", parse_memory_info)
     }
 
-    /// The host's pressure on one resource; `None`: this kernel does not account it.
+    /// The host's pressure on a resource; `None`: this kernel does not account it.
     pub fn pressure(&self, resource: PressureResource) -> Result<Option<Pressure>, ProcError> {
         self.parsed(&format!("pressure/{}", resource.as_str()), parse_pressure)
     }
 
-    /// A file by its name below the root; `None`: it is not there, or its process is gone, or it is not ours. One of
-    /// more than 4 MiB is an error.
+    /// A file by its name below the root; `None`: it does not exist, its process is gone, or it is not readable. More
+    /// than 4 MiB is an error.
     pub fn text(&self, file: &str) -> Result<Option<String>, ProcError> {
         self.whole(file, TEXT_BYTES_MAX)
     }
 
-    /// As [`Proc::text`], of files that have a line for each thing of the host, as for each mount: how long they are is
-    /// for those to say that may mount something, and each of those counts.
+    /// As [`Proc::text`], for files with a line for each object of the host, for instance each mount: users who may
+    /// mount determine the length, and each line counts.
     pub fn long_text(&self, file: &str) -> Result<Option<String>, ProcError> {
         self.whole(file, LONG_TEXT_BYTES_MAX)
     }
@@ -308,13 +309,13 @@ impl Proc {
             Some((_, true)) => {
                 Err(ProcError::Read { path: self.root.join(file), source: Errno::FBIG.into() })
             }
-            // Names and environments of processes are bytes of any kind; what is not UTF-8 is of no use to the parsers.
+            // Names and environments of processes are arbitrary bytes; the parsers need UTF-8 only.
             Some((bytes, false)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             None => Ok(None),
         }
     }
 
-    /// At most so many bytes of a file, whatever follows.
+    /// At most `bytes_max` bytes of a file.
     fn beginning(&self, file: &str, bytes_max: usize) -> Result<Option<String>, ProcError> {
         let read = self.bytes(file, bytes_max)?;
         Ok(read.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned()))
@@ -334,7 +335,7 @@ impl Proc {
 
     fn parsed<T>(&self, file: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ProcError> {
         match self.text(file)? {
-            // The files of a process that ends while they are read come up empty.
+            // The files of a process that ends during the read come up empty.
             Some(text) if text.is_empty() => Ok(None),
             Some(text) => match parse(&text) {
                 Some(value) => Ok(Some(value)),
@@ -406,7 +407,7 @@ fn is_answer(errno: Errno) -> bool {
     )
 }
 
-/// What was cut, without the part behind the last `end`, which may lack its own; as it is, where there is no `end`.
+/// A cut text, without the part behind the last `end`, which may be incomplete; unchanged if it has no `end`.
 fn up_to_last(mut bytes: Vec<u8>, end: u8) -> Vec<u8> {
     if let Some(at) = bytes.iter().rposition(|byte| *byte == end) {
         bytes.truncate(at + 1);
@@ -414,7 +415,7 @@ fn up_to_last(mut bytes: Vec<u8>, end: u8) -> Vec<u8> {
     bytes
 }
 
-/// Reads an open file to its end: one whose length is the kernel's to say, and no process's.
+/// Reads an open file to its end: for files of a length that the kernel determines, and no process.
 pub(crate) fn read_all(fd: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(read_at_most(fd, usize::MAX)?.0)
 }
@@ -424,7 +425,7 @@ fn read_at_most(fd: &OwnedFd, most: usize) -> Result<(Vec<u8>, bool), Errno> {
     let mut bytes = Vec::with_capacity(4096);
     while bytes.len() <= most {
         if bytes.capacity() - bytes.len() < 1024 {
-            // Twice as much, but no more room than for what may be read.
+            // Twice as much, but no more room than the bound on the read.
             let left = (most - bytes.len()).saturating_add(1024);
             bytes.reserve_exact(bytes.capacity().min(left));
         }
@@ -445,7 +446,8 @@ pub fn ticks_to_us(ticks: u64) -> u64 {
     u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(per_second)).unwrap_or(u64::MAX)
 }
 
-/// Now, in clock ticks since the host came up: what has started later is told with more of them in `/proc/PID/stat`.
+/// The present, in clock ticks since the host's boot: processes that start later have a larger start in
+/// `/proc/PID/stat`.
 #[must_use]
 pub fn ticks_now() -> u64 {
     const NS: u128 = 1_000_000_000;

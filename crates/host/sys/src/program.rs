@@ -1,5 +1,5 @@
-//! What a process becomes: a program with its arguments, environment and streams, in the kernel's own form; how its file
-//! is found, and how it is executed. Absent here: making the process ([`crate::spawn`]).
+//! The program of a child: file, arguments, environment and streams in the kernel's own form; the search for its file,
+//! and its execution. Absent here: making the process ([`crate::spawn`]).
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
@@ -18,7 +18,7 @@ use crate::tasks::TaskPlan;
 mod refusal;
 pub use refusal::refusal;
 
-/// What to start, in the kernel's own form; made once, used for one child.
+/// A program to start, in the kernel's own form; made once, used for a single child.
 #[derive(Debug)]
 pub struct Program {
     path: CString,
@@ -29,9 +29,9 @@ pub struct Program {
     pub streams: [Option<OwnedFd>; 3],
     /// Whether it leads a session of its own, apart from any terminal.
     pub own_session: bool,
-    /// The tasks that it is started as; `None`: once, where it stands.
+    /// Its tasks; `None`: a single process.
     pub tasks: Option<TaskPlan>,
-    /// What it has apart from the host; needs [`crate::spawn::Held`].
+    /// Its sandbox; needs [`crate::spawn::Held`].
     pub apart: Apart,
 }
 
@@ -68,7 +68,7 @@ impl Program {
 pub struct Environment(Rc<[CString]>);
 
 impl Environment {
-    /// These variables, each as `NAME=VALUE`. One that holds a NUL byte is left out.
+    /// These variables, each as `NAME=VALUE`. A variable with a NUL byte is left out.
     #[must_use]
     pub fn of(variables: impl IntoIterator<Item = String>) -> Self {
         Self(variables.into_iter().filter_map(|text| CString::new(text).ok()).collect())
@@ -88,7 +88,7 @@ impl Environment {
         Self(kept.filter_map(text).collect())
     }
 
-    /// The same with this variable as well, as `NAME=VALUE`; left out if it holds a NUL byte.
+    /// The same with this variable added, as `NAME=VALUE`; left out if it has a NUL byte.
     #[must_use]
     pub fn with(&self, variable: String) -> Self {
         Self(self.0.iter().cloned().chain(CString::new(variable).ok()).collect())
@@ -98,7 +98,7 @@ impl Environment {
 /// Why a command cannot be started, told apart as shells do.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// No such command (shells exit with 127).
+    /// The command does not exist (shells exit with 127).
     #[error("{}: command not found", .0.display())]
     NotFound(PathBuf),
     /// It is there but may not or cannot be executed (shells exit with 126).
@@ -106,7 +106,7 @@ pub enum ResolveError {
     NotExecutable {
         /// The file.
         path: PathBuf,
-        /// What stands in the way.
+        /// The obstacle.
         why: &'static str,
     },
     /// An argument or variable holds a NUL byte, which no program can be given.
@@ -121,7 +121,7 @@ pub enum ResolveError {
 /// (the value of `PATH`).
 ///
 /// # Errors
-/// When there is no such file, or it is a directory or not executable.
+/// When the file does not exist, or is a directory or not executable.
 pub fn resolve(command: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, ResolveError> {
     if command.is_empty() {
         return Err(ResolveError::NotFound(PathBuf::from("''")));
@@ -164,7 +164,8 @@ fn executable(path: PathBuf) -> Result<PathBuf, ResolveError> {
     }
 }
 
-/// What wraps a command, among the variables that it is released with: one without a name, which no variable can be.
+/// A wrapper of the command, as an entry among the variables of the release: with an empty name, which no variable can
+/// have.
 #[must_use]
 pub fn wrapper(program: String) -> (String, String) {
     (String::new(), program)
@@ -186,8 +187,8 @@ pub(crate) fn tell_refusal(stderr: impl AsFd, path: &CStr, error: &io::Error) {
     let _ = rustix::io::write(stderr, text.as_bytes());
 }
 
-/// The file to execute and its arguments, the first of which is its own name: the program, or the outermost of what it is
-/// wrapped in, which finds the command to execute in its arguments.
+/// The file to execute and its arguments, beginning with its own name: the program, or its outermost wrapper, which
+/// finds the command to execute in its arguments.
 pub(crate) fn command_line(program: &Program, variables: &[CString]) -> (CString, Vec<CString>) {
     let around = variables.iter().filter_map(|variable| variable.to_bytes().strip_prefix(b"="));
     let mut around: Vec<CString> =
@@ -215,8 +216,8 @@ pub(crate) fn execute(program: &Program, variables: &[CString]) -> io::Error {
     exec(&shell, &pointers(arguments), &environment)
 }
 
-/// Whether a file's beginning holds a NUL byte: the shell would read machine code as commands. Allocates nothing, so that a
-/// child that borrows its parent's memory may ask.
+/// Whether a file's beginning holds a NUL byte: the shell would read machine code as commands. Allocates nothing, so
+/// that a child that borrows its parent's memory may call it.
 pub(crate) fn is_binary(path: &CStr) -> bool {
     let mut head = [0; 80];
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());

@@ -1,5 +1,5 @@
-//! Waiting until descriptors can be read or written: a few of them at once (`poll`), or a set that stays (`epoll`).
-//! Absent here: what to do once they can.
+//! Waiting until descriptors can be read or written: a few of them at once (`poll`), or a permanent set (`epoll`).
+//! Absent here: the reads and writes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A descriptor to wait for, and for what.
+/// A descriptor to wait for, and the awaited event.
 #[derive(Debug)]
 pub struct Wanted<'a>(PollFd<'a>);
 
@@ -33,17 +33,18 @@ impl<'a> Wanted<'a> {
         Self(PollFd::new(descriptor, PollFlags::empty()))
     }
 
-    /// Something to be read from a descriptor that is borrowed already.
+    /// Input on a borrowed descriptor.
     #[must_use]
     pub fn borrowed(descriptor: BorrowedFd<'a>) -> Self {
         Self(PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
     }
 }
 
-/// Waits until one of them is ready, or at its end, or until `limit` is over (`None`: for ever). `false`: the time is over.
+/// Waits until a descriptor is ready, or at its end, or until `limit` is over (`None`: for ever). `false`: the time is
+/// over.
 ///
 /// # Errors
-/// A signal (`Interrupted`), or what the kernel says.
+/// A signal (`Interrupted`), or a system error.
 pub fn wait(wanted: Vec<Wanted<'_>>, limit: Option<Duration>) -> io::Result<bool> {
     let mut all: Vec<PollFd<'_>> = wanted.into_iter().map(|wanted| wanted.0).collect();
     // Longer than the kernel can count is for ever.
@@ -133,8 +134,8 @@ impl Set {
         Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(number), changes.flags())?)
     }
 
-    /// Waits until something changed or `limit` is over. Gives the numbers, each with whether its descriptor failed. A wait
-    /// that a signal interrupts finds nothing.
+    /// Waits until a descriptor changed or `limit` is over. Returns the numbers, each with whether its descriptor
+    /// failed. A wait that a signal interrupts finds nothing.
     pub fn wait(&mut self, limit: Option<Duration>) -> impl Iterator<Item = (u64, bool)> + '_ {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         self.buffer.clear();

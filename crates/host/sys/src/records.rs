@@ -1,14 +1,13 @@
-//! The kernel's own word of processes that start and end, so that none is missed however short it lived.
+//! The kernel's own records of starts and ends of processes, complete even for the shortest.
 //!
-//! Two sources, both by netlink. The *process connector* says which process forked which, at the moment of the fork; with
-//! that a process's job is known from its parent's. *Taskstats* says, at the end of each thread, what it used:
-//! processor time, storage traffic, faults, switches, and the largest resident size of its process. Where
-//! taskstats is not allowed, the connector also says how each process ended. [`Source`] tells which of the two
-//! are open here and why not the other.
+//! Two sources, both by netlink. The *process connector* reports parent and child at the moment of a fork; with that a
+//! process's job is known from its parent's. *Taskstats* reports, at the end of each thread, its use: processor time,
+//! storage traffic, faults, switches, and the largest resident size of its process. Where taskstats is not allowed, the
+//! connector also reports each process's end. [`Source`] names the open sources and the reason for a missing one.
 //!
-//! Owner of state: the two sockets, and ends of which the births may not be read yet. The sockets' buffers hold what was
-//! not taken yet; when one overflows, the kernel says so once, and [`Taken::lost`] hands that on. Absent here: which job a
-//! process belongs to, and any thread.
+//! Owner of state: the two sockets, and ends that may precede the reading of their births. The sockets' buffers hold unread
+//! records; when a buffer overflows, the kernel reports it once, and [`Taken::lost`] hands that on. Absent here: the jobs
+//! of processes, and any thread.
 
 mod connector;
 mod netlink;
@@ -30,27 +29,27 @@ pub struct Birth {
     pub age_us: u64,
 }
 
-/// A thread ended, as taskstats tells it; or a process, as the connector tells it (`figures` is `None` then).
+/// The end of a thread, by taskstats; or of a process, by the connector (`figures` is `None` then).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// The process it belonged to.
     pub process: u32,
     /// The thread.
     pub thread: u32,
-    /// Its parent then; the first process for one whose own parent was gone.
+    /// Its parent then; the first process for an orphan.
     pub parent: u32,
     /// Whether it was the last thread of its process.
     pub is_last: bool,
     /// Its exit code, when it exited.
     pub exit_code: Option<i32>,
-    /// The signal that ended it, when one did.
+    /// The signal that ended it, if any.
     pub signal: Option<i32>,
-    /// What it used.
+    /// Its use.
     pub figures: Option<Figures>,
 }
 
-/// What a thread used. Sizes and times of a process are the sums over its threads, but for the two peaks,
-/// which are the process's in each.
+/// A thread's use. Sizes and times of a process are the sums over its threads, but for the two peaks, which each thread
+/// reports for the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
     /// The kernel's name of it: up to 15 bytes of the command's last part.
@@ -59,7 +58,7 @@ pub struct Figures {
     pub lived_us: u64,
     /// How long its process lived until then, in microseconds.
     pub process_lived_us: u64,
-    /// Processor time in user mode, in microseconds. What the kernel does to take the process down is not in it.
+    /// Processor time in user mode, in microseconds, without the kernel's teardown of the process.
     pub cpu_user_us: u64,
     /// Processor time in the kernel, in microseconds.
     pub cpu_system_us: u64,
@@ -71,7 +70,7 @@ pub struct Figures {
     pub virtual_peak_bytes: u64,
     /// Bytes fetched from storage.
     pub io_read_bytes: u64,
-    /// Bytes sent to storage, less what was truncated away before it got there.
+    /// Bytes sent to storage, less bytes truncated away before they got there.
     pub io_write_bytes: u64,
     /// Calls that read. The kernel rounds both counts of calls down to a multiple of 1,024.
     pub io_read_calls: u64,
@@ -92,7 +91,7 @@ pub struct Figures {
 pub enum Source {
     /// Every process is told of, with all figures.
     Full,
-    /// Every process is told of, and how it ended; figures are those of the last sample.
+    /// Every start and end is reported; figures are the last sample's.
     Births,
     /// None: processes are seen when samples are taken.
     Samples,
@@ -109,7 +108,7 @@ impl Source {
         }
     }
 
-    /// What is missed, in words; empty: nothing.
+    /// The missing records, in words; empty: none.
     #[must_use]
     pub fn loss(self) -> &'static str {
         match self {
@@ -122,18 +121,18 @@ impl Source {
     }
 }
 
-/// A part of what was waiting.
+/// A portion of the waiting records.
 #[derive(Debug, Default)]
 pub struct Taken {
     /// Births, in order.
     pub births: Vec<Birth>,
-    /// Ends, in order. Every process among them was born in `births` of this call or of one before.
+    /// Ends, in order. The birth of every process among them was in `births` of this call or of an earlier call.
     pub ends: Vec<End>,
     /// Whether the kernel had to drop some: the reader must look for processes that live.
     pub lost: bool,
     /// Messages read, of both sources.
     pub messages: usize,
-    /// More may wait: one of the sources was not read to its end.
+    /// More may wait: a source was not read to its end.
     pub more: bool,
 }
 
@@ -155,7 +154,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens what this host allows. Until the first [`Records::take`] events gather in the kernel.
+    /// Opens the allowed sources. Until the first [`Records::take`] events gather in the kernel.
     #[must_use]
     pub fn open() -> Self {
         let mut why_not = Vec::new();
@@ -166,12 +165,12 @@ impl Records {
         let taskstats = Taskstats::open().map_err(|error| note("taskstats", error)).ok();
         let connector =
             Connector::open(taskstats.is_none()).map_err(|error| note("process connector", error)).ok();
-        // Without births nobody knows whose an end is.
+        // Without births the job of an end is unknown.
         let taskstats = taskstats.filter(|_| connector.is_some());
         Self { connector, taskstats, ahead: None, why_not }
     }
 
-    /// What is open.
+    /// The open sources.
     #[must_use]
     pub fn source(&self) -> Source {
         match (&self.connector, &self.taskstats) {
@@ -187,9 +186,9 @@ impl Records {
         self.why_not.join("; ")
     }
 
-    /// Takes what waits, up to `most` messages of each source: processes may come and go as fast as they are read. Ends are
-    /// read first: the births of their processes were sent before them, so that they are found in what is read after. If not
-    /// all of these can be read, the ends are kept until they are, and no others are read before.
+    /// Takes waiting records, up to `most` messages of each source, as processes may come and go as fast as they are
+    /// read. Ends are read first: the births of their processes were sent before, and are found in the reading after.
+    /// If the births cannot all be read, the ends are kept until they are, and no further ends are read before.
     pub fn take(&mut self, most: usize) -> Taken {
         let mut taken = Taken::default();
         let mut ahead = self.ahead.take();
@@ -199,7 +198,7 @@ impl Records {
             (taken.messages, taken.lost, taken.more) = (portion.messages, portion.lost, portion.more);
             ahead = Some(Ahead { ends, read_ns: monotonic_ns() });
         } else if ahead.is_some() {
-            // What came meanwhile.
+            // Records that came meanwhile.
             taken.more = true;
         }
         let mut until_ns = u64::MAX;

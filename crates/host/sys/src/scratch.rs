@@ -1,10 +1,10 @@
-//! Directories for jobs that ask for them. In memory: a tmpfs of just the size asked for where this process may mount, else
-//! a private directory below the host's own tmpfs, whose size nobody enforces. On a disk: a directory that a project quota
-//! keeps to its size where the file system has those, else one that nothing does.
+//! Directories for jobs that ask for them. In memory: a tmpfs of the requested size where this process may mount, else a
+//! private directory below the host's own tmpfs, without an enforced size. On a disk: a directory with a project quota
+//! where the file system has quotas, else an unbounded directory.
 //!
-//! The kernel owns the state: what lies below the instance's directory is all there is, so a daemon that comes after
-//! one that died finds it again. Directories on the way are this user's alone to write, are opened one by one without
-//! following links, and are refused when somebody else put them there. Absent here: which job may have how much.
+//! The kernel owns the state: the directories below the instance's are the whole state, so the next daemon finds them
+//! again. Only this user may write to directories on the way; they are opened one by one without following links, and
+//! refused if another user made them. Absent here: the sizes for jobs.
 
 mod clear;
 mod held;
@@ -26,14 +26,14 @@ use crate::mode::Facts;
 /// Every user may pass, and only the owner may look or write.
 const PASSABLE: Mode = Mode::from_raw_mode(0o711);
 const PRIVATE: Mode = Mode::RWXU;
-/// A tmpfs holds no page for an empty file, so the number of files is bounded as well: by one for each page, and these.
+/// A tmpfs holds no page for an empty file, so the number of files is bounded as well: one for each page, plus these.
 const FILES_BESIDE: u64 = 1024;
 const PAGE_BYTES: u64 = 4096;
 
-/// So much of what an earlier attempt left is removed as a directory is made.
+/// The most entries of an earlier attempt that are removed before a directory is made.
 const ENTRIES_BEFORE: usize = 64;
 
-/// The directories of one daemon's jobs.
+/// The directories of a daemon's jobs.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     root: PathBuf,
@@ -42,7 +42,7 @@ pub struct Scratch {
     means: Means,
 }
 
-/// What keeps a job to its size.
+/// The means that bounds the size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Means {
     /// A tmpfs of that size.
@@ -58,22 +58,22 @@ pub enum ScratchError {
     /// A call failed.
     #[error("failed to {operation} {}", .path.display())]
     Failed {
-        /// What was done.
+        /// The operation.
         operation: &'static str,
-        /// To what.
+        /// Its object.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// Somebody else made a directory on the way, or may write into it.
+    /// Another user made a directory on the way, or may write into it.
     #[error("{} {}", .path.display(), whose(*.owner))]
     Foreign {
-        /// What is there.
+        /// The offending path.
         path: PathBuf,
-        /// Whose it is, if it is another user's.
+        /// Its owner, if another user.
         owner: Option<u32>,
     },
-    /// What was there before is to be cleared first.
+    /// An earlier directory is to be cleared first.
     #[error("{} is not cleared of what was in it before", .0.display())]
     Left(PathBuf),
 }
@@ -95,8 +95,7 @@ fn whose(owner: Option<u32>) -> String {
 }
 
 impl Scratch {
-    /// Those of this instance on a host like this: below `/run/pinfold/tmp` where this process may mount, else below
-    /// `/dev/shm`.
+    /// The directories of this instance: below `/run/pinfold/tmp` where this process may mount, else below `/dev/shm`.
     #[must_use]
     pub fn new(facts: &Facts, instance: &str) -> Self {
         if facts.user == 0 && facts.may_mount {
@@ -110,7 +109,7 @@ impl Scratch {
         Self { root: root.to_owned(), names, means: Means::Mount }
     }
 
-    /// Those of this instance in a directory that is on a disk as a rule.
+    /// The directories of this instance below `root`, on a disk as a rule.
     #[must_use]
     pub fn on_disk(root: &Path, facts: &Facts, instance: &str) -> Self {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -137,7 +136,7 @@ impl Scratch {
         &self.root
     }
 
-    /// Whether a job of this user can have one.
+    /// Whether a job of this user can have a directory.
     #[must_use]
     pub fn serves(&self, user: u32) -> bool {
         let own = rustix::process::geteuid();
@@ -148,16 +147,16 @@ impl Scratch {
         self.names.iter().fold(self.root.clone(), |path, name| path.join(name))
     }
 
-    /// Where this job's is, if it has one.
+    /// The path of this job's directory.
     #[must_use]
     pub fn path(&self, job: u64) -> PathBuf {
         self.base().join(name_of(job))
     }
 
-    /// Makes an empty one for this job of this user; what an earlier attempt left goes first, if it is little.
+    /// Makes an empty directory for this job of this user; a small leftover of an earlier attempt is removed first.
     ///
     /// # Errors
-    /// When a directory on the way is somebody else's, much is left of an earlier one, or a call fails.
+    /// When a directory on the way is another user's, an earlier attempt left too much, or a call fails.
     pub fn make(&self, job: u64, bytes: u64, user: u32) -> Result<PathBuf, ScratchError> {
         let base = self.make_base()?;
         let (path, name) = (self.path(job), name_of(job));
@@ -193,11 +192,11 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Makes the instance's own directory, if it is not there: from then on nobody else can take its name, where no
-    /// other user may rename it.
+    /// Makes the instance's own directory, if missing: from then on no other user can take its name, where no other
+    /// user may rename it.
     ///
     /// # Errors
-    /// When it is somebody else's, or a call fails.
+    /// When the directory is another user's, or a call fails.
     pub fn claim(&self) -> Result<(), ScratchError> {
         self.make_base().map(drop)
     }
@@ -205,18 +204,18 @@ impl Scratch {
     /// Looks whether the instance's own directory, if it is there, can be used.
     ///
     /// # Errors
-    /// When it is somebody else's, or a call fails.
+    /// When the directory is another user's, or a call fails.
     pub fn look(&self) -> Result<(), ScratchError> {
         self.open_base(false).map(drop)
     }
 
-    /// What the file system holds in all, in bytes; `None`: it cannot be asked.
+    /// The capacity of the file system, in bytes; `None`: unknown.
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
         crate::files::capacity_bytes(&self.root)
     }
 
-    /// The jobs that have one.
+    /// The jobs with a directory.
     #[must_use]
     pub fn list(&self) -> Vec<u64> {
         let Ok(Some(base)) = self.open_base(false) else { return Vec::new() };
@@ -238,7 +237,7 @@ impl Scratch {
         base.ok_or_else(|| failed("open", &self.base(), Errno::NOENT))
     }
 
-    /// Opens the instance's directory, each on the way without following links; `None` where one is missing.
+    /// Opens the instance's directory through each parent without following links; `None` if a directory is missing.
     fn open_base(&self, make: bool) -> Result<Option<OwnedFd>, ScratchError> {
         let mut path = self.root.clone();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,6 +1,6 @@
-//! Directories of a user's home that several hosts may have at once: what belongs to one host has a place of its own there.
+//! Directories of a user's home that several hosts may share: files of a host have a place of their own there.
 //!
-//! Absent here: what is kept in them.
+//! Absent here: the contents.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -49,7 +49,7 @@ const HOST: &str = "host";
 /// By how much the clocks of hosts and of their file server may differ.
 const CLOCKS_DIFFER_BY: Duration = Duration::from_secs(300);
 
-/// Whether other hosts may have the directory too, or what it is made in.
+/// Whether other hosts may share the directory, or its nearest existing parent.
 #[must_use]
 pub fn is_shared(directory: &Path) -> bool {
     let looked =
@@ -57,14 +57,14 @@ pub fn is_shared(directory: &Path) -> bool {
     looked.and_then(Result::ok).is_some_and(|found| SHARED.contains(&found.f_type))
 }
 
-/// The directory for a daemon's state itself; where other hosts may have it too, the one in it that is this host's, unless
-/// the directory holds `has` from before and may be this host's ([`may_be_of`]).
+/// The directory for a daemon's state itself; where other hosts may share it, this host's directory in it, unless the
+/// directory has `has` from before and may be this host's ([`may_be_of`]).
 #[must_use]
 pub fn of_host(directory: PathBuf, has: &str) -> PathBuf {
     of_host_if(directory, has, |directory, host| may_be_of(directory, has, host))
 }
 
-/// As [`of_host`], where `may_be_of` says whether a directory that holds `has` may be that host's.
+/// As [`of_host`], where `may_be_of` returns whether a directory with `has` may be that host's.
 #[must_use]
 pub fn of_host_if(directory: PathBuf, has: &str, may_be_of: impl Fn(&Path, &str) -> bool) -> PathBuf {
     of(directory, has, &host_name(), is_shared, may_be_of)
@@ -78,7 +78,7 @@ fn of(
     may_be_of: impl Fn(&Path, &str) -> bool,
 ) -> PathBuf {
     let own = below(directory.clone(), host);
-    // What was begun there is gone on with there, whatever becomes of the directory around it.
+    // State that was begun in the host's own place stays there, whatever the file system.
     if own.join(has).exists() {
         return own;
     }
@@ -86,9 +86,9 @@ fn of(
     if is_ours || !is_shared(&directory) { directory } else { own }
 }
 
-/// Whether a directory with a daemon's state in it (the database `has`) may be the host's: its name is noted there; or none
-/// is, and this very boot is noted, or nothing was changed since this host came up. What was changed since then in another
-/// boot is of another host that lives.
+/// Whether a directory with a daemon's state (the database `has`) may be the host's: its name is noted there; or no
+/// name is noted, and either this very boot is noted, or nothing was changed since this host's boot. A change since
+/// then in another boot is of another living host.
 #[must_use]
 pub fn may_be_of(directory: &Path, has: &str, host: &str) -> bool {
     match whose(directory) {
@@ -96,7 +96,7 @@ pub fn may_be_of(directory: &Path, has: &str, host: &str) -> bool {
         None => {
             let (began, now) =
                 (boot::began(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-            // What is from the future tells of a clock that was wrong.
+            // A time in the future shows a wrong clock.
             let by_another = |at: Duration| (began..=now + CLOCKS_DIFFER_BY).contains(&at);
             boot::id().is_none()
                 || is_of_this_boot(directory)
@@ -112,21 +112,21 @@ pub fn is_of_this_boot(directory: &Path) -> bool {
     boot::id().zip(noted).is_some_and(|(now, noted)| String::from_utf8_lossy(&noted).trim() == now)
 }
 
-/// When a database was last changed, since the Unix epoch: what is new in it may be beside it alone for a long time.
+/// The last change of a database, since the Unix epoch: new rows may be in its write-ahead log alone for a long time.
 fn last_changed(directory: &Path, database: &str) -> Option<Duration> {
     let changed = |name: &str| std::fs::metadata(directory.join(name)).and_then(|found| found.modified());
     let both = [changed(database), changed(&format!("{database}-wal"))].into_iter().flatten();
     both.max().map(|at| at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default())
 }
 
-/// The host that has a directory, as it was noted there.
+/// The host noted as the owner of a directory.
 #[must_use]
 pub fn whose(directory: &Path) -> Option<String> {
     let bytes = files::read_regular(&note(directory)).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|host| !host.is_empty())
 }
 
-/// Notes that a directory is this host's unless a host is noted there: the first one has it ([`whose`]).
+/// Notes that a directory is this host's unless a host is noted there: the first host has it ([`whose`]).
 ///
 /// # Errors
 /// When nothing can be noted.
@@ -134,14 +134,14 @@ pub fn claim(directory: &Path, host: &str) -> io::Result<()> {
     if whose(directory).is_some() {
         return Ok(());
     }
-    // Whole, or not there: an empty one would keep every host from noting itself.
+    // Complete, or absent: an empty note would keep every host from noting itself.
     let (path, number) = (note(directory), std::process::id());
     let beside = directory.join(format!("{HOST}-{}-{number}.new", host.replace('/', "-")));
     let mut file = files::open_in_place(OpenOptions::new().write(true).create(true).truncate(true), &beside)?;
     let noted = writeln!(file, "{host}").and_then(|()| file.sync_all()).and_then(|()| {
         match std::fs::hard_link(&beside, &path) {
             Err(_) if whose(directory).is_some() => Ok(()),
-            // Left empty by a power cut; or there are no such links here.
+            // An empty note after a power cut; or no hard links here.
             Err(_) => std::fs::rename(&beside, &path),
             Ok(()) => Ok(()),
         }

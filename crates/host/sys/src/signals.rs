@@ -1,5 +1,5 @@
-//! Signals as data: blocked, and read from a descriptor, so that a loop sees them in order with all else.
-//! Absent here: what to do about them.
+//! Signals as data: blocked, and read from a descriptor, so that a loop sees them in order with other events. Absent
+//! here: reactions to signals.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,7 +15,7 @@ pub use libc::{
 #[derive(Debug)]
 pub struct Signals {
     descriptor: OwnedFd,
-    /// What was blocked before.
+    /// The mask before.
     before: libc::sigset_t,
 }
 
@@ -25,25 +25,25 @@ pub struct Arrived {
     /// Its number.
     pub signal: i32,
     /// Whether the kernel sent it to the whole foreground process group (Ctrl-C on the terminal, the end of the
-    /// session's leader). Otherwise only this process has it: some process sent it, or the terminal of the session that
-    /// this process leads hung up, which the kernel tells the leader alone.
+    /// session's leader). Otherwise only this process got it: from a process, or because the terminal of its own
+    /// session hung up, which the kernel reports to the leader alone.
     pub to_group: bool,
-    /// The process that sent it, where one did.
+    /// The process that sent it, if any.
     pub by: i32,
-    /// What that process said along with it ([`send_with`]); 0: nothing.
+    /// The word sent along with it ([`send_with`]); 0: none.
     pub word: u32,
 }
 
 impl Signals {
-    /// Blocks `signals` and opens a descriptor that becomes readable when one arrives. A signal that this process was
-    /// started to ignore (by nohup, or in the background of a script) stays ignored and never arrives.
+    /// Blocks `signals` and opens a descriptor that becomes readable when a signal arrives. A signal that this process
+    /// was started to ignore (by nohup, or in the background of a script) stays ignored and never arrives.
     ///
     /// # Errors
     /// When no descriptor is left.
     pub fn block(signals: &[i32]) -> io::Result<Self> {
         #[expect(unsafe_code, reason = "no safe binding for signal masks and signalfd")]
-        // SAFETY: the set is initialised by sigemptyset before it is used, and signalfd's result is checked
-        // and owned by nobody else.
+        // SAFETY: the set is initialised by sigemptyset before it is used, and signalfd's result is checked and has no
+        // other owner.
         unsafe {
             let mut set = std::mem::zeroed::<libc::sigset_t>();
             libc::sigemptyset(&raw mut set);
@@ -62,8 +62,8 @@ impl Signals {
         }
     }
 
-    /// Has a program start with only those signals blocked that were blocked before [`Signals::block`]: it would inherit
-    /// the others, and never hear of them.
+    /// Starts a program with only the signals blocked that were blocked before [`Signals::block`]: it would inherit the
+    /// others, and never receive them.
     pub fn spare(&self, command: &mut Command) {
         let before = self.before;
         #[expect(unsafe_code, reason = "what a child is to do before it executes has no safe form")]
@@ -78,13 +78,13 @@ impl Signals {
         }
     }
 
-    /// Has this process block what it blocked before.
+    /// Restores the mask from before.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// A system error.
     pub fn unblock(self) -> io::Result<()> {
         #[expect(unsafe_code, reason = "no safe binding for signal masks")]
-        // SAFETY: the mask is one that the kernel gave out.
+        // SAFETY: the kernel returned this mask.
         let done =
             unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -121,7 +121,7 @@ impl AsFd for Signals {
     }
 }
 
-/// Whether this process leads its session. The group that the kernel tells of a leader's end no longer has the leader.
+/// Whether this process leads its session. When a leader ends, the kernel signals a group without the leader.
 fn leads_session() -> bool {
     rustix::process::getsid(None).is_ok_and(|leader| leader == rustix::process::getpid())
 }
@@ -137,7 +137,7 @@ pub fn number(text: &str) -> Option<i32> {
     NAMES.iter().find(|(name, _)| *name == bare).map(|&(_, number)| number)
 }
 
-/// The name of a signal without `SIG`; `None` for numbers without one.
+/// The name of a signal without `SIG`; `None` for numbers without a name.
 #[must_use]
 pub fn name(number: i32) -> Option<&'static str> {
     NAMES.iter().find(|&&(_, known)| known == number).map(|&(name, _)| name)
@@ -176,7 +176,7 @@ const NAMES: &[(&str, i32)] = &[
     ("SYS", libc::SIGSYS),
 ];
 
-/// Sends a signal to a process; one that is gone needs none.
+/// Sends a signal to a process; a vanished process is no error.
 pub fn send(pid: u32, signal: i32) {
     use rustix::process::{Pid, Signal, kill_process};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -208,19 +208,19 @@ pub fn send_to_group(leader: u32, signal: i32) {
     }
 }
 
-/// Has the kernel keep how children end until this process asks. One that was started by a process that ignores SIGCHLD
-/// ignores it as well, and would never hear of their ends.
+/// Makes the kernel keep the ends of children until this process waits. A process started by a parent that ignores
+/// SIGCHLD ignores it too, and would never see its children's ends.
 pub fn hear_of_children() {
     default_action(SIGCHLD);
 }
 
-/// Gives each signal that this process ignores its default action, and so those of what it starts; SIGPIPE excepted, which
-/// Rust's start-up ignores and no started program does.
+/// Resets each ignored signal to its default action, also for children; SIGPIPE excepted, which Rust's start-up ignores
+/// and no started program does.
 pub fn ignore_none() {
     ignored().into_iter().for_each(default_action);
 }
 
-/// The signals that this process ignores, SIGPIPE excepted, and so those that its children ignore.
+/// The signals that this process, and so its children, ignores, SIGPIPE excepted.
 #[must_use]
 pub fn ignored() -> Vec<i32> {
     (1..=libc::SIGRTMAX()).filter(|&signal| signal != libc::SIGPIPE && is_ignored(signal)).collect()
@@ -237,7 +237,7 @@ pub fn block_none() {
     }
 }
 
-/// Has a file that reaches its limit (`RLIMIT_FSIZE`) fail with `EFBIG`. A handler, for an exec takes it back.
+/// Makes a write beyond the file size limit (`RLIMIT_FSIZE`) fail with `EFBIG`. By a handler, which an exec resets.
 pub fn catch_file_limit() {
     extern "C" fn go_on(_: libc::c_int) {}
     #[expect(unsafe_code, reason = "no safe binding for dispositions")]
@@ -247,7 +247,7 @@ pub fn catch_file_limit() {
     }
 }
 
-/// Ignores these signals, and so does what this process executes; numbers that cannot be ignored are left out.
+/// Ignores these signals, also in programs that this process executes; numbers that cannot be ignored are left out.
 pub fn ignore(signals: &[i32]) {
     for &signal in signals {
         #[expect(unsafe_code, reason = "no safe binding for dispositions")]
@@ -260,7 +260,7 @@ pub fn ignore(signals: &[i32]) {
 
 fn is_ignored(signal: i32) -> bool {
     #[expect(unsafe_code, reason = "no safe binding for dispositions")]
-    // SAFETY: without a new action sigaction only writes the present one, to a value that lives on the stack.
+    // SAFETY: without a new action sigaction only writes the present action, to a value on the stack.
     unsafe {
         let mut present = std::mem::zeroed::<libc::sigaction>();
         libc::sigaction(signal, std::ptr::null(), &raw mut present) == 0
@@ -276,8 +276,8 @@ fn default_action(signal: i32) {
     }
 }
 
-/// Ends this process by `signal`, as its command was, so that a waiting shell sees the same. Does nothing
-/// when the signal's action does not end a process.
+/// Ends this process by `signal`, as its command ended, so that a waiting shell sees the same. No effect when the signal's
+/// action does not end a process.
 pub fn end_self_by(signal: i32) {
     #[expect(unsafe_code, reason = "no safe binding for dispositions and masks")]
     // SAFETY: plain calls on values that live on the stack.

@@ -1,8 +1,9 @@
-//! The site's own programs, which stand around jobs: whose they must be, and how one is called, heard and ended in time.
+//! Hooks, the site's own programs around jobs: the required owner, the call, the output, and the time limit.
 //!
-//! A program that the daemon starts with its own rights must be nobody else's to write: neither the file nor a directory
-//! on the way to it. Each call stands for itself; its caller's thread waits for it, and the kernel ends it when that
-//! thread does. Absent here: which programs there are, when they are called, and what their words mean.
+//! A program that the daemon starts with its own rights must not be writable for other users: neither the file nor a
+//! directory on the way to it. Each call stands for itself; its caller's thread waits for it, and the kernel kills the
+//! program when that thread ends. Absent here: the list of hooks, the moments of their calls, and the meaning of their
+//! output.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, Write};
@@ -19,7 +20,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::{fork, peer};
 
-/// How much of what a program says is kept, of each of its two streams.
+/// The most bytes that are kept of each of a program's two streams.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// How much of its words goes into an error.
@@ -28,7 +29,7 @@ const WORDS_MAX_CHARS: usize = 500;
 /// The search path of a program of the site's.
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A call of one program.
+/// A call of a program.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The file.
@@ -37,7 +38,7 @@ pub struct Call {
     pub arguments: Vec<String>,
     /// Its environment, beside `PATH`; nothing is inherited.
     pub variables: Vec<(String, String)>,
-    /// What it can read on its standard input.
+    /// The bytes on its standard input.
     pub input: Vec<u8>,
     /// How long it may take.
     pub limit: Duration,
@@ -46,27 +47,27 @@ pub struct Call {
 /// Why a program of the site's was not run, or did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// It is somebody else's, or others can write to it, or it is no program.
+    /// The program belongs to another user, is writable for others, or is no program.
     #[error("{} is not run: {} {why}", .program.display(), .at.display())]
     Untrusted {
         /// The file as it was named.
         program: PathBuf,
-        /// What is wrong: the file, or a directory on the way.
+        /// The untrusted file or directory on the way.
         at: PathBuf,
-        /// What is wrong with it.
+        /// Its defect.
         why: &'static str,
     },
-    /// It cannot be found or started: it did not run.
+    /// The program cannot be found or started: it did not run.
     #[error("failed to {operation} {}", .program.display())]
     Failed {
-        /// What was done.
+        /// The operation.
         operation: &'static str,
         /// The file.
         program: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
-    /// It was started, and killed as it could not be waited for.
+    /// The program was started, and killed as waiting for it failed.
     #[error("failed to wait for {}", .program.display())]
     Unheard {
         /// The file.
@@ -81,7 +82,7 @@ pub enum SiteError {
         program: PathBuf,
         /// How it ended.
         how: String,
-        /// What it said, after a colon; empty: nothing.
+        /// Its output, after a colon; empty: none.
         said: String,
     },
     /// It took too long and was killed.
@@ -91,7 +92,7 @@ pub enum SiteError {
         program: PathBuf,
         /// How long it had.
         limit: Duration,
-        /// What it said until then.
+        /// Its output until then.
         said: String,
     },
 }
@@ -107,9 +108,9 @@ impl SiteError {
 /// The file that is executed for `program`, links followed.
 ///
 /// # Errors
-/// Unless it is an executable file that only root and this user can write, as all directories on the way to it are; in a
-/// directory that all may write to but where nobody can rename what is another's (`/tmp`), it must be one of these two's
-/// that lies there.
+/// Unless it is an executable file that only root and this user can write, with directories on the way that only they can
+/// write; in a directory that all may write to, but without renaming others' files (`/tmp`), the next entry must belong to
+/// root or this user.
 pub fn trusted(program: &Path) -> Result<PathBuf, SiteError> {
     let wrong = |at: &Path, why| SiteError::Untrusted { program: program.to_owned(), at: at.to_owned(), why };
     let failed = |source| SiteError::Failed { operation: "look at", program: program.to_owned(), source };
@@ -130,11 +131,11 @@ pub fn trusted(program: &Path) -> Result<PathBuf, SiteError> {
     Ok(path)
 }
 
-/// What keeps a file or directory from being trusted.
+/// The reason not to trust a file or directory.
 fn fault(found: &Metadata) -> Option<&'static str> {
     let (owner, mode) = (found.uid(), found.mode());
     let is_ours = owner == 0 || owner == peer::own_uid() || peer::is_unmapped(owner);
-    // Others may write into `/tmp`, but not rename what is not theirs there.
+    // Other users may write into `/tmp`, but not rename files of others there.
     let sticky = found.is_dir() && mode & 0o1000 != 0;
     match () {
         () if !is_ours => Some("belongs to another user"),
@@ -143,11 +144,11 @@ fn fault(found: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Calls a program and waits for its end; gives what it wrote to its standard output.
+/// Calls a program and waits for its end; returns its standard output.
 ///
 /// # Errors
-/// When it is not [`trusted`], cannot be started, ends in any other way than with exit code 0, or not in time. Whatever it
-/// started in its process group is killed with it then.
+/// When it is not [`trusted`], cannot be started, ends with another exit code than 0 or by a signal, or not in time. Then
+/// its process group is killed too.
 pub fn run(call: &Call) -> Result<String, SiteError> {
     let program = trusted(&call.program)?;
     let failed =
@@ -191,7 +192,7 @@ fn start(call: &Call, program: &Path, out: OwnedFd, err: OwnedFd) -> io::Result<
     // SAFETY: two system calls that take numbers; neither allocates nor takes a lock.
     unsafe {
         command.pre_exec(|| {
-            // Nobody would wait for it, and the next daemon calls it again.
+            // Without this daemon no process would wait for it, and the next daemon calls it again.
             fork::end_with_parent();
             let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
             Ok(())
@@ -219,7 +220,7 @@ fn until_ended(
         let mut fds = vec![PollFd::new(&ends, PollFlags::IN)];
         fds.extend(out_open.then(|| PollFd::from_borrowed_fd(out.as_fd(), PollFlags::IN)));
         fds.extend(err_open.then(|| PollFd::from_borrowed_fd(err.as_fd(), PollFlags::IN)));
-        // A wait that was interrupted is a short one.
+        // An interrupted wait counts as a short wait.
         let _ = poll(&mut fds, Timespec::try_from(left).ok().as_ref());
         let ended = fds[0].revents().contains(PollFlags::IN);
         drop(fds);
@@ -231,7 +232,7 @@ fn until_ended(
     }
 }
 
-/// Takes what a stream has now, and keeps the beginning of it; `false`: that was its end.
+/// Reads the present bytes of a stream, and keeps the beginning; `false`: the stream is at its end.
 fn take(from: &mut impl Read, into: &mut Vec<u8>) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -265,7 +266,7 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-/// What a program said, for people: its standard error, or else its output, in one line and not too long.
+/// A program's output for people: its standard error, or else its standard output, in one bounded line.
 fn in_words(err: &[u8], out: &[u8]) -> String {
     let text = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);

@@ -1,11 +1,10 @@
-//! Starting a job's process. Where it takes itself into its container, [`start`] does all in one; else in two steps:
-//! first a *held* child that waits, so that it can be put into its container, then, once released, the command
-//! itself. Every page the command touches is charged right.
+//! Starting a job's process. If it can move itself into its container, [`start`] does all in one step; else in two
+//! steps: first a *held* child that waits to be put into its container, then, once released, the command itself. Every
+//! page that the command touches is charged right.
 //!
-//! The caller must be single-threaded: the held child allocates between `fork` and `exec`, which is only
-//! sound when no other thread can have held the allocator's lock, and one that is started at once borrows all of the
-//! caller's memory. Keepers are; see [`Held::fork`].
-//! Absent here: containers, the daemon, what to start.
+//! The caller must be single-threaded: the held child allocates between `fork` and `exec`, which is only sound when no
+//! other thread can have held the allocator's lock, and a child started in one step borrows all of the caller's memory.
+//! Keepers are; see [`Held::fork`]. Absent here: containers, the daemon, the choice of program.
 
 mod at_once;
 mod places;
@@ -27,13 +26,13 @@ pub use crate::fork::{
 };
 pub use crate::program::{Environment, Program, ResolveError, refusal, resolve, wrapper};
 
-/// Starts `program` with these variables set over its environment (and wrapped in what is among them, see [`wrapper`]), in
-/// a child that first goes through `doors` (see [`crate::container::Container::doors`]). Where it cannot be executed, the
-/// child says so on its standard error and ends with 126 or 127, as shells do. Either way the child is the caller's to
-/// reap.
+/// Starts `program` with these variables set over its environment (and with the wrappers among them, see [`wrapper`]),
+/// in a child that first moves itself through `doors` (see [`crate::container::Container::doors`]). If it cannot be
+/// executed, the child reports that on its standard error and ends with 126 or 127, as shells do. Either way the caller
+/// has to reap the child.
 ///
-/// The caller may be stopped until the program is executed, so nobody may freeze the container before it knows of the
-/// child.
+/// The caller may be stopped until the program is executed, so the container must not be frozen before its owner knows
+/// of the child.
 ///
 /// # Errors
 /// When the system has no process or file descriptor left.
@@ -61,7 +60,7 @@ impl Held {
     /// The child keeps the inherited files that a command may expect (`3<file`, a make jobserver) and drops
     /// the caller's own, so that a held child never keeps the daemon's socket open.
     ///
-    /// With `doors` (see [`crate::container::Container::doors`]) the child goes through them before it waits.
+    /// With `doors` (see [`crate::container::Container::doors`]) the child moves itself through them before it waits.
     ///
     /// # Errors
     /// When the system has no process or file descriptor left.
@@ -80,7 +79,7 @@ impl Held {
         self.pid
     }
 
-    /// Lets the child go on to its program, with these variables set over its environment, and wrapped in what is among
+    /// Lets the child execute its program, with these variables set over its environment, and with the wrappers among
     /// them (see [`wrapper`]).
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Whether standard output goes anywhere.
 //!
-//! Where it is closed (`>&-`), Rust's start-up opens `/dev/null` in its place, and where it is not open for writing
-//! (`1<file`), Rust drops what the kernel does not take (EBADF). In both cases all seems to be written, for ever. So
-//! this looks before that start-up. Absent here: what is written.
+//! If it is closed (`>&-`), Rust's start-up opens `/dev/null` in its place, and if it is not open for writing
+//! (`1<file`), Rust ignores the kernel's error (EBADF). In both cases all writes seem to succeed. So the check runs
+//! before that start-up. Absent here: the output.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,8 +13,8 @@ use crate::fork::close_on_exec;
 /// Whether it was closed as this process began.
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-// The C library calls what is listed in this section once, before `main` and so before Rust's start-up. What it calls
-// here needs nothing of that: it makes one system call and stores a flag.
+// The C library calls the functions in this section once, before `main` and so before Rust's start-up. This function
+// does not need that start-up: it makes one system call and stores a flag.
 #[used]
 #[expect(unsafe_code, reason = "only what runs before Rust's start-up finds standard output closed")]
 #[unsafe(link_section = ".init_array")]
@@ -24,8 +24,7 @@ extern "C" fn look() {
     WAS_CLOSED.store(close_on_exec(1).is_none(), Ordering::Relaxed);
 }
 
-/// Whether standard output was open as this process began, and is open for writing. Whether somebody reads it is
-/// another question.
+/// Whether standard output was open as this process began, and is open for writing; it may lack a reader all the same.
 #[must_use]
 pub fn is_open() -> bool {
     let flags = fcntl_getfl(rustix::stdio::stdout());

@@ -1,7 +1,7 @@
 //! Moves pages of single processes from NUMA nodes to others, by migrate_pages(2), and tells which processes are no job's.
 //!
-//! Where a process may get its next pages is not changed by that. Safe to call with any number: a process that vanished is
-//! an answer. Owns no state. Absent here: whose pages are to go, and whether an operator allows it.
+//! Later allocations of the process are unaffected. Safe to call with any number: a vanished process is a valid answer.
+//! Owns no state. Absent here: the choice of processes, and an operator's permission.
 
 use rustix::io::Errno;
 
@@ -11,18 +11,18 @@ use crate::procfs::Proc;
 /// The largest kernels number 1,024 nodes.
 const WORDS: usize = 1024 / u64::BITS as usize;
 
-/// Moves what a process has on some nodes to others; says how many pages stayed. `None`: it has ended.
+/// Moves a process's pages from some nodes to others; returns the number of pages that stayed. `None`: it has ended.
 ///
 /// # Errors
-/// `PERM` when it is another user's and this process has not `CAP_SYS_NICE`, `INVAL` when this process may use none of the
-/// `others`, `NOSYS` on a kernel without several nodes.
+/// `PERM` when it is another user's and this process lacks `CAP_SYS_NICE`, `INVAL` when this process may use none of
+/// the `others`, `NOSYS` on a kernel without several nodes.
 #[expect(unsafe_code, reason = "no safe binding for migrate_pages")]
 pub fn move_pages(pid: u32, nodes: &[u32], others: &[u32]) -> Result<Option<u64>, Errno> {
     let Ok(pid) = i32::try_from(pid) else { return Ok(None) };
     let (from, to) = (mask(nodes), mask(others));
-    // The kernel takes one off the count of bits (get_nodes in its mempolicy.c).
+    // The kernel subtracts one from the count of bits (get_nodes in its mempolicy.c).
     let bits = WORDS * 64 + 1;
-    // SAFETY: the kernel reads as many bits as announced but one from each pointer, which is the size of the arrays.
+    // SAFETY: the kernel reads one bit less than announced from each pointer, which is the size of the arrays.
     let stayed = unsafe { libc::syscall(libc::SYS_migrate_pages, pid, bits, from.as_ptr(), to.as_ptr()) };
     match u64::try_from(stayed) {
         Ok(stayed) => Ok(Some(stayed)),

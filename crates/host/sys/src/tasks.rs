@@ -5,17 +5,17 @@ use std::rc::Rc;
 
 use pinfold_topo::CpuSet;
 
-/// What one task starts with.
+/// The PUs and variables of a task at its start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskStart {
     /// The PUs that it is bound to; `None`: all of the job's.
     pub cpus: Option<CpuSet>,
-    /// Its own variables, over those of the job.
+    /// Its own variables, over the job's.
     pub variables: Vec<(String, String)>,
 }
 
-/// How the tasks of a job lie on the PUs that the job has: a function of these, called again when they change. It
-/// gives as many tasks each time, or says in words why there is no such layout.
+/// The layout of a job's tasks on the job's PUs: a function of these PUs, called again when they change. It returns the
+/// same number of tasks each time, or the reason for which the layout is impossible.
 #[derive(Clone)]
 pub struct TaskPlan(Rc<PlanFn>);
 

@@ -1,4 +1,4 @@
-//! The terminal at standard input and output: its size, and keys as they are typed. Absent here: what is drawn.
+//! The terminal at standard input and output: its size, and keys as they are typed. Absent here: drawing.
 
 use std::io;
 use std::time::Duration;
@@ -40,10 +40,10 @@ impl Raw {
         ready::readable(&stdin(), Some(limit)).unwrap_or(false)
     }
 
-    /// Reads what was typed; 0 bytes: the terminal is gone.
+    /// Reads typed bytes; 0 bytes: the terminal is gone.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// A system error.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(stdin(), bytes)?)
     }

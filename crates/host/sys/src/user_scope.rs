@@ -1,10 +1,10 @@
-//! A scope of the user's own service manager (systemd), with a control group that is delegated to what runs in it.
+//! A scope of the user's own service manager (systemd), with a delegated control group.
 //!
-//! Processes of a desktop run below `user@UID.service`, whose groups are the user's, but each group there belongs to a unit
-//! of the service manager. A private daemon that begins there asks for a unit of its own, so that no other is touched. A
-//! session of logind (`session-N.scope`, as of ssh) is elsewhere: from it no process can be put into such a group, and what
-//! runs below the service manager ends with the user's last session. There a private daemon begins where its user is.
-//! Owner of state: none. Absent here: starting the daemon.
+//! Processes of a desktop run below `user@UID.service`, whose groups are the user's, but each group there belongs to a
+//! unit of the service manager. A private daemon started there asks for a unit of its own, so that no other unit is
+//! touched. A session of logind (`session-N.scope`, as of ssh) is elsewhere: from it no process can be moved into a
+//! group of the service manager, and processes below the service manager end with the user's last session. There a
+//! private daemon stays in its user's session. Owner of state: none. Absent here: starting the daemon.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ use crate::peer;
 const WORDS: [&str; 7] =
     ["systemd-run", "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"];
 
-/// The words to put before a private daemon's command line; `None`: this process is not in a place where that helps, or has
-/// a delegated group already.
+/// The words to put before a private daemon's command line; `None`: a scope would not help in this place, or the
+/// process has a delegated group already.
 #[must_use]
 pub fn words() -> Option<[&'static str; 7]> {
     let read = |file: &str| std::fs::read_to_string(Path::new("/proc/self").join(file)).ok();
@@ -31,11 +31,11 @@ pub fn words() -> Option<[&'static str; 7]> {
     let tree = parse_mounts(&read("mountinfo")?).into_iter().find(is_tree)?;
     let own = PathBuf::from(tree.point).join(group.trim_start_matches('/'));
     let has_one = [Some(own.as_path()), own.parent()].into_iter().flatten().any(is_marked_delegated);
-    // The manager's own group is marked as well: that one is not ours.
+    // The manager marks its own group too, which is not ours.
     (!has_one || own.parent().is_some_and(|above| is_manager(above, user))).then_some(WORDS)
 }
 
-/// Whether a group lies below the one of this user's service manager.
+/// Whether a group lies below the group of this user's service manager.
 fn is_below_manager(group: &str, user: u32) -> bool {
     let manager = manager(user);
     Path::new(group).ancestors().skip(1).any(|above| above.ends_with(&manager))

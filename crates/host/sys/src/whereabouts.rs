@@ -1,8 +1,8 @@
-//! Where the daemon of a socket keeps its state, noted beside the socket for as long as that matters: while the daemon
-//! lives, after it was killed, and after it ended in order with jobs left. A daemon started on another state would know
-//! none of those jobs. And which socket the daemon of a state listens on, noted with its process in the state's lock.
+//! The state directory of a socket's daemon, noted beside the socket as long as that matters: while the daemon lives,
+//! after it was killed, and after an orderly end with jobs left. A daemon started on another state would know none of
+//! the jobs. And the socket of a state's daemon, noted with its process in the state's lock.
 //!
-//! Absent here: what follows from it (the client's and the daemon's rules).
+//! Absent here: the consequences (the client's and the daemon's rules).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -20,14 +20,14 @@ const LENGTH_MAX: u64 = 8192;
 const PRIVATE: &[u8] = b"private";
 const STARTED_BY_HAND: &[u8] = b"other";
 
-/// What is noted of a daemon.
+/// The note about a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whereabouts {
     /// The directory that it keeps its state in.
     pub state: PathBuf,
     /// Whether a command started it, so that the next command may start it again.
     pub private: bool,
-    /// The user whose daemon it is: this one, or root.
+    /// The daemon's user: this user, or root.
     pub uid: u32,
 }
 
@@ -49,7 +49,7 @@ fn beside(socket: &Path, ending: &str) -> PathBuf {
 /// As the file system refuses.
 pub fn note(socket: &Path, state: &Path, private: bool) -> io::Result<()> {
     let new = beside(socket, &format!(".daemon.{}", std::process::id()));
-    // Others may write into the directory, as into `/tmp`: nothing that is there is opened.
+    // Other users may write into the directory, as into `/tmp`: no existing file is opened.
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             std::fs::remove_file(&new)?;
@@ -70,14 +70,14 @@ pub fn note(socket: &Path, state: &Path, private: bool) -> io::Result<()> {
     written
 }
 
-/// What is noted beside a socket, if this user or root wrote it; anybody else could say anything.
+/// The note beside a socket, if this user or root wrote it; other users could write anything.
 #[must_use]
 pub fn noted(socket: &Path) -> Option<Whereabouts> {
     let (uid, text) = trusted(&file(socket))?;
     parse(&text).map(|(private, state)| Whereabouts { state, private, uid })
 }
 
-/// A file's owner and text, if that is this user or root.
+/// A file's owner and text, if this user or root owns it.
 fn trusted(path: &Path) -> Option<(u32, Vec<u8>)> {
     // Neither a link is followed nor a pipe waited for.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -97,15 +97,15 @@ pub fn lock(state: &Path) -> PathBuf {
     state.join("lock")
 }
 
-/// What a daemon writes into the lock that it has: its process, for people and for a daemon that waits, and its socket.
+/// A daemon's text in its lock: its process, for people and for a waiting daemon, and its socket.
 #[must_use]
 pub fn signature(process: u32, socket: &Path) -> Vec<u8> {
     let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
     [process.to_string().as_bytes(), b"\n", socket.as_os_str().as_bytes(), b"\n"].concat()
 }
 
-/// The socket of the daemon that has the lock of this state, or had it last, if this user or root wrote so. `None` also
-/// for one that noted its process alone.
+/// The socket of the present or last daemon with the lock of this state, if this user or root wrote it. `None` also for
+/// a note with a process alone.
 #[must_use]
 pub fn listens(state: &Path) -> Option<PathBuf> {
     let (_, text) = trusted(&lock(state))?;
@@ -138,14 +138,14 @@ pub fn forget(socket: &Path, state: &Path) {
     }
 }
 
-/// Whether two paths are those of one directory.
+/// Whether two paths lead to the same directory.
 #[must_use]
 pub fn is_same(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// The command that starts a daemon on this socket and state, as a shell reads it: without the state where it is the one
-/// that belongs to the socket anyway.
+/// The command that starts a daemon on this socket and state, as a shell reads it: without the state if it is the
+/// socket's default.
 #[must_use]
 pub fn command(socket: &Path, state: &Path) -> String {
     let start = format!("pinfoldd --socket {}", word(socket.as_os_str()));
@@ -155,8 +155,8 @@ pub fn command(socket: &Path, state: &Path) -> String {
     }
 }
 
-/// A word of a command. In a user namespace nobody knows whether root wrote a note or another user did, whose word is
-/// one here.
+/// A word of a command, quoted: in a user namespace root's notes cannot be told from another user's, and the command
+/// must execute nothing else.
 fn word(path: &OsStr) -> String {
     let text = path.to_string_lossy();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:=,+@%".contains(&byte);

@@ -1,7 +1,7 @@
-//! Which user a number stands for, where a user has many: the numbers that `/etc/subuid` (subuid(5)) gives for user
-//! namespaces count as one user.
+//! The user that a number stands for: the numbers that `/etc/subuid` (subuid(5)) gives to a user for user namespaces count
+//! as a user.
 //!
-//! Owner of state: the file as it was read last. Absent here: the numbers of users whom other software gives theirs.
+//! Owner of state: the file as of the last read. Absent here: subordinate numbers that other software gives.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ const FILE: &str = "/etc/subuid";
 /// So much of it is read: tens of thousands of lines.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What tells one state of the file from another: inode, size and the time of its last change.
+/// Identifies a version of the file: inode, size and the time of its last change.
 type Stamp = (u64, u64, i64, i64);
 
 /// First and last number of each range, ascending, with the number that stands for all of its user's.
@@ -23,8 +23,7 @@ type Ranges = Vec<(u32, u32, u32)>;
 
 static KNOWN: Mutex<(Option<Stamp>, Ranges)> = Mutex::new((None, Vec::new()));
 
-/// The number that stands for all that are subordinate to the same user: the first one of them. Any other number stands
-/// for itself.
+/// The number that stands for all subordinate numbers of a user: the first of them. Any other number stands for itself.
 pub(super) fn whose(uid: u32) -> u32 {
     let found = std::fs::metadata(FILE).ok();
     let stamp = found.map(|found| (found.ino(), found.size(), found.mtime(), found.mtime_nsec()));
@@ -35,7 +34,7 @@ pub(super) fn whose(uid: u32) -> u32 {
     whose_in(&known.1, uid)
 }
 
-/// What cannot be read gives no ranges.
+/// An unreadable file has no ranges.
 fn read(path: &Path) -> String {
     let mut bytes = Vec::new();
     let opened = files::open_regular(path).map(|file| file.take(FILE_BYTES_MAX));
@@ -43,7 +42,8 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The ranges of lines `USER:FIRST:COUNT`. A range of a single number is somebody's own, that a container may have.
+/// The ranges of lines `USER:FIRST:COUNT`. A range of a single number is left out: it is a user's own number, which a
+/// container may have.
 fn ranges_in(text: &str) -> Ranges {
     let range = |line: &str| {
         let mut fields = line.trim().split(':');
@@ -62,7 +62,7 @@ fn ranges_in(text: &str) -> Ranges {
     numbered.collect()
 }
 
-/// Where ranges overlap, the one that begins last counts.
+/// Of overlapping ranges, the range that begins last counts.
 fn whose_in(ranges: &Ranges, uid: u32) -> u32 {
     let before = ranges.partition_point(|&(first, ..)| first <= uid);
     let found = ranges[..before].iter().rev().find(|&&(_, last, _)| uid <= last);

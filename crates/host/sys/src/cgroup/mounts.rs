@@ -4,13 +4,13 @@
 /// The two generations of control groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
-    /// One hierarchy for each controller, or for a few.
+    /// A hierarchy for each controller, or for a few.
     V1,
-    /// The one unified hierarchy.
+    /// The unified hierarchy.
     V2,
 }
 
-/// One mounted hierarchy.
+/// A mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// First or second generation.
@@ -19,7 +19,7 @@ pub struct Mount {
     pub point: String,
     /// Which group of the hierarchy the mount shows at its top; `/` unless in a container.
     pub root: String,
-    /// The controllers of a first-generation hierarchy; those of the second are listed in its own file.
+    /// The controllers of a first-generation hierarchy; the second generation lists them in its own file.
     pub controllers: Vec<String>,
     /// Mounted for reading only.
     pub read_only: bool,

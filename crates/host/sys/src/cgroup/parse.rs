@@ -1,6 +1,6 @@
 //! Text to data for the files of control groups. Hostile text gives `None` or nothing, never a panic.
 
-/// What `cgroup.events` says.
+/// The contents of `cgroup.events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Events {
     /// Processes that have not ended are in the group or below it.
@@ -66,9 +66,9 @@ pub fn parse_io_stat(text: &str) -> Option<(u64, u64)> {
     Some((read, written))
 }
 
-/// What is on each NUMA node of these kinds, from `memory.numa_stat`: node and sum, ascending. The numbers are bytes in
-/// the second generation (`anon N0=4096 N1=0`) and pages in the first (`hierarchical_anon=1 N0=1 N1=0`). `None`: none of
-/// these kinds is there.
+/// The memory of these kinds on each NUMA node, from `memory.numa_stat`: node and sum, ascending. The numbers are bytes in
+/// the second generation (`anon N0=4096 N1=0`) and pages in the first (`hierarchical_anon=1 N0=1 N1=0`). `None`: the text
+/// has none of these kinds.
 #[must_use]
 pub fn parse_numa_stat(text: &str, kinds: &[&str]) -> Option<Vec<(u32, u64)>> {
     let mut nodes: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();

@@ -1,9 +1,9 @@
-//! Whether the kernel still has of a job what was last asked for: other programs write to the same files.
+//! Drift: settings of a job in the kernel that another program changed after pinfold wrote them.
 //!
-//! Purpose: reads back the few files that hold what a job may use, and says where they differ. Owner of state: the
-//! container, which remembers what it asked for; what it never asked for, or what the kernel would not take, is not
-//! looked at. Absent: when to look, and what to do about a difference (the daemon); jobs without groups, whose settings
-//! lie in each of their processes, which may change them by right.
+//! Purpose: reads back the few files that bound a job and reports the differences. Owner of state: the container, which
+//! remembers its last requests; settings that it never requested or that the kernel refused are not read. Absent: when to
+//! look, and the reaction to a difference (the daemon); jobs without groups, as each of their processes has its own
+//! settings, and may change them.
 
 use pinfold_topo::CpuSet;
 
@@ -11,12 +11,12 @@ use super::{Applied, Container, ContainerError, Shape, Share, near};
 use crate::cgroup::{Generation, Group};
 use crate::mode::{AbilityName, Via};
 
-/// The pages of every kernel that this runs on are at least so large; bounds on memory are whole pages.
+/// The smallest page size of supported kernels; memory bounds are whole pages.
 const PAGE_BYTES: u64 = 4096;
 /// The first generation says "no bound" as the largest number of whole pages in 63 bits.
 const NO_BOUND_BYTES: u64 = 1 << 62;
 
-/// What a setting is about.
+/// The subject of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setting {
     /// The PUs.
@@ -36,19 +36,19 @@ pub enum Setting {
 /// A setting of a job that another program changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drift {
-    /// What it is about.
+    /// The subject.
     pub setting: Setting,
     /// The kernel's file.
     pub file: &'static str,
-    /// What it should hold,
+    /// The value that was requested,
     pub wanted: String,
-    /// and what it holds.
+    /// and the value that was read.
     pub found: String,
 }
 
 impl Container {
-    /// What another program changed, of all that was asked for; `frozen`: whether the job is to be frozen. Six small
-    /// files at the most.
+    /// The settings that differ from the request; `frozen`: whether the job is to be frozen. Reads six small files at
+    /// most.
     pub fn drifts(&self, frozen: bool) -> Result<Vec<Drift>, ContainerError> {
         let looks = [
             self.cpus_drifted()?,
@@ -61,7 +61,7 @@ impl Container {
         Ok(looks.into_iter().flatten().collect())
     }
 
-    /// Says what an earlier life asked for, so that it is looked whether the kernel has it. Nothing is written.
+    /// Records the settings that an earlier daemon requested, so that `drifts` compares them. Writes nothing.
     pub fn remember(&mut self, shape: &Shape) {
         self.meant = Some(shape.clone());
     }
@@ -76,7 +76,7 @@ impl Container {
         self.limit.or(self.meant.as_ref().map(|shape| shape.limit_bytes))
     }
 
-    /// Asks for a setting again; what is meant by that is what was last asked for.
+    /// Writes a setting again, with the value of the last request.
     pub fn set_again(&mut self, drift: &Drift) -> Result<Applied, ContainerError> {
         match drift.setting {
             Setting::Cpus => {
@@ -114,7 +114,7 @@ impl Container {
         else {
             return Ok(None);
         };
-        // A set of the first generation loses PUs that go off line, and nobody wrote that.
+        // A first-generation set loses PUs that go off line, without any write.
         let mut wanted = wanted.clone();
         if level.hierarchy.generation == Generation::V1 {
             let above = level.instance.read("cpuset.cpus")?.unwrap_or_default();
@@ -127,7 +127,7 @@ impl Container {
         compare(group, Setting::Cpus, "cpuset.cpus", wanted.to_string(), same)
     }
 
-    /// Only where it was bound: what all nodes are, the host may change.
+    /// Compared only for a bound job: the host may change its list of all nodes.
     fn nodes_drifted(&self) -> Result<Option<Drift>, ContainerError> {
         let wanted = self.nodes.as_ref().filter(|nodes| !nodes.is_empty());
         let (Some(wanted), Some(group)) = (wanted, self.group(self.shared.roles.cpuset)) else {

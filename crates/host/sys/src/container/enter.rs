@@ -6,8 +6,8 @@ use super::{Container, ContainerError, Doors, Entered, Share};
 use crate::identity::Process;
 
 impl Container {
-    /// Takes the process that has this number now, and whatever it will start, into the container. For one whose number
-    /// cannot be given away meanwhile, for the caller is its parent; else see [`Container::enter_process`].
+    /// Moves the process with this number and its later children into the container. The number must stay taken
+    /// meanwhile, as it does for a parent's unreaped child; else see [`Container::enter_process`].
     pub fn enter(&self, pid: u32) -> Result<Entered, ContainerError> {
         match Process::open(&self.shared.proc, pid)? {
             Some(process) => self.enter_process(&process),
@@ -15,9 +15,9 @@ impl Container {
         }
     }
 
-    /// Takes this very process and whatever it will start into the container. The kernel takes processes in by their
-    /// numbers: if this one ended meanwhile and its number was given away, the process that has it now is put back to where it
-    /// came from, and the answer is [`Entered::Gone`].
+    /// Moves exactly this process and its later children into the container. The kernel moves processes by number: if
+    /// this process ended meanwhile and another process got its number, the other process is moved back and the answer
+    /// is [`Entered::Gone`].
     pub fn enter_process(&self, process: &Process) -> Result<Entered, ContainerError> {
         self.make_tree(true)?;
         let proc = &self.shared.proc;
@@ -47,20 +47,20 @@ impl Container {
         Ok(Entered::Yes)
     }
 
-    /// Takes processes that are in some of the job's groups only into all of them: a first-generation group that loses
-    /// its last PU loses its processes as well.
+    /// Moves processes that are in only some of the job's groups into all of them: a first-generation group that loses
+    /// its last PU loses its processes too.
     pub fn gather(&self) -> Result<(), ContainerError> {
         self.complete_entries()
     }
 
-    /// Files through which a process takes *itself* into the container: it writes `0` into each before it executes
-    /// its command. Empty where a host's means do not allow that; then [`Container::enter`] is the way.
+    /// Files through which a process moves *itself* into the container: it writes `0` into each before it executes its
+    /// command. Empty where the host lacks these files; then use [`Container::enter`].
     ///
-    /// Taking another process in makes the kernel wait until no fork is under way anywhere, an RCU grace period:
-    /// 11 ms here when it has not been asked for some milliseconds. A process that moves itself by the `tasks` file
-    /// of the first generation waits for nothing (`cgroup_procs_write_start` in the kernel's `cgroup.c`): 70 us for
-    /// three hierarchies. The unified hierarchy has no such file, so a process that came through the doors is missing
-    /// there until [`Container::close_doors`]. The kernel checks the rights of the process that opened the files.
+    /// To move another process, the kernel waits until no fork is under way anywhere, an RCU grace period: 11 ms here
+    /// after some milliseconds without a move. A process that moves itself by the `tasks` file of the first generation
+    /// does not wait (`cgroup_procs_write_start` in the kernel's `cgroup.c`): 70 us for three hierarchies. The unified
+    /// hierarchy has no `tasks` file, so a process that moved itself is missing there until [`Container::close_doors`].
+    /// The kernel checks the rights of the process that opened the files.
     pub fn doors(&self) -> Result<Doors, ContainerError> {
         if let Some(doors) = self.doors.get() {
             return Ok(Arc::clone(doors));
@@ -69,7 +69,7 @@ impl Container {
         Ok(Arc::clone(self.doors.get_or_init(|| doors.into())))
     }
 
-    /// Takes processes that came through the doors into the unified hierarchy as well; costs what entering costs.
+    /// Moves processes that came through the self-attach files into the unified hierarchy too, at the cost of an entry.
     pub fn close_doors(&self) -> Result<(), ContainerError> {
         if self.is_missing_in_tree() {
             self.make_tree(true)?;

@@ -35,18 +35,18 @@ pub enum ContainerError {
     /// A system call on a process failed for another cause than its end.
     #[error("failed to {operation} process {pid}")]
     Process {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
         /// The process or thread.
         pid: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl ContainerError {
-    /// Whether the kernel refused to write to a group: the user may not, as where a process is to leave a place that is
-    /// not this user's.
+    /// Whether the kernel refused a write to a group for lack of rights, for instance to move a process out of a group
+    /// that another user owns.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         let Self::Cgroup(error @ CgroupError::Write { .. }) = self else { return false };

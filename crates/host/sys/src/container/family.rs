@@ -1,10 +1,10 @@
-//! Which processes belong to a job where no group holds it, and what its members have used.
+//! The family of a job without a group: its member processes and their use of processor time.
 //!
-//! Members are the processes that entered and their descendants, plus every process whose environment names job and
-//! instance and whose user is the job's: one whose parent ended is nobody's descendant any more, but it keeps the
-//! environment it was started with. Owner of state: the list of members and the ledger of processor time. Absent here:
-//! any change to a process, and certainty: a process whose parents are all gone and that lives for less than a look at
-//! the host takes (some milliseconds) may be missed.
+//! Members are the processes that entered and their descendants, plus every process of the job's user with the job and
+//! the instance in its environment: a process that lost its parent has no ancestor in the job, but keeps its
+//! environment. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a
+//! process, and certainty: a process without living parents that lives for less than a scan of the host (some
+//! milliseconds) may be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ const ROUNDS_MAX: usize = 64;
 /// So long a look at every process of the host serves the samples of several jobs.
 const LOOK_HOLDS: Duration = Duration::from_millis(20);
 
-/// Children are listed by thread. Of a process with more threads than this, a look at every process of the host finds them.
+/// The kernel lists children by thread. Children of a process with more threads than this are found by a scan of the
+/// host.
 const ASKED_THREADS_MAX: u64 = 1_024;
 
 /// The last look at every process of the host.
@@ -31,7 +32,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// What it found, or what a new one does if it is too old.
+    /// The last scan, or a new scan if the last is too old.
     fn recent(&mut self, proc: &Proc) -> Result<&[(ProcessStat, Option<Mark>)], ProcError> {
         if self.ended.is_none_or(|at| at.elapsed() > LOOK_HOLDS) {
             self.all = look_at_all(proc)?;
@@ -41,18 +42,18 @@ impl Look {
     }
 }
 
-/// The members of one job.
+/// The members of a job.
 #[derive(Debug)]
 pub(super) struct Family {
     job: u64,
     instance: String,
-    /// Whose processes they are: what the environment of another user's process says is not believed.
+    /// The user of the job: environments of other users' processes are not trusted.
     user: Option<u32>,
     known: BTreeMap<u32, ProcessStat>,
-    /// Processor time of members that are gone and that no living member has inherited, in clock ticks.
+    /// Processor time of members that are gone and that no living member inherited, in clock ticks.
     gone_user_ticks: u64,
     gone_system_ticks: u64,
-    /// User and system time that its processes had used before they were its, in clock ticks.
+    /// User and system time of the processes before they joined the job, in clock ticks.
     pub(super) before_ticks: (u64, u64),
 }
 
@@ -69,7 +70,7 @@ impl Family {
         }
     }
 
-    /// Adds the process that started then; `false`: it has ended.
+    /// Adds the process with this number and start time; `false`: it has ended.
     pub(super) fn take_in(&mut self, proc: &Proc, pid: u32, start_ticks: u64) -> Result<bool, ProcError> {
         let its = |stat: &ProcessStat| stat.start_ticks == start_ticks && !stat.is_ended();
         let Some(stat) = proc.stat(pid)?.filter(its) else { return Ok(false) };
@@ -90,13 +91,13 @@ impl Family {
         self.known.retain(|&known, stat| known != pid || stat.start_ticks != start_ticks);
     }
 
-    /// Leaves out processes that are not this user's: anybody can write a job's number into the environment of a process.
+    /// Drops processes of other users: any user can write a job's number into the environment of a process.
     pub(super) fn belongs_to(&mut self, proc: &Proc, user: u32) {
         self.user = Some(user);
         self.known.retain(|&pid, _| is_of(proc, pid, user));
     }
 
-    /// Adds a process if its environment says that it is ours.
+    /// Adds a process if its environment names this job.
     pub(super) fn take_in_if_marked(&mut self, proc: &Proc, pid: u32) -> Result<(), ProcError> {
         let Some(stat) = proc.stat(pid)? else { return Ok(()) };
         if mark_of(proc, pid)?.is_some_and(|mark| mark.is(self.job, &self.instance)) {
@@ -105,7 +106,7 @@ impl Family {
         Ok(())
     }
 
-    /// All members that have not ended, ascending: descendants and those marked by their environment.
+    /// All members that have not ended, ascending: descendants and marked processes.
     pub(super) fn scan_all(&mut self, proc: &Proc) -> Result<Vec<u32>, ProcError> {
         for _ in 0..ROUNDS_MAX {
             if !self.scan_once(proc)? {
@@ -115,9 +116,9 @@ impl Family {
         Ok(self.living().map(|stat| stat.pid).collect())
     }
 
-    /// One look at every process of the host; says whether the members changed. A process born behind the reading
-    /// hand is missed by this look, but then its parent was seen here or vanished, which counts as a change: so
-    /// only a look that changed nothing is to be believed.
+    /// Scans every process of the host once; returns whether the members changed. A scan misses a process that starts
+    /// behind its position, but then it saw the parent or saw it vanish, which counts as a change: only a scan without
+    /// a change is complete.
     pub(super) fn scan_once(&mut self, proc: &Proc) -> Result<bool, ProcError> {
         let before = self.identities();
         let (everybody, members) = self.among(proc, &look_at_all(proc)?, BTreeMap::new());
@@ -125,17 +126,17 @@ impl Family {
         Ok(self.identities() != before)
     }
 
-    /// The members that have not ended, ascending, by a look at the host that several jobs share: what such a job costs
-    /// does not grow with the processes of the host times the jobs. One that was born since is found by the next look.
+    /// The members that have not ended, ascending, from a scan that several jobs share, so that the cost does not grow
+    /// with jobs times processes. The next scan finds processes that started since.
     pub(super) fn sampled(&mut self, proc: &Proc, look: &mut Look) -> Result<Vec<u32>, ProcError> {
-        // One that was taken in after that look is none that is gone.
+        // A process that joined after the scan is absent from it, yet alive.
         let mut known = BTreeMap::new();
         for &pid in self.known.keys() {
             known.insert(pid, proc.stat(pid)?);
         }
         let (mut everybody, mut members) = self.among(proc, look.recent(proc)?, known);
-        // What a new member used is read after what its parent inherited: if it ended in between, the next sample has it
-        // from there. The other way round it would count twice.
+        // A new member's time is read after its parent's inherited time: if the member ended in between, the next
+        // sample counts the inherited time. The reverse order would count it twice.
         let new: Vec<u32> = members.iter().copied().filter(|pid| !self.known.contains_key(pid)).collect();
         for pid in new {
             let same = |now: &ProcessStat| {
@@ -150,7 +151,7 @@ impl Family {
         Ok(self.living().map(|stat| stat.pid).collect())
     }
 
-    /// These processes by number, and which of them are members. What was read `later` counts more; `None`: gone.
+    /// All processes by number, and the members among them. A reading in `later` overrides the scan; `None`: gone.
     fn among(
         &self,
         proc: &Proc,
@@ -182,7 +183,7 @@ impl Family {
         self.known.values().map(|stat| (stat.pid, stat.start_ticks)).collect()
     }
 
-    /// Members reached from those known, without a look at every process of the host where the kernel lists children.
+    /// Members reached from known members, without a scan of the host where the kernel lists children.
     fn scan_known(&mut self, proc: &Proc) -> Result<Vec<u32>, ProcError> {
         let mut seen = BTreeMap::new();
         let mut waiting: Vec<u32> = self.known.keys().copied().collect();
@@ -211,19 +212,19 @@ impl Family {
         self.known.values().filter(|stat| !stat.is_ended())
     }
 
-    /// Whether any member has not ended. Only if none of those known lives, every process of the host is looked at.
+    /// Whether any member has not ended. Scans the host only if no known member lives.
     pub(super) fn is_populated(&mut self, proc: &Proc) -> Result<bool, ProcError> {
         Ok(!self.scan_known(proc)?.is_empty() || !self.scan_all(proc)?.is_empty())
     }
 
-    /// Whether any member has not ended, and whether all of those are stopped.
+    /// Whether any member has not ended, and whether all living members are stopped.
     pub(super) fn events(&mut self, proc: &Proc) -> Result<Events, ProcError> {
         self.scan_all(proc)?;
         let populated = self.living().next().is_some();
         Ok(Events { populated, frozen: self.living().all(ProcessStat::is_at_rest) })
     }
 
-    /// Known members that are still the same processes, and everything below them.
+    /// Known members that are still the same processes, and all their descendants.
     fn descendants_among(&self, everybody: &BTreeMap<u32, ProcessStat>) -> BTreeSet<u32> {
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for stat in everybody.values() {
@@ -245,10 +246,10 @@ impl Family {
 
     /// Takes over a new reading and books the time of members that are gone.
     ///
-    /// A parent that waits for a child inherits the child's time, and what the child had inherited. So the time of
-    /// a member that is gone is looked for in its nearest living ancestor among the members: as far as what that
-    /// one inherited since the last reading does not cover it (it ignored its children, or there is no such
-    /// ancestor), it is booked here.
+    /// A parent that waits for a child inherits the child's time, with the time that the child had inherited. The time
+    /// of a gone member is therefore expected in its nearest living ancestor among the members. The part that the
+    /// ancestor did not inherit since the last reading (it ignored its children, or has no living ancestor) is booked
+    /// here.
     fn settle(&mut self, now: &BTreeMap<u32, ProcessStat>, members: &BTreeSet<u32>) {
         let mut orphaned: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
         let survives = |pid: u32, before: &ProcessStat| {
@@ -288,8 +289,8 @@ impl Family {
         self.known = members.iter().filter_map(|pid| Some((*pid, *now.get(pid)?))).collect();
     }
 
-    /// What the members use and have used. With [`Detail::Totals`] only descendants are looked at; members that
-    /// lost their parent are found with [`Detail::Processes`], which looks at every process of the host.
+    /// The members' use. [`Detail::Totals`] reads descendants only; [`Detail::Processes`] scans the host and also finds
+    /// members that lost their parent.
     pub(super) fn measure(&mut self, proc: &Proc, detail: Detail) -> Result<Measure, ProcError> {
         let pids = match detail {
             Detail::Totals | Detail::Left => self.scan_known(proc)?,
@@ -302,7 +303,7 @@ impl Family {
         Ok(measure)
     }
 
-    /// What the members used as of the last look, which found these alive; without what is summed over them.
+    /// The members' use as of the last scan, which found these processes alive; without sums over processes.
     pub(super) fn measured(&self, proc: &Proc, pids: &[u32]) -> Result<Measure, ProcError> {
         let mut user = self.gone_user_ticks;
         let mut system = self.gone_system_ticks;

@@ -20,8 +20,8 @@ impl FreezeWatch {
         group.open_file("cgroup.events").ok().map(Self)
     }
 
-    /// Waits until it is frozen, or this time is over; says whether it is. The kernel tells of a change at once
-    /// unless it told of another within the last 10 ms.
+    /// Waits until the job is frozen or the time is over; returns whether the job is frozen. The kernel reports a
+    /// change at once unless it reported another change within the last 10 ms.
     #[must_use]
     pub fn wait(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
@@ -38,7 +38,7 @@ impl FreezeWatch {
                 return false;
             }
             let mut files = [PollFd::new(&self.0, PollFlags::PRI)];
-            // An interrupted wait is a short one.
+            // An interrupted wait counts as a short wait.
             let _ = poll(&mut files, Some(&left));
         }
     }

@@ -1,4 +1,5 @@
-//! What is done to a job by the kernel's groups, and by its members' threads where the host lacks the controller. Owner of state: the kernel. Absent here: jobs without groups (`family`).
+//! Operations on a job by the kernel's groups, and by its members' threads where the host lacks the controller. Owner
+//! of state: the kernel. Absent here: jobs without groups (`family`).
 
 use std::collections::BTreeSet;
 
@@ -14,9 +15,9 @@ use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, pars
 use crate::identity::Process;
 use crate::mode::{AbilityName, Via};
 
-/// Of so many threads of a job the I/O class is made idle at a time, by the daemon's loop: the rest keep theirs.
+/// The most threads of a job that the daemon's loop moves to the idle I/O class at a time.
 const IO_IDLE_MAX: usize = 4_096;
-/// Of so many it is made usual again: those that inherited it are more.
+/// The most threads that get their usual I/O class back: more than `IO_IDLE_MAX`, as threads inherit the idle class.
 const IO_USUAL_MAX: usize = 16_384;
 /// Tells systemd-oomd to leave a group alone.
 const OOM_DAEMON_OMIT: &str = "user.oomd_omit";
@@ -41,14 +42,14 @@ impl Container {
         self.groups.iter().chain(self.tree())
     }
 
-    /// Whether the job has no group yet in the unified hierarchy that there is. A job whose processes stay where another
-    /// manager put them never has one, and misses none.
+    /// Whether the host has a unified hierarchy and the job has no group in it yet. A job in another manager's groups never
+    /// has a group and misses none.
     pub fn is_missing_in_tree(&self) -> bool {
         self.shared.roles.tree.is_some() && self.tree.get().is_none()
     }
 
-    /// Makes the job's group in the unified hierarchy, where it has none yet; unless it is to be `fresh`, one that is
-    /// left from an earlier life will do.
+    /// Makes the job's group in the unified hierarchy if it is missing. A group left by an earlier daemon serves too,
+    /// unless `fresh`.
     pub(super) fn make_tree(&self, fresh: bool) -> Result<(), ContainerError> {
         let Some(level) = self.shared.roles.tree.and_then(|index| self.shared.levels.get(index)) else {
             return Ok(());
@@ -60,9 +61,9 @@ impl Container {
             };
             let events = group.open_file("cgroup.events")?;
             let tree = Tree { group, events };
-            // The kernel reports a change as seen from the last reading; without one the first poll returns at once.
+            // The kernel reports changes since the last reading; without a reading the first poll returns at once.
             tree.read_events()?;
-            // Nobody else makes it: a container is one thread's at a time.
+            // No race: one thread at a time uses a container.
             let _ = self.tree.set(tree);
         }
         Ok(())
@@ -84,7 +85,7 @@ impl Container {
         Ok(Entered::Yes)
     }
 
-    /// Gives a process that just entered what its group cannot give it.
+    /// Applies the settings that a group cannot give to a process that just entered.
     pub(super) fn enter_settings(&self, pid: u32) -> Result<(), ContainerError> {
         let by_processes = |name| self.shared.plan.via(name) == Via::Processes;
         if by_processes(AbilityName::Pin)
@@ -113,9 +114,9 @@ impl Container {
         Ok(())
     }
 
-    /// Puts members that a crash left halfway into the groups that they had not reached yet.
+    /// Completes entries that a crash interrupted: moves members into the groups that they had not reached.
     pub(super) fn complete_entries(&self) -> Result<(), ContainerError> {
-        // A process that is halfway in may fork before it is reached; its child is found in the next round.
+        // A process halfway in may fork before it is moved; the next round finds its child.
         for _ in 0..ROUNDS_MAX {
             let mut listed = Vec::with_capacity(self.groups.len() + 1);
             for group in self.all_groups() {
@@ -134,10 +135,11 @@ impl Container {
         Ok(())
     }
 
-    /// Takes one that is in some of the groups into all.
+    /// Moves a process that is in some of the groups into all.
     fn complete_entry(&self, pid: u32) -> Result<(), ContainerError> {
         let Some(process) = Process::open(&self.shared.proc, pid)? else { return Ok(()) };
-        // The number may have been given to a stranger since the listing; the process that is listed now was it when it was opened.
+        // Another process may have got the number since the listing; a number that is still listed after the opening
+        // belongs to the opened process.
         let mut listed = false;
         for group in self.all_groups() {
             listed = listed || members_below(group)?.binary_search(&pid).is_ok();
@@ -153,7 +155,7 @@ impl Container {
         Ok(())
     }
 
-    /// The `tasks` files of the first-generation groups, where those are all that a process needs to be in at first.
+    /// The `tasks` files of the first-generation groups, where a process needs no other group at first.
     pub(super) fn open_doors(&self) -> Result<Vec<OwnedFd>, ContainerError> {
         if !self.shared.have_doors() || self.groups.iter().any(Group::is_fake) {
             return Ok(Vec::new());
@@ -172,7 +174,8 @@ impl Container {
     pub(super) fn bind_group(&self, cpus: &CpuSet) -> Result<Applied, ContainerError> {
         let Some(group) = self.group(self.shared.roles.cpuset) else { return Ok(Applied::Done) };
         let wanted = if cpus.is_empty() {
-            // An empty set would do in an empty group only: with processes in it, both generations refuse that.
+            // The kernel accepts an empty set in an empty group only: both generations refuse it for a group with
+            // processes.
             let file = match self.shared.plan.via(AbilityName::Pin) {
                 Via::V2 => "cpuset.cpus.effective",
                 _ => "cpuset.cpus",
@@ -187,8 +190,8 @@ impl Container {
         };
         match group.write("cpuset.cpus", &wanted) {
             Ok(()) => Ok(Applied::Done),
-            // ENOSPC: no PU of the set is online or allowed; EACCES: outside what the group above has; ERANGE and
-            // EINVAL: numbers that this host cannot have.
+            // ENOSPC: no PU of the set is online or allowed; EACCES: outside the parent group's set; ERANGE and EINVAL:
+            // numbers that this host cannot have.
             Err(error)
                 if matches!(
                     error.errno(),
@@ -232,8 +235,9 @@ impl Container {
         }
     }
 
-    /// Lets what the job reads and writes go behind all others', or as usual. By its threads in every mode: the groups'
-    /// weights for I/O know no idle class. Best effort, as some may be another user's, and of so many threads.
+    /// Puts the job's I/O behind that of all others, or back to normal. By its threads in every mode: the groups' I/O
+    /// weights know no idle class. Best effort, as some threads may be another user's, and for a bounded number of
+    /// threads.
     pub(super) fn set_io_idle(&self, idle: bool) -> Result<(), ContainerError> {
         let most = if idle { IO_IDLE_MAX } else { IO_USUAL_MAX };
         let apply = |thread| process::set_io_idle(thread, idle);
@@ -241,7 +245,7 @@ impl Container {
     }
 
     pub(super) fn to_weight(&self, weight: u32) -> Result<Applied, ContainerError> {
-        // What the job has is unknown after adoption; then both steps are taken.
+        // The setting is unknown after adoption; then both steps are taken.
         let was_idle = !matches!(self.share, Some(Share::Normal { .. }));
         let weigh = self.shared.plan.via(AbilityName::Weigh);
         if was_idle && self.leave_idle()? == Reached::Forbidden {
@@ -290,13 +294,13 @@ impl Container {
 
     pub(super) fn limit_group(&self, bytes: Option<u64>) -> Result<Applied, ContainerError> {
         let Some(group) = self.group(self.shared.roles.memory) else {
-            // Nothing was bounded and nothing is to be: that much can be had.
+            // No bound exists and none is requested: nothing to do.
             return Ok(if bytes.is_none() { Applied::Done } else { Applied::Kept(NO_LIMIT) });
         };
         match (self.shared.plan.via(AbilityName::Limit), bytes) {
             (Via::V2, None) => group.write("memory.max", "max")?,
             (Via::V2, Some(bytes)) => {
-                // The kernel kills when a bound is set below what it can push out, so push first.
+                // The kernel kills when a bound is set below the memory that it can reclaim, so reclaim first.
                 let held = group.read_number("memory.current")?.unwrap_or(0);
                 if held > bytes {
                     self.page_out_v2(held - bytes)?;
@@ -316,9 +320,9 @@ impl Container {
         Ok(Applied::Done)
     }
 
-    /// Puts a job before all others for as long as it is frozen: each of its threads has to run for a moment to come to a
-    /// standstill. In the idle class it would wait for that behind all that computes, and with the usual weight for some
-    /// of the scheduler's turns: up to 30 ms for a job of 15 processes that had just been let go. Best effort.
+    /// Gives a job the highest weight while it is being frozen: each of its threads has to run for a moment before it
+    /// stops. In the idle class a thread would wait for all busy threads, and with the usual weight for some of the
+    /// scheduler's turns: up to 30 ms for a job of 15 processes that had just been thawed. Best effort.
     pub(super) fn hurry(&mut self) {
         let by_group = |name| matches!(self.shared.plan.via(name), Via::V1 | Via::V2);
         let Some(group) = self.group(self.shared.roles.cpu) else { return };
@@ -331,7 +335,8 @@ impl Container {
         self.hurries = (may_weigh && self.weigh_group(group, WEIGHT_MAX).is_ok()) || woken;
     }
 
-    /// Puts it back before it goes on. If that fails it goes on all the same, and the drift is seen.
+    /// Restores the weight before the job runs again. If that fails, the job runs all the same, and the drift check
+    /// reports it.
     pub(super) fn hurry_no_more(&mut self) {
         let hurries = std::mem::take(&mut self.hurries);
         let Some(group) = self.group(self.shared.roles.cpu).filter(|_| hurries) else { return };
@@ -356,13 +361,13 @@ impl Container {
         } else {
             Ok(())
         };
-        // Out-of-memory daemons look for what makes no progress, and a job that is frozen is just that (ManagedOOMPreference
-        // in systemd.resource-control): best effort, as some kernels and hosts know no such attributes.
+        // Out-of-memory daemons kill groups without progress, as a frozen job is (ManagedOOMPreference in
+        // systemd.resource-control). Best effort, as some kernels and hosts lack these attributes.
         if let Some(group) = self.tree() {
             let _ = group.mark(OOM_DAEMON_OMIT, freeze.then_some("1"));
         }
         match written {
-            // The group was removed: nobody is left to stop or to wake.
+            // The group was removed: no process is left to stop or to wake.
             Err(error) if error.is_gone() => Ok(()),
             other => Ok(other?),
         }
@@ -401,7 +406,7 @@ impl Container {
 
     pub(super) fn remove_groups(&self) -> Result<GroupRemoval, ContainerError> {
         let name = super::levels::group_name(self.job);
-        // The unified hierarchy first: as long as a process is in it, nothing is taken away from the job.
+        // The unified hierarchy first: as long as a process is in it, the job keeps all its resources.
         let tree = self.tree().zip(self.shared.roles.tree);
         let others = self.groups.iter().zip(0..);
         for (group, index) in tree.into_iter().chain(others) {
@@ -433,7 +438,7 @@ impl Tree {
                 Some(events) => Ok(events),
                 None => Err(CgroupError::Parse { path: path() }.into()),
             },
-            // The group was removed: nobody is in it.
+            // The group was removed and has no process.
             Err(Errno::NODEV | Errno::NOENT) => Ok(nobody),
             Err(errno) => Err(CgroupError::Read { path: path(), source: errno.into() }.into()),
         }

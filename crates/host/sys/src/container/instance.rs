@@ -1,4 +1,4 @@
-//! The containers of one instance: made, found again, listed, and their groups removed at the end.
+//! The containers of an instance: made, found again, listed, and their groups removed at the end.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,14 +13,14 @@ use crate::mode::{Hierarchy, Plan, Roots};
 impl Containers {
     /// Makes the groups of this instance where the plan has them. `instance`: 1 to 32 of a-z, 0-9 and -.
     ///
-    /// A controller that turns out not to be available after all is left out, and the plan is decided again
-    /// without it: read [`Containers::plan`] afterwards.
+    /// An unavailable controller is left out, and the plan is decided again without it: read [`Containers::plan`]
+    /// afterwards.
     pub fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
         let in_place = Arc::new(Shared::without_groups(&plan, &roots, instance)?);
         Ok(Self { shared: Arc::new(Shared::open(plan, roots, instance)?), in_place })
     }
 
-    /// Whether any group of this instance is in the kernel; where the plan has no groups there is nothing to ask.
+    /// Whether the kernel has any group of this instance; `false` where the plan has no groups.
     #[must_use]
     pub fn are_left(plan: &Plan, roots: &Roots, instance: &str) -> bool {
         let is_there = |hierarchy: &Hierarchy| {
@@ -30,7 +30,7 @@ impl Containers {
         plan.hierarchies.is_empty() || plan.hierarchies.iter().any(is_there)
     }
 
-    /// What holds a job: no groups, if its processes stay where another manager put them.
+    /// The shared state for a job: without groups if its processes stay in another manager's groups.
     pub(super) fn shared_for(&self, job: u64) -> &Arc<Shared> {
         if self.in_place.is_taken(job) { &self.in_place } else { &self.shared }
     }
@@ -47,8 +47,8 @@ impl Containers {
         self.shared.have_doors()
     }
 
-    /// Makes the container of a job, empty. One that is left from an earlier life is removed first when it is
-    /// empty, and [`ContainerError::Occupied`] otherwise.
+    /// Makes the empty container of a job. An empty group left by an earlier daemon is removed first; a group with
+    /// processes is [`ContainerError::Occupied`].
     pub fn create(&self, job: u64, shape: &Shape) -> Result<Container, ContainerError> {
         let shared = self.shared_for(job);
         let spare = shared.take_spare(job, shape);
@@ -64,16 +64,16 @@ impl Containers {
         }
         let early = if shared.have_doors() { Ok(()) } else { container.make_tree(true) };
         if let Err(error) = early.and_then(|()| container.shape(shape)) {
-            // The failure is what the caller needs to hear; what could not be removed shows in list().
+            // The caller needs the failure; a group that could not be removed shows in list().
             let _ = container.remove_groups();
             return Err(error);
         }
         Ok(container)
     }
 
-    /// Finds the container of a job again after a restart; `None`: nothing of it is left. `main` helps where there are
-    /// no groups: the process of this number that was started then, in clock ticks, is the job's. Its environment may
-    /// not say so: before it executes the job's command, or where that has none.
+    /// Finds the container of a job again after a restart; `None`: nothing is left. `main` serves hosts without groups:
+    /// the number and the start, in clock ticks, of the job's process. Its environment may lack the mark: before it
+    /// executes the job's command, or where that command cleared it.
     pub fn adopt(&self, job: u64, main: Option<(u32, u64)>) -> Result<Option<Container>, ContainerError> {
         let shared = self.shared_for(job);
         if shared.levels.is_empty() {
@@ -114,19 +114,19 @@ impl Containers {
         self.shared.allowed_cpus()
     }
 
-    /// PUs that are one job's alone in the kernel, and that no process outside it sees among its own.
+    /// PUs that the kernel reserves for one job each and hides from all other processes.
     #[must_use]
     pub fn isolated_cpus(&self) -> CpuSet {
         self.shared.in_partitions()
     }
 
-    /// Gives PUs that are on line again to the groups above the jobs' ones: those of the first generation lose a PU for
-    /// good when it goes off line.
+    /// Returns PUs that are on line again to the groups above the jobs: first-generation groups lose a PU for good when
+    /// it goes off line.
     pub fn give_back(&self, cpus: &CpuSet) -> Result<(), ContainerError> {
         self.shared.give_back(cpus)
     }
 
-    /// Removes the groups of this instance where they are empty. What still holds jobs stays for the next life.
+    /// Removes the empty groups of this instance. Groups with jobs stay for the next daemon.
     pub fn close(self) {
         self.shared.close();
     }

@@ -1,14 +1,15 @@
-//! PUs that are one job's alone, by the kernel's own word.
+//! PUs that the kernel reserves for a job.
 //!
-//! The second generation makes a job's group a partition: its PUs leave the sets of all other groups, and with that every
-//! process of the host that may be moved, kernel threads with PUs of their own excepted. A partition far below the top,
-//! beneath groups that are none, needs kernel 6.7 (`cpuset.cpus.exclusive`). Of one PU it is `isolated`, so that no
-//! scheduling domain spans it; of several it is a `root`, for in an isolated one nothing spreads a job's threads.
+//! The second generation makes a job's group a partition: its PUs leave the sets of all other groups, so that every
+//! movable process of the host leaves them, except kernel threads with PUs of their own. A partition far below the top,
+//! beneath groups that are no partitions, needs kernel 6.7 (`cpuset.cpus.exclusive`). With a single PU it is
+//! `isolated`, so that no scheduling domain spans it; with several it is a `root`, because an isolated partition does
+//! not balance a job's threads.
 //!
-//! The first generation's `cpuset.cpu_exclusive` is not used: it keeps other sets from naming these PUs, and nobody from
-//! running on them, for a process in no set is in the topmost, which has them all; and to set it on a job's group it must be
-//! set on all groups above, which keeps any other daemon's group beside them from being made. Owner of state: the kernel,
-//! and which PUs are in partitions now. Absent here: which PUs these are.
+//! The first generation's `cpuset.cpu_exclusive` is not used: it keeps other sets from naming these PUs, but no process
+//! from running on them, as a process outside all sets is in the topmost, which has every PU. Setting it on a job's
+//! group needs it on all groups above, which keeps other daemons' groups from being made beside them. Owner of state:
+//! the kernel, and the PUs that are in partitions now. Absent here: the choice of these PUs.
 
 use pinfold_topo::CpuSet;
 
@@ -23,12 +24,12 @@ const PARTITION: &str = "cpuset.cpus.partition";
 /// How far a job's PUs are its alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Isolation {
-    /// No other process is on them that the kernel can keep off.
+    /// The kernel keeps off all other processes that it can move.
     Partition {
         /// `isolated` or `root`.
         kind: &'static str,
     },
-    /// No other job is on them; the rest of the host may be, for this reason.
+    /// No other job uses them; the rest of the host may, for this reason.
     JobsOnly {
         /// Why, as a sentence's end.
         why: String,
@@ -36,7 +37,7 @@ pub enum Isolation {
 }
 
 impl Container {
-    /// Makes the job's PUs its alone as far as the kernel goes. Done again it changes nothing.
+    /// Reserves the job's PUs for it as far as the kernel can. A second call changes nothing.
     ///
     /// # Errors
     /// When a group cannot be used; that the kernel refuses is no error but an answer.
@@ -108,7 +109,7 @@ impl Container {
 }
 
 impl Shared {
-    /// Notes which PUs a job has in a partition, or that it has none; gives what was noted before.
+    /// Records the PUs of a job's partition, or that it has none; returns the earlier entry.
     fn note_partition(&self, job: u64, cpus: Option<CpuSet>) -> Option<CpuSet> {
         let mut partitions = self.partitions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match cpus {
@@ -123,14 +124,14 @@ impl Shared {
         partitions.values().fold(CpuSet::new(), |all, cpus| all.union(cpus))
     }
 
-    /// The groups above the jobs' hand down only what partitions still have.
+    /// Narrows the groups above the jobs to the PUs that partitions still have.
     pub(super) fn narrow_partitions(&self) -> Result<(), ContainerError> {
         let Some(level) = self.tree_level() else { return Ok(()) };
         let [top, own] = level.groups_above_jobs();
         if !own.has(EXCLUSIVE) {
             return Ok(());
         }
-        // From below, for a group may not have what the one above it has not. Other instances have theirs in the top one.
+        // From below, as a group cannot have PUs that its parent lacks. The top group also serves other instances.
         write_set(own, &self.in_partitions())?;
         let mut all = CpuSet::new();
         for name in top.children()? {

@@ -1,7 +1,7 @@
-//! The groups of one instance: opened once, and the groups of jobs made, found and removed below them.
+//! The groups of an instance: opened once, and the groups of jobs made, found and removed below them.
 //!
-//! A *level* is one hierarchy with the instance's group open in it. Owner of state: the open directories. Absent
-//! here: what is written into the group of a job.
+//! A *level* is one hierarchy with the instance's group open in it. Owner of state: the open directories. Absent here:
+//! the settings of a job's group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -26,18 +26,18 @@ pub(crate) const TOP: &str = "pinfold";
 /// Controllers of the unified hierarchy that are of use.
 const USEFUL: [&str; 5] = ["cpu", "cpuset", "memory", "io", "pids"];
 
-/// One hierarchy with the instance's group in it.
+/// A hierarchy with the instance's group in it.
 #[derive(Debug)]
 pub(super) struct Level {
     pub(super) hierarchy: Hierarchy,
     base: Group,
     top: Group,
     pub(super) instance: Group,
-    /// Says that the instance is used, to a rescue of this user, or of root in another user namespace.
+    /// The mark that the instance is in use, for a rescue by this user, or by root in another user namespace.
     _held: Option<OwnedFd>,
 }
 
-/// Which level serves for what: an index into the levels.
+/// The level that serves each purpose: an index into the levels.
 #[derive(Debug, Default)]
 pub(super) struct Roles {
     pub(super) tree: Option<usize>,
@@ -49,12 +49,12 @@ pub(super) struct Roles {
     pub(super) processes: Option<usize>,
 }
 
-/// What all containers of an instance share.
+/// The state that all containers of an instance share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
     pub(super) instance: String,
-    /// The first generation's, then the unified one, if that is used.
+    /// First-generation levels, then the unified level if it is used.
     pub(super) levels: Vec<Level>,
     pub(super) roles: Roles,
     pub(super) proc: Proc,
@@ -62,13 +62,13 @@ pub(super) struct Shared {
     pub(super) scratch: Scratch,
     /// Groups that are kept for the next jobs.
     pub(super) spares: Mutex<Vec<Spare>>,
-    /// The PUs of jobs whose groups are partitions.
+    /// The PUs of jobs that have a partition.
     pub(super) partitions: Mutex<BTreeMap<u64, CpuSet>>,
-    /// Jobs whose processes ran before.
+    /// Adopted jobs.
     pub(super) taken: Mutex<BTreeMap<u64, Taken>>,
     /// The last look at every process of the host, for jobs without groups.
     pub(super) look: Mutex<Look>,
-    /// Says that the instance is used, to root's rescue of what is root's.
+    /// The mark that the instance is in use, for a rescue by root of root's groups.
     mark: Option<Mark>,
 }
 
@@ -94,15 +94,15 @@ impl Shared {
     pub(super) fn have_doors(&self) -> bool {
         let needed = [self.roles.cpu, self.roles.cpuset, self.roles.memory];
         let all = [AbilityName::Pin, AbilityName::IdleClass, AbilityName::Weigh, AbilityName::Limit];
-        // A bound in the unified hierarchy is to hold from the first moment, and there nobody comes in by the doors.
+        // Second-generation bounds must hold from the first moment, and self-attach files do not reach that hierarchy.
         let bounded_late = self.plan.via(AbilityName::Processes) == Via::V2
             || self.tree_level().is_some_and(|tree| tree.hierarchy.carries("io"));
         all.into_iter().all(|name| self.plan.via(name) == Via::V1) && !needed.contains(&None) && !bounded_late
     }
 
-    /// For jobs that are held by their processes alone, whatever the plan for others is.
+    /// For jobs that are held by their processes alone, whatever the plan for other jobs.
     pub(super) fn without_groups(plan: &Plan, roots: &Roots, instance: &str) -> Result<Self, ContainerError> {
-        // No mode is refused that needs nothing.
+        // Rootless mode needs no groups, so that it is never refused.
         let plan = decide(&plan.facts, Some(Mode::Rootless)).unwrap_or_else(|_| plan.clone());
         Self::open(plan, roots.clone(), instance)
     }
@@ -112,7 +112,7 @@ impl Shared {
         if !(1..=32).contains(&instance.len()) || !instance.chars().all(usable) {
             return Err(ContainerError::Instance(instance.to_owned()));
         }
-        // Before there is any group that a rescue could take for one that a dead daemon left.
+        // Taken before any group exists, so that a rescue does not take a new group for a dead daemon's.
         let has_groups = !plan.hierarchies.is_empty();
         let mark = if has_groups { Mark::of_daemon(&roots.run, instance) } else { None };
         let plan = enable_controllers(plan, &roots, instance)?;
@@ -155,7 +155,7 @@ impl Shared {
                 Ok(group) => groups.push(group),
                 Err(error) => {
                     for made in self.levels.iter().take(groups.len()) {
-                        // The first failure is what the caller needs; an empty group left behind shows in jobs().
+                        // The caller needs the first failure; an empty group left behind shows in jobs().
                         let _ = made.instance.remove(&group_name(job), false);
                     }
                     return Err(error);
@@ -165,15 +165,15 @@ impl Shared {
         Ok(groups)
     }
 
-    /// Makes a job's group on one level, as new.
+    /// Makes a job's new group on a level.
     pub(super) fn make_fresh(&self, level: &Level, job: u64) -> Result<Group, ContainerError> {
         let name = group_name(job);
         let (group, new) = level.instance.make(&name)?;
         if new {
             return settled(level, group);
         }
-        // Left from an earlier life. Its peaks and settings are not ours, so it cannot be used as it is; nor can that
-        // in the unified hierarchy, which is made later and goes first.
+        // A group left by an earlier daemon has foreign peaks and settings and is not reused; neither is its group in
+        // the unified hierarchy, which is made later and removed first.
         drop(group);
         let tree = self.roles.tree.and_then(|index| self.levels.get(index));
         for level in tree.into_iter().chain([level]) {
@@ -184,8 +184,8 @@ impl Shared {
         settled(level, level.instance.make(&name)?.0)
     }
 
-    /// Opens what groups a job still has on the levels of the first generation, and makes up those that a crash kept
-    /// from being made; `None`: it has none on any level.
+    /// Opens the first-generation groups that a job still has, and makes the groups that a crash prevented; `None`: no
+    /// level has a group of the job.
     pub(super) fn find_groups(&self, job: u64) -> Result<Option<Vec<Group>>, ContainerError> {
         let name = group_name(job);
         let mut found = Vec::with_capacity(self.levels.len());
@@ -214,7 +214,7 @@ impl Shared {
         Ok(jobs.into_iter().collect())
     }
 
-    /// The instance's group of cpusets with the group above it, and whether it is of the first generation.
+    /// The level of cpusets, and whether it is of the first generation.
     fn cpuset(&self) -> Option<(&Level, bool)> {
         let level = self.levels.get(self.roles.cpuset?)?;
         Some((level, level.hierarchy.generation == Generation::V1))
@@ -224,7 +224,7 @@ impl Shared {
         let Some((level, first)) = self.cpuset() else { return Ok(None) };
         let file = if first { "cpuset.effective_cpus" } else { "cpuset.cpus.effective" };
         let text = level.instance.read(file)?.unwrap_or_default();
-        // A list that is odd or empty says nothing that could be acted on. What is in partitions is jobs' all the same.
+        // An unreadable or empty list allows no conclusion. PUs in partitions still belong to jobs.
         let set: Option<CpuSet> = text.parse().ok();
         Ok(set.map(|set| set.union(&self.in_partitions())).filter(|set| !set.is_empty()))
     }
@@ -292,15 +292,15 @@ fn job_of(name: &str) -> Option<u64> {
     name.strip_prefix("job-")?.parse().ok()
 }
 
-/// Hands controllers down to the instance's group of the unified hierarchy. What cannot be had is taken out of the
+/// Enables controllers for the instance's group of the unified hierarchy. Refused controllers are removed from the
 /// facts, and the plan is decided again.
 fn enable_controllers(plan: Plan, roots: &Roots, instance: &str) -> Result<Plan, ContainerError> {
     let Some(tree) = plan.tree() else { return Ok(plan) };
     let wanted: Vec<&str> = USEFUL.into_iter().filter(|controller| tree.carries(controller)).collect();
     let base = existing(&tree.base_path(), roots)?;
     let (top, own) = make_instance(&base, instance)?;
-    // Not only when the kernel says that the base is busy: with processes in it, it hands some controllers down all
-    // the same, and then takes the groups below for parts of a threaded one, which no process may enter.
+    // Not only when the kernel reports the base as busy: with processes in the base, the kernel still enables some
+    // controllers, and then treats the groups below as part of a threaded domain, which no process may enter.
     if tree.delegated && !wanted.is_empty() {
         move_to_leaf(&base)?;
     }
@@ -327,14 +327,14 @@ fn hand_down(group: &Group, controllers: &[&str]) -> Result<(), ContainerError> 
     let missing =
         controllers.iter().filter(|wanted| !listed.split_ascii_whitespace().any(|have| have == **wanted));
     for controller in missing {
-        // Realtime threads outside, a controller in use elsewhere, no right: it is then missing below, and that is
-        // judged once for all.
+        // Realtime threads outside, a controller in use elsewhere, or missing rights leave the controller absent below,
+        // which is checked once for all.
         let _ = group.write("cgroup.subtree_control", &format!("+{controller}"));
     }
     Ok(())
 }
 
-/// Moves the processes of a delegated group into a leaf below it. Again until none is left, as they may fork.
+/// Moves the processes of a delegated group into a leaf below it. Repeats until none is left, as they may fork.
 fn move_to_leaf(base: &Group) -> Result<(), ContainerError> {
     for _ in 0..16 {
         let pids = base.read_parsed("cgroup.procs", crate::cgroup::parse_pids)?.unwrap_or_default();
@@ -383,7 +383,7 @@ fn open_level(
     let mut tries = 0;
     let (top, own, held) = loop {
         let (top, own) = make_instance(&base, instance)?;
-        // Without a mark it serves as well; nobody is kept from removing it then, while it is empty.
+        // The group works without a mark too; only an empty group could then be removed by a rescue.
         let held = own.hold(false).ok().flatten();
         // A rescue may have found it unused a moment ago.
         if tries >= 16 || top.child(instance)?.is_some() {
@@ -400,19 +400,19 @@ fn open_level(
 /// Settings of a job's group that hold for its life.
 fn settled(level: &Level, group: Group) -> Result<Group, ContainerError> {
     if is_first(&level.hierarchy, "cpuset") {
-        // Whose PUs are a part of those of a group that is balanced needs no scheduling domain of its own. Where a set
-        // of the first generation asks for one, the kernel builds all domains anew with each change of its PUs, under
-        // a lock of the whole host (cpusets.rst, "sched_load_balance").
+        // A group whose PUs are part of a balanced group needs no scheduling domain of its own. If a first-generation
+        // set asks for a domain, the kernel rebuilds all domains with each change of its PUs, under a lock of the whole
+        // host (cpusets.rst, "sched_load_balance").
         write_unless(&group, "cpuset.sched_load_balance", "0")?;
     }
     Ok(group)
 }
 
-/// Settings of the groups above the jobs' ones.
+/// Settings of the groups above the jobs.
 fn prepare(hierarchy: &Hierarchy, group: &Group, parent: &Group, pus: usize) -> Result<(), CgroupError> {
-    // A group has its weight once for the whole host: on each of n busy PUs it counts as a n-th of it. With the
-    // usual weight all jobs together would weigh as little as one process outside; n times that puts a job on a
-    // PU even with a process outside on the same PU.
+    // A group has its weight once for the whole host: on each of n busy PUs it counts as 1/n of it. With the usual weight
+    // all jobs together would weigh as little as a process outside; n times the weight puts a job on a PU even beside a
+    // process outside.
     let pus = u64::try_from(pus).unwrap_or(1).max(1);
     match hierarchy.generation {
         Generation::V2 if hierarchy.carries("cpu") => {
@@ -438,8 +438,8 @@ fn prepare(hierarchy: &Hierarchy, group: &Group, parent: &Group, pus: usize) -> 
     Ok(())
 }
 
-/// Writes a setting that is not there yet. A file that is absent is left out: an older kernel or another
-/// controller set, which the plan has taken into account.
+/// Writes a setting if it differs. An absent file is left out: an older kernel or another controller set, which the
+/// plan has taken into account.
 fn write_unless(group: &Group, file: &str, value: &str) -> Result<(), CgroupError> {
     match group.read(file)? {
         Some(have) if have.trim() != value => group.write(file, value),

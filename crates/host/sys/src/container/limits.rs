@@ -1,8 +1,8 @@
-//! How much of other things than PUs and memory a job may have: processes, processor time, swap, and input and output by
-//! device. Each is a file of the job's group; what bounds the process that asked for the job comes here in these terms.
+//! Bounds of a job beside PUs and memory: processes, processor time, swap, and I/O by device. Each is a file of the
+//! job's group; bounds of the process that submitted the job come here in these terms.
 //!
-//! Owner of state: the kernel; the container remembers what it asked for last. Absent here: what the bounds are (the
-//! daemon), and where a host has no groups: there a job stays in the groups of its client.
+//! Owner of state: the kernel; the container remembers its last request. Absent here: the values of the bounds (the
+//! daemon), and hosts without groups: there a job stays in the groups of its client.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,17 +13,17 @@ use crate::mode::{AbilityName, Via};
 
 /// The period over which the kernel counts processor time, in microseconds: its own default,
 const PERIOD_US: u64 = 100_000;
-/// and the longest that it takes.
+/// and the longest that the kernel accepts.
 const PERIOD_MAX_US: u64 = 1_000_000;
 /// The smallest quota that the kernel takes, in microseconds.
 const QUOTA_MIN_US: u64 = 1_000;
 
-/// Something of which a group bounds how much there is for those in it.
+/// A resource that a group bounds for its processes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limited {
     /// Processes and threads.
     Processes,
-    /// Processor time, in millionths of the time of one PU.
+    /// Processor time, in millionths of a PU's time.
     Cpu,
     /// Memory in swap, in bytes.
     Swap,
@@ -76,7 +76,7 @@ impl fmt::Display for Limited {
     }
 }
 
-/// Words that name nothing of which a group bounds how much there is.
+/// A word that names no bounded resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is nothing that a control group bounds")]
 pub struct UnknownLimited(pub String);
@@ -108,12 +108,12 @@ pub(crate) fn is_device(text: &str) -> bool {
     text.split_once(':').is_some_and(|(major, minor)| number(major) && number(minor))
 }
 
-/// The most that a job may have of each, ascending by what it is; what is not there is not bounded.
+/// The bounds of a job, ascending by resource; an absent resource has no bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits(Vec<(Limited, u64)>);
 
 impl Limits {
-    /// Bounds one thing; the smaller of two bounds holds.
+    /// Bounds one resource; the smaller of two bounds holds.
     pub fn bound(&mut self, what: Limited, most: u64) {
         match self.0.binary_search_by(|(have, _)| have.cmp(&what)) {
             Ok(place) => self.0[place].1 = self.0[place].1.min(most),
@@ -121,7 +121,7 @@ impl Limits {
         }
     }
 
-    /// The bound of one thing; `None`: there is none.
+    /// The bound of a resource; `None`: unbounded.
     #[must_use]
     pub fn of(&self, what: &Limited) -> Option<u64> {
         self.0.iter().find(|(have, _)| have == what).map(|(_, most)| *most)
@@ -134,10 +134,10 @@ impl Limits {
     }
 }
 
-/// A file, and what is written there.
+/// A file and the text to write.
 type Write = (&'static str, String);
 
-/// What the second generation is told.
+/// The write for the second generation.
 fn in_v2(what: &Limited, most: Option<u64>) -> Write {
     let number = || most.map_or_else(|| "max".to_owned(), |most| most.to_string());
     match what {
@@ -159,7 +159,7 @@ fn in_v2(what: &Limited, most: Option<u64>) -> Write {
     }
 }
 
-/// What the first generation is told, in this order; nothing where a job stays in the group of its client.
+/// The writes for the first generation, in this order; empty where a job stays in the group of its client.
 fn in_v1(what: &Limited, most: Option<u64>) -> Vec<Write> {
     match (what, most.map(quota)) {
         (Limited::Processes, _) => vec![in_v2(what, most)],
@@ -171,12 +171,13 @@ fn in_v1(what: &Limited, most: Option<u64>) -> Vec<Write> {
     }
 }
 
-/// A quota and its period for a part of one PU's time in millionths: the kernel's usual period where that can be said in it.
+/// A quota and its period, in us, for a part of a PU's time in millionths; with the kernel's usual period where it can
+/// express the part.
 fn quota(millionths: u64) -> (u64, u64) {
     let of = |period: u64| {
         u64::try_from(u128::from(millionths) * u128::from(period) / 1_000_000).unwrap_or(u64::MAX)
     };
-    // The kernel refuses what would overflow its counters; nobody has so many PUs.
+    // The kernel refuses values that overflow its counters; no host has so many PUs.
     let most = PERIOD_US << 24;
     match of(PERIOD_US) {
         short if short >= QUOTA_MIN_US => (short.min(most), PERIOD_US),
@@ -185,8 +186,8 @@ fn quota(millionths: u64) -> (u64, u64) {
 }
 
 impl Containers {
-    /// Whether a job can be bounded in this by its own group. Where not, and the host has groups, a bound of the asking process
-    /// cannot be carried over to it.
+    /// Whether the job's own group can bound this resource. If not, and the host has groups, a bound of the submitting
+    /// process cannot be carried over.
     #[must_use]
     pub fn can_limit(&self, what: &Limited) -> bool {
         let tree = || self.shared.tree_level().map(|level| &level.hierarchy);
@@ -200,16 +201,16 @@ impl Containers {
 }
 
 impl Container {
-    /// Sets how much the job may have of each; what was bounded before and is not named is bounded no more. A job that has
-    /// more keeps it, and gets no more.
+    /// Replaces all bounds of the job; resources that are not named become unbounded. A job above a new bound keeps its
+    /// excess, and gets no more.
     ///
     /// # Errors
-    /// When a bound cannot be set. What is unknown to the host ([`Containers::can_limit`]) is left out.
+    /// When a bound cannot be set. Bounds that the host cannot set ([`Containers::can_limit`]) are left out.
     pub fn restrict(&mut self, limits: &Limits) -> Result<(), ContainerError> {
         if self.limits.as_ref() == Some(limits) {
             return Ok(());
         }
-        // What an earlier life asked for is unknown, and may be more than is bounded now.
+        // The requests of an earlier daemon are unknown, and may be more than the present bounds.
         let unknown = || Limits(vec![(Limited::Processes, u64::MAX), (Limited::Cpu, u64::MAX)]);
         let had = self.limits.take().unwrap_or_else(unknown);
         let lifted = had.0.iter().filter(|(what, _)| limits.of(what).is_none()).map(|(what, _)| (what, None));
@@ -238,7 +239,7 @@ impl Container {
             Generation::V1 => in_v1(what, most),
         };
         for (file, text) in writes {
-            // Where there is no such file nothing was ever bounded by it.
+            // Without this file no bound was ever set.
             if most.is_some() || group.has(file) {
                 group.write(file, &text)?;
             }

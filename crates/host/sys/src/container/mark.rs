@@ -1,9 +1,10 @@
-//! The mark that a daemon lives, for a rescue: a lock (flock) that the kernel takes back with the process, however that ends.
+//! The mark of a living daemon, for a rescue: a lock (flock) that the kernel releases when the process ends, however it
+//! ends.
 //!
-//! A user who can open a file can hold a lock on it, and every user can open the directory of a group. So the mark of root's
-//! daemon is on a file that only root can open, in a directory that only root can write to. The mark of another user's daemon
-//! is on the directory of its group: it says something about groups and processes of that user, and about no others. Owner of
-//! state: the open file. Absent here: what a rescue does.
+//! A user who can open a file can lock it, and every user can open the directory of a group. So the mark of root's
+//! daemon is on a file that only root can open, in a directory that only root can write to. The mark of another user's
+//! daemon is on the directory of its group and counts only for groups and processes of that user. Owner of state: the
+//! open file. Absent here: the rescue.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -16,16 +17,16 @@ use crate::cgroup::Group;
 use crate::peer::own_uid;
 
 const ROOT: u32 = 0;
-/// Below the host's directory for what runs (`/run`).
+/// Below the host's runtime directory (`/run`).
 const DIRECTORY: &str = "pinfold";
 const PREFIX: &str = "alive-";
 /// Every user may pass: the daemon's socket is there.
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// So often a file may be removed between its opening and its lock.
+/// The most retries after a removal between opening and lock.
 const TRIES: u32 = 100;
 
-/// A locked file of root's. There is no other way to have one.
+/// A locked file of root's. Only the lock functions make a `Mark`.
 #[derive(Debug)]
 pub(super) struct Mark {
     directory: OwnedFd,
@@ -51,7 +52,7 @@ impl Mark {
         }
     }
 
-    /// As a process has it that removes what an instance of root's left; `None`: its daemon lives.
+    /// The lock of a process that removes what root's instance left; `None`: its daemon lives.
     fn of_remover(run: &Path, instance: &str) -> Result<Option<Self>, Errno> {
         Self::lock(run, instance, FlockOperation::NonBlockingLockExclusive)
     }
@@ -66,7 +67,7 @@ impl Mark {
                 Err(Errno::WOULDBLOCK) => return Ok(None),
                 Err(errno) => return Err(errno),
             }
-            // A rescue may have removed it before it was locked.
+            // A rescue may have removed the file before it was locked.
             if is_named(&directory, &name, &file)? {
                 return Ok(Some(Self { directory, name, file }));
             }
@@ -79,14 +80,14 @@ impl Mark {
         if rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
             && is_named(&self.directory, &self.name, &self.file) == Ok(true)
         {
-            // One that stays says nothing without a lock.
+            // A file that stays means nothing without a lock.
             let _ = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
         }
     }
 }
 
-/// Whether a daemon has its mark on an instance, as far as this process can know: for root, only root's file counts for a
-/// group of root's. Another user can change nothing in such a group, and believes the lock of its directory.
+/// Whether a daemon has its mark on an instance, as far as this process can know: for root, only root's file counts for
+/// a group of root's. Another user can change nothing in a group of root's, and trusts the lock of its directory.
 pub(super) fn lives(run: &Path, instance: &str, group: &Group) -> bool {
     if !is_roots(group) {
         return matches!(group.hold(true), Ok(None));
@@ -97,7 +98,7 @@ pub(super) fn lives(run: &Path, instance: &str, group: &Group) -> bool {
     tried == Err(Errno::WOULDBLOCK)
 }
 
-/// Does something with what is left of an instance while no daemon of it can start; `None`: its daemon lives.
+/// Runs `deed` on the remains of an instance while no daemon of it can start; `None`: its daemon lives.
 pub(super) fn while_alone<T>(
     run: &Path,
     instance: &str,
@@ -124,7 +125,7 @@ fn open_directory(run: &Path, make: bool) -> Result<OwnedFd, Errno> {
     let above = rustix::fs::open(run, flags, Mode::empty())?;
     if make {
         match rustix::fs::mkdirat(&above, DIRECTORY, DIRECTORY_MODE) {
-            // The daemon's file mask took from it what others need to reach the socket.
+            // The daemon's umask removed permissions that other users need to reach the socket.
             Ok(()) => rustix::fs::chmodat(&above, DIRECTORY, DIRECTORY_MODE, AtFlags::empty())?,
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
@@ -138,7 +139,7 @@ fn open_directory(run: &Path, make: bool) -> Result<OwnedFd, Errno> {
 
 fn open_file(directory: &OwnedFd, name: &str, make: bool) -> Result<OwnedFd, Errno> {
     let make = if make { OFlags::CREATE } else { OFlags::empty() };
-    // What is no file is not waited for.
+    // NONBLOCK: the open does not wait for a fifo or a device.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | make;
     let file = rustix::fs::openat(directory, OsStr::new(name), flags, FILE_MODE)?;
     let found = rustix::fs::fstat(&file)?;
@@ -147,7 +148,7 @@ fn open_file(directory: &OwnedFd, name: &str, make: bool) -> Result<OwnedFd, Err
     if found.st_uid == ROOT && is_shut && is_file { Ok(file) } else { Err(Errno::PERM) }
 }
 
-/// Whether a file is the one that has this name now.
+/// Whether the open file is still the file of this name.
 fn is_named(directory: &OwnedFd, name: &str, file: &OwnedFd) -> Result<bool, Errno> {
     let own = rustix::fs::fstat(file)?;
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {

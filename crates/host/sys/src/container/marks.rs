@@ -1,9 +1,9 @@
-//! Which job a process says that it is part of, by its environment, which it can neither give to another user's process
-//! nor lose by the end of its parent.
+//! The job that a process's environment names. A process can neither give its environment to another user's process nor
+//! lose it by the end of its parent.
 //!
-//! Environments are read by threads aside (`aside`): a process can hold a reader of its own up for as long as it likes. Each
-//! is read for the user whose process it is once its file is open: a process may become another user's meanwhile.
-//! Absent here: which of these words are believed (`family`).
+//! Threads aside (`aside`) read environments: a process can delay a reader of its environment for any time. Each
+//! environment is read on behalf of the process's user as of after its opening: a process may change its user
+//! meanwhile. Absent here: the decision to trust a mark (`family`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
@@ -14,26 +14,26 @@ use crate::aside::{self, Asked, Purpose};
 use crate::peer;
 use crate::procfs::{Proc, ProcError, ProcessStat};
 
-/// A process without an environment is looked at again so often, each time after so long: it may be in the midst of
-/// `execve`, which takes some tenths of a millisecond from where the old one is gone to where the new one is there.
+/// The number of reads of a process without an environment, with a pause after each: it may be in the midst of
+/// `execve`, which has no environment for some tenths of a millisecond.
 const EXECVE_LOOKS: u32 = 3;
 const EXECVE_TAKES: Duration = Duration::from_micros(500);
-/// Unless it was started so long before the newest process of the host, in clock ticks: there are programs that have
-/// none.
+/// Not for a process that started this long before the newest process of the host, in clock ticks: some programs have
+/// no environment.
 const YOUNG_TICKS: u64 = 6_000;
-/// So many are looked at again, the youngest: whoever starts many of them prolongs no look by that.
+/// The most processes that are read again, youngest first: a user with many empty environments cannot prolong a scan.
 const BARE_MAX: usize = 64;
 
-/// So much of an environment is looked at for a mark, and more of it only as long as a look at the host has read less
-/// than so much in all beyond that, in bytes: processes that have one long environment in common cost their user
-/// nothing.
+/// The part of an environment that is searched for a mark, in bytes. A longer part is searched only while a scan has
+/// read fewer than `BEYOND_BYTES` beyond it in all, so that a user's long environments, common to many processes, stay
+/// cheap.
 const MARK_WITHIN_BYTES: usize = 128 << 10;
 pub(super) const BEYOND_BYTES: usize = 16 << 20;
 
 /// So long the marks of our own user's processes are waited for.
 const OWN_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// What a process's environment says about the job it belongs to.
+/// The job that a process's environment names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) job: u64,
@@ -55,7 +55,7 @@ pub(super) fn marked_jobs(proc: &Proc, instance: &str) -> Result<Vec<u64>, ProcE
 
 /// Reads a process's mark; `None`: it has none, is gone, or is not ours to look at.
 pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> {
-    // A daemon that runs inside a job of another one has the mark of that job and must not count as its own member.
+    // A daemon inside a job of another daemon has the mark of that job, and must not count as its own member.
     if pid == std::process::id() {
         return Ok(None);
     }
@@ -70,7 +70,7 @@ pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> 
     Ok(environ?.and_then(|(environ, _)| parse_mark(&environ)))
 }
 
-/// How long is waited for the marks of a user's processes: longer for our own, whom we are there for.
+/// The limit of the wait for the marks of a user's processes: longer for this daemon's own user.
 fn wait_max(owner: u32) -> Duration {
     if owner == peer::own_uid() { OWN_WAIT_MAX } else { aside::WAIT_MAX }
 }
@@ -79,7 +79,7 @@ fn wait_max(owner: u32) -> Duration {
 fn entries(environ: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = environ;
     std::iter::from_fn(move || {
-        // Environments are most of what a look at all processes reads: their ends are searched by words, not by bytes.
+        // Environments are most of the bytes that a scan reads: ends of entries are searched by words, not by bytes.
         let entry = match CStr::from_bytes_until_nul(rest) {
             Ok(entry) => entry.to_bytes(),
             Err(_) if rest.is_empty() => return None,
@@ -98,19 +98,19 @@ pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
         })
     };
     let job = value(JOB_VARIABLE)?;
-    // What the site's programs leave running may outlive the daemon, and is not the job's.
+    // Processes that hooks leave running may outlive the daemon and are not the job's.
     if value(HOOK_VARIABLE) == Some(job) {
         return None;
     }
     Some(Mark { job: job.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
 }
 
-/// What a process's environment shows.
+/// The result of reading a process's environment.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
-    /// It is gone, or not ours to look at, or has no mark.
+    /// The process is gone, is not readable for this process, or has no mark.
     Nothing,
-    /// It is not the user's any more for whom it was to be read.
+    /// The process belongs to another user by now.
     Anothers,
     /// It has no environment.
     Bare,
@@ -123,7 +123,7 @@ impl Seen {
     }
 }
 
-/// Looks for the mark of a process of this user's. `beyond`: so many bytes may still be read of environments that are long.
+/// Looks for the mark of a process of this user. `beyond`: the bytes of long environments that may still be read.
 fn seen_of(proc: &Proc, pid: u32, owner: u32, beyond: &mut usize) -> Result<Seen, ProcError> {
     let is_its = || proc.owner(pid).is_none_or(|now| now == owner || aside::whose(now) == owner);
     let Some((mut environ, more)) = proc.environ_if(pid, MARK_WITHIN_BYTES, is_its)? else {
@@ -146,14 +146,14 @@ fn seen_of(proc: &Proc, pid: u32, owner: u32, beyond: &mut usize) -> Result<Seen
 /// Processes, each with its place among all that were found.
 type These = Vec<(usize, ProcessStat)>;
 
-/// Every process of the host but ourselves, with its mark. Environments are read by threads aside, one for each user.
-/// Those of a user whose processes hold that up count as without a mark.
+/// Every process of the host but this process, with its mark. Threads aside read the environments, one for each user.
+/// Processes of a user whose processes delay the thread count as unmarked.
 pub(super) fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcError> {
-    // The first process and kernel threads, whose parent is the second one, are nobody's job.
+    // The first process and kernel threads (children of the second process) belong to no job.
     const KERNEL_THREADS: u32 = 2;
     let own = std::process::id();
     let (mut found, mut these) = (Vec::new(), BTreeMap::<u32, These>::new());
-    // The youngest first: they are the ones that may be gone in a moment.
+    // The youngest first: they are the likeliest to end soon.
     for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
         let Some(stat) = proc.stat(pid)? else { continue };
         let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
@@ -162,7 +162,7 @@ pub(super) fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)
         }
         found.push((stat, None));
     }
-    // Those that became another user's meanwhile are looked at once more, for that one.
+    // Processes that changed their user meanwhile are read once more, for the new user.
     for _ in 0..2 {
         let mut moved = BTreeMap::<u32, These>::new();
         for (at, stat) in read_marks(proc, these, &mut found)? {
@@ -175,7 +175,7 @@ pub(super) fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)
     Ok(found)
 }
 
-/// Has the marks of these processes read, by user. Gives those that are not that user's any more.
+/// Reads the marks of these processes, by user. Returns the processes that changed their user meanwhile.
 fn read_marks(
     proc: &Proc,
     by_owner: BTreeMap<u32, These>,
@@ -201,8 +201,7 @@ fn read_marks(
     Ok(moved)
 }
 
-/// The marks that these processes of a user's have, each with the place that was given with it; and those that are another's
-/// by now.
+/// The marks of a user's processes, each with its given place; and the processes that belong to another user by now.
 fn marks_of(
     proc: &Proc,
     these: &[(usize, ProcessStat)],

@@ -1,5 +1,5 @@
-//! What a job uses and has used, read from its groups. Absent here: rates, peaks over time, any difference between
-//! two readings. Absent values are `None`, never zero.
+//! A job's use of resources, read from its groups. Absent here: rates, peaks over time, any difference between two
+//! readings. Absent values are `None`, never zero.
 
 use super::levels::group_name;
 use super::{Container, ContainerError, Containers};
@@ -10,11 +10,11 @@ use crate::procfs::{Proc, ProcError, Sums as MemberSums};
 /// How much to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The totals of a job that left in peace: nobody is in it any more.
+    /// The totals of a job without processes that ended by itself.
     Left,
-    /// What the kernel keeps for the whole job: a handful of files, however many processes there are.
+    /// The kernel's figures for the whole job: a handful of files, whatever the number of processes.
     Totals,
-    /// Also what has to be summed over the processes: address space, threads, storage traffic.
+    /// Also sums over the processes: address space, threads, storage traffic.
     Processes,
 }
 
@@ -35,10 +35,9 @@ pub struct Measure {
     pub memory_peak_kernel_bytes: Option<u64>,
     /// File pages held now, shared memory taken out, in bytes.
     pub cache_bytes: Option<u64>,
-    /// The part of those that is mapped by processes, in bytes.
+    /// The part of `cache_bytes` that processes map.
     pub mapped_bytes: Option<u64>,
-    /// File pages in the resident size of one process, its libraries among them, in bytes: the largest of all; where
-    /// no group counts memory.
+    /// The most file pages, libraries included, in the resident size of a process, in bytes; where no group counts memory.
     pub process_file_bytes: Option<u64>,
     /// The kernel's own memory on the job's behalf (page tables, stacks, slab), in bytes.
     pub kernel_bytes: Option<u64>,
@@ -46,12 +45,12 @@ pub struct Measure {
     pub swap_bytes: u64,
     /// Address space of all processes, in bytes; with [`Detail::Processes`] only.
     pub virtual_bytes: Option<u64>,
-    /// Bytes fetched from storage so far. Without the io controller: by processes now there and the children that
-    /// they waited for, with [`Detail::Processes`] only.
+    /// Bytes fetched from storage so far. Without the io controller: by present processes and the children that they
+    /// waited for, with [`Detail::Processes`] only.
     pub io_read_bytes: Option<u64>,
     /// Bytes sent to storage so far, as for reading.
     pub io_write_bytes: Option<u64>,
-    /// Calls that read so far, from anywhere: by processes now there and the children that they waited for, with
+    /// Read calls so far, on any file: by present processes and the children that they waited for, with
     /// [`Measure::take_sums`] only.
     pub io_read_calls: Option<u64>,
     /// Calls that wrote so far, as for reading.
@@ -75,7 +74,7 @@ impl Measure {
         self.cpu_user_us.saturating_add(self.cpu_system_us)
     }
 
-    /// Fills in what only processes tell; what a group counts itself stays.
+    /// Fills in the figures that only processes have; counts of a group stay.
     pub fn take_sums(&mut self, sums: &MemberSums) {
         self.virtual_bytes = Some(sums.virtual_bytes);
         self.threads = self.threads.or(Some(sums.threads));
@@ -101,7 +100,7 @@ pub struct Stalls {
     pub io_full_us: u64,
 }
 
-/// What has to be summed over processes.
+/// Figures that are sums over processes.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub(super) virtual_bytes: u64,
@@ -113,7 +112,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Sums over processes; those that vanish meanwhile are left out.
+    /// Sums over processes; processes that vanish meanwhile are left out.
     pub(super) fn over(proc: &Proc, pids: &[u32]) -> Result<Self, ProcError> {
         let mut sums = Self::default();
         for pid in pids {
@@ -160,17 +159,17 @@ impl Container {
         if detail == Detail::Processes {
             Sums::over(&self.shared.proc, pids)?.into_measure(&mut measure);
         }
-        // The groups' own counts know what ended, so they go above the sums.
+        // The groups' own counts include ended processes and replace the sums.
         self.measure_tree(&mut measure)?;
         Ok(measure)
     }
 
-    /// Whether it is worth a look if the kernel killed for memory: a job that left in peace, without a limit, was not.
+    /// Whether to read kills for memory: a job without a limit that ended by itself had none.
     fn may_be_killed(&self, detail: Detail) -> bool {
         detail != Detail::Left || !matches!(self.limit, Some(None))
     }
 
-    /// What the job holds where no group counts memory.
+    /// The job's memory where no group counts it.
     pub(super) fn memory_without_group(
         &self,
         pids: &[u32],
@@ -181,8 +180,8 @@ impl Container {
         Ok(())
     }
 
-    /// Adds the files of the job's directory in memory, which are charged to no group. Processes that map them tell of
-    /// the mapped pages already, as shared memory.
+    /// Adds the files of the job's directory in memory, which are charged to no group. Pages that processes map are
+    /// counted already, as shared memory.
     pub(super) fn add_files_in_memory(&self, measure: &mut Measure) {
         let mapped = measure.shared_bytes.unwrap_or(0);
         let more = self.shared.scratch.held_bytes(self.job).saturating_sub(mapped);
@@ -190,8 +189,8 @@ impl Container {
         measure.shared_bytes = Some(mapped.saturating_add(more));
     }
 
-    /// What a sample has beside the sums over processes ([`Measure::take_sums`]), and which processes are in it. No
-    /// process can hold this up.
+    /// A sample without the sums over processes ([`Measure::take_sums`]), and the job's processes. No process can delay
+    /// this.
     pub fn sample(&self) -> Result<(Measure, Vec<u32>), ContainerError> {
         match self.family() {
             Some(mut family) => {
@@ -217,7 +216,8 @@ impl Container {
     }
 
     fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {
-        // The unified hierarchy has seen nothing of a job that went through doors and was over before they closed.
+        // The unified hierarchy has no figures of a job that used self-attach files and ended before it was moved
+        // there.
         if let Some(text) = read(self.tree(), "cpu.stat")? {
             measure.cpu_user_us = keyed(&text, "user_usec").unwrap_or(0);
             measure.cpu_system_us = keyed(&text, "system_usec").unwrap_or(0);
@@ -248,7 +248,7 @@ impl Container {
 }
 
 impl Containers {
-    /// As [`Container::memory_by_node`], of a job whose group is found by its number; `None` as well when it is over.
+    /// As [`Container::memory_by_node`], for a job whose group is found by number; `None` also when it is over.
     pub fn memory_by_node(&self, job: u64) -> Result<Option<Vec<(u32, u64)>>, ContainerError> {
         let level = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index));
         let Some(level) = level else { return Ok(None) };
@@ -277,22 +277,22 @@ fn read(group: Option<&Group>, file: &str) -> Result<Option<String>, ContainerEr
     }
 }
 
-/// Anonymous and shared memory in RAM by a `memory.stat` of control groups v2, in bytes. What is on its way to swap or back
-/// is mapped by nobody and no anonymous memory of the kernel's then, but lies among its pages; without it a job would
-/// shrink, and grow again as it touches them.
+/// Anonymous and shared memory in RAM by a `memory.stat` of control groups v2, in bytes. Pages on their way to swap or
+/// back are not in `anon`, but in the LRU lists; without the lists a job would seem to shrink, and to grow again as it
+/// touches the pages.
 pub(super) fn in_ram_v2(text: &str) -> u64 {
     let figure = |key| keyed(text, key).unwrap_or(0);
     let lists = figure("active_anon").saturating_add(figure("inactive_anon"));
     figure("anon").saturating_add(figure("shmem")).max(lists)
 }
 
-/// What a group has in swap and not in RAM as well, of all that it has there: what was read back keeps its place.
+/// The bytes of a group that are in swap and not also in RAM: pages that were read back keep their swap slot.
 pub(super) fn in_swap_v2(text: &str, swap_bytes: u64) -> u64 {
     swap_bytes.saturating_sub(keyed(text, "swapcached").unwrap_or(0))
 }
 
-/// The same by one of the first generation, whose count of swap leaves out what is in RAM as well. The lines without
-/// `total_` leave out what groups below hold.
+/// The same for the first generation, whose count of swap leaves out pages that are also in RAM. The lines without
+/// `total_` leave out groups below.
 pub(super) fn in_ram_v1(text: &str) -> u64 {
     let figure = |key| keyed(text, key).unwrap_or(0);
     let lists = figure("total_active_anon").saturating_add(figure("total_inactive_anon"));
@@ -308,7 +308,7 @@ fn memory_v2(group: &Group, measure: &mut Measure) -> Result<(), ContainerError>
         (measure.anonymous_bytes, measure.shared_bytes) = (keyed(&text, "anon"), keyed(&text, "shmem"));
         measure.cache_bytes = Some(figure("file").saturating_sub(figure("shmem")));
         measure.mapped_bytes = keyed(&text, "file_mapped");
-        // The sum of all kinds since 5.18; before, of those that a job can make large.
+        // The sum of all kinds, since 5.18; before, of the kinds that a job can make large.
         let kinds = ["kernel_stack", "pagetables", "slab", "percpu", "sock", "vmalloc"];
         measure.kernel_bytes = keyed(&text, "kernel")
             .or_else(|| Some(kinds.into_iter().map(figure).fold(0, u64::saturating_add)));
@@ -337,7 +337,7 @@ fn memory_v1(group: &Group, measure: &mut Measure, may_be_killed: bool) -> Resul
     Ok(())
 }
 
-/// Sums over processes where no group counts memory. A page that several share counts for each of them.
+/// Sums over processes where no group counts memory. A shared page counts for each process.
 pub(super) fn memory_of_processes(proc: &Proc, pids: &[u32], measure: &mut Measure) -> Result<(), ProcError> {
     for pid in pids {
         let Some(status) = proc.status(*pid)? else { continue };

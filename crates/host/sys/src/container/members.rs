@@ -1,5 +1,5 @@
-//! What is done to the members of a job one by one: signals to processes, settings of threads. Each is repeated until
-//! no new member appears. Absent here: what a group does for all of its members at once (`grouped`).
+//! Operations on each member of a job: signals to processes, settings of threads. Each is repeated until no new member
+//! appears. Absent here: operations of a group on all of its members at once (`grouped`).
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use super::family::Family;
 use super::process::{self, Reached};
 use super::{Container, ContainerError};
 
-/// How often a walk over processes or threads is repeated while new ones keep appearing. Each round finds only
-/// what was started during the one before by something not yet reached, so a handful is the rule; the bound
-/// keeps a fork storm from holding the caller for ever.
+/// The most rounds of a walk over processes or threads while new ones keep appearing. Each round finds only processes
+/// that an unreached process started during the round before, so a handful is the rule; the bound keeps a fork storm
+/// from holding the caller for ever.
 pub(super) const ROUNDS_MAX: usize = 64;
-/// A walk over many threads is repeated less: what was met by then hands on to those that it starts what it has.
+/// The most rounds of a walk over many threads: threads started by then inherit the setting.
 const ROUNDS_OVER_MANY: usize = 4;
 /// More are many.
 const FEW: usize = 4_096;
@@ -22,7 +22,7 @@ const FEW: usize = 4_096;
 const HANDLES_MAX: usize = 2_048;
 
 impl Container {
-    /// Signals every member, again until no new one appears; says how many got it.
+    /// Signals every member, again until no new member appears; returns the number of signalled processes.
     pub(super) fn signal_all(&self, signal: i32) -> Result<usize, ContainerError> {
         let mut sending = Sending::new(signal);
         for _ in 0..ROUNDS_MAX {
@@ -37,7 +37,7 @@ impl Container {
         sending.finish()
     }
 
-    /// One round over the members of a group; says whether there was any new one.
+    /// One round over the members of a group; returns whether any was new.
     fn signal_group(&self, sending: &mut Sending) -> Result<bool, ContainerError> {
         let new: Vec<u32> =
             self.group_pids()?.into_iter().filter(|pid| !sending.done.contains(pid)).collect();
@@ -51,7 +51,7 @@ impl Container {
         Ok(!new.is_empty())
     }
 
-    /// One round over the members of a job without a group; says whether anything changed among them.
+    /// One round over the members of a job without a group; returns whether the members changed.
     fn signal_family(&self, family: &mut Family, sending: &mut Sending) -> Result<bool, ContainerError> {
         let proc = &self.shared.proc;
         let mut changed = family.scan_once(proc)?;
@@ -82,9 +82,9 @@ impl Container {
         self.each_thread_of(operation, usize::MAX, || self.pids(), apply)
     }
 
-    /// Calls `apply` on every thread of these processes, but on no more than `most`, again until no new one appeared twice: a
-    /// thread may start another before it is reached itself, which has what it had then and is listed a moment later.
-    /// `Forbidden` if the kernel forbade it for any.
+    /// Calls `apply` on every thread of these processes, on `most` at most, again until two rounds find no new thread:
+    /// a thread may start another, with its old setting, before it is reached, and the new thread is listed a moment
+    /// later. `Forbidden` if the kernel forbade it for any thread.
     pub(super) fn each_thread_of(
         &self,
         operation: &'static str,
@@ -137,8 +137,8 @@ fn each_listed<E>(
     Ok(())
 }
 
-/// Handles on those of these processes that are members. A number may have been given to a stranger between the listing
-/// and the opening; what is still listed afterwards (ascending) belonged to the job when its handle was opened.
+/// Handles on the members among these processes. Another process may have got a number between the listing and the
+/// opening; a number that is still listed afterwards (ascending) belonged to the job when its handle was opened.
 pub(super) fn open_members(
     pids: &[u32],
     listed: impl FnOnce() -> Result<Vec<u32>, ContainerError>,
@@ -181,7 +181,7 @@ impl Sending {
         Ok(())
     }
 
-    /// How many got it. One that may not be signalled is an error, but only after the others have their signal.
+    /// The number of signalled processes. A forbidden signal is an error, but only after all others have their signal.
     fn finish(self) -> Result<usize, ContainerError> {
         self.forbidden.map_or(Ok(self.sent), |pid| Err(self.failed(pid, Errno::PERM)))
     }

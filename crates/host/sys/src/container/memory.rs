@@ -1,5 +1,5 @@
-//! What the memory governor needs of the kernel: what a job holds, as cheaply as it can be had; the bound on all jobs
-//! together; the pressure that they make; and paging out from another thread, for the kernel takes its time over it.
+//! The kernel's interface for the memory governor: the memory of a job, read as cheaply as possible; the bound on all
+//! jobs together; their pressure; and paging out from another thread, as the kernel takes its time over it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ pub struct HeldMemory {
 }
 
 impl Container {
-    /// What the job holds: one file where groups count memory, else a sum over its processes.
+    /// The memory of the job: one file where groups count memory, else a sum over its processes.
     pub fn held_memory(&self) -> Result<HeldMemory, ContainerError> {
         let mut measure = Measure::default();
         let via = self.shared.plan.via(AbilityName::Limit);
@@ -62,8 +62,8 @@ impl Container {
         })
     }
 
-    /// What the kernel counts against the job's bound and cannot take back by dropping page cache, in bytes: memory held
-    /// in RAM, page tables and other memory of the kernel's on its behalf. `None`: no group counts it here.
+    /// The memory that the kernel charges to the job and cannot reclaim by dropping page cache, in bytes: memory held
+    /// in RAM, page tables and other kernel memory. `None`: no group counts it here.
     pub fn charged_bytes(&self) -> Result<Option<u64>, ContainerError> {
         let Some(group) = self.group(self.shared.roles.memory) else { return Ok(None) };
         let (file, cache, shared) = match self.shared.plan.via(AbilityName::Limit) {
@@ -77,8 +77,8 @@ impl Container {
         Ok(group.read_number(file)?.map(|charged| charged.saturating_sub(droppable)))
     }
 
-    /// Lets the job grow by so many bytes more, page cache included, and from there only as fast as its own pages can be
-    /// taken away; `None`: as it likes. Only the second generation can do that (`memory.high`).
+    /// Lets the job grow by `allowance` bytes, page cache included, and beyond that only as fast as its own pages are
+    /// reclaimed; `None`: without bound. Only the second generation can do that (`memory.high`).
     pub fn slow(&mut self, allowance: Option<u64>) -> Result<Applied, ContainerError> {
         let Some(group) = self.steered() else {
             return Ok(if allowance.is_none() { Applied::Done } else { Applied::Kept(NO_STEERING) });
@@ -98,9 +98,9 @@ impl Container {
         Ok(applied)
     }
 
-    /// Lets the kernel take so many bytes of the job's memory only when there is nothing else to take; 0: as those of any
-    /// other job. It protects from other jobs, and from the rest of the host as far as the groups above pinfold's own
-    /// are protected themselves: a group's protection is never more than that of the one above it (`memory.low`).
+    /// Protects this many bytes of the job's memory from reclaim while other memory can be reclaimed; 0: no protection.
+    /// It protects from other jobs, and from the rest of the host as far as the groups above pinfold's own are
+    /// protected: a group's protection never exceeds its parent's (`memory.low`).
     pub fn protect(&self, bytes: u64) -> Result<Applied, ContainerError> {
         let Some(group) = self.steered() else {
             return Ok(if bytes == 0 { Applied::Done } else { Applied::Kept(NO_STEERING) });
@@ -114,7 +114,7 @@ impl Container {
         Ok(write_if_there(group, "memory.low", &text)?)
     }
 
-    /// The job's group, where the kernel can be told whose memory to take.
+    /// The job's group, where the kernel can steer the choice of memory to reclaim.
     fn steered(&self) -> Option<&Group> {
         if self.shared.plan.via(AbilityName::Limit) == Via::V2 {
             self.group(self.shared.roles.memory)
@@ -124,7 +124,7 @@ impl Container {
     }
 }
 
-/// A group that was removed needs nothing any more, and a kernel without the file leaves things as they are.
+/// A removed group needs no setting, and a kernel without the file keeps its behaviour.
 fn write_if_there(group: &Group, file: &str, text: &str) -> Result<Applied, CgroupError> {
     match group.write(file, text) {
         Ok(()) => Ok(Applied::Done),
@@ -141,8 +141,8 @@ impl Containers {
         Self { shared: std::sync::Arc::clone(shared), in_place: std::sync::Arc::clone(in_place) }
     }
 
-    /// Moves up to `bytes` of one job to swap, as [`Container::page_out`] does, but finds its groups by itself; 0
-    /// when the job is over. `user`: whose job it is.
+    /// Moves up to `bytes` of a job to swap, as [`Container::page_out`] does, but finds its groups by number; 0 when
+    /// the job is over. `user`: the user of the job.
     pub fn page_out(&self, job: u64, user: u32, bytes: u64) -> Result<u64, ContainerError> {
         let shared = self.shared_for(job);
         let plan = &shared.plan;
@@ -153,7 +153,7 @@ impl Containers {
         };
         let taken = shared.is_taken(job);
         match (plan.via(AbilityName::PageOut), group) {
-            // What is charged elsewhere goes by its addresses only.
+            // Memory that is charged elsewhere is reached by addresses only.
             (Via::V1 | Via::V2, Some(_)) if taken => match self.adopt(job, None)? {
                 Some(container) => container.page_out_processes(bytes, Some(user)),
                 None => Ok(0),
@@ -168,9 +168,8 @@ impl Containers {
         }
     }
 
-    /// Reads a job's memory back from swap, in long reads: about as fast as the device is, where the page faults of
-    /// the job itself would fetch it page by page. Best effort: what does not come this way comes by faults. `user`: whose job
-    /// it is.
+    /// Reads a job's memory back from swap in long reads: about as fast as the device, where the job's own page faults
+    /// would fetch single pages. Best effort: faults fetch the rest. `user`: the user of the job.
     pub fn fetch(&self, job: u64, user: u32) -> Result<(), ContainerError> {
         let shared = self.shared_for(job);
         let level = shared.roles.memory.and_then(|index| shared.levels.get(index));
@@ -190,15 +189,15 @@ impl Containers {
         }
     }
 
-    /// Whether the kernel can be told whose memory to take first and whose last: [`Container::slow`],
+    /// Whether the kernel can be told to reclaim a job's memory first or last: [`Container::slow`],
     /// [`Container::protect`].
     #[must_use]
     pub fn can_steer_memory(&self) -> bool {
         self.shared.plan.via(AbilityName::Limit) == Via::V2
     }
 
-    /// Bounds what all jobs together hold in RAM, page cache included, in bytes; `None`: not at all. Above it the
-    /// kernel takes back page cache, then moves pages to swap.
+    /// Bounds the memory of all jobs together in RAM, page cache included, in bytes; `None`: no bound. Above it the
+    /// kernel drops page cache, then moves pages to swap.
     pub fn bound_all(&self, bytes: Option<u64>) -> Result<Applied, ContainerError> {
         let Some(level) = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index)) else {
             return Ok(if bytes.is_none() { Applied::Done } else { Applied::Kept(NO_BOUND) });
@@ -212,7 +211,8 @@ impl Containers {
             && let Some(bytes) = bytes
             && level.instance.read_number("memory.current")?.unwrap_or(0) > bytes
         {
-            // Set below what is held, the second generation would kill; pages go first, and cache is enough mostly.
+            // A bound below the present use would kill in the second generation; reclaim by `memory.high` first, for
+            // which page cache mostly suffices.
             level.instance.write("memory.high", &text)?;
             let held = level.instance.read_number("memory.current")?.unwrap_or(0);
             level.instance.write("memory.high", "max")?;
@@ -227,8 +227,7 @@ impl Containers {
         }
     }
 
-    /// The bound on memory that stands above all jobs and is not pinfold's, in bytes; `None`: there is none, or it
-    /// cannot be read.
+    /// The smallest memory bound of the groups above pinfold's, in bytes; `None`: none, or unreadable.
     pub fn bound_above(&self) -> Result<Option<u64>, ContainerError> {
         let Some(level) = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index)) else {
             return Ok(None);
@@ -243,7 +242,7 @@ impl Containers {
         }
     }
 
-    /// The pressure that all jobs together make on one resource; `None` where groups do not account it.
+    /// The pressure of all jobs together on a resource; `None` where groups do not account it.
     pub fn pressure(&self, resource: PressureResource) -> Result<Option<Pressure>, ContainerError> {
         let Some(level) = self.shared.roles.tree.and_then(|index| self.shared.levels.get(index)) else {
             return Ok(None);
@@ -251,9 +250,9 @@ impl Containers {
         Ok(level.instance.read_parsed(&format!("{}.pressure", resource.as_str()), parse_pressure)?)
     }
 
-    /// A descriptor on which the kernel reports (`EPOLLPRI`) that jobs were stalled for want of memory for more than
-    /// a tenth of two seconds, the shortest window for which no privilege is needed; `None` where groups do not
-    /// account it (kernel, accounting/psi).
+    /// A descriptor on which the kernel reports (`EPOLLPRI`) that jobs were stalled for memory for more than a tenth of
+    /// two seconds, the shortest window that needs no privilege; `None` where groups do not account it (kernel,
+    /// accounting/psi).
     pub fn memory_alarm(&self) -> Option<OwnedFd> {
         let level = self.shared.roles.tree.and_then(|index| self.shared.levels.get(index))?;
         if level.instance.is_fake() {

@@ -1,12 +1,12 @@
 //! On which NUMA nodes a job's memory may lie: `cpuset.mems` of its group, in both generations.
 //!
-//! The kernel takes new pages from these nodes only, and ends a process for want of memory when they are full though others
-//! are not; so the caller counts what they have. Told fewer nodes than before, a group of the second generation has
-//! its pages moved while the writer waits; in the first they stay (`cpuset.memory_migrate` is left off). Told more, none
-//! is moved. Much memory is moved by another thread ([`Containers::move_away`]) before the group is told: as long as
-//! the kernel moves pages because a group was told, each process that writes to any set of PUs or enters one waits for that (both flush
-//! one queue: `cpuset_write_resmask`, `cpuset_post_attach`). Owner of state: the kernel. Absent: jobs without groups, and
-//! which nodes are near (the policy).
+//! The kernel takes new pages from these nodes only, and kills a process when they are full even if other nodes have
+//! free memory; so the caller counts the use of each node. If a second-generation group gets fewer nodes, its pages
+//! move while the writer waits; in the first generation they stay (`cpuset.memory_migrate` is left off). More nodes
+//! move no page. Another thread moves much memory ([`Containers::move_away`]) before the write: while the kernel moves
+//! pages because of a write, each process that writes to any set of PUs or enters one waits (both flush one queue:
+//! `cpuset_write_resmask`, `cpuset_post_attach`). Owner of state: the kernel. Absent: jobs without groups, and the
+//! choice of near nodes (the policy).
 
 use pinfold_topo::{CpuSet, PuOs};
 use rustix::io::Errno;
@@ -31,14 +31,14 @@ impl Containers {
         self.shared.binds_memory()
     }
 
-    /// All NUMA nodes that the memory of jobs may lie on, ascending; none where nothing binds it.
+    /// All NUMA nodes that jobs' memory may lie on, ascending; empty where memory is not bound.
     pub fn nodes(&self) -> Result<Vec<u32>, ContainerError> {
         let all = if self.shared.binds_memory() { self.shared.all_nodes()? } else { None };
         Ok(numbers(&all.unwrap_or_default()))
     }
 
-    /// Moves what a job has on some NUMA nodes away to others, process by process, as far as the kernel lets this process;
-    /// it takes its time. What stays shows in [`Containers::memory_by_node`]. A job that is over has nothing to be moved.
+    /// Moves a job's pages from some NUMA nodes to others, process by process, as far as the kernel permits; may take
+    /// long. Pages that stay show in [`Containers::memory_by_node`]. No effect on a job that is over.
     pub fn move_away(&self, job: u64, nodes: &[u32], others: &[u32]) -> Result<(), ContainerError> {
         let Some(group) = self.shared.cpuset_of(job)? else { return Ok(()) };
         for pid in members_below(&group)? {
@@ -49,13 +49,13 @@ impl Containers {
         Ok(())
     }
 
-    /// As [`Container::near`] from another thread. The job's own container is to [forget](Container::forget_nodes) its
-    /// nodes before; one that is over is bound to nothing.
+    /// As [`Container::near`] from another thread. The job's container must [forget](Container::forget_nodes) its nodes
+    /// before. No effect on a job that is over.
     pub fn bind_to_nodes(&self, job: u64, nodes: &[u32]) -> Result<Applied, ContainerError> {
         self.shared.cpuset_of(job)?.map_or(Ok(Applied::Done), |group| write_nodes(&group, &list(nodes)))
     }
 
-    /// The processes of this host that are in no job, but for the kernel's own.
+    /// The processes of this host that are in no job, without kernel threads.
     #[must_use]
     pub fn of_no_job(&self) -> Vec<u32> {
         strays::of_no_job(&self.shared.proc)
@@ -63,7 +63,7 @@ impl Containers {
 }
 
 impl Container {
-    /// Another thread is about to bind its memory: what it is bound to is not known until it is asked for again.
+    /// Another thread is about to bind the memory: the binding is unknown until the next request.
     pub fn forget_nodes(&mut self) {
         self.nodes = None;
     }
@@ -91,14 +91,14 @@ impl Container {
         Ok(applied)
     }
 
-    /// The nodes that the job's memory may lie on, as the kernel has it now; `None`: no group says so.
+    /// The nodes that the job's memory may lie on, as read from the kernel; `None`: no group says so.
     pub fn nodes(&self) -> Result<Option<Vec<u32>>, ContainerError> {
         let Some(group) = self.group(self.shared.roles.cpuset).filter(|_| self.shared.binds_memory()) else {
             return Ok(None);
         };
         let own = read_nodes(group, MEMS)?;
         match own.is_empty() {
-            // In the second generation it then has those of the group above.
+            // In the second generation an empty file means the nodes of the parent group.
             true => Ok(Some(numbers(&self.shared.all_nodes()?.unwrap_or_default()))),
             false => Ok(Some(own)),
         }
@@ -123,7 +123,7 @@ impl Shared {
         matches!(self.plan.via(AbilityName::Pin), Via::V1 | Via::V2) && self.roles.cpuset.is_some()
     }
 
-    /// The group that says which PUs and nodes a job may use; `None`: there is none such, or the job is over.
+    /// The group with the PUs and nodes of a job; `None`: the host has none, or the job is over.
     fn cpuset_of(&self, job: u64) -> Result<Option<Group>, ContainerError> {
         let level = self.roles.cpuset.and_then(|index| self.levels.get(index));
         let Some(level) = level.filter(|_| self.binds_memory()) else { return Ok(None) };
@@ -148,7 +148,7 @@ pub(super) fn list(nodes: &[u32]) -> String {
     nodes.iter().map(|&node| PuOs(node)).collect::<CpuSet>().to_string()
 }
 
-/// The numbers in a kernel list; none in one that is odd.
+/// The numbers in a kernel list; empty if the list cannot be parsed.
 pub(super) fn numbers(text: &str) -> Vec<u32> {
     text.trim().parse::<CpuSet>().unwrap_or_default().iter().map(|node| node.0).collect()
 }

@@ -1,5 +1,4 @@
-//! Moving a job's memory to swap, by the means each kind of host has. Absent here: at what pace, and whether
-//! there is swap to take it.
+//! Moving a job's memory to swap, by the means of each kind of host. Absent here: the pace, and whether swap has room.
 
 use std::time::Duration;
 
@@ -13,14 +12,15 @@ use crate::aside::{self, Asked, Purpose};
 use crate::cgroup::{CgroupError, Group};
 use crate::procfs::{Proc, ProcError};
 
-/// So much is moved at a time by lowering a bound: a process that runs and asks for a page meanwhile waits for that long, and
-/// cannot be frozen before it has got it.
+/// The most bytes that one lowering of a bound moves: a running process that asks for a page meanwhile waits for that
+/// long, and cannot be frozen before it has the page.
 const SQUEEZED_MAX: u64 = 8 << 20;
-/// Ranges that one call to the kernel takes (IOV_MAX).
+/// The most ranges that one system call takes (IOV_MAX).
 const RANGES_MAX: usize = 1024;
 /// So many processes of a job are held by handles at a time.
 const HELD_MAX: usize = 64;
-/// To move the memory of a process takes as long as the swap device does. Whoever takes longer is held up.
+/// The limit for moving the memory of a process, which takes as long as the swap device does. A longer call counts as
+/// delayed by the process.
 const ADVISED_WITHIN: Duration = Duration::from_secs(30);
 
 impl Container {
@@ -32,7 +32,7 @@ impl Container {
         self.group(self.shared.roles.memory).map_or(Ok(0), |group| page_out_v1(group, bytes))
     }
 
-    /// `user`: whose job it is, if that is known.
+    /// `user`: the user of the job, if known.
     pub(super) fn page_out_processes(&self, bytes: u64, user: Option<u32>) -> Result<u64, ContainerError> {
         if bytes == 0 {
             return Ok(0);
@@ -50,9 +50,8 @@ impl Container {
     }
 }
 
-/// Calls `act` with each of the processes that `listed` has at first, until it says that this is enough. It may take long for
-/// each, and the number of one that ends meanwhile may be given to a stranger: the handle was opened when the process was a
-/// member.
+/// Calls `act` with each process of the first listing until it returns `false`. A call may take long, and the number of
+/// an ended process may be given to a stranger: the handle was opened while the process was a member.
 pub(super) fn each_member(
     listed: impl Fn() -> Result<Vec<u32>, ContainerError>,
     mut act: impl FnMut(u32, OwnedFd) -> Result<bool, ContainerError>,
@@ -75,9 +74,9 @@ fn failed(pid: u32, errno: Errno) -> ContainerError {
     ContainerError::Process { operation: "advise the kernel on the memory of", pid, source: errno.into() }
 }
 
-/// Gives the kernel an advice on the first `bytes` of a process's own memory, by a thread aside: a process can hold
-/// that up for as long as it likes. `user`: whose job it is part of, if that is known; else the thread is for the user that
-/// the process acts as.
+/// Gives the kernel an advice on the first `bytes` of a process's private memory, by a thread aside: a process can
+/// delay it for any time. `user`: the user of its job, if known; else the thread serves the user that the process acts
+/// as.
 pub(super) fn advise_process(
     proc: &Proc,
     (pid, handle, user): (u32, OwnedFd, Option<u32>),
@@ -100,7 +99,7 @@ fn advise(
     bytes: u64,
     advice: Advice,
 ) -> Result<(), ContainerError> {
-    // Those of a stranger with its number by now do no harm: the handle is that of one which has ended.
+    // The maps of a stranger with a reused number do no harm: the handle is that of an ended process.
     let Some(maps) = proc.maps(pid)? else { return Ok(()) };
     let ranges = first_bytes(&private_ranges(&maps), bytes);
     for some in ranges.chunks(RANGES_MAX) {
@@ -122,7 +121,7 @@ pub(super) fn page_out_v2(group: &Group, bytes: u64) -> Result<u64, ContainerErr
     }
     match group.write("memory.reclaim", &amount.to_string()) {
         Ok(()) => {}
-        // EAGAIN: less than asked for could go. What went counts.
+        // EAGAIN: the kernel reclaimed less than requested, which counts.
         Err(error) if error.errno() == Some(Errno::AGAIN) => {}
         Err(error) if error.errno() == Some(Errno::NOENT) => {
             return Ok(squeeze(group, "memory.high", "memory.current", amount)?);
@@ -146,7 +145,7 @@ pub(super) fn page_out_v1(group: &Group, bytes: u64) -> Result<u64, ContainerErr
         }
         return Ok(out);
     }
-    // Everything: the kernel has a file for that, which leaves no bound behind if we die meanwhile.
+    // For all memory the kernel has a file of its own, which leaves no bound behind if this process dies meanwhile.
     match group.write("memory.force_empty", "0") {
         Ok(()) => {}
         Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::AGAIN)) => {}
@@ -156,13 +155,13 @@ pub(super) fn page_out_v1(group: &Group, bytes: u64) -> Result<u64, ContainerErr
     Ok(before.saturating_sub(after))
 }
 
-/// Lowers a bound to `amount` below what is held and puts it back. The kernel reclaims while the lower bound is
-/// written; the first generation refuses one that it cannot reach, and then never sets it.
+/// Lowers a bound to `amount` below the present use and restores it. The kernel reclaims during the write; the first
+/// generation refuses a bound that it cannot reach, and then never sets it.
 fn squeeze(group: &Group, bound: &str, held: &str, amount: u64) -> Result<u64, CgroupError> {
     let Some(usual) = group.read(bound)? else { return Ok(0) };
     let before = group.read_number(held)?.unwrap_or(0);
     let lowered = group.write(bound, &before.saturating_sub(amount).to_string());
-    // Back at once, whatever came of it: a bound left behind would throttle or kill the job.
+    // Restored at once, whatever the outcome: a bound left behind would throttle or kill the job.
     group.write(bound, usual.trim())?;
     match lowered {
         Ok(()) => {}
@@ -173,7 +172,7 @@ fn squeeze(group: &Group, bound: &str, held: &str, amount: u64) -> Result<u64, C
     Ok(before.saturating_sub(after))
 }
 
-/// The writable private ranges in `/proc/PID/maps`: where a program keeps what no file has.
+/// The writable private ranges in `/proc/PID/maps`: memory without a file.
 fn private_ranges(maps: &str) -> Vec<(u64, u64)> {
     let range = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -186,7 +185,7 @@ fn private_ranges(maps: &str) -> Vec<(u64, u64)> {
     maps.lines().filter_map(range).collect()
 }
 
-/// As many ranges from the front as hold `bytes`, the last one cut to whole pages.
+/// As many ranges from the front as hold `bytes`, the last cut to whole pages.
 fn first_bytes(ranges: &[(u64, u64)], bytes: u64) -> Vec<(u64, u64)> {
     let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096).max(1);
     let mut left = bytes.div_ceil(page).saturating_mul(page);

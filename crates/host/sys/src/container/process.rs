@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, getpriority_process, pidfd_open, setprior
 
 use crate::affinity::checked;
 
-/// What became of a call on a process or thread.
+/// The result of a call on a process or thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
     /// It took effect.
@@ -33,7 +33,7 @@ fn raw(pid: u32) -> Option<i32> {
     i32::try_from(pid).ok().filter(|pid| *pid > 0)
 }
 
-/// Opens a handle on a process that stays with it when its number is given away; `None`: it has ended.
+/// Opens a handle on a process, which stays valid when its number is reused; `None`: it has ended.
 pub(super) fn open(pid: u32) -> Result<Option<OwnedFd>, Errno> {
     let Some(pid) = raw(pid).and_then(Pid::from_raw) else { return Ok(None) };
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -56,7 +56,7 @@ pub(super) fn signal(handle: BorrowedFd<'_>, signal: i32) -> Result<Reached, Err
     reached(checked(result).map(|_| ()))
 }
 
-/// Binds one thread to PUs; empty: to all that its cpuset allows.
+/// Binds a thread to PUs; empty: to all PUs of its cpuset.
 pub(super) fn bind(thread: u32, cpus: &CpuSet) -> Result<Reached, Errno> {
     // Zero would mean ourselves.
     if thread == 0 {
@@ -69,8 +69,7 @@ pub(super) fn bind(thread: u32, cpus: &CpuSet) -> Result<Reached, Errno> {
     }
 }
 
-/// Puts one thread into the idle class, or back into the normal one. Realtime threads are left alone: their class
-/// is part of what the job does.
+/// Puts a thread into the idle class, or back into the normal class. Realtime threads stay: the job set their class.
 #[expect(unsafe_code, reason = "rustix does not cover scheduling classes")]
 pub(super) fn set_idle_class(thread: u32, idle: bool) -> Result<Reached, Errno> {
     let Some(thread) = raw(thread) else { return Ok(Reached::Gone) };
@@ -92,9 +91,8 @@ pub(super) fn set_idle_class(thread: u32, idle: bool) -> Result<Reached, Errno> 
     reached(checked(result).map(|_| ()))
 }
 
-/// Lets one thread's reads and writes go only when nobody else's do, or as usual again (`ioprio_set(2)`). A class that
-/// the job gave itself stays; what the thread starts later inherits it. Whether a disk's scheduler looks at it is
-/// another matter: bfq and mq-deadline do.
+/// Puts a thread's I/O into the idle class, or back to normal (`ioprio_set(2)`). A class that the job set itself stays;
+/// threads inherit the class. Among the disk schedulers, bfq and mq-deadline honour it.
 #[expect(unsafe_code, reason = "rustix does not cover I/O classes")]
 pub(super) fn set_io_idle(thread: u32, idle: bool) -> Result<Reached, Errno> {
     // linux/ioprio.h
@@ -117,7 +115,7 @@ pub(super) fn set_io_idle(thread: u32, idle: bool) -> Result<Reached, Errno> {
     reached(checked(set).map(|_| ()))
 }
 
-/// Sets the nice value of one thread.
+/// Sets the nice value of a thread.
 pub(super) fn set_nice(thread: u32, nice: i32) -> Result<Reached, Errno> {
     let Some(thread) = raw(thread).and_then(Pid::from_raw) else { return Ok(Reached::Gone) };
     reached(setpriority_process(Some(thread), nice))
@@ -129,7 +127,7 @@ pub(super) fn nice(thread: u32) -> Option<i32> {
     getpriority_process(Some(pid)).ok()
 }
 
-/// The nice value whose weight in the kernel comes nearest: each step is a factor of 1.25.
+/// The nice value with the nearest weight in the kernel: each step is a factor of 1.25.
 pub(super) fn nice_of_weight(weight: u32) -> i32 {
     let steps = (f64::from(weight.max(1)) / 100.0).ln() / 1.25f64.ln();
     #[expect(clippy::cast_possible_truncation, reason = "clamped to -20..=19 before")]
@@ -137,12 +135,12 @@ pub(super) fn nice_of_weight(weight: u32) -> i32 {
     nice
 }
 
-/// What the kernel is to do with another process's memory.
+/// The advice on another process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advice {
     /// Move it to swap.
     PageOut,
-    /// Read it back from swap, many pages at a time, where page faults would read it piece by piece.
+    /// Read it back from swap, many pages at a time, where page faults would read single pages.
     Fetch,
 }
 
@@ -157,8 +155,8 @@ pub(super) fn advise(handle: BorrowedFd<'_>, ranges: &[(u64, u64)], advice: Advi
             Some(libc::iovec { iov_base: std::ptr::without_provenance_mut(start), iov_len: length })
         })
         .collect();
-    // SAFETY: the kernel reads `vectors.len()` entries at the pointer. The addresses in them belong to the other
-    // process and are never touched here; neither advice changes what memory holds.
+    // SAFETY: the kernel reads `vectors.len()` entries at the pointer. Their addresses belong to the other process and
+    // are never touched here; neither advice changes the contents of memory.
     let result = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,

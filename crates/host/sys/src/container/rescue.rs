@@ -1,8 +1,8 @@
 //! Lets go of every job that any pinfold left behind: no daemon is needed, none is asked.
 //!
-//! Purpose: fail open. Everything frozen goes on, every bound on memory and processors is lifted, the idle class is
-//! left, and processes that were stopped by signal and are a job's go on: marked as such, or below one that is. Groups that
-//! nobody is in and no daemon uses are removed. Owner of state: none. Absent here: killing anything.
+//! Purpose: fail open. Frozen groups are thawed, bounds on memory and processors lifted, the idle class left, and
+//! stopped processes of jobs continued: marked processes and their descendants. Empty groups that no daemon uses are
+//! removed. Owner of state: none. Absent here: killing anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,14 +25,14 @@ const ROOT: u32 = 0;
 /// Groups this deep below the top of a hierarchy are looked at; managers nest a handful of levels.
 const DEPTH_MAX: usize = 12;
 
-/// One thing that was let go, or could not be.
+/// An object that was released, or that failed to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rescued {
     /// The group or process.
     pub object: String,
-    /// What was done to it.
+    /// The operation on it.
     pub done: &'static str,
-    /// Why it failed, if it did.
+    /// The error of a failed operation.
     pub failure: Option<String>,
 }
 
@@ -45,29 +45,29 @@ impl fmt::Display for Rescued {
     }
 }
 
-/// What a rescue did, and what it left alone.
+/// The result of a rescue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rescue {
-    /// What was let go. What was free already is not mentioned.
+    /// Released objects. Objects without a restriction are not mentioned.
     pub rescued: Vec<Rescued>,
-    /// Instances whose daemon lives: theirs is left as it is.
+    /// Instances with a living daemon, which are left alone.
     pub alive: BTreeSet<String>,
-    /// Those of them that belong to other users only: this process cannot let go of what they hold.
+    /// Instances among `alive` that belong to other users only: this process cannot release them.
     pub of_others: BTreeSet<String>,
-    /// Whether one of these is root's.
+    /// Whether an instance in `alive` is root's.
     pub is_roots_alive: bool,
 }
 
-/// Lets go of everything that any instance holds whose daemon does not live. A daemon is known to live by its mark, that of
-/// a user other than root for groups and processes of that user alone; without control groups there is none, and every
-/// stopped job is let go.
+/// Releases everything that instances without a living daemon hold. A mark shows a living daemon; the mark of a user
+/// other than root counts for groups and processes of that user alone. Without control groups there is no mark, and
+/// every stopped job is released.
 #[must_use]
 pub fn rescue(roots: &Roots) -> Rescue {
     rescue_which(roots, None)
 }
 
-/// Lets go of everything that one instance holds, whether its daemon lives or not: what its guard does when its daemon
-/// has died. Other instances that live are told of.
+/// Releases everything that an instance holds, even if its daemon lives, as the guard does after its daemon's death.
+/// Reports other living instances.
 #[must_use]
 pub fn rescue_instance(roots: &Roots, instance: &str) -> Rescue {
     rescue_which(roots, Some(instance))
@@ -99,37 +99,36 @@ fn rescue_which(roots: &Roots, instance: Option<&str>) -> Rescue {
 
 struct Search<'a> {
     roots: &'a Roots,
-    /// The user who lets go.
+    /// The user of this process.
     user: u32,
-    /// Only this instance; `None`: every one.
+    /// Only this instance; `None`: all.
     instance: Option<&'a str>,
     rescued: Vec<Rescued>,
-    /// Instances that are left alone, for their daemon lives, with the users to whom their groups belong: any user can give
-    /// a group of their own any name.
+    /// Instances with a living daemon, with the owners of their groups: any user can give any name to a group.
     alive: BTreeSet<(u32, String)>,
 }
 
 impl Search<'_> {
-    /// Whether what belongs to one of these users is to be let go.
+    /// Whether the rescue releases an object of these users.
     fn concerns(&self, instance: &str, owners: &[u32]) -> bool {
         let lives = |owner: &u32| self.alive.contains(&(*owner, instance.to_owned()));
         self.instance.map_or_else(|| !owners.iter().any(lives), |only| only == instance)
     }
 
-    /// Whether there is something to be let go in the groups of an instance: those of another user that nobody is in are
-    /// left to that user and root, as only they can change them.
+    /// Whether an instance's groups may hold a process: empty groups of another user are left to that user and to root,
+    /// as only they can change them.
     fn may_hold_somebody(&self, own: &Group, owner: u32) -> bool {
         [ROOT, owner].contains(&self.user) || members_below(own).map_or(true, |pids| !pids.is_empty())
     }
 
-    /// Leaves an instance alone whose daemon lives, unless it was named.
+    /// Leaves an instance with a living daemon alone, unless the caller named it.
     fn look_for_daemon(&mut self, instance: &str, own: &Group, owner: u32) {
         if self.instance != Some(instance) && mark::lives(&self.roots.run, instance, own) {
             self.alive.insert((owner, instance.to_owned()));
         }
     }
 
-    /// Finds every group named `pinfold`, wherever a manager delegated it, and lets go what is below.
+    /// Finds every group named `pinfold`, wherever a manager delegated it, and releases the groups below.
     fn look_below(&mut self, group: &Group, hierarchy: &Hierarchy, depth: usize) {
         for name in group.children().unwrap_or_default() {
             let Ok(Some(child)) = group.child(&name) else { continue };
@@ -141,7 +140,7 @@ impl Search<'_> {
                     if !self.concerns(&instance, &[owner]) {
                         continue;
                     }
-                    // All others lack these PUs, also while nobody is in the groups.
+                    // All other groups lack these PUs, even while the job's groups are empty.
                     end_partitions(&own, &mut self.rescued);
                     if self.may_hold_somebody(&own, owner) {
                         release(&own, &child, hierarchy, &mut self.rescued);
@@ -160,7 +159,7 @@ impl Search<'_> {
     fn release_below(&mut self, group: &Group, hierarchy: &Hierarchy, depth: usize) {
         for name in group.children().unwrap_or_default() {
             let Ok(Some(child)) = group.child(&name) else { continue };
-            // Nobody is held by a group without members; a daemon that lives may keep it as it is for its next job.
+            // A group without members holds no process; a living daemon may keep it for its next job.
             if members_below(&child).is_ok_and(|pids| pids.is_empty()) {
                 continue;
             }
@@ -171,8 +170,8 @@ impl Search<'_> {
         }
     }
 
-    /// Removes the groups of an instance that has no process and no daemon. A guard leaves them to the next daemon, which
-    /// reads in them what jobs used that ended meanwhile.
+    /// Removes the groups of an instance without processes and daemon. A guard leaves them to the next daemon, which
+    /// reads the use of jobs that ended meanwhile.
     fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group, owner: u32) {
         let used = self.instance.is_some() || members_below(own).map_or(true, |pids| !pids.is_empty());
         // Its last process may just have ended.
@@ -195,11 +194,11 @@ impl Search<'_> {
         let stat =
             |pid: u32| proc.stat(pid).ok().flatten().filter(|stat| stat.is_at_rest() && !stat.is_ended());
         let (mut woken, mut instances) = (Vec::new(), BTreeMap::new());
-        // The first process is nobody's job, whatever its environment says.
+        // The first process belongs to no job, whatever its environment says.
         for pid in proc.pids().unwrap_or_default().into_iter().filter(|pid| *pid > 1) {
             let Some(found) = stat(pid) else { continue };
             let Some(instance) = instance_of(&proc, pid, &mut instances) else { continue };
-            // Root's daemon has jobs of all users, and another one has jobs of its own user.
+            // Root's daemon has jobs of all users, another daemon only jobs of its own user.
             let Ok(Some(status)) = proc.status(pid) else { continue };
             if !self.concerns(&instance, &[ROOT, status.user]) {
                 continue;
@@ -220,8 +219,8 @@ impl Search<'_> {
     }
 }
 
-/// The instance of whose jobs a process is: that which its own environment names, or that of the next process above it
-/// that names one, as a program that clears its environment was stopped with those. `known`: what was found of others.
+/// The instance of a process: named by its environment, or by that of its nearest ancestor with a mark, as programs
+/// that clear their environment were stopped with the job. `known`: the results for other processes.
 fn instance_of(proc: &Proc, pid: u32, known: &mut BTreeMap<u32, Option<String>>) -> Option<String> {
     let (mut line, mut at) = (Vec::new(), pid);
     let found = loop {
@@ -243,8 +242,8 @@ fn instance_of(proc: &Proc, pid: u32, known: &mut BTreeMap<u32, Option<String>>)
     found
 }
 
-/// Gives back the PUs that jobs of an instance have to themselves: theirs first, for a group above cannot let go what one
-/// below it has.
+/// Ends the partitions of an instance's jobs: the jobs' groups first, as a group cannot release PUs that a group below
+/// it has.
 fn end_partitions(instance: &Group, rescued: &mut Vec<Rescued>) {
     for name in instance.children().unwrap_or_default() {
         if let Ok(Some(job)) = instance.child(&name) {
@@ -263,26 +262,26 @@ fn lift(group: &Group, file: &str, free: &str, done: &'static str, rescued: &mut
     }
     let failure = match group.write(file, free) {
         Ok(()) => None,
-        // Removed meanwhile: it holds nobody.
+        // The group was removed meanwhile and holds no process.
         Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NODEV)) => return,
         Err(error) => Some(words(&error)),
     };
     rescued.push(Rescued { object: group.path().display().to_string(), done, failure });
 }
 
-/// What failed, and why.
+/// The failed operation with its cause.
 fn words(error: &CgroupError) -> String {
     error.errno().map_or(error.to_string(), |errno| format!("{error}: {errno}"))
 }
 
-/// The usual weight, if a group has the most that there is, as jobs have while they are frozen.
+/// The usual weight, if a group has the highest weight, as jobs have while they are frozen.
 fn hurries(group: &Group, via: Via) -> Option<String> {
     let (file, most) = weight_file(via, WEIGHT_MAX);
     let have = group.read_number(file).ok().flatten()?;
     (have == most).then(|| weight_file(via, 100).1.to_string())
 }
 
-/// Lifts what one group imposes. The order matters: bounds go before the thaw, or a job would wake into them.
+/// Lifts the restrictions of a group. The order matters: bounds go before the thaw, or a job would wake into them.
 fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Vec<Rescued>) {
     let mut lift = |file: &str, free: &str, done: &'static str| lift(group, file, free, done, rescued);
     match hierarchy.generation {
@@ -327,7 +326,7 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
 /// Whether a setting already imposes nothing.
 fn is_free(have: &str, free: &str) -> bool {
     let (have, free) = (have.trim(), free.trim());
-    // An empty set of PUs takes what the group above has. The quota file holds the period too; and the first generation shows
+    // An empty set of PUs takes the parent group's. The quota file holds the period too; and the first generation shows
     // `no bound` as the largest number of whole pages that fits into 63 bits.
     have == free
         || have.is_empty()

@@ -29,7 +29,8 @@ impl Container {
         })
     }
 
-    /// Gives the sessions that these processes lead the nice value of a share; the sessions, where such values count.
+    /// Sets the nice value of a share on the sessions that these processes lead; returns the sessions, where session
+    /// values count.
     pub(super) fn settle_sessions(&self, share: Share, pids: &[u32]) -> BTreeSet<u32> {
         let plan = &self.shared.plan;
         if !plan.facts.autogroup || plan.via(AbilityName::IdleClass) != Via::Processes {

@@ -1,4 +1,4 @@
-//! What a container is made with.
+//! The settings of a new container.
 
 use pinfold_topo::CpuSet;
 
@@ -12,7 +12,7 @@ pub enum Share {
         /// 1 to 10,000; 100 is normal.
         weight: u32,
     },
-    /// Only what nothing else wants.
+    /// Only processor time that no other process wants.
     Idle,
 }
 
@@ -24,7 +24,7 @@ impl Share {
     pub const NORMAL: Self = Self::Normal { weight: 100 };
 }
 
-/// What a container is made with.
+/// The settings of a new container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The PUs; empty: unbound.

@@ -1,12 +1,12 @@
 //! Groups of jobs that are over, kept for the next ones.
 //!
-//! To make the three groups of a short job and to take them away again costs more than all that is done in them: the
-//! kernel allocates and frees counters for each PU, the freeing long after the removal. To give a group another name
-//! costs a tenth of that. So a few are kept, under the name of the job they held, and given the next one's name.
-//! Owner of state: [`super::Containers`], for the life of a daemon; the next one finds empty groups and removes them.
+//! To make and remove the three groups of a short job costs more than all of the job's other work: the kernel allocates
+//! and frees counters for each PU, the freeing long after the removal. A rename costs a tenth. So a few groups are
+//! kept, under the name of their last job, and renamed for the next job. Owner of state: [`super::Containers`], for the
+//! life of a daemon; the next daemon finds empty groups and removes them.
 //!
-//! A group is kept only if nothing of its job is left in it: no process, no group below, no memory worth mentioning,
-//! no count that cannot be set back. The unified hierarchy cannot rename; its groups are made when they are needed.
+//! A group is kept only if it is clean: without processes, groups below, notable memory, or counters that cannot be
+//! reset. The unified hierarchy cannot rename; its groups are made when they are needed.
 
 use std::sync::{MutexGuard, OnceLock, PoisonError};
 
@@ -16,21 +16,21 @@ use super::levels::{Shared, group_name};
 use super::{Container, ContainerError, Doors, Limits, Shape, Share};
 use crate::cgroup::{Group, GroupRemoval, keyed, parse_pids};
 
-/// How many are kept for each PU: at the end of one job and the start of the next both have theirs.
+/// Kept groups for each PU: between the end of a job and the start of the next, both jobs have groups.
 const KEPT_PER_PU: usize = 2;
 /// However many PUs there are.
 const KEPT_MAX: usize = 64;
 
-/// What may be left of a job's memory in its group, in bytes: pages of files that it was the first to read. More
-/// would be found in the next job's figures.
+/// The most memory of a job that may stay charged to its group, in bytes: pages of files that it read first. More would
+/// distort the next job's figures.
 const PAGES_LEFT_MAX: u64 = 64 * 1024;
-/// What may be left by the kernel's own count, which includes what it keeps ready on each PU (64 pages), in bytes.
+/// The same by the kernel's own count, which includes its reserve on each PU (64 pages), in bytes.
 const CHARGE_LEFT_MAX: u64 = 1024 * 1024;
 
-/// The first-generation groups of a job that is over, or of one that is about to start.
+/// The first-generation groups of a job that is over, or of a job about to start.
 #[derive(Debug)]
 pub(super) struct Spare {
-    /// Whose name they have.
+    /// The job in their name.
     job: u64,
     pub(super) groups: Vec<Group>,
     pub(super) doors: OnceLock<Doors>,
@@ -57,15 +57,15 @@ impl Shared {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether groups of this name are kept, with nobody in them.
+    /// Whether empty groups of this name are kept.
     pub(super) fn is_spare(&self, job: u64) -> bool {
         self.spares().iter().any(|spare| spare.job == job)
     }
 
-    /// Groups for a job, among those kept those that need the fewest changes; `None`: make some.
+    /// Kept groups for a job, with the fewest changes needed; `None`: make new groups.
     pub(super) fn take_spare(&self, job: u64, shape: &Shape) -> Option<Spare> {
         let mut spares = self.spares();
-        // One that has the name already is in the way of any other.
+        // Groups that already have the name block it for any others.
         let named = spares.iter().position(|spare| spare.job == job);
         let fitting =
             || spares.iter().position(|spare| spare.cpus == shape.cpus && spare.share == shape.share);
@@ -80,7 +80,7 @@ impl Shared {
         None
     }
 
-    /// Gives the groups a job's name. When one cannot have it, none keeps it.
+    /// Renames the groups to a job. If one rename fails, the others are undone.
     fn rename(&self, spare: &mut Spare, job: u64) -> bool {
         let (old, new) = (group_name(spare.job), group_name(job));
         for index in 0..spare.groups.len() {
@@ -100,7 +100,7 @@ impl Shared {
     fn discard(&self, spare: &Spare) {
         let name = group_name(spare.job);
         for (level, _) in self.levels.iter().zip(&spare.groups) {
-            // What cannot be removed shows in jobs().
+            // A group that cannot be removed shows in jobs().
             let _ = level.instance.remove(&name, false);
         }
     }
@@ -117,7 +117,7 @@ impl Shared {
 }
 
 impl Container {
-    /// Keeps the groups of a job that is over for another one; gives the container back where that cannot be.
+    /// Keeps the groups of a job that is over; returns the container if they cannot be kept.
     pub(super) fn keep_as_spare(self) -> Result<Option<Self>, ContainerError> {
         // A freezer of the first generation may hold on to its state, and fake groups know no other name.
         let suited = self.shared.have_doors()
@@ -137,7 +137,7 @@ impl Container {
         Ok(None)
     }
 
-    /// Whether nothing of the job is left in its groups. That of the unified hierarchy goes on the way.
+    /// Whether the groups are clean. Removes the group of the unified hierarchy.
     fn is_left_clean(&self) -> Result<bool, ContainerError> {
         for group in &self.groups {
             let empty = group.read_parsed("cgroup.procs", parse_pids)?.is_some_and(|pids| pids.is_empty());
@@ -161,7 +161,7 @@ impl Container {
         if pages > PAGES_LEFT_MAX || keyed(&oom, "oom_kill").is_none_or(|kills| kills > 0) {
             return Ok(false);
         }
-        // Written to, the peak becomes what is charged now.
+        // A write resets the peak to the present charge.
         memory.write("memory.max_usage_in_bytes", "0")?;
         Ok(memory.read_number("memory.max_usage_in_bytes")?.is_some_and(|bytes| bytes <= CHARGE_LEFT_MAX))
     }

@@ -1,4 +1,4 @@
-//! What it takes to see whether a running job misses the memory that was taken from it. Absent here: how much is taken.
+//! Figures that show whether a running job misses its reclaimed memory. Absent here: the amount to reclaim.
 
 use super::{Container, ContainerError};
 use crate::cgroup::keyed;
@@ -8,19 +8,19 @@ use crate::procfs::PressureResource;
 /// A job's memory, and how much it missed so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Squeezed {
-    /// What the kernel counts against the job's bound: RAM with page cache and the kernel's own, in bytes.
+    /// Memory charged to the job: RAM with page cache and kernel memory, in bytes.
     pub ram_bytes: u64,
     /// In swap, in bytes.
     pub swap_bytes: u64,
     /// For how long some of its threads waited for memory since the start, in microseconds; `None`: the kernel does not
     /// account it.
     pub stalled_us: Option<u64>,
-    /// Pages that were taken from it and that it read back, since the start.
+    /// Pages of the job that were reclaimed and read back, since the start.
     pub returned_pages: u64,
 }
 
 impl Container {
-    /// What the job holds and missed; `None`: no group counts its memory here.
+    /// The memory of the job and its refaults; `None`: no group counts its memory here.
     pub fn squeezed(&self) -> Result<Option<Squeezed>, ContainerError> {
         let Some(group) = self.group(self.shared.roles.memory) else { return Ok(None) };
         let (file, prefix) = match self.shared.plan.via(AbilityName::Limit) {
@@ -42,8 +42,8 @@ impl Container {
     }
 }
 
-/// Pages read back after reclaim, of `memory.stat`. Kernels before 5.9 do not tell those of swap apart, and those before 4.20
-/// tell nothing of the kind in the first generation: then major faults stand for them.
+/// Refaulted pages, of `memory.stat`. Kernels before 5.9 do not tell refaults from swap apart, and kernels before 4.20
+/// have no count in the first generation: then major faults stand for them.
 fn returned_pages(text: &str, prefix: &str) -> u64 {
     let figure = |key: &str| keyed(text, &format!("{prefix}{key}"));
     let refaults = ["workingset_refault_anon", "workingset_refault_file", "workingset_refault"];

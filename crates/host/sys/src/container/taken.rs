@@ -1,10 +1,10 @@
-//! Jobs whose processes ran before they were a job.
+//! Adopted jobs: their processes ran before they were a job.
 //!
-//! Two things are different with them. What they held by then stays charged to the groups that they were in, in both
-//! generations (kernel, cgroup-v2: "Memory Ownership"), so that their processes are asked what they hold. And their
-//! environment names no job, so that without groups they are known by number and start, until the last of them and of
-//! their descendants has ended. Owner of state: [`super::Containers`], for the life of a daemon, which tells it anew.
-//! Absent here: which processes those are (`adoptee`).
+//! Two differences: memory from before stays charged to the earlier groups, in both generations (kernel, cgroup-v2:
+//! "Memory Ownership"), so that it is read from the processes. And the environment names no job, so that without groups
+//! the processes are known by number and start, until the last of them and of their descendants has ended. Owner of
+//! state: [`super::Containers`], for the life of a daemon, which records it anew at its start. Absent here: the choice
+//! of processes (`adoptee`).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,34 +19,34 @@ use crate::procfs::ProcError;
 pub struct Taken {
     /// Each by number and start.
     pub processes: Vec<(u32, u64)>,
-    /// User and system time that they had used before, in clock ticks.
+    /// User and system time used before the adoption, in clock ticks.
     pub before_ticks: (u64, u64),
-    /// Set where its processes stay in the groups that another manager made for them.
+    /// Set where its processes stay in the groups of another manager.
     pub in_place: Option<InPlace>,
 }
 
-/// How a job is held whose processes stay where another manager put them: one by one, by their descent.
+/// A job with processes in the groups of another manager: they are controlled one by one, by descent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InPlace {
-    /// That manager bound them to PUs, which is not to be overwritten.
+    /// Whether that manager bound them to PUs, which pinfold must not overwrite.
     pub bound: bool,
 }
 
 impl Containers {
-    /// Says of a job that its processes ran before; so to be done before it is made or found.
+    /// Records that a job is adopted. To be called before the job's container is made or found.
     pub fn takes_in(&self, job: u64, taken: Taken) {
         let shared = if taken.in_place.is_some() { &self.in_place } else { &self.shared };
         shared.taken().insert(job, taken);
     }
 
-    /// Says of a job that it is held by its processes, as they cannot be put into a group: they are outside of what was
-    /// delegated to this user. So to be done before it is made.
+    /// Records that a job is held by its processes, as no group can take them: they are outside of this user's
+    /// delegated groups. To be called before the job's container is made.
     pub fn holds_by_processes(&self, job: u64) {
         let in_place = Some(InPlace::default());
         self.takes_in(job, Taken { in_place, ..Taken::default() });
     }
 
-    /// Finds a job again that has no group, for its processes could not be put into one.
+    /// Finds a job again after its processes could not enter a group.
     pub(super) fn find_by_processes(
         &self,
         job: u64,
@@ -88,13 +88,13 @@ impl Shared {
         self.taken().remove(&job);
     }
 
-    /// The family of a job, with what is left of the processes that it was made of.
+    /// The family of a job, with the remaining processes of its adoption.
     pub(super) fn family(&self, job: u64) -> Family {
         let mut family = Family::new(job, &self.instance);
         let taken = self.taken().get(&job).cloned().unwrap_or_default();
         family.before_ticks = taken.before_ticks;
         for (pid, start_ticks) in taken.processes {
-            // One that cannot be read is none of this user's, and none of the job's.
+            // An unreadable process belongs to another user, and not to the job.
             let _ = family.take_in(&self.proc, pid, start_ticks);
         }
         family
@@ -102,15 +102,15 @@ impl Shared {
 }
 
 impl Container {
-    /// Says what its processes had used before, in clock ticks of user and system time: it is not the job's. Where
-    /// groups count, that begins with them.
+    /// Records the use of its processes before the job, in clock ticks of user and system time. Where groups count,
+    /// their count begins with the adoption.
     pub fn used_before(&self, ticks: (u64, u64)) {
         if let Some(mut family) = self.family() {
             family.before_ticks = ticks;
         }
     }
 
-    /// Raises what the group counts to what the processes hold, where that is more.
+    /// Raises the group's figures to the processes' memory, where that is more.
     pub(super) fn add_charged_elsewhere(&self, pids: &[u32], measure: &mut Measure) -> Result<(), ProcError> {
         let mut held = Measure::default();
         memory_of_processes(&self.shared.proc, pids, &mut held)?;

@@ -1,11 +1,10 @@
-//! Putting a stranger back to where it came from. The kernel takes a process into a group by its number; one that ended
-//! in the moment before may have left its number to another, which is then in a group of a job that it has nothing to do
-//! with, and could be stopped, bound and killed there.
+//! Moving a stranger back. The kernel moves a process into a group by number; if the process just ended, another
+//! process may have its number and is then in a group of a foreign job, where it could be stopped, bound and killed.
 //!
-//! A process is born into its parent's groups, with its parent's PUs and its parent's share: so that is where it goes.
-//! Owner of state: the kernel. Absent here: when that happened (`Container::enter_process`), and certainty: one whose
-//! parent has ended as well cannot be traced back; it goes to where the process that it was taken for came from if it is
-//! of the same user, and else to where its hierarchy begins for this instance.
+//! A process inherits its parent's groups, PUs and share: so it is moved to its parent's. Owner of state: the kernel.
+//! Absent here: the detection (`Container::enter_process`), and certainty: a stranger without a parent cannot be traced
+//! back; it moves to the origin of the ended process if both have the same user, and else to the top of its hierarchy
+//! for this instance.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,9 +19,9 @@ use crate::identity::Process;
 use crate::mode::{AbilityName, Via};
 use crate::procfs::ProcessStat;
 
-/// How often is looked for what a stranger started meanwhile.
+/// The most rounds of the search for a stranger's new children.
 const ROUNDS_MAX: usize = 8;
-/// The process that inherits those whose parents have ended.
+/// The process that inherits orphans.
 const FIRST: u32 = 1;
 
 /// Where a process was before it was taken in.
@@ -47,7 +46,7 @@ impl Container {
         Ok(Whence { groups: groups.unwrap_or_default(), user })
     }
 
-    /// Puts the process that has the number of `gone` now back to where it came from, with all that it started since.
+    /// Moves the process that now has the number of `gone` back, with all processes that it started since.
     pub(super) fn turn_out(&self, gone: &Process, whence: &Whence) -> Result<(), ContainerError> {
         if let Some(mut family) = self.family() {
             family.forget(gone.pid(), gone.start_ticks());
@@ -100,7 +99,7 @@ impl Container {
         Ok(())
     }
 
-    /// Undoes what was set for single threads: a thread is born with what its parent has.
+    /// Undoes settings of single threads: a thread inherits its parent's.
     fn settings_as_its_parent_has_them(&self, stat: &ProcessStat) -> Result<(), ContainerError> {
         let by_processes = |name| self.shared.plan.via(name) == Via::Processes;
         let failed = |errno: rustix::io::Errno| ContainerError::Process {
@@ -128,7 +127,7 @@ impl Container {
     }
 }
 
-/// The group of a hierarchy that this text, of `/proc/PID/cgroup`, names; `None`: none that is there.
+/// The group of a hierarchy that this text of `/proc/PID/cgroup` names; `None`: the group does not exist.
 fn group_in(level: &Level, text: &str) -> Result<Option<Group>, ContainerError> {
     let hierarchy = &level.hierarchy;
     let controller = match hierarchy.generation {

@@ -1,5 +1,5 @@
-//! Which PUs a process may use: this one by `/proc/self/status`; in an archived tree, the one that made the
-//! copy, by its cpuset.
+//! The PUs of a process: of this process by `/proc/self/status`; in an archived tree, of the process that made the copy, by
+//! its cpuset.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,14 +34,14 @@ pub(super) fn in_archive(root: &Path) -> Option<CpuSet> {
     })
 }
 
-/// What `/proc/self/cgroup` and `/proc/self/cpuset` say.
+/// The contents of `/proc/self/cgroup` and `/proc/self/cpuset`.
 struct Groups {
     cgroup: String,
     cpuset: String,
 }
 
 impl Groups {
-    /// The files that may hold the cpuset, if the mount `line` is a hierarchy that has one.
+    /// The files that may hold the cpuset, if the mount `line` is a hierarchy with cpusets.
     fn files_of(&self, line: &str) -> Option<Vec<PathBuf>> {
         let mut fields = line.split_whitespace().skip(1);
         let (point, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
@@ -50,7 +50,7 @@ impl Groups {
             "cgroup2" => &["cpuset.cpus.effective"],
             "cpuset" => &["cpus"],
             "cgroup" if has("cpuset") && has("noprefix") => &["cpus"],
-            // Only in this mode is what a group is configured to have more than what it has.
+            // Only in this mode a group's configured PUs may exceed its effective PUs.
             "cgroup" if has("cpuset") && has("cpuset_v2_mode") => &["cpuset.effective_cpus", "cpuset.cpus"],
             "cgroup" if has("cpuset") => &["cpuset.cpus", "cpuset.effective_cpus"],
             _ => return None,

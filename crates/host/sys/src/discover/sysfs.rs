@@ -1,8 +1,8 @@
-//! What `/sys/devices/system` says of a machine, in every form that kernels since 2.6.16 have written it:
-//! lists or masks, old or new names, with or without caches and NUMA nodes.
+//! The machine by `/sys/devices/system`, in every form that kernels since 2.6.16 have written: lists or masks, old or new
+//! names, with or without caches and NUMA nodes.
 //!
-//! A missing file is an answer; an odd one is a warning and counts as missing. No file outside the given
-//! directory is opened (except through links in it).
+//! A missing file is a valid answer; an odd file is a warning and counts as missing. No file outside the given directory is
+//! opened (except through links in it).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -15,18 +15,18 @@ use pinfold_topo::{CpuSet, NumaNode, PuOs};
 
 use super::{DiscoverError, NodeHeld, Warning};
 
-/// No file of sysfs is longer than a page, except lists of PUs; those of the largest kernels fit.
+/// No file of sysfs is longer than a page, except lists of PUs; the lists of the largest kernels fit.
 const FILE_BYTES_MAX: u64 = 128 * 1024;
 /// The highest NUMA node number; the kernel's own bound is 1023.
 const NODE_OS_MAX: u32 = 4095;
-/// How many odd files are named one by one.
+/// The most odd files that are named.
 const WARNINGS_MAX: usize = 20;
 
 /// An archived tree.
 pub(super) struct Tree {
     /// The directory that stands for `/sys/devices/system`.
     pub(super) system: PathBuf,
-    /// The directory that stands for `/`, where the tree has one.
+    /// The directory that stands for `/`, if the tree has it.
     pub(super) root: Option<PathBuf>,
 }
 
@@ -127,8 +127,8 @@ impl Reader {
         parse(&text).map_err(|reason| self.warnings.push(Warning::Odd { path: path.to_owned(), reason })).ok()
     }
 
-    /// A set from the mask `DIR/NAME` or, where that is missing, from the list. Kernels have written masks
-    /// for longer, and old ones with fewer errors.
+    /// A set from the mask `DIR/NAME` or, if missing, from the list. Kernels have written masks for longer, and old kernels
+    /// with fewer errors.
     fn mask_or_list(&mut self, dir: &Path, name: &str, list: &str) -> Option<CpuSet> {
         let as_list = |text: &str| text.parse::<CpuSet>().map_err(|error| error.to_string());
         let as_mask = |text: &str| CpuSet::from_mask(text).map_err(|error| error.to_string());
@@ -140,8 +140,7 @@ impl Reader {
         self.set(&path, |text| text.parse::<CpuSet>().map_err(|error| error.to_string()))
     }
 
-    /// The PUs that are online: those with a directory, less those that `online` (of all, or their own)
-    /// leaves out.
+    /// The PUs on line: PUs with a directory, less the PUs that `online` (of all, or their own) leaves out.
     fn online(&mut self, present: &BTreeSet<u32>) -> CpuSet {
         let online = self.list("online");
         let off = |pu: u32| {
@@ -171,8 +170,8 @@ impl Reader {
         sets.sets
     }
 
-    /// One core's PUs, apart where the kernel gives them different cores: it calls the two integer cores of
-    /// AMD's Bulldozer modules siblings, because they share the front end.
+    /// A core's PUs, split where the kernel gives them different cores: it calls the two integer cores of AMD's Bulldozer
+    /// modules siblings, because they share the front end.
     fn by_core_id(&self, siblings: &CpuSet) -> Vec<CpuSet> {
         let mut cores: BTreeMap<String, CpuSet> = BTreeMap::new();
         for pu in siblings.iter() {
@@ -207,7 +206,7 @@ impl Reader {
         (l2.sets, l3.sets)
     }
 
-    /// The NUMA nodes. A node without PUs belongs to those PUs that the firmware calls its initiators.
+    /// The NUMA nodes. A node without PUs belongs to the PUs that the firmware calls its initiators.
     fn nodes(&mut self, dir: &Path, pus: &CpuSet) -> Vec<NumaNode> {
         let mut nodes: BTreeMap<u32, NumaNode> = BTreeMap::new();
         let mut taken = CpuSet::new();
@@ -236,8 +235,8 @@ impl Reader {
         nodes.into_values().collect()
     }
 
-    /// The kinds of core, most frugal first; empty on a machine of one kind. The kernel tells by capacity
-    /// (Arm), by one performance-counter device a kind (Intel), or only by different base frequencies.
+    /// The kinds of core, most frugal first; empty on a machine of a single kind. The kernel tells them by capacity (Arm),
+    /// by a performance-counter device for each kind (Intel), or only by different base frequencies.
     fn kinds(&mut self, pus: &CpuSet) -> Vec<CpuSet> {
         let by_capacity = self.by_number(pus, "cpu_capacity");
         if by_capacity.len() > 1 {
@@ -258,7 +257,7 @@ impl Reader {
         if by_frequency.len() > 1 { by_frequency } else { Vec::new() }
     }
 
-    /// PUs by the number in a file of theirs, lowest first; empty unless every PU has one.
+    /// PUs by the number in a file of theirs, lowest first; empty unless every PU has the file.
     fn by_number(&self, pus: &CpuSet, file: &str) -> Vec<CpuSet> {
         let mut kinds: BTreeMap<u64, CpuSet> = BTreeMap::new();
         for pu in pus.iter() {
@@ -272,7 +271,7 @@ impl Reader {
     }
 }
 
-/// Sets of one level, each once.
+/// Distinct sets of a level.
 #[derive(Default)]
 struct Distinct {
     sets: Vec<CpuSet>,
@@ -284,7 +283,7 @@ impl Distinct {
         self.union.contains(pu)
     }
 
-    /// Adds the set that `pu` names; PUs that an earlier set has already stay there.
+    /// Adds the set that `pu` names; PUs of an earlier set stay there.
     fn add(&mut self, pu: PuOs, set: Option<CpuSet>, pus: &CpuSet) {
         let Some(set) = set else { return };
         let set = set.union(&CpuSet::single(pu)).intersection(pus).difference(&self.union);
@@ -293,14 +292,14 @@ impl Distinct {
     }
 }
 
-/// What each NUMA node below `dir` could give without paging anything out, in bytes, by the kernel's number.
+/// The available memory of each NUMA node below `dir` without paging out, in bytes, by the kernel's number.
 pub(super) fn node_available(dir: &Path) -> Vec<(u32, u64)> {
     let of =
         |node: u32| Some((node, available_in(&read_small(&dir.join(format!("node{node}/meminfo"))).ok()?)?));
     numbered(dir, "node", NODE_OS_MAX).into_iter().filter_map(of).collect()
 }
 
-/// Free pages and those of files, which the kernel takes back when it needs them; in bytes.
+/// Free pages and pages of files, which the kernel reclaims at need; in bytes.
 fn available_in(text: &str) -> Option<u64> {
     let files = ["Active(file):", "Inactive(file):"].into_iter().filter_map(|name| kib_in(text, name));
     files.fold(kib_in(text, "MemFree:"), |sum, kib| sum?.checked_add(kib))?.checked_mul(1024)
@@ -311,7 +310,7 @@ fn kib_in(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What each NUMA node below `dir` has and holds.
+/// The size and the held memory of each NUMA node below `dir`.
 pub(super) fn node_held(dir: &Path) -> Vec<NodeHeld> {
     let of = |node: u32| {
         let text = read_small(&dir.join(format!("node{node}/meminfo"))).ok()?;
@@ -320,7 +319,7 @@ pub(super) fn node_held(dir: &Path) -> Vec<NodeHeld> {
     numbered(dir, "node", NODE_OS_MAX).into_iter().filter_map(of).collect()
 }
 
-/// Pages that no file on a disk has, locked ones too; in bytes.
+/// Pages without a file on a disk, locked pages too; in bytes.
 fn held_in(text: &str) -> Option<u64> {
     kib_in(text, " AnonPages:")?.checked_add(kib_in(text, " Shmem:")?)?.checked_mul(1024)
 }

@@ -5,12 +5,12 @@ use std::fmt;
 use super::facts::{Facts, Hierarchy};
 use crate::cgroup::Generation;
 
-/// Something that can be done to a job.
+/// An operation on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AbilityName {
     /// Give it more or less of the processor than others.
     Weigh,
-    /// Let it run only when nothing else wants the processor.
+    /// Let it run only when no other process wants the processor.
     IdleClass,
     /// Bind it to PUs.
     Pin,
@@ -22,18 +22,18 @@ pub enum AbilityName {
     PageOut,
     /// Bound the number of its processes.
     Processes,
-    /// Keep it to the processor time that the process which asked for it may have.
+    /// Keep it to the processor time of the submitting process.
     Quota,
-    /// Keep it to the rates of input and output that the process which asked for it may have.
+    /// Keep it to the I/O rates of the submitting process.
     IoRate,
     /// End all its processes at once.
     Kill,
-    /// Account what it uses.
+    /// Account its use.
     Measure,
 }
 
 impl AbilityName {
-    /// All of them, in the order in which they are shown.
+    /// All abilities, in the order of the report.
     pub const ALL: [Self; 11] = [
         Self::Weigh,
         Self::IdleClass,
@@ -86,7 +86,7 @@ pub enum Via {
     Nothing,
 }
 
-/// One ability on this host.
+/// An ability on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ability {
     /// Which.
@@ -95,9 +95,9 @@ pub struct Ability {
     pub via: Via,
     /// Whether it has its effect here.
     pub real: bool,
-    /// How it is done and what to know about that.
+    /// The means, with its limitations.
     pub how: String,
-    /// What an administrator could change to make it real, or better.
+    /// The change by which an administrator could make it effective, or better.
     pub change: Option<String>,
 }
 
@@ -272,7 +272,7 @@ impl Host<'_> {
         ability(name, Via::Processes, "the job stays in the groups of its client")
     }
 
-    /// Whether a hierarchy of the first generation, which then nobody leaves, may carry a controller.
+    /// Whether a first-generation hierarchy, whose groups a job then stays in, may carry a controller.
     fn has_elsewhere(&self, controller: &str) -> bool {
         self.facts.hierarchies.iter().any(|one| one.generation == Generation::V1 && one.carries(controller))
     }
@@ -310,7 +310,7 @@ impl Host<'_> {
         }
     }
 
-    /// The generation that carries a controller here; the second is preferred, as it knows more.
+    /// The generation that carries a controller here; the second is preferred, as it can do more.
     fn via(&self, controller: &str) -> Via {
         if self.tree().is_some_and(|tree| tree.carries(controller)) {
             Via::V2
@@ -321,7 +321,7 @@ impl Host<'_> {
         }
     }
 
-    /// What gives it groups, or controllers in the group that it has.
+    /// The advice that gives pinfold groups, or controllers in its group.
     fn delegate(&self) -> &'static str {
         if self.tree().is_some_and(|tree| tree.delegated) { "see delegation" } else { DELEGATE }
     }

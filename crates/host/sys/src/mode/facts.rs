@@ -1,15 +1,15 @@
-//! What a host offers, as plain data. Absent here: how it is found out, and what follows from it.
+//! The facts about a host, as plain data. Absent here: their probing, and the consequences.
 
 use std::path::PathBuf;
 
 use crate::cgroup::Generation;
 
-/// What [`super::probe`] found.
+/// The facts that [`super::probe`] found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// The kernel's release, such as `6.18.44`.
+    /// The kernel's release, for instance `6.18.44`.
     pub kernel: String,
-    /// Who we are (effective user).
+    /// The effective user.
     pub user: u32,
     /// We may raise weights and leave the idle class (CAP_SYS_NICE).
     pub may_raise_weight: bool,
@@ -68,7 +68,7 @@ impl Facts {
     }
 }
 
-/// One mounted hierarchy of control groups, seen from the place where pinfold's groups would go.
+/// A mounted hierarchy of control groups, seen from the place of pinfold's groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
     /// First or second generation.
@@ -77,13 +77,13 @@ pub struct Hierarchy {
     pub mount: PathBuf,
     /// The group below which pinfold's go, relative to the mount; empty: its top.
     pub base: String,
-    /// The base is our own group, handed to us by a manager such as systemd, not the top.
+    /// The base is our own group, delegated by a manager (systemd, for instance), not the top.
     pub delegated: bool,
     /// The controllers to be had there.
     pub controllers: Vec<String>,
     /// A group could be made (and was removed again).
     pub writable: bool,
-    /// The files in such a group, sorted.
+    /// The files in a group of this hierarchy, sorted.
     pub files: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Hierarchy {
         self.controllers.iter().any(|one| one == controller)
     }
 
-    /// Whether a group in it has this file without further ado.
+    /// Whether a new group in it has this file at once.
     #[must_use]
     pub fn has_file(&self, file: &str) -> bool {
         self.files.iter().any(|one| one == file)

@@ -1,8 +1,8 @@
-//! Processes that a daemon cannot take into the group that was delegated to it.
+//! Processes that a daemon cannot move into its delegated group.
 //!
-//! The kernel lets a user move a process only if this user may write to `cgroup.procs` of the group that both places lie
-//! below (cgroup-v2, "Delegation Containment"). So a user's session of logind, which belongs to root, is out of reach
-//! for a daemon in a scope of that user's service manager. Owner of state: none. Absent here: what is done about it.
+//! The kernel lets a user move a process only if the user may write to `cgroup.procs` of the common ancestor of both groups
+//! (cgroup-v2, "Delegation Containment"). So a user's session of logind, which belongs to root, is out of reach for a
+//! daemon in a scope of the user's service manager. Owner of state: none. Absent here: the consequences.
 
 use std::path::{Path, PathBuf};
 
@@ -15,13 +15,13 @@ use crate::procfs::Proc;
 /// A process that cannot be taken in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outside {
-    /// The group that it is in, as the kernel names it.
+    /// The group of the process, as the kernel names it.
     pub group: String,
     /// The group that was delegated.
     pub delegated: PathBuf,
 }
 
-/// Says whether this process is out of reach for the groups of a plan; `None`: it is not, or that cannot be told.
+/// Whether this process is out of reach for the groups of a plan; `None`: it is not, or that is unknown.
 #[must_use]
 pub fn outside(plan: &Plan, proc: &Proc, pid: u32) -> Option<Outside> {
     let tree = plan.tree().filter(|_| plan.is_delegated())?;
@@ -36,7 +36,7 @@ pub fn outside(plan: &Plan, proc: &Proc, pid: u32) -> Option<Outside> {
     (!may_write).then(|| Outside { group, delegated: tree.base_path() })
 }
 
-/// The group that two groups lie below, or the outer one of both; relative to the top.
+/// The nearest common ancestor of two groups; relative to the top.
 fn shared_part(one: &str, other: &str) -> PathBuf {
     let parts = |path| Path::new(path).components().filter(|part| *part != std::path::Component::RootDir);
     let both = parts(one).collect::<Vec<_>>().into_iter().zip(parts(other).collect::<Vec<_>>());

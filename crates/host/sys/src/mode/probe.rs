@@ -1,5 +1,5 @@
-//! Reads a host's facts. The one thing it does beside reading: in each hierarchy it makes an empty group and
-//! removes it again, which is the only reliable way to learn whether that is allowed and which files it has.
+//! Reads a host's facts. The only write: in each hierarchy it makes an empty group and removes it again, which is the only
+//! reliable way to learn whether that is allowed and which files the group has.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_SYS_RESOURCE: u32 = 24;
 
-/// Finds out what the host offers. What cannot be read counts as not there.
+/// Probes the host. Unreadable facts count as absent.
 #[must_use]
 pub fn probe(roots: &Roots) -> Facts {
     let proc = Proc::open(&roots.proc).ok();
@@ -154,10 +154,10 @@ fn try_group(base: &Group) -> Result<Vec<String>, CgroupError> {
 
 /// How the groups' names begin that are made to look at; the number of their process follows.
 const PROBE: &str = "pinfold-probe-";
-/// Looking takes a millisecond: a daemon that made such a group and did not remove it for so long was killed.
+/// A probe takes a millisecond: a probing group of this age is of a killed daemon.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 
-/// Removes what a process left that was killed while it looked.
+/// Removes the groups of processes that were killed during a probe.
 fn remove_left(base: &Group) {
     for name in base.children().unwrap_or_default() {
         let Some(pid) = pid_of_probe(&name) else { continue };
@@ -182,7 +182,7 @@ fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
     // A mount made inside a container shows only the part of the hierarchy below its root.
     let own = own.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(&own);
     let own = own.trim_matches('/');
-    // An earlier daemon of ours may have moved everybody, us included, into this leaf of the group handed to it.
+    // An earlier daemon may have moved all processes, this process included, into this leaf of its delegated group.
     let own = own.strip_suffix(DAEMON_LEAF).map_or(own, |group| group.trim_end_matches('/'));
     if own.is_empty() || own.split('/').any(|part| part == "..") {
         return (String::new(), false);
@@ -202,7 +202,7 @@ fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
     (String::new(), false)
 }
 
-/// systemd marks a group that it hands over with an extended attribute, `trusted.` for root's, `user.` for others'.
+/// systemd marks a delegated group with an extended attribute, `trusted.` for root's, `user.` for others'.
 pub(crate) fn is_marked_delegated(group: &Path) -> bool {
     ["trusted.delegate", "user.delegate"].iter().any(|name| {
         let mut value = [0u8; 4];

@@ -1,8 +1,8 @@
 //! The files that a process has open, by `/proc/PID/fd` and `/proc/PID/fdinfo`.
 //!
-//! Only regular files by a path: pipes, sockets, devices and what the kernel makes up (`/proc`, `/sys`) are left out.
-//! What is read or written at a given place (`pread`), or through a mapping, moves no position and is not told here.
-//! Costs some 8 us an open file: a link, a small text, and a look at the file.
+//! Only regular files with a path: pipes, sockets, devices and the kernel's files (`/proc`, `/sys`) are left out. Reads and
+//! writes at a given place (`pread`), or through a mapping, move no position and are not seen. Costs some 8 us for each
+//! open file: a link, a small text, and a stat of the file.
 
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
 
@@ -19,16 +19,16 @@ pub enum Access {
     Both,
 }
 
-/// One open regular file.
+/// An open regular file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenFile {
     /// The number by which the process knows it.
     pub descriptor: u32,
-    /// Its path as it is now; of a file that was removed, as it was.
+    /// Its present path; for a removed file, its last.
     pub path: String,
     /// Whether it was removed.
     pub removed: bool,
-    /// Device and inode, which name the file whatever it is called.
+    /// Device and inode, which identify the file under any name.
     pub file: (u64, u64),
     /// How it may be used.
     pub access: Access,
@@ -41,8 +41,8 @@ pub struct OpenFile {
 }
 
 impl Proc {
-    /// The regular files that a process has open, at most `most` of them, among eight times as many descriptors; and whether
-    /// there may be more. `None`: it is gone, or we may not see them.
+    /// The regular files that a process has open, at most `most`, among eight times as many descriptors; and whether there
+    /// may be more. `None`: the process is gone, or not readable.
     pub fn open_files(&self, pid: u32, most: usize) -> Result<Option<(Vec<OpenFile>, bool)>, ProcError> {
         // A process may have half a million, none of them a file.
         let found = self.some_numbered(&format!("{pid}/fd"), most.saturating_mul(8))?;
@@ -57,8 +57,8 @@ impl Proc {
         Ok(Some((files, more)))
     }
 
-    /// Whether a process has this file open, of whatever type; the file by device and inode. No, where it is gone or we may
-    /// not look.
+    /// Whether a process has this file (device and inode, of any type) open. `false` if the process is gone or not
+    /// readable.
     #[must_use]
     pub fn has_open(&self, pid: u32, file: (u64, u64)) -> bool {
         let is_it = |number: u32| {
@@ -68,17 +68,17 @@ impl Proc {
         self.numbered(&format!("{pid}/fd")).is_ok_and(|numbers| numbers.into_iter().flatten().any(is_it))
     }
 
-    /// The FIFO that the child which starts a job's command waits to be read ([`crate::spawn`]) before it executes
-    /// that; ` (deleted)` is behind one that was removed. `None`: it waits for none, is gone, or we may not look.
+    /// The FIFO for which the child that starts a job's command ([`crate::spawn`]) waits until a reader opens it; with `
+    /// (deleted)` if removed. `None`: it waits for no FIFO, is gone, or not readable.
     #[must_use]
     pub fn awaits_reader_of(&self, pid: u32) -> Option<String> {
         let stream = [1, 2].into_iter().find(|&stream| self.is_looked_at_fifo(pid, stream))?;
         Some(self.link(&format!("{pid}/fd/{stream}"))?.to_string_lossy().into_owned())
     }
 
-    /// Whether a descriptor only looks at a FIFO (`O_PATH`). The link's own permissions tell how the file is open
-    /// (proc(5)). `fdinfo` says it as well, but the kernel prints all locks and whatever an epoll instance watches there
-    /// before the first byte can be read: that takes seconds if the process wants it to.
+    /// Whether a descriptor refers to a FIFO by `O_PATH`. The link's own permissions show how the file is open (proc(5)).
+    /// `fdinfo` has it too, but there the kernel first prints all locks and all files that an epoll instance watches:
+    /// seconds, if the process so wants.
     fn is_looked_at_fifo(&self, pid: u32, descriptor: u32) -> bool {
         let link = format!("{pid}/fd/{descriptor}");
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
@@ -87,8 +87,8 @@ impl Proc {
         own.is_ok_and(|own| !is_used(own)) && self.known_of(&link).is_some_and(|found| is_fifo(&found))
     }
 
-    /// What the kernel knows of the file that a link leads to. A file system over a network, or one of a user's, is not
-    /// asked: it may not answer.
+    /// The kernel's own data on the file that a link leads to. A network file system, or a user's, is not asked: it may not
+    /// answer.
     fn known_of(&self, link: &str) -> Option<Statx> {
         let wanted = StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::INO | StatxFlags::SIZE;
         rustix::fs::statx(&self.dir, link, AtFlags::STATX_DONT_SYNC, wanted).ok()

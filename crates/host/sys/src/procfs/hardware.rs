@@ -1,9 +1,9 @@
-//! How warm the host is and how fast its PUs run, below `/sys`, where it offers that: virtual machines mostly do not.
+//! The host's temperatures and the PUs' frequencies, below `/sys`, if it has them: virtual machines mostly do not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Sensors that say less or more than this, in thousandths of a degree, are broken or count something else.
+/// Readings outside this range, in thousandths of a degree, come from broken sensors or other quantities.
 const SENSIBLE_MILLI: std::ops::Range<u64> = 1..150_000;
 
 /// The temperature of the hottest sensor, in thousandths of a degree Celsius; `None`: there is none. `sys` is `/sys`.
@@ -25,7 +25,7 @@ pub fn frequency_khz(sys: &Path) -> Option<u64> {
     sum.checked_div(u64::try_from(all.len()).unwrap_or(u64::MAX))
 }
 
-/// What is in a directory under names that begin like this; nothing where there is none.
+/// The entries of a directory with this beginning of their names; empty if the directory does not exist.
 fn entries(directory: &Path, beginning: &str) -> Vec<PathBuf> {
     let Ok(found) = fs::read_dir(directory) else { return Vec::new() };
     let begins =

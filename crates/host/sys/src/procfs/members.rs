@@ -1,9 +1,9 @@
-//! The processes of one job, read again and again at little cost: files are kept open, and a process that did
-//! nothing is looked at less and less often.
+//! The processes of a job, read again and again at little cost: files are kept open, and an idle process is read less and
+//! less often.
 //!
-//! A kept file is read with one system call instead of three, and answers that the process is gone even where
-//! its number is in use again. Costs (measured on a 2-core virtual machine, warm): 1.2 us for `stat` of a kept
-//! file, 3.3 us with opening and closing it.
+//! A kept file is read with a single system call instead of three, and reports the end of its process even after its number
+//! is reused. Costs (measured on a 2-core virtual machine, warm): 1.2 us for `stat` of a kept file, 3.3 us with opening and
+//! closing it.
 //!
 //! Owner of state: the open files and the last figures of each process. Absent here: which process belongs to a job.
 
@@ -22,13 +22,13 @@ const KEPT_MAX: usize = 4096;
 /// Jobs of up to so many processes are read in full each time: there is little to save.
 const FEW: usize = 32;
 
-/// A process that does nothing is still looked at once in so many rounds.
+/// An idle process is still read every so many rounds.
 const ROUNDS_MAX: u32 = 10;
 
 /// How much of a command line is kept.
 const COMMAND_BYTES_MAX: usize = 1024;
 
-/// How often a command line is read again, in readings of a process that is busy: it changes with each exec.
+/// The period of reading a command line again, in readings of a busy process: it changes with each exec.
 const COMMAND_EVERY: u32 = 32;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
@@ -44,7 +44,7 @@ pub struct Member {
     pub started_us: u64,
     /// and in clock ticks since the host came up: another process with its number started later.
     pub start_ticks: u64,
-    /// Its command line, where it was read this time.
+    /// Its command line, if read this time.
     pub command: Option<String>,
     /// Threads.
     pub threads: u64,
@@ -58,21 +58,21 @@ pub struct Member {
     pub faults_minor: u64,
     /// Page faults that waited for storage.
     pub faults_major: u64,
-    /// What it read and wrote itself, as far as it is known; `None`: it is not ours to see.
+    /// Its own reads and writes, as far as known; `None`: not readable.
     pub io: Option<ProcessIo>,
     /// Address space, in bytes.
     pub virtual_bytes: u64,
 }
 
-/// Sums over all, those not read this time with their last figures; what children did that ended and were waited for is
-/// in them, but for address space and threads.
+/// Sums over all processes, with the last figures of processes not read this time; the use of ended children that were
+/// waited for is included, except for address space and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sums {
     /// Address space, in bytes.
     pub virtual_bytes: u64,
     /// Threads.
     pub threads: u64,
-    /// Bytes fetched from storage; `None`: nobody's are ours to see.
+    /// Bytes fetched from storage; `None`: no process's figures are readable.
     pub io_read_bytes: Option<u64>,
     /// Bytes sent to storage.
     pub io_write_bytes: Option<u64>,
@@ -91,12 +91,12 @@ pub struct Sums {
 pub struct Members {
     /// Boxed, for the nodes of a tree that grows at its end are half empty.
     kept: BTreeMap<u32, Box<Kept>>,
-    /// Those that were read in the last round and had changed.
+    /// Processes that were read in the last round and had changed.
     changed: Vec<Member>,
     cpu_us: Option<u64>,
     /// The process that the next reading begins with, if not all could be read.
     next: u32,
-    /// They are being read elsewhere: what they came to before.
+    /// The sums from before, while the processes are being read elsewhere.
     lent: Option<Sums>,
 }
 
@@ -106,11 +106,11 @@ struct Kept {
     io: Option<KeptFile>,
     last: ProcessStat,
     last_io: Option<ProcessIo>,
-    /// Of that, what is its own; the same until it has waited for a child.
+    /// The process's own part of `last_io`; both are equal until it has waited for a child.
     own_io: Option<ProcessIo>,
-    /// Readings that found something new.
+    /// Readings with a change.
     readings: u32,
-    /// Readings in a row that found nothing new.
+    /// Readings in a row without a change.
     still: u32,
     /// Rounds until it is read again.
     skip: u32,
@@ -149,11 +149,11 @@ impl Drop for KeptFile {
 }
 
 impl Members {
-    /// Reads these processes, which were all there were when they were listed, ascending; `listed_ticks`: then, in clock ticks
-    /// since the host came up. What started later only has the number of one of them, which can happen where a process held the
-    /// reader up. `cpu_us`: the processor time that all of them
-    /// used so far, where that is known: when it has not grown, none of them has run, and none is read. `left`: so many
-    /// may be read, and is lowered by those that are; the next time begins with those that come next.
+    /// Reads these processes, a complete list, ascending; `listed_ticks`: the time of the list, in clock ticks since the
+    /// host's boot. A process that started later has a reused number, which can happen if a process delayed the reader.
+    /// `cpu_us`: the processor time that all of them used so far, if known: if it has not grown, none of them has run, and
+    /// none is read. `left`: the most processes to read, lowered by each; the next call begins with the processes that come
+    /// next.
     pub fn read(
         &mut self,
         proc: &Proc,
@@ -200,7 +200,8 @@ impl Members {
         }
     }
 
-    /// Hands them over to be read elsewhere; until they are back, the sums are those of before. `None`: they are away.
+    /// Lends the processes to be read elsewhere; until they return, the sums are the earlier sums. `None`: they are lent
+    /// already.
     pub fn lend(&mut self) -> Option<Self> {
         if self.lent.is_some() {
             return None;
@@ -209,7 +210,7 @@ impl Members {
         Some(std::mem::replace(self, Self { lent: Some(sums), ..Self::default() }))
     }
 
-    /// Takes back what was handed over; `false`: it is not missed any more, for other processes took their place.
+    /// Takes lent processes back; `false`: other processes took their place meanwhile.
     pub fn give_back(&mut self, read: Self) -> bool {
         let is_missed = self.lent.is_some();
         if is_missed {
@@ -218,13 +219,13 @@ impl Members {
         is_missed
     }
 
-    /// Those that had changed when they were read last.
+    /// Processes that had changed at their last reading.
     #[must_use]
     pub fn changed(&self) -> &[Member] {
         &self.changed
     }
 
-    /// The resident size of each, in bytes, those not read this time with their last figures.
+    /// The resident size of each process, in bytes, with the last figures of processes not read this time.
     pub fn residents(&self) -> impl Iterator<Item = (u32, u64)> {
         self.kept.iter().map(|(pid, kept)| (*pid, kept.last.resident_pages.saturating_mul(page_bytes())))
     }
@@ -257,7 +258,7 @@ impl Members {
         sums
     }
 
-    /// Takes a process in; `false`: it is gone, and perhaps another one has its number.
+    /// Adds a process; `false`: it is gone, and another process may have its number.
     fn meet(&mut self, proc: &Proc, pid: u32, listed_ticks: u64) -> bool {
         let last = proc.stat(pid).ok().flatten().filter(|stat| stat.start_ticks <= listed_ticks);
         let Some(last) = last else { return false };
@@ -269,15 +270,15 @@ impl Members {
 }
 
 impl Kept {
-    /// Whether it did anything since the last reading; `None`: it is gone.
+    /// Whether it was active since the last reading; `None`: it is gone.
     fn read(&mut self, proc: &Proc, pid: u32) -> Option<bool> {
-        // Its I/O is read before what tells whether children are in it: no child comes in between then. Who did something
-        // the last time does so now, as a rule; of others it is not read for nothing.
+        // Its I/O is read before the figures that show its children, so that no child comes in between. A process that was
+        // active the last time mostly is again; for an idle process the read is saved.
         let expected = self.still == 0;
         let mut io = if expected { self.read_io(proc, pid) } else { None };
         let mut stat = self.read_stat(proc, pid)?;
         let first = self.readings == 0;
-        // Its state says nothing about what it used.
+        // Its state is no part of its use.
         let before = self.last;
         let did = first || ProcessStat { state: stat.state, parent: stat.parent, ..before } != stat;
         if did && !expected {
@@ -319,7 +320,7 @@ impl Kept {
 
     fn take_io(&mut self, proc: &Proc, pid: u32, io: Option<ProcessIo>) {
         self.last_io = io.or(self.last_io);
-        // The kernel adds to a process what its children did when it waits for them. No child ends without a page fault.
+        // The kernel adds a child's use to a process when it waits for the child. No child ends without a page fault.
         self.own_io = match self.last.children_faults_minor {
             0 => self.last_io,
             _ => proc.own_io(pid).ok().flatten().or(self.own_io),
@@ -328,11 +329,11 @@ impl Kept {
 
     fn member(&self, proc: &Proc, boot_us: u64) -> Member {
         let stat = &self.last;
-        // The second reading is the first one after the exec of a process that was met between fork and exec.
+        // The second reading is the first after the exec of a process that was added between fork and exec.
         let wanted = self.readings <= 2 || self.readings.is_multiple_of(COMMAND_EVERY);
         let command =
             if wanted { proc.command_line(stat.pid, COMMAND_BYTES_MAX).ok().flatten() } else { None };
-        // It may have held up what was read of it before, and its number be another's by now.
+        // It may have delayed the earlier reads, and another process may have its number by now.
         let command = command.filter(|_| self.read_stat(proc, stat.pid).is_some());
         Member {
             pid: stat.pid,

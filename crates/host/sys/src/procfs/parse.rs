@@ -1,5 +1,5 @@
-//! Text to data for the files of `/proc`. Every function takes text of any kind and answers `None` for what does
-//! not read as the kernel documents it; none of them can panic. Absent here: files.
+//! Text to data for the files of `/proc`. Every function takes any text and returns `None` for a text against the kernel's
+//! documentation; none can panic. Absent here: files.
 
 use pinfold_topo::{CpuSet, PuOs};
 
@@ -11,14 +11,14 @@ use super::types::{
 /// The nice value in `/proc/PID/stat`.
 #[must_use]
 pub(super) fn parse_nice(text: &str) -> Option<i32> {
-    // Field 19 of proc(5); the one behind the name is field 3.
+    // Field 19 of proc(5); the first field behind the name is field 3.
     text.rsplit_once(')')?.1.split_ascii_whitespace().nth(16)?.parse().ok()
 }
 
 /// Reads `/proc/PID/stat`.
 #[must_use]
 pub fn parse_process_stat(text: &str) -> Option<ProcessStat> {
-    // The name stands in parentheses and may hold blanks and parentheses itself, so the last one closes it.
+    // The name stands in parentheses and may hold blanks and parentheses itself, so the last parenthesis closes it.
     let (head, tail) = text.rsplit_once(')')?;
     let pid = head.split_once('(')?.0.trim().parse().ok()?;
     let mut words = tail.split_ascii_whitespace();
@@ -107,7 +107,7 @@ pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
             _ => {}
         }
     }
-    // A process may cancel writes that another one made, so the difference is clipped, as the manual page warns.
+    // A process may cancel another's writes, so the difference is clipped, as the manual page warns.
     let (read_bytes, write_bytes) = (read?, write?.saturating_sub(cancelled));
     Some(ProcessIo { read_bytes, write_bytes, read_calls, write_calls, read_chars, write_chars })
 }
@@ -155,7 +155,7 @@ pub fn parse_host_cpu(text: &str) -> Option<HostCpu> {
         let times: Vec<u64> = times.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         let at = |index: usize| times.get(index).copied();
         let busy = [at(0)?, at(1)?, at(2)?, at(5).unwrap_or(0), at(6).unwrap_or(0)];
-        // A number that no set could hold is refused here, so that nobody downstream has to.
+        // A number beyond the bounds of a set is refused here, so that no later code has to.
         let pu = PuOs(number.parse().ok().filter(|pu| *pu <= pinfold_topo::cpuset::PU_OS_MAX)?);
         pus.push(PuTimes {
             pu,

@@ -1,4 +1,4 @@
-//! What the readers of `/proc` hand over. Plain data; absent values are `Option`, never zero.
+//! The data from the readers of `/proc`. Plain data; absent values are `Option`, never zero.
 
 use pinfold_topo::{CpuSet, PuOs};
 
@@ -29,7 +29,7 @@ pub struct ProcessStat {
     pub children_system_ticks: u64,
     /// Threads.
     pub threads: u64,
-    /// When it started, in clock ticks since boot. With the pid this tells a process from a later namesake.
+    /// Its start, in clock ticks since boot. With the pid this identifies a process.
     pub start_ticks: u64,
     /// Mapped address space, in bytes.
     pub virtual_bytes: u64,
@@ -38,7 +38,7 @@ pub struct ProcessStat {
 }
 
 impl ProcessStat {
-    /// Whether it is stopped by a signal, or so far gone that it cannot run any more.
+    /// Whether it is stopped by a signal, or has ended so far that it cannot run any more.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         matches!(self.state, 'T' | 't') || self.is_ended()
@@ -83,13 +83,13 @@ pub struct ProcessStatus {
     pub cpus: CpuSet,
 }
 
-/// `/proc/PID/io`, as far as it is used: what it read and wrote, with all that children did that ended and were waited
-/// for; of a single thread its own alone.
+/// `/proc/PID/io`, the fields in use: reads and writes, including ended children that were waited for; for a single thread
+/// its own alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessIo {
     /// Bytes fetched from storage.
     pub read_bytes: u64,
-    /// Bytes sent to storage, less what was truncated away before it got there.
+    /// Bytes sent to storage, less bytes truncated away before they got there.
     pub write_bytes: u64,
     /// Calls that read, from anywhere.
     pub read_calls: u64,
@@ -116,14 +116,14 @@ impl ProcessIo {
     }
 }
 
-/// How the threads of a process came by their processors, added up over those that live.
+/// Scheduling figures of a process, summed over its living threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Turns {
     /// How long they were ready and waited for a processor, in microseconds.
     pub waited_us: u64,
-    /// Times they gave it up.
+    /// Voluntary context switches.
     pub voluntary: u64,
-    /// Times they were taken off it.
+    /// Involuntary context switches.
     pub forced: u64,
 }
 
@@ -143,11 +143,11 @@ pub struct Rollup {
 /// `/proc/stat`: the times of the PUs since boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCpu {
-    /// One entry for each online PU, ascending.
+    /// The times of each online PU, ascending.
     pub pus: Vec<PuTimes>,
 }
 
-/// The times of one PU since boot, in clock ticks.
+/// The times of a PU since boot, in clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PuTimes {
     /// The PU.
@@ -169,13 +169,13 @@ pub struct PuTimes {
 pub struct MemoryInfo {
     /// Usable memory.
     pub total_bytes: u64,
-    /// Memory that nothing uses.
+    /// Unused memory.
     pub free_bytes: u64,
-    /// The kernel's estimate of what can be had without swapping.
+    /// The kernel's estimate of memory available without swapping.
     pub available_bytes: u64,
     /// Swap space.
     pub swap_total_bytes: u64,
-    /// Swap space that nothing uses.
+    /// Unused swap space.
     pub swap_free_bytes: u64,
 }
 
@@ -202,7 +202,7 @@ impl PressureResource {
     }
 }
 
-/// One reading of pressure.
+/// A reading of pressure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pressure {
     /// At least one thread waited.
@@ -211,7 +211,7 @@ pub struct Pressure {
     pub full: Option<PressureLine>,
 }
 
-/// One line of a pressure file.
+/// A line of a pressure file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PressureLine {
     /// Share of the last 10 s, 0 to 1.
@@ -227,6 +227,6 @@ pub struct PressureLine {
 pub struct Load {
     /// Threads that ran, wanted to run or waited for storage, in the mean of the last minute, in thousandths.
     pub minute_milli: u32,
-    /// Threads that run or want to run now, the reader of this included.
+    /// Threads that run or want to run now, the reader included.
     pub running: u32,
 }

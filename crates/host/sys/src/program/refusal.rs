@@ -1,6 +1,6 @@
-//! Why the kernel refused to execute a file: the missing interpreter, loader or right by name. The kernel's own words for
-//! a missing interpreter, "No such file or directory", read as if the script itself were missing. Absent here: finding a
-//! command's file ([`super::resolve`]).
+//! The reason for which the kernel refused to execute a file: the missing interpreter, loader or right by name. The
+//! kernel's own words for a missing interpreter, "No such file or directory", read as if the script itself were missing.
+//! Absent here: finding a command's file ([`super::resolve`]).
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The process connector: which process forked which and, where nothing better tells it, how processes ended
+//! The process connector: forks with parent and child and, without taskstats, the ends of processes
 //! (`include/uapi/linux/cn_proc.h`). Absent here: figures; the connector has none.
 
 use std::io;
@@ -33,7 +33,7 @@ impl Connector {
     pub(super) fn open(ends: bool) -> io::Result<Self> {
         let netlink = Netlink::open(rustix::net::netlink::CONNECTOR, PROCESSES)?;
         let mut body = LISTEN.to_ne_bytes().to_vec();
-        // Since 6.6 the kernel sends only what was asked for; before, the longer request is not understood.
+        // Since 6.6 the kernel sends only the requested events; before, it does not understand the longer request.
         if kernel_is_at_least(6, 6) {
             let wanted = if ends { FORK | EXIT } else { FORK };
             body.extend_from_slice(&wanted.to_ne_bytes());
@@ -50,19 +50,19 @@ impl Connector {
         Ok(Self { netlink, ends })
     }
 
-    /// One of a socket that is told of births, and of ends if `ends`, already.
+    /// A connector on a socket that receives births already, and ends if `ends`.
     #[cfg(test)]
     pub(super) fn of(netlink: Netlink, ends: bool) -> Self {
         Self { netlink, ends }
     }
 
-    /// Takes what waits, up to `most` messages; and until when, in nanoseconds of the monotonic clock, all that was sent is
-    /// read by now: `u64::MAX` if nothing waits any more.
+    /// Takes waiting records, up to `most` messages; and returns the moment, in nanoseconds of the monotonic clock, up to
+    /// which all records are read: `u64::MAX` if none waits any more.
     pub(super) fn take(&mut self, most: usize, taken: &mut Taken) -> (Portion, u64) {
         let (now_ns, ends, mut until_ns) = (monotonic_ns(), self.ends, 0);
         let portion = self.netlink.hear_up_to(most, |bytes| {
             for (_, body) in messages(bytes) {
-                // The kernel takes the time first and sends then: of what it sent before that, nothing is behind this.
+                // The kernel takes the time before it sends: all records sent before that moment stand before this record.
                 until_ns = until_ns.max(u64_at(body, TIME).unwrap_or(0));
                 note(body, now_ns, ends, taken);
             }

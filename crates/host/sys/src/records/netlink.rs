@@ -1,4 +1,4 @@
-//! Netlink sockets: opened, told what to send, and read without waiting. Absent here: what messages mean.
+//! Netlink sockets: opened, subscribed, and read without waiting. Absent here: the meaning of messages.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,29 +8,30 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send};
 use rustix::net::{socket_with, sockopt};
 
-/// Room for what is not read yet, per socket: some 10,000 records of a process's end. The kernel takes memory for
-/// it only while records wait.
+/// Room for unread messages of a socket: some 10,000 records of a process's end. The kernel takes memory for it only while
+/// records wait.
 const ROOM_BYTES: usize = 16 << 20;
 
 /// Bytes of a message's head.
 pub(super) const HEAD: usize = 16;
 
-/// The kernel's word that a request failed, or that it was done (code 0).
+/// The kernel's answer that a request failed, or succeeded (code 0).
 pub(super) const ERROR: u16 = 2;
 
-/// A socket to one protocol of netlink's.
+/// A socket to one of netlink's protocols.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
     buffer: Vec<u8>,
-    /// Some were dropped since nothing last waited. The kernel says so once, and drops on until all that waits is read.
+    /// Messages were dropped since the socket was last empty. The kernel reports it once, and drops further messages until
+    /// all waiting messages are read.
     pub(super) drops: bool,
 }
 
-/// What came of one reading.
+/// The result of a reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard<'a> {
-    /// A datagram: one message or several.
+    /// A datagram: one or several messages.
     Bytes(&'a [u8]),
     /// Some were dropped for want of room.
     Lost,
@@ -38,7 +39,7 @@ pub(super) enum Heard<'a> {
     Nothing,
 }
 
-/// What came of reading up to a bound.
+/// The result of reading up to a bound.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Portion {
     /// Datagrams read.
@@ -50,11 +51,11 @@ pub(super) struct Portion {
 }
 
 impl Netlink {
-    /// Opens one that belongs to these multicast groups.
+    /// Opens a socket that belongs to these multicast groups.
     pub(super) fn open(protocol: Protocol, groups: u32) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(protocol))?;
-        // Beyond the host's usual bound only with rights; without them as far as that goes.
+        // Beyond the host's usual bound only with rights; else up to the bound.
         if sockopt::set_socket_recv_buffer_size_force(&socket, ROOM_BYTES).is_err() {
             sockopt::set_socket_recv_buffer_size(&socket, ROOM_BYTES)?;
         }
@@ -62,12 +63,12 @@ impl Netlink {
         Ok(Self::of(socket))
     }
 
-    /// One of a socket that is open already.
+    /// A `Netlink` on an open socket.
     pub(super) fn of(socket: OwnedFd) -> Self {
         Self { socket, buffer: vec![0; 64 << 10], drops: false }
     }
 
-    /// Sends one message of this type.
+    /// Sends a message of this type.
     pub(super) fn send(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
         let length = u32::try_from(HEAD + body.len()).expect("requests are short");
         let mut message = Vec::with_capacity(HEAD + body.len());
@@ -93,8 +94,8 @@ impl Netlink {
         }
     }
 
-    /// Hands the datagrams that wait over, up to `most`. While they are read others may come as fast, so that without a bound
-    /// this might never end.
+    /// Passes up to `most` waiting datagrams on. Others may arrive as fast, so that without a bound the loop might never
+    /// end.
     pub(super) fn hear_up_to(&mut self, most: usize, mut note: impl FnMut(&[u8])) -> Portion {
         let mut portion = Portion::default();
         while portion.messages < most {
@@ -109,7 +110,7 @@ impl Netlink {
                     return portion;
                 }
                 Err(_) => {
-                    // A socket that cannot be read any more tells nothing any more.
+                    // A socket that cannot be read delivers nothing any more.
                     portion.lost = true;
                     return portion;
                 }
@@ -143,7 +144,7 @@ pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// An attribute, padded as the next one wants it.
+/// An attribute, padded to the alignment of the next attribute.
 pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = 4 + value.len();
     let mut bytes = Vec::with_capacity(aligned(length));

@@ -1,8 +1,8 @@
-//! Taskstats: what each thread used, told by the kernel as it ends (`include/uapi/linux/taskstats.h`).
+//! Taskstats: the use of each thread, reported by the kernel at the thread's end (`include/uapi/linux/taskstats.h`).
 //!
-//! The record has grown at its end from version to version, so places in it are constant; but one version moved
-//! fields, and was withdrawn. [`Taskstats::open`] therefore asks for this process's own record and refuses a host
-//! where that is not laid out as expected. Absent here: whose a process is.
+//! The record has grown at its end from version to version, so places in it are constant; but one version moved fields, and
+//! was withdrawn. [`Taskstats::open`] therefore requests this process's own record and refuses a host with another layout.
+//! Absent here: the jobs of processes.
 
 use std::io;
 
@@ -94,12 +94,12 @@ impl Taskstats {
         if let Err(version) = laid_out {
             return Err(io::Error::other(format!("version {version} is not laid out as expected")));
         }
-        // Every processor that may ever come; numbers that this host does not have are passed over by the kernel.
+        // Every possible processor; the kernel ignores numbers that this host does not have.
         let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
         let mut set = possible.trim().as_bytes().to_vec();
         set.push(0);
         netlink.send(family, REQUEST, &request(GET, REGISTER, &set))?;
-        // The kernel is silent when that was well, and answers within the call when it was not.
+        // The kernel sends nothing after a success, and an answer within the call after a failure.
         match netlink.hear()? {
             Heard::Bytes(bytes) => refusal(bytes)?,
             Heard::Lost | Heard::Nothing => {}
@@ -107,13 +107,13 @@ impl Taskstats {
         Ok(Self { netlink, family })
     }
 
-    /// One of a socket that is told of every end already, in messages of this type.
+    /// A `Taskstats` on a socket that receives every end already, in messages of this type.
     #[cfg(test)]
     pub(super) fn of(netlink: Netlink, family: u16) -> Self {
         Self { netlink, family }
     }
 
-    /// Takes what waits, up to `most` messages.
+    /// Takes waiting records, up to `most` messages.
     pub(super) fn take(&mut self, most: usize, ends: &mut Vec<End>) -> Portion {
         let family = self.family;
         self.netlink.hear_up_to(most, |bytes| {
@@ -124,7 +124,7 @@ impl Taskstats {
     }
 }
 
-/// A request of generic netlink's with one attribute.
+/// A request of generic netlink's with a single attribute.
 fn request(command: u8, kind: u16, value: &[u8]) -> Vec<u8> {
     let mut body = vec![command, 1, 0, 0];
     body.extend(attribute(kind, value));
@@ -151,16 +151,15 @@ fn refusal(bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The record of a thread within a message's attributes. Those of whole processes are left out: they lack most
-/// figures.
+/// The record of a thread within a message's attributes. Records of whole processes are left out: they lack most figures.
 fn record(body: &[u8]) -> Option<&[u8]> {
     let (_, inner) = attributes(body).find(|(kind, _)| *kind == OF_THREAD)?;
     attributes(inner).find(|(kind, _)| *kind == STATS).map(|(_, record)| record)
 }
 
-/// How long a thread ran. The scheduler counts up to the last time that it looked: when the thread gave the processor up,
-/// or at a tick, some milliseconds apart. A thread that never gave it up ran whenever it did not wait for it, and that
-/// is known to the microsecond; most processes that live for less than a tick are such.
+/// The running time of a thread. The scheduler's count ends at its last look: when the thread gave the processor up, or at
+/// a tick, some milliseconds apart. A thread that never gave it up ran whenever it did not wait for it, which is known to
+/// the microsecond; most processes that live for less than a tick never do.
 pub(super) fn ran_us(counted_us: u64, lived_us: u64, waited_us: u64, given_up: u64) -> u64 {
     if given_up == 0 { counted_us.max(lived_us.saturating_sub(waited_us)) } else { counted_us }
 }

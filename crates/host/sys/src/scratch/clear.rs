@@ -1,10 +1,9 @@
-//! Emptying a job's directory, a bounded step at a time, while its user may still do what he likes to it.
+//! Emptying a job's directory, a bounded step at a time, while its user may still change it.
 //!
-//! Each directory is first taken from its user: it becomes this process's own, and nobody makes anything in it any more,
-//! not by a descriptor that was opened before either. Nothing is followed out of the file system: links are removed, and
-//! what somebody mounted on the way is detached and never entered, for a file system of a user's answers when it likes.
-//! The kernel owns the state: a step that is the first after a restart goes on where the last one ended. Absent here: when
-//! a step is taken, and who is told.
+//! Each directory is first taken from its user: it becomes this process's own, so that no other process can make entries in
+//! it, not even by a descriptor that was opened before. No step leaves the file system: links are removed, and mounts on
+//! the way are detached and never entered, as a user's file system may never answer. The kernel owns the state: the first
+//! step after a restart continues after the last. Absent here: the schedule, and reports.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -24,30 +23,30 @@ const FOUND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLL
 /// So many mounts that lie over each other are taken off in a step.
 const LAYERS_AT_ONCE: usize = 64;
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cleared {
-    /// The directory is gone, and what it held with it.
+    /// The directory and its contents are gone.
     Gone,
     /// There is more to remove.
     More,
-    /// It is empty, and so many bytes of memory stay taken: somebody has files of it open.
+    /// The directory is empty, but a process has files of it open: this many bytes of memory stay taken.
     Held(u64),
 }
 
-/// How far a directory has come; a new one for each directory, and for each process.
+/// The progress of clearing a directory; new for each directory, and for each process.
 #[derive(Debug, Default)]
 pub struct Clearing {
-    /// Directories that were moved up, whose names are counted.
+    /// The number of directories moved up, for their names.
     moved: u64,
 }
 
 impl Scratch {
-    /// Takes a job's directory from its user and removes at most so many entries of it. One that is not there is gone.
-    /// May take as long as the disk takes; the time does not depend on what the user does meanwhile.
+    /// Takes a job's directory from its user and removes at most `entries` entries of it. A missing directory is gone. May
+    /// take as long as the disk takes; the user cannot delay it.
     ///
     /// # Errors
-    /// When a directory on the way is somebody else's, or a call fails; another step may succeed.
+    /// When a directory on the way is another user's, or a call fails; another step may succeed.
     pub fn clear_step(
         &self,
         job: u64,
@@ -82,7 +81,7 @@ impl Scratch {
                     return Ok(Cleared::Held(held));
                 }
             }
-            // Of the daemon's own or not: nothing of a foreign one was looked at.
+            // The mount is the daemon's own or not: nothing of a foreign mount was read.
             let off = rustix::mount::unmount(&path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
             off.map_err(|errno| failed("unmount", errno))?;
         }
@@ -101,7 +100,7 @@ impl Scratch {
         Ok(Cleared::Gone)
     }
 
-    /// Lets nothing more be made in directories below that are the user's still, as far as the kernel can be told.
+    /// Prevents new entries in directories below that are still the user's, as far as the kernel can.
     fn allow_no_more(&self, job: u64, top: &OwnedFd) {
         match self.means {
             Means::Mount => {
@@ -123,15 +122,15 @@ impl Scratch {
     }
 }
 
-/// What a tmpfs holds that has no file any more, in bytes.
+/// The memory of a tmpfs that belongs to no file any more, in bytes.
 fn held_bytes(top: &OwnedFd) -> u64 {
     let Ok(found) = rustix::fs::fstatvfs(top) else { return 0 };
     found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize)
 }
 
-/// Removes what is in a directory that was taken from its user, down to `left` entries; says whether it is empty. Names
-/// are any bytes; and a nest of directories however deep takes no more memory and open files than a flat one: what is in a
-/// directory below is emptied into this one, step by step.
+/// Removes the entries of a directory that was taken from its user, `left` entries at most; returns whether it is empty.
+/// Names are any bytes; and a nest of directories however deep takes no more memory and open files than a flat directory:
+/// entries of a directory below move into this directory, step by step.
 fn empty(
     top: &OwnedFd,
     path: &Path,
@@ -163,8 +162,8 @@ fn empty(
     }
 }
 
-/// Removes a directory below `top`, and gives `top` the directories that are in it. What is left of it, for `left` is
-/// used up or something was made in it just before it was taken, is for another time.
+/// Removes a directory below `top`, and moves its subdirectories to `top`. A rest stays for a later step if `left` is used
+/// up or a process made an entry just before the directory was taken.
 fn unnest(top: &OwnedFd, name: &CStr, clearing: &mut Clearing, left: &mut usize) -> Result<(), Errno> {
     let below = match look_within(top, name) {
         Err(Errno::XDEV) => return detach(top, name),
@@ -211,7 +210,7 @@ fn remove_or_lift(
     }
 }
 
-/// Moves a directory up to `top`, under a name that nothing there has.
+/// Moves a directory up to `top`, under an unused name.
 fn lift(from: &OwnedFd, name: &CStr, top: &OwnedFd, clearing: &mut Clearing) -> Result<(), Errno> {
     loop {
         clearing.moved += 1;
@@ -230,7 +229,7 @@ fn lift(from: &OwnedFd, name: &CStr, top: &OwnedFd, clearing: &mut Clearing) -> 
     }
 }
 
-/// Takes off what is mounted on an entry of a directory of this process's own, where nobody else can put another entry.
+/// Detaches a mount on an entry of a directory of this process's own, where no other process can put another entry.
 fn detach(directory: &OwnedFd, name: &CStr) -> Result<(), Errno> {
     let path = through(directory).join(std::ffi::OsStr::from_bytes(name.to_bytes()));
     match rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
@@ -240,7 +239,7 @@ fn detach(directory: &OwnedFd, name: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// Makes a directory this process's own, and lets nobody else do anything in it.
+/// Makes a directory this process's own, and denies others any access.
 fn take(directory: &OwnedFd) -> Result<(), Errno> {
     let own = rustix::process::geteuid();
     let found = rustix::fs::fstat(directory)?;
@@ -254,19 +253,18 @@ fn take(directory: &OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A directory, found and not opened: the file system in which it is is asked nothing. Fails with `NOTDIR` or `LOOP` for a
-/// link.
+/// A directory, found and not opened: its file system is asked nothing. Fails with `NOTDIR` or `LOOP` for a link.
 fn look(directory: &OwnedFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(directory, name, FOUND, Mode::empty())
 }
 
-/// As [`look`], and fails with `XDEV` where something is mounted on it.
+/// As [`look`], and fails with `XDEV` for a mount point.
 pub(super) fn look_within(
     directory: &OwnedFd,
     name: impl rustix::path::Arg + Copy,
 ) -> Result<OwnedFd, Errno> {
     match rustix::fs::openat2(directory, name, FOUND, Mode::empty(), ResolveFlags::NO_XDEV) {
-        // A kernel before 5.6, or a container that does not know of it.
+        // A kernel before 5.6, or a container that does not know the call.
         Err(Errno::NOSYS | Errno::PERM) => {
             let found = look(directory, name)?;
             if mount_id(&found)? == mount_id(directory)? { Ok(found) } else { Err(Errno::XDEV) }
@@ -275,12 +273,12 @@ pub(super) fn look_within(
     }
 }
 
-/// Opens what was found.
+/// Opens a found directory.
 fn enter(found: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(found, c".", flags, Mode::empty()) {
-        // Shut by the job, which was its user's to do, and is to undo for who removes it as that user. By what was found,
-        // and not by a name that may be a link by now.
+        // The job's user removed permissions, which a daemon of the same user has to restore. By descriptor, as the name
+        // may be a link by now.
         Err(Errno::ACCESS) => {
             rustix::fs::chmod(through(found), PRIVATE)?;
             rustix::fs::openat(found, c".", flags, Mode::empty())
@@ -289,7 +287,7 @@ fn enter(found: &OwnedFd) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// A path to an open file, whatever became of its name.
+/// A path to an open file, whatever its name by now.
 fn through(file: impl AsFd) -> std::path::PathBuf {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
 }

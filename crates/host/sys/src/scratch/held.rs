@@ -1,6 +1,6 @@
-//! What a job's directory in memory holds. Where no control group counts it, its files are looked at one by one.
+//! The memory of a job's directory. If no control group counts it, its files are summed up.
 //!
-//! A user may mount a file system over any of them, and it need not answer: none is asked.
+//! A user may mount a file system over any of them, which need not answer: none is asked.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,12 +11,12 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use super::clear::look_within;
 use super::{Means, Scratch, name_of};
 
-/// The largest number of files that one reading looks at: some milliseconds.
+/// The most files in a reading: some milliseconds.
 const FILES_MAX: usize = 4096;
 
 impl Scratch {
-    /// The memory that the files of a job's directory take, in bytes; 0 if the job has none, or one with a file system of
-    /// its own, over which another one may lie.
+    /// The memory of the files of a job's directory, in bytes; 0 if the job has none, or a directory with a file system of
+    /// its own, over which another may lie.
     #[must_use]
     pub fn held_bytes(&self, job: u64) -> u64 {
         if self.means == Means::Mount {

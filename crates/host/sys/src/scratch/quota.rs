@@ -1,9 +1,9 @@
-//! Bounds on what lies below a directory, by project quotas: the file system counts what belongs to a number, and what is
-//! made below a directory has that directory's (quotactl(2), ioctl_xfs_fsgetxattr(2); ext4 and xfs with `prjquota`).
+//! Bounds on the contents of a directory, by project quotas: the file system counts the files of a project number, and new
+//! files inherit their directory's number (quotactl(2), ioctl_xfs_fsgetxattr(2); ext4 and xfs with `prjquota`).
 //!
-//! The kernel lets the owner of a file give it another number: this bounds programs that use too much, and not such as set
-//! out to get away. So the number that a directory has says nothing of whose limits may be changed with it. The number that
-//! it was given is kept in an attribute that only root can write. Absent here: which directory may have how much.
+//! The kernel lets the owner of a file change its number: the quota bounds excessive programs, not hostile ones. So a
+//! directory's present number does not show whose limits may be changed. The assigned number is kept in an attribute that
+//! only root can write. Absent here: the sizes for directories.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -25,15 +25,15 @@ const BLOCK_BYTES: u64 = 1024;
 
 const GET_ATTRIBUTES: libc::c_ulong = 0x801c_581f;
 const SET_ATTRIBUTES: libc::c_ulong = 0x401c_5820;
-/// What is made below has the directory's number.
+/// New files get the directory's number.
 const INHERITED: u32 = 0x200;
 
-/// pinfold's numbers begin here, far above those that people give by hand; there are as many as a quarter of all.
+/// The first of pinfold's numbers, far above numbers that people choose; they are a quarter of all.
 const FIRST: u32 = 0x5000_0000;
 const NUMBERS: u32 = 0x1000_0000;
 /// So many numbers may be taken before it is given up.
 const TRIES: usize = 4096;
-/// Holds the number that a directory was given, in decimal digits. Only a process with CAP_SYS_ADMIN sees it or writes it.
+/// Holds the assigned number of a directory, in decimal digits. Only a process with CAP_SYS_ADMIN reads or writes it.
 const RECORD: &std::ffi::CStr = c"trusted.pinfold.project";
 
 /// The kernel's `struct fsxattr`.
@@ -50,14 +50,14 @@ struct Attributes {
 
 /// Whether the file system of this directory keeps projects to their limits.
 pub(super) fn enforced(directory: &OwnedFd) -> bool {
-    // Larger than what the kernel writes there, of which the flags stand behind the first two bytes.
+    // Larger than the kernel's structure, which has its flags behind the first two bytes.
     let mut state = [0u64; 32];
     let asked = control(directory, GET_STATE, 0, state.as_mut_ptr().cast());
     let first = state[0].to_ne_bytes();
     asked.is_ok() && u16::from_ne_bytes([first[2], first[3]]) & ENFORCED != 0
 }
 
-/// Keeps what will be made below a job's empty directory to so many bytes and files, under a number that nobody else has.
+/// Bounds the future contents of a job's empty directory to these bytes and files, under an unused number.
 pub(super) fn bound(directory: &OwnedFd, job: u64, bytes: u64, files: u64) -> Result<(), Errno> {
     for project in candidates(job, random()?) {
         if !is_free(directory, project)? {
@@ -68,7 +68,7 @@ pub(super) fn bound(directory: &OwnedFd, job: u64, bytes: u64, files: u64) -> Re
         limit(directory, project, bytes.div_ceil(BLOCK_BYTES), files)?;
         let given = give(directory, project);
         if given.is_err() {
-            // The failure is what the caller needs to hear.
+            // The caller needs this failure.
             let _ = release(directory, project);
         }
         return given;
@@ -76,11 +76,11 @@ pub(super) fn bound(directory: &OwnedFd, job: u64, bytes: u64, files: u64) -> Re
     Err(Errno::BUSY)
 }
 
-/// The numbers to try for a job: the one that follows from its own, then others. A user can take any number with a file. So
-/// the others follow from a random word: nobody can foresee them, and they do not lie one after the other.
+/// The numbers to try for a job: first the number derived from the job's own, then others. A user can occupy any number
+/// with a file. So the others come from a random word: no user can foresee them, and they are not consecutive.
 fn candidates(job: u64, random: u64) -> impl Iterator<Item = u32> {
     let [start, stride] = [random & 0xffff_ffff, random >> 32];
-    // An odd one comes by each number once, for there is a power of two of them.
+    // An odd stride reaches each number once, as their count is a power of two.
     let others = (0u64..).map(move |step| start + step * (stride | 1));
     std::iter::once(job).chain(others).map(within).take(TRIES)
 }
@@ -106,7 +106,7 @@ fn record(directory: &OwnedFd, project: u32) -> Result<(), Errno> {
     rustix::fs::fsetxattr(directory, RECORD, project.to_string().as_bytes(), XattrFlags::empty())
 }
 
-/// A directory is about to be emptied: what it has is handed on no more, which would keep others' files out of it.
+/// Ends the inheritance of a directory about to be emptied, which would keep others' files out of it.
 pub(super) fn loosen(directory: &OwnedFd) {
     let Ok(mut attributes) = attributes(directory) else { return };
     if attributes.flags & INHERITED != 0 {
@@ -116,7 +116,7 @@ pub(super) fn loosen(directory: &OwnedFd) {
     }
 }
 
-/// The number that the directory of this job was given.
+/// The number assigned to the directory of this job.
 pub(super) fn number(directory: &OwnedFd, job: u64) -> Option<u32> {
     let mut text = [0; 16];
     let length = rustix::fs::fgetxattr(directory, RECORD, &mut text[..]);
@@ -124,8 +124,8 @@ pub(super) fn number(directory: &OwnedFd, job: u64) -> Option<u32> {
     number_of(recorded, job, || attributes(directory).ok().map(|attributes| attributes.project))
 }
 
-/// What is recorded counts. Only where an earlier version has recorded nothing, what the directory has counts, which its
-/// user could change: the number that follows from the job's own, and no other.
+/// The recorded number counts. Without a record, as by an earlier version, the directory's present number counts, but only
+/// if it is the number derived from the job's own, as its user could change it.
 fn number_of(recorded: Result<&[u8], Errno>, job: u64, has: impl FnOnce() -> Option<u32>) -> Option<u32> {
     match recorded {
         Ok(text) => {
@@ -137,12 +137,12 @@ fn number_of(recorded: Result<&[u8], Errno>, job: u64, has: impl FnOnce() -> Opt
     }
 }
 
-/// Nothing more is made under this number by whom quotas bind.
+/// Prevents new files under this number for users bound by quotas.
 pub(super) fn shut(directory: &OwnedFd, project: u32) -> Result<(), Errno> {
     limit(directory, project, 1, 1)
 }
 
-/// Nothing has this number any more.
+/// Releases a number that is unused from now on.
 pub(super) fn release(directory: &OwnedFd, project: u32) -> Result<(), Errno> {
     limit(directory, project, 0, 0)
 }
@@ -151,7 +151,7 @@ fn is_free(directory: &OwnedFd, project: u32) -> Result<bool, Errno> {
     let mut found = empty();
     match control(directory, GET_QUOTA, project, (&raw mut found).cast()) {
         Ok(()) => Ok(found.dqb_bhardlimit == 0 && found.dqb_curspace == 0 && found.dqb_curinodes == 0),
-        // Nobody ever had it.
+        // The number was never used.
         Err(Errno::NOENT) => Ok(true),
         Err(errno) => Err(errno),
     }
@@ -181,7 +181,7 @@ fn empty() -> libc::dqblk {
 fn control(directory: &OwnedFd, what: u32, project: u32, data: *mut libc::c_void) -> Result<(), Errno> {
     let command = what << 8 | PROJECTS;
     #[expect(unsafe_code, reason = "no safe binding for quotas")]
-    // SAFETY: takes an open file, two numbers and a pointer to memory of the caller's, which lives and is as large as what
+    // SAFETY: takes an open file, two numbers and a pointer to memory of the caller's, which lives and has the size that
     // the kernel reads or writes for each command.
     let result =
         unsafe { libc::syscall(libc::SYS_quotactl_fd, directory.as_raw_fd(), command, project, data) };

@@ -1,5 +1,5 @@
-//! Starting a program without holding it first, where it takes itself into its container: the child borrows the
-//! caller's memory until it executes, so that no page table is copied and no page afterwards.
+//! Starting a program without a held child, if the child moves itself into its container: it borrows the caller's memory
+//! until it executes, so that no page table is copied and no page afterwards.
 //!
 //! Measured for a keeper of a batch, a fork costs several times as much as this. Absent here: waiting for a word to
 //! start (that is [`super::Held`]).
@@ -11,14 +11,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use crate::fork::{duplicate, leave, restore};
 use crate::program::{Program, command_line, environment, is_binary, pointers, tell_refusal};
 
-/// The child's stack until it executes. It calls a dozen functions of the C library, none of which keeps more than
-/// some hundred bytes there.
+/// The child's stack until it executes. It calls a dozen functions of the C library, each of which keeps at most some
+/// hundred bytes there.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// What the child is to do, all of it made before: it must not allocate, as it borrows the allocator too.
+/// The child's work, prepared before: it must not allocate, as it borrows the allocator too.
 struct Plan<'a> {
     doors: &'a [OwnedFd],
-    /// What becomes standard input, output and error.
+    /// Standard input, output and error of the program.
     streams: [Option<i32>; 3],
     own_session: bool,
     path: *const libc::c_char,
@@ -26,15 +26,15 @@ struct Plan<'a> {
     environment: *const *const libc::c_char,
     shell: *const libc::c_char,
     shell_arguments: *const *const libc::c_char,
-    /// Why it could not execute; stays 0 if it could.
+    /// The error of a failed exec; 0 after success.
     failed: i32,
 }
 
 /// See [`super::start`]. It comes back when the program is executed, or cannot be; the caller is stopped meanwhile.
 ///
-/// A program of several tasks needs [`super::Held`]: what leads them is a process of its own. So does one that is apart from
-/// the host: a child that shares memory cannot leave its namespaces. So does one whose streams its child opens: the caller
-/// would wait for that.
+/// Programs that need [`super::Held`] instead: a program of several tasks, as their leader is a process of its own; a
+/// program in a sandbox, as a child that shares memory cannot leave its namespaces; and a program with streams that the
+/// child opens, as the caller would wait for that.
 ///
 /// # Errors
 /// When the system has no process left.
@@ -73,11 +73,11 @@ fn borrow_memory(plan: &mut Plan<'_>) -> io::Result<u32> {
     let mut stack = vec![0u128; STACK_BYTES / size_of::<u128>()];
     let top = stack.as_mut_ptr_range().end;
     #[expect(unsafe_code, reason = "std starts programs, but cannot let them through doors on the way")]
-    // SAFETY: with CLONE_VFORK this thread, the only one (module contract), is stopped until the child has
-    // executed or ended, so plan, stack and all that the plan points to outlive the child's use of them, and nobody
-    // else touches them. The child runs on the stack given, which grows downwards from its aligned end, and calls
-    // only system calls of the C library. Signals are blocked before, so that no handler of this process runs in the
-    // child, and the mask of before is set again here.
+    // SAFETY: with CLONE_VFORK this thread, the only thread (module contract), is stopped until the child has executed or
+    // ended, so plan, stack and all that the plan points to outlive the child's use of them, and no other code touches
+    // them. The child runs on the stack given, which grows downwards from its aligned end, and calls only system calls of
+    // the C library. Signals are blocked before, so that no handler of this process runs in the child, and the earlier mask
+    // is set again here.
     unsafe {
         let mut all = std::mem::zeroed::<libc::sigset_t>();
         let mut before = std::mem::zeroed::<libc::sigset_t>();
@@ -94,7 +94,7 @@ fn borrow_memory(plan: &mut Plan<'_>) -> io::Result<u32> {
 /// The child's side: executes, or says why not and ends.
 extern "C" fn child(plan: *mut c_void) -> i32 {
     #[expect(unsafe_code, reason = "the plan comes through the C library")]
-    // SAFETY: the pointer is that of the caller's plan, which nobody else uses while the caller is stopped.
+    // SAFETY: the pointer is that of the caller's plan, which no other code uses while the caller is stopped.
     let plan = unsafe { &mut *plan.cast::<Plan<'_>>() };
     for door in plan.doors {
         // `0` is the writer itself. A door that does not open is seen by the daemon, which then takes the process in.

@@ -1,7 +1,7 @@
-//! Output streams of a program that are only places so far ([`crate::files::look_at`]): the child opens them.
+//! Output streams of a program that the child opens itself ([`crate::files::look_at`]).
 //!
-//! A FIFO opens once it has a reader. A process that opens one hears nothing else until then, and no signal that it blocks.
-//! The child blocks none, so that it can be ended. Absent here: which files are places.
+//! Opening a FIFO waits for a reader. A process that waits receives nothing else, and no blocked signal. The child blocks
+//! no signals, so that it can be ended. Absent here: the choice of these streams.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -11,7 +11,7 @@ use rustix::stdio;
 
 use crate::program::Program;
 
-/// Whether a program has one among its streams.
+/// Whether the child has to open a stream of a program.
 pub(super) fn are_in(program: &Program) -> bool {
     program.streams.iter().flatten().any(is_place)
 }
@@ -20,10 +20,11 @@ fn is_place(stream: impl AsFd) -> bool {
     fcntl_getfl(stream).is_ok_and(|flags| flags.contains(OFlags::PATH))
 }
 
-/// Opens, in the child, standard output and standard error where they are places. One that is both is opened once.
+/// Opens, in the child, standard output and standard error if they are unopened places. A place common to both is opened
+/// once.
 ///
 /// # Errors
-/// What the kernel says, such as that it may not be written.
+/// A system error, for instance for lack of permission to write.
 pub(super) fn open() -> Result<()> {
     let (out, err) = (stdio::stdout(), stdio::stderr());
     let is_err = is_place(err);
@@ -39,7 +40,7 @@ pub(super) fn open() -> Result<()> {
     Ok(())
 }
 
-/// What is at a place, to be written.
+/// Opens the file at a place for writing.
 fn at(place: BorrowedFd<'_>) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     retry_on_intr(|| open_file(&path, OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC, Mode::empty()))
