@@ -37,6 +37,8 @@ enum Chore {
     Book(book::BookArgs),
     /// Hold the rules of the house: dependencies, sizes, words
     Tidy,
+    /// Print the size of each crate and the words of its comments beside their ceilings
+    Size(tidy::SizeArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -49,5 +51,6 @@ fn main() -> anyhow::Result<()> {
         Chore::Soak(args) => soak::soak(&args),
         Chore::Book(args) => book::book(&args),
         Chore::Tidy => tidy::tidy(),
+        Chore::Size(args) => tidy::size(&args),
     }
 }

@@ -1,16 +1,22 @@
 //! The rules of the house that no compiler knows: which crate may use which, how long a file may be, which words
 //! are not ours, and that generated and copied files are in place.
 
-mod numbers;
+mod house;
+mod paths;
 mod rooms;
+mod size;
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use cargo_metadata::DependencyKind;
+
+use house::{House, is_test};
+use size::Ceilings;
+pub(crate) use size::{SizeArgs, size};
 
 /// Crates that know no file, clock, thread or hash order: each bans them in a `clippy.toml` of its own.
 const PURE: &[&str] = &["topo", "place", "policy", "cluster", "advise"];
@@ -46,33 +52,28 @@ const KERNEL_CALLS: &[&str] = &["rustix", "libc", "nix"];
 
 /// Checks everything, and names everything that is wrong.
 pub(crate) fn tidy() -> anyhow::Result<()> {
-    let root = root()?;
-    let files = tracked(&root)?;
+    let house = House::read()?;
+    let (root, files) = (&house.root, &house.tracked);
     let mut wrong = Vec::new();
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec().context("cargo metadata")?;
-    let folders = folders(&root, &metadata);
-    dependencies(&root, &metadata, &folders, &mut wrong)?;
-    for file in &files {
+    dependencies(&house, &mut wrong)?;
+    for file in files {
         if file.extension().is_some_and(|ending| ending == "rs") {
-            source(&root, file, &mut wrong)?;
+            source(root, file, &mut wrong)?;
         }
     }
     for pure in PURE {
-        if !folders.get(*pure).is_some_and(|folder| root.join(folder).join("clippy.toml").exists()) {
+        if !house.folders.get(*pure).is_some_and(|folder| root.join(folder).join("clippy.toml").exists()) {
             wrong.push(format!(
                 "{pure} is pure and has no clippy.toml that bans files, clocks and hash order"
             ));
         }
     }
-    let mut crates = numbers::Crates::new();
-    for crate_of_rooms in rooms::ROOMS {
-        let folder =
-            folders.get(crate_of_rooms.name).with_context(|| format!("no crate {}", crate_of_rooms.name))?;
-        let sources = sources(&root, folder, &files)?;
-        wrong.extend(rooms::check(crate_of_rooms, &sources));
-        crates.insert(crate_of_rooms.name, sources);
+    let kept = Ceilings::kept(root)?;
+    wrong.extend(Ceilings::of(&house).above(&kept));
+    for of in house.crates.values() {
+        wrong.extend(rooms::check(of));
+        wrong.extend(rooms::told_loops(of, kept.widest_loop(&of.name)));
     }
-    print!("{}", numbers::numbers(&crates));
     for data in files.iter().filter(|file| file.starts_with("fixtures") && file.components().count() > 2) {
         let origin: PathBuf = data.components().take(2).collect::<PathBuf>().join("ORIGIN.md");
         if !root.join(&origin).exists() {
@@ -92,36 +93,6 @@ pub(crate) fn tidy() -> anyhow::Result<()> {
     bail!("{}", wrong.join("\n"))
 }
 
-fn root() -> anyhow::Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).map(Path::to_path_buf).context("xtask lies in the project")
-}
-
-fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let listed =
-        Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git ls-files")?;
-    if !listed.status.success() {
-        bail!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim());
-    }
-    let names = String::from_utf8(listed.stdout).context("file names")?;
-    // A file that was removed and not yet committed is listed still.
-    Ok(names
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(PathBuf::from)
-        .filter(|f| root.join(f).exists())
-        .collect())
-}
-
-/// The folder of each of the project's crates, from the root.
-fn folders(root: &Path, metadata: &cargo_metadata::Metadata) -> BTreeMap<String, PathBuf> {
-    let folder = |package: &cargo_metadata::Package| {
-        let folder = package.manifest_path.as_std_path().parent()?.strip_prefix(root).ok()?;
-        Some((package.name.trim_start_matches("pinfold-").to_owned(), folder.to_path_buf()))
-    };
-    metadata.packages.iter().filter_map(folder).collect()
-}
-
 /// The floor that a folder lies on, and its height.
 fn floor(folder: &Path) -> Option<(&'static str, u8)> {
     FLOORS.iter().copied().find(|(floor, _)| folder.parent() == Some(Path::new(floor)))
@@ -133,12 +104,8 @@ fn is_downward(from: (&str, u8), to: (&str, u8)) -> bool {
 }
 
 /// Compares the dependencies between the project's crates with their floors and with the table of ARCHITECTURE.md.
-fn dependencies(
-    root: &Path,
-    metadata: &cargo_metadata::Metadata,
-    folders: &BTreeMap<String, PathBuf>,
-    wrong: &mut Vec<String>,
-) -> anyhow::Result<()> {
+fn dependencies(house: &House, wrong: &mut Vec<String>) -> anyhow::Result<()> {
+    let House { root, metadata, folders, .. } = house;
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
     let allowed = arrows(&text);
     let mut used_crates = BTreeSet::new();
@@ -202,24 +169,6 @@ fn arrows(text: &str) -> BTreeMap<String, BTreeSet<&str>> {
         Some((name.to_owned(), used.collect()))
     })
     .collect()
-}
-
-/// The files of a crate, but for tests, by their path below its `src`.
-fn sources(root: &Path, folder: &Path, files: &[PathBuf]) -> anyhow::Result<BTreeMap<String, String>> {
-    let folder = folder.join("src");
-    let inside = files.iter().filter_map(|file| Some((file, file.strip_prefix(&folder).ok()?)));
-    let sources =
-        inside.filter(|(file, _)| file.extension().is_some_and(|ending| ending == "rs") && !is_test(file));
-    let read = |(file, path): (&PathBuf, &Path)| -> anyhow::Result<(String, String)> {
-        let text = fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
-        Ok((path.display().to_string(), text))
-    };
-    sources.map(read).collect()
-}
-
-fn is_test(file: &Path) -> bool {
-    file.components().any(|part| part.as_os_str() == "tests")
-        || file.display().to_string().ends_with("tests.rs")
 }
 
 fn source(root: &Path, file: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
