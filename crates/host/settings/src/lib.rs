@@ -1,13 +1,13 @@
 //! From the daemon's configuration to the scheduler's settings, for the daemon and for simulations of it.
 //!
-//! Absent here: what the host adds to the configuration (how much memory there is, which resources, what is drained).
+//! Absent here: settings from the host (its memory, its resources, drained PUs).
 
 use pinfold_policy::{MemorySettings, Place, Preemption, Project, Settings};
 use pinfold_proto::config::{self, Config};
 use pinfold_proto::job::JobPlace;
 
-/// The settings that follow from a configuration alone. What depends on the host is as by default: the budget of memory,
-/// whether the kernel can be steered, directories in memory, resources, and draining.
+/// The settings that follow from a configuration alone. Settings from the host keep their defaults: the budget of memory,
+/// steering of the kernel, directories in memory, resources, and draining.
 #[must_use]
 pub fn of(config: &Config) -> Settings {
     Settings {

@@ -1,8 +1,8 @@
 //! The leader of a job with several tasks: one process inside the job's container that starts and binds the tasks,
 //! forwards signals, waits for all, and ends as the worst of them did.
 //!
-//! For the daemon the leader is the job's process, so a job of a thousand tasks starts, freezes and ends like a job of a
-//! task. When the job is bound to other PUs, the leader sees the change of its own set, plans again and moves its tasks.
+//! For the daemon the leader is the job's process, so a job of a thousand tasks starts, freezes and ends like a job of
+//! one task. When the job is bound to other PUs, the leader sees the change of its own set, plans again and moves its tasks.
 //! Owner of state: the processes of the tasks. Absent here: the plan itself, and any message to the daemon.
 
 use std::ffi::CString;

@@ -1,6 +1,6 @@
-//! The rules by which a workload manager picks the next job. Each is one pass over the queue at one moment.
+//! The rules by which a workload manager picks the next job. Each is a pass over the queue at one moment.
 //!
-//! Absent: events and time: the caller ([`crate::play`], or a simulator of hosts) says what happened and when.
+//! Absent: events and time: the caller ([`crate::play`], or a simulator of hosts) reports events with their times.
 
 use crate::Micros;
 use crate::fleet::{Fleet, Part, Parts};
@@ -21,19 +21,19 @@ pub enum Dispatch {
     /// Source: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995.
     #[default]
     Easy,
-    /// EASY with candidates tried by the length that they are believed to have, the shortest first.
+    /// EASY with candidates in order of estimated length, the shortest first.
     ///
     /// Source: Tsafrir, Etsion and Feitelson, IEEE TPDS 2007.
     ShortestFirst,
     /// Conservative backfilling: each job has a reservation, and a later job starts if it delays none of them. All
-    /// reservations are made anew, in order of submission, whenever something changed.
+    /// reservations are made anew, in order of submission, at each change.
     ///
     /// Source: Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling
     /// the IBM SP2 with backfilling", IEEE TPDS 2001.
     Conservative,
 }
 
-/// A workload manager: it is told of submissions and ends, and says what starts where.
+/// A workload manager: takes submissions and ends, and returns starts with their hosts.
 #[derive(Debug)]
 pub struct Dispatcher<'a> {
     jobs: &'a [Job],
@@ -44,11 +44,11 @@ pub struct Dispatcher<'a> {
 }
 
 impl<'a> Dispatcher<'a> {
-    /// For these jobs, which it knows by their places in the list, on these hosts. A job for which the hosts have no
-    /// room ([`Fleet::room`]) would wait for ever, and hold up all behind it: [`crate::job::Filter`] drops those.
+    /// Dispatches these jobs, by their places in the list, on these hosts. A job for which the hosts have no room
+    /// ([`Fleet::room`]) would wait for ever, and block all jobs behind it: [`crate::job::Filter`] drops it.
     ///
     /// # Panics
-    /// There is such a job.
+    /// If the hosts have no room for a job.
     #[must_use]
     pub fn new(jobs: &'a [Job], fleet: Fleet, rule: Dispatch, runtimes: Runtimes) -> Self {
         let fits = |job: &Job| job.processors <= fleet.room(job);
@@ -72,7 +72,7 @@ impl<'a> Dispatcher<'a> {
         self.estimator.ended(&self.jobs[index]);
     }
 
-    /// What starts now.
+    /// The jobs that start now.
     pub fn pass(&mut self, now_us: Micros) -> Vec<usize> {
         if self.line.is_empty() {
             return Vec::new();
@@ -101,7 +101,7 @@ impl<'a> Dispatcher<'a> {
     }
 }
 
-/// One pass: what it may look at, and what it starts.
+/// A pass: its inputs, and the jobs that it starts.
 #[derive(Debug)]
 struct Pass<'a> {
     jobs: &'a [Job],
@@ -132,7 +132,7 @@ impl Pass<'_> {
         self.started.push(job.index);
     }
 
-    /// Starts the head of the queue as long as it fits; gives the first that does not.
+    /// Starts the head of the queue as long as it fits; returns the first that does not fit.
     fn start_heads(&mut self) -> Option<(Place, Waiting)> {
         while let Some((place, job)) = self.line.head() {
             let Some(parts) = self.hosts.choose(&self.jobs[job.index], None) else {
@@ -148,7 +148,7 @@ impl Pass<'_> {
         self.hosts.reserve(&self.jobs[head.index], self.jobs, self.now_us)
     }
 
-    /// What is free beside a reservation.
+    /// The free room beside a reservation.
     fn hole(&self, reserved: &Reservation, failed: Vec<(Waiting, bool)>) -> Hole {
         let hosts = &self.hosts;
         let in_time = Free { one: hosts.largest_but(None), all: hosts.free_cores() };

@@ -2,25 +2,25 @@
 
 use crate::job::Job;
 
-/// Hosts, all alike. One pool of processors is one host.
+/// Hosts, all alike. A pool of processors is a single host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fleet {
     /// How many hosts, at least 1.
     pub hosts: u32,
     /// Cores of each, at least 1.
     pub cores: u32,
-    /// Cores that the dispatcher may hand out on each: at least `cores`, more where a host takes more jobs than it has
+    /// Cores that the dispatcher may hand out on each host: at least `cores`, more where a host takes more jobs than it has
     /// cores for.
     pub slots: u32,
-    /// Memory that the dispatcher may hand out on each, in bytes; `None`: it does not look at memory.
+    /// Memory that the dispatcher may hand out on each host, in bytes; `None`: memory does not count.
     pub memory: Option<u64>,
-    /// Of it what one job may have at most, in bytes: less than `memory` where a host moves waiting jobs to swap.
+    /// The largest memory of a job, in bytes: less than `memory` where a host moves waiting jobs to swap.
     pub job_memory: u64,
 }
 
 impl Fleet {
-    /// One host that is handed each job as it is submitted, however many it has: no job waits anywhere else. No job
-    /// needs more than `job_memory`.
+    /// A single host that gets each job at its submission, in any number: jobs wait on the host only. No job needs more
+    /// than `job_memory`.
     #[must_use]
     pub fn own_host(cores: u32, job_memory: u64) -> Self {
         Self { hosts: 1, cores, slots: u32::MAX, memory: Some(u64::MAX), job_memory }
@@ -32,7 +32,7 @@ impl Fleet {
         self.slots == u32::MAX
     }
 
-    /// One pool of processors, without regard to memory.
+    /// A pool of processors, without regard to memory.
     #[must_use]
     pub fn pool(processors: u32) -> Self {
         Self { hosts: 1, cores: processors, slots: processors, memory: None, job_memory: u64::MAX }
@@ -44,8 +44,8 @@ impl Fleet {
         u64::from(self.hosts) * u64::from(self.cores)
     }
 
-    /// Whether a job has to lie on one host: it is not wider than one, and does not need more memory than one has. Others
-    /// take cores wherever they are free.
+    /// Whether a job has to lie on a single host: if it is not wider than a host, and does not need more memory. Other jobs
+    /// take free cores on any hosts.
     #[must_use]
     pub fn on_one_host(&self, job: &Job) -> bool {
         job.processors <= self.cores
@@ -66,7 +66,7 @@ impl Fleet {
     }
 }
 
-/// The processors that a job has on one host.
+/// The processors of a job on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Part {
     /// The host, from 0 on.
@@ -75,10 +75,10 @@ pub struct Part {
     pub processors: u32,
 }
 
-/// The parts of a job, mostly one.
+/// The parts of a job, mostly a single part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parts {
-    /// On one host.
+    /// On a single host.
     One([Part; 1]),
     /// On several, or none.
     Many(Vec<Part>),

@@ -2,8 +2,8 @@
 
 /// Which jobs wait for which, by their places in the list of jobs. Without any, each starts as soon as it may.
 ///
-/// Places beyond the list of jobs are barriers: each is over as soon as all is over that it waits for. With one between
-/// two layers of jobs there are as many edges as jobs in both, not one from each job of the one to each of the other.
+/// Places beyond the list of jobs are barriers: a barrier is over as soon as everything before it is over. A barrier
+/// between two layers of jobs needs as many edges as both layers have jobs, instead of an edge for each pair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
     /// For how many others each job waits; empty where none does.
@@ -20,8 +20,8 @@ pub struct Cycle {
 }
 
 impl Graph {
-    /// `after[i]` are the jobs and barriers that have to be over before job `i` starts, or barrier `i` is over; one that
-    /// stands twice counts once.
+    /// `after[i]` are the jobs and barriers that have to be over before job `i` starts, or barrier `i` is over; duplicates
+    /// count once.
     ///
     /// # Errors
     /// Jobs wait for each other in a circle.
@@ -44,13 +44,13 @@ impl Graph {
         }
     }
 
-    /// How many edges it has: what it costs to keep it and to walk it.
+    /// The number of edges, which determines the cost of storing and walking the graph.
     #[must_use]
     pub fn edges(&self) -> usize {
         self.followers.iter().map(Vec::len).sum()
     }
 
-    /// For how many others each job waits, in the order of the list, and each barrier behind those.
+    /// The number of predecessors of each job, in the order of the list, then of each barrier.
     pub(crate) fn waits_for(&self, jobs: usize) -> Vec<u32> {
         if self.waits_for.is_empty() { vec![0; jobs] } else { self.waits_for.clone() }
     }
@@ -78,7 +78,7 @@ impl Graph {
     }
 }
 
-/// A circle among jobs of which each waits for another one of them.
+/// A cycle among the stuck jobs.
 fn cycle(after: &[Vec<usize>], stuck: &[bool]) -> Cycle {
     let mut way: Vec<usize> = stuck.iter().position(|&stuck| stuck).into_iter().collect();
     let mut place = vec![None; after.len()];

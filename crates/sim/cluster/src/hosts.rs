@@ -1,8 +1,8 @@
-//! What is free on each host, which jobs run there, and when they are believed to end.
+//! Free room on each host, the jobs running there, and their estimated ends.
 //!
-//! A job that fits on one host gets the one that it fills best; of hosts that have no core left for it the one with the
-//! fewest jobs. Hosts that have RAM left for it come before those that would have to move others to swap. A wider one
-//! takes cores wherever they are, from the emptiest hosts first.
+//! A job that fits on a single host gets the host that it fills best; if no host has a core left, the host with the fewest
+//! jobs. Hosts with enough RAM come before hosts that would have to swap other jobs out. A wider job takes cores on any
+//! hosts, the emptiest first.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(crate) struct End {
     pub at_us: Micros,
     /// The job's place in the list.
     pub index: usize,
-    /// What it leaves.
+    /// Processors that become free.
     pub processors: u32,
     pub memory: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Host {
     pub used: u32,
     /// Memory that is free, in bytes; `u64::MAX` where memory does not count.
     pub memory: u64,
-    /// The parts on it, the one that is believed to end first at the front.
+    /// The parts on it, in order of estimated end.
     pub ends: Vec<End>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Reservation {
     pub at_us: Micros,
     /// On which host; `None`: on several.
     pub host: Option<u32>,
-    /// Processors that are free then beside it,
+    /// Processors that are free beside it at that time,
     pub beyond: u32,
     /// and memory.
     pub memory: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Hosts {
     by_memory: BTreeSet<(u64, u32)>,
     /// Cores that no job was given.
     free_cores: u64,
-    /// What runs, by when it is believed to end.
+    /// Running jobs by estimated end.
     by_end: BTreeSet<(Micros, usize)>,
     running: Vec<Option<Running>>,
     /// Where each job is or was.
@@ -120,7 +120,7 @@ impl Hosts {
         self.by_free.last().is_none_or(|&(free, _)| free == 0)
     }
 
-    /// The most slots that are free on one host but this one.
+    /// The most free slots on any host but this.
     pub(crate) fn largest_but(&self, but: Option<u32>) -> u32 {
         self.by_free.iter().rev().find(|&&(_, host)| Some(host) != but).map_or(0, |&(free, _)| free)
     }
@@ -135,12 +135,12 @@ impl Hosts {
         u32::try_from(self.free_cores).unwrap_or(u32::MAX)
     }
 
-    /// The most memory that is free on one host.
+    /// The most free memory on any host.
     pub(crate) fn largest_memory(&self) -> u64 {
         self.by_memory.last().map_or(u64::MAX, |&(memory, _)| memory)
     }
 
-    /// Where a job could start now, beside a reservation that it outlives.
+    /// The parts of a job that could start now, beside a reservation that it outlives.
     pub(crate) fn choose(&self, job: &Job, beside: Option<&Reservation>) -> Option<Parts> {
         if self.fleet.on_one_host(job) { self.choose_one(job, beside) } else { self.choose_many(job, beside) }
     }
@@ -198,10 +198,10 @@ impl Hosts {
         None
     }
 
-    /// How many processors of a job that takes cores wherever they are could be on a host with so much free.
+    /// The most processors of a job over several hosts that fit on a host with this much free.
     pub(crate) fn most_of(&self, job: &Job, free: u32, memory: u64) -> u32 {
-        // As with slots, it gets only what no other job was given: no host can suspend it for others without the rest
-        // of it.
+        // As with slots, the job gets only unassigned memory: no host can suspend it for others without its parts on other
+        // hosts.
         let memory = self.fleet.fitting(job, self.fleet.memory.map(|_| memory.saturating_sub(self.swap())));
         free.saturating_sub(self.extra()).min(u32::try_from(memory).unwrap_or(u32::MAX))
     }
@@ -270,7 +270,7 @@ impl Hosts {
         }
     }
 
-    /// When a job that does not fit now is believed to, if nothing else starts.
+    /// The estimated start of a job that does not fit now, if nothing else starts.
     pub(crate) fn reserve(&mut self, job: &Job, jobs: &[Job], now_us: Micros) -> Reservation {
         if !self.fleet.on_one_host(job) {
             return self.reserve_many(job, jobs, now_us);
@@ -307,7 +307,7 @@ impl Hosts {
         Reservation { at_us, host: None, beyond, memory: u64::MAX }
     }
 
-    /// Memory that a job takes of a host's, as far as that counts.
+    /// Memory that a job takes from a host, if memory counts.
     fn memory_of(&self, job: &Job, processors: u32) -> u64 {
         if self.fleet.memory.is_some() { job.memory_of(processors) } else { 0 }
     }

@@ -4,7 +4,7 @@ use crate::fleet::Fleet;
 use crate::swf::Record;
 use crate::{Micros, SECOND};
 
-/// A job grows to its peak over this part of its run, in thousandths, where nothing more is known.
+/// The part of its run over which a job grows to its peak, in thousandths, by default.
 ///
 /// Source: the toy model of the memory governor (`pinfold_sim::pressure::toy`), a third.
 pub const RAMP_MILLI: u16 = 333;
@@ -24,24 +24,24 @@ pub struct Job {
     pub processors: u32,
     /// The part of the time in which each of them computes, in thousandths: 1 to 1000.
     pub busy_milli: u16,
-    /// Memory that the dispatcher keeps free for it, in bytes for each processor; 0: it asks for none.
+    /// Memory that the dispatcher keeps free for it, in bytes for each processor; 0: no request.
     pub memory: u64,
-    /// Memory that it comes to hold, in bytes for each processor; 0: nothing is known.
+    /// Its peak of memory, in bytes for each processor; 0: unknown.
     pub memory_peak: u64,
-    /// The part of its run, in thousandths, over which it grows to that: 1 to 1000.
+    /// The part of its run, in thousandths, over which it grows to the peak: 1 to 1000.
     pub ramp_milli: u16,
     /// The part of that time in which each processor computes, in thousandths: 1 to 1000; `None`: as over all of its
     /// run.
     pub ramp_busy_milli: Option<u16>,
-    /// What it reads from and writes to disks in a second of its run, in bytes for each processor; 0: nothing is known.
+    /// Its disk reads and writes in a second of its run, in bytes for each processor; 0: unknown.
     pub io_rate: u64,
     /// Its user's number in the list.
     pub user: u64,
-    /// What it runs: jobs of one user with one of these are alike; 0: nothing is known.
+    /// Its program: jobs of the same user and program are alike; 0: unknown.
     pub program: u64,
-    /// The list that it is handed over with, a batch or an array, by a number; 0: by itself.
+    /// The number of its list, a batch or an array; 0: a single job.
     pub list: u32,
-    /// How often it ran before, so that its hosts know what it comes to hold.
+    /// The number of earlier runs, from which its hosts know its peak.
     pub runs_before: u16,
 }
 
@@ -79,7 +79,7 @@ impl Job {
         u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000)
     }
 
-    /// What the dispatcher keeps free for so many of its processors, in bytes.
+    /// The memory that the dispatcher keeps free for this many of its processors, in bytes.
     #[must_use]
     pub fn memory_of(&self, processors: u32) -> u64 {
         self.memory.saturating_mul(processors.into())
@@ -133,7 +133,7 @@ impl Dropped {
             + self.too_large
     }
 
-    /// Looks whether a job can be played on these hosts, and counts one that cannot.
+    /// Checks whether a job can be played on these hosts, and counts a job that cannot.
     pub fn check(&mut self, fleet: &Fleet, job: &Job) -> bool {
         let longest_us = LONGEST_S * SECOND;
         let why = if u64::from(job.processors) > fleet.all_cores() {
@@ -169,12 +169,12 @@ impl Dropped {
 
 /// Jobs of a list that are played on a cluster, in order of submission.
 ///
-/// The filter is the strong one of Gaussier, Glesser, Reis and Trystram, "Improving backfilling by using machine
-/// learning to predict running times", SC'15. In this order: a job wider than the machine is dropped. Where one of
-/// the two numbers of processors is known, it stands for both; a job without any is dropped, as is one without a run
-/// time or a request. A job that ran beyond its request ends at its request, as if it was killed there. A job without a time
-/// of submission is dropped. Added here: so is one with a time beyond [`LONGEST_S`], and one that needs more memory than
-/// the hosts have for it.
+/// The filter is the strong filter of Gaussier, Glesser, Reis and Trystram, "Improving backfilling by using machine
+/// learning to predict running times", SC'15. In this order: a job wider than the machine is dropped. If only the allocated
+/// or the requested number of processors is known, it stands for both; a job without either is dropped, as is a job without
+/// a run time or a request. A job that ran beyond its request ends at its request, as if it was killed there. A job without
+/// a time of submission is dropped. Added here: so is a job with a time beyond [`LONGEST_S`], and a job that needs more
+/// memory than the hosts have for it.
 #[derive(Debug)]
 pub struct Filter {
     fleet: Fleet,
@@ -197,7 +197,7 @@ impl Filter {
         }
     }
 
-    /// The jobs in order of submission, those of one moment in the order of the list; and what was dropped.
+    /// The jobs in order of submission, at equal times in the order of the list; and the counts of dropped jobs.
     #[must_use]
     pub fn finish(mut self) -> (Vec<Job>, Dropped) {
         self.jobs.sort_by_key(|job| job.submit_us);

@@ -1,8 +1,8 @@
-//! Jobs of about one size in order of submission, and the next of them that may fit into a hole, found without looking
-//! at each.
+//! Jobs of similar size in order of submission, with a search for the next job that may fit into a hole, without visiting
+//! each.
 //!
 //! A complete binary tree over the places; each node holds the least number of processors, the least memory and the
-//! shortest estimate below it. A search leaves out every subtree in which nothing can fit.
+//! shortest estimate below it. A search skips every subtree in which nothing can fit.
 
 use crate::line::{Bounds, Least, Waiting};
 
@@ -12,7 +12,7 @@ pub(crate) struct Lane {
     /// The tree, its root at 1; the places are the second half.
     least: Vec<Least>,
     places: Vec<Option<Waiting>>,
-    /// The number in the whole queue of each that is or was here; it ascends.
+    /// The number in the whole queue of each present or past job here, ascending.
     numbers: Vec<u64>,
     /// The first place that may be taken.
     first: usize,
@@ -28,7 +28,7 @@ impl Lane {
         Self { least, places: vec![None; room], numbers: Vec::with_capacity(room), first: 0 }
     }
 
-    /// What its jobs ask for at least.
+    /// The least request among its jobs.
     pub(crate) fn least(&self) -> Least {
         self.least[1]
     }
@@ -102,7 +102,7 @@ impl Lane {
         }
     }
 
-    /// Moves what waits to the front, with as much room behind it.
+    /// Moves the waiting jobs to the front, with as much room behind them.
     fn make_room(&mut self) {
         let waiting: Vec<_> = self.iter().collect();
         *self = Self::with_room((2 * waiting.len()).next_power_of_two().max(16));

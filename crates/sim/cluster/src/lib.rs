@@ -1,12 +1,11 @@
-//! A cluster as a workload manager sees it: a list of jobs, hosts, a rule that dispatches, and figures of what came of
-//! it.
+//! A cluster as a workload manager sees it: a list of jobs, hosts, a rule that dispatches, and the resulting figures.
 //!
-//! Reading order: [`swf`] (a log's lines), [`job`] (a job, and which jobs of a log are played), [`graph`] (jobs that wait
-//! for others), [`fleet`] (the hosts), [`runtimes`] (how long the dispatcher believes that a job takes), [`dispatch`] (the
-//! rules), `hosts`, `wanted`, `line`, `lane` and `plan` (what the rules look at), [`play`] (the events), [`metrics`].
+//! Reading order: [`swf`] (a log's lines), [`job`] (a job, and the filter of a log's jobs), [`graph`] (jobs that wait for
+//! others), [`fleet`] (the hosts), [`runtimes`] (the dispatcher's estimates of run times), [`dispatch`] (the rules),
+//! `hosts`, `wanted`, `line`, `lane` and `plan` (the state that the rules read), [`play`] (the events), [`metrics`].
 //!
-//! Absent here: files, clocks, threads, random numbers, hash order. The same jobs under the same rule give the same
-//! starts on every run. Absent as well: what a host does with a job that it got.
+//! Absent here: files, clocks, threads, random numbers, hash order. The same jobs under the same rule give the same starts
+//! on every run. Absent as well: the behaviour of a host with its jobs.
 
 pub mod dispatch;
 pub mod fleet;

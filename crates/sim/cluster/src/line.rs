@@ -1,14 +1,14 @@
 //! The queue in order of submission, and the next job of it that may fit into a hole.
 //!
-//! Jobs of about one size stand in a [`Lane`] of their own. In a tree over all of them a search would look at nearly each
-//! job of a long queue: below most nodes one job is narrow enough and another one short enough, but none is both.
+//! Jobs of similar size stand in a [`Lane`] of their own. In a tree over all of them a search would visit nearly each job
+//! of a long queue: below most nodes one job is narrow enough and another short enough, but none is both.
 
 use std::collections::BTreeMap;
 
 use crate::Micros;
 use crate::lane::Lane;
 
-/// What a job of the queue asks for.
+/// The request of a queued job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
     /// Its place in the list of jobs.
@@ -19,11 +19,11 @@ pub(crate) struct Waiting {
     pub memory: u64,
     /// How long it is believed to take.
     pub estimate_us: Micros,
-    /// Whether it has to lie on one host.
+    /// Whether it has to lie on a single host.
     pub on_one_host: bool,
 }
 
-/// What a job asks for at least, or the jobs of a subtree.
+/// The least request of a job, or of a subtree's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Least {
     pub processors: u32,
@@ -50,20 +50,20 @@ impl From<&Waiting> for Least {
     }
 }
 
-/// What jobs of one lane may ask for at most.
+/// The upper bound on requests of a lane's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Most {
     pub processors: u32,
     pub memory: u64,
 }
 
-/// What is free beside a reservation, for jobs of one lane.
+/// The free room beside a reservation, for jobs of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
     pub window_us: Micros,
     /// For jobs that end within the window,
     pub in_time: Most,
-    /// and for those that outlive it.
+    /// and for jobs that outlive it.
     pub outliving: Most,
 }
 
@@ -75,32 +75,31 @@ impl Bounds {
     }
 }
 
-/// Processors that are free: the most on one host, and on all together.
+/// Free processors: the most on any host, and on all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Free {
     pub one: u32,
     pub all: u32,
 }
 
-/// What is free beside a reservation. It says of a job only whether it may fit: which host takes it, if any does, is looked
-/// for then.
+/// The free room beside a reservation. It shows only whether a job may fit; the search for a host follows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hole {
     /// When the reservation is, from now on.
     pub window_us: Micros,
     /// For jobs that end before it,
     pub in_time: Free,
-    /// and for those that outlive that.
+    /// and for jobs that outlive it.
     pub outliving: Free,
-    /// The most memory that is free on one host.
+    /// The most free memory on any host.
     pub memory: u64,
     /// Jobs that found no host in this pass, and whether they would have been in time.
     pub failed: Vec<(Waiting, bool)>,
 }
 
 impl Hole {
-    /// What is free for jobs of a lane, the least of which ask for so much. In one pass what is free only becomes less: a
-    /// job finds no host if one that asked for no more of anything found none.
+    /// The free room for jobs of a lane with these least requests. During a pass free room only shrinks: a job finds no
+    /// host if a job with no larger requests found none.
     fn bounds(&self, on_one_host: bool, least: Least) -> Bounds {
         let most = |free: Free| Most {
             processors: if on_one_host { free.one } else { free.all },
@@ -128,7 +127,7 @@ impl Hole {
     }
 }
 
-/// Where a job is in the queue, until another one is put into it; in the order of the queue.
+/// The place of a job in the queue, valid until the next insertion; ordered as the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     number: u64,
@@ -136,7 +135,7 @@ pub(crate) struct Place {
     at: usize,
 }
 
-/// Whether its jobs have to lie on one host, about how many processors they ask for, and how much memory for each.
+/// Whether its jobs have to lie on a single host, their approximate number of processors, and their memory for each.
 type Size = (bool, u32, u32);
 
 /// See the module's page.

@@ -1,5 +1,5 @@
-//! Figures of a run, as the literature on job scheduling defines them. Averages are over all jobs, without a warm-up
-//! that is cut off.
+//! Figures of a run, as the literature on job scheduling defines them. Averages are over all jobs, without cutting a
+//! warm-up off.
 
 use crate::job::Job;
 use crate::{Micros, SECOND};
@@ -12,7 +12,7 @@ pub const BOUND: Micros = 10 * SECOND;
 /// When something became of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// When it could have started for the first time: it was submitted, and all it waits for had ended.
+    /// The earliest possible start: submitted, and all predecessors ended.
     pub submit_us: Micros,
     /// When it started.
     pub start_us: Micros,
@@ -27,7 +27,7 @@ pub struct Metrics {
     pub jobs: usize,
     /// From the first submission to the last end.
     pub makespan_s: f64,
-    /// Processor seconds that jobs ran, were each alone on its processors, of those that there were in the makespan: 0 to
+    /// Processor seconds of jobs, as if each ran alone on its processors, over the processor seconds of the makespan: 0 to
     /// 1, above 1 where processors did the work of several jobs.
     pub utilisation: f64,
     /// From submission to start.

@@ -1,11 +1,11 @@
-//! What is free when on each host, for reservations of many jobs.
+//! Free room on each host over time, for reservations of many jobs.
 
 use crate::Micros;
 use crate::fleet::{Part, Parts};
 use crate::hosts::{Host, Hosts};
 use crate::job::Job;
 
-/// What is free on a host from a moment on.
+/// The free room on a host from a moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     at_us: Micros,
@@ -13,13 +13,13 @@ struct Step {
     memory: u64,
 }
 
-/// What is free on each host from when on: steps in time, the last one for ever.
+/// The free room on each host over time: steps in time, the last for ever.
 #[derive(Debug)]
 pub(crate) struct Plan {
     hosts: Vec<Vec<Step>>,
 }
 
-/// A length of time on one host: its first step, and the step behind its last.
+/// A span of time on a host: its first step, and the step behind its last.
 type Span = (usize, usize);
 
 impl Plan {
@@ -59,7 +59,7 @@ impl Plan {
         let (processors, memory) = (job.processors, job.memory_of(job.processors));
         let first = |(steps, host): (&Vec<Step>, u32)| {
             let from = first_gap(steps, length_us, |step| step.free >= processors && step.memory >= memory)?;
-            // Hosts with a core for it come before those that only have a slot.
+            // Hosts with a free core come before hosts with a free slot alone.
             let left = (steps[from].free - processors).checked_sub(hosts.extra()).unwrap_or(u32::MAX);
             Some((steps[from].at_us, left, host))
         };

@@ -1,7 +1,7 @@
-//! The events of a run on plain hosts, on which a job that started runs until it ends: submissions and ends, and a pass
-//! of the dispatcher after those of each moment.
+//! The events of a run on plain hosts, on which a started job runs until it ends: submissions and ends, and a dispatcher's
+//! pass after the events of each moment.
 //!
-//! At one moment all ends come first, then all submissions, then one pass.
+//! At each moment all ends come first, then all submissions, then a pass.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::metrics::Span;
 use crate::runtimes::Runtimes;
 
-/// What a run is made of, beside its jobs.
+/// The inputs of a run, beside its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// The hosts.
@@ -25,7 +25,7 @@ pub struct Options {
     pub runtimes: Runtimes,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
     /// When each job started and ended, in the order of the jobs given.
@@ -36,15 +36,15 @@ pub struct Played {
     pub events: u64,
 }
 
-/// Which jobs are to be submitted when: in order, and not before those that they wait for have ended.
+/// The submissions of jobs: in order, and each after the ends of its predecessors.
 #[derive(Debug)]
 pub struct Arrivals<'a> {
     jobs: &'a [Job],
     graph: &'a Graph,
     waits_for: Vec<u32>,
-    /// The first job whose time has not come.
+    /// The first job with a time of submission in the future.
     next: usize,
-    /// Jobs whose time had come before those that they waited for ended.
+    /// Jobs past their time of submission whose predecessors have ended.
     released: Vec<usize>,
 }
 
@@ -130,7 +130,7 @@ pub fn play(jobs: &[Job], graph: &Graph, options: &Options, mut progress: impl F
     Played { spans: run.spans, parts: run.dispatcher.into_parts(), events: 2 * jobs.len() as u64 }
 }
 
-/// After so many moments progress is told, however few jobs ended in them.
+/// The number of moments between reports of progress, however few jobs ended in them.
 pub const PROGRESS_EVERY: u64 = 256;
 
 #[derive(Debug)]

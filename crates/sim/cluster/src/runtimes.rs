@@ -8,24 +8,24 @@ use crate::{Micros, SECOND};
 /// Where the dispatcher's estimates come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Runtimes {
-    /// What users ask for.
+    /// The users' requests.
     #[default]
     Requested,
-    /// The true run times, which nobody knows: a bound on what better estimates can bring.
+    /// The true run times, unknown in practice: a bound on the gain from better estimates.
     Perfect,
-    /// The mean of the last two run times of the job's user, at most what the job asks for.
+    /// The mean of the last two run times of the job's user, at most the job's request.
     ///
     /// Source: Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than user runtime
-    /// estimates", IEEE TPDS 2007. A job that outlives its estimate is believed to take twice as long as it ran so
-    /// far, at most what it asks for.
+    /// estimates", IEEE TPDS 2007. A job that outlives its estimate is expected to run twice as long as it ran so far, at
+    /// most its request.
     Learned,
 }
 
-/// What is known of earlier jobs.
+/// Knowledge from earlier jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Estimator {
     from: Runtimes,
-    /// The last two run times of each user, the later one first.
+    /// The last two run times of each user, the later first.
     last: BTreeMap<u64, (Micros, Option<Micros>)>,
 }
 
@@ -50,7 +50,7 @@ impl Estimator {
     /// How long a job is believed to take that has run for `elapsed_us` and outlived its estimate.
     pub(crate) fn outlived(job: &Job, elapsed_us: Micros) -> Micros {
         let doubled = elapsed_us.saturating_mul(2).max(elapsed_us.saturating_add(SECOND));
-        // It outlives what it asks for only on a host that shares it with others.
+        // A job outlives its request only on a shared host.
         if elapsed_us < job.requested_us { doubled.min(job.requested_us) } else { doubled }
     }
 

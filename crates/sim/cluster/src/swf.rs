@@ -1,4 +1,4 @@
-//! The Standard Workload Format: one job a line, eighteen fields separated by blanks, -1 for what is unknown, header
+//! The Standard Workload Format: a job per line, eighteen fields separated by blanks, -1 for unknown values, header
 //! comments behind `;`.
 //!
 //! Source: D. Feitelson, "The Standard Workload Format", Parallel Workloads Archive. Absent: which of a log's jobs are
@@ -7,7 +7,7 @@
 /// Times of a log, in whole seconds.
 pub type Seconds = u64;
 
-/// One line of a log, as it is. `None` is what the format writes as -1.
+/// A line of a log, as it is. `None` is -1 in the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Record {
     /// The job's number in the log.
@@ -36,7 +36,7 @@ pub struct Record {
     pub program: Option<u64>,
 }
 
-/// What the comments at the head of a log say, as far as it matters here.
+/// The used facts from the comments at the head of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
     /// `MaxProcs`: processors of the machine.
@@ -61,7 +61,7 @@ pub enum LineError {
         line: u64,
         /// Which field, the first is 1.
         field: usize,
-        /// What stands there.
+        /// The field's text.
         text: String,
     },
 }
@@ -79,13 +79,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// What the header said so far.
+    /// The header so far.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// Takes the next line in; gives the job that it tells of, none for a comment or an empty line.
+    /// Reads the next line; returns its job, `None` for a comment or an empty line.
     ///
     /// # Errors
     /// The line is neither a comment nor a job.

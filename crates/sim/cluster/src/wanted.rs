@@ -1,8 +1,7 @@
 //! On which host a job that waits at the head of the queue would fit first.
 //!
-//! A table for each size that was asked for lately says of every host when it is believed to have room. Between two
-//! questions only a few hosts change, and only those are looked at again: looking at all would make the time of a run
-//! grow with jobs times hosts.
+//! A table for each recently requested size has the estimated time at which every host will have room. Between two requests
+//! few hosts change, and only their entries are updated: updating all would make a run's cost grow with jobs times hosts.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::hosts::Host;
 
 /// Sizes of which a table is kept.
 const TABLES: usize = 24;
-/// Changes that are remembered for each host. A table that missed more is made anew.
+/// Changes kept for each host. A table that missed more is built anew.
 const CHANGES_PER_HOST: usize = 4;
 
 /// See the module's page.

@@ -8,13 +8,13 @@ use pinfold_topo::CpuSet;
 /// The cores that are single jobs' alone.
 #[derive(Debug)]
 pub(crate) struct Alone {
-    /// The cores on line, those of sets included, in order.
+    /// The cores on line, sets included, in order.
     pub(crate) online: Vec<CpuSet>,
     /// The PUs of each set, on the disk.
     pub(crate) sets: BTreeMap<JobId, CpuSet>,
     /// Jobs that wait for cores of their own.
     pub(crate) waiting: BTreeSet<JobId>,
-    /// Jobs that were refused, because so many cores can never be one job's alone.
+    /// Jobs refused for lack of enough cores that can ever be isolated.
     pub(crate) refused: u64,
     /// The daemon keeps house until this true time.
     pub(crate) until_us: u64,

@@ -1,4 +1,4 @@
-//! What must hold after every step, from the ledger, the host and what the policy says of itself.
+//! Invariants after every step, checked against the ledger, the host and the policy's statements.
 //!
 //! Written without the policy's rules: each check states a promise, not how it is kept.
 
@@ -25,7 +25,7 @@ pub(crate) use drift::Watch;
 pub(crate) use left::Left;
 pub(crate) use stalled::Stalled;
 
-/// All that the checks look at. Settings and cores are those that were told, not those the policy has.
+/// The inputs of the checks. Settings and cores are the reported values, not the policy's.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) policy: &'a Policy,
@@ -37,7 +37,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) set: &'a [CpuSet],
     /// The cores that are single jobs' alone.
     pub(crate) alone: &'a Alone,
-    /// What other programs changed.
+    /// Other programs' changes.
     pub(crate) watch: &'a Watch,
     /// Failures that the policy has not heard of.
     pub(crate) unreported: &'a BTreeMap<JobId, u32>,
@@ -62,7 +62,7 @@ impl Seen<'_> {
 
     fn holds_slot(&self) -> bool {
         if self.entry.failed.contains_key("freeze") {
-            // It is being frozen or thawed, again: what is wanted counts.
+            // A freeze or thaw is being retried: the wanted state counts.
             return matches!(self.info.state, State::Running) && !self.entry.slotless;
         }
         self.entry.holds_slot()
@@ -78,13 +78,13 @@ impl Seen<'_> {
 }
 
 impl Scene<'_> {
-    /// Checks all promises. Gives the jobs that want what is their project's own and cannot have it just now.
+    /// Checks all promises. Returns the jobs that wait for their project's own share and cannot have it just now.
     pub(crate) fn check(&self) -> Result<BTreeSet<JobId>, Violation> {
         let seen = self.look()?;
         for one in &seen {
             self.agrees(one)?;
         }
-        // One a step, in turn: explaining all of them would be most of the cost of an episode.
+        // A single job each step, in turn: explaining all would be most of an episode's cost.
         if !seen.is_empty() {
             self.explained(&seen[self.turn % seen.len()])?;
         }
@@ -141,7 +141,7 @@ impl Scene<'_> {
         }
     }
 
-    /// What the policy says of a job is what it asked for, and what the kernel has.
+    /// The policy's statements on a job agree with its requests and with the kernel.
     fn agrees(&self, one: &Seen<'_>) -> Result<(), Violation> {
         let (entry, info) = (one.entry, &one.info);
         let wrong = |rule| Err(Violation::new(rule, format!("{info:?} {entry:?}")));
@@ -185,7 +185,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Whoever does not run has a cause and a way out of it.
+    /// A job that does not run has a cause and a way out.
     fn explained(&self, one: &Seen<'_>) -> Result<(), Violation> {
         let told = self.policy.explain(self.now, one.id);
         match told {
@@ -241,7 +241,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// An exclusive job runs alone, but for those that may not be frozen or are about to die.
+    /// An exclusive job runs alone, beside exempt jobs and jobs about to die.
     fn alone(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let running = |one: &&Seen<'_>| one.holds_slot();
         let Some(exclusive) = seen.iter().filter(running).find(|one| one.class() == Some(Class::Exclusive))
@@ -260,7 +260,7 @@ impl Scene<'_> {
         }
     }
 
-    /// No more slots are used than there are, but by those that may not be frozen.
+    /// The used slots do not exceed the total, except by exempt jobs.
     fn slots(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let holders: Vec<&Seen<'_>> = seen.iter().filter(|one| one.holds_slot()).collect();
         if holders.iter().any(|one| one.class() == Some(Class::Exclusive)) {
@@ -303,7 +303,7 @@ impl Scene<'_> {
             one.holds_slot()
                 && one.class() == Some(Class::Backfill)
                 && one.entry.request.class != Some(Class::Backfill)
-                // Those that are free may not be such as it wishes.
+                // Its layout request may rule the free homes out.
                 && one.entry.request.wish.is_none()
                 && one.cores() <= homes
         };
@@ -316,10 +316,10 @@ impl Scene<'_> {
         }
     }
 
-    /// Of the jobs that have started and nobody suspended, one runs; unless the host may not be used at all.
+    /// A job runs if any has started and is not suspended by a user; unless the host may not be used at all.
     fn someone_runs(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let started = |one: &&Seen<'_>| one.entry.phase == Phase::Running && !one.entry.suspended;
-        // An exclusive job waits for those in sets, too, as long as one has a signal to heed.
+        // An exclusive job also waits for jobs in sets that handle a signal.
         let heeds =
             |entry: &Entry| entry.request.aside.is_some() && entry.grace.is_some_and(|at| self.now < at);
         let waits_for_sets = self.ledger.jobs.values().any(heeds);
@@ -335,7 +335,7 @@ impl Scene<'_> {
         }
     }
 
-    /// No slot is free for a job that waits, unless one that goes before it does not fit.
+    /// No slot is free for a waiting job, unless an earlier job does not fit.
     fn work_is_conserved(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let total = self.total();
         if Self::exclusive_runs(seen) || total == 0 {
@@ -351,7 +351,7 @@ impl Scene<'_> {
         let candidates: Vec<&Seen<'_>> = seen.iter().filter(waits).collect();
         let (fit, blocked): (Vec<&Seen<'_>>, Vec<&Seen<'_>>) =
             candidates.into_iter().partition(|one| self.fits(one, free, homes));
-        // One whose start failed is tried again later; until then it need not start, but it may have its turn.
+        // A job whose start failed is retried later; until then it need not start, but may block others.
         for one in fit.iter().filter(|one| !one.entry.failed.contains_key("start")) {
             let before = |other: &&&Seen<'_>| self.may_go_before(other, one);
             if !blocked.iter().any(|other| before(&other)) {
@@ -363,8 +363,8 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Whether a waiting job lacks a slot, and nothing else: its user holds it, its set may be gone, the cores it may be
-    /// on are, or its array does not let it.
+    /// Whether a waiting job lacks a slot, and nothing else: its user may hold it, its set or its permitted cores may be
+    /// gone, or its array may be full.
     fn waits_for_a_slot(&self, one: &Seen<'_>) -> bool {
         let kept = one.entry.is_shut_out(self.cores) || self.ledger.has_full_array(one.entry);
         !one.entry.held && !kept && one.entry.request.aside.is_none()
@@ -382,8 +382,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether `other`, which does not fit, may hold up `one`: it could ever run, and has the higher priority
-    /// or may have waited too long.
+    /// Whether `other`, which does not fit, may block `one`: it can run on this host, and has the higher priority or may
+    /// have aged.
     fn may_go_before(&self, other: &Seen<'_>, one: &Seen<'_>) -> bool {
         let aged = other.entry.may_be_aged(self.now);
         let slots = if other.out() { self.clipped(other) } else { other.cores() };

@@ -1,4 +1,4 @@
-//! All chance of an episode, from one seed.
+//! The random numbers of an episode, all from a single seed.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -30,7 +30,7 @@ impl Dice {
         self.below(1000) < u64::from(permille)
     }
 
-    /// One of these.
+    /// A random item.
     ///
     /// # Panics
     /// If there are none.

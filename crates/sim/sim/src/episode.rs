@@ -1,4 +1,4 @@
-//! One seed, one history: first chaos with all checks, then quiet, in which every job must end.
+//! A seed's history: first chaos with all checks, then quiet, in which every job must end.
 
 mod disturb;
 mod draw;
@@ -19,19 +19,19 @@ use crate::violation::Violation;
 use disturb::{calm_down, disturb, sample, set_aside};
 use draw::plan_jobs;
 
-/// More steps than any history of this size takes; beyond it, something goes round in circles.
+/// More steps than any history of this size takes; more mean an endless loop.
 const STEPS_MAX: u64 = 60_000;
 /// The time between two samples.
 const SAMPLE_US: u64 = 500_000;
-/// Makes other dice of a seed, for what was added later.
+/// Derives other dice from a seed, for later features, so that old histories stay.
 const MORE: u64 = 0x6d6f_7265;
 /// ... and others again.
 const LAST: u64 = 0x6c61_7374;
-/// ... and what lists there are,
+/// ... for lists,
 const LISTS: u64 = 0x6c69_7374;
-/// ... and who is to be alone,
+/// ... for isolated jobs,
 const ISOLATED: u64 = 0x616c_6f6e;
-/// ... and what other programs do.
+/// ... for other programs' writes.
 const MEDDLING: u64 = 0x6d65_6464;
 
 /// How an episode went.
@@ -57,7 +57,7 @@ pub struct Failure {
     pub seed: u64,
     /// Its options.
     pub options: Box<Options>,
-    /// What was broken.
+    /// The broken promise.
     pub violation: Violation,
     /// How many disturbances there had been.
     pub upsets: u64,
@@ -187,7 +187,7 @@ fn go_on(host: &mut Host, end_us: Option<u64>, steps: &mut u64) -> Result<(), Vi
     }
 }
 
-/// The daemon, if there is one, hears of the jobs that ended.
+/// Reports ended jobs to the daemon, if it runs.
 fn hear_of_ends(host: &mut Host) -> Result<(), Violation> {
     while host.is_up()
         && let Some(job) = host.world.ended.pop_first()
@@ -246,9 +246,9 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
     }
 }
 
-/// Whoever is left waits for a user.
+/// Every remaining job waits for a user.
 fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
-    // Who is suspended keeps the cores that are its alone.
+    // A suspended isolated job keeps its cores.
     let keeps = |job: &Entry| job.is_isolated() && job.suspended;
     let kept = host.ledger.jobs.values().any(keeps);
     let behind = |job: &Entry| kept && job.is_isolated() && job.phase == Phase::Waiting;
@@ -263,7 +263,8 @@ fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
     }
 }
 
-/// It was asked for while no core was usable, so nobody could say that it is too large; or what it may use is set aside.
+/// Whether the job can never run: it was submitted while no core was usable, so that its size could not be checked; or its
+/// permitted cores are set aside.
 fn cannot_run(host: &Host, job: &Entry) -> bool {
     let there = match &job.request.aside {
         // One core is left for others.

@@ -1,8 +1,8 @@
 //! The simulated daemon: feeds the policy, writes its disk, carries actions out on the simulated host, and
 //! crashes.
 //!
-//! Owns everything of an episode but its course. What is on the disk survives a crash; what the policy
-//! knows does not, and is built up again from the disk (what should be) and the host (what is).
+//! Owns the state of an episode but its course. The disk survives a crash; the policy does not, and is rebuilt from the
+//! disk (wanted state) and the host (actual state).
 
 mod actions;
 mod isolated;
@@ -37,7 +37,7 @@ const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// The name of the set of cores that may be set aside.
 pub(crate) const SET: &str = "s";
 
-/// Something that will happen.
+/// A scheduled event.
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
     /// A job is asked for.
@@ -48,7 +48,7 @@ pub(crate) enum Happening {
     Frozen(JobId, u64),
     /// A job dies of a signal.
     Die(JobId),
-    /// The daemon of this generation hears of something.
+    /// A report to the daemon of this generation.
     Report(u64, Box<Event>),
     /// Readings are taken.
     Sample,
@@ -73,7 +73,7 @@ struct Record {
     submitted: Instant,
     started: Option<Instant>,
     suspended: bool,
-    /// Its keeper noted that it began.
+    /// Its keeper recorded its start.
     spawned: bool,
 }
 
@@ -90,7 +90,7 @@ struct Start {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) dice: Dice,
-    /// For what was added later, so that the histories of older seeds stay as they are.
+    /// For later features, so that the histories of older seeds stay.
     pub(crate) more: Dice,
     pub(crate) options: Options,
     pub(crate) world: World,
@@ -104,9 +104,9 @@ pub(crate) struct Host {
     /// Faults happen.
     pub(crate) chaos: bool,
     pub(crate) mutant: Option<Mutant>,
-    /// What the episode is played with.
+    /// The part of the episode that is played.
     pub(crate) only: Only,
-    /// How many disturbances there were, those left out included.
+    /// The number of disturbances, left-out disturbances included.
     pub(crate) upsets: u64,
     /// The lines of the history, if it is kept.
     pub(crate) trace: Option<Vec<String>>,
@@ -134,7 +134,7 @@ pub(crate) struct Host {
     left: Left,
     /// Which jobs wait for a core, by the samples.
     stalled: Stalled,
-    /// What the clock shows beyond the origin and the true time.
+    /// The clock's offset beyond the origin and the true time, in us.
     offset_us: i64,
     pub(crate) clock: Instant,
 }
@@ -231,7 +231,7 @@ impl Host {
         (CLOCK_ORIGIN_US + self.world.now_us()).saturating_add_signed(self.offset_us)
     }
 
-    /// The true time of what is due by the daemon's clock.
+    /// The true time of a moment by the daemon's clock.
     pub(crate) fn true_us(&self, at: Instant) -> u64 {
         if at <= self.clock {
             return self.world.now_us();
@@ -254,7 +254,7 @@ impl Host {
         if turns { self.isolate_waiting() } else { Ok(()) }
     }
 
-    /// Tells the policy of an event and carries out what it decides.
+    /// Passes an event to the policy and executes its decisions.
     pub(crate) fn step(&mut self, event: Event) -> Result<(), Violation> {
         if self.policy.is_none() {
             return Ok(());
@@ -299,7 +299,7 @@ impl Host {
         }
     }
 
-    /// What the daemon writes to its disk before it lets the policy look at an event.
+    /// Writes to the daemon's disk, before the policy sees an event.
     fn write_down(&mut self, event: &Event) {
         let now = self.clock;
         match event {

@@ -1,7 +1,7 @@
-//! What users asked for and what the policy asked for in answer, written down decision by decision.
+//! The ledger: users' requests and the policy's actions, recorded decision by decision.
 //!
-//! Kept apart from the policy's own books, so that the two can be compared. A decision that makes no sense
-//! for its job (a second start, a freeze of a frozen one) is refused here.
+//! Separate from the policy's own state, so that both can be compared. A decision that does not fit its job's state (a
+//! second start, a freeze of a frozen job) is refused here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::violation::Violation;
 
 /// How long a job that got a signal may go on without a slot.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// How long after a signal a further one changes nothing.
+/// The time after a signal in which a further signal changes nothing.
 const CALM: Duration = Duration::from_secs(60);
 /// How long a job may be suspended for a primary's sake.
 const HELD_BACK_MAX: Duration = Duration::from_secs(600);
@@ -33,16 +33,16 @@ pub enum Phase {
     Running,
 }
 
-/// What is known of a job.
+/// The ledger's row of a job.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// What was asked for; the priority as it is now.
+    /// The request, with the present priority.
     pub request: Request,
     /// When it was asked for.
     pub submitted: Instant,
     /// Since when it waits, at the most.
     pub since: Instant,
-    /// Whether it waited so long before it ran that it goes before others.
+    /// Whether it aged before it ran.
     pub aged: bool,
     /// Whether its user holds it.
     pub held: bool,
@@ -64,14 +64,14 @@ pub struct Entry {
     pub frozen: bool,
     /// Until when it is left alone because of a signal.
     pub grace: Option<Instant>,
-    /// Until when a further signal changes nothing of that.
+    /// The end of the time in which a further signal changes nothing.
     pub calm: Option<Instant>,
     /// Until when it may be suspended for a primary's sake.
     pub held_back: Option<(Instant, JobId)>,
     /// It was thawed for a signal, without a slot.
     pub slotless: bool,
-    /// Actions whose failure was reported and that were not asked for again: start, bind, weigh, freeze or
-    /// thaw; and when.
+    /// Actions with a reported failure and no new request: start, bind, weigh, freeze or thaw; with the time of the
+    /// failure.
     pub failed: BTreeMap<&'static str, Instant>,
 }
 
@@ -80,12 +80,12 @@ pub struct Entry {
 pub struct Ledger {
     /// The jobs that are not over.
     pub jobs: BTreeMap<JobId, Entry>,
-    /// The jobs that are over: each once, for a job that ends twice is refused.
+    /// Jobs that are over, to refuse a second end.
     pub over: BTreeSet<JobId>,
 }
 
 impl Entry {
-    /// It got a signal while it ran or was frozen (`out`).
+    /// Records a signal while it ran or was frozen (`out`).
     fn signalled(&mut self, out: bool, now: Instant) {
         let was_suspended = std::mem::take(&mut self.suspended);
         if self.calm.is_none_or(|until| until <= now) {
@@ -97,13 +97,13 @@ impl Entry {
         }
     }
 
-    /// Whether it has a slot, or something was asked for so that it has.
+    /// Whether it has a slot, or is about to by a requested action.
     #[must_use]
     pub fn holds_slot(&self) -> bool {
         matches!(self.phase, Phase::Starting | Phase::Running) && !self.frozen && !self.slotless
     }
 
-    /// Whether it may have waited too long by now: a lower bound of what the policy allows.
+    /// Whether it may have aged by now: a lower bound of the policy's limit.
     #[must_use]
     pub fn may_be_aged(&self, now: Instant) -> bool {
         let limit = if self.request.expected.is_some() { 10 } else { 600 };
@@ -116,7 +116,7 @@ impl Entry {
             Reason::Slot(SlotReason::Interferes { with, .. }) => {
                 self.held_back = Some((now.after(HELD_BACK_MAX), *with))
             }
-            // It is for what the first try was for.
+            // A retry has the purpose of the first try.
             Reason::Again(AgainReason::BeginsAnew { .. }) | Reason::Again(AgainReason::Retry { .. }) => {}
             _ => self.held_back = None,
         }
@@ -143,7 +143,7 @@ impl Entry {
         self.phase == Phase::Waiting && !elsewhere && inside < self.request.cores.max(1) as usize
     }
 
-    /// Whether nobody may freeze it now by the policy's own choice.
+    /// Whether the policy must not freeze it now by its own choice.
     #[must_use]
     pub fn exempt(&self, now: Instant) -> bool {
         self.request.no_suspend
@@ -210,7 +210,7 @@ impl Ledger {
         self.jobs.insert(entry.request.job, entry);
     }
 
-    /// Time went by: whoever had a signal and is still there is a job like any other.
+    /// Advances time: a job that survived its signal becomes an ordinary job.
     pub fn passed(&mut self, now: Instant) {
         for entry in self.jobs.values_mut() {
             if entry.grace.is_some_and(|until| until <= now) {
@@ -266,11 +266,11 @@ impl Ledger {
         {
             return wrong("a failed action rests for a second");
         }
-        // What was decided before its start was answered may be told after the priorities changed.
+        // A decision made before the answer to its start may be reported after a change of priorities.
         let just_answered = entry.answered == Some(now);
         if let Reason::Slot(SlotReason::Preempted { priority, .. }) = decision.reason
             && priority <= entry.request.priority
-            // It asked for what others leave.
+            // It did not ask for the backfill class.
             && entry.request.class != Some(Class::Backfill)
             && !just_answered
         {
@@ -298,7 +298,7 @@ impl Ledger {
                 return wrong("a frozen job is not frozen again");
             }
             (Action::Freeze, _) => {
-                // One tried again may be for a suspension that was undone since, with no slot to return to.
+                // A retry may belong to a suspension that was undone since, with no slot to return to.
                 if entry.request.no_suspend && !entry.suspended && failed.is_none() {
                     return wrong("a job that may not be suspended is frozen only by its user");
                 }
@@ -339,13 +339,13 @@ impl Ledger {
                 entry.phase = Phase::Waiting;
                 entry.held = std::mem::take(&mut entry.suspended);
             }
-            // Of something that is no longer wanted.
+            // The failed action is no longer wanted.
             Action::Start { .. } => return,
             Action::Bind { cpus } if *cpus != entry.cpus => return,
             Action::Weigh { class, even, .. } if (*class, *even) != (entry.class, entry.even) => return,
             Action::Freeze if !entry.frozen => return,
             Action::Thaw if entry.frozen => return,
-            // Otherwise nobody knows what holds; what was asked for stays written.
+            // The kernel's state is unknown; the request stays recorded.
             _ => {}
         }
         entry.failed.insert(kind(action), now);
@@ -359,7 +359,7 @@ impl Ledger {
         self.no_longer_primary(job);
     }
 
-    /// No job is suspended any more for the sake of this one.
+    /// Ends the suspensions for the sake of this job.
     fn no_longer_primary(&mut self, job: JobId) {
         for entry in self.jobs.values_mut() {
             entry.held_back = entry.held_back.filter(|(_, with)| *with != job);
@@ -367,7 +367,7 @@ impl Ledger {
     }
 }
 
-/// Whether a decision is the repetition of a failed one.
+/// Whether a decision repeats a failed one.
 trait IsRetry {
     fn reason_is_retry(&self) -> bool;
 }

@@ -19,11 +19,11 @@ pub enum Mutant {
     ForgetThaw,
     /// A primary starts on the home of another.
     ShareHome,
-    /// A waiting job starts although nobody said so.
+    /// A waiting job starts without a decision.
     StartBeyondSlots,
     /// The end of a job goes unnoticed.
     DropExit,
-    /// A held job is released, and nobody hears it.
+    /// A held job is released without a report.
     IgnoreRelease,
     /// A running job is frozen for nothing.
     FreezeForNothing,
@@ -33,7 +33,7 @@ pub enum Mutant {
     DropStart,
     /// A job that is moved is not bound anew.
     DropBind,
-    /// Someone who should give way to an exclusive job goes on.
+    /// A job that should make way for an exclusive job continues.
     DropFreeze,
     /// New settings are not heard.
     IgnoreSettings,
@@ -49,41 +49,41 @@ pub enum Mutant {
     DoubleShares,
     /// As many backfillers run as there are slots.
     IgnoreProtection,
-    /// Nobody hears how idle the cores are.
+    /// Reports of idle cores are dropped.
     IgnoreIdleness,
-    /// Nobody hears how many members of an array may start.
+    /// Limits of arrays are dropped.
     IgnoreArrays,
-    /// Nobody hears where jobs may not go.
+    /// Cpuset constraints are dropped.
     IgnoreBorders,
     /// No backfiller is held back.
     NeverHoldBack,
     /// Backfillers are held back, wanted or not.
     AlwaysHoldBack,
-    /// All jobs are taken for one list.
+    /// All jobs count as a single list.
     OneList,
-    /// No job is taken for one of a list.
+    /// No job counts as part of a list.
     NoLists,
     /// Others run on the cores that are a job's alone.
     ShareIsolated,
-    /// The cores of who was alone stay its own.
+    /// Isolated cores stay reserved after the job's end.
     KeepIsolated,
-    /// Nobody gets cores to itself.
+    /// No job is ever isolated.
     NeverIsolate,
-    /// Cores are made a job's alone whoever is on them.
+    /// Cores are isolated regardless of jobs on them.
     IsolateAnywhere,
-    /// Who could never have cores to itself is not refused.
+    /// A job that can never be isolated is not refused.
     NeverRefuseIsolated,
     /// Which cores are a job's alone is forgotten at a restart.
     ForgetIsolated,
-    /// What another program changed is not set again.
+    /// Drift is not corrected.
     NeverHeal,
     /// It is set again each time.
     AlwaysHeal,
     /// Two that insist are left for a minute each time.
     LeaveForAMinute,
-    /// It is told twice.
+    /// Drift is reported twice.
     TellTwice,
-    /// What was asked of a job first is what counts for ever.
+    /// The first request for a job counts for ever.
     RememberFirst,
 }
 
@@ -128,7 +128,7 @@ impl Mutant {
         Self::RememberFirst,
     ];
 
-    /// What follows from a look at a setting, instead of this.
+    /// The verdict on a setting, changed by the mistake.
     pub(crate) fn judge(self, verdict: Verdict) -> Verdict {
         match (self, verdict) {
             (Self::NeverHeal, Verdict::Heal) => Verdict::Wait,
@@ -138,7 +138,7 @@ impl Mutant {
         }
     }
 
-    /// What the policy hears instead of this.
+    /// The event for the policy, changed by the mistake.
     pub(crate) fn hear_event(self, mut event: Event) -> Event {
         match &mut event {
             Event::Configure(settings) => *settings = self.hear(settings.clone()),
@@ -185,7 +185,7 @@ impl Mutant {
         }
     }
 
-    /// Makes the mistake in what was decided.
+    /// Applies the mistake to the decisions.
     pub(crate) fn twist(self, decisions: &mut Vec<Decision>, ledger: &Ledger) {
         match self {
             Self::DropPromotion => decisions.retain(|decision| {

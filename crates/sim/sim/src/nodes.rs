@@ -1,9 +1,8 @@
-//! A third host: NUMA nodes whose memory jobs fill, to see that whoever is bound to nodes never finds them full while
-//! others have room.
+//! A third host: NUMA nodes that jobs fill, to check that a bound job never finds its nodes full while others have room.
 //!
-//! The kernel's rule is that of the real one: a new page comes from the node of the job's cores while that has any, then from
-//! the other nodes it may use; who may use no node with a free page is ended, however much is free elsewhere. Jobs grow to
-//! what they said they need and no further, come and go at random, and something else takes and leaves memory on the nodes.
+//! The kernel's rule is the real kernel's: a new page comes from the node of the job's cores while it has any, then from
+//! the other permitted nodes; a job without a free page on its permitted nodes is killed, however much is free elsewhere.
+//! Jobs grow to their requests and no further, come and go at random, and other load takes and frees memory on the nodes.
 //!
 //! Absent: swap, time slices, failures of anything but memory; see the crate's other hosts.
 
@@ -25,10 +24,10 @@ const STEP_US: u64 = 1_000_000;
 /// An episode that lasts longer does not end.
 const STEPS_MAX: usize = 20_000;
 
-/// What an episode showed.
+/// The result of an episode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Jobs that ran, all of them to their ends.
+    /// Jobs that ran to their ends.
     pub jobs: usize,
     /// How often a job was bound to nodes,
     pub bound: usize,
@@ -43,7 +42,7 @@ pub struct Outcome {
 struct Body {
     /// The node of its first core.
     home: u32,
-    /// The nodes that it may use; empty: all.
+    /// The permitted nodes; empty: all.
     nodes: BTreeSet<u32>,
     pages: BTreeMap<u32, u64>,
     grows_by: u64,
@@ -61,9 +60,9 @@ pub struct Host {
     capacity: u64,
     foreign: BTreeMap<u32, u64>,
     bodies: BTreeMap<JobId, Body>,
-    /// What jobs hold on each node.
+    /// Memory of jobs on each node.
     held: BTreeMap<u32, u64>,
-    /// What each job will do: peak, growth and length.
+    /// The plan of each job: peak, growth and length.
     works: BTreeMap<JobId, (u64, u64, u64)>,
     now_us: u64,
     outcome: Outcome,
@@ -131,7 +130,7 @@ impl Host {
         self.bodies.values().filter(|body| !body.nodes.is_empty()).count()
     }
 
-    /// What was seen so far.
+    /// The result so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome
@@ -164,7 +163,7 @@ impl Host {
             waited_milli: None,
         };
         let sample = MemorySample {
-            // As the daemon tells it: some is left to everything else.
+            // As the daemon reports it: a reserve is left for other load.
             available_bytes: self.free().saturating_sub(self.reserve()) * PAGE,
             jobs: self.bodies.iter().map(resident).collect(),
             ..MemorySample::default()
@@ -227,7 +226,7 @@ impl Host {
         Ok(())
     }
 
-    /// Chunks have no node in common, hold what their jobs may need, and are where their jobs are.
+    /// NUMA groups share no node, have room for their jobs' needs, and lie where their jobs are.
     fn check(&self) -> Result<(), Violation> {
         let wrong = |rule, found| Err(Violation::new(rule, found));
         let mut taken = BTreeSet::new();
@@ -302,14 +301,14 @@ impl Host {
         Ok(())
     }
 
-    /// What is no job takes or leaves memory on a node.
+    /// Sets other load's memory on a node.
     fn disturb(&mut self, node: u32, mib: u64) {
         let held = self.held.get(&node).copied().unwrap_or(0);
         self.foreign.insert(node, mib.min(self.capacity.saturating_sub(held)));
     }
 }
 
-/// Plays one seed to its end.
+/// Plays a seed to its end.
 ///
 /// # Errors
 /// When a promise is broken.
@@ -331,7 +330,7 @@ pub fn run(seed: u64) -> Result<Outcome, Violation> {
             host.submit(asked, wide, mib, grows, STEP_US * dice.between(1, 60))?;
         }
         if disturbed && dice.chance(100) {
-            // Before the readings: what they have not shown nobody can count with.
+            // Before the readings: the policy cannot know of a later change.
             let node = u32::try_from(dice.below(u64::from(nodes))).unwrap_or(0);
             let mib = dice.below(node_mib / 10);
             if host.bodies.is_empty() {

@@ -1,5 +1,5 @@
-//! What an episode is played with: all there is, or only some of its jobs, disturbances and kinds of faults. Written as a
-//! text that plays the episode again.
+//! The part of an episode to play: all of it, or only some of its jobs, disturbances and kinds of faults. Written as a text
+//! that plays the episode again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,9 +24,9 @@ pub enum Fault {
     LostReadings,
     /// Readings are wrong.
     WrongReadings,
-    /// What others on the host hold swings.
+    /// Other load's memory swings.
     Others,
-    /// The kernel is told whose memory to take.
+    /// The kernel can steer reclaim.
     Steering,
     /// Jobs may be ended and begun anew.
     Requeues,
@@ -77,7 +77,7 @@ impl Fault {
     }
 }
 
-/// What an episode is played with; all else is left out. The default leaves nothing out.
+/// The part of an episode to play; the default is the whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Only {
     kept: Option<BTreeSet<Item>>,
@@ -85,7 +85,7 @@ pub struct Only {
     without: BTreeSet<Fault>,
 }
 
-/// Something that an episode can be played without.
+/// A removable item of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
     /// The job of this number.
@@ -123,7 +123,7 @@ impl Only {
         self.has(Item::Fault(fault)) && !self.without.contains(&fault)
     }
 
-    /// How many things it names.
+    /// The number of named items.
     #[must_use]
     pub fn count(&self) -> usize {
         self.kept.as_ref().map_or(0, BTreeSet::len)
@@ -150,7 +150,7 @@ impl fmt::Display for Only {
     }
 }
 
-/// A text that says nothing of what an episode is to be played with.
+/// A text that names no part of an episode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` does not say what is left, as `jobs=1,4;upsets=3;faults=failures` or `without=crashes` does")]
 pub struct NotOnly(String);

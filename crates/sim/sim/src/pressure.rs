@@ -1,9 +1,10 @@
-//! The proof of the memory governor: the same policy on a host whose memory does not suffice.
+//! The test of the memory governor: the same policy on a host with too little memory.
 //!
-//! Reading order: [`footprint`] (what jobs hold over their progress), [`body`] (what they want of the host), [`world`] (RAM, swap, and what the kernel does
-//! when both are full), [`options`] (drawn from the seed), `host` and `readings` (the daemon's part: what it
-//! reads, learns and carries out, and how it dies), [`books`] (what each decision must keep), `shares` (memory that is a project's own), [`episode`] (the course, and what must hold at its
-//! end), [`mutant`] (mistakes made on purpose), [`toy`] (what the governor is measured by: a model of its own).
+//! Reading order: [`footprint`] (jobs' memory over their progress), [`body`] (their demands on the host), [`world`] (RAM,
+//! swap, and the kernel when both are full), [`options`] (drawn from the seed), `host` and `readings` (the daemon's part:
+//! readings, learning, execution, crashes), [`books`] (invariants of each decision), `shares` (projects' own memory),
+//! [`episode`] (the course, and the conditions at its end), [`mutant`] (deliberate mistakes), [`toy`] (a model of its own
+//! as the governor's yardstick).
 //!
 //! Absent: classes, users' commands but suspension, cores that come and go, failed starts: the other episodes have
 //! these.

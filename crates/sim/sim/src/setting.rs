@@ -16,7 +16,7 @@ pub(crate) enum Setting {
     Frozen,
 }
 
-/// What a setting holds.
+/// The value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Cpus(CpuSet),
@@ -34,7 +34,7 @@ impl Value {
         }
     }
 
-    /// What all settings of a group hold.
+    /// The values of all settings of a group.
     pub(crate) fn all_of(container: &Container) -> [Self; 3] {
         [
             Self::Cpus(container.cpus.clone()),

@@ -1,20 +1,20 @@
-//! A failing episode is cut down until each thing that is left in it is needed: of dozens of jobs, disturbances and kinds
-//! of faults as a rule a handful. What is left is written as a text that plays it again.
+//! Reduces a failing episode until each remaining item is needed: of dozens of jobs, disturbances and kinds of faults
+//! mostly a handful. The rest is written as a text that plays it again.
 //!
-//! The search is Zeller's delta debugging (2002): halves are tried, then quarters, and so on, without each of them; it ends
-//! when no single thing can be left out any more. Leaving one out changes all chance that comes after it, so what remains
-//! is a smaller history that breaks the same promise, not a piece of the first one.
+//! The search is Zeller's delta debugging (2002): leave halves out, then quarters, and so on; it ends when no single item
+//! can be left out. Removing an item changes all later random numbers, so the rest is a smaller history that breaks the
+//! same promise, not a piece of the first.
 
 use crate::only::Item;
 use crate::violation::Violation;
 
 pub use crate::only::{Fault, NotOnly, Only};
 
-/// Histories are played so often at most to find a small one.
+/// The most histories played in a search.
 const TRIES_MAX: u32 = 3_000;
 
-/// Cuts down an episode of so many jobs and disturbances that broke `violation`'s promise: what is left breaks it too,
-/// and would not without any one thing of it. `play` says what a smaller episode breaks.
+/// Reduces an episode with these jobs and disturbances that broke `violation`'s promise: the rest breaks it too, and would
+/// not without any of its items. `play` returns the broken promise of a smaller episode.
 pub fn shrink(
     jobs: u64,
     upsets: u64,
@@ -34,7 +34,7 @@ pub fn shrink(
     Only::of(&kept)
 }
 
-/// The smallest part of `all` that is found for which `fails` holds, as it does for all.
+/// The smallest part of `all` found that `fails`, as `all` does.
 fn minimal<T: Copy>(mut all: Vec<T>, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut pieces = 2;
     while !all.is_empty() {

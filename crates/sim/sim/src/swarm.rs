@@ -32,8 +32,8 @@ pub struct Options {
     pub priorities: Vec<u8>,
     /// Classes that are asked for, beside none.
     pub classes: Vec<Class>,
-    /// In thousandths each: jobs that ask for a class, are held, may not be suspended, tell their length, tell
-    /// how long they wait, do not die of a signal.
+    /// In thousandths each: jobs that ask for a class, are held, may not be suspended, state their length, state how long
+    /// they wait, survive a signal.
     pub odd_permille: [u32; 6],
     /// Actions that fail, in thousandths: start, bind, weigh, freeze, thaw, signal.
     pub fail_permille: [u32; 6],
@@ -53,7 +53,7 @@ pub struct Options {
     pub samples: bool,
     /// Whether there are projects.
     pub divided: bool,
-    /// The machine, as hwloc describes one; `None`: its cores are all alike.
+    /// The machine, as hwloc's description; `None`: all cores alike.
     pub machine: Option<String>,
     /// Jobs that wish certain cores, in thousandths.
     pub wish_permille: u32,
@@ -77,7 +77,7 @@ pub struct Options {
     pub meddle_us: u64,
     /// How many of them insist, in thousandths.
     pub insist_permille: u32,
-    /// All chance of what they do comes from this.
+    /// The seed of their random numbers.
     pub meddle_seed: u64,
 }
 
@@ -90,7 +90,7 @@ pub enum Chaos {
     Settings,
     /// The clock is set.
     Clock,
-    /// Whoever asked for a job dies, or the job itself is killed.
+    /// The keeper of a job dies, or the job itself is killed.
     Keeper,
     /// A user says something to a job.
     Command,
@@ -154,7 +154,7 @@ impl Options {
         }
     }
 
-    /// What was added later, from dice of its own: what else is drawn does not depend on it.
+    /// Draws later features, from dice of their own, so that earlier draws do not depend on them.
     pub fn draw_more(&mut self, dice: &mut Dice) {
         self.divided = dice.chance(500);
         self.settings.projects = projects(dice, self.cores, self.divided);
@@ -167,7 +167,7 @@ impl Options {
 }
 
 impl Options {
-    /// What was added after that, from dice of its own again.
+    /// Draws the latest features, from dice of their own again.
     pub fn draw_last(&mut self, dice: &mut Dice) {
         let part = dice.pick(&[0, 0, 400, 1000]);
         let mut first = 1;
@@ -181,7 +181,7 @@ impl Options {
         }
         self.hold_back = dice.chance(250);
         if self.hold_back {
-            // It takes fifteen seconds beside each other, watched, before anybody gives way.
+            // With readings, backfill jobs give way only after fifteen seconds beside a primary.
             (self.samples, self.settings.hold_back) = (true, true);
             if dice.chance(700) {
                 (self.settings.factor_milli, self.settings.protect_milli) = (2000, 0);
@@ -218,7 +218,7 @@ impl Options {
         self.insist_permille = dice.pick(&[0, 300, 700]);
         self.meddle_seed = dice.below(u64::MAX);
         if dice.chance(300) {
-            // It takes minutes until two that insist are left apart for longer.
+            // Insisting writers are left alone for longer only after minutes.
             (self.chaos_us, self.meddle_us) = (10_000_000, 30_000_000);
             self.insist_permille = 700;
             self.work_us = self.work_us.max(300_000_000);
@@ -256,7 +256,7 @@ fn machine(dice: &mut Dice, cores: u32, pus: u32) -> Option<String> {
     all.swap_remove(usize::try_from(at).unwrap_or(0))
 }
 
-/// Without readings nobody knows how much is left, so that there would be no backfillers.
+/// Without readings the idle part of the cores is unknown, so that no backfill job would run.
 pub(crate) fn protect_milli(dice: &mut Dice, samples: bool) -> u32 {
     if samples { dice.pick(&[0, 0, 50, 200, 500]) } else { 0 }
 }
@@ -272,7 +272,7 @@ pub(crate) fn projects(dice: &mut Dice, cores: u32, divided: bool) -> Vec<Projec
 }
 
 impl Options {
-    /// Takes those kinds of faults out that are not to be.
+    /// Removes the kinds of faults that are left out.
     pub(crate) fn keep(&mut self, only: &Only) {
         let without = |fault| !only.has_fault(fault);
         if without(Fault::Failures) {

@@ -1,10 +1,10 @@
-//! What was decided, told apart by its codes and figures.
+//! A hash of decisions by their codes and figures.
 
 use pinfold_policy::code::{Figure, Value};
 use pinfold_policy::{Decision, Instant};
 
-/// FNV-1a over all decisions: when, which job, and the codes and figures of action and reason. It does not depend on
-/// sentences or on the names of types, so that it stays the same where only words change.
+/// FNV-1a over all decisions: time, job, and the codes and figures of action and reason. Independent of sentences and names
+/// of types, so that it stays the same where only words change.
 #[derive(Debug, Clone)]
 pub(crate) struct Fnv(pub(crate) u64);
 
@@ -32,7 +32,7 @@ impl Fnv {
             Value::Time(time) => self.bytes(&time.as_micros().to_le_bytes()),
             Value::Job(job) => self.number(job.0),
             Value::Code(code) => self.text(code),
-            // What went wrong is a sentence; that something did is in the code of the reason.
+            // An error's text is a sentence; the reason's code already shows the failure.
             Value::Text(_) if figure.name == "error" => {}
             Value::Text(text) => self.text(text.as_deref().unwrap_or("-")),
             Value::Cpus(cpus) => self.text(&cpus.to_string()),

@@ -1,4 +1,4 @@
-//! What a check says of a promise that was broken.
+//! A check's report of a broken promise.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Violation {
     /// The promise.
     pub rule: &'static str,
-    /// What was found.
+    /// The finding.
     pub found: String,
 }
 

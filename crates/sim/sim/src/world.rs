@@ -1,10 +1,10 @@
 //! The simulated host: containers with their class, cores and freezer, and jobs that compute in them.
 //!
-//! Time is continuous: between two events each job computes at a constant rate. On each core the normal class
-//! is served first, in proportion to what its jobs want there; the idle class shares what is left. Numbers are
-//! whole, so that a history is the same on every machine.
+//! Time is continuous: between two events each job computes at a constant rate. On each core the normal class is served
+//! first, in proportion to its jobs' demands there; the idle class shares the rest. Numbers are whole, so that a history is
+//! the same on every machine.
 //!
-//! Absent: the policy, the daemon, any decision; what jobs lose that want a core at the same moments ([`bursts`]).
+//! Absent: the policy, the daemon, any decision; the loss of jobs that want a core at the same moments ([`bursts`]).
 
 mod bursts;
 
@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use pinfold_policy::{Class, JobId};
 use pinfold_topo::{CpuSet, PuOs};
 
-/// What a core does in a microsecond.
+/// The work of a core in a microsecond.
 const CORE_RATE: u64 = 1000;
 
-/// Work without end: when it is done is told from outside ([`World::end`]).
+/// Work without end: the caller ends it ([`World::end`]).
 pub const ENDLESS: u64 = u64::MAX;
 
-/// What a job will do once it runs.
+/// The work of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
     /// The work, in microseconds of a core x [`CORE_RATE`]; [`ENDLESS`]: it never becomes less.
@@ -35,7 +35,7 @@ pub struct Work {
 /// A job's container with its processes.
 #[derive(Debug, Clone)]
 pub struct Container {
-    /// What its processes have still to do.
+    /// Remaining work of its processes.
     pub work: Work,
     /// The class of its group.
     pub class: Class,
@@ -47,7 +47,7 @@ pub struct Container {
     pub cpus: CpuSet,
     /// The state of its freezer.
     pub frozen: bool,
-    /// The freeze that is under way; a thaw or a later freeze makes it void.
+    /// The freeze under way; a thaw or a later freeze cancels it.
     pub freezing: Option<u64>,
     rate: u64,
 }
@@ -59,20 +59,20 @@ pub struct World {
     cores: Vec<CpuSet>,
     /// Containers with processes in them.
     pub containers: BTreeMap<JobId, Container>,
-    /// Jobs of which no process is left, with nobody told yet.
+    /// Jobs without processes whose end is not reported yet.
     pub ended: BTreeSet<JobId>,
     now_us: u64,
     /// Core time used up by each core, in microseconds x [`CORE_RATE`].
     busy: Vec<u64>,
     core_rates: Vec<u64>,
-    /// Of it what the idle class used.
+    /// The idle class's part.
     idle_class: u64,
     idle_class_rate: u64,
     /// See [`World::in_bursts`].
     bursts: bool,
 }
 
-/// What a job wants of cores.
+/// A job's demand on cores.
 #[derive(Debug)]
 struct Place {
     job: JobId,
@@ -80,7 +80,7 @@ struct Place {
     cores: Vec<usize>,
     /// How much of each.
     each: u64,
-    /// Its class: 0 is the normal one, 1 the idle one.
+    /// Its class: 0 normal, 1 idle.
     idle: usize,
 }
 
@@ -197,7 +197,7 @@ impl World {
         self.busy.iter_mut().map(milli).collect()
     }
 
-    /// What the idle class used since the last call, in thousandths of a core over `elapsed_us`.
+    /// The idle class's use since the last call, in thousandths of a core over `elapsed_us`.
     pub fn take_idle_class_milli(&mut self, elapsed_us: u64) -> u64 {
         std::mem::take(&mut self.idle_class) / elapsed_us.max(1)
     }
@@ -249,7 +249,7 @@ impl World {
     }
 }
 
-/// What the normal class leaves of a core: the kernel gives the idle class a few thousandths even of a busy one.
+/// The rest of a core beside the normal class: the kernel gives the idle class a few thousandths even of a busy core.
 fn left(wanted: &[u64; 2]) -> u64 {
     CORE_RATE.saturating_sub(wanted[0]).max(3)
 }

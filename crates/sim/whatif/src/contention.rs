@@ -1,12 +1,11 @@
-//! What jobs of one host cost each other beside time on cores and memory: they share caches and memory bandwidth, and
-//! one disk.
+//! Slowdown of jobs on the same host beside time on cores and memory: they share caches and memory bandwidth, and a disk.
 //!
-//! All are lines through what a calibration measured. Cores: the speed of a job falls evenly with the part of the other
-//! cores that compute, from its full speed down to the speed at which it computes while all do. Disk, in bytes: as long as
-//! jobs want less than the disk gives, none waits; beyond that each gets the same part of what it wants. Disk, in requests:
-//! one that waits for its requests one after the other waits longer by a part of its wait for each request of others that
-//! is under way, on average (mean value analysis of a closed queue, Reiser and Lavenberg 1980, with the jobs' means for what
-//! a new request finds: Bard 1979). Absent: which job needs how much of a cache, how large requests are, reading ahead.
+//! All models are lines through calibrated points. Cores: a job's speed falls linearly with the part of the other cores
+//! that compute, from full speed to its speed beside computing cores only. Disk, in bytes: up to the disk's rate no job
+//! waits; beyond it each job gets the same part of its demand. Disk, in requests: a job that waits for its requests in turn
+//! waits longer by a part of its wait for each of other jobs' requests under way, on average (mean value analysis of a
+//! closed queue, Reiser and Lavenberg 1980, with the jobs' means for the queue that a new request finds: Bard 1979).
+//! Absent: each job's use of a cache, sizes of requests, reading ahead.
 
 use pinfold_cluster::{Micros, SECOND};
 
@@ -16,20 +15,19 @@ pub struct Contention {
     /// The speed at which a job computes while all other cores compute, in thousandths of its speed beside idle cores: 1
     /// to 1000.
     pub full_milli: u16,
-    /// What the disk gives all jobs together in a second, in bytes, at least 1; `None`: it is not modelled.
+    /// The disk's rate for all jobs together, in bytes a second, at least 1; `None`: not modelled.
     pub disk_rate: Option<u64>,
-    /// How the disk serves jobs that wait for each of their requests; `None`: it is not modelled.
+    /// The disk's service of jobs that wait for each of their requests; `None`: not modelled.
     pub requests: Option<Requests>,
 }
 
 /// See [`Contention::requests`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
-    /// Requests of [`REQUEST_BYTES`] that one job gets in a second, at least 1.
+    /// Requests of [`REQUEST_BYTES`] that a job alone gets in a second, at least 1.
     pub one: u64,
-    /// How much longer a request takes for each request of others that is under way, in thousandths of what it takes by
-    /// itself: 0 on a disk that serves all at once, 1000 on one that serves one after the other, more where those of others
-    /// are larger.
+    /// The delay of a request by each of other jobs' requests under way, in thousandths of its time alone: 0 on a disk that
+    /// serves all at once, 1000 on a disk that serves in turn, more if other jobs' requests are larger.
     pub beside_milli: u16,
 }
 
@@ -38,7 +36,7 @@ impl Requests {
         let requests = u128::from(job.io_rate / REQUEST_BYTES) * 1000 / u128::from(self.one.max(1));
         let waits_milli =
             u64::try_from(requests).unwrap_or(1000).min(1000 - u64::from(job.busy_milli.min(1000)));
-        // One that stands has nothing under way.
+        // A stopped job has no request under way.
         let waits_milli = if job.speed_milli > 0 { waits_milli } else { 0 };
         Customer { waits_milli, speed_milli: job.speed_milli.max(1), longer_milli: 1000 }
     }
@@ -51,12 +49,12 @@ struct Customer {
     waits_milli: u64,
     /// Its speed without the waits of others, in thousandths: at least 1.
     speed_milli: u64,
-    /// How long its requests take, in thousandths of what they take by themselves: at least 1000.
+    /// The time of its requests, in thousandths of their time alone: at least 1000.
     longer_milli: u64,
 }
 
 impl Customer {
-    /// How long it takes now for what takes it a second by itself, in milliseconds: at least 1.
+    /// The time now for a second's work alone, in milliseconds: at least 1.
     fn takes_milli(&self) -> u64 {
         1_000_000 / self.speed_milli + self.waits_milli * (self.longer_milli - 1000) / 1000
     }
@@ -72,7 +70,7 @@ pub const REQUEST_BYTES: u64 = 4096;
 /// So often at most the waits are found from each other: they settle in far fewer turns.
 const TURNS: u32 = 32;
 
-/// What one job does on a host now.
+/// A job's present activity on a host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doing {
     /// Cores that it computes on, in thousandths.
@@ -81,22 +79,22 @@ pub(crate) struct Doing {
     pub processors: u32,
     /// The part of its time in which it computes, in thousandths.
     pub busy_milli: u16,
-    /// What it would read and write in a second at full speed, in bytes.
+    /// Its reads and writes in a second at full speed, in bytes.
     pub io_rate: u64,
     /// Its speed before, in thousandths.
     pub speed_milli: u64,
 }
 
 impl Contention {
-    /// Slows the jobs of a host down by what they cost each other.
+    /// Slows the jobs of a host down by their contention.
     pub(crate) fn apply(&self, cores: u32, jobs: &mut [Doing]) {
         let all: u64 = jobs.iter().map(|job| job.rate_milli).sum();
         for job in jobs.iter_mut() {
             let others = u64::from(cores.saturating_sub(job.processors)) * 1000;
-            // Where it has all cores, others compute when it does not.
+            // If it has all cores, other jobs compute while it does not.
             let beside = ((all - job.rate_milli) * 1000).checked_div(others).unwrap_or(0);
             let slower = job.speed_milli * self.speed_milli(job.busy_milli, beside) / 1000;
-            // One that goes on, however slowly, does not come to stand for ever.
+            // A slow job never comes to a full stop.
             job.speed_milli = slower.max(job.speed_milli.min(1));
         }
         self.wait_for_bytes(jobs);
@@ -140,8 +138,8 @@ impl Contention {
         }
     }
 
-    /// The speed of a job that computes for this part of its time, beside such a part of the other cores computing, in
-    /// thousandths: only the computing takes longer, its waits do not.
+    /// The speed of a job that computes for `busy_milli` of its time, beside other cores that compute for `beside_milli`,
+    /// in thousandths: only its computing takes longer, not its waits.
     fn speed_milli(&self, busy_milli: u16, beside_milli: u64) -> u64 {
         let lost = (1000 - u64::from(self.full_milli.clamp(1, 1000))) * beside_milli.min(1000) / 1000;
         let computes = 1000 - lost.min(999);
@@ -149,8 +147,8 @@ impl Contention {
         1_000_000 / (busy * 1000 / computes + (1000 - busy)).max(1)
     }
 
-    /// How long each job would have run beside idle cores, of runs of one host that took place beside each other. What
-    /// other programs computed meanwhile is not known.
+    /// The run time of each job beside idle cores, from overlapping runs on a host. Computing of other programs meanwhile
+    /// is unknown.
     #[must_use]
     pub fn alone_us(&self, cores: u32, runs: &[Run]) -> Vec<Micros> {
         let computed = Computed::of(runs);
@@ -161,7 +159,7 @@ impl Contention {
             let beside = all.saturating_sub(run.cpu_us).checked_div(others).unwrap_or(0);
             let full_us = u64::from(run.cores.max(1)).saturating_mul(wall_us).max(1);
             let busy = u16::try_from((run.cpu_us.saturating_mul(1000) / full_us).min(1000)).unwrap_or(1000);
-            // The part that computed was measured as it was: slowed down already.
+            // The measured computing time is already slowed down.
             let lost = (1000 - u64::from(self.full_milli.clamp(1, 1000))) * beside.min(1000) / 1000;
             let shorter = 1000 - u64::from(busy) * lost.min(999) / 1000;
             u64::try_from(u128::from(wall_us) * u128::from(shorter) / 1000).unwrap_or(wall_us)
@@ -185,7 +183,7 @@ pub struct Run {
 
 /// Processor time of all runs over time: a line that bends where a run starts or ends.
 struct Computed {
-    /// A moment, the processor time of all up to it in microseconds, and in each second from it on.
+    /// A moment, the processor time of all runs up to it in microseconds, and the rate per second from it on.
     bends: Vec<(Micros, u64, u64)>,
 }
 
@@ -199,7 +197,7 @@ impl Computed {
             .iter()
             .flat_map(|run| [(run.start_us, true, rate(run)), (run.end_us, false, rate(run))])
             .collect();
-        // At one moment what starts comes first: a run without length adds and takes away.
+        // At equal times starts come first: a run without length adds and subtracts.
         changes.sort_unstable_by_key(|&(at_us, starts, _)| (at_us, !starts));
         let (mut sum, mut rate, mut last_us) = (0_u64, 0_u64, 0);
         let mut bends = Vec::with_capacity(changes.len());

@@ -1,7 +1,7 @@
-//! A host under pinfold: the policy that its daemon would run, the cores that its kernel shares out, and its memory.
+//! A host under pinfold: the policy of its daemon, its cores as the kernel divides them, and its memory.
 //!
-//! It is told what happened, when; it says what started, and how fast each job computes then. A plain host has no policy:
-//! what is handed to it starts at once. Absent: whose turn it is among hosts, and when a job has done its work
+//! The caller reports events with their times; the host returns starts and the present speed of each job. A plain host has
+//! no policy and starts each job at once. Absent: the order among hosts, and the completion of a job's work
 //! ([`crate::play`]).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -29,10 +29,10 @@ const READING_MIN: Micros = SECOND;
 const READING_SUSPENDED: Micros = 10 * SECOND;
 /// and this often where RAM is far from full.
 const READING_MAX: Micros = 60 * SECOND;
-/// A class keeps its last 500 runs: more that are alike say nothing more.
+/// A class keeps its last 500 runs: more equal runs add nothing.
 const RUNS_KEPT: u16 = 500;
 
-/// A job on a host, or the part of it that is there.
+/// A job on a host, or its part there.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     processors: u32,
@@ -41,7 +41,7 @@ struct Part {
     frozen_us: Option<Micros>,
 }
 
-/// What became of jobs since it was last asked.
+/// Changes of jobs since the last query.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     pub started: Vec<usize>,
@@ -49,16 +49,16 @@ pub(crate) struct News {
     pub dropped: Vec<usize>,
 }
 
-/// What hosts did in all.
+/// Totals of the hosts' operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Toll {
     /// How often jobs were frozen,
     pub freezes: u64,
     /// and for how long together.
     pub frozen_us: Micros,
-    /// What was moved to swap, in bytes.
+    /// Bytes moved to swap.
     pub paged_bytes: u64,
-    /// Jobs that the kernel killed for want of memory, and that never ran.
+    /// Jobs that the kernel killed for memory; a killed job counts as never started.
     pub killed: u64,
 }
 
@@ -66,24 +66,24 @@ pub struct Toll {
 #[derive(Debug)]
 pub(crate) struct Host {
     under: Option<Under>,
-    /// What its jobs cost each other, and on how many cores.
+    /// The contention of its jobs, and the number of cores.
     contention: Option<(u32, Contention)>,
     pub memory: Option<Memory>,
     /// Jobs that were handed to it and wait,
     waiting: BTreeMap<usize, Part>,
-    /// and those that started.
+    /// and started jobs.
     parts: BTreeMap<usize, Part>,
     pub news: News,
     pub toll: Toll,
 }
 
-/// What only a host under pinfold has.
+/// The additional state of a host under pinfold.
 #[derive(Debug)]
 struct Under {
     policy: Policy,
     world: World,
     claims: Claims,
-    /// When the cores are looked at next, since when they are, and how often they still are.
+    /// The time of the next reading of the cores, the last reading, and the number of remaining readings.
     look_us: Option<Micros>,
     looked_us: Micros,
     looks: u8,
@@ -106,7 +106,7 @@ impl Host {
         }
     }
 
-    /// The same host, on so many cores whose jobs cost each other so much.
+    /// The same host, on these cores with this contention.
     pub(crate) fn contended(mut self, cores: u32, contention: Option<Contention>) -> Self {
         if let Some(under) = self.under.as_mut().filter(|_| contention.is_some()) {
             let world = std::mem::replace(&mut under.world, World::with(Vec::new()));
@@ -133,7 +133,7 @@ impl Host {
         host
     }
 
-    /// The host knows what some of the jobs came to hold when they ran before.
+    /// Teaches the host the peaks of jobs that ran before.
     pub(crate) fn remember(&mut self, jobs: &[Job], ran_before: &[usize]) {
         for &index in ran_before {
             let job = &jobs[index];
@@ -151,7 +151,7 @@ impl Host {
         self.deliver(Event::Learned(kind, claim), now_us);
     }
 
-    /// A job, or a part of one, is handed to the host.
+    /// Submits a job, or its part, to the host.
     pub(crate) fn submit(&mut self, index: usize, job: &Job, processors: u32, alone: bool, now_us: Micros) {
         let io_rate = job.io_rate.saturating_mul(processors.into());
         let busy_milli = job.ramp_busy_milli.unwrap_or(job.busy_milli);
@@ -164,7 +164,7 @@ impl Host {
         self.deliver(
             Event::Submit(Request {
                 cores: processors,
-                // Where one part is suspended all wait, and the others' cores are lost meanwhile.
+                // If one part is suspended, all parts wait, and the other hosts' cores are lost meanwhile.
                 class: (!alone).then_some(Class::Primary),
                 no_suspend: !alone,
                 list: (job.list > 0).then_some(job.list.into()),
@@ -196,7 +196,7 @@ impl Host {
         self.read(now_us);
     }
 
-    /// Time has come for something that [`Host::next_us`] told of.
+    /// Handles an event that was due by [`Host::next_us`].
     pub(crate) fn wake(&mut self, now_us: Micros) {
         let Some(under) = &mut self.under else { return };
         if under.look_us.is_some_and(|at| at <= now_us) {
@@ -214,14 +214,14 @@ impl Host {
         }
     }
 
-    /// When the policy has to hear of something next, beside what jobs do.
+    /// The time of the next event for the policy, beside jobs' events.
     pub(crate) fn next_us(&self) -> Option<Micros> {
         let under = self.under.as_ref()?;
         let tick = under.policy.next_wakeup().map(|at| at.0.saturating_sub(ORIGIN_US));
         under.look_us.into_iter().chain(under.reading_us).chain(tick).min()
     }
 
-    /// How fast each job here computes, in thousandths of what it would by itself.
+    /// The speed of each job here, in thousandths of its speed alone.
     pub(crate) fn speeds(&self) -> Vec<(usize, u16)> {
         let mut jobs: Vec<Doing> = self.parts.iter().map(|(&index, part)| self.doing(index, part)).collect();
         if let Some((cores, contention)) = &self.contention {
@@ -246,7 +246,7 @@ impl Host {
         }
     }
 
-    /// Says when memory is read next: soon after something changed, and again while anything goes on.
+    /// Sets the time of the next reading of memory: soon after a change, and again while anything runs.
     pub(crate) fn plan_reading(&mut self, now_us: Micros) {
         let (Some(under), Some(memory)) = (&mut self.under, &self.memory) else { return };
         let stands = memory.bodies.values().any(|body| body.frozen);
@@ -294,7 +294,7 @@ impl Host {
         self.news.started.push(index);
     }
 
-    /// Tells the policy of an event, and carries out what it decides.
+    /// Passes an event to the policy, and executes its decisions.
     fn deliver(&mut self, event: Event, now_us: Micros) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -305,7 +305,7 @@ impl Host {
         }
     }
 
-    /// Does what was decided; gives what the policy hears of it.
+    /// Executes a decision; returns the resulting event for the policy.
     fn carry_out(&mut self, Decision { job, action, .. }: Decision, now_us: Micros) -> Option<Event> {
         let index = usize::try_from(job.0 - 1).ok()?;
         let under = self.under.as_mut()?;
@@ -353,8 +353,7 @@ impl Host {
                 self.parts.remove(&index);
                 self.news.dropped.push(index);
             }
-            // No job here may begin anew or writes down what it has done, no signal is sent, and where memory lies is
-            // not simulated.
+            // Not simulated: requeues, checkpoints, signals, and the place of memory.
             Action::Requeue | Action::Checkpoint | Action::Signal { .. } => {}
             Action::Slow { .. } | Action::Protect { .. } | Action::Near { .. } => {}
         }
@@ -366,7 +365,7 @@ impl Host {
         self.parts.keys().copied()
     }
 
-    /// A job that started computes for this part of its time from now on.
+    /// Sets the part of its time in which a started job computes from now on.
     pub(crate) fn set_busy(&mut self, index: usize, busy_milli: u16, now_us: Micros) {
         let part = self.parts.get_mut(&index).filter(|part| part.busy_milli != busy_milli);
         let Some(part) = part else { return };
@@ -398,7 +397,7 @@ impl Under {
         self.look_us.get_or_insert(now_us + SECOND);
     }
 
-    /// What the cores did since they were last looked at.
+    /// The activity of the cores since the last reading.
     fn look(&mut self, now_us: Micros) -> Sample {
         self.world.advance(now_us);
         let elapsed_us = now_us - std::mem::replace(&mut self.looked_us, now_us);
@@ -425,13 +424,13 @@ fn id(index: usize) -> JobId {
     JobId(index as u64 + 1)
 }
 
-/// What a job comes to hold on so many of its processors; as much as it asks for if nothing is known.
+/// The peak of a job on this many of its processors; its request if the peak is unknown.
 fn peak(job: &Job, processors: u32) -> u64 {
     let each = if job.memory_peak > 0 { job.memory_peak } else { job.memory };
     each.saturating_mul(processors.into())
 }
 
-/// The jobs that one is like: its user's with the same program on as many cores.
+/// The class of a job: the same user and program on as many cores.
 fn kind(job: &Job, processors: u32) -> Option<Kind> {
     (job.program > 0).then(|| Kind {
         user: u32::try_from(job.user % u64::from(u32::MAX)).unwrap_or(0),

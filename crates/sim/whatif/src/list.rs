@@ -1,4 +1,4 @@
-//! Jobs as a list, one JSON object a line, or that a host's store tells of; some may wait for others.
+//! Jobs as a list, a JSON object per line, or from a host's store; a job may wait for others.
 
 mod error;
 
@@ -24,7 +24,7 @@ pub struct Entry {
     pub submit_s: f64,
     /// How long it runs on cores of its own, in seconds.
     pub wall_s: f64,
-    /// The run time that its user asks for; unsaid, or shorter than it runs: as long as it runs.
+    /// The requested run time; default, and at least: the actual run time.
     #[serde(default)]
     pub requested_s: Option<f64>,
     /// Cores, at least 1.
@@ -33,38 +33,37 @@ pub struct Entry {
     /// Processor time of all cores together; unsaid: it computes all the time.
     #[serde(default)]
     pub cpu_s: Option<f64>,
-    /// The most memory that it comes to hold, in bytes.
+    /// Its peak of memory, in bytes.
     #[serde(default)]
     pub memory_peak_bytes: Option<u64>,
-    /// The part of its run over which it grows to that, above 0 to 1; unsaid: a third.
+    /// The part of its run over which it grows to the peak, above 0 to 1; default: a third.
     #[serde(default)]
     pub memory_ramp: Option<f64>,
-    /// Of its processor time what it takes while it grows; unsaid: it computes evenly.
+    /// Its processor time while it grows; default: it computes evenly.
     #[serde(default)]
     pub ramp_cpu_s: Option<f64>,
-    /// The memory that it asks for, in bytes; unsaid: the most that it comes to hold.
+    /// The requested memory, in bytes; default: the peak.
     #[serde(default)]
     pub memory_request_bytes: Option<u64>,
-    /// What it reads from and writes to disks over its run, in bytes.
+    /// Its disk reads and writes over its run, in bytes.
     #[serde(default)]
     pub io_bytes: Option<u64>,
-    /// Whose it is.
+    /// Its user.
     #[serde(default)]
     pub user: String,
-    /// What it is called: jobs of one user by one name are alike.
+    /// Its name: jobs of the same user and name are alike.
     #[serde(default)]
     pub name: String,
-    /// The batch or array that it is handed over with: those of one user with one of these. Where a dispatcher
-    /// stands before the hosts it hands over each job by itself, and this says nothing.
+    /// Its batch or array, by user and name. Ignored with a dispatcher before the hosts, which submits each job singly.
     #[serde(default)]
     pub list: Option<String>,
-    /// How often this very job ran there before: its host knows what it came to hold. Unsaid: never.
+    /// The number of earlier runs of this job on its host, from which the host knows its peak. Default: 0.
     #[serde(default)]
     pub runs_before: u16,
     /// The numbers of jobs that have to end before it starts.
     #[serde(default)]
     pub after: Vec<u64>,
-    /// What errors call it; `None`: its number and name.
+    /// Its name in errors; `None`: its number and name.
     #[serde(skip)]
     pub label: Option<String>,
 }
@@ -74,8 +73,8 @@ pub struct Entry {
 pub struct Arranged {
     /// In order of submission.
     pub jobs: Vec<Job>,
-    /// What waits for what. Jobs that are not played are barriers in it, behind those that are: a job that waits for one
-    /// waits for what that one waited for.
+    /// The graph of dependencies. Jobs that are not played are barriers in it, behind played jobs: their followers wait for
+    /// their predecessors.
     pub graph: Graph,
     /// Jobs that are not played.
     pub dropped: Dropped,
@@ -92,7 +91,7 @@ impl List {
     /// Takes a line in: a JSON object with the fields of an [`Entry`]; empty lines are left out.
     ///
     /// # Errors
-    /// It is no such object.
+    /// The line is no valid object.
     pub fn line(&mut self, text: &str) -> Result<(), ListError> {
         self.lines += 1;
         let line = self.lines;
@@ -132,10 +131,10 @@ impl List {
         self.entries.is_empty()
     }
 
-    /// The jobs that can be played on such hosts.
+    /// The jobs that can be played on this fleet.
     ///
     /// # Errors
-    /// Figures cannot be, or jobs wait for each other or for what is not there.
+    /// Figures are out of range, or jobs wait in a cycle or for an unknown job.
     pub fn arrange(&self, fleet: &Fleet) -> Result<Arranged, ListError> {
         let mut names = Names::default();
         let mut jobs = Vec::with_capacity(self.entries.len());
@@ -158,7 +157,7 @@ impl List {
         Ok(Arranged { jobs: order[..played].iter().map(|&old| jobs[old]).collect(), graph, dropped })
     }
 
-    /// For each job the places of those that it waits for.
+    /// The places of each job's predecessors.
     fn places(&self) -> Result<Vec<Vec<usize>>, ListError> {
         let mut places = BTreeMap::new();
         for (place, entry) in self.entries.iter().enumerate() {
@@ -243,7 +242,7 @@ fn in_a_second(bytes: u64, run_us: Micros) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(SECOND) / u128::from(run_us.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Seconds in microseconds; one too long to be played ([`LONGEST_S`]) stays that.
+/// Seconds in microseconds; a time beyond the longest ([`LONGEST_S`]) stays beyond it.
 fn micros(seconds: f64) -> Option<Micros> {
     if !seconds.is_finite() || seconds < 0.0 {
         return None;

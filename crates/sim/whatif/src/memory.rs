@@ -1,10 +1,9 @@
-//! The memory of a host: what jobs hold over their progress, swap, and what it costs when memory does not suffice.
+//! The memory of a host: jobs' memory over their progress, swap, and the cost of shortage.
 //!
-//! A job grows evenly to its peak over a first part of its work and keeps that. What a frozen job
-//! holds is moved to swap when the policy asks for it, at the device's rate, and is read back as a whole before the job
-//! goes on. When running jobs hold more than there is, the kernel takes pages of frozen ones first; beyond that all
-//! running jobs miss a part of what they touch and wait for the device. When swap is full as well, the largest job is
-//! killed.
+//! A job grows linearly to its peak over a first part of its work and stays there. A frozen job's memory moves to swap at
+//! the policy's request, at the device's rate, and is read back as a whole before the job continues. When running jobs
+//! exceed RAM, the kernel takes pages of frozen jobs first; beyond that all running jobs miss the same part of their
+//! accesses and wait for the device. When swap is full as well, the largest job is killed.
 //!
 //! Absent: single pages, page cache, latency, shares of cores.
 
@@ -13,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pinfold_cluster::job::Job;
 use pinfold_cluster::{Micros, SECOND};
 
-/// What a running job touches of its memory in a second, in bytes.
+/// The memory that a running job touches in a second, in bytes.
 const TOUCHED: u64 = 1 << 30;
 
 /// From so much on, paged out at once, the daemon can tell how fast the device is, in bytes.
@@ -26,18 +25,18 @@ pub struct Hardware {
     pub ram: u64,
     /// Swap, in bytes.
     pub swap: u64,
-    /// What the swap device writes in a second, in bytes, at least 1,
+    /// The swap device's write rate, in bytes a second, at least 1,
     pub out_rate: u64,
     /// and reads.
     pub in_rate: u64,
 }
 
-/// What a job holds.
+/// The memory of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Body {
     /// The most it comes to hold.
     pub peak: u64,
-    /// What it holds now, swap included.
+    /// Its memory now, swap included.
     pub held: u64,
     /// Of it in swap, and out of use.
     pub swapped: u64,
@@ -58,13 +57,13 @@ pub(crate) fn ramp_us(job: &Job) -> u128 {
     u128::from(job.run_us) * u128::from(job.ramp_milli) / 1000
 }
 
-/// What a job of this peak holds after so much of its work.
+/// The memory of a job with this peak after `done_us` of its work.
 pub(crate) fn held_at(peak: u64, done_us: u128, job: &Job) -> u64 {
     let ramp = ramp_us(job);
     if done_us >= ramp { peak } else { u64::try_from(u128::from(peak) * done_us / ramp).unwrap_or(peak) }
 }
 
-/// An order to the pager, which obeys one after the other.
+/// An order to the pager, which executes orders in turn.
 #[derive(Debug, Clone, Copy)]
 struct Order {
     index: usize,
@@ -78,11 +77,11 @@ pub(crate) struct Memory {
     pub hardware: Hardware,
     pub bodies: BTreeMap<usize, Body>,
     orders: VecDeque<Order>,
-    /// What running jobs hold beyond RAM.
+    /// Memory of running jobs beyond RAM.
     short: u64,
-    /// What was moved to swap in all.
+    /// Bytes moved to swap in all.
     pub paged: u64,
-    /// What the daemon measured that the device writes in a second; 0: it has moved nothing out yet.
+    /// The daemon's measurement of the device's write rate, in bytes a second; 0: no page-out yet.
     pub measured_rate: u64,
     pub settled_us: Micros,
 }
@@ -100,7 +99,7 @@ impl Memory {
         }
     }
 
-    /// What all jobs hold in RAM, if there were enough.
+    /// The memory of all jobs in RAM, if RAM sufficed.
     fn resident(&self) -> u64 {
         total(self.bodies.values().map(Body::resident))
     }
@@ -110,7 +109,7 @@ impl Memory {
         self.hardware.ram.saturating_sub(self.resident())
     }
 
-    /// What jobs have in swap and out of use.
+    /// Jobs' memory in swap and out of use.
     fn used(&self) -> u64 {
         total(self.bodies.values().map(|body| body.swapped))
     }
@@ -119,7 +118,7 @@ impl Memory {
         self.hardware.swap.saturating_sub(self.used()).saturating_sub(self.short)
     }
 
-    /// What a job has in swap, with its part of what all lack.
+    /// A job's memory in swap, with its share of the shortage.
     pub(crate) fn swapped(&self, body: &Body) -> u64 {
         let part = u128::from(self.short) * u128::from(body.resident()) / u128::from(self.resident().max(1));
         body.swapped + u64::try_from(part).unwrap_or(0)
@@ -130,7 +129,7 @@ impl Memory {
         (self.resident().min(self.hardware.ram), self.used().saturating_add(self.short))
     }
 
-    /// Whether the pager works, or what it moved has to come back.
+    /// Whether the pager works, or jobs lack memory.
     pub(crate) fn is_busy(&self) -> bool {
         !self.orders.is_empty() || self.short > 0
     }
@@ -142,7 +141,7 @@ impl Memory {
         }
     }
 
-    /// A job goes on, as soon as it has back what it had in swap.
+    /// A job continues as soon as its memory is read back from swap.
     pub(crate) fn thaw(&mut self, index: usize) {
         self.orders.retain(|order| order.index != index);
         if let Some(body) = self.bodies.get_mut(&index) {
@@ -153,21 +152,21 @@ impl Memory {
         }
     }
 
-    /// A job's memory is to be moved to swap. Of running ones nothing is: they touch all that they hold.
+    /// Orders a job's memory moved to swap. No effect on a running job, which touches all its memory.
     pub(crate) fn page_out(&mut self, index: usize, bytes: u64) {
         if self.bodies.get(&index).is_some_and(|body| body.frozen) {
             self.orders.push_back(Order { index, out: true, left: bytes });
         }
     }
 
-    /// A job is gone, and what others lacked is less.
+    /// Removes a job; the shortage of others shrinks.
     pub(crate) fn remove(&mut self, index: usize) {
         self.orders.retain(|order| order.index != index);
         self.bodies.remove(&index);
         self.relieve();
     }
 
-    /// Lets the pager work until then. What jobs hold was brought up to date before.
+    /// Runs the pager until now. Jobs' memory was updated before.
     pub(crate) fn settle(&mut self, now_us: Micros) {
         let mut left_us = now_us - std::mem::replace(&mut self.settled_us, now_us);
         while left_us > 0
@@ -200,7 +199,7 @@ impl Memory {
         self.relieve();
     }
 
-    /// The kernel takes pages of frozen jobs for running ones; what is lacking then, those miss.
+    /// Moves pages of frozen jobs out for running jobs; running jobs lack the rest.
     fn relieve(&mut self) {
         let mut lacking = self.resident().saturating_sub(self.hardware.ram);
         let mut room = self.hardware.swap.saturating_sub(self.used());
@@ -240,7 +239,7 @@ impl Memory {
     /// The part of the time in which all that run wait for memory, in thousandths.
     pub(crate) fn stalled_milli(&self) -> u16 {
         let mut running = self.bodies.iter().filter(|(_, body)| !body.frozen && body.swapped == 0);
-        // All lack the same part of what they touch.
+        // All running jobs lack the same part of their accesses.
         let speed =
             running.next().filter(|_| self.short > 0).map_or(1000, |(&index, _)| self.speed_milli(index));
         u16::try_from(1000 - speed.min(1000)).unwrap_or(1000)

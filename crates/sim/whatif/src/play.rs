@@ -1,7 +1,7 @@
-//! The events of a cluster whose hosts decide for themselves: submissions, ends, and what each host wakes up for.
+//! The events of a cluster whose hosts decide for themselves: submissions, ends, and hosts' wake-ups.
 //!
-//! A job that lies on several hosts goes on at the speed of its slowest part. At one moment all ends come first, then what
-//! hosts wake up for, then all submissions, then passes of the dispatcher.
+//! A job over several hosts runs at the speed of its slowest part. At each moment all ends come first, then hosts'
+//! wake-ups, then all submissions, then passes of the dispatcher.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -23,22 +23,22 @@ use crate::memory;
 pub use crate::memory::Hardware;
 use crate::settings;
 
-/// What the hosts are, beside their number.
+/// The kind of the hosts, beside their number.
 #[derive(Debug, Clone)]
 pub struct Hosts {
-    /// The policy's settings and the machine of each; `None`: plain hosts, which start what they get.
+    /// The policy's settings and the machine of each host; `None`: plain hosts, which start each job at once.
     pub pinfold: Option<(Settings, Machine)>,
     /// Memory of each; `None`: it is not simulated.
     pub hardware: Option<Hardware>,
-    /// What jobs of one host cost each other beside cores and memory; `None`: nothing.
+    /// Contention of jobs on a host beside cores and memory; `None`: none.
     pub contention: Option<Contention>,
-    /// Whether what jobs hold over time is noted.
+    /// Whether jobs' memory over time is recorded.
     pub series: bool,
 }
 
 impl Hosts {
-    /// Hosts under pinfold with this configuration, on these cores: of a machine of which all is known, or so many of which
-    /// nothing more is. `memory`: RAM and swap of each, as they are.
+    /// Hosts under pinfold with this configuration: of a fully described machine, or of a number of cores alone. `memory`:
+    /// RAM and swap of each host, unreduced.
     #[must_use]
     pub fn pinfold(
         config: &Config,
@@ -65,7 +65,7 @@ impl Hosts {
         Self { pinfold: None, hardware, contention: None, series: false }
     }
 
-    /// How many jobs of one core the dispatcher may hand to a host of so many cores: at least one a core.
+    /// The number of single-core jobs that the dispatcher may submit to a host with this many cores: at least one a core.
     #[must_use]
     pub fn slots(&self, cores: u32) -> u32 {
         let slots = |(settings, _): &(Settings, Machine)| {
@@ -79,7 +79,7 @@ impl Hosts {
     }
 }
 
-/// What all jobs of a host held from a moment on.
+/// The memory of all jobs of a host from a moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// The moment.
@@ -90,27 +90,27 @@ pub struct Held {
     pub swapped: u64,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// When and where jobs ran. One that never did ended as it was submitted.
+    /// The times and places of jobs. A job that never ran ended at its submission.
     pub played: Played,
-    /// Jobs that never ended, for no host let them run; their figures say nothing.
+    /// Jobs that never ended, as no host let them run; their figures are meaningless.
     pub stuck: usize,
-    /// What it took.
+    /// The hosts' operations.
     pub toll: Toll,
-    /// Of each host what its jobs held over time, if that was asked for.
+    /// Jobs' memory over time on each host, if requested.
     pub held: Vec<Vec<Held>>,
 }
 
 impl From<Played> for Outcome {
-    /// Of hosts that start what they get, and whose memory is not looked at.
+    /// For plain hosts without a model of memory.
     fn from(played: Played) -> Self {
         Self { played, stuck: 0, toll: Toll::default(), held: Vec::new() }
     }
 }
 
-/// Nothing is played from here on, some 146,000 years after the beginning: what has not ended by then never does.
+/// The end of the simulation, some 146,000 years after the beginning: a job that has not ended by then never does.
 const LAST_US: Micros = u64::MAX / 4;
 
 /// A thing to come.
@@ -128,7 +128,7 @@ struct Active {
     /// Work that is left, in microseconds of its own time, times 1000.
     left: u128,
     speed: u16,
-    /// The speed of each part, in the order of its hosts; of one that has not started it is 0.
+    /// The speed of each part, in the order of its hosts; 0 before the part's start.
     parts: Vec<(usize, u16)>,
     waiting: usize,
     settled_us: Micros,
@@ -160,7 +160,7 @@ struct Run<'a> {
     spans: Vec<Span>,
     /// Hosts to which something happened.
     touched: BTreeSet<usize>,
-    /// Hosts that may have something to tell.
+    /// Hosts with possible news.
     noisy: BTreeSet<usize>,
     /// A job left the hosts: others may start.
     freed: bool,
@@ -308,7 +308,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes in what hosts have to tell: which jobs started, and which never will.
+    /// Handles hosts' news: started jobs, and jobs that will never start.
     fn hear(&mut self, now_us: Micros) {
         while let Some(host) = self.noisy.pop_first() {
             let news = std::mem::take(&mut self.hosts[host].news);
@@ -374,7 +374,7 @@ impl Run<'_> {
         }
     }
 
-    /// Something happened on a host: its jobs may go on at other speeds, and it wakes up at another time.
+    /// After a change on a host: its jobs may change speed, and its next wake-up moves.
     fn reshape(&mut self, host: usize, now_us: Micros) {
         self.settle(host, now_us);
         let killed = self.hosts[host].memory.as_ref().and_then(memory::Memory::killed);
@@ -426,7 +426,7 @@ impl Run<'_> {
         }
     }
 
-    /// Jobs that have grown compute for another part of their time from then on; gives those that have not yet.
+    /// Jobs that have grown compute for another part of their time from then on; returns the jobs that still grow.
     fn grow_up(&mut self, host: usize, now_us: Micros) -> Vec<usize> {
         let phased = |&index: &usize| self.jobs[index].ramp_busy_milli.is_some();
         let mut phased: Vec<usize> = self.hosts[host].started().filter(phased).collect();

@@ -1,6 +1,6 @@
 //! From the daemon's configuration to the settings of a simulated host.
 //!
-//! Keys that have to do with the real host only (sampling, rights, the store) change nothing here.
+//! Keys about the real host only (sampling, rights, the store) change nothing here.
 
 use pinfold_policy::{MemorySettings, Settings};
 use pinfold_proto::config::Config;

@@ -1,9 +1,9 @@
-//! Executed workflows with what each task waited for: instances of WfCommons, as WfFormat 1.5 (JSON) or as a table.
+//! Executed workflows with their dependencies: instances of WfCommons, as WfFormat 1.5 (JSON) or as a table.
 //!
 //! Source: Coleman, Casanova, Pottier, Kaushik, Deelman, Ferreira da Silva, "WfCommons: a framework for enabling scientific
 //! workflow research and development", FGCS 2022.
 //!
-//! All tasks are submitted at once; each starts when those before it have ended.
+//! All tasks are submitted at once; each starts after its predecessors' ends.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::list::{Entry, List};
 
-/// What is wrong with an instance.
+/// The error of an instance.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
     /// It is no JSON, or not of this format.
@@ -37,7 +37,7 @@ pub enum InstanceError {
         line: usize,
         /// The column.
         column: &'static str,
-        /// What stands there.
+        /// The field's text.
         text: String,
     },
     /// A run time cannot be.
@@ -45,18 +45,18 @@ pub enum InstanceError {
     Time {
         /// The task.
         task: String,
-        /// What stands there.
+        /// The field's value.
         value: f64,
     },
-    /// A task waits for one that there is not.
+    /// A task waits for an unknown task.
     #[error("task {task} waits for task {parent}, which is not in the instance")]
     Unknown {
         /// The task.
         task: String,
-        /// The one that there is not.
+        /// The unknown task.
         parent: String,
     },
-    /// Two tasks have one name.
+    /// Two tasks have the same name.
     #[error("there are two tasks {0}")]
     Twice(String),
     /// It has no task.
@@ -115,7 +115,7 @@ struct Task {
     parents: Vec<String>,
     runtime_s: f64,
     cores: Option<f64>,
-    /// 100 is one core.
+    /// 100 is a full core.
     cpu_percent: Option<f64>,
     memory_bytes: Option<f64>,
 }
@@ -123,7 +123,7 @@ struct Task {
 /// The tasks of an instance as a list of jobs, numbered from 1 on in its order.
 ///
 /// # Errors
-/// It is neither of the two forms, or a task waits for one that there is not. Circles are found when the list is arranged
+/// The text has neither form, or a task waits for an unknown task. Cycles are found when the list is arranged
 /// ([`List::arrange`]).
 pub fn read(text: &str) -> Result<List, InstanceError> {
     let text = text.trim_start_matches('\u{feff}');
@@ -211,7 +211,7 @@ fn entry(task: &Task, number: u64, numbers: &BTreeMap<&str, u64>) -> Result<Entr
         return Err(InstanceError::Time { task: task.id.clone(), value: task.runtime_s });
     }
     let used = task.cpu_percent.filter(|percent| percent.is_finite() && *percent > 0.0);
-    // Where nothing was written down, it took the cores that it used.
+    // Without a record, the task took the cores that it used.
     let cores = task.cores.filter(|&cores| cores >= 1.0).or(used.map(|percent| percent / 100.0));
     let cores = whole(cores.unwrap_or(1.0).ceil().clamp(1.0, f64::from(u32::MAX)));
     Ok(Entry {
@@ -220,7 +220,7 @@ fn entry(task: &Task, number: u64, numbers: &BTreeMap<&str, u64>) -> Result<Entr
         cores: Some(u32::try_from(cores).unwrap_or(u32::MAX)),
         cpu_s: used.map(|percent| (percent / 100.0 * task.runtime_s).min(f64::MAX)),
         memory_peak_bytes: task.memory_bytes.filter(|&bytes| bytes > 0.0).map(whole),
-        // Tasks of one class have the same name but for what follows the last underscore.
+        // Tasks of the same class have the same name up to the last underscore.
         name: class(&task.name).to_owned(),
         after: task.parents.iter().map(parent).collect::<Result<_, _>>()?,
         label: Some(task.id.clone()),

@@ -1,5 +1,5 @@
 //! The user that a number stands for: the numbers that `/etc/subuid` (subuid(5)) gives to a user for user namespaces count
-//! as a user.
+//! as one user.
 //!
 //! Owner of state: the file as of the last read. Absent here: subordinate numbers that other software gives.
 

@@ -1,4 +1,5 @@
-//! What another program changes of a job is set again in time and told once, and two that insist do not go on for ever.
+//! Another program's change to a job's setting is corrected in time and reported once, and two insisting programs do not
+//! alternate for ever.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,23 +16,23 @@ const SECOND_US: u64 = 1_000_000;
 const HEALS_A_MINUTE: usize = 3;
 /// and within ten, for then it is left for longer and longer.
 const HEALS_IN_TEN: usize = 12;
-/// What was quiet for so long is not in dispute.
+/// A setting without a change for this long is undisputed.
 const CALM_US: u64 = 600 * SECOND_US;
 /// No dispute is left for longer.
 const LEFT_MAX: Duration = Duration::from_secs(60 << 5);
 
-/// What other programs changed, and what was told of it.
+/// Other programs' changes, and the reports on them.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pending: BTreeMap<Key, Pending>,
     heals: BTreeMap<Key, Vec<u64>>,
-    /// How often it was set again since it was left alone last.
+    /// Corrections since it was last left alone.
     times: BTreeMap<Key, usize>,
     /// Until when each was left last, and for how long.
     left: BTreeMap<Key, (u64, Duration)>,
 }
 
-/// A setting that is not as it was asked for.
+/// A setting that differs from its request.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     /// When it was written last,
@@ -55,7 +56,7 @@ impl Watch {
         self.pending.retain(|(job, _), _| there(*job));
     }
 
-    /// Another program wrote, something else than what was asked for or just that.
+    /// Another program wrote, with a different value or the requested one.
     pub(crate) fn meddled(&mut self, key: Key, differs: bool, now_us: u64) {
         if !differs {
             self.pending.remove(&key);
@@ -86,7 +87,7 @@ impl Watch {
         Ok(())
     }
 
-    /// It is left as it is for a while, and that was told.
+    /// It is left alone for a while, as reported.
     pub(crate) fn left(
         &mut self,
         key: Key,
@@ -120,7 +121,7 @@ impl Watch {
         Err(Violation::new(rule, format!("{key:?} is as it was asked for")))
     }
 
-    /// Jobs are looked at in turn, at most two looks each, one a second.
+    /// Jobs are read in turn, each at most twice, a job a second.
     pub(crate) fn check(&self, now_us: u64, jobs: u64) -> Result<(), Violation> {
         let within_us = (2 * jobs + 8) * SECOND_US;
         let late = |pending: &Pending| now_us > pending.since_us.max(pending.left_until_us) + within_us;

@@ -1,4 +1,4 @@
-//! Backfillers that share cores evenly with primaries: the last of a list among themselves, and nobody else.
+//! Backfill jobs that share cores evenly with primaries: the last jobs of a list among themselves, and no others.
 
 use pinfold_policy::{Class, State};
 
@@ -6,8 +6,8 @@ use super::{Scene, Seen, Violation};
 use crate::ledger::Phase;
 
 impl Scene<'_> {
-    /// Who shares evenly shares with its own list and keeps nobody waiting; and if all that there is are the last of a
-    /// list, they do share.
+    /// A job that shares evenly does so with its own list and keeps no job waiting; and if only the last jobs of a list
+    /// exist, they share evenly.
     pub(super) fn evenness(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let holds = |class| seen.iter().filter(move |one| one.holds_slot() && one.class() == Some(class));
         let primaries: Vec<&Seen<'_>> = holds(Class::Primary).collect();
@@ -46,7 +46,7 @@ impl Scene<'_> {
     }
 }
 
-/// Whether two jobs are of one list and priority, and left their class to the policy.
+/// Whether two jobs are of the same list and priority, and left their class to the policy.
 fn are_alike(one: &Seen<'_>, other: &Seen<'_>) -> bool {
     let (one, other) = (&one.entry.request, &other.entry.request);
     let left = one.class.is_none() && other.class.is_none();

@@ -1,5 +1,5 @@
-//! Jobs that have cores to themselves: nobody else of ours is on those, nor on what shares a core with them; nobody as high
-//! made way for them; they have them as soon as they may, and others have them again when they are over.
+//! Isolated jobs: no other job of ours uses their PUs, nor the PUs of their cores; no job of the same rank made way for
+//! them; they get cores as soon as permitted, and others get the cores after their end.
 
 use pinfold_policy::JobId;
 use pinfold_topo::CpuSet;
@@ -16,12 +16,12 @@ impl Entry {
 }
 
 impl Scene<'_> {
-    /// Checks those that have cores to themselves, and gives all others.
+    /// Checks isolated jobs, and returns all others.
     pub(super) fn isolated<'b>(&self, seen: Vec<Seen<'b>>) -> Result<Vec<Seen<'b>>, Violation> {
         for one in seen.iter().filter(|one| one.entry.is_isolated()) {
             self.is_on_its_cores(one)?;
         }
-        // Whose cores are all off line goes on beside the others.
+        // An isolated job with all cores off line runs beside the others.
         let has_cores = |one: &Seen<'_>| !self.alone.cores_of(one.id).is_empty();
         let (alone, others): (Vec<Seen<'b>>, Vec<Seen<'b>>) =
             seen.into_iter().partition(|one| one.entry.is_isolated() && has_cores(one));
@@ -71,7 +71,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Whether a job's processes are where they may be on one of these PUs, and nothing excuses that.
+    /// Whether a job's processes may be on one of these PUs, without an excuse.
     fn is_surely_on(&self, one: &Seen<'_>, cpus: &CpuSet) -> bool {
         let Some(container) = self.world.containers.get(&one.id) else { return false };
         let told = self.unreported.get(&one.id).is_none_or(|&count| count == 0);

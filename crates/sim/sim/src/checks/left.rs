@@ -1,5 +1,4 @@
-//! Backfillers where primaries are protected: no more than what is left of the cores has room for, and not fewer for
-//! long.
+//! Backfill jobs beside protected primaries: no more than the idle cores have room for, and not fewer for long.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,16 +7,16 @@ use pinfold_policy::{Instant, Policy, Sample, Settings};
 
 use super::Violation;
 
-/// What is left counts over so long.
+/// The time over which idle cores are averaged.
 const OVER: Duration = Duration::from_secs(5);
-/// One more comes after this at the latest: two seconds of evidence, and a sample.
+/// The latest time for a further job: two seconds of evidence, and a sample.
 const LATEST: Duration = Duration::from_millis(3100);
 
-/// What is left of the cores, as told.
+/// The reported idle cores.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     recent: VecDeque<(Instant, u64)>,
-    /// The slots beyond the cores, whose number changes too, and since when there is room for more.
+    /// The slots beyond the cores, whose number changes too, and the moment since which there is room for more.
     room: Option<(usize, Instant)>,
     heard: Option<Instant>,
 }
@@ -61,7 +60,7 @@ impl Left {
             _ => now,
         };
         self.room = (slots < most).then_some((slots - cores, since));
-        // As of the last sample: without one nothing follows.
+        // As of the last sample: no conclusion without a sample.
         let waited = self.heard.map_or(Duration::ZERO, |heard| heard.since(since));
         if clock_is_true && self.room.is_some() && waited > LATEST {
             let found = format!("{slots} slots of {most} for {} ms", waited.as_millis());

@@ -1,11 +1,11 @@
-//! Cores that are set aside: who asked for them is there, on cores of its own, and nobody else is.
+//! Sets of cores: a job that asks for the set is in it, on cores of its own, and no other job is.
 
 use pinfold_topo::CpuSet;
 
 use super::{Scene, Seen, Violation};
 
 impl Scene<'_> {
-    /// Checks those in the set, and gives all others.
+    /// Checks the jobs in the set, and returns all others.
     pub(super) fn beside_sets<'b>(&self, seen: Vec<Seen<'b>>) -> Result<Vec<Seen<'b>>, Violation> {
         if self.set.is_empty() {
             return Ok(seen);
@@ -21,7 +21,7 @@ impl Scene<'_> {
             if cpus.is_empty() || !cpus.is_subset(&set) {
                 return wrong("whoever asked for a set is on its cores");
             }
-            // One that found no cores of its own when the set became smaller is on all of them.
+            // A job without cores of its own after the set shrank is on all of the set's.
             if *cpus == set || !self.settings.affinity {
                 continue;
             }

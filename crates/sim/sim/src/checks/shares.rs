@@ -1,4 +1,4 @@
-//! What is a project's own: it has it when it wants it, and only borrowers pay for that.
+//! Projects' shares: a project has its own share on demand, and only borrowers pay for it.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use pinfold_policy::{Class, FrozenBy, JobId, State};
 
 use super::{Scene, Seen, Violation};
 
-/// What each project has, the jobs of none as the first.
+/// The slots of each project; jobs without a project come first.
 struct Shares<'a> {
     names: Vec<Option<&'a str>>,
     own: Vec<usize>,
     homes: Vec<usize>,
     slots: Vec<usize>,
-    /// Slots of those that may not be frozen now,
+    /// Slots of jobs exempt from freezing now,
     exempt: Vec<usize>,
-    /// and of those that may never be.
+    /// and of jobs exempt for ever.
     never: Vec<usize>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Shares<'a> {
         self.names.iter().skip(1).position(|&name| name == project).map_or(0, |at| at + 1)
     }
 
-    /// Counts what is there. `None`: no project is guaranteed a core.
+    /// Counts the slots. `None`: no project is guaranteed a core.
     fn count(scene: &'a Scene<'_>, seen: &[Seen<'_>]) -> Option<Self> {
         let guaranteed =
             scene.settings.projects.iter().filter_map(|p| Some((p.name.as_str(), p.cores? as usize)));
@@ -52,8 +52,8 @@ impl<'a> Shares<'a> {
         Some(shares)
     }
 
-    /// Slots that those of a project can get at least: what all but for `used` leave, and what others have beyond what is
-    /// their own; but nothing of those that are `kept`.
+    /// The least slots obtainable by a project: free slots, and slots that others hold beyond their share, without `kept`
+    /// slots.
     fn obtainable(&self, at: usize, (total, used): (usize, usize), kept: &[usize]) -> usize {
         let others = (0..self.own.len()).filter(|&other| other != at);
         let borrowed = |other: usize| {
@@ -66,8 +66,8 @@ impl<'a> Shares<'a> {
 }
 
 impl Scene<'_> {
-    /// Whoever wants what is its project's own has it, unless all that might give way may not be frozen just now. Gives
-    /// those that want it and do not have it, though nobody has it who may never be frozen.
+    /// A job that wants its project's own share has it, unless all that might give way are exempt just now. Returns the
+    /// jobs without it, although no permanently exempt job holds it.
     pub(super) fn shares(&self, seen: &[Seen<'_>]) -> Result<BTreeSet<JobId>, Violation> {
         let mut owed = BTreeSet::new();
         let Some(mut shares) = Shares::count(self, seen) else { return Ok(owed) };
@@ -89,7 +89,7 @@ impl Scene<'_> {
             if !asks || one.cores() > room || one.entry.request.wish.is_some() {
                 continue;
             }
-            // The jobs of no project take nothing from one that has the whole host, nor do its own.
+            // Jobs without a project, and its own project's, take nothing from an exclusive job.
             if exclusive.is_some_and(|other| at == 0 || shares.of(other) == at) {
                 continue;
             }
@@ -115,8 +115,8 @@ impl Scene<'_> {
         Ok(owed)
     }
 
-    /// Whether a job that does not run could, as far as its own project is concerned: nobody of it that may go before
-    /// it waits for more than there is.
+    /// Whether a job that does not run could, as far as its own project is concerned: no earlier job of the project waits
+    /// for more than is free.
     fn may_start(&self, one: &Seen<'_>, seen: &[Seen<'_>], shares: &Shares<'_>, used: usize) -> bool {
         let waits = |one: &Seen<'_>| match one.info.state {
             State::Waiting { .. } => self.waits_for_a_slot(one),

@@ -1,5 +1,5 @@
-//! Primaries that wait for a core while backfillers are beside them, where an operator wants that held back: somebody gives
-//! way before long, and nobody for nothing.
+//! Primaries that wait for a core beside backfill jobs, with `cpu.guard`: a backfill job gives way before long, and none
+//! without need.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use super::Violation;
 const GROSS_MILLI: u16 = 500;
 /// is helped within so long: three windows, begun before it waited, and some to spare.
 const WITHIN_US: u64 = 30_000_000;
-/// What is too little to freeze anybody for.
+/// Too little waiting to freeze a job for.
 const NOTHING_MILLI: u16 = 10;
 /// How long a reading counts.
 const COUNTS: Duration = Duration::from_secs(300);
 /// How many readings it takes.
 const READINGS: usize = 3;
 
-/// What was told of primaries.
+/// The reported waiting of primaries.
 #[derive(Debug, Default)]
 pub(crate) struct Stalled {
-    /// Since when each waits like that with somebody beside it who could give way, in true time.
+    /// The moment since which each waits beside a job that could give way, in true time.
     gross_us: BTreeMap<JobId, u64>,
     /// When each was said to wait at all.
     heard: BTreeMap<JobId, Vec<Instant>>,
 }
 
 impl Stalled {
-    /// Readings were taken; `could` says for whom somebody could give way.
+    /// Handles readings; `could` tells whether a job could give way to a primary.
     pub(crate) fn told(
         &mut self,
         stalled: &[(JobId, u16)],
@@ -59,7 +59,7 @@ impl Stalled {
         Ok(())
     }
 
-    /// Somebody was frozen.
+    /// Records a freeze.
     pub(crate) fn decided(&mut self, decision: &Decision, settings: &Settings) -> Result<(), Violation> {
         let Reason::Slot(SlotReason::Interferes { with, .. }) = decision.reason else { return Ok(()) };
         self.gross_us.clear();
@@ -76,7 +76,7 @@ impl Stalled {
         self.gross_us.clear();
     }
 
-    /// Cores stay slots, whatever is held back.
+    /// Held-back jobs leave the number of core slots unchanged.
     pub(crate) fn check(policy: &Policy, settings: &Settings, cores: usize) -> Result<(), Violation> {
         let slots = policy.slots().1;
         if settings.hold_back && slots < settings.slots(cores).min(cores) {

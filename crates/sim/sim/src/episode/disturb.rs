@@ -1,4 +1,4 @@
-//! What disturbs an episode, what is sampled meanwhile, and how the disturbances end.
+//! Disturbances of an episode, samples meanwhile, and the end of disturbances.
 
 use pinfold_policy::{Command, Event, JobId, Preemption, Sample, Settings};
 use pinfold_topo::CpuSet;
@@ -127,7 +127,7 @@ fn hotplug(host: &mut Host) -> Result<(), Violation> {
     host.deliver(Event::Machine(host.machine()))
 }
 
-/// Faults stop, the machine is whole, the settings are such that every job can run.
+/// Faults stop, the machine is whole, and the settings let every job run.
 pub(super) fn calm_down(host: &mut Host) -> Result<(), Violation> {
     host.chaos = false;
     host.come_on_line(host.world.cores().to_vec());

@@ -35,7 +35,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
     let cores = dice.between(1, options.width_max);
     let (more, aside) = (&mut host.more, options.aside_permille);
     let aside = more.chance(aside).then(|| SET.to_owned());
-    // PUs that are not in the set which it asks for are refused by the daemon.
+    // The daemon refuses PUs outside the requested set.
     let nameable = if aside.is_none() { host.world.cores() } else { &[] };
     let wish = more.chance(options.wish_permille).then(|| Box::new(draw_wish(more, nameable, cores)));
     let work_us = dice.around(options.work_us);
@@ -62,7 +62,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
     (request, Work { left: work_us * 1000, duty_milli, threads: cores, stubborn })
 }
 
-/// Certain cores, or such as lie in a certain way.
+/// Draws named cores, or a layout.
 fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64) -> Wish {
     let mut wish = Wish::default();
     let at = usize::try_from(dice.below(cores.len().max(1) as u64)).unwrap_or(0);
@@ -72,7 +72,7 @@ fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64) -> Wish {
             wish.named = cores.get(at).and_then(CpuSet::first).map(CpuSet::single).unwrap_or_default();
             &[]
         }
-        // A border around as many cores as it asks for, at least; some or all of them may be set aside.
+        // A cpuset constraint of at least as many cores as requested; they may be set aside.
         1 => {
             let inside = usize::try_from(count).unwrap_or(1).max(at + 1);
             wish.within = cores.iter().take(inside).flat_map(CpuSet::iter).collect();
@@ -85,7 +85,7 @@ fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64) -> Wish {
     for (name, value) in
         options.iter().chain([("ntasks", ntasks.as_str())].iter().filter(|_| !options.is_empty()))
     {
-        // One that is not understood has no say.
+        // An invalid value is ignored.
         let _ = wish.layout.set(name, Some(value));
     }
     wish

@@ -1,4 +1,4 @@
-//! How the daemon carries actions out: each takes its time, fails now and then, and what became of it is reported.
+//! The daemon's execution of actions: each takes time, fails now and then, and its result is reported.
 
 use pinfold_policy::{Action, Decision, Event, JobId};
 
@@ -145,7 +145,7 @@ impl Host {
             return Ok(());
         }
         if !self.is_up() {
-            // The next daemon finds nobody who asks for the job.
+            // The next daemon finds no client of the job.
             if self.disk.remove(&job).is_some() {
                 self.ledger.over(job);
             }

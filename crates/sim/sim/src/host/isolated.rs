@@ -1,8 +1,8 @@
-//! Jobs that are to have cores to themselves, as the daemon sees to it: each waits for cores of its own, which are kept for
-//! it as a set from when they are found until it is over, over restarts too.
+//! Isolated jobs, on the daemon's side: each waits for cores of its own, which are reserved for it as a set from then until
+//! its end, across restarts.
 //!
-//! Owns which sets there are, as the disk has them. Absent: which job is next and which cores it gets, as the policy
-//! decides that; the kernel's partitions, and what is no job.
+//! Owns the sets, as on the disk. Absent: the choice of job and cores, which the policy makes; the kernel's partitions, and
+//! other load.
 
 mod promises;
 
@@ -17,8 +17,7 @@ use crate::violation::Violation;
 
 /// How often the daemon looks for cores for the jobs that wait.
 const KEEP_HOUSE_US: u64 = 5_000_000;
-/// How long it goes on with that when nothing disturbs it any more: until lack of cores is the only reason for which a
-/// job waits.
+/// The time that this continues without disturbances: until lack of cores is the only reason for waiting.
 const KEEPS_HOUSE_US: u64 = 700_000_000;
 
 impl Host {
@@ -33,7 +32,7 @@ impl Host {
         touched.fold(cpus.clone(), |all, core| all.union(core))
     }
 
-    /// These cores are on line, and none of them set aside but for jobs that have them to themselves.
+    /// Sets the cores on line, of which only isolated jobs' are set aside.
     pub(crate) fn come_on_line(&mut self, cores: Vec<CpuSet>) {
         self.alone.online = cores;
         self.set.clear();
@@ -60,7 +59,7 @@ impl Host {
         }
     }
 
-    /// Whether a job that asks for cores to itself is refused; it is told so at once, and nobody hears of it again.
+    /// Whether a job that asks for isolation is refused, at once and for ever.
     pub(crate) fn is_refused(&mut self, job: JobId, wanted: u32) -> Result<bool, Violation> {
         if self.own_set(job).is_none() {
             return Ok(false);
@@ -115,7 +114,7 @@ impl Host {
         Some((job, cores.iter().fold(CpuSet::new(), |all, core| all.union(core))))
     }
 
-    /// A job that cannot start on its cores after all does not keep them from others.
+    /// A job that cannot start on its cores after all returns them to others.
     fn give_up_cores(&mut self) -> Result<(), Violation> {
         let Some(policy) = &self.policy else { return Ok(()) };
         let idle: Vec<JobId> =
@@ -152,7 +151,7 @@ impl Host {
         self.all_given_back()
     }
 
-    /// A new daemon: sets of jobs that are over go, and jobs without one wait for it.
+    /// After a restart, drops sets of jobs that are over, and queues jobs without a set.
     pub(crate) fn restore_isolation(&mut self) -> Result<(), Violation> {
         if self.options.isolated.is_empty() {
             return Ok(());
@@ -168,7 +167,7 @@ impl Host {
             .filter(|&job| self.has(job) && !self.alone.sets.contains_key(&job))
             .collect();
         self.end_isolation()?;
-        // Only an event of another kind has those that were found take their places.
+        // Only an event of another kind lets adopted jobs take their places.
         self.step(Event::Tick)?;
         self.isolate_waiting()
     }

@@ -1,7 +1,7 @@
-//! Another program that writes to the groups of jobs, now and then or insisting, and the daemon that looks for it.
+//! Another program that writes to jobs' groups, singly or repeatedly, and the daemon that checks for it.
 //!
-//! Owns what the daemon asked of the groups and is sure that they took. Absent: when to look and what follows, which the
-//! policy's own code says; writes that the kernel refuses.
+//! Owns the daemon's confirmed requests to the groups. Absent: schedule and reactions, which the policy's own code decides;
+//! writes that the kernel refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::violation::Violation;
 /// So many programs insist at once.
 const INSISTING_MAX: u32 = 3;
 
-/// What another program writes to a job's group, and how it goes on.
+/// Another program's write to a job's group, and its repetition.
 #[derive(Debug, Clone)]
 pub(crate) struct Write {
     job: JobId,
@@ -33,7 +33,7 @@ pub(crate) struct Write {
     times: u32,
 }
 
-/// Other programs, and what the daemon knows of them.
+/// Other programs, and the daemon's knowledge of them.
 #[derive(Debug)]
 pub(crate) struct Meddling {
     dice: Dice,
@@ -56,7 +56,7 @@ impl Meddling {
         }
     }
 
-    /// The daemon is gone with what it knew. The next one finds the groups as they are, and has them put right.
+    /// The daemon is gone with its knowledge. The next daemon adopts the groups as they are, and has them corrected.
     pub(crate) fn restart(&mut self) {
         self.drifts = Drifts::default();
         self.meant.clear();
@@ -69,7 +69,7 @@ impl Host {
         self.options.meddle_us > 0
     }
 
-    /// The daemon asked for something, and heard that it was done or that it was not.
+    /// Records the success or failure of a requested setting.
     pub(crate) fn is_meant(&mut self, job: JobId, action: &Action, done: bool) {
         let value = match action {
             Action::Bind { cpus } => Value::Cpus(cpus.clone()),
@@ -90,7 +90,7 @@ impl Host {
         }
     }
 
-    /// A job's group is what the daemon knows of it.
+    /// Adopts a job's group as it is.
     pub(crate) fn remember(&mut self, job: JobId) {
         if !self.is_meddled_with() {
             return;
@@ -107,7 +107,7 @@ impl Host {
         self.is_up().then(|| self.meddling.drifts.due()).flatten().map(|at| self.true_us(at))
     }
 
-    /// The daemon looks while jobs run. Here it stops when nobody meddles any more and nothing is left to be seen.
+    /// The daemon checks while jobs run. Here the checks stop when no program writes any more and no difference is left.
     pub(crate) fn schedule_look(&mut self) {
         if !self.is_meddled_with() || !self.is_up() {
             return;
@@ -120,7 +120,7 @@ impl Host {
         self.meddling.drifts.schedule(running, self.clock);
     }
 
-    /// Looks at one job.
+    /// Checks a job.
     pub(crate) fn look(&mut self) -> Result<(), Violation> {
         self.clock = self.clock.max(pinfold_policy::Instant(self.raw_clock()));
         let (now, now_us, clock_is_true) = (self.clock, self.world.now_us(), self.has_true_clock());

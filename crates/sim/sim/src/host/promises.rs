@@ -1,4 +1,4 @@
-//! What is checked of the host after each step, beside the checks that need no daemon.
+//! Checks of the host after each step, beside the checks without a daemon.
 
 use std::collections::BTreeSet;
 
@@ -37,12 +37,12 @@ impl Host {
         self.owed_not_long(owed)
     }
 
-    /// Whether the daemon's clock goes like the true one.
+    /// Whether the daemon's clock runs with the true time.
     pub(crate) fn has_true_clock(&self) -> bool {
         !self.options.chaos.contains(&Chaos::Clock)
     }
 
-    /// A share that a project owns and lends comes back within the time that a start and a signal may take.
+    /// A lent share returns to its project within the time of a start and a signal.
     fn owed_not_long(&mut self, owed: BTreeSet<JobId>) -> Result<(), Violation> {
         let now_us = self.world.now_us();
         self.owed_us.retain(|job, _| owed.contains(job));
@@ -74,7 +74,7 @@ impl Host {
         }
     }
 
-    /// How much each primary waits for a core: more with a backfiller on it, as the policy has them.
+    /// The waiting of each primary for a core: more with a backfill job on it, by the policy's placement.
     pub(crate) fn stalled_milli(&mut self) -> Result<Vec<(JobId, u16)>, Violation> {
         let Some(policy) = &self.policy else { return Ok(Vec::new()) };
         let of = |class: Class| {
@@ -96,14 +96,14 @@ impl Host {
             (one.job, stall + noise(one.job))
         };
         let stalled: Vec<(JobId, u16)> = primaries.iter().map(reading).collect();
-        // Those that may surely be frozen: lower than the primary, and nothing speaks against it.
+        // Jobs that may certainly be frozen: lower than the primary, without an exemption.
         let now = Instant(self.raw_clock()).max(self.clock);
         let true_clock = self.has_true_clock();
         let scheduled = self.settings.schedule && self.settings.affinity && self.settings.backfill;
         let held_back = scheduled && self.settings.hold_back;
         let could = |job: JobId| {
             let Some(one) = primaries.iter().find(|one| one.job == job) else { return false };
-            // Beside a backfiller that shares evenly it waits as all jobs do.
+            // Beside a backfill job that shares evenly it waits as all jobs do.
             if beside(one).any(|other| self.ledger.jobs.get(&other.job).is_some_and(|entry| entry.even)) {
                 return false;
             }

@@ -1,4 +1,4 @@
-//! How the daemon crashes, and how a new one starts: from the disk (what should be) and the host (what is).
+//! Crash and restart of the daemon: from the disk (wanted state) and the host (actual state).
 
 use pinfold_policy::{Adopted, Event, Instant, JobId, Policy, Running};
 
@@ -8,7 +8,7 @@ use crate::ledger::Phase;
 use crate::violation::Violation;
 
 impl Host {
-    /// The daemon is gone, with all it knew; a new one comes.
+    /// Kills the daemon with its knowledge; a new daemon follows.
     pub(crate) fn crash(&mut self) {
         self.tell(|| "the daemon is killed".to_owned());
         self.crashes += 1;
@@ -34,7 +34,7 @@ impl Host {
 
     /// A daemon starts: it reads its disk, looks at the host, and tells a new policy.
     pub(crate) fn start_up(&mut self) -> Result<(), Violation> {
-        // Nothing binds the clock to what the last daemon saw of it.
+        // The new clock is independent of the last daemon's.
         self.clock = Instant(self.raw_clock());
         self.policy = Some(Policy::default());
         self.adopting = true;
@@ -60,7 +60,7 @@ impl Host {
         self.disk.contains_key(&job)
     }
 
-    /// What the disk and the host say of each job, the ledger put right accordingly.
+    /// Reads the disk's and the host's state of each job, and corrects the ledger accordingly.
     fn take_stock(&mut self) -> Vec<Adopted> {
         let now = self.clock;
         let world = &self.world;
@@ -72,7 +72,7 @@ impl Host {
         ended.into_iter().for_each(|job| self.ledger.over(job));
         for (&job, record) in &mut self.disk {
             if self.ledger.over.remove(&job) {
-                // It was struck off, and the daemon died before that was on the disk.
+                // It was struck off, and the daemon died before the removal was on the disk.
                 self.ledger.submitted(record.request.clone(), record.submitted);
             }
             let Some(entry) = self.ledger.jobs.get_mut(&job) else { continue };

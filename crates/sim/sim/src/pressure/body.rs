@@ -1,27 +1,27 @@
-//! A job on the simulated host: what it wants in a step, and what comes of what it got. Sizes in KiB.
+//! A job on the simulated host: its demand in a step, and the effect of its supply. Sizes in KiB.
 //!
-//! Absent: who gets what; the host says that.
+//! Absent: the distribution, which the host decides.
 
 use crate::pressure::footprint::Plan;
 use crate::pressure::world::TICK_US;
 
-/// What a job can allocate in a step: the kernel clears about 2 GiB a second.
+/// The most memory that a job can allocate in a step: the kernel clears about 2 GiB a second.
 pub const ALLOC_TICK: u64 = 20 << 10;
-/// The kernel reads so much at a time for one that waits for a page.
+/// The kernel's read-ahead for a page fault from swap.
 pub(super) const CLUSTER: u64 = 32;
-/// How exactly a job must have got what it asked for to go on.
+/// The tolerance within which a demand counts as met.
 const NEAR: u64 = 64;
 
 /// A job on the host.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// What it does.
+    /// Its plan.
     pub plan: Plan,
     /// How much of it is done, in microseconds.
     pub done_us: u64,
-    /// What it holds in RAM.
+    /// Memory in RAM.
     pub resident: u64,
-    /// What it holds in swap.
+    /// Memory in swap.
     pub swapped: u64,
     /// Whether it computes in the idle class.
     pub backfills: bool,
@@ -29,9 +29,9 @@ pub struct Body {
     pub frozen: bool,
     /// When a freeze that is under way takes effect.
     pub freezes_at: Option<u64>,
-    /// What the pager moved to swap of it, in all.
+    /// Memory that the pager moved to swap, in all.
     pub paged_out: u64,
-    /// What it may hold in RAM before it has to give its own pages up for more (`memory.high`),
+    /// Memory in RAM above which its own pages are reclaimed first (`memory.high`),
     pub high: Option<u64>,
     /// since when that is so,
     pub slowed_us: Option<u64>,
@@ -43,15 +43,15 @@ pub struct Body {
     pub peak: u64,
     /// For how long it waited for memory in all, in microseconds,
     pub waited_us: u64,
-    /// and what was told of that.
+    /// and the reported part of it.
     pub waited_told_us: u64,
-    /// What it wants to compute in this step, and what it did;
+    /// Demand and supply of computing in this step;
     pub(super) want_us: u64,
     pub(super) got_us: u64,
-    /// what it needs back from swap for it, and in new pages,
+    /// the demand for pages from swap, and for new pages,
     pub(super) fault: u64,
     pub(super) grow: u64,
-    /// and the part of the step in which it waited for them, in thousandths.
+    /// and the part of the step spent waiting for them, in thousandths.
     pub(super) stalled_milli: u64,
 }
 
@@ -92,20 +92,20 @@ impl Body {
         self.total() * self.plan.hot_milli / 1000
     }
 
-    /// What it has in RAM and does not touch.
+    /// Memory in RAM that it does not touch.
     pub(super) fn cold(&self) -> u64 {
         let cold = self.total() - self.hot();
         if self.frozen { self.resident } else { cold.saturating_sub(self.swapped).min(self.resident) }
     }
 
-    /// What it wants in this step: pages back from swap, and new ones.
+    /// Sets its demand in this step: pages from swap, and new pages.
     pub(super) fn want(&mut self, latency_us: u64) {
         (self.fault, self.grow, self.stalled_milli) = (0, 0, 0);
         if self.want_us == 0 {
             return;
         }
         let hot = self.hot();
-        // What is not touched went out first.
+        // Untouched pages went out first.
         let missed = self.swapped.saturating_sub(self.total() - hot);
         if missed > 0 {
             let touched = (self.plan.touch * self.want_us / 1000).max(1);
@@ -122,13 +122,13 @@ impl Body {
         self.grow = target.saturating_sub(self.total()).min(ALLOC_TICK);
     }
 
-    /// What it has to move out of its own for what it wants in this step, if it is slowed.
+    /// The pages of its own that a throttled job has to move out for its demand in this step.
     pub(super) fn beyond_high(&self) -> u64 {
         let wanted = self.resident + self.fault + self.grow;
         self.high.map_or(0, |high| wanted.saturating_sub(high)).min(self.fault + self.grow)
     }
 
-    /// So much could be moved out for it, of what it had to: the rest of its wishes waits, and so does it.
+    /// `moved` of the `had_to` pages went out: its demand shrinks in proportion, and so does its progress.
     pub(super) fn held_down(&mut self, had_to: u64, moved: u64) {
         if had_to == 0 {
             return;
@@ -143,7 +143,7 @@ impl Body {
         self.stalled_milli = self.stalled_milli.max(1000 - left * 1000 / wanted);
     }
 
-    /// Computes as far as it got what it wanted, in thousandths; says whether it came to its end.
+    /// Computes by the supplied part of its demand, in thousandths; returns whether it ended.
     pub(super) fn go_on(&mut self, device: u64, granted: u64) -> bool {
         self.got_us = 0;
         if self.want_us == 0 {
@@ -163,7 +163,7 @@ impl Body {
         }
         self.stalled_milli = self.stalled_milli.max(1000 - of_all);
         let surplus = self.total().saturating_sub(target.max(NEAR));
-        // What is given back is given back from both alike.
+        // Freed memory comes from both in proportion.
         let of_swap = surplus * self.swapped / self.total().max(1);
         self.swapped -= of_swap;
         self.resident -= (surplus - of_swap).min(self.resident);

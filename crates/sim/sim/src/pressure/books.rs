@@ -1,5 +1,5 @@
-//! What was asked for, told and decided, kept apart from the policy, and the promises that each decision must
-//! keep. Sizes are bytes, as the policy has them.
+//! Requests, reports and decisions, kept apart from the policy, and invariants of each decision. Sizes in bytes, as in the
+//! policy.
 
 mod admission;
 mod decided;
@@ -15,7 +15,7 @@ use pinfold_policy::{
 
 use crate::violation::Violation;
 
-/// What is less than this is nobody's concern.
+/// A negligible amount of memory.
 const WORTH_BYTES: u64 = 4 << 20;
 /// The rate of a swap device of which nothing is known.
 const ASSUMED_RATE: u64 = 50 << 20;
@@ -29,7 +29,7 @@ const WAITED_WINDOW: Duration = Duration::from_secs(1);
 pub struct Entry {
     /// As it was asked for.
     pub request: Request,
-    /// When it was told to start; `None`: it waits.
+    /// The time of its start decision; `None`: it waits.
     pub started: Option<Instant>,
     /// Whether it was told to freeze.
     pub frozen: bool,
@@ -37,7 +37,7 @@ pub struct Entry {
     pub by_user: bool,
     /// A user wants it frozen as soon as it runs.
     pub suspended: bool,
-    /// Whether it was frozen for its user, and for a slot, when it was asked for a checkpoint. If the checkpoint fails, it is
+    /// Whether it was frozen for its user, and for a slot, at its checkpoint request. After a failed checkpoint it is
     /// frozen again.
     pub wrote_from: (bool, bool),
     /// It is frozen because there were fewer slots than jobs.
@@ -56,7 +56,7 @@ pub struct Entry {
     pub held: (u64, u64),
     /// How many of its swapped bytes are said to be cold.
     pub cold: u64,
-    /// For what part of the time it waited for memory at the last readings, in thousandths, each with its time.
+    /// The parts of time that it waited for memory at the last readings, in thousandths, each with its time.
     waited: VecDeque<(Instant, u16)>,
     /// The most it held, as told.
     pub peak: u64,
@@ -66,7 +66,7 @@ pub struct Entry {
     pub(super) thawed: Option<Instant>,
     /// Until when it comes back from swap.
     returns_until: Option<Instant>,
-    /// When a reading was last above the one before it.
+    /// The time of the last reading above its predecessor.
     rose: Option<Instant>,
     /// It is throttled: it may grow to a bound only.
     slowed: Option<Slowed>,
@@ -93,7 +93,7 @@ pub struct Books {
     pub jobs: BTreeMap<JobId, Entry>,
     /// Jobs that are.
     pub over: BTreeSet<JobId>,
-    /// What kinds of jobs need, as told.
+    /// Needs of job classes, as reported.
     pub learned: BTreeMap<Kind, Claim>,
     /// The part of their memory that the next of a kind are said to need, in thousandths.
     parts: BTreeMap<Kind, u64>,
@@ -114,7 +114,7 @@ pub struct Books {
     holder_frozen: Option<JobId>,
     /// The token holder that was paged out in this step.
     holder_paged: Option<JobId>,
-    /// The jobs that were throttled in this step, and by how many bytes each may grow.
+    /// Jobs throttled in this step, each with its allowance in bytes.
     bounds: Vec<(JobId, u64)>,
     paged: VecDeque<(Instant, u64)>,
 }
@@ -128,7 +128,7 @@ impl Entry {
     fn stands_still(&mut self, reason: &Reason, asked: bool, now: Instant) {
         self.stood = self.stood.filter(|_| self.frozen).or(Some(now));
         let (by_user, for_slots) = if self.writes { self.wrote_from } else { (false, false) };
-        // What is tried again has the cause that it had.
+        // A retry has the cause of the first try.
         let again =
             self.for_slots && self.frozen && matches!(reason, Reason::Again(AgainReason::Retry { .. }));
         self.for_slots = is_for_slots(reason) || for_slots || again;
@@ -248,7 +248,7 @@ impl Books {
         running.min_by_key(|(job, entry)| (entry.started, **job)).map(|(&job, _)| job)
     }
 
-    /// The youngest that runs, does not go first, and has no part that it is known not to refault.
+    /// The youngest running job that is not the token holder, without a part known to be cold.
     pub(crate) fn youngest_that_needs_all(&self) -> Option<JobId> {
         let all = |job: &JobId, entry: &Entry| {
             entry.started.is_some() && !entry.frozen && entry.cold == 0 && Some(*job) != self.token
@@ -257,7 +257,7 @@ impl Books {
         running.max_by_key(|(job, entry)| (entry.started, **job)).map(|(&job, _)| job)
     }
 
-    /// The kernel did not take a bound, and so holds nobody there.
+    /// The kernel refused a bound, so that the job is not throttled.
     pub(crate) fn not_slowed(&mut self, job: JobId) {
         self.change(job, |entry| entry.slowed = None);
     }
@@ -268,7 +268,7 @@ impl Books {
             (entry.started, entry.frozen, entry.by_user, entry.for_slots) = (None, false, false, false);
             (entry.writes, entry.taken_back) = (false, false);
             (entry.ends, entry.held, entry.thawed, entry.returns_until) = (false, (0, 0), None, None);
-            // What it came to hold is known from now on.
+            // Its peak is known from now on.
             entry.request.memory = entry.request.memory.max(Some(entry.peak));
         });
     }

@@ -1,5 +1,4 @@
-//! One seed, one history of a host under pressure: jobs come, all end, and the host was never worse than one job
-//! after the other.
+//! A seed's history of a host under pressure: jobs come, all end, and the host was never slower than jobs in sequence.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +13,19 @@ use crate::pressure::world::TICK_US;
 use crate::shrink::shrink as cut_down;
 use crate::violation::Violation;
 
-/// The daemon dies so often at most. Each time all go on that were suspended, and what the token holder had got back
-/// from a slow device goes out again: where that takes longer than a daemon lives, nobody would ever come to an end.
+/// The most crashes. After each crash all suspended jobs continue, and pages that the token holder had read back from a
+/// slow device go out again: if that takes longer than a daemon lives, no job would ever end.
 const CRASHES_MAX: u64 = 100;
-/// What the makespan may be above the serial bound, in any case,
+/// The permitted excess of the makespan over the serial bound, in any case,
 const SLACK_US: u64 = 20_000_000;
 /// in thousandths of the bound,
 const SLACK_MILLI: u64 = 100;
-/// and for each crash, beside what it takes to bring memory in order again.
+/// and for each crash, beside the time to restore memory.
 const CRASH_US: u64 = 5_000_000;
-/// How long after it was told a job may be otherwise in the world: a freeze takes up to half a second, and a failed
-/// one is tried again after one.
+/// The time after a decision in which the world may differ from it: a freeze takes up to half a second, and a failed freeze
+/// is retried after a second.
 const ASTRAY_US: u64 = 5_000_000;
-/// What the pager may move of the token holder, in KiB: what had been ordered before it got the token.
+/// The permitted page-out of the token holder, in KiB: orders from before it got the token.
 const TOKEN_PAGED: u64 = 4 << 10;
 /// How long after its time a slowed job may still be so: readings come each second at the least, and some are lost.
 const SLOW_SLACK_US: u64 = 10_000_000;
@@ -40,15 +39,15 @@ pub struct Outcome {
     pub decisions: u64,
     /// Times the daemon was killed.
     pub crashes: u64,
-    /// What was known of jobs.
+    /// The regime of knowledge.
     pub regime: Regime,
     /// Jobs in all,
     pub jobs: u64,
-    /// and those that the kernel killed, where that could not be avoided.
+    /// and jobs that the kernel killed, where that could not be avoided.
     pub lost: u64,
     /// When the last job ended, in microseconds.
     pub makespan_us: u64,
-    /// When it ends at the latest, jobs one after the other.
+    /// The serial bound on the end, in us.
     pub bound_us: u64,
     /// Time in which all jobs waited for memory, in microseconds.
     pub stalled_us: u64,
@@ -66,7 +65,7 @@ pub struct Failure {
     pub seed: u64,
     /// Its options.
     pub options: Box<Options>,
-    /// What was broken.
+    /// The broken promise.
     pub violation: Violation,
     /// How many disturbances there had been.
     pub upsets: u64,
@@ -106,7 +105,7 @@ pub fn run_only(
     played(seed, host)
 }
 
-/// Plays an episode of these options, whatever a seed would have drawn; what is drawn on the way is the seed's.
+/// Plays an episode with these options instead of the seed's; random numbers during the episode are the seed's.
 ///
 /// # Errors
 /// If a promise was broken.
@@ -186,7 +185,7 @@ fn asked_for(host: &Host) -> usize {
     (1..).zip(&host.options.tasks).filter(|&(number, _)| host.only.has_job(number)).count()
 }
 
-/// The daemon, if there is one, hears of the jobs that ended.
+/// Reports ended jobs to the daemon, if it runs.
 fn hear_of_ends(host: &mut Host) -> Result<(), Violation> {
     if host.policy.is_none() {
         return Ok(());
@@ -199,7 +198,7 @@ fn hear_of_ends(host: &mut Host) -> Result<(), Violation> {
 
 fn wake_up(host: &mut Host) -> Result<(), Violation> {
     let now = host.now();
-    // One tick may set the next: those of this moment only.
+    // A tick may set the next: only ticks of this moment.
     for _ in 0..3 {
         let due = host.policy.as_ref().and_then(pinfold_policy::Policy::next_wakeup);
         if due.is_none_or(|at| at > now) {
@@ -273,13 +272,13 @@ fn suspend(host: &mut Host) -> Result<(), Violation> {
     let hardware = &host.options.hardware;
     let moved = host.world.bodies.get(&job).map_or(0, |body| body.resident + body.swapped) * 1_000_000;
     host.suspended_us += for_us + moved / hardware.out_rate.max(1) + moved / hardware.fault_rate();
-    // A daemon that is away does not hear of it, and the one after it has nobody suspended.
+    // An absent daemon misses this, and its successor has no suspended job.
     host.plan(for_us, Happening::Resume(job));
     host.books.suspended(job);
     host.deliver(Event::Command(job, Command::Suspend))
 }
 
-/// What holds at every moment.
+/// Invariants at every moment.
 fn check(host: &mut Host) -> Result<(), Violation> {
     let now_us = host.world.now_us();
     let avoidable = host.options.regime != Regime::Scarce && !host.exposed;
@@ -298,7 +297,7 @@ fn check(host: &mut Host) -> Result<(), Violation> {
     host.owed.check(&host.books, policy, now_us)?;
     for info in policy.jobs() {
         let Some(body) = host.world.bodies.get(&info.job) else {
-            // One that is begun anew is another run: what its last one did is over.
+            // A requeued job is a new run: its last run does not count.
             host.astray.remove(&info.job);
             continue;
         };
@@ -335,7 +334,7 @@ fn check(host: &mut Host) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Nobody is slowed for long, or without a daemon; and only the token holder is protected.
+/// No job is throttled for long, or without a daemon; and only the token holder is protected.
 fn check_steering(host: &Host) -> Result<(), Violation> {
     let now_us = host.world.now_us();
     let longest_us = u64::try_from(SLOW_FOR.as_micros()).unwrap_or(u64::MAX) + SLOW_SLACK_US;
@@ -359,8 +358,7 @@ fn check_steering(host: &Host) -> Result<(), Violation> {
     }
 }
 
-/// When the last job has ended at the latest: all come, then one runs after the other, and each is moved out to
-/// swap and back once.
+/// The serial bound on the end of the last job: all arrive, then run in sequence, and each is moved to swap and back once.
 fn serial_us(options: &Options) -> u64 {
     let rate = options.hardware.in_rate.min(options.hardware.out_rate);
     let moved = |kib: u64| kib * 1_000_000 / rate;

@@ -1,6 +1,6 @@
-//! What jobs hold in memory over their own progress, and how they touch it.
+//! Jobs' memory over their own progress, and their accesses to it.
 //!
-//! Absent: the host, the kernel, time: a job that is suspended holds what it held.
+//! Absent: the host, the kernel, time: a suspended job keeps its memory.
 
 use crate::dice::Dice;
 use crate::pressure::body::ALLOC_TICK;
@@ -12,31 +12,31 @@ pub enum Footprint {
     Flat,
     /// More and more, from `base` on: also a leak.
     Linear {
-        /// What it begins with.
+        /// The initial size.
         base: u64,
     },
     /// `base`, and all of it from a point on.
     Step {
-        /// What it begins with.
+        /// The initial size.
         base: u64,
         /// When the rest is allocated.
         at_milli: u64,
     },
     /// Up and down again.
     SawTooth {
-        /// What is left at the end of each tooth.
+        /// The size at the end of each tooth.
         low: u64,
         /// How many teeth.
         teeth: u64,
     },
-    /// It grows for a part of its progress and then goes to and fro in all of it.
+    /// Grows for a part of its progress and then varies within its size.
     Walk {
         /// For how long it grows.
         grow_milli: u64,
     },
     /// `base`, and once, for a moment, all of it.
     Spike {
-        /// What it has but for that moment.
+        /// The size beside that moment.
         base: u64,
         /// When.
         at_milli: u64,
@@ -45,7 +45,7 @@ pub enum Footprint {
     },
 }
 
-/// A job: how much it computes and what it holds meanwhile.
+/// A job: its computing and its memory meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Its length when nothing disturbs it, in microseconds; allocating comes on top.
@@ -54,18 +54,18 @@ pub struct Plan {
     pub peak: u64,
     /// How it gets there.
     pub footprint: Footprint,
-    /// The part of what it holds that it touches again and again, in thousandths.
+    /// The part of its memory that it touches repeatedly, in thousandths.
     pub hot_milli: u64,
-    /// How much of that it touches in a millisecond, in KiB.
+    /// The touched memory in a millisecond, in KiB.
     pub touch: u64,
-    /// What it reads from files in a second, in KiB; the kernel keeps that while it has room.
+    /// Reads of files in a second, in KiB; the kernel keeps them cached while it has room.
     pub read: u64,
     /// The cores it uses.
     pub width: u32,
 }
 
 impl Plan {
-    /// What it holds after so much of its work, in KiB.
+    /// The memory after `done_us` of its work, in KiB.
     #[must_use]
     pub fn at(&self, done_us: u64) -> u64 {
         let (peak, work) = (self.peak, self.work_us.max(1));
@@ -96,8 +96,7 @@ impl Plan {
         }
     }
 
-    /// How long it takes on a host of its own, in steps of so many microseconds, at most: what it computes, and what
-    /// it takes the kernel to give it memory.
+    /// An upper bound on its time alone on a host, in steps of `tick_us`: computing, and the kernel's allocation of memory.
     #[must_use]
     pub fn alone_us(&self, tick_us: u64) -> u64 {
         let rises = if let Footprint::SawTooth { teeth, .. } = self.footprint { teeth } else { 1 };

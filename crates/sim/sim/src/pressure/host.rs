@@ -1,5 +1,5 @@
-//! The simulated daemon of an episode under pressure: feeds the policy with readings, carries out what it decides,
-//! learns from jobs that ended, and dies.
+//! The simulated daemon of an episode under pressure: passes readings to the policy, executes its decisions, learns from
+//! ended jobs, and crashes.
 //!
 //! Owns everything of an episode but its course.
 
@@ -25,31 +25,30 @@ use crate::tally::Fnv;
 use crate::violation::Violation;
 
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
-/// The pager reads a job back that has more than this in swap, as the daemon has it do.
+/// The size in swap above which the pager reads a job back, as the daemon has it.
 const FETCH_BYTES: u64 = 4 << 20;
 /// How long the processes of a job may take to be gone once they are killed.
 const EMPTIES_US: u64 = 300_000;
 /// How long writing a checkpoint may take, and how often it fails.
 const CHECKPOINT_US: u64 = 20_000_000;
 const CHECKPOINT_FAILS_PERMILLE: u32 = 300;
-/// A freeze or thaw of a job fails at most so often in a row: then it works, and how soon a job that was left
-/// standing goes on is the policy's doing alone.
+/// The most failures of a job's freeze or thaw in a row: then it works, so that further delay is the policy's alone.
 const FAILS_MAX: u32 = 3;
 
-/// Something that will happen.
+/// A scheduled event.
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
     /// A job is asked for.
     Arrive(JobId),
     /// A start is carried out.
     StartDone(JobId),
-    /// The daemon of this generation hears of something.
+    /// A report to the daemon of this generation.
     Report(u64, Box<Event>),
     /// The processes of a job that was ended to begin anew are gone.
     Emptied(JobId),
     /// The daemon is killed.
     Crash,
-    /// A new one starts.
+    /// A new daemon starts.
     Up,
     /// A user suspends some job,
     Suspend,
@@ -67,9 +66,9 @@ pub(crate) struct Host {
     pub(crate) world: World,
     pub(crate) books: Books,
     pub(crate) mutant: Option<Mutant>,
-    /// What the episode is played with,
+    /// The part of the episode that is played,
     pub(crate) only: Only,
-    /// and how many disturbances there were, those left out included.
+    /// and the number of disturbances, left-out disturbances included.
     pub(crate) upsets: u64,
     /// The bound on all jobs at the start.
     pub(crate) budget_bytes: u64,
@@ -79,17 +78,17 @@ pub(crate) struct Host {
     pub(crate) crashes: u64,
     pub(crate) tally: BTreeMap<&'static str, u64>,
     pub(crate) policy: Option<Policy>,
-    /// What a token holder had been paged out when it got the token.
+    /// The token holder's paged-out memory when it got the token.
     pub(crate) token_paged: Option<(JobId, u64)>,
-    /// Since when each job is suspended in the world although it should run, or runs although it should not.
+    /// The moment since which each job is suspended in the world against its wanted state, or runs against it.
     pub(crate) astray: BTreeMap<JobId, u64>,
-    /// Who waits for memory that is its project's own.
+    /// Jobs that wait for their project's own memory.
     pub(crate) owed: Owed,
     /// The daemon died while a job was suspended that swap does not take: all run then, which no job counted with.
     pub(crate) exposed: bool,
-    /// For how long users had jobs suspended, and what moving those out and back takes, in microseconds.
+    /// The time for which users suspended jobs, and the time to move their memory out and back, in microseconds.
     pub(crate) suspended_us: u64,
-    /// When the last job ends at the latest, one after the other.
+    /// The serial bound on the end of the last job.
     pub(crate) serial_us: u64,
     claims: Claims,
     /// The peaks of ended jobs, as they are on the disk.
@@ -161,7 +160,7 @@ impl Host {
         self.agenda.insert((self.world.now_us() + in_us, self.sequence), happening);
     }
 
-    /// What is due now, one after the other.
+    /// The next due event.
     pub(crate) fn take_due(&mut self) -> Option<Happening> {
         let entry = self.agenda.first_entry()?;
         (entry.key().0 <= self.world.now_us()).then(|| entry.remove())
@@ -173,7 +172,7 @@ impl Host {
         }
     }
 
-    /// Tells the policy of an event and carries out what it decides. Nothing while there is no daemon.
+    /// Passes an event to the policy and executes its decisions. No effect without a daemon.
     pub(crate) fn deliver(&mut self, event: Event) -> Result<(), Violation> {
         if self.policy.is_none() {
             return Ok(());
@@ -288,7 +287,7 @@ impl Host {
         }
     }
 
-    /// What a job that goes on has in swap is read back, as the daemon does it.
+    /// Reads a resuming job's memory back from swap, as the daemon does.
     fn fetch(&mut self, job: JobId) {
         let info = self.policy.as_ref().and_then(|policy| policy.job(job));
         if info.is_some_and(|info| info.swapped_bytes - info.cold_bytes >= FETCH_BYTES) {
@@ -342,7 +341,7 @@ impl Host {
         if self.spawn(job) { self.deliver(Event::Started(job)) } else { Ok(()) }
     }
 
-    /// A job that was ended to begin anew is gone, if it did not come to its end before.
+    /// Removes a job that was killed for a requeue, if it did not end before.
     pub(crate) fn emptied(&mut self, job: JobId) -> Result<(), Violation> {
         let Some(body) = self.world.bodies.remove(&job) else { return Ok(()) };
         let Some((request, _, started)) = self.requests.get_mut(&job) else { return Ok(()) };
@@ -358,7 +357,7 @@ impl Host {
         if generation == self.generation { self.deliver(event) } else { Ok(()) }
     }
 
-    /// A job is over: the policy first hears what its kind needs.
+    /// Ends a job: the policy first learns its class's need.
     pub(crate) fn finish(&mut self, job: JobId, peak: u64) -> Result<(), Violation> {
         let lost = self.world.lost.contains(&job);
         let Some((request, ..)) = self.requests.remove(&job) else {
@@ -367,7 +366,7 @@ impl Host {
         if let Some(kind) = request.kind.filter(|_| !lost) {
             let held = self.policy.as_ref().and_then(|policy| policy.job(job));
             let held_bytes = (peak << 10).max(held.as_ref().map_or(0, |info| info.memory_peak_bytes));
-            // What readings did not show counts as needed.
+            // Memory that no reading showed cold counts as needed.
             let cold = held.map_or(0, |info| info.memory_peak_bytes - info.memory_need_bytes);
             let peak = Peak { held_bytes, needed_bytes: held_bytes - cold };
             self.history.push((kind, job, peak, request.memory));
@@ -378,7 +377,7 @@ impl Host {
         self.deliver(Event::Exited(job))
     }
 
-    /// The daemon is gone; what watches over it thaws everybody.
+    /// Kills the daemon; its guard thaws all jobs.
     pub(crate) fn crash(&mut self) {
         self.tell(|| "the daemon is killed".to_owned());
         self.crashes += 1;
@@ -405,7 +404,7 @@ impl Host {
         self.plan(in_us, Happening::Up);
     }
 
-    /// A daemon starts: it tells a new policy what there is.
+    /// Starts a daemon: reports the host to a new policy.
     pub(crate) fn start_up(&mut self) -> Result<(), Violation> {
         self.policy = Some(Policy::default());
         self.books.begin_anew();
@@ -451,7 +450,7 @@ impl Host {
         self.deliver(Event::Tick)
     }
 
-    /// Jobs that came to their end in the world, and the most that each held.
+    /// Jobs that ended in the world, each with its peak.
     pub(crate) fn take_ended(&mut self) -> BTreeMap<JobId, u64> {
         std::mem::take(&mut self.world.ended)
     }

@@ -7,23 +7,23 @@ use crate::pressure::books::Books;
 /// A mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// Nobody is frozen for memory.
+    /// No job is frozen for memory.
     DropFreeze,
-    /// Who was frozen for memory does not return.
+    /// A job frozen for memory does not return.
     ForgetReturn,
     /// The token holder is paged out for others.
     PageTokenOut,
     /// The oldest is frozen, not the youngest.
     FreezeOldest,
-    /// What jobs are expected to need is not looked at.
+    /// Expected needs are ignored.
     IgnoreClaims,
     /// Jobs that may not be frozen are.
     IgnoreNoSuspend,
     /// All return at once.
     ReturnEverybody,
-    /// Jobs start whatever memory there is.
+    /// Jobs start regardless of memory.
     AdmitEverybody,
-    /// Readings are not looked at after the first ones.
+    /// Later readings are ignored.
     IgnoreReadings,
     /// Far more is paged out than the device takes.
     PageOutTooMuch,
@@ -31,25 +31,25 @@ pub enum Mutant {
     IgnoreReserve,
     /// A job is forgotten at a restart.
     ForgetAtRestart,
-    /// Jobs are ended to begin anew that did not allow it.
+    /// Jobs that do not allow a requeue are requeued.
     EndAnybody,
     /// Jobs are ended to begin anew where freezing would do.
     EndEarly,
-    /// Who was slowed stays so.
+    /// A throttled job stays throttled.
     ForgetSlowed,
     /// The token holder is slowed for others.
     SlowToken,
-    /// Jobs are slowed whose pages have nowhere to go.
+    /// Jobs are throttled although swap has no room for their pages.
     SlowInVain,
-    /// Who is slowed is given a bound that it does not come to.
+    /// A throttled job gets a bound out of its reach.
     BoundTooWide,
     /// A job that is slowed is suspended at once.
     FreezeSlowed,
-    /// Who was protected stays so when it does not go first any more.
+    /// A protected job stays protected after it loses the token.
     KeepProtected,
-    /// Nobody hears what is a project's own.
+    /// Projects' own memory is ignored.
     IgnoreProjects,
-    /// Nobody hears how long jobs wait for memory.
+    /// Waits for memory are ignored.
     IgnoreWaits,
     /// A running job is paged out, cold-tolerant or not.
     PageAnybodyOut,
@@ -83,7 +83,7 @@ impl Mutant {
         Self::PageAnybodyOut,
     ];
 
-    /// What the policy hears instead of this; `None`: nothing.
+    /// The event for the policy, changed by the mistake; `None`: dropped.
     pub(crate) fn hear(self, event: Event, readings: u64) -> Option<Event> {
         match (self, event) {
             (Self::IgnoreClaims, Event::Learned(..)) | (Self::ForgetAtRestart, Event::Adopt(_)) => None,
@@ -128,7 +128,7 @@ impl Mutant {
         settings
     }
 
-    /// Makes the mistake in what was decided.
+    /// Applies the mistake to the decisions.
     pub(crate) fn twist(self, decisions: &mut Vec<Decision>, books: &Books) {
         match self {
             Self::DropFreeze => decisions.retain(|decision| decision.action != Action::Freeze),
@@ -202,7 +202,7 @@ impl Mutant {
         }
     }
 
-    /// The mistakes in what was decided about who is slowed.
+    /// Applies mistakes in throttling.
     fn twist_slowing(self, decisions: &mut Vec<Decision>, token: Option<JobId>) {
         let mut stand_still = Vec::new();
         for decision in decisions.iter_mut() {

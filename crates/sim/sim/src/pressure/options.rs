@@ -9,29 +9,29 @@ use crate::pressure::world::Hardware;
 
 const MIB: u64 = 1 << 10;
 
-/// What is known of jobs, and how much swap there is for what is not.
+/// The knowledge about jobs, and the swap for unknown needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Regime {
     /// Swap takes all but the largest; of jobs nothing need be known.
     Ample,
-    /// Little swap or none, and every job says what it may need.
+    /// Little or no swap; every job states its need.
     Told,
-    /// Earlier jobs of each kind showed what it may need; swap is limited, growth moderate.
+    /// Earlier jobs of each class showed its need; swap is limited, growth moderate.
     Learned,
-    /// Little swap, and nobody knows anything: the kernel may kill. All other promises hold.
+    /// Little swap and no knowledge: the kernel may kill. All other promises hold.
     Scarce,
 }
 
 /// A job as it will be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// What it does.
+    /// Its plan.
     pub plan: Plan,
     /// When it is asked for, in microseconds.
     pub arrives_us: u64,
-    /// Its kind, if it has one.
+    /// Its class, if any.
     pub kind: Option<u64>,
-    /// What it asks for, in KiB.
+    /// Its requested memory, in KiB.
     pub asked: Option<u64>,
     /// 1 to 16.
     pub priority: u8,
@@ -39,7 +39,7 @@ pub struct Task {
     pub no_suspend: bool,
     /// Whether it may be ended and begun anew.
     pub requeue: bool,
-    /// Whether it can write down what it has done.
+    /// Whether it can checkpoint.
     pub checkpoint: bool,
     /// Its project.
     pub project: Option<&'static str>,
@@ -50,13 +50,13 @@ pub struct Task {
 pub struct Options {
     /// The host.
     pub hardware: Hardware,
-    /// What is kept free, in KiB.
+    /// The reserve, in KiB.
     pub reserve: u64,
     /// RAM beyond the bound on jobs, in KiB; 0: jobs have the host.
     pub outside: u64,
     /// The settings.
     pub settings: Settings,
-    /// What is known.
+    /// The regime of knowledge.
     pub regime: Regime,
     /// The jobs.
     pub tasks: Vec<Task>,
@@ -68,7 +68,7 @@ pub struct Options {
     pub freeze_us: u64,
     /// and how old readings are at most when they are told.
     pub lag_us: u64,
-    /// Readings that are lost, in thousandths: of all, or of one job.
+    /// Lost readings, in thousandths: of all jobs, or of a single job.
     pub missing_permille: u32,
     /// By how much readings of jobs are wrong at most, in thousandths.
     pub lie_permille: u64,
@@ -87,8 +87,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Some jobs may be ended and begun anew, in most episodes none. Drawn from dice of its own, so that what else is
-    /// drawn does not depend on it.
+    /// Lets some jobs be requeued, in most episodes none. Drawn from dice of its own, so that other draws do not depend on
+    /// it.
     pub fn let_some_begin_anew(&mut self, dice: &mut Dice) {
         let permille = dice.pick(&[0, 0, 300, 1000]);
         for task in &mut self.tasks {
@@ -96,7 +96,7 @@ impl Options {
         }
     }
 
-    /// Some jobs can write down what they have done, in most episodes none. From dice of its own for the same reason.
+    /// Lets some jobs checkpoint, in most episodes none. From dice of its own for the same reason.
     pub fn let_some_checkpoint(&mut self, dice: &mut Dice) {
         let permille = dice.pick(&[0, 0, 0, 500, 1000]);
         for task in &mut self.tasks {
@@ -104,7 +104,7 @@ impl Options {
         }
     }
 
-    /// On half of the hosts the kernel can be told whose memory to take. From dice of its own for the same reason.
+    /// Lets the kernel steer reclaim on half of the hosts. From dice of its own for the same reason.
     pub fn let_some_steer(&mut self, dice: &mut Dice) {
         self.settings.memory.steers = dice.chance(500);
     }
@@ -133,7 +133,7 @@ impl Options {
         }
     }
 
-    /// Takes those kinds of faults out that are not to be.
+    /// Removes the kinds of faults that are left out.
     pub(crate) fn keep(&mut self, only: &Only) {
         let without = |fault| !only.has_fault(fault);
         if without(Fault::Failures) {
@@ -222,7 +222,7 @@ impl Options {
         }
     }
 
-    /// What the largest job may hold, in KiB, so that it fits at all times.
+    /// The largest memory of a job, in KiB, that fits at all times.
     #[must_use]
     pub fn usable(&self) -> u64 {
         let hardware = &self.hardware;
@@ -263,7 +263,7 @@ fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>
         _ => dice.pick(&[0, 0, 1, 1, 3]),
     };
     let shapes: &[u8] = match regime {
-        // Whoever may leap need not be seen in time.
+        // Sudden growth need not be detected in time.
         Regime::Learned => &[1],
         _ => dice.pick(&[&[0, 1, 2, 3, 4, 5][..], &[1], &[4], &[4, 2], &[2, 5], &[3]]),
     };
@@ -275,7 +275,7 @@ fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>
         let model = Plan::draw(dice, work, peak, shapes);
         let known = if regime == Regime::Learned { dice.between(3, 40) } else { dice.pick(&[0, 1, 10]) };
         for index in 0..known {
-            // One of them was the largest that there can be.
+            // One of them has the largest possible peak.
             let seen = if index == 0 { peak } else { peak * dice.between(500, 1000) / 1000 };
             history.push((kind, seen));
         }
@@ -329,8 +329,7 @@ fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>
     (tasks, history)
 }
 
-/// Where nobody knows what jobs need, those that may never be frozen fit into RAM together: nothing could help them if they
-/// did not.
+/// If needs are unknown, all exempt jobs fit into RAM together: otherwise nothing could help them.
 fn fit_who_is_never_frozen(tasks: &mut [Task], usable: u64) {
     let mut room = usable;
     for task in tasks.iter_mut().filter(|task| task.no_suspend) {
@@ -348,7 +347,7 @@ fn swap(dice: &mut Dice, regime: Regime, tasks: &[Task], history: &[(u64, u64)],
     let all: u64 = tasks.iter().map(|task| task.plan.peak).sum();
     let largest = tasks.iter().map(|task| task.plan.peak).max().unwrap_or(0);
     match regime {
-        // What was freed in RAM is not always where it is needed: a twentieth more.
+        // Freed RAM does not always match the need: a twentieth more.
         Regime::Ample => all - largest + all / 20 + 64 * MIB,
         Regime::Told => dice.pick(&[0, 0, usable / 10]),
         Regime::Learned => {

@@ -11,7 +11,7 @@ pub(super) const RELAXED_US: u64 = 1_000_000;
 const TIGHT_US: u64 = 100_000;
 
 impl Host {
-    /// Takes readings if they are due, and tells them as old as they are then.
+    /// Takes readings if they are due, and reports them with their age.
     pub(crate) fn read_if_due(&mut self) -> Result<(), Violation> {
         let now = self.world.now_us();
         if self.due_us.is_none_or(|due| due > now) || self.policy.is_none() {

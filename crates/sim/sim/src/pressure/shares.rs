@@ -1,9 +1,9 @@
-//! Memory that is a project's own: it is lent only as far as swap could take it, and a job of the project that would
-//! stay within it starts within the time that swap takes for what others had borrowed.
+//! Projects' own memory: it is lent only as far as swap could take it, and a job within its project's share starts within
+//! the time that swap takes for the borrowed memory.
 //!
-//! Counted from the books alone. Nothing is promised for the time in which somebody holds memory who may not be frozen
-//! for it (the token holder, jobs that may never be), in which swap could not take what was borrowed, or in which a job
-//! of the project itself is suspended and returns first.
+//! Counted from the books alone. No promise holds while an exempt job holds memory (the token holder, jobs that may never
+//! be frozen), while swap cannot take the borrowed memory, or while a job of the project itself is suspended and returns
+//! first.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use pinfold_policy::{Instant, JobId, Policy};
 use crate::pressure::books::{Books, Entry};
 use crate::violation::Violation;
 
-/// What freezing, reading and starting take, failures and lost readings included.
+/// The time of freezes, readings and starts, with failures and lost readings.
 const ACTIONS_US: u64 = 30_000_000;
-/// What is moved goes at four fifths of the device's speed, and others may use it as well.
+/// Pages move at four fifths of the device's speed, shared with other transfers.
 const TIMES: u64 = 3;
 
-/// Who waits for memory that is its project's own.
+/// Jobs that wait for their project's own memory.
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
     /// Since when, and the latest at which it is to start.
@@ -43,7 +43,7 @@ impl Owed {
 }
 
 impl Books {
-    /// The memory of each project that has any of its own, scaled to what there is.
+    /// The memory of each project with a share, scaled to the usable memory.
     fn shares(&self) -> BTreeMap<&str, u64> {
         let usable = self.usable.unwrap_or(0);
         let own = self.settings.projects.iter().filter_map(|p| Some((p.name.as_str(), p.memory_bytes?)));
@@ -55,13 +55,13 @@ impl Books {
         own.map(|(name, bytes)| (name, part(bytes))).collect()
     }
 
-    /// Whose memory a job takes; `None`: that of no project.
+    /// The project whose memory a job takes; `None`: no project's.
     fn pool<'a>(shares: &BTreeMap<&'a str, u64>, entry: &Entry) -> Option<&'a str> {
         let name = entry.request.project.as_deref()?;
         shares.keys().copied().find(|known| *known == name)
     }
 
-    /// What the started jobs of a pool count for: all they may need while they run, what they hold in RAM otherwise.
+    /// The memory counted for a pool's started jobs: full needs of running jobs, RAM of the others.
     fn counted(&self, shares: &BTreeMap<&str, u64>, pool: &str) -> u64 {
         self.counted_if(shares, pool, stands)
     }
@@ -71,8 +71,7 @@ impl Books {
         mine.map(|entry| if stands(entry) { entry.held.0 } else { self.counts_for(entry) }).sum()
     }
 
-    /// What other projects than a newcomer's do not use of their own, and swap could not take from those that borrow
-    /// it.
+    /// Unused memory of other projects than a newcomer's that swap could not take from borrowers.
     pub(super) fn kept_beside(&self, newcomer: &Entry) -> u64 {
         let shares = self.shares();
         let own = Self::pool(&shares, newcomer);
@@ -81,8 +80,8 @@ impl Books {
         unused.saturating_sub(self.swap_free)
     }
 
-    /// Whether `frozen` borrowed memory, or was frozen so that its pool would not, and `newcomer` is of another
-    /// project, within whose own it stays; by what was suspended before this step, for starts are told last.
+    /// Whether `frozen` borrowed memory, or was frozen so that its pool would not, and `newcomer` is of another project,
+    /// within its share; by the suspensions before this step, as starts are reported last.
     pub(super) fn gave_back(&self, frozen: &Entry, newcomer: &Entry, wanted: u64, now: Instant) -> bool {
         let shares = self.shares();
         let (theirs, ours) = (Self::pool(&shares, frozen), Self::pool(&shares, newcomer));
@@ -96,8 +95,8 @@ impl Books {
         (used > own || frozen.taken_back) && counted + wanted <= shares[pool]
     }
 
-    /// The next job of each project, where it waits for nothing but memory that is the project's own, and those that
-    /// have that can give it back; with what they hold in RAM.
+    /// The next job of each project, if it waits only for its project's own memory, and borrowers can return it; with the
+    /// borrowers' RAM.
     fn owed(&self, policy: &Policy) -> BTreeMap<JobId, u64> {
         let shares = self.shares();
         let mut owed = BTreeMap::new();
@@ -134,7 +133,7 @@ impl Books {
     }
 }
 
-/// Whether a started job has no slot any more: what it writes down before it is ended it writes from where it is.
+/// Whether a started job has no slot any more: a job that checkpoints before its kill does so from its suspended state.
 fn stands(entry: &Entry) -> bool {
     entry.frozen || entry.ends || entry.writes
 }

@@ -1,16 +1,16 @@
-//! A model small enough to be tried in many orders: what admission, prediction and suspension are worth.
+//! A model small enough to be tried in many orders: the worth of admission, prediction and suspension.
 //!
 //! Twelve jobs on two cores. Each grows to its peak in the first third of its length and keeps it. A suspended job's
 //! memory is moved to swap at once and read back before it goes on. Makespans are given as ratios to the best
 //! known: the best of many random orders and of all strategies. Nothing here uses the policy: it is the yardstick.
 //!
-//! Absent: page faults, thrashing, freeze delays, kills; with suspension nobody is ever lost here.
+//! Absent: page faults, thrashing, freeze delays, kills; with suspension no job is ever lost here.
 
 use crate::dice::Dice;
 
 /// RAM, in units.
 const RAM: u64 = 1000;
-/// What is read back from swap in a step, of a tenth of a second.
+/// The amount read back from swap in a step of a tenth of a second.
 const SWAP_STEP: u64 = 10;
 const CORES: usize = 2;
 const JOBS: usize = 12;
@@ -18,7 +18,7 @@ const JOBS: usize = 12;
 const ORDERS: usize = 200;
 /// `--memsuspend` suspends all but the oldest when less than twice this is free.
 const MEMSUSPEND: u64 = RAM / 10;
-/// No makespan of twelve such jobs is longer.
+/// An upper bound on the makespan of twelve jobs, in steps.
 const STEPS_MAX: u64 = 100_000;
 
 /// Twenty equally likely values of a log-normal factor, in thousandths, and its 99th percentile: of sigma 0.2,
@@ -66,7 +66,7 @@ pub struct Row {
 /// How jobs are chosen.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
-    /// As many as fit by what is reserved for each; one that exceeds it has the youngest suspended.
+    /// As many jobs as their reservations permit; when a job exceeds its reservation, the youngest is suspended.
     Reserve,
     /// GNU parallel's `--memsuspend`: all start, and the youngest are suspended while little is free.
     MemSuspend,
@@ -105,7 +105,7 @@ fn draw(dice: &mut Dice, (factors, most): &([u64; 20], u64)) -> Vec<Toy> {
     (0..JOBS).map(job).collect()
 }
 
-/// The strategies on one set of jobs, as ratios to the best known; `narrow`: peaks can be told well.
+/// The strategies on a set of jobs, as ratios to the best known; `narrow`: peaks are predictable.
 fn one_set(jobs: &[Toy], dice: &mut Dice, narrow: bool) -> Vec<(&'static str, u64)> {
     let peaks: Vec<u64> = jobs.iter().map(|job| job.peak).collect();
     let of = |reserved: &dyn Fn(&Toy) -> u64, rule: Rule, cores: usize| {
@@ -171,7 +171,7 @@ fn makespan(jobs: &[Toy], order: &[usize], reserved: &[u64], rule: Rule, cores: 
         }
         match rule {
             Rule::Reserve => {
-                // A suspended job goes before one that waits.
+                // A suspended job goes before a waiting job.
                 while let Some(index) = begun.iter().position(|b| b.stands) {
                     let running = begun.iter().filter(|b| !b.stands);
                     let (count, taken) = running.fold((0, 0), |(n, sum), b| (n + 1, sum + counts(b)));
@@ -212,7 +212,7 @@ fn makespan(jobs: &[Toy], order: &[usize], reserved: &[u64], rule: Rule, cores: 
     STEPS_MAX
 }
 
-/// Starts those that may, the first of the order that fits first; one always may when nobody runs.
+/// Starts jobs that may start, the first fitting job of the order first; a job always may start when none runs.
 fn start(
     begun: &mut Vec<Begun>,
     waiting: &mut Vec<usize>,

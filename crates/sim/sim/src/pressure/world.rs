@@ -1,9 +1,9 @@
-//! The simulated host: cores, RAM, swap, and what the kernel does when RAM is full.
+//! The simulated host: cores, RAM, swap, and the kernel when RAM is full.
 //!
-//! Time goes in steps of [`TICK_US`]. In each, every job that is not frozen wants to compute, touches what it holds
-//! and grows. What it touches in swap is read back, at the device's rate and not faster than its latency lets one
-//! reader; when RAM is full, pages of anybody are written out first, and whoever needs the room waits for that. When
-//! swap is full too, the kernel kills the largest. Sizes are KiB, and all numbers are whole.
+//! Time goes in steps of [`TICK_US`]. In each, every job that is not frozen wants to compute, touches its memory and grows.
+//! Touched pages in swap are read back, at the device's rate and bounded by its latency for a single reader; when RAM is
+//! full, pages of any jobs are written out first, and the demanding job waits for that. When swap is full too, the kernel
+//! kills the largest job. Sizes are KiB, and all numbers are whole.
 //!
 //! Absent: the policy, the daemon, any decision.
 
@@ -30,23 +30,23 @@ pub struct Hardware {
     pub ram: u64,
     /// Swap.
     pub swap: u64,
-    /// What the swap device writes in a second, and reads in a second.
+    /// The swap device's write rate, per second.
     pub out_rate: u64,
-    /// What it reads in a second.
+    /// Its read rate, per second.
     pub in_rate: u64,
-    /// How long one that reads a page waits for it, in microseconds.
+    /// Its latency for a page, in microseconds.
     pub latency_us: u64,
     /// Whether the kernel takes pages that were not used for long before others, or from everyone alike.
     pub strict_lru: bool,
-    /// What others on the host hold,
+    /// Other load's memory,
     pub others: u64,
     /// by how much that swings,
     pub swing: u64,
-    /// and how long one swing takes, in microseconds.
+    /// and the duration of a swing, in microseconds.
     pub swing_us: u64,
 }
 
-/// An order to the pager, which obeys one after the other.
+/// An order to the pager, which executes orders in turn.
 #[derive(Debug, Clone, Copy)]
 struct Order {
     job: JobId,
@@ -63,7 +63,7 @@ pub struct World {
     pub hardware: Hardware,
     /// Jobs that run or are suspended.
     pub bodies: BTreeMap<JobId, Body>,
-    /// Jobs that came to their end, with the most that each held, and nobody was told.
+    /// Ended jobs with their peaks, not yet reported.
     pub ended: BTreeMap<JobId, u64>,
     /// Jobs that the kernel killed.
     pub lost: BTreeSet<JobId>,
@@ -71,7 +71,7 @@ pub struct World {
     pub stalled_us: u64,
     /// How often a slowed job was held at its bound for a second.
     pub felt: u64,
-    /// What the daemon measured of the swap device, in KiB per second; 0: nothing yet.
+    /// The daemon's measurement of the swap device, in KiB per second; 0: none yet.
     pub measured_rate: u64,
     now_us: u64,
     cache: u64,
@@ -102,7 +102,7 @@ impl World {
         self.now_us
     }
 
-    /// What is in RAM of all jobs.
+    /// Memory of all jobs in RAM.
     #[must_use]
     pub fn resident(&self) -> u64 {
         self.bodies.values().map(|body| body.resident).sum()
@@ -114,7 +114,7 @@ impl World {
         self.hardware.swap.saturating_sub(self.bodies.values().map(|body| body.swapped).sum())
     }
 
-    /// RAM that nobody holds, page cache included.
+    /// Unused RAM, page cache included.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.hardware.ram.saturating_sub(self.others()).saturating_sub(self.resident())
@@ -149,13 +149,13 @@ impl World {
         self.orders.push_back(Order { job, out: false, left: u64::MAX, done: 0, began_us: 0 });
     }
 
-    /// What the pager has still to move out of a job.
+    /// Remaining page-out orders of a job.
     #[must_use]
     pub fn ordered_out(&self, job: JobId) -> u64 {
         self.orders.iter().filter(|order| order.out && order.job == job).map(|order| order.left).sum()
     }
 
-    /// The pager is gone with what it was to do.
+    /// The pager is gone with its orders.
     pub fn forget_orders(&mut self) {
         self.orders.clear();
         self.measured_rate = 0;
@@ -182,7 +182,7 @@ impl World {
         }
         let (needs, free) = (faults + growth, self.free());
         let wanted = needs.saturating_sub(free);
-        // What is read back leaves its place in swap.
+        // Pages that are read back free their place in swap.
         let reclaim = wanted.min(self.swap_free() + faults);
         let orders = self.order_time();
         let busy = self.hardware.time_in(faults) + self.hardware.time_out(reclaim + own) + orders;
@@ -204,7 +204,7 @@ impl World {
         self.note();
     }
 
-    /// Who is slowed moves its own pages out for what it wants, as far as the device takes them; says how much.
+    /// Throttled jobs move their own pages out for their demand, as far as the device takes them; returns the amount.
     fn hold_down(&mut self) -> u64 {
         let mut left = self.swap_free().min(self.hardware.out_rate * TICK_US / 1_000_000);
         let before = left;
@@ -219,7 +219,7 @@ impl World {
         before - left
     }
 
-    /// Primaries have their cores; the others share what is left.
+    /// Primaries have their cores; the others share the rest.
     fn share_cores(&mut self) {
         let mut left = self.hardware.cores * TICK_US;
         let mut asked = 0;
@@ -239,10 +239,10 @@ impl World {
         }
     }
 
-    /// Moves pages of anybody to swap: so much is asked for, and so much was moved.
+    /// Moves up to `size` of any jobs' pages to swap; returns the moved amount.
     fn write_out(&mut self, size: u64) -> u64 {
         let mut left = size;
-        // Who is protected comes last in any case.
+        // Protected jobs come last in any case.
         let others = |body: &Body| body.resident - body.resident.min(body.protected);
         let frozen = |body: &Body| if body.frozen { others(body) } else { 0 };
         let cold = |body: &Body| body.cold().min(others(body));
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// What the pager would need of the device's time in a step.
+    /// The pager's demand for device time in a step.
     fn order_time(&self) -> u64 {
         match self.orders.front() {
             Some(order) if order.out => self.hardware.time_out(order.left).min(TICK_US),
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// The pager does what it has been told.
+    /// Executes the pager's orders.
     fn obey(&mut self, scale: u64) {
         let (free, swap_free) = (self.free(), self.swap_free());
         let now = self.now_us;
@@ -344,7 +344,7 @@ impl Hardware {
         size.saturating_mul(1_000_000) / self.in_rate.max(1)
     }
 
-    /// How fast one that needs its pages back gets them, in KiB per second, when nobody else uses the device.
+    /// The rate at which a single job reads its pages back, in KiB per second, with the device to itself.
     #[must_use]
     pub fn fault_rate(&self) -> u64 {
         let alone = (CLUSTER * 1_000_000).checked_div(self.latency_us).unwrap_or(u64::MAX);

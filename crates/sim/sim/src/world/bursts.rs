@@ -1,10 +1,9 @@
-//! What jobs of the idle class lose because they compute in bursts: the moments at which a core is free for one, and at
-//! which it wants a core, do not fall together.
+//! The loss of idle-class jobs that compute in bursts: a core's free moments and the job's demand do not coincide.
 //!
-//! A burst takes as much longer as the part of the time is smaller in which a core is free for the job, and the wait
-//! after it as long as ever (the shadow server of Sevcik 1977, for queues with priorities). Cores are free independently
-//! of each other, and a job of one thread uses any of its own that is. Jobs of the idle class leave each other what they
-//! do not use, and a fair part at least.
+//! A burst takes longer in inverse proportion to the part of the time in which a core is free for the job, and the wait
+//! after it is unchanged (the shadow server of Sevcik 1977, for queues with priorities). Cores are free independently of
+//! each other, and a job of a single thread uses any free core of its own. Jobs of the idle class leave each other their
+//! unused time, and a fair part at least.
 //!
 //! Absent: how long a burst is, which does not count here; the normal class, which is served as soon as it wants.
 
@@ -12,19 +11,19 @@ use super::{CORE_RATE, Place, World, left};
 
 /// So often the rates are found from each other: they come at least half as near each time.
 const TURNS: u32 = 16;
-/// Rates are thousandths of a core, and here thousandths of those.
+/// Rates are thousandths of a core, and here thousandths of a thousandth.
 const FINE: u64 = 1000;
 const CORE: u64 = CORE_RATE * FINE;
 
 impl World {
     /// The same world, in which jobs that wait for a part of their time do so between bursts, at moments of their own.
-    /// Without this, what is left of a core is there for a job whenever it wants it.
+    /// Without this, the rest of a core is available to a job at any moment.
     #[must_use]
     pub fn in_bursts(self) -> Self {
         Self { bursts: true, ..self }
     }
 
-    /// Lowers the rates of the idle class to what comes of them.
+    /// Lowers the rates of the idle class accordingly.
     pub(super) fn collide(&mut self, places: &[Place], wanted: &[[u64; 2]]) {
         let free: Vec<u64> = wanted.iter().map(|wanted| left(wanted) * FINE).collect();
         let idle: Vec<(&Place, u64)> = places
@@ -48,7 +47,8 @@ impl World {
             for job in &mut jobs {
                 let all: u64 = job.place.cores.iter().map(|&core| used[core]).sum();
                 let aim = job.beside(all.saturating_sub(job.rate));
-                // Each moves by its part of what all would: else they all rush for what is free, and away again.
+                // Each job moves by its part of the common change: otherwise all would rush to the free core, and away
+                // again.
                 job.rate = job.rate + aim / job.crowd - job.rate / job.crowd;
             }
         }
@@ -74,15 +74,15 @@ fn per_core(place: &Place, threads: u64) -> u64 {
 struct Job<'a> {
     place: &'a Place,
     threads: u64,
-    /// What it gets.
+    /// Its rate.
     rate: u64,
-    /// What is free of all its cores together,
+    /// The free part of all its cores together,
     all: u64,
-    /// the part of the time in which one of them is; for several threads, the same as `all`,
+    /// the part of the time in which any of them is free; for several threads, the same as `all`,
     some: u64,
-    /// and what it gets at least beside others of its class.
+    /// and its least rate beside others of its class.
     fair: u64,
-    /// The jobs that want the same, itself among them, at least 1.
+    /// The jobs with the same demand, itself included, at least 1.
     crowd: u64,
 }
 
@@ -97,12 +97,12 @@ impl<'a> Job<'a> {
         Self { place, threads, rate: fair, all, some, fair, crowd: (all / fair).max(1) }
     }
 
-    /// What it gets where others of its class use so much of its cores.
+    /// Its rate while others of its class use `others` of its cores.
     fn beside(&self, others: u64) -> u64 {
         let wants = (self.place.each * self.place.cores.len() as u64 * FINE / self.threads).min(CORE);
         let free = self.all.saturating_sub(others).max(self.fair).min(self.some);
         let free = (free / self.threads).clamp(1, CORE);
-        // How long what takes one thread a second by itself takes now.
+        // The time now for a single thread's second of work alone.
         let takes = wants * CORE / free + (CORE - wants);
         self.threads * (wants * CORE / takes)
     }

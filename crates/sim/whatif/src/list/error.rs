@@ -1,6 +1,6 @@
-//! What is wrong with a list.
+//! The errors of a list.
 
-/// What is wrong with a list.
+/// The error of a list.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     /// A line is no job.
@@ -8,7 +8,7 @@ pub enum ListError {
     Line {
         /// Which line, the first is 1.
         line: u64,
-        /// What is wrong with it.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// A line is no JSON object at all.
@@ -27,7 +27,7 @@ pub enum ListError {
         /// Its value.
         value: f64,
     },
-    /// It grows over a part of its run that cannot be.
+    /// Its `memory_ramp` is out of range.
     #[error("job {job}: memory_ramp is {value}, and a part of the run above 0, up to 1, is wanted")]
     Part {
         /// The job.
@@ -35,15 +35,15 @@ pub enum ListError {
         /// The value.
         value: f64,
     },
-    /// Two jobs have one number.
+    /// Two jobs have the same number.
     #[error("there are two jobs {0}")]
     Twice(u64),
-    /// A job waits for one that there is not.
+    /// A job waits for an unknown job.
     #[error("job {job} waits for job {after}, which is not in the list")]
     Unknown {
         /// The job.
         job: u64,
-        /// The one that there is not.
+        /// The unknown job.
         after: u64,
     },
     /// Jobs wait for each other.
@@ -65,7 +65,7 @@ fn shown(members: &[String]) -> String {
     format!("{named} {}", members.first().map_or("", String::as_str))
 }
 
-/// What is wrong with a line. The text of `serde_json` names a line as well, which is always the first.
+/// The parser's error for a line, without the line number of `serde_json`, which is always the first.
 fn without_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

@@ -1,4 +1,4 @@
-//! What is checked where cores are made single jobs' alone and given back.
+//! Checks where cores are isolated and returned.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::violation::Violation;
 const ANY_CORES_AFTER: Duration = Duration::from_secs(600);
 
 impl Host {
-    /// These cores are about to be made one job's alone.
+    /// Checks the choice of cores about to be isolated.
     pub(crate) fn fairly_isolated(&self, job: JobId, cpus: &CpuSet) -> Result<(), Violation> {
         let Some(entry) = self.ledger.jobs.get(&job) else {
             return Err(Violation::new("cores are for jobs that are there", format!("job {job}")));
@@ -37,7 +37,7 @@ impl Host {
         }
         let priority = entry.request.priority;
         let keeps = |(id, other): (&JobId, &Entry)| {
-            // One that is starting is told what is wanted of it once it has.
+            // A starting job is bound after its start.
             let info = self.policy.as_ref().and_then(|policy| policy.job(*id));
             let (class, on) = match info.filter(|_| other.phase == Phase::Starting) {
                 Some(info) => (info.class, info.cpus),
@@ -48,7 +48,7 @@ impl Host {
             let told = !other.failed.contains_key("bind") && !other.failed.contains_key("weigh");
             told && other.holds_slot() && home && other.request.aside.is_none() && !on.is_disjoint(cpus)
         };
-        // Where jobs are not bound, or are not scheduled, nobody has a home.
+        // Without binding or scheduling no job has a home.
         let bound = self.settings.schedule && self.settings.affinity;
         if bound && self.ledger.jobs.iter().any(keeps) {
             return wrong("nobody as high makes way for who is to be alone");
@@ -79,7 +79,7 @@ impl Host {
         }
     }
 
-    /// The daemon has looked: nobody waits while there are idle cores enough, and one beside them for others.
+    /// Checks that no job waits for isolation while enough cores are idle, plus one for others.
     pub(crate) fn all_isolated(&self) -> Result<(), Violation> {
         match self.ledger.jobs.iter().find(|(id, entry)| self.could_be_alone(**id, entry)) {
             Some((job, entry)) => {
@@ -106,7 +106,7 @@ impl Host {
         }
         let sets = self.alone.sets.values().chain(&self.set);
         let sets = sets.fold(CpuSet::new(), |all, set| all.union(&self.whole_cores(set)));
-        // What is wanted of one that is starting, it is told when it has.
+        // A starting job is bound after its start.
         let wanted = |id: JobId| policy.job(id).map(|info| info.cpus).unwrap_or_default();
         let beside = |cpus: &CpuSet, core: &CpuSet| !cpus.is_empty() && cpus.is_disjoint(core);
         let idle = |core: &&CpuSet| {

@@ -1,11 +1,11 @@
-//! What jobs are expected to need, and what speaks against a start.
+//! Jobs' expected needs, and objections to a start.
 
 use pinfold_policy::{Claim, Instant, JobId};
 
 use super::{Books, Entry};
 
 impl Books {
-    /// What a job is expected to need, by what was told of it.
+    /// A job's expected need, by the reports.
     fn claim_on_all(&self, entry: &Entry) -> Option<Claim> {
         if !self.settings.memory.prediction {
             return None;
@@ -16,14 +16,14 @@ impl Books {
         learned.map(|claim| claim.at_least(floor.unwrap_or(0))).or(asked)
     }
 
-    /// The same, less what it may not refault.
+    /// The same, less the part that it may not refault.
     fn claim(&self, entry: &Entry) -> Option<Claim> {
         let claim = self.claim_on_all(entry)?;
         let part = entry.request.kind.and_then(|kind| self.parts.get(&kind)).copied().unwrap_or(1000);
         Some(Claim { usual_bytes: claim.usual_bytes.min(claim.most_bytes / 1000 * part), ..claim })
     }
 
-    /// What a job is expected to come to hold, RAM and swap together.
+    /// A job's expected size, RAM and swap together.
     pub(crate) fn comes_to_hold(&self, entry: &Entry) -> u64 {
         self.counts_for(entry).max(self.claim_on_all(entry).map_or(0, |claim| claim.held_bytes))
     }
@@ -35,13 +35,13 @@ impl Books {
         if entry.cold > 0 && !entry.request.no_suspend { needs } else { needs.max(usual) }
     }
 
-    /// What speaks against a start (ALGORITHMS A2.2), counted from scratch.
+    /// The objection to a start (ALGORITHMS A2.2), counted from scratch.
     pub(super) fn against_admission(&self, job: JobId, now: Instant) -> Option<String> {
         let usable = self.usable?;
         let entry = self.jobs.get(&job)?;
         let live = || self.jobs.iter().filter(|(_, entry)| entry.started.is_some());
-        // Starts are told last, and who is told to go on at the same time may have been let go after them.
-        // One that was let go to write down what it had done is ended as it runs, and needs no more.
+        // Starts are reported last, and a job resumed at the same time may have been thawed after them. A job thawed for a
+        // checkpoint is killed while it runs, and needs no more.
         let stands = |entry: &Entry| entry.frozen || entry.ends || entry.thawed == Some(now);
         let running: Vec<&Entry> = live().filter(|(_, e)| !stands(e)).map(|(_, e)| e).collect();
         if running.is_empty() {
@@ -60,7 +60,7 @@ impl Books {
             ));
         }
         let waits = |entry: &Entry| entry.frozen && !entry.by_user && !entry.for_slots && !entry.ends;
-        // Who had borrowed what is the newcomer's project's own keeps nobody of it from starting.
+        // A borrower of the newcomer's project's own memory blocks no start of the project.
         let frozen = live().find(|(_, first)| waits(first) && !self.gave_back(first, entry, wanted, now));
         if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
             return Some(format!("job {job} is unknown and job {first} is suspended"));
@@ -68,8 +68,8 @@ impl Books {
         if wanted == 0 { None } else { self.against_succession(job, self.comes_to_hold(entry), now, usable) }
     }
 
-    /// What speaks against a start beside those that have not come to need yet what they may: it fits beside what all hold
-    /// so far, swap takes it whole, and it can be moved there.
+    /// The objection to an overcommitted start: it must fit beside the present memory of all jobs, swap must have room for
+    /// all of it, and it must be movable there.
     pub(super) fn against_early(&self, job: JobId, now: Instant) -> Option<String> {
         let (usable, entry) = (self.usable?, self.jobs.get(&job)?);
         let wanted = self.counts_for(entry);
@@ -94,8 +94,8 @@ impl Books {
         self.against_succession(job, self.comes_to_hold(entry), now, usable)
     }
 
-    /// Who could not be given all that it may need with a newcomer of this size: the token holder, or one who holds the
-    /// token after it, when those before it have ended.
+    /// A job that could not get its full need beside a newcomer of this size: the token holder, or a later holder, when its
+    /// predecessors have ended.
     fn against_succession(&self, job: JobId, wanted: u64, now: Instant, usable: u64) -> Option<String> {
         let out = |entry: &Entry| entry.by_user || entry.suspended || entry.for_slots || entry.ends;
         let token = self.token.filter(|token| self.jobs.get(token).is_some_and(|entry| !out(entry)))?;
@@ -110,8 +110,7 @@ impl Books {
         let holds =
             |id: JobId, entry: &Entry| entry.held.0 + entry.held.1 + if id == job { wanted } else { 0 };
         for (place, &(id, entry)) in order.iter().enumerate() {
-            // A job that is suspended for another cause may hold the token before or after this one: it counts for the first
-            // only.
+            // A job suspended for another cause may hold the token before or after this job: it counts for the first only.
             let counts = |other: &&(JobId, &Entry)| place == 0 || !out(other.1);
             let behind = order[place + 1..].iter().filter(counts);
             let behind: u64 = behind.map(|&(id, entry)| holds(id, entry)).sum();

@@ -1,4 +1,4 @@
-//! What a single decision must keep, by the books.
+//! Invariants of a single decision, by the books.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use pinfold_policy::{
 use super::{Books, Entry, GREW_WITHIN, Slowed, WORTH_BYTES};
 use crate::violation::Violation;
 
-/// What is moved at a time out of one that runs, to see whether it misses it.
+/// The size of a reclaim probe.
 const PROBE_BYTES: u64 = 64 << 20;
-/// Over so long what is paged out is added up.
+/// The window over which page-outs are summed.
 const PAGE_OUT_WINDOW: Duration = Duration::from_secs(2);
 
 impl Books {
-    /// Takes a decision in, and says what it breaks.
+    /// Records a decision, and returns its broken promise.
     pub fn decided(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
         let Decision { job, action, reason } = decision;
         let wrong = |rule| Err(Violation::new(rule, format!("job {job}: {action:?}, {reason}")));
@@ -49,7 +49,8 @@ impl Books {
                 {
                     return Err(Violation::new("no job is suspended that a bound holds", found));
                 }
-                // One that got the token while it was suspended does so until it has its slots, and a failed try is made again.
+                // A job that got the token while suspended stays frozen until it has its slots, and a failed freeze is
+                // retried.
                 let stands = entry.frozen && matches!(reason, Reason::Again(AgainReason::Retry { .. }));
                 if !asked && !for_slots && !stands && self.token == Some(*job) {
                     // Unless the token passes to another in this step, which is told at its end.
@@ -106,7 +107,7 @@ impl Books {
         }
     }
 
-    /// A job is asked to write down what it has done, or ended to begin anew.
+    /// Records a request for a checkpoint, or a kill for a requeue.
     fn last_steps(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
         let Decision { job, action, reason } = decision;
         let wrong = |rule| Err(Violation::new(rule, format!("job {job}: {action:?}, {reason}")));
@@ -146,7 +147,7 @@ impl Books {
         Ok(())
     }
 
-    /// The jobs beside the token holder and this one that run, hold memory and may be frozen.
+    /// Running jobs beside the token holder and this job that hold memory and may be frozen.
     pub(super) fn could_be_frozen(&self, but: JobId) -> impl Iterator<Item = (JobId, &Entry)> {
         let runs = |job: &JobId, entry: &Entry| {
             let held = entry.started.is_some() && entry.held.0 >= WORTH_BYTES;
@@ -163,7 +164,7 @@ impl Books {
             .map(|(&job, entry)| (job, entry))
     }
 
-    /// What is paged out goes out at a bounded rate.
+    /// Page-outs go at a bounded rate.
     fn paged_out(&mut self, bytes: u64, now: Instant) -> Result<(), Violation> {
         let takes_us = |bytes: u64| bytes * 1_000_000 / self.rate();
         let (one_us, worth_us) = (takes_us(bytes), takes_us(WORTH_BYTES));
@@ -172,7 +173,7 @@ impl Books {
             self.paged.pop_front();
         }
         let sum_us: u64 = self.paged.iter().map(|(_, one_us)| one_us).sum();
-        // What began before the window, and what is ordered for after it.
+        // Transfers from before the window, and orders for after it.
         let most_us = u64::try_from(PAGE_OUT_WINDOW.as_micros()).unwrap_or(u64::MAX) + 2 * worth_us;
         if sum_us > most_us {
             let found = format!("{sum_us} us of the device's time in 2 s, at {} MiB/s", self.rate() >> 20);
@@ -181,8 +182,8 @@ impl Books {
         Ok(())
     }
 
-    /// Why a slowed job is frozen for memory too soon: its bound holds it, and there is nobody and nothing else that memory
-    /// could have become short by since. Only told where no job's need is known, so that growth is all that counts.
+    /// Why a throttled job is frozen for memory too soon: its bound holds it, and no other job or cause could have made
+    /// memory short since. Only if no job's need is known, so that growth is all that counts.
     fn too_soon(&self, job: JobId, now: Instant) -> Option<String> {
         let entry = self.jobs.get(&job)?;
         // A job that is suspended instead is unthrottled in the same step.
@@ -193,7 +194,7 @@ impl Books {
         let known = |entry: &Entry| entry.request.memory.is_some() || entry.request.kind.is_some();
         let came = |entry: &Entry| entry.started.max(entry.thawed).is_some_and(|at| at >= slowed.since);
         let grew = others().any(|(_, entry)| known(entry) || lately(entry.rose) || came(entry));
-        // What suspended jobs hold and swap does not take, too, is memory that is gone.
+        // Suspended jobs' memory that swap cannot take is lost too.
         let standing: u64 = others().filter(|(_, entry)| entry.frozen).map(|(_, entry)| entry.held.0).sum();
         let other_cause = known(entry) || grew || lately(self.stalled) || slowed.least < slowed.usable;
         if !holds || other_cause || standing > self.swap_free || now.since(slowed.since) >= SLOW_FOR {

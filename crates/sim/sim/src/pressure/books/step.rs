@@ -1,4 +1,4 @@
-//! What must hold at the end of a step: the bounds that were set, the token, and the bytes that are said to be cold.
+//! Invariants at the end of a step: the bounds, the token, and the cold bytes.
 
 use std::time::Duration;
 
@@ -7,20 +7,18 @@ use pinfold_policy::{FULL_FOR, FrozenBy, Instant, JobId, Kind, PATIENCE, Policy,
 use super::{Books, Entry, GREW_WITHIN, WORTH_BYTES};
 use crate::violation::Violation;
 
-/// A job that waits for more than this part of the time, in thousandths, needs its cold bytes: twice what is too much
-/// in the mean.
+/// A job that waits for more than this part of the time, in thousandths, needs its cold bytes: twice the limit on the mean.
 const WAITED_MILLI: u16 = 200;
 /// However little a job got on with, the next of its kind is expected to need this part, in thousandths.
 const PART_MIN_MILLI: u64 = 125;
 
 impl Books {
-    /// At the end of each step: the bounds that were set, and the token, which stays with whoever has it and falls to
-    /// the foremost of those that there are.
+    /// At the end of each step: the bounds, and the token, which stays with its holder or falls to the foremost job.
     pub fn check_step(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         self.check_bounds()?;
         let token = policy.memory_token();
         let keeps = |entry: &Entry| {
-            // One that writes down what it has done, from where it stood for another cause, stands there still.
+            // A job that checkpoints from a suspension for another cause is still suspended.
             let (by_user, for_slots) = if entry.writes { entry.wrote_from } else { (false, false) };
             let stands = entry.by_user || entry.for_slots || by_user || for_slots;
             entry.started.is_some() && !stands && !entry.ends
@@ -73,8 +71,8 @@ impl Books {
         self.check_returns(now)
     }
 
-    /// The bound of a job is one that it can come to while there is memory. Looked at when all of a step was told, for
-    /// who is suspended from then on is told after it.
+    /// Throttled jobs' bounds are reachable while there is memory. Checked after all reports of a step, as suspensions are
+    /// reported after throttles.
     fn check_bounds(&mut self) -> Result<(), Violation> {
         let bounds = std::mem::take(&mut self.bounds);
         let Some(usable) = self.usable else { return Ok(()) };
@@ -90,8 +88,8 @@ impl Books {
         }
     }
 
-    /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is
-    /// the highest rank of those that may never be.
+    /// Whether all jobs stall, or seem to without a report, only the token holder could be frozen, and `new` has the
+    /// highest rank of the exempt jobs.
     fn goes_on_anyway(&self, new: JobId, was: JobId, now: Instant) -> bool {
         let seems = || self.full.is_some_and(|since| now.since(since) >= FULL_FOR);
         let stalls = self.stalled.map_or_else(seems, |at| now.since(at) <= GREW_WITHIN);
@@ -109,12 +107,12 @@ impl Books {
             && foremost.is_some_and(|(job, _)| *job == new)
     }
 
-    /// Takes in what is said to be cold in each job: none of it is waited for, and all of it is in swap.
+    /// Records the cold bytes of each job: the job waits for none of them, and all are in swap.
     pub(crate) fn note_cold(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         for (&job, entry) in &mut self.jobs {
             entry.cold = policy.job(job).map_or(0, |info| info.cold_bytes);
             let waits = entry.waited.iter().map(|&(_, waited)| waited).min();
-            // A job that returns waits for what is not cold, twice as long as that takes alone at the most.
+            // A returning job waits for its hot pages, at most twice the time that they take alone.
             let takes =
                 entry.thawed.zip(entry.returns_until).map_or(Duration::ZERO, |(at, until)| until.since(at));
             let returns = entry.thawed.is_some_and(|at| now.since(at) <= GREW_WITHIN + takes * 2);
@@ -131,7 +129,7 @@ impl Books {
         Ok(())
     }
 
-    /// Takes in what the next of each kind are said to get on with: no less than one of it did.
+    /// Records the expected hot part of each class: no less than that of any of its jobs.
     pub(crate) fn note_parts(&mut self, policy: &Policy) -> Result<(), Violation> {
         for entry in self.jobs.values().filter(|entry| entry.cold > 0) {
             let Some(kind) = entry.request.kind else { continue };
@@ -153,7 +151,7 @@ impl Books {
         }
     }
 
-    /// Only so many come back from swap at a time, beside the token holder, who never waits.
+    /// The bound on jobs that return from swap at the same time, beside the token holder, which never waits.
     fn check_returns(&self, now: Instant) -> Result<(), Violation> {
         let comes = |entry: &Entry| {
             let returns = entry.returns_until.is_some_and(|until| until > now);
