@@ -1,9 +1,9 @@
-//! What a recording consists of: frames, one behind the other, in CBOR (RFC 8949) below gzip.
+//! A recording's format: a sequence of frames in CBOR (RFC 8949), compressed by gzip.
 
 use pinfold_policy::{Decision, Event, Instant, Policy};
 use serde::{Deserialize, Serialize};
 
-/// The form of recordings that this version writes. Another number: it cannot be read.
+/// The format version. Files of other versions are refused.
 pub const FORM: u32 = 2;
 
 /// The first frame of a file.
@@ -11,30 +11,30 @@ pub const FORM: u32 = 2;
 pub struct Head {
     /// See [`FORM`].
     pub form: u32,
-    /// The version of the program that wrote it. Another version may decide otherwise, by intent.
+    /// The version of the program that wrote the file. Another version may decide differently by intent.
     pub program: String,
     /// When the file was begun, in microseconds since the Unix epoch.
     pub begun_us: u64,
 }
 
-/// A frame. A file has one head, one state, and then steps.
+/// A frame. A file has one head, one state, then steps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Frame {
     /// Which program wrote the file.
     Head(Head),
-    /// All that the scheduler knew before the first step.
+    /// The scheduler's state before the first step.
     State(Box<Policy>),
-    /// One event, and what was decided.
+    /// An event and its decisions.
     Step(Box<Step>),
 }
 
-/// An event that the scheduler took in, and what it decided then.
+/// An event of the scheduler, and the decisions that followed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// The time that it was told.
+    /// The time passed with the event.
     pub now: Instant,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// What it decided, in order.
+    /// The decisions in order.
     pub decisions: Vec<Decision>,
 }

@@ -1,7 +1,7 @@
-//! The daemon's end of recording: its loop hands steps over and never waits; a thread writes them.
+//! The daemon's side of recording: the event loop queues steps and never waits; a thread writes the steps.
 //!
-//! What waits for the thread is bounded. Where the disk is too slow, steps are lost, and a new file begins with the
-//! scheduler as it is by then; so a file has no hole. Where writing fails, it is tried again after a minute.
+//! The queue is bounded. When the disk is too slow, steps are dropped and a new file begins with the current state,
+//! so a file has no gap. A failed write is retried after a minute.
 
 use std::fs::{self, File};
 use std::mem::size_of;
@@ -18,11 +18,11 @@ use crate::frame::Step;
 use crate::ring;
 use crate::write::Writer;
 
-/// The least bound, in bytes: below, a file would hold little but its state.
+/// The least bound, in bytes: a smaller file would hold little but its state.
 pub const BOUND_BYTES_MIN: u64 = 1 << 16;
 /// So many bytes of steps may wait for the thread.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// After so long what was handed over is in the file.
+/// Queued steps reach the file within this time.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// After so long writing is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -39,22 +39,22 @@ enum Order {
 struct Shared {
     /// The thread wants to begin a new file.
     wants_state: AtomicBool,
-    /// Bytes of steps that wait.
+    /// Bytes of queued steps.
     waiting: AtomicUsize,
 }
 
-/// Keeps what the scheduler is told. Dropped, it writes down what it was given and ends its thread.
+/// Records the scheduler's events. Dropping the recorder writes the queue and ends the thread.
 #[derive(Debug)]
 pub struct Recorder {
     orders: Option<Sender<Order>>,
     shared: Arc<Shared>,
-    /// Steps were lost: none is worth anything before the next state.
+    /// Steps were dropped: later steps are useless until the next state.
     has_hole: bool,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Recorder {
-    /// Begins to record into this directory, with all files together below a bound of at least [`BOUND_BYTES_MIN`].
+    /// Starts recording into this directory; all files together stay below a bound of at least [`BOUND_BYTES_MIN`].
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -76,7 +76,7 @@ impl Recorder {
         Ok(Self { orders: Some(orders), shared, has_hole: false, thread: Some(thread) })
     }
 
-    /// To be called before the scheduler takes an event in; says whether the step is to be handed over.
+    /// To be called before the scheduler handles an event; returns whether to queue the step.
     pub fn before(&mut self, policy: &Policy, now_us: u64) -> bool {
         let waiting = self.shared.waiting.load(Ordering::Relaxed);
         if self.has_hole && waiting > WAITING_BYTES_MAX / 2 {
@@ -89,13 +89,13 @@ impl Recorder {
         true
     }
 
-    /// Whether what was handed over waits for the thread.
+    /// Whether steps wait in the queue.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.shared.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Hands a step over.
+    /// Queues a step.
     pub fn step(&mut self, step: Step) {
         let bytes = bytes_of(&step);
         if self.shared.waiting.fetch_add(bytes, Ordering::Relaxed) > WAITING_BYTES_MAX {
@@ -108,7 +108,7 @@ impl Recorder {
 
     fn send(&self, order: Order) {
         if let Some(orders) = &self.orders {
-            // The thread ends only once this sender is gone.
+            // Cannot fail: the thread outlives this sender.
             let _ = orders.send(order);
         }
     }
@@ -123,7 +123,7 @@ impl Drop for Recorder {
     }
 }
 
-/// About what a step takes in memory.
+/// Approximate bytes of a step in memory.
 fn bytes_of(step: &Step) -> usize {
     let listed = match &step.event {
         Event::Memory(sample) => sample.jobs.len() * size_of::<JobMemory>(),
@@ -134,7 +134,7 @@ fn bytes_of(step: &Step) -> usize {
     size_of::<Step>() + listed + step.decisions.len() * size_of::<Decision>()
 }
 
-/// What the thread has.
+/// The thread's state.
 struct Files {
     directory: PathBuf,
     bound_bytes: u64,
@@ -142,7 +142,7 @@ struct Files {
     writer: Option<Writer<File>>,
     /// A state was asked for, to begin the next file with.
     is_asked: bool,
-    /// About how many bytes of steps were added since the file was last flushed for its length.
+    /// Approximate bytes of steps since the last flush that measured the file's length.
     unseen_bytes: u64,
     failed: Option<Instant>,
 }
@@ -183,18 +183,19 @@ impl Files {
         self.is_asked = false;
         let file = ring::begin(&self.directory, self.bound_bytes);
         let begun = file.and_then(|(file, path)| {
-            // One without a beginning is of no use, and on a full disk a new one is tried each minute.
+            // A file without a state is useless, and on a full disk a new file is tried each minute.
             Writer::begin(file, state, now_us).inspect_err(|_| drop(fs::remove_file(&path)))
         });
         self.writer = self.checked(begun);
     }
 
-    /// Adds a step; says whether the file has become full, once. What was handed over before the next state comes is
-    /// added as well, but to no more than twice a file's share: a loop far ahead of this thread would break the bound.
+    /// Adds a step; true once, when the file becomes full. Steps queued before the next state are added as well, up
+    /// to twice a file's share: the event loop may be far ahead of this thread, and the bound must hold.
     fn add(&mut self, step: Step, bytes: u64) -> bool {
         let Some(writer) = &mut self.writer else { return false };
         let share = self.bound_bytes / ring::FILES;
-        // What is compressed comes out in large pieces: a small share would be gone before the first is seen.
+        // The compressor holds data back in large pieces, so a small share would be exceeded before the length shows
+        // it.
         self.unseen_bytes += bytes;
         let look = self.unseen_bytes >= share;
         let added = writer.step(step).and_then(|()| if look { writer.flush() } else { Ok(()) });
@@ -223,7 +224,7 @@ impl Files {
         }
     }
 
-    /// What came of it; a failure is told, and ends the file.
+    /// Unwraps a result; a failure is reported and ends the file.
     fn checked<T>(&mut self, came: std::io::Result<T>) -> Option<T> {
         came.map_err(|error| {
             (self.on_failure)(&format!("{}: {error}", self.directory.display()));

@@ -1,11 +1,11 @@
-//! What the scheduler was told and what it decided, kept in files and played again.
+//! Records the scheduler's events and decisions in files, and replays recordings.
 //!
-//! The scheduler is a function of its events, so a file that begins with its state and goes on with its events holds every
-//! decision: whoever plays it sees the same ones, or the first that differs, which is then a fault report in one file.
+//! The scheduler is a function of its events, so a file with its state and its later events holds every decision. A
+//! replay yields the same decisions, or the first difference: a fault report in a single file.
 //!
-//! Reading order: [`frame`] (what a file consists of), [`write`] and [`read`] (one file), [`ring`] (the files of a host,
-//! bounded), [`keep`] (the daemon's end: a thread writes, the loop never waits), [`play`] (plays a file), [`tell`] (what that says), [`mask`] (takes
-//! names out). Absent here: the daemon's socket, and words for people.
+//! Reading order: [`frame`] (format of a file), [`write`] and [`read`] (a single file), [`ring`] (the bounded files
+//! of a host), [`keep`] (the daemon's side: a thread writes, the event loop never waits), [`play`] (replay), [`tell`]
+//! (the replay's results), [`mask`] (removes names). Absent here: the daemon's socket, and messages for users.
 
 pub mod frame;
 pub mod keep;

@@ -1,7 +1,7 @@
-//! Takes names out of a recording, so that it can be given away: of projects, sets and hosts, and what failures said.
+//! Removes names from a recording, so that it can be shared: names of projects, sets and hosts, and error messages.
 //!
-//! Names that differ stay different and stay in order, so that the same is decided. Numbers of users and of classes of
-//! jobs stay as they are; what a command was never is in a recording.
+//! Replacements keep names distinct and in order, so that decisions stay the same. User ids and numbers of job
+//! classes stay; a recording never holds commands.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -12,13 +12,13 @@ use crate::frame::Frame;
 use crate::read::{Reader, RecordError};
 use crate::write::Writer;
 
-/// Fields that hold what a user or operator named.
+/// Fields that hold names given by a user or operator.
 const NAMES: [&str; 5] = ["aside", "name", "names", "project", "set"];
-/// Fields that hold what a failure said.
+/// Fields that hold error messages.
 const WORDS: [&str; 1] = ["error"];
 /// The part of the state in which every text is a project's name.
 const SHARES: &str = "shares";
-/// Its map whose keys are names.
+/// The map within [`SHARES`] that has project names as keys.
 const KEYED: &str = "of";
 
 /// Why names could not be taken out.
@@ -32,10 +32,10 @@ pub enum MaskError {
     Write(#[source] io::Error),
 }
 
-/// Copies a recording without names. It is read twice: first for which names there are.
+/// Copies a recording without names. Reads it twice: the first pass collects the names.
 ///
 /// # Errors
-/// When it cannot be read, or the copy not be written.
+/// When the recording cannot be read or the copy cannot be written.
 pub fn copy<R: Read, W: Write>(first: R, second: R, out: W) -> Result<W, MaskError> {
     let mut names = BTreeMap::new();
     each(first, |mut value| {
@@ -49,7 +49,7 @@ pub fn copy<R: Read, W: Write>(first: R, second: R, out: W) -> Result<W, MaskErr
         *name = format!("name-{number:0width$}");
     }
     let mut writer = Writer::bare(out);
-    // The head comes as it is.
+    // The reader has parsed the head, so the head is serialized anew.
     each(second, |mut value| {
         walk(&mut value, Place::Elsewhere, &mut |text| {
             if let Some(other) = names.get(text.as_str()) {
@@ -61,7 +61,7 @@ pub fn copy<R: Read, W: Write>(first: R, second: R, out: W) -> Result<W, MaskErr
     writer.finish().map_err(MaskError::Write)
 }
 
-/// Goes through all frames, the head as well.
+/// Visits all frames, including the head.
 fn each<R: Read>(input: R, mut see: impl FnMut(Value) -> Result<(), MaskError>) -> Result<(), MaskError> {
     let mut reader = Reader::open(input)?;
     let head = Value::serialized(&Frame::Head(reader.head().clone()));
@@ -84,7 +84,7 @@ enum Place {
 fn walk(value: &mut Value, place: Place, name: &mut impl FnMut(&mut String)) {
     match value {
         Value::Text(text) => match place {
-            // A number in a list of hosts is a place in it.
+            // A number in a list of hosts is an index.
             Place::Name if text.bytes().all(|byte| byte.is_ascii_digit()) => {}
             Place::Name | Place::Shares => name(text),
             Place::Words => "a failure".clone_into(text),

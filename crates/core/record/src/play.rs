@@ -1,4 +1,5 @@
-//! Plays a recording: the same policy takes the same events in, and what it decides is compared with what was recorded.
+//! Replays a recording: the same policy handles the same events, and its decisions are compared with the recorded
+//! decisions.
 
 use std::io::Read;
 
@@ -7,44 +8,44 @@ use pinfold_policy::{Decision, Event, Instant, Policy};
 use crate::frame::{Frame, Head, Step};
 use crate::read::{Reader, RecordError};
 
-/// A step that was played.
+/// A replayed step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Played {
     /// Its number in the recording, from 1.
     pub step: u64,
     /// The time.
     pub now: Instant,
-    /// What happened.
+    /// The recorded event.
     pub event: Event,
-    /// What was decided then.
+    /// The recorded decisions.
     pub recorded: Vec<Decision>,
-    /// What is decided now.
+    /// The replay's decisions.
     pub made: Vec<Decision>,
 }
 
 impl Played {
-    /// Whether both are the same.
+    /// Whether the replay decided as recorded.
     #[must_use]
     pub fn agrees(&self) -> bool {
         self.recorded == self.made
     }
 }
 
-/// A recording that is being played.
+/// A recording during its replay.
 #[derive(Debug)]
 pub struct Player<R: Read> {
     reader: Reader<R>,
     policy: Policy,
     steps: u64,
-    /// The step that was read and is not played yet.
+    /// The step that was read and not yet replayed.
     ahead: Option<Step>,
 }
 
 impl<R: Read> Player<R> {
-    /// Reads the state that a recording begins with.
+    /// Reads the state at the start of a recording.
     ///
     /// # Errors
-    /// When it is no recording, or another version's.
+    /// When the file is no recording, or has another version.
     pub fn open(input: R) -> Result<Self, RecordError> {
         let mut reader = Reader::open(input)?;
         match reader.frame()? {
@@ -54,12 +55,12 @@ impl<R: Read> Player<R> {
         }
     }
 
-    /// Which program wrote it, and when.
+    /// The program that wrote the recording, and the time of its start.
     pub fn head(&self) -> &Head {
         self.reader.head()
     }
 
-    /// The scheduler as it is after the steps that were played.
+    /// The scheduler after the replayed steps.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -74,10 +75,10 @@ impl<R: Read> Player<R> {
         self.steps
     }
 
-    /// When the next step is; `None` at the end.
+    /// The time of the next step; `None` at the end.
     ///
     /// # Errors
-    /// When the recording cannot be read further.
+    /// When the rest of the recording cannot be read.
     pub fn next_at(&mut self) -> Result<Option<Instant>, RecordError> {
         if self.ahead.is_none() {
             self.ahead = match self.reader.frame()? {
@@ -92,10 +93,10 @@ impl<R: Read> Player<R> {
         Ok(self.ahead.as_ref().map(|step| step.now))
     }
 
-    /// Plays the next step; `None` at the end.
+    /// Replays the next step; `None` at the end.
     ///
     /// # Errors
-    /// When the recording cannot be read further.
+    /// When the rest of the recording cannot be read.
     pub fn step(&mut self) -> Result<Option<Played>, RecordError> {
         self.next_at()?;
         let Some(Step { now, event, decisions: recorded }) = self.ahead.take() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Reads one recording, which may be damaged, cut off in mid-frame, or made to do harm.
+//! Reads a recording, which may be damaged, truncated within a frame, or hostile.
 
 use std::io::{self, BufReader, Read};
 
@@ -6,10 +6,10 @@ use flate2::read::MultiGzDecoder;
 
 use crate::frame::{FORM, Frame, Head};
 
-/// So many bytes a frame may have, unpacked. A state of a million jobs has fewer.
+/// Most bytes of an uncompressed frame; a state of a million jobs has fewer.
 const FRAME_BYTES_MAX: u64 = 1 << 32;
 
-/// And so many the head, which names the program that wrote the rest.
+/// Most bytes of the uncompressed head.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Why a recording cannot be read or played.
@@ -18,26 +18,26 @@ pub enum RecordError {
     /// Reading failed.
     #[error("it cannot be read")]
     Read(#[source] io::Error),
-    /// It does not begin as a recording does.
+    /// The file does not begin like a recording.
     #[error("it is no recording: {0}")]
     NoRecording(String),
-    /// It ends before the state that it begins with.
+    /// The file ends before its state is complete.
     #[error("it holds nothing yet: it is being written, or its writer was killed as it began")]
     Begun,
-    /// Another version's.
+    /// The format has another version.
     #[error("its form is {found}, this program reads {FORM}; pinfold {program} wrote it")]
     Form {
-        /// The form it has.
+        /// The format of the file.
         found: u32,
-        /// The version that wrote it.
+        /// The version that wrote the file.
         program: String,
     },
     /// The state cannot be understood: another version's.
     #[error("pinfold {program} wrote it, and this version does not understand its state: {cause}")]
     State {
-        /// The version that wrote it.
+        /// The version that wrote the file.
         program: String,
-        /// What is wrong with it.
+        /// The decoder's message.
         cause: String,
     },
     /// A frame makes no sense.
@@ -45,20 +45,20 @@ pub enum RecordError {
     Step {
         /// Its number, from 1.
         step: u64,
-        /// What is wrong with it.
+        /// The decoder's message.
         cause: String,
     },
 }
 
 /// Why no frame could be had.
 enum Missing {
-    /// The recording ends here, between two frames or, as after a kill, within one.
+    /// The recording ends between two frames or, after a kill, within a frame.
     End,
     Io(io::Error),
     Senseless(String),
 }
 
-/// A recording that is being read.
+/// A recording during reading.
 #[derive(Debug)]
 pub struct Reader<R: Read> {
     input: BufReader<MultiGzDecoder<R>>,
@@ -68,10 +68,10 @@ pub struct Reader<R: Read> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Begins to read, up to the head.
+    /// Opens a recording and reads its head.
     ///
     /// # Errors
-    /// When it is no recording, or one of a form that this version does not know.
+    /// When the file is no recording, or has an unknown format.
     pub fn open(input: R) -> Result<Self, RecordError> {
         let mut input = BufReader::new(MultiGzDecoder::new(input));
         let head = match next::<Frame>(&mut input, HEAD_BYTES_MAX) {
@@ -91,12 +91,12 @@ impl<R: Read> Reader<R> {
         Ok(Self { input, head, steps: 0, is_cut: false })
     }
 
-    /// Which program wrote it, and when.
+    /// The program that wrote the recording, and the time of its start.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Whether the end that was reached is one that the writer did not make: it was killed, or the file is still written.
+    /// Whether the file is truncated: its writer was killed, or still writes.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -104,12 +104,12 @@ impl<R: Read> Reader<R> {
     /// The next frame; `None` at the end.
     ///
     /// # Errors
-    /// When it cannot be read, or makes no sense.
+    /// When the frame cannot be read or decoded.
     pub fn frame(&mut self) -> Result<Option<Frame>, RecordError> {
         self.typed()
     }
 
-    /// The next frame, in whatever form it is wanted.
+    /// The next frame, decoded as a `T`.
     pub(crate) fn typed<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>, RecordError> {
         let program = || self.head.program.clone();
         match next::<T>(&mut self.input, FRAME_BYTES_MAX) {
@@ -131,7 +131,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Whether it is the file that is wrong, not the disk.
+/// Whether the error lies in the file's content, not in the disk.
 fn is_of_the_packing(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput};
     matches!(error.kind(), InvalidData | InvalidInput)
@@ -142,7 +142,7 @@ fn is_torn(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
 
-/// Reads one frame of at most so many bytes; says how many it had.
+/// Reads a frame of at most `most` bytes; returns its length too.
 fn next<T: serde::de::DeserializeOwned>(
     input: &mut impl io::BufRead,
     most: u64,

@@ -1,4 +1,4 @@
-//! The recordings of a host: files in one directory, the oldest of which go so that all together stay below a bound.
+//! A host's recordings: files in one directory; the oldest files are removed to stay below a bound.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 /// How recordings end their names.
 const SUFFIX: &str = ".events";
-/// Into so many files the bound is divided; so the part of the past that is lost at once is small.
+/// The bound is divided into this many files, so that each removal loses little of the past.
 pub const FILES: u64 = 8;
 
-/// The recordings in a directory, the oldest first. None where there is no such directory.
+/// The recordings in a directory, the oldest first; empty if the directory does not exist.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -34,10 +34,10 @@ fn numbered(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Begins a new file, readable by its owner alone, once the oldest have made room for it within `bound_bytes`.
+/// Begins a new file with mode 0600, after removing the oldest files to stay within `bound_bytes`.
 ///
 /// # Errors
-/// When the directory or the file cannot be made, or an old file cannot be removed.
+/// When the directory or the file cannot be created, or an old file cannot be removed.
 pub fn begin(directory: &Path, bound_bytes: u64) -> io::Result<(File, PathBuf)> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -61,7 +61,7 @@ pub fn begin(directory: &Path, bound_bytes: u64) -> io::Result<(File, PathBuf)> 
 /// Removes all recordings.
 ///
 /// # Errors
-/// When one cannot be removed.
+/// When a file cannot be removed.
 pub fn remove_all(directory: &Path) -> io::Result<()> {
     files(directory)?.iter().try_for_each(fs::remove_file)
 }

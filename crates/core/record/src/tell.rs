@@ -1,4 +1,4 @@
-//! What a played recording says, for programs and people.
+//! The results of a replay, for programs and users.
 
 use std::io::Read;
 
@@ -13,43 +13,43 @@ use crate::read::RecordError;
 pub enum Until {
     /// To its end.
     End,
-    /// Up to this moment, in microseconds since the Unix epoch.
+    /// Up to this time, in microseconds since the Unix epoch.
     Time(u64),
-    /// Up to the first step that decides about this job.
+    /// Up to the first step with a decision about this job.
     Job(u64),
 }
 
-/// What came of playing.
+/// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Came {
-    /// Steps that were played.
+    /// Replayed steps.
     pub steps: u64,
-    /// Decisions that were made in them.
+    /// Decisions of these steps.
     pub decisions: u64,
     /// When the first step was, in microseconds since the Unix epoch.
     pub from_us: Option<u64>,
-    /// When the last one was.
+    /// Time of the last step, in microseconds since the Unix epoch.
     pub until_us: Option<u64>,
-    /// The first step that was not decided as before. Nothing is played after it.
+    /// The first step with different decisions; the replay stops there.
     pub differs: Option<Differs>,
-    /// What was decided in the last step about the job that was named.
+    /// Decisions of the last step about the named job.
     pub about: Vec<Said>,
-    /// Whether that job was decided upon.
+    /// Whether a decision about the named job was found.
     pub was_found: bool,
 }
 
-/// A step that is not decided as before.
+/// A step with decisions that differ from the recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Differs {
     /// Its number in the recording, from 1.
     pub step: u64,
-    /// When it was, in microseconds since the Unix epoch.
+    /// Its time, in microseconds since the Unix epoch.
     pub time_us: u64,
-    /// What happened.
+    /// The recorded event.
     pub event: pinfold_policy::Event,
-    /// What was decided then.
+    /// The recorded decisions.
     pub recorded: Vec<Said>,
-    /// What is decided now.
+    /// The replay's decisions.
     pub made: Vec<Said>,
 }
 
@@ -86,10 +86,10 @@ impl Differs {
     }
 }
 
-/// Plays a recording up to a point, or to the first step that differs.
+/// Replays a recording up to a point, or to the first different step.
 ///
 /// # Errors
-/// When it cannot be read further.
+/// When the rest of the recording cannot be read.
 pub fn play<R: Read>(player: &mut Player<R>, until: Until) -> Result<Came, RecordError> {
     let mut came = Came::default();
     while let Some(at) = player.next_at()? {
@@ -120,22 +120,20 @@ pub fn play<R: Read>(player: &mut Player<R>, until: Until) -> Result<Came, Recor
 /// A job at an earlier moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Then {
-    /// How it stood, and why.
+    /// Its state and the cause.
     pub job: JobAt,
-    /// The numbers behind that.
+    /// The figures behind the cause.
     pub numbers: Vec<Number>,
-    /// What was decided about it before, as far as the recording goes back: when, in microseconds since the Unix epoch, and
-    /// what.
+    /// Earlier decisions about the job within the recording, with their time in microseconds since the Unix epoch.
     pub decided: Vec<(u64, Said)>,
-    /// When the last step up to that moment was, of whichever job; `None`: there was none.
+    /// Time of the last step before that moment, whichever job it concerned; `None` without steps.
     pub last_us: Option<u64>,
 }
 
-/// Plays a recording up to a moment, and tells of one job; `None`: it was not there then.
+/// Replays a recording up to a moment, and explains a job; `None` if the job did not exist then.
 ///
 /// # Errors
-/// When the recording cannot be read so far, or is decided otherwise than it was: then the state of that moment is not
-/// known.
+/// When the recording cannot be read so far, or the replay differs: then the state at that moment is unknown.
 pub fn then<R: Read>(player: &mut Player<R>, at_us: u64, job: u64) -> Result<Option<Then>, RecordError> {
     let (mut decided, mut last_us) = (Vec::new(), None);
     while let Some(at) = player.next_at()?.filter(|at| at.0 <= at_us) {
@@ -158,26 +156,26 @@ pub fn then<R: Read>(player: &mut Player<R>, at_us: u64, job: u64) -> Result<Opt
     }))
 }
 
-/// A job as it stands, and why.
+/// A job's state and its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JobAt {
     /// Its number.
     pub job: u64,
-    /// Its state, as `status --json` has it.
+    /// Its state, as in `status --json`.
     pub state: &'static str,
-    /// The class that it runs in or asked for.
+    /// Its class, running or requested.
     pub class: Option<&'static str>,
     /// 1 to 16.
     pub priority: u8,
-    /// The PUs it is bound to; `None`: unbound, or not running.
+    /// The PUs that the job is bound to; `None` if unbound or not running.
     pub cpus: Option<String>,
-    /// Why it is in that state.
+    /// Why the job is in that state.
     pub cause: String,
-    /// What would change it.
+    /// The event that would change the state.
     pub change: String,
 }
 
-/// The jobs that wait or live, by number; or one of them.
+/// The waiting and running jobs, by number, or only the job `only`.
 #[must_use]
 pub fn jobs(policy: &Policy, at_us: u64, only: Option<u64>) -> Vec<JobAt> {
     let wanted = |job: JobId| only.is_none_or(|only| only == job.0);

@@ -1,4 +1,4 @@
-//! Writes one recording.
+//! Writes a recording.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use pinfold_policy::Policy;
 
 use crate::frame::{FORM, Frame, Head, Step};
 
-/// Counts what goes through it.
+/// Counts the bytes written.
 #[derive(Debug)]
 struct Counting<W> {
     inner: W,
@@ -27,17 +27,17 @@ impl<W: Write> Write for Counting<W> {
     }
 }
 
-/// A recording that is being written.
+/// A recording during writing.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: GzEncoder<Counting<W>>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a recording with the scheduler as it is.
+    /// Begins a recording with the scheduler's current state.
     ///
     /// # Errors
-    /// What writing to `out` fails with.
+    /// When `out` fails.
     pub fn begin(out: W, state: Policy, begun_us: u64) -> io::Result<Self> {
         let out = GzEncoder::new(Counting { inner: out, bytes: 0 }, Compression::fast());
         let mut writer = Self { out };
@@ -50,7 +50,7 @@ impl<W: Write> Writer<W> {
     /// Adds a step.
     ///
     /// # Errors
-    /// What writing fails with.
+    /// When the writer fails.
     pub fn step(&mut self, step: Step) -> io::Result<()> {
         self.put(&Frame::Step(Box::new(step)))
     }
@@ -68,23 +68,23 @@ impl<W: Write> Writer<W> {
         Self { out: GzEncoder::new(Counting { inner: out, bytes: 0 }, Compression::default()) }
     }
 
-    /// How many bytes reached the file. What is not flushed may be missing.
+    /// Bytes that reached the file, without unflushed data.
     pub fn bytes(&self) -> u64 {
         self.out.get_ref().bytes
     }
 
-    /// Brings all that was added to the file, so that a reader finds it though this process is killed.
+    /// Flushes all steps to the file, so that a reader finds the steps even if this process is killed.
     ///
     /// # Errors
-    /// What writing fails with.
+    /// When the writer fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Ends the recording, and gives the file back.
+    /// Ends the recording and returns the file.
     ///
     /// # Errors
-    /// What writing fails with.
+    /// When the writer fails.
     pub fn finish(self) -> io::Result<W> {
         Ok(self.out.finish()?.inner)
     }
