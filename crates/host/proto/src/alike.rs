@@ -1,13 +1,13 @@
-//! What was perhaps meant by a word that nothing is called.
+//! Suggests the known name that a misspelt word probably meant.
 
-/// Below this (Jaro and Winkler) two words look alike to nobody.
+/// Least similarity (Jaro-Winkler) of a suggestion.
 const ALIKE: f64 = 0.9;
 
-/// Longer words are compared with none: a comparison takes the product of both lengths.
+/// Most bytes of a compared word: the cost of a comparison is the product of both lengths.
 const LENGTH_MAX: usize = 64;
 
-/// The name that is written most alike to a word, from 0.9 on by the measure of Jaro and Winkler (1990); none where
-/// they have more than 64 bytes.
+/// The most similar name by Jaro-Winkler (1990), if its similarity is at least [`ALIKE`]; words above [`LENGTH_MAX`]
+/// bytes have none.
 #[must_use]
 pub fn most<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let is_short = |word: &&str| word.len() <= LENGTH_MAX;

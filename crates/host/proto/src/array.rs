@@ -1,5 +1,5 @@
-//! Arrays of jobs in Slurm's words: which indexes one has (`0-15`, `1,3,7`, `0-30:5`, `0-99%4`), and the names of its
-//! members (`12_3`).
+//! Job arrays in Slurm's notation: their indexes (`0-15`, `1,3,7`, `0-30:5`, `0-99%4`), and the names of members
+//! (`12_3`).
 
 mod indexes;
 
@@ -12,34 +12,34 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use indexes::Indexes;
 
-/// The largest index there may be, as in Slurm.
+/// The largest index, as in Slurm.
 pub const INDEX_MAX: u32 = 4_000_000;
 
 /// The most members an array may have.
 pub const MEMBERS_MAX: usize = 10_000;
 
-/// Why a text says nothing of arrays.
+/// Why a text is not an array specification or a job's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
     /// No index is named.
     #[error("`{0}` names no index; 0-15, 1,3,7 and 0-30:5 do, and %4 behind it lets 4 members start at once")]
     Empty(String),
-    /// A piece of it is not a number or a range.
+    /// A piece is neither a number nor a range.
     #[error("`{0}` is no index and no range of indexes such as 0-15 or 0-30:5")]
     Piece(String),
     /// A range ends before it begins.
     #[error("the range {0} ends before it begins")]
     Reversed(String),
-    /// A range goes on by nothing.
+    /// A range has the step 0.
     #[error("the range {0} has a step of 0")]
     Step(String),
-    /// What stands behind `%` is no number of members.
+    /// The text behind `%` is not a positive number.
     #[error("%{0} is no number of members that may start at once, from 1 on")]
     AtMost(String),
     /// An index is too large.
     #[error("{0} is too large for an index; {INDEX_MAX} is the largest")]
     Large(String),
-    /// There are too many.
+    /// Too many members.
     #[error("an array of more than {MEMBERS_MAX} members is too large")]
     Many,
     /// Not the name of a job.
@@ -47,10 +47,10 @@ pub enum ArrayError {
     Name(String),
 }
 
-/// The indexes of an array, and how many of its members may have started at once.
+/// The indexes of an array, and how many members may run concurrently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArraySpec {
-    /// In rising order, each once; at least one.
+    /// Ascending, without duplicates; at least one index.
     pub indexes: Vec<u32>,
     /// `None`: as many as there are slots.
     pub at_most: Option<u32>,
@@ -78,24 +78,24 @@ fn digits(text: &str) -> Option<&str> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
 }
 
-/// A job as people name it: by its number, which is also an array's as a whole, or as members of an array.
+/// A job as users name it: a job's or array's number, or members of an array.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobName {
     /// The number.
     pub job: u64,
-    /// Of an array, these members; `None`: the job, or all of the array.
+    /// The named members of an array; `None`: the job, or the whole array.
     pub indexes: Option<Indexes>,
 }
 
 impl JobName {
-    /// How many jobs it names at least: the members that are named one by one, else one.
+    /// How many jobs the name covers at least: the listed members, otherwise 1.
     #[must_use]
     pub fn count(&self) -> usize {
         self.indexes.as_ref().map_or(1, Indexes::count)
     }
 }
 
-/// On the wire it is a number where that says all, as it always was, else its text.
+/// On the wire a bare number where possible, for compatibility; otherwise text.
 impl Serialize for JobName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.indexes {
@@ -107,7 +107,7 @@ impl Serialize for JobName {
 
 impl<'de> Deserialize<'de> for JobName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Anything else is refused as it is met: nothing of it is put aside to be looked at again.
+        // A visitor refuses other types at once, without buffering.
         deserializer.deserialize_any(Written)
     }
 }
@@ -161,7 +161,7 @@ impl fmt::Display for JobName {
     }
 }
 
-/// The name that people give a job: `12_3` for a member of an array, else its number.
+/// The displayed name of a job: `12_3` for a member of an array, otherwise its number.
 #[must_use]
 pub fn called(job: u64, array: Option<u64>, index: Option<u32>) -> String {
     match (array, index) {

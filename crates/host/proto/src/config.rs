@@ -1,8 +1,8 @@
-//! What an operator sets: every key with its meaning and default, read from a TOML file or as `KEY=VALUE`,
-//! checked here once, so that nobody asks again.
+//! The configuration: every key with its meaning and default, read from a TOML file or as `KEY=VALUE` and checked
+//! here.
 //!
-//! A key has one home: its row in `keys.rs`, of which its field, its default, what sets and what shows it are made.
-//! Absent here: reading files, and what the values lead to.
+//! A key's row in `keys.rs` generates its field, default, reader and display. Absent here: reading files, and the
+//! effects of the values.
 
 mod hint;
 mod keys;
@@ -27,7 +27,7 @@ pub use resources::Resources;
 pub enum Learn {
     /// From the user's own.
     User,
-    /// From all jobs of the host, by what the daemon measured itself.
+    /// From the daemon's measurements of all jobs on the host.
     Site,
 }
 
@@ -48,7 +48,7 @@ pub enum Preemption {
     Hard,
     /// The lowest primary becomes a backfiller.
     Soft,
-    /// Nothing.
+    /// Off.
     Off,
 }
 
@@ -63,10 +63,10 @@ impl Preemption {
     }
 }
 
-/// What `resources.NAME` means, in a line.
+/// The meaning of `resources.NAME`, in a line.
 pub const RESOURCES_MEANING: &str = "How many there are of each countable resource that jobs ask for with --resource; of GPUs, how many are handed out:";
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The text is not TOML.
@@ -74,17 +74,17 @@ pub enum ConfigError {
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// There is no such key.
+    /// The key is unknown.
     #[error("{place}there is no key `{key}`{hint}")]
     Unknown {
         /// `line 3: ` in a file, else empty.
         place: String,
         /// The key.
         key: String,
-        /// A key that looks like it, in words.
+        /// A similar key, in words.
         hint: String,
     },
     /// The value does not fit the key.
@@ -94,43 +94,43 @@ pub enum ConfigError {
         place: String,
         /// The key.
         key: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         wanted: String,
     },
     /// Not `KEY=VALUE`.
     #[error("`{0}` is not KEY=VALUE")]
     NoValue(String),
-    /// Two values that contradict each other.
+    /// Two values contradict each other.
     #[error("`{low}` is {low_value}, above `{high}`, {high_value}")]
     Order {
-        /// The key that is too high.
+        /// The key whose value is too high.
         low: &'static str,
         /// Its value.
         low_value: u8,
-        /// The key that bounds it.
+        /// The key of the upper bound.
         high: &'static str,
         /// Its value.
         high_value: u8,
     },
 }
 
-/// The usual `host.memory_reserve`: this much, or this part of RAM in thousandths if that is more.
+/// Default `host.memory_reserve`: the larger of this size and [`RESERVE_MILLI`] thousandths of RAM.
 const RESERVE_BYTES: u64 = 256 << 20;
 const RESERVE_MILLI: u64 = 20;
 
 impl Config {
-    /// What of a host's RAM, in bytes, is left to everything but jobs.
+    /// The RAM in bytes that jobs may not use.
     #[must_use]
     pub fn memory_reserve_bytes(&self, ram_bytes: u64) -> u64 {
         self.host_memory_reserve.unwrap_or_else(|| RESERVE_BYTES.max(ram_bytes / 1000 * RESERVE_MILLI))
     }
 
-    /// This configuration changed as the file's `text` says. Gives also the names of the keys that it sets.
+    /// This configuration with the settings of the file `text`; also returns the names of the keys set.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line; nothing is changed then.
+    /// The first fault, with its line; nothing is changed then.
     pub fn with_file(&self, text: &str) -> Result<(Self, Vec<String>), ConfigError> {
         let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
@@ -147,12 +147,12 @@ impl Config {
         Ok((config, set))
     }
 
-    /// This configuration with `changes`, each `KEY=VALUE`, all or none. A value is TOML; what is not is
-    /// taken as a text, so that `cpu.preemption=hard` and `profile.interval=2s` need no quotes; an empty
-    /// value unsets a key that may be unset. Gives also the names of the keys that were set.
+    /// This configuration with all `changes`, each `KEY=VALUE`. A value is TOML, or else plain text, so that
+    /// `cpu.preemption=hard` and `profile.interval=2s` need no quotes; an empty value unsets an optional key. Also
+    /// returns the names of the keys set.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its key; nothing is changed then.
+    /// The first fault, with its key; nothing is changed then.
     pub fn with_changes<'a>(
         &self,
         changes: impl IntoIterator<Item = &'a str>,
@@ -168,7 +168,7 @@ impl Config {
         Ok((config, set))
     }
 
-    /// The value of a key, as TOML; empty when it is unset.
+    /// The value of a key as TOML; empty when unset.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<String> {
         self.shown(key)
@@ -176,7 +176,7 @@ impl Config {
             .or_else(|| resources::value(&self.resources, key))
     }
 
-    /// The names of all keys, those of the projects and resources that there are included.
+    /// The names of all keys, including keys of existing projects and resources.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let fixed = KEYS.iter().map(|key| key.name.to_owned());
@@ -242,7 +242,7 @@ fn flatten(prefix: &str, table: &DeTable<'_>, out: &mut Vec<(String, usize, Valu
         let name_text = name.get_ref();
         let full = if prefix.is_empty() { name_text.to_string() } else { format!("{prefix}.{name_text}") };
         match value.get_ref() {
-            // A project may have nothing of its own but its name.
+            // A project may have a name without settings.
             DeValue::Table(inner) if inner.is_empty() && prefix == "projects" => {
                 out.push((full, name.span().start, Value::EmptyTable));
             }

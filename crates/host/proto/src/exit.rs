@@ -1,11 +1,11 @@
 //! The exit codes of every command, in one place.
 
-/// How a command of pinfold ends, when it does not end with a job's own status.
+/// The exit code of a pinfold command that does not end with a job's own status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExitCode {
     /// Done.
     Done,
-    /// Failed; standard error says what.
+    /// Failed; standard error gives the cause.
     Failed,
     /// Wrong usage or wrong configuration; standard error names the option or key.
     Usage,

@@ -1,5 +1,5 @@
-//! The names that jobs have in the workload managers which dispatched them: `slurm:1234.batch`, `sge:17.3`,
-//! `condor:12.0`, `pbs:9`.
+//! The names of jobs in the workload managers that dispatched them: `slurm:1234.batch`, `sge:17.3`, `condor:12.0`,
+//! `pbs:9`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// The longest name of a manager, in bytes.
 const MANAGER_MAX_BYTES: usize = 16;
-/// The longest name that a manager gives a job, in bytes.
+/// The longest name of a job within a manager, in bytes.
 const ID_MAX_BYTES: usize = 64;
 
-/// Why a text is no such name.
+/// The text is not a job's name in a workload manager.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no job's name in a workload manager: slurm:1234.batch is one, a manager of at most {MANAGER_MAX_BYTES} \
@@ -25,7 +25,7 @@ pub struct ExternalNameError(pub String);
 pub struct ExternalName(String);
 
 impl ExternalName {
-    /// Whether a text is meant to be one: no number of pinfold's has a colon.
+    /// Whether a text is an external name: pinfold's own names have no colon.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.contains(':')
@@ -43,13 +43,13 @@ impl ExternalName {
         self.0.split_once(':').map_or("", |(manager, _)| manager)
     }
 
-    /// What the manager calls it, `1234.batch`.
+    /// The job's name within the manager, `1234.batch`.
     #[must_use]
     pub fn id(&self) -> &str {
         self.0.split_once(':').map_or("", |(_, id)| id)
     }
 
-    /// The manager's job that it is part of, as a name: of a step of Slurm's the job, else all of it.
+    /// The manager's job that contains this name: a Slurm step's job, otherwise the whole name.
     #[must_use]
     pub fn whole(&self) -> &str {
         match self.0.split_once('.') {
@@ -58,8 +58,8 @@ impl ExternalName {
         }
     }
 
-    /// Whether `self`, as somebody types it, means the job that has that name: it is that name, or the manager's job
-    /// that the other is part of.
+    /// Whether `self`, as typed by a user, matches the job `name`: an equal name, or the manager's job around the
+    /// step `name`.
     #[must_use]
     pub fn means(&self, name: &Self) -> bool {
         self == name || name.0.strip_prefix(&self.0).is_some_and(|rest| rest.starts_with('.'))

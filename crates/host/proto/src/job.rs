@@ -1,4 +1,4 @@
-//! A job as it is asked for, the states it can be in, and how it ended.
+//! A job's specification, its states, and its ending.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -11,7 +11,7 @@ use crate::terms::{After, Terms};
 pub enum JobClass {
     /// Normal class, on home cores of its own.
     Primary,
-    /// Idle class, in the cycles others leave.
+    /// Idle class, in otherwise unused CPU time.
     Backfill,
     /// Every slot of the host.
     Exclusive,
@@ -21,7 +21,7 @@ impl JobClass {
     /// Each class.
     pub const ALL: [Self; 3] = [Self::Primary, Self::Backfill, Self::Exclusive];
 
-    /// Its word, as in JSON.
+    /// Its word in JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl JobClass {
 pub enum JobState {
     /// Waits for a slot.
     Queued,
-    /// Waits until it is released.
+    /// Waits for its release.
     Held,
     /// Runs.
     Running,
@@ -46,7 +46,7 @@ pub enum JobState {
     Frozen,
     /// Frozen and paged out.
     Parked,
-    /// Over; also: struck off before it ran.
+    /// Ended, or cancelled before its start.
     Exited,
 }
 
@@ -55,7 +55,7 @@ impl JobState {
     pub const ALL: [Self; 6] =
         [Self::Queued, Self::Held, Self::Running, Self::Frozen, Self::Parked, Self::Exited];
 
-    /// Its word, as in JSON.
+    /// Its word in JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -69,43 +69,43 @@ impl JobState {
     }
 }
 
-/// Reads a name, if there is one.
+/// Reads an optional name; blank is `None`.
 fn not_blank<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(from)?;
     Ok(name.filter(|name| !name.trim().is_empty()))
 }
 
-/// What a client asks to run. The command's exact bytes, its environment and its directory stay with the
-/// keeper that starts it; what stands here is for the record and for people.
+/// A client's request for a job. The keeper holds the command's exact bytes, environment and directory; these fields
+/// are for the record and for display.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// Its name; without one, the last part of the command's path.
+    /// Its name; by default the last part of the command's path.
     pub name: String,
-    /// The project it belongs to. An empty name, such as an empty variable has, is none.
+    /// Its project. An empty name (for example from an empty variable) means no project.
     #[serde(default, deserialize_with = "not_blank")]
     pub project: Option<String>,
-    /// The command and its arguments; bytes that are not UTF-8 replaced, long ones cut.
+    /// The command and its arguments; bytes that are not UTF-8 are replaced, long arguments cut.
     pub command: Vec<String>,
-    /// The directory it is started in.
+    /// The directory of the command.
     pub directory: String,
     /// 1 to 16; `None`: the host's default.
     #[serde(default)]
     pub priority: Option<u8>,
-    /// The class asked for; `None`: whichever is free first.
+    /// The requested class; `None`: the first class with a free slot.
     #[serde(default)]
     pub class: Option<JobClass>,
     /// Cores, at least 1.
     pub cores: u32,
-    /// How its tasks are to lie, where it says so; which cores will do depends on it.
+    /// Requested layout of its tasks, which restricts the choice of cores.
     #[serde(default)]
     pub layout: Option<JobLayout>,
-    /// Memory it is expected to need, in bytes.
+    /// Expected memory, in bytes.
     #[serde(default)]
     pub claim_bytes: Option<u64>,
-    /// Memory the kernel lets it have, in bytes.
+    /// Memory limit in the kernel, in bytes.
     #[serde(default)]
     pub limit_bytes: Option<u64>,
-    /// How long it may wait, in microseconds; overrides `slots.queue_ttl`.
+    /// Longest wait in the queue, in microseconds; overrides `slots.queue_ttl`.
     #[serde(default)]
     pub ttl_us: Option<u64>,
     /// Expected run time, in microseconds.
@@ -114,82 +114,81 @@ pub struct JobSpec {
     /// Wait until released.
     #[serde(default)]
     pub held: bool,
-    /// Never freeze it by the host's own choice.
+    /// Never suspend the job automatically.
     #[serde(default)]
     pub no_suspend: bool,
-    /// Whether it may be ended and begun anew when memory can be had in no other way.
+    /// Allow killing and requeueing the job when memory is short.
     #[serde(default)]
     pub requeue: bool,
-    /// How it writes down what it has done, if it can.
+    /// How the job writes a checkpoint, if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// Jobs that must be over before it may start, and how they must end; of an array, all its members.
+    /// Jobs that must end before this job starts, and their required endings; an array means all its members.
     #[serde(default)]
     pub after: Vec<After>,
-    /// When it may begin and how long it may run.
+    /// Start time, run-time limits and other terms.
     #[serde(default, skip_serializing_if = "Terms::is_empty")]
     pub terms: Terms,
-    /// The array it is a member of.
+    /// The array of this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<JobArray>,
-    /// The size of the directory in memory that it finds in `TMPDIR`, in bytes.
+    /// Size of the in-memory directory in `TMPDIR`, in bytes.
     #[serde(default)]
     pub tmp_bytes: Option<u64>,
-    /// The size of the directory on a disk that it finds in `PINFOLD_DISK_DIR`, in bytes.
+    /// Size of the disk directory in `PINFOLD_DISK_DIR`, in bytes.
     #[serde(default)]
     pub disk_bytes: Option<u64>,
-    /// Whether it has a `/tmp` and `/var/tmp` of its own.
+    /// Whether the job gets a private `/tmp` and `/var/tmp`.
     #[serde(default)]
     pub private_tmp: bool,
-    /// Whether it has a network of its own, with loopback and nothing else.
+    /// Whether the job gets a network namespace with loopback only.
     #[serde(default)]
     pub no_network: bool,
-    /// What the process that asks for it was given by another manager of the host.
+    /// The submitting process's allocation from another manager of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<Allocation>,
-    /// The line of the batch file it stands on, from 1.
+    /// The line in the batch file, from 1.
     #[serde(default)]
     pub line: Option<u64>,
-    /// The processes that it was made of, where somebody else had started them. The daemon writes it, and does not look
-    /// at what a client wrote.
+    /// The adopted processes, if pinfold did not start the job. Set by the daemon; a client's value is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Adopted>,
-    /// The name that the job has in a workload manager which dispatched it.
+    /// The job's name in the workload manager that dispatched it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalName>,
-    /// The size of the files that its command names as inputs, in bytes, as its client found them.
+    /// Size of the input files named by the command, in bytes, as found by the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_bytes: Option<u64>,
 }
 
-/// Processes that ran before they were a job.
+/// Processes that pinfold adopted as a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Adopted {
-    /// The control group that was named, if one was and not a process.
+    /// The named control group, if the user named a group instead of a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Each by number and start, which tells it from a later one of that number; the one that was named first.
+    /// Process number and start time of each (the start time distinguishes a reused number); the named process first.
     pub processes: Vec<(u32, u64)>,
-    /// User and system time that they had used before they were taken in, in clock ticks.
+    /// User and system time before the adoption, in clock ticks.
     #[serde(default)]
     pub before_ticks: (u64, u64),
-    /// An operator asked: those of other users are taken in as well.
+    /// An operator adopted the job: processes of other users are included.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_user: bool,
-    /// Set where they stay in the groups that a workload manager made for them.
+    /// Set if the processes stay in the control groups of a workload manager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<InPlace>,
 }
 
-/// Processes that stay where a workload manager put them: they are held one by one.
+/// Processes in a workload manager's control groups; pinfold controls each process on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InPlace {
-    /// That manager bound them to PUs, which pinfold leaves as they are.
+    /// The manager bound the processes to PUs; pinfold leaves that binding.
     pub bound: bool,
 }
 
 impl Adopted {
-    /// What was named, in words.
+    /// The adopted group or process, in words.
     #[must_use]
     pub fn named(&self) -> String {
         match (&self.cgroup, self.processes.first()) {
@@ -200,87 +199,87 @@ impl Adopted {
     }
 }
 
-/// What a workload manager, or other software that makes control groups, gave to the process that asks for a job: the
-/// job gets no more. A client says what it knows; what the kernel's groups say is added by the daemon, whatever the client says.
+/// Limits that a workload manager or other software set on the submitting process; the job gets no more. A client
+/// reports its knowledge; the daemon adds the limits of the kernel's control groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Allocation {
-    /// The workload manager and the number that the job has there; a job with one ends with its keeper.
+    /// The workload manager and its number of the job; the job then ends with its keeper.
     #[serde(default)]
     pub manager: Option<String>,
     /// The PUs, as a kernel list; `None`: all.
     #[serde(default)]
     pub cpus: Option<String>,
-    /// Memory, in bytes; it is the job's limit, too.
+    /// Memory in bytes; also the job's limit.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// The control group that bounds it, or the workload manager's job where that bounds it otherwise: jobs with the same
-    /// one share that memory. Written by the daemon, which does not look at what a client wrote.
+    /// The control group that bounds the memory, or else the workload manager's job: jobs with the same group share
+    /// that memory. Set by the daemon; a client's value is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_group: Option<String>,
-    /// What else the control groups around the process that asked bound. Written by the daemon, as the group above.
+    /// Other limits of the control groups around the submitting process. Set by the daemon; a client's value is
+    /// ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<GroupLimit>,
 }
 
-/// How much of one thing all those in a control group may have together.
+/// A limit that all processes of a control group share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLimit {
-    /// Of what: `processes` (threads count), `cpu` (in millionths of the time of one PU), `swap` (in bytes), or
-    /// `io MAJOR:MINOR RATE` of a device, with a rate of `rbps`, `wbps`, `riops` or `wiops` in a second.
+    /// The limited resource: `processes` (including threads), `cpu` (in millionths of a PU), `swap` (in bytes), or
+    /// `io MAJOR:MINOR RATE` of a device, with a rate of `rbps`, `wbps`, `riops` or `wiops` per second.
     pub what: String,
     /// How much.
     pub most: u64,
-    /// The group, by its directory.
+    /// The group's directory.
     pub group: String,
 }
 
-/// How a job writes down what it has done, to go on from there when it is begun anew.
+/// How a job writes a checkpoint, from which it continues after a requeue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The shell command that sees to it, run by the job's keeper; for the record, a long one is cut.
+    /// The shell command, run by the job's keeper; a long command is cut in the record.
     pub command: String,
-    /// How long it may take, in microseconds.
+    /// Time limit, in microseconds.
     pub limit_us: u64,
 }
 
 /// A job's place in an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobArray {
-    /// The array's number, which is that of the first of its members that was asked for. Nobody knows it before that,
-    /// so that the daemon writes it here, and does not look at what a client wrote.
+    /// The array's number: the number of its first submitted member. Set by the daemon; a client's value is ignored.
     #[serde(default)]
     pub array: Option<u64>,
-    /// The job's index in it.
+    /// The job's index in the array.
     pub index: u32,
-    /// How many members may have started at once; `None`: as many as there are slots.
+    /// How many members may run concurrently; `None`: as many as there are slots.
     #[serde(default)]
     pub at_most: Option<u32>,
 }
 
-/// What a job says of its tasks and of where they may be.
+/// A job's requested layout of tasks and cores.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobLayout {
     /// The layout options as given, name and value.
     pub options: Vec<(String, String)>,
-    /// The PUs that it names, as a kernel list: it runs on their cores, and on no others in their place.
+    /// Requested PUs as a kernel list: the job runs only on their cores.
     #[serde(default)]
     pub cpus: Option<String>,
-    /// The set of cores that it runs in.
+    /// The set of cores for the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
-    /// Whether its cores are for it alone, as far as the kernel goes: a set of its own is made for it.
+    /// Whether the job gets exclusive cores: pinfold makes a set for the job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolated: bool,
-    /// How its cores are to lie to each other; `None`: as the host's `cpu.place` says.
+    /// Requested placement of its cores; `None`: the host's `cpu.place`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<JobPlace>,
 }
 
-/// How the cores of a job lie to each other.
+/// The placement of a job's cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobPlace {
-    /// As jobs like it were found to run faster.
+    /// The faster placement of the job's class, by measurement.
     #[default]
     Auto,
     /// Close together.
@@ -307,20 +306,20 @@ impl JobPlace {
     }
 }
 
-/// How the cores of a job lie to each other, and what is known of how jobs of its class run so and otherwise.
+/// The placement of a job's cores, and the measured run times of its class by placement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlaceView {
     /// `compact` or `spread`.
     pub lies: JobPlace,
     /// In how many L3 caches (else NUMA nodes, sockets).
     pub domains: u64,
-    /// Runs of its class close together that count; 0 as long as pinfold does not choose, or nothing is known.
+    /// Counted runs of its class with close cores; 0 as long as pinfold does not choose, or has no data.
     pub runs_compact: u64,
-    /// Runs apart that count.
+    /// Counted runs with spread cores.
     pub runs_spread: u64,
-    /// Whether that has settled the matter until it is tried again.
+    /// Whether the comparison is decided, until the next trial.
     pub settled: bool,
-    /// How much shorter those apart were, as a part; negative: longer.
+    /// By what part spread runs were shorter; negative: longer.
     pub gain: Option<f64>,
     /// With 95 % confidence at least,
     pub gain_low: Option<f64>,
@@ -328,34 +327,34 @@ pub struct PlaceView {
     pub gain_high: Option<f64>,
 }
 
-/// NUMA nodes all of whose PUs are a set's, and what others have there.
+/// NUMA nodes whose PUs all belong to a set, and other jobs' memory there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnNodesView {
     /// The kernel's numbers of the nodes, as a kernel list.
     pub nodes: String,
-    /// The part of their memory that others held, before it was moved away; `None`: that was not read.
+    /// The part of the nodes' memory that other jobs held before pinfold moved it; `None`: not read.
     pub foreign_before: Option<f64>,
-    /// The part that was left then.
+    /// The part left after the move.
     pub foreign_after: Option<f64>,
-    /// Whether other jobs' memory is kept off.
+    /// Whether other jobs' new memory is kept off the nodes.
     pub kept: bool,
-    /// All that in words.
+    /// These facts in words.
     pub found: String,
 }
 
-/// The name of the set that is made for an isolated job.
+/// The name of an isolated job's set.
 #[must_use]
 pub fn isolated_set(job: u64) -> String {
     format!("isolated-{job}")
 }
 
-/// How a job's command ended, as its keeper saw it (`wait4`), with the kernel's figures for that process and
-/// all its descendants that were waited for.
+/// The ending of a job's command, from its keeper (`wait4`), with the kernel's figures of the process and all
+/// descendants that were waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ending {
-    /// Its exit code, when it exited.
+    /// Its exit code, if it exited.
     pub exit_code: Option<i32>,
-    /// The signal that ended it, when one did.
+    /// The signal that ended it, if any.
     pub signal: Option<i32>,
     /// When, in microseconds since the Unix epoch.
     pub ended_us: u64,
@@ -363,22 +362,22 @@ pub struct Ending {
     pub cpu_user_us: u64,
     /// CPU time in the kernel, in microseconds.
     pub cpu_system_us: u64,
-    /// The largest resident size any one of its processes reached, in bytes.
+    /// The largest resident size of any single process, in bytes.
     pub rss_peak_bytes: u64,
     /// Bytes read from storage.
     pub io_read_bytes: u64,
     /// Bytes written to storage.
     pub io_write_bytes: u64,
-    /// Page faults met from memory; `None`: not told.
+    /// Page faults met from memory; `None`: not reported.
     #[serde(default)]
     pub faults_minor: Option<u64>,
     /// Page faults that waited for storage.
     #[serde(default)]
     pub faults_major: Option<u64>,
-    /// Times they gave a processor up.
+    /// Voluntary context switches.
     #[serde(default)]
     pub switches_voluntary: Option<u64>,
-    /// Times they were taken off one.
+    /// Involuntary context switches.
     #[serde(default)]
     pub switches_forced: Option<u64>,
 }

@@ -1,8 +1,8 @@
-//! What classes of jobs held on all hosts of a hub, as the hub tells its hosts: a table of figures, rising in number, signed.
+//! Peak memory of job classes over all hosts of a hub: a signed table with rising numbers, from the hub to its hosts.
 //!
-//! No command, no name and no user stands in it. A class is a digest of those, which a host makes of its own job and looks up:
-//! it finds what that user's like jobs held elsewhere, and of others it finds nothing. Absent here: digests and signatures
-//! themselves; hub and daemon make them.
+//! The table holds no commands, names or users: a class is a digest of these. A host computes the digest of its own
+//! job and finds that user's similar jobs of other hosts, but no other classes. Absent here: digests and signatures,
+//! made by hub and daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,19 @@ use crate::program::class;
 /// The version of the table.
 pub const VERSION: u32 = 1;
 
-/// What is signed begins so, that no other text which the key may ever sign is taken for a table.
+/// Prefix of the signed text, so that no other text signed with the key passes as a table.
 pub const SIGNED_BEFORE: &[u8] = b"pinfold learned figures 1\n";
 
-/// The longest table, in bytes: with it a request fits into a frame.
+/// The longest table, in bytes: a request with the table fits into a frame.
 pub const TABLE_MAX_BYTES: usize = 224 * 1_024;
 
-/// The most classes of a table, the ones with the most runs.
+/// The most classes of a table; classes with the most runs are kept.
 pub const ROWS_MAX: usize = 2_500;
 
 /// How many bytes of a digest name a class.
 pub const CLASS_BYTES: usize = 12;
 
-/// Who stands for all users of a site: no user has no name.
+/// The user name in classes over all users: a real user's name is never empty.
 pub const EVERYBODY: &str = "";
 
 /// A table.
@@ -32,9 +32,9 @@ pub const EVERYBODY: &str = "";
 pub struct Table {
     /// [`VERSION`].
     pub version: u32,
-    /// Rises with each table of a hub; a host takes no lower one after a higher.
+    /// Rises with each table of a hub; a host refuses a number below its last.
     pub number: u64,
-    /// When it was made, in microseconds since the Unix epoch.
+    /// When the table was made, in microseconds since the Unix epoch.
     pub made_us: u64,
     /// The hub's address.
     pub hub: String,
@@ -42,23 +42,23 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// What the runs of a class held.
+/// Peak memory of a class's runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Cells", into = "Cells")]
 pub struct Row {
     /// The class, [`CLASS_BYTES`] in hexadecimal.
     pub class: String,
-    /// How many runs that ended well this rests on.
+    /// The number of successful runs.
     pub runs: u32,
     /// On how many hosts.
     pub hosts: u32,
-    /// As likely as not the next one holds no more than this, in bytes.
+    /// Median of the peak memory, in bytes.
     pub held_p50_bytes: u64,
-    /// It hardly ever holds more.
+    /// 99th percentile of the peak memory, in bytes.
     pub held_p99_bytes: u64,
 }
 
-/// A row as it is written: short, for there are many.
+/// A row as serialized: an array, because a table has many rows.
 #[derive(Serialize, Deserialize)]
 struct Cells(String, u32, u32, u64, u64);
 
@@ -77,7 +77,7 @@ impl From<Row> for Cells {
 /// A table and its signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
-    /// The [`Table`] as JSON, letter for letter as it was signed.
+    /// The [`Table`] as JSON, byte for byte as signed.
     pub table: String,
     /// The Ed25519 signature of [`SIGNED_BEFORE`] and the table, in hexadecimal.
     pub signature: String,
@@ -86,33 +86,33 @@ pub struct Signed {
 /// Why a table is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// It is too long.
+    /// The table is too long.
     #[error("it has {0} bytes, and {TABLE_MAX_BYTES} are the most")]
     Long(usize),
-    /// It is no table.
+    /// The text is not a table.
     #[error("it cannot be read: {0}")]
     Malformed(String),
-    /// It has another version.
+    /// The table has another version.
     #[error("it has version {0}, and this is version {VERSION}")]
     Version(u32),
-    /// It has too many rows.
+    /// The table has too many rows.
     #[error("it has {0} classes, and {ROWS_MAX} are the most")]
     Rows(usize),
-    /// A row says what cannot be.
+    /// A row is inconsistent.
     #[error("class {class}: {what}")]
     Row {
-        /// Which.
+        /// The class.
         class: String,
-        /// What is wrong.
+        /// The inconsistency.
         what: &'static str,
     },
 }
 
 impl Table {
-    /// Reads a table whose signature was verified, and checks what can be checked of it alone.
+    /// Reads a table with a verified signature, and checks its consistency.
     ///
     /// # Errors
-    /// When it is too long, no table, of another version, or says what cannot be.
+    /// When the table is too long, malformed, inconsistent, or has another version.
     pub fn read(text: &str) -> Result<Self, TableError> {
         if text.len() > TABLE_MAX_BYTES {
             return Err(TableError::Long(text.len()));
@@ -147,14 +147,14 @@ impl Row {
     }
 }
 
-/// What is signed.
+/// The signed bytes.
 #[must_use]
 pub fn signed_text(table: &str) -> Vec<u8> {
     [SIGNED_BEFORE, table.as_bytes()].concat()
 }
 
-/// What a job has in common with others of its class, of whichever user: its [`class`] and its cores. A digest of it goes
-/// into [`of_user`]. `None`: it has no command.
+/// The common part of a class's jobs over all users: its [`class`] and cores. [`of_user`] makes the class of it.
+/// `None`: the job has no command.
 #[must_use]
 pub fn likeness(command: &[String], name: &str, cores: u32) -> Option<Vec<u8>> {
     let (program, given) = class(command, name)?;
@@ -168,7 +168,7 @@ pub fn of_user(likeness: &[u8], user: &str) -> Vec<u8> {
     joined([likeness, user.as_bytes(), b"pinfold class 1"])
 }
 
-/// Parts with their lengths, so that no others make the same text.
+/// Parts with their lengths, so that different parts never join to the same bytes.
 fn joined<const PARTS: usize>(parts: [&[u8]; PARTS]) -> Vec<u8> {
     parts.iter().flat_map(|part| [part.len().to_string().as_bytes(), b":", *part].concat()).collect()
 }

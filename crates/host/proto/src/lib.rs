@@ -1,14 +1,12 @@
-//! What crosses a wire or a disk: requests and replies between clients and the daemon, and the rows the store
-//! keeps. Plain data, versioned, apart from the model that `policy` works on.
+//! Data on a wire or a disk: requests and replies between clients and the daemon, and the rows of the store. Plain,
+//! versioned data, separate from the model of `policy`.
 //!
-//! Reading order: [`job`] (what is asked for and how it ended), [`terms`] (when it may begin and how long it may run),
-//! [`resource`] (what it holds of what the host counts), [`mod@array`] (many jobs asked for at once), [`external`]
-//! (their names in workload managers), [`wire`] (requests, replies, frames), [`view`] (what `status`, `why`, `report`
-//! print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`voucher`] (who a user is,
-//! to others), [`learned`] (what jobs held on other hosts), [`program`]
-//! (which program names a job and its class), [`config`] (the keys an operator sets), [`quantity`] (sizes
-//! and durations as people write them), [`exit`] (exit codes), [`text`] (texts that are safe to show). Absent here:
-//! sockets, files, clocks.
+//! Reading order: [`job`] (a job's specification and ending), [`terms`] (start time and limits), [`resource`]
+//! (countable resources), [`mod@array`] (job arrays), [`external`] (names in workload managers), [`wire`] (requests,
+//! replies, frames), [`view`] (JSON of `status`, `why`, `report`), [`host`] (readings of the host), [`row`] (rows of
+//! the store), [`voucher`] (signed identity of a user), [`learned`] (peak memory on other hosts), [`program`] (the
+//! program that names a job and its class), [`config`] (an operator's keys), [`quantity`] (sizes and durations as
+//! text), [`exit`] (exit codes), [`text`] (texts that are safe to show). Absent here: sockets, files, clocks.
 
 pub mod alike;
 pub mod array;

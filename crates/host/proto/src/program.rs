@@ -1,9 +1,10 @@
-//! Which programs a command runs, and which of them names its job and its class: the only home of that rule. `status`,
-//! `report`, `advise`, the governor and the hub use it.
+//! Finds the programs of a command, and the program that names its job and class. The only home of that rule:
+//! `status`, `report`, `advise`, the governor and the hub use it.
 //!
-//! A line for a shell is split into its simple commands ([`shell`]). Builtins, assignments and reserved words are no
-//! programs; a wrapper (`nice`, `env`, `timeout`) stands for the command after it, an interpreter for its script. Until
-//! the daemon has measured which program does the work, the last one counts. Absent here: processes and their figures.
+//! A shell line is split into its simple commands ([`shell`]). Builtins, assignments and reserved words are no
+//! programs; a wrapper (`nice`, `env`, `timeout`) stands for the command after it, an interpreter for its script. The
+//! last program counts until the daemon has measured which program does the work. Absent here: processes and their
+//! figures.
 
 mod shell;
 
@@ -13,13 +14,13 @@ const NESTED_MAX: usize = 4;
 const SHELLS: [&str; 13] =
     ["sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "yash", "rbash", "fish", "tcsh", "csh"];
 
-/// Whether a program is a shell that takes a line by `-c`.
+/// Whether a program is a shell that runs a line by `-c`.
 #[must_use]
 pub fn is_shell(program: &str) -> bool {
     SHELLS.contains(&base(program))
 }
 
-/// Interpreters; the letters of options that are followed by code, and options with a value.
+/// Interpreters; letters of options followed by code; options with a value.
 const INTERPRETERS: [(&str, &str, &str); 11] = [
     ("python", "c", "-W -X"),
     ("pypy", "c", "-W -X"),
@@ -34,8 +35,8 @@ const INTERPRETERS: [(&str, &str, &str); 11] = [
     ("java", "", "-cp -classpath --class-path --module-path"),
 ];
 
-/// Programs that run the command after them, each with its options that take a value. `:WORD`: a subcommand that must
-/// stand first; `+`: an argument precedes the command.
+/// Programs that run the command after them, each with its options that take a value. `:WORD`: a required subcommand;
+/// `+`: an argument precedes the command.
 const WRAPPERS: &str = "time -o -f;nice -n;env -u -C;timeout+ -s -k --signal --kill-after;nohup;ionice -c -n;stdbuf -i -o -e;\
     sudo -u -g -C -h -p -D -R -T;doas -u -C;exec -a;command;builtin;setsid;taskset+;chrt+ -T -P -D;flock+ -w -E;\
     numactl -N -m -C -i -p -w;unshare;prlimit;unbuffer;xargs -n -P -I -L -s -d -a -E;strace -o -e -s -P;valgrind;gdb -ex;\
@@ -44,31 +45,30 @@ const WRAPPERS: &str = "time -o -f;nice -n;env -u -C;timeout+ -s -k --signal --k
     mamba:run -n -p --name --prefix;micromamba:run -n -p --name --prefix;poetry:run -C;uv:run --with -p --python;\
     apptainer:exec+ -B --bind;singularity:exec+ -B --bind";
 
-/// Commands that a shell carries out itself, and environment tools that prepare for the work.
+/// Commands that a shell runs itself, and tools that prepare the environment.
 const BUILTINS: &str = ". : [[ alias bg bind break caller cd conda continue declare dirs disown enable eval exec exit export \
     fg getopts hash history jobs kill let local mamba mapfile micromamba ml module popd print pushd read readarray readonly \
     return set setopt shift shopt source spack times trap type typeset ulimit umask unset wait";
 
-/// Builtins that exist as programs too, and programs that tidy up around the work: a line is named after one of them if
-/// it runs nothing else.
+/// Builtins that are programs too, and auxiliary programs: they name a line only if the line runs no other program.
 const TRIVIAL: &str = "[ cat chmod cp date echo false ln ls mkdir mv printf pwd rm tee test touch true";
 
-/// A program as a command names it.
+/// A program as named by a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Program {
-    /// The last part of its path; of an interpreter, its script's.
+    /// The last part of its path; for an interpreter, of its script's path.
     pub name: String,
-    /// The code that an interpreter is given in place of a script.
+    /// The code given to an interpreter in place of a script.
     pub code: Option<String>,
 }
 
-/// The programs of a command, in the order in which it names them; none if the command is empty.
+/// The programs of a command in order of appearance; empty for an empty command.
 #[must_use]
 pub fn programs(command: &[String]) -> Vec<Program> {
     let mut found = Found::default();
     found.command(command, 0);
     if found.programs.is_empty() {
-        // The shell itself does the work, of which its line alone tells.
+        // The shell itself does the work, described by its line alone.
         let shell =
             || Some(Program { name: base(command.first()?).to_owned(), code: command.last().cloned() });
         found.programs.extend(found.trivial.map(|name| Program { name, code: None }).or_else(shell));
@@ -76,13 +76,13 @@ pub fn programs(command: &[String]) -> Vec<Program> {
     found.programs
 }
 
-/// The name of a job without `--name`, until it ended.
+/// The name of a running job without `--name`.
 #[must_use]
 pub fn default_name(command: &[String]) -> String {
     programs(command).pop().map(|program| program.name).unwrap_or_default()
 }
 
-/// The program that a process executes, by its command line; `None`: a shell that carries out a line.
+/// The program of a process, from its command line; `None`: a shell that runs a line.
 #[must_use]
 pub fn of_process(command_line: &str) -> Option<String> {
     let words: Vec<String> = command_line.split_whitespace().map(str::to_owned).collect();
@@ -92,8 +92,8 @@ pub fn of_process(command_line: &str) -> Option<String> {
     if words.split_first().is_some_and(is_line) { None } else { Some(default_name(&words)) }
 }
 
-/// What jobs of one class have in common beside cores and user: the program that does the work, and the name that the
-/// user gave. `None`: the job has no command.
+/// The common part of a class's jobs beside cores and user: the working program, and the user's name for the job.
+/// `None`: the job has no command.
 #[must_use]
 pub fn class<'a>(command: &[String], name: &'a str) -> Option<(Program, &'a str)> {
     let mut programs = programs(command);
@@ -165,7 +165,7 @@ impl Found {
     }
 }
 
-/// The command that a wrapper runs; `None`: the program is no wrapper, or runs no command.
+/// The command behind a wrapper; `None`: the program is no wrapper, or runs no command.
 fn wrapped<'a>(name: &str, words: &'a [String]) -> Option<&'a [String]> {
     let row =
         WRAPPERS.split(';').map(str::trim).find(|row| row.split([' ', '+', ':']).next() == Some(name))?;
@@ -200,7 +200,7 @@ enum Script<'a> {
     None,
 }
 
-/// What an interpreter is given to run. `code`: the letters of options that are followed by code.
+/// An interpreter's script or code. `code`: letters of options followed by code.
 fn script<'a>(words: &'a [String], code: &str, valued: &str) -> Script<'a> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -220,7 +220,7 @@ fn script<'a>(words: &'a [String], code: &str, valued: &str) -> Script<'a> {
     Script::None
 }
 
-/// Whether a cluster of letters (`-euo`) ends with this option of one letter.
+/// Whether a cluster of letters (`-euo`) ends with this single-letter option.
 fn ends_with(cluster: &str, option: &str) -> bool {
     option.len() == 2 && cluster.ends_with(&option[1..])
 }

@@ -1,4 +1,4 @@
-//! Sizes, durations and whole numbers as people write them on command lines and in the configuration.
+//! Sizes, durations and whole numbers as users write them on command lines and in the configuration.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -28,10 +28,10 @@ pub enum QuantityError {
     Whole(String, String, String),
 }
 
-/// Reads a whole number within `range`, which has no unit.
+/// Reads a whole number within `range`, without a unit.
 ///
 /// # Errors
-/// [`QuantityError::Whole`] for anything else.
+/// [`QuantityError::Whole`] for any other text.
 pub fn parse_whole<T: FromStr + PartialOrd + Display>(
     text: &str,
     range: &RangeInclusive<T>,
@@ -49,12 +49,12 @@ pub fn whole<T: FromStr + PartialOrd + Display + Clone>(
     move |text| parse_whole(text, &range)
 }
 
-/// Reads a size: a number and `B`, `K`, `M`, `G`, `T`, `KB`, `MB`, `GB`, `TB` or `KiB`, `MiB`, `GiB`, `TiB`, all powers of
-/// 1024 (as Slurm has it). Only 0 needs no unit. A fraction is allowed where the result is at least a byte.
+/// Reads a size: a number and `B`, `K`, `M`, `G`, `T`, `KB`, `MB`, `GB`, `TB` or `KiB`, `MiB`, `GiB`, `TiB`, all
+/// powers of 1024 (as in Slurm). Only 0 needs no unit. A fraction is allowed where the result is at least a byte.
 ///
 /// # Errors
 /// [`QuantityError::Unit`] without a unit, [`QuantityError::SizeTooLarge`] from 2^63 on and in larger units,
-/// [`QuantityError::Size`] for anything else and for sizes that are negative.
+/// [`QuantityError::Size`] for other texts and negative sizes.
 pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     let bad = || QuantityError::Size(text.to_owned());
     let trimmed = text.trim();
@@ -80,7 +80,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     scaled(number, 1u64 << shift).filter(|&bytes| bytes < 1 << 63).ok_or_else(too_large)
 }
 
-/// A size as [`parse_size`] reads it back: in the largest unit that it is a whole number of.
+/// A size that [`parse_size`] reads back, in the largest unit that gives a whole number.
 #[must_use]
 pub fn show_size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -89,11 +89,11 @@ pub fn show_size(bytes: u64) -> String {
     whole.map_or_else(plain, |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }
 
-/// Reads a duration: numbers each with a unit (`us`, `ms`, `s`, `m` or `min`, `h`, `d`), added up:
-/// `1h30m`. A bare number is seconds.
+/// Reads a duration: numbers each with a unit (`us`, `ms`, `s`, `m` or `min`, `h`, `d`), added up: `1h30m`. A bare
+/// number is seconds.
 ///
 /// # Errors
-/// [`QuantityError::DurationTooLong`] for more than 100 years, [`QuantityError::Duration`] for anything else.
+/// [`QuantityError::DurationTooLong`] for more than 100 years, [`QuantityError::Duration`] for other texts.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     const YEARS_100_US: u64 = 100 * 366 * 86_400 * 1_000_000;
     let bad = || QuantityError::Duration(text.to_owned());
@@ -125,7 +125,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     Ok(Duration::from_micros(total))
 }
 
-/// Whether that is a number as [`scaled`] reads it, of any size.
+/// Whether the text is a number in the syntax of [`scaled`], of any size.
 fn is_number(number: &str) -> bool {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Countable resources as people write them: `gpu=1,licence.fluent=2`.
+//! Countable resources as users write them: `gpu=1,licence.fluent=2`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ pub const RESOURCE_NAME_MAX: usize = 64;
 /// How many different resources a job may ask for, and a configuration may name.
 pub const RESOURCES_MAX: usize = 64;
 
-/// The most of one resource.
+/// The largest count of a resource.
 pub const RESOURCE_COUNT_MAX: u64 = 1_000_000_000;
 
 /// So many of a resource, which a job asks for or has.
@@ -18,17 +18,17 @@ pub struct Resource {
     pub name: String,
     /// How many, at least 1.
     pub count: u64,
-    /// Which ones the job has or had, where each has a number, as GPUs have. The daemon writes it, and does not look at
-    /// what a client wrote.
+    /// The numbers of the job's devices, for resources with numbered devices like GPUs. Set by the daemon; a client's
+    /// value is ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u32>,
-    /// Where these are on the PCI bus, which says which ones they are when the numbers are others. As `numbers`.
+    /// PCI addresses of the devices, which identify them when the numbers change. Set by the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }
 
 impl Resource {
-    /// So many of it.
+    /// A request for `count` of a resource.
     #[must_use]
     pub fn asked(name: &str, count: u64) -> Self {
         Self { name: name.to_owned(), count, ..Self::default() }
@@ -38,7 +38,7 @@ impl Resource {
 /// Why a text is no list of resources.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResourceError {
-    /// Not a list at all.
+    /// The text is not a list.
     #[error("`{0}` is not NAME=N[,NAME=N...], such as gpu=1,licence.fluent=2")]
     Form(String),
     /// Not a name.
@@ -47,12 +47,12 @@ pub enum ResourceError {
          `.`, `-` and `_`"
     )]
     Name(String),
-    /// Not a number of them.
+    /// The count is not a number in range.
     #[error("{name}={count}: a whole number from 1 to {RESOURCE_COUNT_MAX} is wanted")]
     Count {
         /// The resource.
         name: String,
-        /// What was given.
+        /// The given count.
         count: String,
     },
     /// The same name twice.
@@ -74,10 +74,10 @@ pub fn is_resource_name(text: &str) -> bool {
         && !text.contains("..")
 }
 
-/// Reads a list of resources, `NAME=N` each, by name; `NAME` alone is one of it. An empty text is none.
+/// Reads a list of resources, `NAME=N` each, sorted by name; a bare `NAME` counts 1. An empty text is an empty list.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first fault.
 pub fn parse_resources(text: &str) -> Result<Vec<Resource>, ResourceError> {
     let mut list = Vec::new();
     for one in text.split(',').filter(|_| !text.trim().is_empty()) {
@@ -94,10 +94,10 @@ pub fn parse_resources(text: &str) -> Result<Vec<Resource>, ResourceError> {
     Ok(list)
 }
 
-/// Checks a list that a client made.
+/// Checks a list made by a client.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first fault.
 pub fn check_resources(list: &[Resource]) -> Result<(), ResourceError> {
     if list.len() > RESOURCES_MAX {
         return Err(ResourceError::Many(list.len()));

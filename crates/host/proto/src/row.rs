@@ -1,5 +1,5 @@
-//! What the store keeps: one row a job, one a sample, one a decision. Times are microseconds since the Unix
-//! epoch, sizes bytes, CPU times microseconds, all whole numbers; absent values are `None`.
+//! The rows of the store: jobs, samples, decisions. Times are microseconds since the Unix epoch, sizes bytes, CPU
+//! times microseconds, all whole numbers; absent values are `None`.
 
 mod found;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Ending, JobClass, JobPlace, JobSpec, JobState};
 use crate::terms::End;
 
-/// A process by number and start time, so that a number used again is not taken for it.
+/// A process by number and start time, so that a reused number is not confused with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// The process number.
@@ -21,7 +21,7 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// All that is known of a job.
+/// All facts of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
     /// Its number.
@@ -30,59 +30,59 @@ pub struct JobRow {
     pub uid: u32,
     /// That user's name, or the number in digits.
     pub user: String,
-    /// What was asked for.
+    /// The submitted specification.
     pub spec: JobSpec,
-    /// The priority it has now.
+    /// Its current priority.
     pub priority: u8,
-    /// The class it has now, or would most likely get.
+    /// Its class, or the most likely class before its start.
     pub class: JobClass,
     /// Its state.
     pub state: JobState,
-    /// When it was asked for.
+    /// When it was submitted.
     pub submitted_us: u64,
-    /// Since when it has waited for its turn, by which its expiry and its right to go first are counted: when it was asked
-    /// for, when a hold, a time or other jobs ceased to keep it, or when it was put back in the queue. That stays when it
-    /// starts. `None`: it is held, or waits for a time or other jobs; or nobody noted it.
+    /// Start of its wait for a slot, from which expiry and precedence count: its submission, the end of a hold, of
+    /// its start time or dependencies, or its requeue. Stays set after the start. `None`: the job is held, waits for
+    /// a time or other jobs, or the start is unknown.
     pub waits_since_us: Option<u64>,
     /// When it started to run.
     pub started_us: Option<u64>,
     /// When it was over.
     pub ended_us: Option<u64>,
-    /// How long it has been frozen, finished intervals only, or the host slept, as far as a later daemon found that out.
+    /// Total frozen time of finished intervals, and of host sleep as far as a later daemon found it.
     pub suspended_us: u64,
-    /// Since when it has been frozen, while it is.
+    /// Start of the current freeze.
     pub frozen_since_us: Option<u64>,
-    /// Whether a user or operator suspended it after its start and has not resumed it. It stays so when the daemon ends.
+    /// Whether a user or operator suspended the job after its start and has not resumed it. Survives the daemon.
     pub suspended: bool,
     /// The PUs it is bound to, as a kernel list; `None`: unbound or not started.
     pub cpus: Option<String>,
-    /// The process that keeps it: starts its command and waits for it.
+    /// Its keeper, the process that starts and reaps the command.
     pub keeper: Option<ProcessId>,
     /// Its first process.
     pub main: Option<ProcessId>,
     /// How its command ended.
     pub ending: Option<Ending>,
-    /// What ended it, where its exit status does not say it.
+    /// The cause of its end, where the exit status does not show it.
     pub end: Option<End>,
-    /// How often it was ended to be begun anew.
+    /// Number of requeues.
     pub requeues: u32,
-    /// How often it was ended after it had written down what it had done.
+    /// Number of ends after a checkpoint.
     pub checkpoints: u32,
-    /// Whether it is being ended for that.
+    /// Whether the job is being ended for a requeue.
     pub requeuing: bool,
     /// Why it is in its state, in words.
     pub reason: Option<String>,
-    /// How its cores lay, if they could have lain otherwise and did not change from its start to its end.
+    /// Placement of its cores, if another placement was possible and it stayed unchanged to the end.
     pub lay: Option<Lay>,
-    /// The most memory that it had to have in RAM, in bytes, where it or other jobs of its class did not refault a part of
-    /// what they held; known when it is over.
+    /// Peak of the memory that the job needed in RAM, in bytes; set after its end if the job or jobs of its class
+    /// left a part without refaults.
     pub needed_bytes: Option<u64>,
-    /// What it used.
+    /// Its resource usage.
     pub usage: Usage,
 }
 
 impl JobRow {
-    /// A job that was asked for at that moment and has done nothing yet.
+    /// A job just submitted.
     #[must_use]
     pub fn asked_for(job: u64, uid: u32, user: String, spec: JobSpec, submitted_us: u64) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl JobRow {
         }
     }
 
-    /// The same job, over: it ran all the time until then, and exited with code 0.
+    /// The same job after its end: it ran until then and exited with code 0.
     #[must_use]
     pub fn ran_until(self, ended_us: u64) -> Self {
         Self {
@@ -127,13 +127,13 @@ impl JobRow {
         }
     }
 
-    /// Whether it ended well ([`crate::ended_well`]). One that never ran did not, nor one whose end nobody knows.
+    /// Whether it ended well ([`crate::ended_well`]); false for a job that never ran or whose end is unknown.
     #[must_use]
     pub fn ended_well(&self) -> bool {
         self.ending.is_some_and(|ending| crate::ended_well(ending.exit_code, self.end))
     }
 
-    /// The set of cores that it runs in, or is to; one of its own if it is isolated.
+    /// The set of cores for the job; an isolated job's own set.
     #[must_use]
     pub fn set(&self) -> Option<String> {
         let layout = self.spec.layout.as_ref()?;
@@ -146,26 +146,26 @@ impl JobRow {
 pub struct Lay {
     /// [`JobPlace::Compact`] or [`JobPlace::Spread`].
     pub place: JobPlace,
-    /// In how many they lay.
+    /// The number of these domains.
     pub domains: u32,
 }
 
-/// What a job used, so far or in all.
+/// A job's resource usage, so far or in total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode.
     pub cpu_user_us: u64,
     /// CPU time in the kernel.
     pub cpu_system_us: u64,
-    /// The most memory it held at once: anonymous and shared memory, without page cache.
+    /// Peak of anonymous and shared memory, without page cache.
     pub memory_peak_bytes: u64,
-    /// The mean of that memory over its samples.
+    /// Mean of that memory over its samples.
     pub memory_mean_bytes: u64,
-    /// The most page cache charged to it; `None` where the kernel does not tell it apart.
+    /// Peak of the page cache charged to it; `None` where the kernel does not report page cache apart.
     pub cache_peak_bytes: Option<u64>,
-    /// The most swap it had.
+    /// Peak of swap.
     pub swap_peak_bytes: u64,
-    /// The most address space its processes had together.
+    /// Peak of its processes' total address space.
     pub virtual_peak_bytes: u64,
     /// Bytes read from storage.
     pub io_read_bytes: u64,
@@ -179,43 +179,43 @@ pub struct Usage {
     pub threads_peak: u64,
     /// How many samples were taken.
     pub samples: u64,
-    /// The kernel's own peak of all that was charged to the job, page cache and kernel memory included.
+    /// The kernel's own peak of all memory charged to the job, including page cache and kernel memory.
     pub memory_peak_kernel_bytes: Option<u64>,
-    /// How long it was stalled; `None` where the kernel does not tell it of one job.
+    /// Its stall times; `None` where the kernel does not report stalls per job.
     pub stalls: Option<Stalls>,
     /// How its processes were found.
     pub processes_from: ProcessesFrom,
-    /// The most anonymous memory it held at a reading; `None` in these three: not told apart.
+    /// Peak of anonymous memory at a reading; `None` in these three: not reported apart.
     pub anonymous_peak_bytes: Option<u64>,
     /// The most shared memory: mappings shared by processes, and files in memory.
     pub shared_peak_bytes: Option<u64>,
-    /// The most page cache that its processes had mapped.
+    /// Peak of page cache mapped by its processes.
     pub mapped_peak_bytes: Option<u64>,
-    /// What its processes did, counted.
+    /// Event counts of its processes.
     pub counts: Counts,
 }
 
-/// What processes did, counted since the job's start; `None`: not told, or not yet.
+/// Event counts of processes since the job's start; `None`: not reported, or not yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Calls that read, from storage or from memory.
+    /// Read calls, from storage or from memory.
     pub io_read_calls: Option<u64>,
-    /// Calls that wrote.
+    /// Write calls.
     pub io_write_calls: Option<u64>,
     /// Page faults met from memory.
     pub faults_minor: Option<u64>,
     /// Page faults that waited for storage.
     pub faults_major: Option<u64>,
-    /// Times they gave a processor up.
+    /// Voluntary context switches.
     pub switches_voluntary: Option<u64>,
-    /// Times they were taken off one.
+    /// Involuntary context switches.
     pub switches_forced: Option<u64>,
-    /// How long they were ready and waited for a processor, in microseconds.
+    /// Time ready but waiting for a processor, in microseconds.
     pub waited_us: Option<u64>,
 }
 
 impl Counts {
-    /// The larger of each: two sources, of which neither counts what did not happen.
+    /// The maximum of each figure: two sources, neither of which overcounts.
     #[must_use]
     pub fn raised(self, other: Self) -> Self {
         Self {
@@ -230,24 +230,24 @@ impl Counts {
     }
 }
 
-/// How long a job waited for what it could not have at once, in microseconds since its start (the kernel's PSI):
-/// *some* of its threads, or all of them (*full*).
+/// Stall times of a job, in microseconds since its start (the kernel's PSI): *some* of its threads waited, or all
+/// threads waited (*full*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stalls {
     /// Some of its threads waited for a processor.
     pub cpu_us: u64,
     /// Some waited for memory.
     pub memory_us: u64,
-    /// All waited for memory.
+    /// All threads waited for memory.
     pub memory_full_us: u64,
     /// Some waited for storage.
     pub io_us: u64,
-    /// All waited for storage.
+    /// All threads waited for storage.
     pub io_full_us: u64,
 }
 
 impl Stalls {
-    /// The larger of each: they only grow.
+    /// The maximum of each figure, because stall times never decrease.
     #[must_use]
     pub fn raised(self, other: Self) -> Self {
         Self {
@@ -260,7 +260,7 @@ impl Stalls {
     }
 }
 
-/// One reading of one job. CPU and I/O are totals since its start.
+/// A reading of a job. CPU and I/O are totals since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleRow {
     /// The job.
@@ -275,7 +275,7 @@ pub struct SampleRow {
     pub cpu_system_us: u64,
     /// Anonymous and shared memory.
     pub memory_bytes: u64,
-    /// Page cache, where it is told apart.
+    /// Page cache, where reported apart.
     pub cache_bytes: Option<u64>,
     /// Swap.
     pub swap_bytes: u64,
@@ -289,34 +289,34 @@ pub struct SampleRow {
     pub processes: u32,
     /// Threads now.
     pub threads: u32,
-    /// How long it was stalled so far; `None` where the kernel does not tell it of one job.
+    /// Its stall times so far; `None` where the kernel does not report stalls per job.
     pub stalls: Option<Stalls>,
 }
 
-/// One decision about a job, as it was taken.
+/// A decision about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionRow {
     /// The job.
     pub job: u64,
     /// When.
     pub time_us: u64,
-    /// What was decided, in words: `start as primary on 0`.
+    /// The action, in words: `start as primary on 0`.
     pub action: String,
     /// Why, in words.
     pub reason: String,
-    /// The same for programs; `None`: a daemon of an earlier version wrote it.
+    /// Codes for programs; `None`: written by a daemon of an earlier version.
     pub codes: Option<Codes>,
 }
 
-/// A decision as programs read it: what does not change when words do.
+/// A decision for programs: stable codes, independent of the words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Codes {
     /// The code of the action: `start`.
     pub action: String,
     /// The code of the reason: `home_core_free`.
     pub reason: String,
-    /// The figures of the reason, and those of the action whose names the reason does not have. Names are in snake case with
-    /// the unit last; times are in seconds.
+    /// The figures of the reason, and further figures of the action. Names are in snake case with the unit last;
+    /// times are in seconds.
     pub figures: Figures,
 }
 
@@ -324,69 +324,69 @@ pub struct Codes {
 pub type Figures = BTreeMap<String, serde_json::Value>;
 
 impl Codes {
-    /// A decision that has no figures.
+    /// A decision without figures.
     #[must_use]
     pub fn plain(action: &str, reason: &str) -> Self {
         Self { action: action.to_owned(), reason: reason.to_owned(), figures: Figures::new() }
     }
 }
 
-/// One process of a job, or several of one command that lived for less than a second each.
+/// A process of a job, or a group of processes of the same command that each lived for less than a second.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessRow {
     /// The job.
     pub job: u64,
-    /// Its place in the job, by birth, from 1.
+    /// Its index in the job by start time, from 1.
     pub number: u64,
-    /// Its process number; of several, the first one's.
+    /// Its process number; of a group, the first number.
     pub pid: u32,
-    /// The process that started it; `None`: not known.
+    /// Its parent process; `None`: unknown.
     pub parent: Option<u32>,
     /// How many processes the row stands for.
     pub count: u64,
-    /// Its command line; of one that nobody saw alive, the kernel's name of it, up to 15 bytes.
+    /// Its command line; the kernel's name (up to 15 bytes) if the process was never seen alive.
     pub command: String,
-    /// When it started, as far as it is known; of several, the first one.
+    /// Its start, where known; of a group, the first start.
     pub started_us: Option<u64>,
-    /// When it ended; of several, the last one.
+    /// Its end; of a group, the last end.
     pub ended_us: Option<u64>,
-    /// Its exit code; of several, that of the last one that exited.
+    /// Its exit code; of a group, the code of the last exited process.
     pub exit_code: Option<i32>,
-    /// The signal that ended it; of several, that of the last one that a signal ended.
+    /// The signal that ended it; of a group, the signal of the last process ended by a signal.
     pub signal: Option<i32>,
-    /// How many of them did not end with exit code 0; of those whose end is known.
+    /// How many processes with a known end did not exit with code 0.
     pub failed: u64,
-    /// Most threads seen at once, or all threads that ended, whichever is more.
+    /// Most concurrent threads seen, or the number of ended threads, whichever is more.
     pub threads: u64,
-    /// What it used; of several, the sum, but for peaks, which are the largest.
+    /// Its usage; of a group, the sum, but the maximum of peaks.
     pub used: ProcessUsage,
-    /// Whether its waits for a processor and its switches were told or read; else they are 0 and unknown.
+    /// Whether waits and context switches are known; otherwise these figures are 0.
     pub counted: bool,
-    /// What it held with shared memory divided; of several, of the one that held most. `None`: that was never read.
+    /// Its memory with shared pages divided; of a group, of its largest process. `None`: never read.
     pub share: Option<ProcessShare>,
     /// Where the figures come from.
     pub source: ProcessSource,
 }
 
-/// What a process held of memory, each page divided by the processes that had it (PSS): anonymous and shared memory.
+/// A process's anonymous and shared memory, each page divided by the number of processes that map it (PSS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessShare {
-    /// When it was read last.
+    /// Time of the last reading.
     pub time_us: u64,
-    /// How much it was then.
+    /// Size at the last reading.
     pub bytes: u64,
     /// The most at any reading.
     pub peak_bytes: u64,
 }
 
-/// What a process used. Of one that ended, the kernel's final figures where they could be had.
+/// A process's usage; after its end, the kernel's final figures where available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessUsage {
     /// CPU time in user mode.
     pub cpu_user_us: u64,
     /// CPU time in the kernel.
     pub cpu_system_us: u64,
-    /// How long its threads were ready and waited for a processor.
+    /// Time in which its threads were ready but waited for a processor.
     pub waited_us: u64,
     /// The largest resident size: anonymous, shared and mapped file pages.
     pub memory_peak_bytes: u64,
@@ -394,19 +394,19 @@ pub struct ProcessUsage {
     pub io_read_bytes: u64,
     /// Bytes written to storage.
     pub io_write_bytes: u64,
-    /// Calls that read; rounded down to a multiple of 1,024 where no sample was taken of them.
+    /// Read calls; rounded down to a multiple of 1,024 where no sample exists.
     pub io_read_calls: u64,
-    /// Calls that wrote.
+    /// Write calls.
     pub io_write_calls: u64,
     /// Page faults met from memory.
     pub faults_minor: u64,
     /// Page faults that waited for storage.
     pub faults_major: u64,
-    /// Times it gave the processor up.
+    /// Voluntary context switches.
     pub switches_voluntary: u64,
-    /// Times it was taken off the processor.
+    /// Involuntary context switches.
     pub switches_forced: u64,
-    /// The most address space; `None`: not told.
+    /// Peak of its address space; `None`: not reported.
     pub virtual_peak_bytes: Option<u64>,
 }
 
@@ -431,18 +431,18 @@ impl ProcessUsage {
         self.virtual_peak_bytes = self.virtual_peak_bytes.max(other.virtual_peak_bytes);
     }
 
-    /// Adds another's; peaks become the larger one.
+    /// Adds another usage; peaks become the maximum.
     pub fn add(&mut self, other: &Self) {
         self.each(other, u64::saturating_add);
     }
 
-    /// Takes the larger of each figure: two sources of one process, of which neither counts what did not happen.
+    /// Takes the maximum of each figure: two sources for the same process, neither of which overcounts.
     pub fn raise(&mut self, other: &Self) {
         self.each(other, u64::max);
     }
 }
 
-/// A file that a job was seen to have open. Bytes are how far positions moved, and together no more than the job's
+/// A file that a job had open. Bytes are distances that positions moved, capped in sum at the bytes that the job's
 /// processes transferred.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileRow {
@@ -450,11 +450,11 @@ pub struct FileRow {
     pub job: u64,
     /// The file.
     pub path: String,
-    /// Whether it was opened to be read.
+    /// Whether the file was opened for reading.
     pub read: bool,
-    /// Whether it was opened to be written.
+    /// Whether the file was opened for writing.
     pub written: bool,
-    /// How many openings of it were seen.
+    /// How many openings were seen.
     pub opened: u64,
     /// Bytes read through openings for reading.
     pub read_bytes: u64,
@@ -464,13 +464,13 @@ pub struct FileRow {
     pub either_bytes: u64,
     /// The largest size seen.
     pub size_bytes: u64,
-    /// When it was first seen open.
+    /// When the file was first seen open.
     pub first_us: u64,
-    /// When it was last seen open.
+    /// When the file was last seen open.
     pub last_us: u64,
 }
 
-/// What a job held on one NUMA node.
+/// A job's memory on a NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeRow {
     /// The job.
@@ -479,22 +479,22 @@ pub struct NodeRow {
     pub node: u32,
     /// Anonymous and shared memory there, at the last sample.
     pub memory_bytes: u64,
-    /// The mean of that, weighted with time.
+    /// Time-weighted mean of that memory.
     pub memory_mean_bytes: u64,
-    /// The most of it at a sample.
+    /// Peak of that memory at a sample.
     pub memory_peak_bytes: u64,
 }
 
 /// Where a process's figures come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProcessSource {
-    /// It runs; the last sample.
+    /// The last sample of a running process.
     #[default]
     Running,
     /// The kernel's record of its end.
     Exit,
-    /// The last sample before its end; what came after is not in them.
+    /// The last sample before its end; later usage is missing.
     Sample,
-    /// It was heard of and never seen: there are no figures.
+    /// A process reported by the kernel but never sampled: no figures.
     Unseen,
 }

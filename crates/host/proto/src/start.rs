@@ -1,23 +1,23 @@
-//! What it takes to keep a job anew, once its keeper is gone: as it was handed over, word for word.
+//! The start record of a job: all that a new keeper needs after the first keeper is gone.
 //!
-//! It may hold secrets of its user's, so that it travels between that user and the daemon alone.
+//! It may hold secrets of the user, so it passes only between that user and the daemon.
 
 use serde::{Deserialize, Serialize};
 
 /// How `pinfold submit` was called.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Start {
-    /// Its own command line.
+    /// The command line of `submit`.
     pub words: Vec<String>,
     /// Its environment, each as `NAME=VALUE`.
     pub environment: Vec<String>,
-    /// The directory it was called in.
+    /// Its working directory.
     pub directory: String,
-    /// The rights that files made by it do not have, as in `umask(2)`.
+    /// Its umask, as in `umask(2)`.
     pub umask: u32,
-    /// Its limits (`getrlimit(2)`): name, soft, hard; `None`: there is none.
+    /// Its limits (`getrlimit(2)`): name, soft, hard; `None`: unlimited.
     pub limits: Vec<(String, Option<u64>, Option<u64>)>,
-    /// What the kernel adds when it looks for whom to kill for memory (`/proc/PID/oom_score_adj`).
+    /// Its `/proc/PID/oom_score_adj`.
     pub oom_score_adj: i32,
     /// Its nice value.
     #[serde(default)]
@@ -28,26 +28,26 @@ pub struct Start {
     /// Its scheduling class (`sched(7)`): other, batch or idle.
     #[serde(default)]
     pub scheduling: i32,
-    /// The signals that it ignored.
+    /// Ignored signals.
     #[serde(default)]
     pub ignored: Vec<i32>,
-    /// The PUs that it was bound to, as a list; empty: to none in particular.
+    /// Its PUs, as a list; empty: not bound.
     #[serde(default)]
     pub cpus: String,
 }
 
-/// The longest that is kept, in bytes as JSON: half of what one request may be.
+/// Most bytes of a stored start record as JSON: half of a request.
 pub const START_MAX_BYTES: usize = 120 * 1024;
 
-/// A job, or members of an array, that wait for a keeper, with what that needs.
+/// A job, or members of an array, waiting for a keeper, with the start record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartOf {
     /// The job; of members, their array.
     pub job: u64,
-    /// The indexes of the members, in rising order; none: it is a job of its own.
+    /// The indexes of the members, ascending; empty for a single job.
     pub members: Vec<u32>,
     /// Its user.
     pub uid: u32,
-    /// How it was handed over.
+    /// The start record.
     pub start: Start,
 }

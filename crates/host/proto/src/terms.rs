@@ -1,4 +1,4 @@
-//! The terms of a job: when it may begin, after which other jobs, how long it may run, and a remark of its user.
+//! The terms of a job: its start time, predecessors, run-time limits, and the user's comment.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,32 +9,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::array::{ArrayError, JobName};
 use crate::resource::Resource;
 
-/// When a job may begin, how long it may run, which resources it needs, whether its user can requeue it,
-/// and what its user remarks about it.
+/// Start time, run-time limits, resources, requeueing and comment of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Terms {
-    /// How long it may run in microseconds, without the time in which it is frozen; then it is ended.
+    /// Longest run time in microseconds, without frozen time; then the job is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_us: Option<u64>,
-    /// How much CPU time it may use in microseconds, all its processes together; then it is ended.
+    /// Most CPU time in microseconds over all its processes; then the job is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_limit_us: Option<u64>,
-    /// The signal that it gets before its timeout.
+    /// The signal sent before its timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_signal: Option<TimeoutSignal>,
-    /// It does not start before this, in microseconds since the Unix epoch.
+    /// Earliest start, in microseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_us: Option<u64>,
-    /// The countable resources that it holds from its start to its end.
+    /// The countable resources that the job holds from start to end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Resource>,
-    /// Whether whoever keeps it runs it again where it is ended on its user's word to be requeued.
+    /// Whether the job's keeper can run the job again after a requeue by its user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub runs_again: bool,
-    /// Free text of its user's, for people.
+    /// Free text of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// The job from within which it was submitted, which lends its slots while it is idle.
+    /// The enclosing job, which lends its slots while idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
 }
@@ -42,21 +41,21 @@ pub struct Terms {
 /// The parent of a nested job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// The instance of its daemon, as its environment has it.
+    /// The instance of its daemon, from the environment.
     pub instance: String,
     /// Its number.
     pub job: u64,
 }
 
 impl Terms {
-    /// Whether nothing is said.
+    /// Whether no term is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A signal that a job gets before its timeout.
+/// A signal sent to a job before its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeoutSignal {
     /// The signal's number.
@@ -65,15 +64,15 @@ pub struct TimeoutSignal {
     pub before_us: u64,
 }
 
-/// How a predecessor must end for a job to start after it.
+/// The required ending of a predecessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum AfterEnd {
-    /// However it ends.
+    /// Any ending.
     #[default]
     Any,
-    /// With exit code 0; of an array, all of its members.
+    /// Exit code 0; for an array, of all members.
     Ok,
-    /// Otherwise: with another exit code, by a signal, at its timeout, or without having run; of an array, any member.
+    /// Another exit code, a signal, a timeout, or no run at all; for an array, of any member.
     Failed,
 }
 
@@ -88,32 +87,32 @@ impl AfterEnd {
         }
     }
 
-    /// The one with this word.
+    /// The value with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         [Self::Any, Self::Ok, Self::Failed].into_iter().find(|end| end.as_str() == word)
     }
 }
 
-/// A job, an array or members of one that must be over before a job may start: `12`, `ok:12`, `failed:12_[0-3]`; or
-/// several that count as one, as the members of an array do: `failed:12+14`.
+/// A predecessor: a job, an array or members of an array: `12`, `ok:12`, `failed:12_[0-3]`; or several jobs that
+/// count together like an array: `failed:12+14`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct After {
-    /// How it must end.
+    /// The required ending.
     pub end: AfterEnd,
-    /// Which.
+    /// The job.
     pub job: JobName,
-    /// More that count as one with it.
+    /// Further jobs that count together with it.
     pub with: Vec<JobName>,
 }
 
 impl After {
-    /// All that it names.
+    /// All named jobs.
     pub fn jobs(&self) -> impl Iterator<Item = &JobName> {
         std::iter::once(&self.job).chain(&self.with)
     }
 
-    /// What it names, in words for people: `12`, `12 and 14`, `12 and 40 more`.
+    /// The named jobs in words: `12`, `12 and 14`, `12 and 40 more`.
     #[must_use]
     pub fn named(&self) -> String {
         match self.with.as_slice() {
@@ -159,7 +158,7 @@ impl FromStr for After {
     }
 }
 
-/// Where nothing is said of the end, it is written as the name alone always was.
+/// Without a required ending, written as the bare name, for compatibility.
 impl Serialize for After {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.end {
@@ -193,31 +192,31 @@ impl Visitor<'_> for Written {
     }
 }
 
-/// How the reason of a job begins of which the kernel killed a process for memory.
+/// Prefix of the reason when the kernel's OOM killer killed a process of the job.
 pub const OUT_OF_MEMORY: &str = "the kernel killed part of it for memory";
 
-/// What ended a job, where its exit status does not say it.
+/// The cause of a job's end, where the exit status does not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// It ran for longer than its timeout.
+    /// The job exceeded its timeout.
     Timeout,
-    /// It used more CPU time than it might.
+    /// The job exceeded its CPU time limit.
     CpuLimit,
-    /// A job that it was to start after ended otherwise than it asked for, so that it never ran.
+    /// A predecessor ended otherwise than required, so the job never ran.
     Dependency,
-    /// A user or operator cancelled it while its command ran: whatever its exit code, it did not succeed.
+    /// A user or operator cancelled the running job: a failure whatever the exit code.
     Cancelled,
 }
 
 impl End {
-    /// Whether a job was ended for having had its time.
+    /// Whether a time limit ended the job.
     #[must_use]
     pub const fn is_limit(self) -> bool {
         matches!(self, Self::Timeout | Self::CpuLimit)
     }
 
-    /// Its word, as in JSON.
+    /// Its word in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -228,7 +227,7 @@ impl End {
         }
     }
 
-    /// What became of the job, for people.
+    /// The end in words, for users.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -239,7 +238,7 @@ impl End {
         }
     }
 
-    /// The one with this word.
+    /// The end with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         let all = [Self::Timeout, Self::CpuLimit, Self::Dependency, Self::Cancelled];
@@ -247,8 +246,8 @@ impl End {
     }
 }
 
-/// Whether a command did what it was for: it exited with code 0, and was neither ended at a limit of its time nor cancelled.
-/// A program that is told to end may exit with 0 and leave its work undone.
+/// Whether a command succeeded: exit code 0, and neither ended at a time limit nor cancelled. A program may exit with
+/// 0 on a signal and leave its work undone.
 #[must_use]
 pub fn ended_well(exit_code: Option<i32>, end: Option<End>) -> bool {
     exit_code == Some(0) && end.is_none()

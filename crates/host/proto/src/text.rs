@@ -1,21 +1,20 @@
-//! Texts of users' own as others may read them. Absent here: tables and colours.
+//! Makes users' texts safe to show to other users. Absent here: tables and colours.
 
-/// The text with everything replaced that a terminal would act upon: control characters, and those that turn
-/// the direction of writing.
+/// The text with control characters and direction marks replaced, because a terminal would act on them.
 #[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if acts(c) { '?' } else { c }).collect()
 }
 
-/// A JSON text of the same value, in which a terminal would act upon nothing but the ends of its lines: what [`plain`]
-/// replaces is written as escapes (`\u009b`). Outside of strings JSON has no such characters.
+/// Equivalent JSON text with the characters that [`plain`] replaces as escapes (`\u009b`), so that a terminal acts on
+/// line ends only. Outside of strings JSON has no such characters.
 #[must_use]
 pub fn plain_json(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for c in text.chars() {
-        // Those below are escapes already where they are in strings.
+        // Lower characters in strings are escaped already.
         if c >= '\u{7F}' && acts(c) {
-            // All of them are below 2^16: one escape each.
+            // All these characters are below 2^16: a single escape each.
             all.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             all.push(c);
@@ -24,7 +23,7 @@ pub fn plain_json(text: &str) -> String {
     all
 }
 
-/// Whether a terminal would act upon it.
+/// Whether a terminal would act on the character.
 fn acts(c: char) -> bool {
     let turns =
         matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');

@@ -1,5 +1,5 @@
-//! What `status`, `why`, `report` and `batch` print as JSON: names as outside scripts rely on them, keys in
-//! snake case with the unit last, absent values `null`.
+//! The JSON of `status`, `why`, `report` and `batch`: stable names for scripts, keys in snake case with the unit
+//! last, absent values `null`.
 
 mod audit;
 mod batch;
@@ -34,7 +34,7 @@ pub use slots::{MemoryView, OtherLoadView, SlotsView};
 pub use summary::{GroupView, SpreadView, SummaryView};
 pub use why::{DecisionView, LeftOutView, NumberView, WhyView};
 
-/// The version that every top object carries.
+/// The version in every top-level object.
 pub const VERSION: u32 = 1;
 
 /// `pinfold status --json`.
@@ -50,41 +50,41 @@ pub struct StatusView {
     pub slots: SlotsView,
     /// The memory.
     pub memory: MemoryView,
-    /// The projects, where there are any; last the jobs of none.
+    /// The projects, if any; the jobs without a project come last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<ProjectView>,
     /// The countable resources, by name.
     #[serde(default)]
     pub resources: Vec<ResourceView>,
-    /// What processes that are no jobs use, where that is handed out less; `None`: it does not count, or is not known.
+    /// Load of processes that are no jobs, where it reduces the slots; `None`: not counted, or unknown.
     #[serde(default)]
     pub other_load: Option<OtherLoadView>,
-    /// What of the host is this user's, where daemons of several users may share it; `None`: all is.
+    /// This user's share of the host, where several users' daemons may share it; `None`: the whole host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Box<NeighboursView>>,
-    /// The moment it is about, in Unix seconds, when that is not now.
+    /// The past moment of this view, in Unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_s: Option<f64>,
-    /// What the host did up to its last reading, ten minutes before at most; `None`: it was not read then.
+    /// The host's last reading within ten minutes; `None`: no reading.
     pub reading: Option<Box<HostPoint>>,
-    /// Whether nothing new starts, because an operator drains the host.
+    /// Whether an operator drains the host, so that no job starts.
     #[serde(default)]
     pub draining: bool,
     /// The jobs.
     pub jobs: Vec<JobView>,
-    /// What an operator should know, such as a store that cannot be written.
+    /// Warnings for an operator, for example a store that cannot be written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// One job in `status`.
+/// A job in `status`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobView {
     /// Its number.
     pub job: u64,
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
     /// Its project.
     pub project: Option<String>,
@@ -94,75 +94,75 @@ pub struct JobView {
     pub class: JobClass,
     /// 1 to 16.
     pub priority: u8,
-    /// The PUs it is bound to, as a kernel list.
+    /// Its PUs, as a kernel list.
     pub cpus: Option<String>,
-    /// The set of cores that it runs in, if it asked for one.
+    /// Its requested set of cores, if any.
     #[serde(default)]
     pub set: Option<String>,
-    /// The number of the array that it is a member of.
+    /// The number of its array.
     #[serde(default)]
     pub array_id: Option<u64>,
-    /// Its index there.
+    /// Its index in the array.
     #[serde(default)]
     pub array_index: Option<u32>,
-    /// The name that it has in the workload manager which dispatched it.
+    /// Its name in the workload manager that dispatched it.
     #[serde(default)]
     pub external: Option<String>,
-    /// Anonymous and shared memory it holds now.
+    /// Its anonymous and shared memory now.
     pub memory_bytes: Option<u64>,
-    /// What it has in swap now.
+    /// Its swap now.
     pub swap_bytes: Option<u64>,
     /// Its processes now.
     pub pids: Vec<u32>,
-    /// CPU time it used so far, while it runs.
+    /// Its CPU time so far, while running.
     #[serde(default)]
     pub cpu_s: Option<f64>,
-    /// When that was read, in Unix seconds.
+    /// Time of that reading, in Unix seconds.
     #[serde(default)]
     pub seen_s: Option<f64>,
     /// Cores in use between the last two samples; of a moment in the past.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_cores: Option<f64>,
-    /// When it was asked for, in Unix seconds.
+    /// When it was submitted, in Unix seconds.
     pub submitted_s: f64,
     /// When it started.
     pub started_s: Option<f64>,
-    /// When it was over.
+    /// When it ended.
     pub ended_s: Option<f64>,
     /// Its exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// What ended it, where these do not say it.
+    /// The cause of its end, where exit code and signal do not show it.
     #[serde(default)]
     pub end: Option<End>,
     /// Why it is in its state.
     pub reason: Option<String>,
-    /// How long it may run, without frozen time.
+    /// Longest run time, without frozen time.
     #[serde(default)]
     pub timeout_s: Option<f64>,
-    /// How much CPU time it may use.
+    /// CPU time limit.
     #[serde(default)]
     pub cpu_limit_s: Option<f64>,
-    /// Before when it does not start, in Unix seconds.
+    /// Earliest start, in Unix seconds.
     #[serde(default)]
     pub begin_s: Option<f64>,
-    /// What its user remarks about it.
+    /// The user's comment.
     #[serde(default)]
     pub comment: Option<String>,
-    /// Where its standard output goes, as its user's commands know it: of jobs of `submit`, for some thousands of the last.
+    /// The path of its standard output as the client knows it; kept for some thousands of the latest `submit` jobs.
     #[serde(default)]
     pub output: Option<String>,
-    /// Where its standard error goes; the same where both go into one file.
+    /// The path of its standard error; equal to `output` where both share a file.
     #[serde(default)]
     pub error_output: Option<String>,
-    /// The countable resources that it asked for, with the numbers of the devices that it has or had.
+    /// Its countable resources, with the numbers of its devices.
     #[serde(default)]
     pub resources: Vec<Resource>,
-    /// How its cores lie, where they could lie otherwise.
+    /// The placement of its cores, where there is a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PlaceView>,
-    /// The NUMA nodes of its set, where that has some to itself.
+    /// The exclusive NUMA nodes of its set, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_nodes: Option<OwnNodesView>,
 }

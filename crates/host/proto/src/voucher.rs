@@ -1,35 +1,35 @@
-//! What a host's daemon vouches for: who asks, by the kernel's word, and what may be seen by that user on this host. Signed
-//! by the daemon's own key, for one reader elsewhere and one request, so that nobody sends a password. Absent here: keys and
-//! signatures; the daemon makes them, a hub looks at them.
+//! A daemon's signed statement of a user's identity, from the kernel, and of the jobs that the user may see on this
+//! host. Signed with the daemon's own key for a single reader and a single request, so that no password is sent.
+//! Absent here: keys and signatures; the daemon makes them, a hub verifies them.
 
 use serde::{Deserialize, Serialize};
 
 /// The version of the statement.
 pub const VERSION: u32 = 1;
 
-/// What is signed begins so, that no other text the key may ever sign is taken for a statement.
+/// Prefix of the signed text, so that no other text signed with the key passes as a statement.
 pub const SIGNED_BEFORE: &[u8] = b"pinfold voucher 1\n";
 
 /// The longest audience or request, in bytes.
 pub const WORD_MAX_BYTES: usize = 3_000;
 
-/// What the request of a voucher says that makes the daemon's key known.
+/// The request of a voucher that registers the daemon's key.
 pub const JOIN: &str = "join";
 
-/// What is vouched for.
+/// The content of a voucher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     /// [`VERSION`].
     pub version: u32,
-    /// For whom: the address of a hub. Nobody else believes it.
+    /// The reader: the address of a hub. Other readers refuse the voucher.
     pub audience: String,
-    /// For what: method and path of a request, or [`JOIN`]. It is good for nothing else.
+    /// The request: method and path, or [`JOIN`]. The voucher is invalid for other requests.
     pub request: String,
     /// When, by the host's clock, in microseconds since the Unix epoch.
     pub signed_us: u64,
     /// The user's number, by the kernel's word.
     pub uid: u32,
-    /// The user's name on this host, as its jobs have it.
+    /// The user's name on this host.
     pub user: String,
     /// Whether the user may see all jobs of this host.
     pub operator: bool,
@@ -40,7 +40,7 @@ pub struct Statement {
 /// A statement and its signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Voucher {
-    /// The [`Statement`] as JSON, letter for letter as it was signed.
+    /// The [`Statement`] as JSON, byte for byte as signed.
     pub statement: String,
     /// The Ed25519 signature of [`SIGNED_BEFORE`] and the statement, in hexadecimal.
     pub signature: String,
@@ -48,7 +48,7 @@ pub struct Voucher {
     pub key: String,
 }
 
-/// What is signed.
+/// The signed bytes.
 #[must_use]
 pub fn signed_text(statement: &str) -> Vec<u8> {
     [SIGNED_BEFORE, statement.as_bytes()].concat()
@@ -60,7 +60,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes that were written in hexadecimal, small letters; `None`: they were not.
+/// Bytes from lower-case hexadecimal; `None`: invalid.
 #[must_use]
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {

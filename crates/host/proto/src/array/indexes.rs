@@ -1,19 +1,19 @@
-//! Indexes of an array as ranges. A name such as `12_[0-9999]` stays as short in memory and on the wire as its text is:
-//! nothing here makes a list of what the ranges stand for, so that reading a request costs no more than its bytes.
+//! Indexes of an array as ranges. A name like `12_[0-9999]` stays as short in memory and on the wire as its text:
+//! ranges are never expanded, so reading a request costs no more than its bytes.
 //!
-//! Absent here: how many members an array may have in all (`array`), and which there are (the daemon).
+//! Absent here: the most members of an array (`array`), and the existing members (the daemon).
 
 use std::fmt;
 
 use super::{ArrayError, INDEX_MAX, MEMBERS_MAX, digits};
 
-/// Indexes, as ranges in rising order. Ranges without a step neither overlap nor touch each other.
+/// Indexes, as ascending ranges. Ranges without a step neither overlap nor touch each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Indexes {
     ranges: Vec<Range>,
 }
 
-/// The indexes from `first` to `last`, both among them, by `step`.
+/// The indexes `first` to `last` inclusive, by `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
     first: u32,
@@ -35,7 +35,7 @@ impl Indexes {
     /// Reads a list of indexes and ranges: `0-3,7,10-20:5`.
     ///
     /// # Errors
-    /// When it is none, or stands for more than [`MEMBERS_MAX`] indexes.
+    /// When the text is malformed, or covers more than [`MEMBERS_MAX`] indexes.
     pub fn parse(list: &str) -> Result<Self, ArrayError> {
         if list.trim().is_empty() {
             return Err(ArrayError::Empty(list.to_owned()));
@@ -48,7 +48,7 @@ impl Indexes {
         Ok(indexes)
     }
 
-    /// In order, and those without a step put together where they overlap or touch.
+    /// Sorted; overlapping or adjacent ranges without a step are merged.
     fn of(mut ranges: Vec<Range>) -> Self {
         ranges.sort_unstable();
         let (mut plain, stepped): (Vec<Range>, Vec<Range>) =
@@ -67,25 +67,25 @@ impl Indexes {
         Self { ranges: plain }
     }
 
-    /// How many indexes it stands for; one that two ranges with steps have in common counts for each.
+    /// How many indexes; an index in several stepped ranges counts once per range.
     #[must_use]
     pub fn count(&self) -> usize {
         self.ranges.iter().map(|range| range.count()).fold(0, usize::saturating_add)
     }
 
-    /// How many ranges there are: what a look-up of one index costs.
+    /// How many ranges: the cost of a look-up.
     #[must_use]
     pub fn ranges(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether an index is among them.
+    /// Whether the ranges include an index.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
         self.ranges.iter().any(|range| range.contains(index))
     }
 
-    /// The indexes one by one, those of each range in rising order.
+    /// Each index, ascending within each range.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let all = |range: &Range| (range.first..=range.last).step_by(range.step as usize);
         self.ranges.iter().flat_map(all)
@@ -133,7 +133,7 @@ fn range(piece: &str) -> Result<Range, ArrayError> {
     if last < first {
         return Err(ArrayError::Reversed(ends.to_owned()));
     }
-    // The last one that the step meets, so that equal indexes are equal ranges.
+    // The last index that the step meets, so that equal indexes are equal ranges.
     let last = last - (last - first) % step;
     Ok(Range { first, last, step: if last == first { 1 } else { step } })
 }

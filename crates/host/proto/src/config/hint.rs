@@ -1,10 +1,10 @@
-//! What was perhaps meant by a key that is none.
+//! Suggests a known key for an unknown key.
 
 use super::KEYS;
 use crate::alike;
 
-/// What was perhaps meant, in words: the known key with the same last part, else the one that is written most alike;
-/// else the keys that begin alike. Empty where nothing is like it.
+/// The suggestion in words: the key with the same last part, else the most similar key, else the keys of the same
+/// section. Empty without a match.
 #[must_use]
 pub fn hint(name: &str) -> String {
     let name = &name.to_lowercase();

@@ -1,8 +1,8 @@
-//! Every key of the configuration, declared once: its name, its field, what values it takes, its default and its meaning.
-//! What sets, shows and lists keys is made of this table.
+//! The table of configuration keys: name, field, kind of value, default and meaning of each. Setting, display and
+//! listing are generated from the table.
 //!
-//! Absent here: how values are read and shown ([`super::kind`]), and the keys of projects and resources, whose names an
-//! operator chooses.
+//! Absent here: reading and display of values ([`super::kind`]), and the keys of projects and resources, named by an
+//! operator.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::kind::{
 use super::{Learn, Preemption, Projects, Resources, Value};
 use crate::job::JobPlace;
 
-/// The kernel gives no more numbers to processes than this (`PID_MAX_LIMIT`).
+/// The kernel's largest process number (`PID_MAX_LIMIT`).
 const PROCESSES_MAX: u32 = 1 << 22;
 
 const PLACES: OneOf<JobPlace> =
@@ -47,13 +47,14 @@ macro_rules! keys {
                 $(#[$about])*
                 pub $field: $type,
             )*
-            /// `projects.NAME`: what is a project's own, and whose it is.
+            /// `projects.NAME`: a project's guarantees and users.
             pub projects: Projects,
-            /// `resources.NAME`: how many there are of a countable resource; of GPUs, how many of those found are handed out.
+            /// `resources.NAME`: the count of a countable resource; for GPUs, how many of the found devices are
+            /// handed out.
             pub resources: Resources,
         }
 
-        /// Every key, in the order in which they are shown.
+        /// Every key, in display order.
         pub const KEYS: &[Key] = &[$(Key { name: $name, default: $default, meaning: $meaning }),*];
 
         impl Default for Config {
@@ -67,7 +68,7 @@ macro_rules! keys {
         }
 
         impl Config {
-            /// Sets the key, or says what is wanted; `None`: there is no such key in the table.
+            /// Sets the key, or returns the expected form; `None`: the table has no such key.
             pub(super) fn set(&mut self, name: &str, value: &Value) -> Option<Result<(), String>> {
                 match name {
                     $($name => Some($kind.read(value).map(|read| self.$field = read)),)*
@@ -75,13 +76,13 @@ macro_rules! keys {
                 }
             }
 
-            /// The keys of the table that name users, each with the names that it has.
+            /// The keys of the table that name users, each with its names.
             pub fn users_named(&self) -> impl Iterator<Item = (&'static str, &[String])> {
                 let all = [$(($name, $kind.users(&self.$field))),*];
                 all.into_iter().filter_map(|(name, users)| Some((name, users?)))
             }
 
-            /// The value of the key, as TOML; `None`: there is no such key in the table.
+            /// The value of the key, as TOML; `None`: the table has no such key.
             pub(super) fn shown(&self, name: &str) -> Option<String> {
                 match name {
                     $($name => Some($kind.show(&self.$field)),)*

@@ -1,6 +1,6 @@
-//! The kinds of values that keys take: how each is read, what of it is allowed, and how it is shown as TOML.
+//! The kinds of values: how each is read, checked, and shown as TOML.
 //!
-//! Absent here: which key takes which.
+//! Absent here: the kind of each key.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use pinfold_topo::CpuSet;
 use super::value::Value;
 use crate::quantity::{QuantityError, parse_duration, parse_size, show_size};
 
-/// A number of so many digits is one of bytes: nobody means a million of something else.
+/// A bare number with this many digits is in bytes: a million of a larger unit is implausible.
 const SAVED_BARE_DIGITS: usize = 7;
 
 /// How many programs a key can name.
@@ -21,23 +21,23 @@ pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 pub(super) const YEARS: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// What values a key takes.
+/// A kind of value.
 pub(super) trait Kind {
-    /// What a value is read as.
+    /// The parsed type.
     type Of;
 
-    /// Reads a value, or says what is wanted instead.
+    /// Reads a value, or returns the expected form.
     fn read(&self, value: &Value) -> Result<Self::Of, String>;
 
-    /// Shows it as TOML; empty where nothing is set.
+    /// Shows the value as TOML; empty when unset.
     fn show(&self, of: &Self::Of) -> String;
 
-    /// The names of users in it, if that is what it holds.
+    /// The user names in the value, if the kind holds names.
     fn users<'a>(&self, _of: &'a Self::Of) -> Option<&'a [String]> {
         None
     }
 
-    /// Reads a default of the table of keys, of which a test holds that each can be read.
+    /// Reads a default from the table of keys; a test checks all defaults.
     fn default(&self, text: &str) -> Self::Of {
         self.read(&Value::read(text)).expect("the default of a key is a value of its kind")
     }
@@ -47,7 +47,7 @@ fn quoted(text: &str) -> String {
     format!("{text:?}")
 }
 
-/// That of another kind, or nothing; nothing is shown as nothing.
+/// A value of kind `K` or unset; an unset value shows as nothing.
 pub(super) struct Optional<K>(pub(super) K);
 
 impl<K: Kind> Kind for Optional<K> {
@@ -62,7 +62,7 @@ impl<K: Kind> Kind for Optional<K> {
     }
 }
 
-/// The same, where nothing is shown as an empty text.
+/// As [`Optional`], but an unset value shows as an empty text.
 pub(super) struct Blank<K>(pub(super) K);
 
 impl<K: Kind> Kind for Blank<K> {
@@ -152,7 +152,7 @@ impl Kind for Priority {
     }
 }
 
-/// A number from 0 to this, in thousandths.
+/// A number from 0 to the bound, in thousandths.
 pub(super) struct Milli(pub(super) u32);
 
 impl Kind for Milli {
@@ -221,7 +221,7 @@ fn show_duration(duration: Duration) -> String {
     format!("{us}us")
 }
 
-/// One of these, by its word.
+/// A value of the list, by its word.
 pub(super) struct OneOf<T: 'static>(pub(super) &'static [T], pub(super) fn(T) -> &'static str);
 
 impl<T: Copy> Kind for OneOf<T> {
@@ -242,7 +242,7 @@ impl<T: Copy> Kind for OneOf<T> {
     }
 }
 
-/// A size in bytes, at least this.
+/// A size in bytes, at least the bound.
 pub(super) struct Size(pub(super) u64);
 
 impl Kind for Size {
@@ -270,7 +270,7 @@ impl Kind for Size {
     }
 }
 
-/// An address and port, or nothing.
+/// An optional address and port.
 pub(super) struct Address;
 
 impl Kind for Address {
@@ -289,7 +289,7 @@ impl Kind for Address {
     }
 }
 
-/// One character that a terminal shows in one place.
+/// A character of a single column on a terminal.
 pub(super) struct Sign;
 
 impl Kind for Sign {

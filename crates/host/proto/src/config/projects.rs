@@ -1,4 +1,5 @@
-//! The keys of projects: `projects.NAME.cores`, `.memory`, `.users` and `.operators`, for names that an operator chooses.
+//! The keys of projects: `projects.NAME.cores`, `.memory`, `.users` and `.operators`, for names chosen by an
+//! operator.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +7,20 @@ use super::kind::{Kind as _, Names, Optional, Size, Whole};
 use super::{ConfigError, Value};
 use crate::quantity::show_size;
 
-/// What a project is guaranteed, and whose it is.
+/// A project's guarantees and users.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Project {
-    /// `cores`: home cores that are its own when it wants them; `None`: as jobs of no project.
+    /// `cores`: guaranteed home cores; `None`: shares the cores of jobs without a project.
     pub cores: Option<u32>,
-    /// `memory`: bytes that are its own when it wants them; `None`: as jobs of no project.
+    /// `memory`: guaranteed bytes; `None`: shares the memory of jobs without a project.
     pub memory: Option<u64>,
-    /// `users`: who may run jobs in it; `None` or `*`: everybody.
+    /// `users`: the users allowed to run jobs in it; `None` or `*`: all users.
     pub users: Option<Vec<String>>,
-    /// `operators`: who may see and steer the jobs in it, whosever they are.
+    /// `operators`: users who may see and control all jobs in it.
     pub operators: Vec<String>,
 }
 
-/// The keys that each project has, and their meanings.
+/// The keys of each project, and their meanings.
 pub const PROJECT_KEYS: [(&str, &str); 4] = [
     ("cores", "home cores that are the project's when it wants them, lent to others when it does not"),
     (
@@ -40,7 +41,7 @@ const NAME_MAX: usize = 64;
 /// The projects by name.
 pub type Projects = BTreeMap<String, Project>;
 
-/// Sets a key of a project, or the project as a whole; `None`: it is no such key.
+/// Sets a key of a project, or the project as a whole; `None`: not a project's key.
 pub(super) fn apply(
     projects: &mut Projects,
     key: &str,
@@ -112,7 +113,7 @@ fn set(projects: &mut Projects, rest: &str, value: &Value) -> Result<(), Wrong> 
     Ok(())
 }
 
-/// The value of a key of a project as TOML, empty when it is unset; `None`: there is no such key.
+/// The value of a project's key as TOML, empty when unset; `None`: not a project's key.
 pub(super) fn value(projects: &Projects, key: &str) -> Option<String> {
     let rest = key.strip_prefix(PREFIX)?;
     let Some((name, field)) = rest.split_once('.') else {
@@ -133,7 +134,7 @@ pub(super) fn value(projects: &Projects, key: &str) -> Option<String> {
     Some(text.unwrap_or_default())
 }
 
-/// The names of all keys of all projects that there are.
+/// The names of all keys of all existing projects.
 pub(super) fn keys(projects: &Projects) -> impl Iterator<Item = String> {
     projects
         .keys()

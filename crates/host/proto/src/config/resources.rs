@@ -1,4 +1,4 @@
-//! The keys of countable resources: `resources.NAME`, for names that an operator chooses.
+//! The keys of countable resources: `resources.NAME`, for names chosen by an operator.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use super::{ConfigError, Value};
 use crate::resource::{RESOURCE_NAME_MAX, RESOURCES_MAX, is_resource_name};
 
 const PREFIX: &str = "resources.";
-/// The most of one resource.
+/// The largest count of a resource.
 const COUNT_MAX: u32 = 1_000_000_000;
 
-/// How many of each resource there are, by name.
+/// The count of each resource, by name.
 pub type Resources = BTreeMap<String, u64>;
 
-/// Sets the count of a resource; `None`: it is no such key.
+/// Sets the count of a resource; `None`: not a resource's key.
 pub(super) fn apply(
     resources: &mut Resources,
     key: &str,
@@ -48,13 +48,13 @@ fn set(resources: &mut Resources, name: &str, value: &Value) -> Result<(), Strin
     Ok(())
 }
 
-/// The count of a resource as TOML, empty where it is unset; `None`: it is no such key.
+/// The count of a resource as TOML, empty when unset; `None`: not a resource's key.
 pub(super) fn value(resources: &Resources, key: &str) -> Option<String> {
     let name = key.strip_prefix(PREFIX)?;
     Some(resources.get(name).map(ToString::to_string).unwrap_or_default())
 }
 
-/// The names of the keys of all resources that are set.
+/// The key names of all configured resources.
 pub(super) fn keys(resources: &Resources) -> impl Iterator<Item = String> {
     resources.keys().map(|name| format!("{PREFIX}{name}"))
 }

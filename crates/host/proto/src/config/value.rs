@@ -1,8 +1,8 @@
-//! A value of a key as it was given, reduced to what keys can hold. Absent here: what it is read as.
+//! A key's value as given, before its kind is known.
 
 use toml::de::{DeTable, DeValue};
 
-/// A value as it was given, reduced to what keys can hold.
+/// A value as given, reduced to the types that keys can hold.
 pub(super) enum Value {
     Bool(bool),
     Number(f64, String),
@@ -64,7 +64,7 @@ impl Value {
         }
     }
 
-    /// The items of a list, also of one that is typed with commas.
+    /// The items of a list, or of a comma-separated text.
     pub(super) fn list(&self) -> Option<Vec<String>> {
         match self {
             Self::List(names) => Some(names.clone()),

@@ -1,11 +1,12 @@
-//! A line for a shell as its simple commands: as much of the grammar as names programs.
+//! Splits a shell line into its simple commands: the part of the grammar that names programs.
 //!
-//! Redirections, here-documents, comments, arithmetic and tests are left out; a substitution stays a part of its word.
+//! Redirections, here-documents, comments, arithmetic and tests are left out; a substitution stays a part of its
+//! word.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The simple commands of a line, and the functions that it defines.
+/// The simple commands of a line, and the functions defined in it.
 pub(super) fn commands(line: &str) -> (Vec<Vec<String>>, Vec<String>) {
     let mut reader =
         Reader { chars: line.chars().peekable(), tokens: Vec::new(), word: None, target: false, here: None };
@@ -100,7 +101,7 @@ impl Reader<'_> {
         if self.chars.next_if_eq(&'(').is_some() {
             return self.bracketed("(", '(', ')');
         }
-        // A number or `{name}` before it is a descriptor.
+        // A number or `{name}` before the operator is a descriptor.
         let is_descriptor = |word: &String| {
             word.starts_with('{') && word.ends_with('}') || word.bytes().all(|byte| byte.is_ascii_digit())
         };

@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How the processes of a job were found, and so which of them may be missing.
+/// How the processes of a job were found, and so which processes may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ProcessesFrom {
-    /// Not known: a job of an earlier version, or one that never ran.
+    /// Unknown: a job of an earlier version, or a job that never ran.
     #[default]
     Unknown,
-    /// The kernel told of each birth and each end, with figures: none is missing.
+    /// The kernel reported each birth and each end, with figures: complete.
     Records,
-    /// The kernel told of each birth and each end; figures are those of samples.
+    /// The kernel reported each birth and each end; figures come from samples.
     Events,
-    /// Samples: those that lived for less than an interval may be missing.
+    /// Samples: processes that lived for less than an interval may be missing.
     Samples,
-    /// The kernel told of each, but some of its words were lost, or the daemon was away for a time.
+    /// The kernel reported each process, but some reports were lost, or the daemon was away for a time.
     Gaps,
 }
 
@@ -22,7 +22,7 @@ impl ProcessesFrom {
     /// Each way.
     pub const ALL: [Self; 5] = [Self::Unknown, Self::Records, Self::Events, Self::Samples, Self::Gaps];
 
-    /// Its word, as in JSON; `None`: it is not known.
+    /// Its word in JSON; `None`: unknown.
     #[must_use]
     pub const fn word(self) -> Option<&'static str> {
         match self {

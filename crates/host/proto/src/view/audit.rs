@@ -1,25 +1,24 @@
-//! Who changed what on a host, as `pinfold audit` prints it.
+//! The changes on a host and their authors, as `pinfold audit` prints them.
 
 use serde::{Deserialize, Serialize};
 
-/// Who changed what on a host.
+/// The changes on a host and their authors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditView {
     /// [`super::VERSION`].
     pub version: u32,
     /// The records, oldest first.
     pub records: Vec<AuditRecord>,
-    /// Whether the chain holds, when that was asked for.
+    /// Whether the chain is intact, if verified.
     pub intact: Option<bool>,
-    /// Why it does not.
+    /// Why the chain is broken.
     pub broken: Option<String>,
-    /// What else is to be known of the records: that one was interrupted, that some wait for room on the disk, that the
-    /// oldest are not kept any more.
+    /// Further notes: an interrupted record, records that wait for disk space, removal of the oldest records.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// One change and who made it.
+/// A change and its author.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// Its number, from 1.
@@ -28,11 +27,11 @@ pub struct AuditRecord {
     pub time_s: f64,
     /// The user, by the kernel's word.
     pub uid: u32,
-    /// That user's name.
+    /// The user's name.
     pub user: String,
-    /// What was done: `config`, `save`, `drain`, `undrain`, `cancel` ...
+    /// The action: `config`, `save`, `drain`, `undrain`, `cancel` ...
     pub action: String,
-    /// To what, and from what to what.
+    /// The object, and its old and new value.
     pub detail: String,
     /// SHA-256 over the chain so far and this record, in hexadecimal.
     pub chain: String,

@@ -1,4 +1,4 @@
-//! What `batch` prints as JSON.
+//! The JSON of `batch`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,20 @@ use crate::terms::End;
 pub struct BatchView {
     /// [`super::VERSION`].
     pub version: u32,
-    /// Lines that were jobs.
+    /// Lines that are jobs.
     pub jobs: u64,
-    /// Those that did not succeed.
+    /// Jobs that failed.
     pub failed: u64,
     /// From the first submission to the last end.
     pub makespan_s: f64,
-    /// One a job, in the order of the lines.
+    /// A result per job, in the order of the lines.
     pub results: Vec<BatchResultView>,
 }
 
-/// One job of a batch.
+/// A job of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BatchResultView {
-    /// Its number; `null` when it was never accepted.
+    /// Its number; `null` if never accepted.
     pub job: Option<u64>,
     /// Its line in the file, from 1.
     pub line: u64,
@@ -30,29 +30,29 @@ pub struct BatchResultView {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// What ended it, where these do not say it.
+    /// The cause of its end, where exit code and signal do not show it.
     #[serde(default)]
     pub end: Option<End>,
-    /// How long it waited.
+    /// Waiting time.
     pub queued_s: f64,
     /// From start to end.
     pub wall_s: f64,
-    /// How much of that it was frozen, or the host slept before a restart of the daemon.
+    /// Frozen time within it, including host sleep before a restart of the daemon.
     pub suspended_s: f64,
     /// CPU time, user and kernel.
     pub cpu_s: f64,
-    /// The most anonymous and shared memory it held at once.
+    /// Peak of its anonymous and shared memory.
     pub memory_peak_bytes: u64,
-    /// Why it did not run, or ended as it did, where that needs words.
+    /// Why it did not run, or the cause of its end, if not obvious.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The line itself.
     #[serde(default)]
     pub command: String,
-    /// The file that its standard output went to; that of standard error ends in `.err`. `null`: it had none of its own.
+    /// The file of its standard output; the file of its standard error ends in `.err`. `null`: no file of its own.
     #[serde(default)]
     pub output: Option<String>,
-    /// How often it was started.
+    /// Number of starts.
     #[serde(default)]
     pub attempts: u32,
 }

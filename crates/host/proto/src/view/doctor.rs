@@ -1,4 +1,4 @@
-//! What `doctor` says of a host: what pinfold can do there, and what would change that.
+//! The report of `doctor`: pinfold's abilities on a host, and how to extend them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,32 +13,32 @@ pub struct DoctorView {
     pub reason: String,
     /// Every ability, in a fixed order.
     pub abilities: Vec<AbilityView>,
-    /// Other facts and findings worth knowing, with a way out for each that is not well.
+    /// Further facts and findings; each problem has a remedy.
     pub findings: Vec<FindingView>,
-    /// How long turns of the daemon's loop take; `None`: no daemon was asked.
+    /// Durations of the daemon's loop turns; `None`: no daemon was asked.
     #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
     pub turns: Option<LoopView>,
 }
 
-/// The turns of the daemon's loop since it started: each is the time from one wait for events to the next. Times are in
+/// Turns of the daemon's loop since its start: a turn is the time from one wait for events to the next. Times are in
 /// seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoopView {
     /// How many.
     pub turns: u64,
-    /// Half of them took at most so long; as the next two, at most a 32nd (or 128 ns) above the exact one.
+    /// Median; this and the next two are at most 1/32 (or 128 ns) above the exact value.
     pub p50_s: f64,
-    /// All but one in a hundred.
+    /// 99th percentile.
     pub p99_s: f64,
-    /// All but one in a thousand.
+    /// 99.9th percentile.
     pub p999_s: f64,
     /// The longest,
     pub max_s: f64,
-    /// when it ended, since the Unix epoch,
+    /// the time of its end, since the Unix epoch,
     pub max_at_s: f64,
-    /// and the kind of request, event or effect that took most of it: words for people.
+    /// and the request, event or effect with the largest part of it, in words.
     pub max_busy_with: String,
-    /// The longest that ended in the last minute.
+    /// The longest turn that ended in the last minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_minute: Option<LongestTurnView>,
 }
@@ -46,36 +46,36 @@ pub struct LoopView {
 /// The longest of some turns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LongestTurnView {
-    /// How long it took.
+    /// Its duration.
     pub max_s: f64,
-    /// When it ended, since the Unix epoch.
+    /// Time of its end, since the Unix epoch.
     pub max_at_s: f64,
-    /// What took most of it.
+    /// The request, event or effect with the largest part of it.
     pub max_busy_with: String,
 }
 
-/// One ability of the host.
+/// An ability of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbilityView {
     /// `weigh`, `idle_class`, `pin`, `freeze`, `limit`, `page_out`, `kill`, `measure`.
     pub ability: String,
-    /// Whether it is real here.
+    /// Whether the ability is real here.
     pub real: bool,
-    /// By what means, or why not.
+    /// The mechanism, or why there is none.
     pub how: String,
-    /// What would make it real, or more exact.
+    /// What would make the ability real, or more exact.
     pub change: Option<String>,
 }
 
 /// A fact that doctor found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingView {
-    /// What was looked at.
+    /// The subject.
     pub subject: String,
-    /// Whether it is as it should be.
+    /// Whether the fact is as it should be.
     pub ok: bool,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do about it.
+    /// The remedy.
     pub change: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! Which cores and memory belong to what, as `map` and `sets` print it.
+//! The allocation of cores and memory, as `map` and `sets` print it.
 
 use serde::{Deserialize, Serialize};
 
 use super::ResourceView;
 use crate::job::{JobClass, JobState, OwnNodesView};
 
-/// Which PUs belong to what, as the daemon knows it; `pinfold map` adds how they lie.
+/// The allocation of PUs in the daemon's view; `pinfold map` adds the topology.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MapView {
     /// [`super::VERSION`].
@@ -14,12 +14,12 @@ pub struct MapView {
     pub host: String,
     /// The PUs that jobs may use, as a kernel list.
     pub cpus: String,
-    /// The sets of PUs that jobs have.
+    /// The PUs of each job.
     pub sets: Vec<SetView>,
-    /// The sets of cores that are set aside.
+    /// The sets of reserved cores.
     #[serde(default)]
     pub set_asides: Vec<SetAsideView>,
-    /// NUMA nodes whose memory is kept for the jobs beside them, alone or several as one.
+    /// NUMA nodes whose memory is kept for the jobs beside them, alone or joined.
     #[serde(default)]
     pub chunks: Vec<ChunkView>,
     /// The countable resources, by name.
@@ -27,7 +27,7 @@ pub struct MapView {
     pub resources: Vec<ResourceView>,
 }
 
-/// A set of PUs and whose it is. Of another user's job nothing is told but that it is there.
+/// A job's set of PUs. Another user's job shows as present, without details.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetView {
     /// Its name.
@@ -36,13 +36,13 @@ pub struct SetView {
     pub cpus: String,
     /// How many cores these are on.
     pub cores: u64,
-    /// Whether another set has a PU of it as well.
+    /// Whether another set shares a PU with it.
     pub shared: bool,
     /// The job.
     pub job: Option<u64>,
     /// The job's name.
     pub name: Option<String>,
-    /// Whose it is.
+    /// The job's user.
     pub user: Option<String>,
     /// The job's class.
     pub class: JobClass,
@@ -52,16 +52,16 @@ pub struct SetView {
     pub pids: Vec<u32>,
 }
 
-/// NUMA nodes that are one memory for some jobs.
+/// NUMA nodes whose memory is joined for some jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChunkView {
     /// The kernel's numbers of the nodes, as a kernel list.
     pub nodes: String,
-    /// The jobs that are bound to them, of those that the asker may see.
+    /// The jobs bound to the nodes that the asker may see.
     pub jobs: Vec<u64>,
-    /// What all its jobs may come to need, in bytes.
+    /// Memory that all its jobs together may need, in bytes.
     pub claimed_bytes: u64,
-    /// What the nodes have for them, in bytes.
+    /// Memory of the nodes available to these jobs, in bytes.
     pub usable_bytes: u64,
 }
 
@@ -74,48 +74,48 @@ pub struct SetsView {
     pub sets: Vec<SetAsideView>,
 }
 
-/// A set of cores that is set aside.
+/// A set of reserved cores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetAsideView {
     /// Its name.
     pub set: String,
     /// Its PUs, as a kernel list.
     pub cpus: String,
-    /// Those of its PUs that the host has and jobs may use now, as a kernel list.
+    /// Its PUs that exist and that jobs may use now, as a kernel list.
     pub usable_cpus: String,
-    /// On how many cores those are.
+    /// The number of their cores.
     pub cores: u64,
-    /// Memory that other jobs leave free for those in it.
+    /// Memory that other jobs leave free for the set's jobs.
     pub memory_bytes: Option<u64>,
-    /// Why it is there.
+    /// The kind of set.
     pub kind: SetKind,
-    /// Whether other jobs may be on its cores as well.
+    /// Whether other jobs may use its cores as well.
     pub shared: bool,
-    /// Who may use it; nobody named: everybody.
+    /// Its allowed users; empty: all users.
     pub users: Vec<String>,
-    /// Who made it.
+    /// The user that made it.
     pub owner: String,
-    /// The jobs in it, or waiting for it, that the asker may see.
+    /// The jobs that run in it or wait for it and that the asker may see.
     pub jobs: Vec<u64>,
     /// When it was made, in Unix seconds.
     pub made_s: f64,
-    /// When it goes unless a job uses it, in Unix seconds.
+    /// When it expires unless a job uses it, in Unix seconds.
     pub expires_s: Option<f64>,
-    /// Its NUMA nodes, where it has some to itself.
+    /// Its exclusive NUMA nodes, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_nodes: Option<OwnNodesView>,
 }
 
-/// Why a set of cores is there.
+/// The kind of a set of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SetKind {
-    /// An operator made it, and it stays.
+    /// Made by an operator; permanent.
     Static,
-    /// Somebody asked for cores that were idle; it goes when nobody uses it.
+    /// Made by a user from idle cores; removed when unused.
     Idle,
-    /// No job is ever on it: it is for the host itself.
+    /// Reserved for the host itself: no job runs there.
     Housekeeping,
-    /// It is one job's (`--isolated`), and goes with it.
+    /// A single job's set (`--isolated`), removed with the job.
     Isolated,
 }

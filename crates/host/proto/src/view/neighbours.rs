@@ -1,13 +1,13 @@
-//! A host that several users' daemons share, as `status` says it.
+//! The view of `status` on a host that several users' daemons share.
 
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::show_size;
 
-/// A host that daemons of several users share.
+/// A host that several users' daemons share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NeighboursView {
-    /// Users who are active, this one included.
+    /// Active users, including this user.
     pub users: u64,
     /// Cores of this user's share,
     pub cores: u64,
@@ -15,13 +15,13 @@ pub struct NeighboursView {
     pub host_cores: u64,
     /// Memory of this user's share,
     pub memory_bytes: u64,
-    /// and what all jobs of the host may have.
+    /// and memory for all jobs of the host.
     pub host_memory_bytes: u64,
-    /// Slots that the others' jobs have or wait for, as their daemons say.
+    /// Slots that other users' jobs hold or wait for, as reported by their daemons.
     pub others_slots_wanted: u64,
-    /// Cores that they have, as their daemons say.
+    /// Cores held by other users' jobs, as reported by their daemons.
     pub others_cores_held: u64,
-    /// Memory that they hold, as their daemons say.
+    /// Memory held by other users' jobs, as reported by their daemons.
     pub others_memory_held_bytes: u64,
 }
 

@@ -1,21 +1,21 @@
-//! What a job was made of: its processes, threads and files, and how its figures changed with time.
+//! The parts of a job: processes, threads and files, and its figures over time.
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobState;
 
-/// One process of a job, or several short-lived ones of one command.
+/// A process of a job, or a group of short-lived processes of the same command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessView {
-    /// Its place in the job, by birth.
+    /// Its index in the job, by start time.
     pub number: u64,
-    /// Its process number; of several, the first one's.
+    /// Its process number; of a group, the first number.
     pub pid: u32,
-    /// The process that started it.
+    /// Its parent process.
     pub parent: Option<u32>,
-    /// How many processes this stands for.
+    /// How many processes this entry stands for.
     pub count: u64,
-    /// Its command line; of one that nobody saw alive, the kernel's name of it; of several, the program's name.
+    /// Its command line; the kernel's name if never seen alive; of a group, the program's name.
     pub command: String,
     /// When it started, in Unix seconds.
     pub started_s: Option<f64>,
@@ -33,19 +33,19 @@ pub struct ProcessView {
     pub cpu_user_s: f64,
     /// CPU time in the kernel.
     pub cpu_system_s: f64,
-    /// How long it was ready and waited for a processor; `null`: not told.
+    /// Time ready but waiting for a processor; `null`: not reported.
     pub waited_s: Option<f64>,
     /// The largest resident size.
     pub memory_peak_bytes: u64,
     /// The most address space; `null`: not told.
     #[serde(default)]
     pub virtual_peak_bytes: Option<u64>,
-    /// Anonymous and shared memory, each page divided by the processes that have it, as it was last read; of several, of
-    /// the one that held most. `null`: never read, for it lived too shortly, or is too large to be read without holding
-    /// it up.
+    /// Anonymous and shared memory at the last reading, each page divided by the number of processes that map it; of
+    /// a group, of its largest process. `null`: never read, because the process lived too shortly, or is too large to
+    /// be read without stalling it.
     #[serde(default)]
     pub pss_bytes: Option<u64>,
-    /// When that was read, in Unix seconds.
+    /// Time of that reading, in Unix seconds.
     #[serde(default)]
     pub pss_read_s: Option<f64>,
     /// The most at any reading.
@@ -55,23 +55,23 @@ pub struct ProcessView {
     pub io_read_bytes: u64,
     /// Bytes written to storage.
     pub io_write_bytes: u64,
-    /// Calls that read; rounded down to a multiple of 1,024 where no sample was taken of them.
+    /// Read calls; rounded down to a multiple of 1,024 where no sample exists.
     pub io_read_calls: u64,
-    /// Calls that wrote.
+    /// Write calls.
     pub io_write_calls: u64,
     /// Page faults met from memory.
     pub faults_minor: u64,
     /// Page faults that waited for storage.
     pub faults_major: u64,
-    /// Times it gave the processor up; `null`: not told.
+    /// Voluntary context switches; `null`: not reported.
     pub switches_voluntary: Option<u64>,
-    /// Times it was taken off the processor; `null`: not told.
+    /// Involuntary context switches; `null`: not reported.
     pub switches_forced: Option<u64>,
     /// `running`, `exit`, `sample` or `unseen`: where the figures come from.
     pub source: String,
 }
 
-/// One thread of a running job.
+/// A thread of a running job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadView {
     /// Its process.
@@ -86,13 +86,13 @@ pub struct ThreadView {
     pub cpu_user_s: f64,
     /// CPU time in the kernel.
     pub cpu_system_s: f64,
-    /// How long it was ready and waited for a processor.
+    /// Time ready but waiting for a processor.
     pub waited_s: Option<f64>,
-    /// The PU it ran on last.
+    /// The last PU.
     pub pu: Option<u32>,
 }
 
-/// One point of a job's series.
+/// A point of a job's series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PointView {
     /// When, in Unix seconds.
@@ -101,7 +101,7 @@ pub struct PointView {
     pub cpu_cores: f64,
     /// Anonymous and shared memory.
     pub memory_bytes: u64,
-    /// Page cache, where it is told apart.
+    /// Page cache, where reported apart.
     pub cache_bytes: Option<u64>,
     /// Swap.
     pub swap_bytes: u64,
@@ -117,17 +117,17 @@ pub struct PointView {
     pub state: JobState,
 }
 
-/// A file in `report --files`. Bytes are how far positions moved, all files together no more than the job's processes
-/// transferred.
+/// A file in `report --files`. Bytes are distances that positions moved, capped in sum at the bytes that the job's
+/// processes transferred.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileView {
     /// Its path.
     pub path: String,
-    /// Whether it was opened to be read.
+    /// Whether the file was opened for reading.
     pub read: bool,
-    /// Whether it was opened to be written.
+    /// Whether the file was opened for writing.
     pub written: bool,
-    /// How many openings of it were seen.
+    /// How many openings were seen.
     pub opened: u64,
     /// Bytes read through openings for reading.
     pub read_bytes: u64,
@@ -137,8 +137,8 @@ pub struct FileView {
     pub either_bytes: u64,
     /// The largest size seen.
     pub size_bytes: u64,
-    /// When it was first seen open, in Unix seconds.
+    /// When the file was first seen open, in Unix seconds.
     pub first_s: f64,
-    /// When it was last seen open.
+    /// When the file was last seen open.
     pub last_s: f64,
 }

@@ -1,32 +1,32 @@
-//! What a project has, and what of that is its own.
+//! A project's cores and memory, and its guarantees.
 
 use serde::{Deserialize, Serialize};
 
-/// What a project has, and what is its own when it wants it.
+/// A project's usage and guarantees.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProjectView {
-    /// Its name; `None`: the jobs of no project, whose is what no project is guaranteed.
+    /// Its name; `None`: the jobs without a project.
     pub project: Option<String>,
-    /// Who may run jobs in it; `None`: everybody.
+    /// Users allowed to run jobs in it; `None`: all users.
     pub users: Option<Vec<String>>,
-    /// Cores that are its own when it wants them; `None`: it has none beside those of no project.
+    /// Guaranteed cores; `None`: shares the cores of jobs without a project.
     pub cores_guaranteed: Option<u64>,
-    /// Home cores that its jobs have.
+    /// Home cores of its jobs.
     pub cores_used: u64,
-    /// Of these, those that are lent to it.
+    /// Cores among them borrowed from other projects.
     pub cores_borrowed: Option<u64>,
-    /// Cores that are its own, that it wants, and that it does not have.
+    /// Guaranteed cores that it wants and lacks.
     pub cores_owed: u64,
-    /// Memory that is its own when it wants it; `None`: it has none beside that of no project.
+    /// Guaranteed memory; `None`: shares the memory of jobs without a project.
     pub memory_guaranteed_bytes: Option<u64>,
-    /// Memory that its jobs hold, swap included.
+    /// Memory held by its jobs, including swap.
     pub memory_used_bytes: u64,
-    /// Of that, what is lent to it.
+    /// Memory among it borrowed from other projects.
     pub memory_borrowed_bytes: Option<u64>,
-    /// Memory that is its own, that its next job waits for, and that it does not have.
+    /// Guaranteed memory that its next job waits for and that it lacks.
     pub memory_owed_bytes: u64,
-    /// Its jobs that have started.
+    /// Its started jobs.
     pub jobs_started: u64,
-    /// Its jobs that have not.
+    /// Its waiting jobs.
     pub jobs_waiting: u64,
 }

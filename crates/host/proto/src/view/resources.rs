@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 pub struct ResourceView {
     /// Its name.
     pub resource: String,
-    /// How many there are.
+    /// The number available.
     pub total: u64,
-    /// How many jobs have, suspended ones included; more than there are where there were more.
+    /// The number held by jobs, including suspended jobs; may exceed `total` after a reduction.
     pub used: u64,
-    /// The jobs that have some, of those that the asker may see.
+    /// The jobs that hold some and that the asker may see.
     pub jobs: Vec<u64>,
-    /// Each of them, where they are devices.
+    /// The devices, if the resource has devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceView>,
 }
@@ -21,19 +21,19 @@ pub struct ResourceView {
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceView {
-    /// Its number, as the vendor's runtime counts.
+    /// Its number in the vendor's runtime.
     pub number: u32,
     /// `nvidia` or `amd`.
     pub vendor: String,
-    /// Its model, where the driver tells it.
+    /// Its model, where the driver reports it.
     pub model: Option<String>,
     /// Its address on the PCI bus.
     pub address: String,
-    /// The kernel's number of the NUMA node beside it; `null`: not told.
+    /// The kernel's number of the nearest NUMA node; `null`: not reported.
     pub numa: Option<u32>,
-    /// The PUs beside it, as a kernel list; `null`: not told.
+    /// The nearest PUs, as a kernel list; `null`: not reported.
     pub cpus: Option<String>,
-    /// Whether a job has it.
+    /// Whether a job holds it.
     pub used: bool,
     /// That job, if the asker may see it.
     pub job: Option<u64>,

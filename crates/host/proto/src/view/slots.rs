@@ -1,4 +1,4 @@
-//! The slots and the memory of a host, as `status` says them.
+//! The slots and the memory of a host, in `status`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct SlotsView {
     pub total: u64,
     /// Slots in use.
     pub used: u64,
-    /// Jobs that could start if there were a slot, or memory, for them.
+    /// Jobs that wait only for a slot or memory.
     #[serde(default)]
     pub waiting: u64,
 }
@@ -21,23 +21,23 @@ pub struct SlotsView {
 /// The memory of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MemoryView {
-    /// What all jobs together may have.
+    /// Memory for all jobs together.
     pub budget_bytes: u64,
-    /// What all jobs together hold.
+    /// Memory held by all jobs together.
     pub held_bytes: u64,
-    /// What all jobs together have in swap.
+    /// Swap held by all jobs together.
     pub swap_held_bytes: u64,
     /// PSI, memory, full, over 10 s, as a fraction.
     pub pressure_full_avg10: Option<f64>,
 }
 
-/// What processes that are no jobs use of a host, where that is handed out less.
+/// Load of processes that are no jobs, where it reduces the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OtherLoadView {
-    /// Cores that they use, smoothed over some seconds.
+    /// Cores in use by them, smoothed over some seconds.
     pub cores: f64,
-    /// Free slots that jobs do not get for that.
+    /// Free slots withheld from jobs.
     pub slots_withheld: u64,
-    /// Memory that they hold, page cache that could be had left out; `null`: not read.
+    /// Memory held by them, without reclaimable page cache; `null`: not read.
     pub memory_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Several jobs together, as `report --by` prints them.
+//! Groups of jobs, as `report --by` prints them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,20 +13,20 @@ pub struct SummaryView {
     pub groups: Vec<GroupView>,
 }
 
-/// Several jobs together. Figures are of those that ran.
+/// A group of jobs. Figures are of jobs that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupView {
-    /// What they have in common.
+    /// The common value.
     pub group: String,
     /// How many.
     pub jobs: u64,
-    /// Those that are over and did not end well.
+    /// Ended jobs that failed.
     pub failed: u64,
-    /// CPU time of all.
+    /// Total CPU time.
     pub cpu_s: f64,
     /// From start to end.
     pub wall_s: Option<SpreadView>,
-    /// How long they waited.
+    /// Waiting time.
     pub queued_s: Option<SpreadView>,
     /// Cores in use, mean while not frozen.
     pub cpu_cores: Option<SpreadView>,
@@ -34,9 +34,9 @@ pub struct GroupView {
     pub memory_peak_bytes: Option<SpreadView>,
     /// Memory on average.
     pub memory_mean_bytes: Option<SpreadView>,
-    /// CPU time used of cores asked for times the time they ran.
+    /// CPU time divided by requested cores times run time.
     pub cores_used_part: Option<f64>,
-    /// Peaks of memory of claims, of those that claimed any.
+    /// Memory peaks divided by claims, of jobs with a claim.
     pub claim_used_part: Option<f64>,
 }
 
@@ -45,9 +45,9 @@ pub struct GroupView {
 pub struct SpreadView {
     /// The least.
     pub least: f64,
-    /// Half are up to this.
+    /// The median.
     pub median: f64,
-    /// Nine of ten are up to this.
+    /// The 90th percentile.
     pub p90: f64,
     /// The most.
     pub most: f64,

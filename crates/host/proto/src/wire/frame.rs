@@ -1,4 +1,4 @@
-//! Frames: four bytes of length, little endian, then one JSON value.
+//! Frames: four bytes of length, little endian, then a JSON value.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,15 +19,16 @@ pub enum FrameError {
         /// The bound.
         max: usize,
     },
-    /// The frame does not hold what was expected.
+    /// The frame's content has another form.
     #[error("a message is not understood")]
     Content(#[source] serde_json::Error),
 }
 
-/// Appends `value` as one frame to `out`.
+/// Appends `value` as a frame to `out`.
 ///
 /// # Errors
-/// When it is longer than [`REPLY_MAX_BYTES`], which nobody reads; no more than that is made of it, and `out` is as before.
+/// When the frame would exceed [`REPLY_MAX_BYTES`], the longest that clients read; serialization stops there and
+/// `out` is unchanged.
 pub fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), FrameError> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -43,12 +44,12 @@ pub fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), FrameErr
     Ok(())
 }
 
-/// A frame of [`Reply::Report`] that is made a report at a time: to make one of thousands takes long.
+/// A frame of [`Reply::Report`] built a report at a time, because thousands of reports take long.
 #[derive(Debug, Default)]
 pub struct ReportsFrame {
     /// The reports, with a comma behind each.
     bytes: Vec<u8>,
-    /// Where the report of which job is.
+    /// Range of each job's report.
     places: BTreeMap<u64, Range<usize>>,
 }
 
@@ -59,7 +60,7 @@ impl ReportsFrame {
     /// Appends the report of a job, a [`ReportView`](crate::view::ReportView).
     ///
     /// # Errors
-    /// When the frame would be longer than [`REPLY_MAX_BYTES`]; it is of no further use then.
+    /// When the frame would exceed [`REPLY_MAX_BYTES`]; the frame is then unusable.
     pub fn push<T: Serialize>(&mut self, job: u64, view: &T) -> Result<(), FrameError> {
         let start = self.bytes.len();
         let end = REPLY_MAX_BYTES - Self::HEAD.len() - Self::TAIL.len();
@@ -69,7 +70,7 @@ impl ReportsFrame {
         Ok(())
     }
 
-    /// Appends the report of a job once more; `None`: there is none yet.
+    /// Appends the report of a job once more; `None`: the job has no report yet.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -88,7 +89,7 @@ impl ReportsFrame {
         self.bytes.len()
     }
 
-    /// The whole frame, as [`encode`] makes it.
+    /// The whole frame, in the form of [`encode`].
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         let reports = self.bytes.strip_suffix(b",").unwrap_or(&self.bytes);
@@ -137,15 +138,15 @@ pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
         }
     }
     let mut count = Count(0);
-    // Nothing that is only counted fails.
+    // Counting never fails.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// A reader that keeps so much room at most when all that arrived is taken, in bytes.
+/// Most bytes of buffer that a drained reader keeps.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// Collects bytes as they arrive and hands out whole frames.
+/// Collects arriving bytes and returns whole frames.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -154,13 +155,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that takes frames of up to `max_bytes`.
+    /// A decoder for frames of up to `max_bytes`.
     #[must_use]
     pub const fn new(max_bytes: usize) -> Self {
         Self { buffer: Vec::new(), taken: 0, max_bytes }
     }
 
-    /// Takes in bytes that arrived.
+    /// Adds bytes that arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
             self.buffer.drain(..self.taken);
@@ -169,10 +170,10 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, if there is one.
+    /// The next whole frame, if complete.
     ///
     /// # Errors
-    /// When a frame is too long or not understood; the connection is then of no further use.
+    /// When a frame is too long or malformed; the connection is then unusable.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         Ok(self.take_sized()?.map(|(value, _)| value))
     }
@@ -186,7 +187,7 @@ impl Decoder {
     /// As [`Self::take`], with the length of the frame in bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::take`].
     pub fn take_sized<T: DeserializeOwned>(&mut self) -> Result<Option<(T, usize)>, FrameError> {
         let rest = &self.buffer[self.taken..];
         let Some((head, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
@@ -198,7 +199,7 @@ impl Decoder {
         let value = serde_json::from_slice(body).map_err(FrameError::Content)?;
         self.taken += 4 + bytes;
         if self.pending() == 0 {
-            // What one long frame took is not kept for as long as its sender is there.
+            // Releases the memory of a long frame, because the connection may last.
             self.buffer.clear();
             self.taken = 0;
             self.buffer.shrink_to(KEPT_BYTES);

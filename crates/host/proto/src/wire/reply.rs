@@ -1,4 +1,4 @@
-//! What the daemon answers, and what it says to keepers unasked.
+//! The daemon's answers, and its unrequested messages to keepers.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::terms::End;
 use crate::view::{AuditView, DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 use crate::voucher::Voucher;
 
-/// What the daemon answers.
+/// An answer of the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
@@ -19,16 +19,16 @@ pub enum Reply {
         version: u32,
         /// `v2`, `hybrid` or `rootless`.
         mode: String,
-        /// Slots there are.
+        /// Number of slots.
         slots: u64,
-        /// Whether starts come with doors, so that no process need be made before its start.
+        /// Whether a start passes door files, so that no process is needed before it.
         doors: bool,
-        /// The daemon's instance, as its jobs have it in `PINFOLD_INSTANCE`.
+        /// The daemon's instance, as in the `PINFOLD_INSTANCE` of its jobs.
         instance: String,
-        /// The directory that it keeps its state in.
+        /// Its state directory.
         #[serde(default)]
         state: String,
-        /// What the user should know before anything else.
+        /// Warnings that the user should see first.
         warnings: Vec<String>,
         /// The PUs that jobs may use, as a kernel list.
         #[serde(default)]
@@ -45,7 +45,7 @@ pub enum Reply {
     Adopted {
         /// Its number.
         job: u64,
-        /// How many processes it is made of.
+        /// Number of its processes.
         processes: u64,
     },
     /// To `Begin`: the job has started.
@@ -55,27 +55,27 @@ pub enum Reply {
         /// Variables for the environment of its processes.
         variables: Vec<(String, String)>,
     },
-    /// To `Externals`: the job that each name means.
+    /// To `Externals`: the job of each name.
     Externals(Vec<u64>),
     /// The job may start: make its process and name it by `Child`.
     Grant {
         /// The job.
         job: u64,
     },
-    /// The job's process is in its container: let it go on to the command. With doors, files that come along with
-    /// this message, there need be no process yet: make one, let it go through them, and name it by `Child`.
+    /// The job's process is in its container: let it proceed to the command. With doors (files passed along with this
+    /// message) the process need not exist yet: make it, let it enter the doors, and name it by `Child`.
     Go {
         /// The job.
         job: u64,
         /// How many doors come along.
         #[serde(default)]
         doors: u32,
-        /// Variables for its environment: its number, its PUs.
+        /// Environment variables: its number, its PUs.
         variables: Vec<(String, String)>,
-        /// The site's programs that the command is wrapped in, the outermost first.
+        /// The site's programs around the command, the outermost first.
         #[serde(default)]
         wrap: Vec<String>,
-        /// Which of its runs this is: how often it was ended before, to be begun anew. `None`: the daemon does not say.
+        /// The number of this run: earlier ends for a requeue. `None`: the daemon does not say.
         #[serde(default)]
         run: Option<u32>,
     },
@@ -83,18 +83,18 @@ pub enum Reply {
     Checkpoint {
         /// The job.
         job: u64,
-        /// Variables for its environment: the job's number, its processes.
+        /// Environment variables: the job's number, its processes.
         variables: Vec<(String, String)>,
     },
     /// A submission is refused.
     Refused {
         /// The client's number for the request.
         ticket: u64,
-        /// The job's number, where it got one.
+        /// The job's number, if assigned.
         job: Option<u64>,
         /// Why.
         reason: String,
-        /// The exit code that says so.
+        /// The exit code.
         code: ErrorCode,
     },
     /// A waiting job was struck off.
@@ -103,49 +103,49 @@ pub enum Reply {
         job: u64,
         /// Why.
         reason: String,
-        /// The exit code that says so.
+        /// The exit code.
         code: ErrorCode,
     },
-    /// To `Attach`: known again; nothing to do but go on.
+    /// To `Attach`: recognized; the keeper continues.
     Attached {
         /// The job.
         job: u64,
     },
-    /// To `Attach`: no such job is known (another state directory, a damaged store).
+    /// To `Attach`: the job is unknown (another state directory, a damaged store).
     Unknown {
         /// The job.
         job: u64,
     },
-    /// To `Ended`: the job was ended for others and waits again; what comes of it is told as of any that waits.
+    /// To `Ended`: the job was ended for other jobs and waits again; later messages are as for any waiting job.
     Again {
         /// The job.
         job: u64,
         /// Why, in words.
         reason: String,
     },
-    /// The end of a job is on disk. Its figures so far, for the batch's summary.
+    /// The end of a job is on disk. Its figures are for the batch's summary.
     Recorded {
         /// The job.
         job: u64,
-        /// How long it was frozen, in microseconds.
+        /// Frozen time, in microseconds.
         suspended_us: u64,
-        /// The most anonymous and shared memory it held at once, in bytes.
+        /// Peak of its anonymous and shared memory, in bytes.
         memory_peak_bytes: u64,
-        /// Which limit ended it, where its exit status does not say it.
+        /// The limit that ended it, where its exit status does not show it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         end: Option<End>,
-        /// It was cancelled while its command ran. Keepers of earlier versions know no such word in `end`.
+        /// The job was cancelled while its command ran. Keepers of earlier versions do not know that value of `end`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cancelled: bool,
     },
     /// To `Status`.
     Status(StatusView),
-    /// To `Members`: for each name the jobs that are meant.
+    /// To `Members`: for each name the matching jobs.
     Members(Vec<Members>),
-    /// To `Named`: for each name the job that is meant; an array by its number.
+    /// To `Named`: for each name the matching job; an array by its number.
     Named(Vec<u64>),
-    /// To `AllNamed`: for each name the jobs that are meant, at least one; arrays by their numbers. Of other jobs that are
-    /// over there are as many as say how they ended together.
+    /// To `AllNamed`: for each name the matching jobs, at least one; arrays by their numbers. Of further ended jobs,
+    /// as many as show their common ending.
     AllNamed(Vec<Vec<u64>>),
     /// To `Why`.
     Why(WhyView),
@@ -155,7 +155,7 @@ pub enum Reply {
     Piece(Piece),
     /// To `Starts`.
     Starts(Vec<StartOf>),
-    /// To `Lengths`: one for each command, in microseconds; `None`: no such one ended well.
+    /// To `Lengths`: a duration for each command, in microseconds; `None`: no such job ended well.
     Lengths(Vec<Option<u64>>),
     /// To `Host`.
     Host(HostView),
@@ -163,29 +163,29 @@ pub enum Reply {
     Where {
         /// The state directory.
         state: String,
-        /// Jobs whose rows the store there does not have as they are, for want of room above all.
+        /// Jobs whose rows in the store are out of date, mostly for lack of disk space.
         #[serde(default)]
         unwritten: u64,
     },
     /// To `Part`.
     Part {
-        /// The job; `None`: the process is part of none of this daemon's.
+        /// The job; `None`: the process belongs to no job of this daemon.
         job: Option<u64>,
     },
     /// To `Vouch`.
     Vouched(Voucher),
-    /// To `Squeeze`: the job as it was just before.
+    /// To `Squeeze`: the job just before.
     Squeezed {
-        /// Whether its processes are stopped, so that it misses nothing.
+        /// Whether its processes are stopped, so that no refault occurs.
         frozen: bool,
-        /// What it holds in RAM, page cache included, in bytes.
+        /// Its memory in RAM, including page cache, in bytes.
         ram_bytes: u64,
         /// In swap, in bytes.
         swap_bytes: u64,
-        /// For how long some of its threads waited for memory since its start, in microseconds; `None`: the kernel does
-        /// not account it.
+        /// How long some of its threads waited for memory since its start, in microseconds; `None`: not accounted by
+        /// the kernel.
         stalled_us: Option<u64>,
-        /// Pages that were taken from it and that it read back, since its start.
+        /// Refaulted pages since its start.
         returned_pages: u64,
     },
     /// To `Doctor`.
@@ -194,75 +194,74 @@ pub enum Reply {
     Map(MapView),
     /// To `SetAside`.
     SetMade {
-        /// The set's name; `None`: not so many cores are idle.
+        /// The set's name; `None`: too few idle cores.
         name: Option<String>,
-        /// Why there can never be so many, in words.
+        /// Why so many cores are impossible, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         never: Option<String>,
     },
     /// To `Sets`.
     Sets(SetsView),
-    /// To `ConfigSave`: the file's text, and where it was written.
+    /// To `ConfigSave`: the file's text and path.
     Saved {
         /// The text.
         text: String,
-        /// The file, when it was written.
+        /// The file, if written.
         path: Option<String>,
     },
     /// To `Audit`.
     Audit(AuditView),
-    /// To `ConfigGet` and `ConfigSet`: every key with its value and where the value came from.
+    /// To `ConfigGet` and `ConfigSet`: every key with its value and origin.
     Config(Vec<ConfigValue>),
     /// To `Control`.
     Done,
-    /// To `Control` as well, where there is something to tell: nothing had to be done, or not what the word says.
+    /// To `Control`, with a remark: the job was already in that state, or the effect differs from the verb.
     Noted {
-        /// What is so now, and what would change it.
+        /// The present state, and how to change it.
         note: String,
     },
-    /// To any request that could not be met.
+    /// To any request that failed.
     Error {
-        /// The exit code that says so.
+        /// The exit code.
         code: ErrorCode,
-        /// What is wrong, and the way out.
+        /// The fault, and the way out.
         message: String,
     },
 }
 
-/// The jobs that a name means.
+/// The jobs that match a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Members {
-    /// Whether it is the name of an array as a whole.
+    /// Whether the name is that of a whole array.
     pub array: bool,
-    /// The jobs, of an array in the order of their indexes; one that is not known is here all the same, unless it is
-    /// named as a member.
+    /// The jobs, of an array in the order of their indexes; an unknown job is listed too, unless named as a member.
     pub jobs: Vec<Member>,
 }
 
-/// A job that a name means.
+/// A job that matches a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its number.
     pub job: u64,
-    /// Its index, if it is a member of an array.
+    /// Its index in an array, if any.
     pub index: Option<u32>,
-    /// Whether it is over.
+    /// Whether the job has ended.
     pub over: bool,
 }
 
-/// A part of a long answer. The client has it all with the last one; an `Error` in its place says why not.
+/// A part of a long answer. The answer is complete with `Last`; an `Error` in its place gives the cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
-    /// Some jobs, by number. Where series are asked for it is one, whose series follows.
+    /// Some jobs, by number. With series, a single job, followed by its series.
     Jobs(Vec<ReportView>),
     /// The next points of the last job.
     Points(Vec<PointView>),
-    /// That was all.
+    /// The end of the answer.
     Last,
 }
 
-/// A configuration key as it stands.
+/// A configuration key with its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigValue {
     /// The key, `slots.factor`.
@@ -273,7 +272,7 @@ pub struct ConfigValue {
     pub origin: String,
 }
 
-/// The exit codes that a daemon's refusal can have.
+/// The exit codes of a daemon's refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {

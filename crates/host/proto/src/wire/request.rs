@@ -1,4 +1,4 @@
-//! What clients and keepers ask of the daemon.
+//! Requests of clients and keepers to the daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,53 +9,53 @@ use crate::learned::Signed;
 use crate::start::Start;
 use crate::terms::TimeoutSignal;
 
-/// What a client asks.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// First of all.
+    /// The first message.
     Hello {
         /// [`super::WIRE_VERSION`].
         version: u32,
     },
     /// Run a job, some time. Answered by `Queued` or `Refused`, later by `Grant` or `Go`.
     Submit {
-        /// The client's own number for this request; names it in the answer.
+        /// The client's own number for this request, repeated in the answer.
         ticket: u64,
-        /// What to run. Boxed, for it is many times as large as any other request.
+        /// The job. Boxed, because it is many times larger than other requests.
         spec: Box<JobSpec>,
-        /// The process, a child of the sender, that waits to become the job.
+        /// The sender's child process that waits to become the job.
         pid: Option<u32>,
     },
-    /// Make a job of processes that run already. Answered by `Adopted`.
+    /// Make a job of running processes. Answered by `Adopted`.
     Adopt {
         /// Which.
         which: Adoptee,
-        /// The job; its name and its command are theirs where it says none. Boxed as in `Submit`.
+        /// The job; its name and command default to the processes' own. Boxed as in `Submit`.
         spec: Box<JobSpec>,
-        /// They stay in the groups that a workload manager made; if a job of theirs by the external name of `spec` runs
-        /// or waits already, they become part of it.
+        /// The processes stay in the control groups of a workload manager; they join an existing job with the
+        /// external name of `spec`.
         #[serde(default)]
         in_place: bool,
     },
-    /// Wait until a job that was adopted has started. Answered by `Begun`.
+    /// Wait until an adopted job has started. Answered by `Begun`.
     Begin {
         /// The job.
         job: u64,
     },
-    /// Which jobs have these names in their workload managers. Answered by `Externals`.
+    /// The jobs with these names in workload managers. Answered by `Externals`.
     Externals {
         /// The names.
         names: Vec<ExternalName>,
     },
-    /// What another keeper would need in the sender's place. Not answered.
+    /// The start record for another keeper in the sender's place. Not answered.
     Keep {
-        /// The job; of an array, any of its members, for all of them.
+        /// The job; for an array, any of its members stands for all.
         job: u64,
-        /// That. Boxed, for it is many times as large as any other request.
+        /// The record. Boxed, because it is many times larger than other requests.
         start: Box<Start>,
     },
-    /// Which jobs wait for a keeper: the sender's own, for root all. Answered by `Starts`.
+    /// The jobs that wait for a keeper: the sender's own, for root all. Answered by `Starts`.
     Starts,
     /// The process asked for by `Grant`. Answered by `Go`.
     Child {
@@ -68,11 +68,11 @@ pub enum Request {
     Attach {
         /// The job.
         job: u64,
-        /// How it stands.
+        /// The job's phase.
         phase: Phase,
     },
-    /// After a daemon's restart: the sender has presented all that it keeps. What else waits in its name it does not
-    /// know of, for the daemon before died when it was about to answer; that is struck off. Not answered.
+    /// After a daemon's restart: the sender has presented all its jobs. Other jobs waiting in its name are unknown to
+    /// it, because the earlier daemon died before its answer; the daemon cancels them. Not answered.
     Presented,
     /// The command ended. Answered by `Recorded`.
     Ended {
@@ -85,100 +85,100 @@ pub enum Request {
     Checkpointed {
         /// The job.
         job: u64,
-        /// Why the checkpoint is not to be relied upon; `None`: it is.
+        /// Why the checkpoint is unreliable; `None`: it is good.
         error: Option<String>,
     },
-    /// The command could not be started, or nobody wants it any more. Answered by `Recorded`.
+    /// The command could not be started, or is no longer wanted. Answered by `Recorded`.
     Withdraw {
         /// The job.
         job: u64,
         /// Why, in words.
         reason: String,
     },
-    /// The terminal sent the job a signal; a frozen job must be thawed to hear it. Not answered.
+    /// The terminal sent the job a signal; a frozen job must be thawed to receive it. Not answered.
     Interrupted {
         /// The job.
         job: u64,
     },
     /// `pinfold status`.
     Status {
-        /// These jobs; none: all that are not over.
+        /// The jobs; empty: all jobs that have not ended.
         jobs: Vec<u64>,
-        /// Also those that are over, and other users' jobs where the sender may see them.
+        /// Also ended jobs, and other users' jobs that the sender may see.
         all: bool,
-        /// As it was then, in microseconds since the Unix epoch, from the store; as it is now.
+        /// A past moment in microseconds since the Unix epoch, from the store; `None`: now.
         #[serde(default)]
         at_us: Option<u64>,
     },
-    /// Which jobs are meant. Answered by `Members`.
+    /// The jobs that names match. Answered by `Members`.
     Members {
-        /// As people name them.
+        /// The names as typed.
         names: Vec<JobName>,
     },
     /// `pinfold why`.
     Why {
         /// The job.
         job: u64,
-        /// As it stood then, in microseconds since the Unix epoch; as it stands now.
+        /// A past moment in microseconds since the Unix epoch; `None`: now.
         #[serde(default)]
         at_us: Option<u64>,
     },
     /// `pinfold report`, `pinfold plot`.
     Report {
-        /// Which jobs.
+        /// The jobs.
         select: Select,
-        /// With the series of each.
+        /// With the series of each job.
         series: bool,
-        /// With the processes of each.
+        /// With the processes of each job.
         #[serde(default)]
         processes: bool,
-        /// With the threads of each that runs.
+        /// With the threads of each running job.
         #[serde(default)]
         threads: bool,
-        /// With the files of each.
+        /// With the files of each job.
         #[serde(default)]
         files: bool,
         /// Also other users' jobs; for operators.
         #[serde(default)]
         all: bool,
-        /// Answered by any number of `Piece`, all of one moment, instead of by one `Report`, which is refused when it
-        /// would be long.
+        /// Answered by any number of `Piece`, all of the same moment, instead of a single `Report`, which is refused
+        /// when too long.
         #[serde(default)]
         pieces: bool,
     },
-    /// Which jobs of the sender's have these names. Answered by `Named`.
+    /// The sender's jobs with these names. Answered by `Named`.
     Named {
-        /// Each the name of a job or of an array.
+        /// Names of jobs or arrays.
         names: Vec<String>,
     },
-    /// Which jobs of the sender's have these names, where several may have one. Answered by `AllNamed`.
+    /// The sender's jobs with these names, which may match several jobs. Answered by `AllNamed`.
     AllNamed {
-        /// Each the name of jobs or of arrays, as the lines of a batch have one name.
+        /// Names of jobs or arrays, for example the common name of a batch's lines.
         names: Vec<String>,
     },
     /// How long the sender's jobs with these commands usually ran. Answered by `Lengths`.
     Lengths {
-        /// Each the words of one, as in [`JobSpec::command`].
+        /// The words of each command, as in [`JobSpec::command`].
         commands: Vec<Vec<String>>,
     },
-    /// Where the daemon keeps its state. Answered by `Where`.
+    /// The daemon's state directory. Answered by `Where`.
     Where,
-    /// Which job the sending process is a part of. Everybody may ask, of itself alone: the process that opened the
-    /// connection is meant, by the kernel's word. Answered by `Part`.
+    /// The job of the sending process. Open to all users, because it concerns only the process that opened the
+    /// connection, as the kernel names it. Answered by `Part`.
     Part,
-    /// Who the sender is, signed for others to read. Answered by `Vouched`.
+    /// A signed statement of the sender's identity. Answered by `Vouched`.
     Vouch {
-        /// For whom.
+        /// Its reader.
         audience: String,
-        /// For which request of theirs.
+        /// The reader's request.
         request: String,
     },
-    /// What classes of jobs held on other hosts, by a hub's word; for operators. Answered by `Done`.
+    /// Peak memory of job classes on other hosts, from a hub; for operators. Answered by `Done`.
     Learn {
         /// The table and its signature.
         signed: Signed,
     },
-    /// `pinfold wait`: answered by `Report` when all are over.
+    /// `pinfold wait`: answered by `Report` when all jobs have ended.
     Wait {
         /// The jobs.
         jobs: Vec<u64>,
@@ -187,15 +187,15 @@ pub enum Request {
     Control {
         /// The job.
         job: u64,
-        /// What to do.
+        /// The change.
         verb: Verb,
     },
-    /// Take some of a running job's memory away, once, as far as the kernel can, and tell what it holds. Answered by
+    /// Reclaim some of a running job's memory, once, as far as the kernel can, and report its memory. Answered by
     /// `Squeezed`.
     Squeeze {
         /// The job.
         job: u64,
-        /// How many bytes, at most one in a hundred of what it holds; 0: only tell.
+        /// How many bytes, at most a hundredth of its memory; 0: report only.
         bytes: u64,
     },
     /// `pinfold doctor`.
@@ -206,22 +206,22 @@ pub enum Request {
     ConfigGet,
     /// The live configuration as a file's text. Answered by `Saved`.
     ConfigSave {
-        /// Write it to the daemon's own file; else only give the text.
+        /// Write the daemon's own file; otherwise only return the text.
         write: bool,
-        /// The text of the file that is to be kept up with, comments and all, when it is not the daemon's own.
+        /// The text of the file to update, including comments, if not the daemon's own.
         text: Option<String>,
     },
-    /// Who changed what. Answered by `Audit`.
+    /// The audit log. Answered by `Audit`.
     Audit {
         /// Recompute the chain from the first record on.
         verify: bool,
     },
-    /// Start nothing new (`on`), or again. Answered by `Done`.
+    /// Stop starting jobs (`on`), or resume. Answered by `Done`.
     Drain {
-        /// Which.
+        /// Stop or resume.
         on: bool,
     },
-    /// Set cores aside. Answered by `SetMade`.
+    /// Reserve cores. Answered by `SetMade`.
     SetAside(SetAside),
     /// Give a set's cores back. Answered by `Done`.
     SetRemove {
@@ -234,10 +234,10 @@ pub enum Request {
     Host {
         /// Readings since then, in microseconds since the Unix epoch.
         since_us: u64,
-        /// And up to then; `None`: all that came later.
+        /// And until then; `None`: until now.
         until_us: Option<u64>,
-        /// Each as it was read, as many as one answer holds, the oldest: the next are asked for from behind the
-        /// last. Otherwise, of many, several are put together as one.
+        /// Unchanged readings, the oldest that fit into an answer; ask for the next from the last on. Otherwise a
+        /// long series is condensed.
         each: bool,
     },
     /// Change the live configuration, all or nothing. Answered by `Config`.
@@ -248,7 +248,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether a keeper of an older version ([`super::WIRE_VERSION_OLDEST`]) may say this.
+    /// Whether a keeper of an older version ([`super::WIRE_VERSION_OLDEST`]) may send this request.
     #[must_use]
     pub const fn is_of_an_older_keeper(&self) -> bool {
         matches!(
@@ -265,56 +265,56 @@ impl Request {
     }
 }
 
-/// Which cores are set aside, and for whom.
+/// A reservation of cores.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SetAside {
-    /// Its name; `None`: cores that no job is on now, under a name that the daemon makes.
+    /// Its name; `None`: idle cores, under a name made by the daemon.
     pub name: Option<String>,
     /// Its PUs, as a kernel list.
     pub cpus: Option<String>,
     /// Or how many cores, close together.
     pub cores: Option<u32>,
-    /// Memory in bytes that other jobs leave free for those in it.
+    /// Memory in bytes that other jobs leave free for the set's jobs.
     pub memory_bytes: Option<u64>,
-    /// Other jobs may be on its cores as well.
+    /// Other jobs may use its cores as well.
     pub shared: bool,
-    /// No job may be on its cores.
+    /// No job may use its cores.
     pub housekeeping: bool,
-    /// Who may use it; nobody named: everybody, of idle cores their user alone.
+    /// Allowed users; empty: all users, but for idle cores their user alone.
     pub users: Vec<String>,
     /// How long idle cores stay without a job, in microseconds.
     pub hold_us: Option<u64>,
 }
 
-/// Processes that are to become a job.
+/// Processes to adopt as a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adoptee {
-    /// This one, and whatever descends from it.
+    /// A process and its descendants.
     Process(u32),
-    /// Those in this control group and below it, and whatever descends from them.
+    /// The processes of a control group and of groups below it, and their descendants.
     Group(String),
 }
 
-/// How a job stands when its keeper presents it again.
+/// A job's phase when its keeper presents it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It waits; its process, if it has one already.
+    /// The job waits; its process, if it exists.
     Waiting {
         /// A child of the sender.
         pid: Option<u32>,
     },
-    /// It runs.
+    /// The job runs.
     Running {
         /// A child of the sender.
         pid: u32,
     },
-    /// Its command ended meanwhile.
+    /// Its command has ended.
     Ended {
-        /// How.
+        /// Its ending.
         ending: Ending,
-        /// Which of the job's runs that was, as `Go` said; `None`: it did not.
+        /// The number of the run, from `Go`; `None`: `Go` had none.
         #[serde(default)]
         run: Option<u32>,
     },
@@ -324,47 +324,47 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Select {
-    /// These.
+    /// Jobs by number.
     Jobs(Vec<u64>),
-    /// The last so many of the sender's.
+    /// The last jobs of the sender, this many.
     Last(u32),
-    /// The sender's that were asked for since then, in microseconds since the Unix epoch.
+    /// The sender's jobs submitted since then, in microseconds since the Unix epoch.
     Since(u64),
 }
 
-/// What can be done to a job.
+/// A change of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// Freeze it.
+    /// Freeze the job.
     Suspend,
-    /// Thaw it.
+    /// Thaw the job.
     Resume,
-    /// Keep it from starting.
+    /// Prevent the start.
     Hold,
-    /// Let it start.
+    /// Allow the start.
     Release,
-    /// End it, by this signal.
+    /// End the job with this signal.
     Cancel {
         /// The signal's number.
         signal: i32,
     },
-    /// End it and put it back in the queue, from which it runs again from its beginning.
+    /// End the job and put it back in the queue, to run again from its beginning.
     Requeue,
     /// Change its priority.
     Priority(u8),
-    /// Change what it is expected to need, in bytes.
+    /// Change its expected memory, in bytes.
     Memory(u64),
-    /// Change the class that it asks for: a primary or a backfiller; `None`: whichever is free first.
+    /// Change its requested class: primary or backfill; `None`: the first class with a free slot.
     Class(Option<JobClass>),
-    /// Change how long it may run, in microseconds without frozen time; `None`: as long as it likes.
+    /// Change its longest run time, in microseconds without frozen time; `None`: unlimited.
     Timeout(Option<u64>),
-    /// Change which signal it gets before that; `None`: none.
+    /// Change the signal before its timeout; `None`: no signal.
     TimeoutSignal(Option<TimeoutSignal>),
-    /// Change how much CPU time it may use, in microseconds; `None`: as much as it likes.
+    /// Change its CPU time limit, in microseconds; `None`: unlimited.
     CpuLimit(Option<u64>),
-    /// Change before when it does not start, in microseconds since the Unix epoch; `None`: it may at once.
+    /// Change its earliest start, in microseconds since the Unix epoch; `None`: at once.
     Begin(Option<u64>),
-    /// Change what is remarked about it; an empty text removes it.
+    /// Change its comment; an empty text removes it.
     Comment(String),
 }
