@@ -1,7 +1,7 @@
 //! Several ways to run the same jobs, interleaved, against the same lower bound.
 //!
-//! Repetition by repetition every way has its turn (ABC ABC ...), so that what changes on the machine over the
-//! minutes falls on all of them. Owns the runs of one comparison.
+//! In each repetition every way has its turn (ABC ABC ...), so that slow changes of the machine affect all of them. Owns
+//! the runs of a comparison.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -23,9 +23,9 @@ pub(crate) struct Question<'a> {
     pub(crate) title: &'a str,
     /// The work.
     pub(crate) jobs: &'a [Job],
-    /// Those of it that wait for a device more than they compute, to be run by themselves as well. Empty: not looked at.
+    /// Jobs among them that wait for a device more than they compute, also run by themselves. Empty: not measured.
     pub(crate) device: &'a [Job],
-    /// The ways; those that cannot be used here are left out with a sentence.
+    /// The ways; unusable ways are left out with a sentence.
     pub(crate) ways: &'a [Way],
     /// Rounds.
     pub(crate) repetitions: usize,
@@ -113,7 +113,7 @@ pub(crate) fn compare(
     Ok(ways.into_iter().zip(runs).collect())
 }
 
-/// The jobs that wait for a device, by themselves: what the device takes that the bound does not count.
+/// The jobs that wait for a device, by themselves: the device's time, which the bound leaves out.
 #[derive(Debug)]
 struct Device {
     /// So many at a time, and how long they took, seconds.
@@ -128,7 +128,7 @@ impl Device {
         Self { makespans_s: slots.into_iter().map(|slots| (slots, Vec::new())).collect() }
     }
 
-    /// One turn of each number at a time.
+    /// A turn of each number at a time.
     fn run(
         &mut self,
         bench: &Bench<'_>,
@@ -147,7 +147,7 @@ impl Device {
         Ok(())
     }
 
-    /// Says the best of them, and each way's time over that where it is more than the bound.
+    /// Prints the best of them, and each way's time relative to it where that exceeds the bound.
     fn tell(&self, ways: &[Way], runs: &[Vec<Run>], bound: Bound, record: &mut Record) -> anyhow::Result<()> {
         let all = self.makespans_s.iter().filter_map(|(slots, times)| Some((median(times)?.value, *slots)));
         let Some((best_s, slots)) = all.min_by(|one, other| one.0.total_cmp(&other.0)) else { return Ok(()) };
@@ -171,7 +171,7 @@ impl Device {
     }
 }
 
-/// Says how each way of pinfold compares to the best of all ways whose jobs all ended well.
+/// Prints each way of pinfold relative to the best of all ways without failed jobs.
 pub(crate) fn against_best(title: &str, runs: &Runs, record: &mut Record) -> anyhow::Result<()> {
     let of = |runs: &[Run], value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     let whole = runs.iter().filter(|(_, runs)| runs.iter().all(|run| run.failures.is_empty()));
@@ -201,8 +201,8 @@ pub(crate) fn against_best(title: &str, runs: &Runs, record: &mut Record) -> any
     Ok(())
 }
 
-/// Says how long each way's jobs of `class` took from start to end, in the median over the median of one alone, and the
-/// slowest of them. Jobs that never ended are in no figure; the table counts them as failed.
+/// Prints the time of each way's jobs of `class` from start to end: the median relative to the median alone, and the
+/// slowest. Jobs that never ended are in no figure; the table counts them as failed.
 pub(crate) fn against_alone(
     question: &Question<'_>,
     class: &str,
@@ -240,12 +240,12 @@ struct Freezes {
     p50_us: u64,
     p99_9_us: u64,
     most_us: u64,
-    /// The longest of them until the kernel was asked; what is left is the kernel's.
+    /// The longest time until the request to the kernel; the rest is the kernel's.
     asked_most_us: u64,
 }
 
 impl Freezes {
-    /// Of these, and of what went by in each until the kernel was asked; `None` if there were none.
+    /// Figures of these times, and of the time in each until the request to the kernel; `None` if there are none.
     fn of(mut all_us: Vec<u64>, asked_us: Vec<u64>) -> Option<Self> {
         all_us.sort_unstable();
         let at = |milli: usize| all_us.get((all_us.len() * milli).div_ceil(1000).max(1) - 1).copied();

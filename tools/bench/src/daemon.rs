@@ -1,6 +1,6 @@
-//! A `pinfoldd` of our own for one measurement: private socket, private state directory, stopped afterwards.
+//! A `pinfoldd` of our own for a measurement: private socket, private state directory, stopped afterwards.
 //!
-//! Owns the child process. It never talks to a daemon that was there before.
+//! Owns the child process. Never contacts an existing daemon.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -49,8 +49,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a daemon whose files lie below `scratch`, but for its state if that has a place already, and waits until
-    /// it answers.
+    /// Starts a daemon with its files below `scratch`, except a given state directory, and waits until it answers.
     pub(crate) fn start(
         binaries: &Binaries,
         scratch: &Path,
@@ -90,7 +89,7 @@ impl Daemon {
         i32::try_from(self.child.as_ref()?.id()).ok()
     }
 
-    /// The command line that was built with it.
+    /// The command line of the same build.
     pub(crate) fn program(&self) -> &Path {
         &self.pinfold
     }
@@ -100,7 +99,7 @@ impl Daemon {
         &self.socket
     }
 
-    /// Has other users reach its socket: the directory that it lies in is its own user's otherwise.
+    /// Lets other users reach its socket, whose directory is private otherwise.
     pub(crate) fn open_to_all(&self) -> anyhow::Result<()> {
         let home = self.socket.parent().context("the socket lies in a directory")?;
         fs::set_permissions(home, fs::Permissions::from_mode(0o755))
@@ -122,7 +121,7 @@ impl Daemon {
         Ok(wire)
     }
 
-    /// The jobs as `status` tells them; none when it tells nothing.
+    /// The jobs by `status`; empty on failure.
     fn jobs(&self) -> Vec<serde_json::Value> {
         let Ok(output) = self.command().args(["status", "--json"]).stderr(Stdio::null()).output() else {
             return Vec::new();
@@ -152,7 +151,7 @@ impl Daemon {
         }
     }
 
-    /// Cancels all jobs that have not ended. Best effort, on the way out of a measurement that is given up.
+    /// Cancels all jobs that have not ended. Best effort, at the end of an abandoned measurement.
     pub(crate) fn cancel_all(&self) {
         for job in self.jobs() {
             if job["state"] != "exited" {
@@ -173,8 +172,8 @@ impl Daemon {
         log.lines().filter_map(freeze).collect()
     }
 
-    /// Asks the daemon to stop and waits for it. Gives the cgroups that it left behind; an error when it had to
-    /// be killed.
+    /// Asks the daemon to stop and waits for it. Returns the cgroups that it left behind; an error when it had to be
+    /// killed.
     pub(crate) fn stop(mut self) -> anyhow::Result<Vec<PathBuf>> {
         let Some(mut child) = self.child.take() else { return Ok(Vec::new()) };
         let instance = fs::read_to_string(self.state.join("instance")).unwrap_or_default();
@@ -221,7 +220,7 @@ impl Daemon {
     }
 }
 
-/// A connection that asks one thing at a time, without a process for each.
+/// A connection with a request at a time, without a process for each.
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: UnixStream,
@@ -260,7 +259,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A freeze for memory, from the moment at which it was noticed that memory runs short.
+/// A freeze for memory, from the detection of the shortage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Freeze {
     /// Until the job stood still, in microseconds.

@@ -1,8 +1,8 @@
 //! The demo in three acts: real programs, memory that runs short, an urgent job in between.
 //!
-//! Each act compares what people do by hand with pinfold on the same jobs in the same minutes, and leaves a table and a
-//! picture. It prints whatever the figures say. An act that cannot be played here is left out with its reason. Leaves the
-//! results' directory and nothing else.
+//! Each act compares people's usual commands with pinfold on the same jobs in the same minutes, and leaves a table and a
+//! picture. It prints any result. An act that cannot run here is left out with its reason. Leaves the results' directory
+//! and nothing else.
 
 mod memory;
 mod picture;
@@ -53,7 +53,7 @@ enum Act {
     Urgent,
 }
 
-/// What an act leaves beside its part of the record.
+/// An act's picture, beside its part of the record.
 #[derive(Debug)]
 enum Picture {
     /// Series over time.
@@ -62,7 +62,7 @@ enum Picture {
     Bars(BarChart),
 }
 
-/// Share of the machine that others may use before the demo says that its figures are disturbed.
+/// The share of the machine used by other programs above which the figures count as disturbed.
 const DISTURBED: f64 = 0.1;
 
 /// Runs the demo.
@@ -104,7 +104,7 @@ fn heading(record: &mut Record, text: &str) {
     record.say(&format!("\n### {text}\n"));
 }
 
-/// What failed and what was left behind, and whether others disturbed the figures.
+/// Prints failures, leftovers, and disturbances by other programs.
 fn tell_troubles(record: &mut Record, runs: &[(String, Run)], cores: usize, others_are: &str) {
     for (name, run) in runs {
         for group in &run.left_behind {

@@ -1,6 +1,6 @@
 //! The chart on the project's first page: three bars, made from kept data of a row and from nothing else.
 //!
-//! Reads `docs/bench/memory-farm.jsonl`; a test holds the picture beside it to what the data say.
+//! Reads `docs/bench/memory-farm.jsonl`; a test checks that the picture beside it agrees with the data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ const LOAD: &str = "farm";
 /// The file that is written.
 const CHART: &str = "first.svg";
 
-/// What is shown: the way's word in the data, and what it is called.
+/// The shown ways: their names in the data, and their labels.
 const WAYS: [(&str, &str); 3] = [
     ("native, 2 at a time", "by hand, one job per core"),
     ("native, 4 at a time", "by hand, twice as many"),

@@ -21,12 +21,12 @@ pub(crate) enum Lines {
     Plain,
 }
 
-/// A server with one worker.
+/// A server with a worker.
 #[derive(Debug)]
 pub(crate) struct HyperQueue(Ordered);
 
 impl HyperQueue {
-    /// A Python that knows HyperQueue: that of the peers' environment beside the build, or the system's.
+    /// A Python with HyperQueue: from the peers' environment beside the build, or the system's.
     pub(crate) fn python() -> Option<PathBuf> {
         let own = std::env::current_exe().ok()?;
         let peers = own.parent()?.parent()?.join("peers/bin/python");
@@ -44,12 +44,12 @@ impl HyperQueue {
         Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
     }
 
-    /// The process that is server, worker and client in one.
+    /// The process that is server, worker and client together.
     pub(crate) fn pid(&self) -> Option<rustix::process::Pid> {
         self.0.pid()
     }
 
-    /// Starts a server whose files lie in `scratch`, and waits until its worker, of as many cores as `slots`, is up.
+    /// Starts a server with its files in `scratch`, and waits until its worker, of as many cores as `slots`, is up.
     pub(crate) fn start(scratch: &Path, slots: usize) -> anyhow::Result<Self> {
         let python = Self::python().context("HyperQueue is not installed")?;
         let directory = tempfile::Builder::new().prefix("hq-").tempdir_in(scratch)?.keep();

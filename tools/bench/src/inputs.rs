@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// Unpacks `packed` to `target` with `tool`, one of `xz` and `gzip`.
+/// Unpacks `packed` to `target` with `tool`, `xz` or `gzip`.
 pub(crate) fn unpack(tool: &str, packed: &Path, target: &Path) -> anyhow::Result<()> {
     let output = File::create(target).with_context(|| format!("failed to create {}", target.display()))?;
     let status = Command::new(tool)
@@ -27,7 +27,7 @@ pub(crate) fn unpack(tool: &str, packed: &Path, target: &Path) -> anyhow::Result
     Ok(())
 }
 
-/// The bases of a FASTA file with one sequence, without its title.
+/// The bases of a FASTA file with a single sequence, without its title.
 pub(crate) fn genome(file: &Path) -> anyhow::Result<Vec<u8>> {
     let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
     let bases: Vec<u8> = text.lines().filter(|line| !line.starts_with('>')).flat_map(str::bytes).collect();
@@ -37,8 +37,8 @@ pub(crate) fn genome(file: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bases)
 }
 
-/// Writes `count` sequences of `length` bases, cut from random places of `genome`, each base replaced with a
-/// chance of 1 in `every`. With `place` all are cut from that one place: relatives of each other.
+/// Writes `count` sequences of `length` bases, cut from random places of `genome`, each base replaced with a chance of 1 in
+/// `every`. With `place` all are cut from that same place: relatives of each other.
 pub(crate) fn cuttings(genome: &[u8], target: &Path, shape: Cutting, seed: u64) -> anyhow::Result<PathBuf> {
     let Cutting { count, length, every, place } = shape;
     if genome.len() <= length {
@@ -67,7 +67,7 @@ pub(crate) struct Cutting {
     pub(crate) count: usize,
     /// Bases in each.
     pub(crate) length: usize,
-    /// One base in so many is replaced.
+    /// A base in so many is replaced.
     pub(crate) every: usize,
     /// Where all are cut, or `None` for random places.
     pub(crate) place: Option<usize>,

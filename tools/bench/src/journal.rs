@@ -1,8 +1,8 @@
-//! What happened to each job of a run, in the same words under every launcher.
+//! The journal of a run's jobs, in the same form under every launcher.
 //!
-//! Every job runs below the hidden command `exec` of this program, which appends one line when the job starts and
-//! one when it ends. So start, end, exit status and CPU time of a job are measured the same way whoever started
-//! it, and never taken from the launcher that is being judged. The file belongs to one run.
+//! Every job runs below the hidden command `exec` of this program, which appends a line when the job starts and another
+//! when it ends. So start, end, exit status and CPU time of a job are measured the same way under every launcher, and never
+//! taken from the launcher under test. The file belongs to a single run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use anyhow::Context;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
-/// One line of the journal.
+/// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Mark {
@@ -42,18 +42,18 @@ pub(crate) struct Ending {
     pub(crate) wall_us: u64,
     /// CPU time of the job and its reaped descendants, microseconds.
     pub(crate) cpu_us: u64,
-    /// Largest resident set of any one of its processes, bytes.
+    /// Largest resident set of any of its processes, bytes.
     pub(crate) rss_peak_bytes: u64,
-    /// What the job and its reaped descendants read from and wrote to disks, bytes.
+    /// Disk reads and writes of the job and its reaped descendants, bytes.
     pub(crate) io_bytes: u64,
     /// Exit code, if it exited.
     pub(crate) exit_code: Option<i32>,
-    /// Signal, if one ended it.
+    /// Signal that ended it, if any.
     pub(crate) signal: Option<i32>,
 }
 
 impl Ending {
-    /// Whether the job did what it should.
+    /// Whether the job succeeded.
     pub(crate) fn succeeded(&self) -> bool {
         self.exit_code == Some(0)
     }
@@ -78,16 +78,16 @@ pub(crate) struct ExecArgs {
     script: PathBuf,
 }
 
-/// The kernel counts what is read from and written to disks in blocks of this size.
+/// The kernel counts disk reads and writes in blocks of this size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Microseconds of the monotonic clock, which is one for all processes of the machine.
+/// Microseconds of the monotonic clock, common to all processes of the machine.
 pub(crate) fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
 }
 
-/// Runs one job and journals it. Gives the exit status that a shell would give for it.
+/// Runs a job and journals it. Returns the exit status that a shell would return for it.
 pub(crate) fn exec(args: &ExecArgs) -> anyhow::Result<u8> {
     if let Some(pu) = args.pin {
         let mut set = rustix::thread::CpuSet::new();
@@ -128,7 +128,7 @@ pub(crate) fn exec(args: &ExecArgs) -> anyhow::Result<u8> {
     Ok(u8::try_from(code).unwrap_or(255))
 }
 
-/// Appends `mark` in one write, so that lines of jobs that end together never mix.
+/// Appends `mark` in a single write, so that lines of jobs that end together never mix.
 fn append(journal: &Path, mark: &Mark) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(mark).context("failed to encode a journal line")?;
     line.push(b'\n');

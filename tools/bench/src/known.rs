@@ -1,7 +1,7 @@
-//! Programs of which it is known what they use, run as jobs, and what pinfold reports of them.
+//! Programs with a known use of resources, run as jobs, and pinfold's reports on them.
 //!
-//! The program is Python's, for it can share memory, fork and wait without a line of unsafe code; it says itself what
-//! it used. Owns nothing but the files that it writes to the directory it is given.
+//! The program is Python's, which can share memory, fork and wait without unsafe code; it prints its own use. Owns only the
+//! files that it writes to the given directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::daemon::Daemon;
 use crate::way::installed;
 
-/// What the program says that it used.
+/// The program's statement of its use.
 #[derive(Debug, Clone, Deserialize, serde::Serialize)]
 pub(crate) struct Known {
-    /// The most anonymous and shared memory that it held at once.
+    /// The peak of its anonymous and shared memory.
     pub(crate) memory_peak_bytes: u64,
     /// The mean of that over its life.
     pub(crate) memory_mean_bytes: f64,
@@ -42,8 +42,8 @@ pub(crate) fn program(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs a case as a job, or without pinfold where there is no daemon; gives what it says, and pinfold's report with
-/// all processes.
+/// Runs a case as a job, or without pinfold if there is no daemon; returns its statement, and pinfold's report with all
+/// processes.
 pub(crate) fn run(
     daemon: Option<&Daemon>,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! What a figure needs beside it to mean anything: the machine, its kernel, its load, the versions compared.
+//! The context of a figure: the machine, its kernel, its load, the compared versions.
 //!
 //! Reads only. A fact that cannot be had is absent, never guessed.
 
@@ -64,7 +64,7 @@ impl Machine {
         }
     }
 
-    /// One line for people.
+    /// A line for people.
     pub(crate) fn sentence(&self) -> String {
         let processor = self.processor.as_deref().unwrap_or("unknown processor");
         let memory = self.memory_bytes.map_or_else(String::new, |bytes| format!(", {} GiB", bytes >> 30));
@@ -78,13 +78,13 @@ pub(crate) fn allowed() -> Vec<usize> {
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|pu| set.is_set(*pu)).collect()
 }
 
-/// Load average over one minute; 0 where it is hidden.
+/// Load average over a minute; 0 where it is hidden.
 pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Memory that could be had without swapping, MiB; 0 where it is hidden.
+/// Memory available without swapping, MiB; 0 where it is hidden.
 pub(crate) fn available_mib() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap_or_default();
@@ -92,7 +92,7 @@ pub(crate) fn available_mib() -> u64 {
     kib >> 10
 }
 
-/// CPU seconds that the machine has spent on anything but idling, since it started.
+/// CPU seconds of the machine since its start, idle time excluded.
 pub(crate) fn busy_s() -> f64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);

@@ -1,8 +1,8 @@
 //! `pinfold-bench`: pinfold beside native launchers and peers, on the same work, in the same minutes.
 //!
-//! Rows (`programs`, `launch`, `cost` and so on) answer one question each and print a table; `demo` shows the whole on real
-//! programs. pinfold is run as anyone runs it, by its binaries. Owns a
-//! temporary directory and the daemons it starts; both are gone afterwards.
+//! Rows (`programs`, `launch`, `cost` and so on) each answer a question and print a table; `demo` shows the whole on real
+//! programs. pinfold runs as for its users, by its binaries. Owns a temporary directory and the daemons it starts; both are
+//! gone afterwards.
 
 mod compare;
 mod daemon;
@@ -45,29 +45,29 @@ struct Args {
 enum Row {
     /// Real programs, once and twice as many at a time as there are cores.
     Programs(row::programs::ProgramsArgs),
-    /// Jobs that compute and wait by turns, equal ones and mixed ones.
+    /// Jobs that compute and wait by turns, equal and mixed.
     Waits(row::waits::WaitsArgs),
     /// Jobs that together outgrow memory.
     Memory(row::memory::MemoryArgs),
     /// Linear equations by several ranks, bound in all ways, beside noise.
     Mpi(row::mpi::MpiArgs),
-    /// One code that needs nothing but a core, beside load, kept apart by hand and by pinfold.
+    /// A code that needs nothing but a core, beside load, kept apart by hand and by pinfold.
     Isolated(row::isolated::IsolatedArgs),
     /// How much the CPU time of the same memory-bound job varies beside others.
     Bandwidth(row::bandwidth::BandwidthArgs),
-    /// What a primary loses to backfillers, what they make of the rest, and how late it wakes.
+    /// The loss of a primary to backfillers, their use of the rest, and its wake-up delay.
     Interfere(row::interfere::InterfereArgs),
-    /// What starting one command costs.
+    /// The cost of starting a command.
     Launch(row::launch::LaunchArgs),
-    /// How many commands that do nothing get through in a second.
+    /// Commands that do nothing, per second.
     Short(row::short::ShortArgs),
-    /// What watching 100 and 1,000 processes costs.
+    /// The cost of watching 100 and 1,000 processes.
     Cost(row::cost::CostArgs),
     /// How long turns of the daemon's loop take while many users ask as much as they may.
     Loop(row::turns::TurnsArgs),
-    /// How far figures are from what a program is known to use.
+    /// The error of figures for a program with known use.
     Truth(row::truth::TruthArgs),
-    /// What advice on memory wastes, and how often jobs fail with it, on records of real workflows.
+    /// Memory wasted by advice, and failures of jobs with it, on records of real workflows.
     Advice(row::advice::AdviceArgs),
     /// The same jobs sent by a workload manager: one a core, two a core, and two a core with pinfold.
     Wlm(row::wlm::WlmArgs),
@@ -75,7 +75,7 @@ enum Row {
     Demo(demo::DemoArgs),
     /// The chart on the first page, from kept data.
     First(first::FirstArgs),
-    /// Run and record one job; used by the rows.
+    /// Run and record a job; used by the rows.
     #[command(hide = true)]
     Exec(journal::ExecArgs),
 }

@@ -28,10 +28,10 @@ pub(crate) enum Manager {
     Gridengine,
 }
 
-/// How many jobs it sends to the host, and whether pinfold manages them there.
+/// The number of jobs on the host, and whether pinfold manages them there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// One a core.
+    /// One job a core.
     Once,
     /// Two a core.
     Twice,
@@ -101,7 +101,7 @@ impl Sent {
 pub(crate) struct Managed(Ordered);
 
 impl Managed {
-    /// Starts it with its files below `scratch`, and waits until it takes jobs.
+    /// Starts it with its files below `scratch`, and waits until it accepts jobs.
     pub(crate) fn start(
         manager: Manager,
         sent: Sent,
@@ -128,7 +128,7 @@ impl Managed {
         }
     }
 
-    /// The process that ends it all when it is told to.
+    /// The process that ends all of it on request.
     pub(crate) fn pid(&self) -> Option<rustix::process::Pid> {
         self.0.pid()
     }

@@ -1,7 +1,7 @@
-//! Programs that watch processes: pinfold's peers as a profiler, each at a sample a second, and what they print.
+//! Programs that watch processes: pinfold's peers as a profiler, each at a sample a second, and their output.
 //!
-//! A peer runs as anybody runs it, its output going to a file of its own; it is told to stop and waited for. Its
-//! output is read after its end. Owns the child.
+//! A peer runs as for its users, its output going to a file of its own; it is stopped and waited for. Its output is read
+//! after its end. Owns the child.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -18,20 +18,21 @@ use crate::way::installed;
 /// How long a peer may take to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is not here and why, for whoever misses it.
+/// A peer that is left out, with the reason.
 pub(crate) const LEFT_OUT: &str = "prmon is left out: it is no package of Debian 12 and no crate.";
 
 /// A peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Peer {
-    /// Processes with all their figures into a file of its own; ended ones by the kernel's accounting.
+    /// Processes with all their figures into a file of its own; ended processes by the kernel's accounting.
     Atop,
     /// The same with proportional sizes.
     AtopPss,
     /// CPU, memory, I/O and switches of all processes, as text.
     Pidstat,
-    /// Processes with most of their figures, and the host, into a store of its own; ended ones by a probe in the kernel.
+    /// Processes with most of their figures, and the host, into a store of its own; ended processes by a probe in the
+    /// kernel.
     Below,
 }
 
@@ -100,7 +101,7 @@ impl Monitor {
             Peer::Pidstat => command.args(["-h", "-H", "-r", "-u", "-d", "-w", "-p", "ALL", "1"]),
             Peer::Below => {
                 let store = directory.join("store");
-                // It looks for the unified hierarchy where most hosts have it.
+                // It expects the unified hierarchy at the usual place.
                 let groups = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
                 let has = |group: &&&str| Path::new(group).join("cgroup.controllers").exists();
                 let group = groups.iter().find(has).unwrap_or(&groups[1]);
@@ -128,7 +129,7 @@ impl Monitor {
         i32::try_from(self.child.id()).map_or_else(|_| Vec::new(), |pid| descendants(&BTreeSet::from([pid])))
     }
 
-    /// Stops it; gives what it saw.
+    /// Stops it; returns its observations.
     pub(crate) fn stop(mut self) -> anyhow::Result<Seen> {
         let lived_s = self.started.elapsed().as_secs_f64();
         let signal = if self.peer == Peer::Pidstat { Signal::INT } else { Signal::TERM };
@@ -187,10 +188,10 @@ impl Drop for Monitor {
     }
 }
 
-/// What a peer saw.
+/// A peer's observations.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// One process in one sample.
+    /// A row for each process and sample.
     pub(crate) rows: Vec<ProcessRow>,
     /// Samples.
     pub(crate) samples: usize,
@@ -198,7 +199,7 @@ pub(crate) struct Seen {
     pub(crate) lived_s: f64,
 }
 
-/// One process in one sample of a peer.
+/// A process in a peer's sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProcessRow {
     /// Unix seconds.
@@ -207,7 +208,7 @@ pub(crate) struct ProcessRow {
     pub(crate) name: String,
     /// Processor time since the sample before, seconds.
     pub(crate) cpu_s: f64,
-    /// Resident size, or the proportional one where that is taken; `None`: not in this row.
+    /// Resident size, or the proportional size if measured; `None`: not in this row.
     pub(crate) resident_bytes: Option<u64>,
 }
 
@@ -226,7 +227,7 @@ impl Seen {
         sums.into_values().collect()
     }
 
-    /// Processor time of the processes called `name`, or of `pids`, seconds; and how many different ones were seen.
+    /// Processor time of the matching processes, seconds; and their number.
     pub(crate) fn cpu_s(&self, is: impl Fn(&ProcessRow) -> bool) -> (f64, usize) {
         let rows = || self.rows.iter().filter(|row| is(row));
         let pids: BTreeSet<i32> = rows().map(|row| row.pid).collect();
@@ -238,7 +239,7 @@ fn count(text: &str, beginning: &str) -> usize {
     text.lines().filter(|line| line.starts_with(beginning)).count()
 }
 
-/// The lines of `pidstat -h -H`, whose heads name their columns.
+/// The lines of `pidstat -h -H`, with heads that name their columns.
 fn parse_pidstat(text: &str) -> Vec<ProcessRow> {
     let mut head: Vec<&str> = Vec::new();
     let mut rows = Vec::new();
@@ -254,7 +255,7 @@ fn parse_pidstat(text: &str) -> Vec<ProcessRow> {
                 time_s: word("Time")?.parse().ok()?,
                 pid: word("PID")?.parse().ok()?,
                 name: word("Command")?.to_owned(),
-                // Percent of one core over the second before.
+                // Percent of a core over the second before.
                 cpu_s: word("%CPU")?.parse::<f64>().ok()? / 100.0,
                 resident_bytes: Some(word("RSS")?.parse::<u64>().ok()? * 1024),
             })
@@ -299,8 +300,8 @@ fn parse_atop(text: &str) -> Vec<ProcessRow> {
     rows
 }
 
-/// What stands before the end of a process's name, and what behind: a letter for its state first. More may follow in
-/// brackets, as the container that it is in.
+/// The text before the end of a process's name, and the text behind: a letter for its state first. More may follow in
+/// brackets, for instance its container.
 fn after_name(line: &str) -> Option<(&str, &str)> {
     let is_state = |at: &usize| {
         let mut behind = line[at + 2..].chars();
@@ -310,8 +311,8 @@ fn after_name(line: &str) -> Option<(&str, &str)> {
     Some((&line[..at], &line[at + 1..]))
 }
 
-/// The lines of `below dump process`, each with a comma at its end: time, process, percent of a core since the sample before, resident size, name. A
-/// figure that it does not have is `?`, as the first sample has no processor time.
+/// The lines of `below dump process`, each with a comma at its end: time, process, percent of a core since the sample
+/// before, resident size, name. A missing figure is `?`, as the processor time of the first sample.
 fn parse_below(text: &str) -> Vec<ProcessRow> {
     let row = |line: &str| {
         let mut words = line.splitn(5, ',');

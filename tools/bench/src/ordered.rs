@@ -1,7 +1,7 @@
-//! A peer that is a script: it says that it is ready, takes orders on its input, and says when one is done. The end of its input
-//! ends it and all that it started.
+//! A peer that is a script: it reports that it is ready, takes orders on its input, and reports the end of each. The end of
+//! its input ends it and all its children.
 //!
-//! Owns the process. Absent here: what a script does with an order (`tools/bench/peers`).
+//! Owns the process. Absent here: the execution of an order (`tools/bench/peers`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -41,7 +41,7 @@ impl Ordered {
         rustix::process::Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }
 
-    /// Gives an order, one line, and returns when it is done.
+    /// Sends an order, a line, and returns when it is done.
     pub(crate) fn order(&mut self, order: &str) -> anyhow::Result<()> {
         let name = self.name;
         let orders = self.orders.as_mut().with_context(|| format!("{name} was told to stop"))?;
@@ -54,7 +54,7 @@ impl Ordered {
         let mut line = String::new();
         while line.trim_end() != want {
             line.clear();
-            // It may say things about itself as well.
+            // The script may print other lines as well.
             if self.answers.read_line(&mut line).with_context(|| format!("failed to hear {name}"))? == 0 {
                 bail!("{name} ended before it was `{want}`");
             }
@@ -65,7 +65,7 @@ impl Ordered {
 
 impl Drop for Ordered {
     fn drop(&mut self) {
-        // One that does not heed the end of its input is killed.
+        // A script that ignores the end of its input is killed.
         drop(self.orders.take());
         let deadline = Instant::now() + self.patience;
         while Instant::now() < deadline {

@@ -1,7 +1,7 @@
-//! A host with less memory than it has: a control group with a limit for launchers that know no budget, and a swap
-//! file. Both are ours and go when the measurement is over.
+//! A host with reduced memory: a control group with a limit for launchers without a budget, and a swap file. Both are ours
+//! and removed after the measurement.
 //!
-//! Owns the group and the swap file. Needs root; says what is missing.
+//! Owns the group and the swap file. Needs root; reports missing requirements.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! The mix of real batch programs that the demo and row `programs` run: assembly, alignment, linear algebra, disk.
 //!
-//! Debian's packages with their own example data. A program that is not installed is left out with a sentence, and
-//! so is one whose example data is missing. Owns nothing but what it writes to the directory it is given.
+//! Debian's packages with their own example data. A program that is not installed is left out with a sentence, and so is a
+//! program without its example data. Owns only the files that it writes to the given directory.
 
 pub(crate) mod sized;
 
@@ -13,7 +13,7 @@ use crate::inputs::{Cutting, cuttings, genome, unpack};
 use crate::way::installed;
 use crate::workload::{Job, quote};
 
-/// What can be run here, and what cannot and why.
+/// The jobs that can run here, and the reasons for the others.
 #[derive(Debug, Default)]
 pub(crate) struct Mix {
     /// The jobs, in the order in which they are handed over.
@@ -37,23 +37,23 @@ pub(crate) fn mix(directory: &Path, size: f64) -> anyhow::Result<Mix> {
     Ok(mix)
 }
 
-/// One job of each kind in turn, as a queue of several users would hold them.
+/// A job of each kind in turn, as a queue of several users would hold them.
 fn interleave(kinds: Vec<Vec<Job>>) -> Vec<Job> {
     let longest = kinds.iter().map(Vec::len).max().unwrap_or(0);
     (0..longest).flat_map(|turn| kinds.iter().filter_map(move |kind| kind.get(turn).cloned())).collect()
 }
 
-/// The jobs of one program, or why there are none.
+/// The jobs of a program, or the reason for their absence.
 type Built = Result<Vec<Job>, String>;
 
 fn job(name: &str, script: String, outputs: &[&str]) -> Job {
     let outputs = outputs.iter().map(|output| (*output).to_owned()).collect();
-    // One core's worth each: threads of a library would make another mix on every machine.
+    // A single core each: threads of a library would make another mix on every machine.
     let script = format!("export OMP_NUM_THREADS=1\n{script}\n");
     Job { name: name.to_owned(), class: name.to_owned(), script, outputs }
 }
 
-/// A count of the demo's mix scaled by `size`, at least one.
+/// A count of the demo's mix scaled by `size`, at least 1.
 fn scaled(count: u32, size: f64) -> usize {
     #[expect(
         clippy::cast_possible_truncation,
@@ -68,7 +68,7 @@ const VELVET_READS: &str = "/usr/share/doc/velvet/examples/test_reads.fa.xz";
 const BOWTIE_GENOME: &str = "/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz";
 const BOWTIE_INDEX: &str = "/usr/share/doc/bowtie/examples/indexes/e_coli";
 
-/// Unpacks the example genome once for all who need it.
+/// Unpacks the example genome once for all its users.
 fn coli(directory: &Path) -> anyhow::Result<Result<PathBuf, String>> {
     let target = directory.join("genome.fa");
     if target.is_file() {
@@ -175,8 +175,8 @@ fn hpcc(_directory: &Path, size: f64) -> anyhow::Result<Built> {
     Ok(Ok(jobs.collect()))
 }
 
-/// The HPC Challenge with one rank, started without mpirun; it checks its own answers, and its times differ from run to
-/// run.
+/// The HPC Challenge with a single rank, started without mpirun; it checks its own answers, and its times differ from run
+/// to run.
 fn algebra_job(name: &str, order: usize) -> Job {
     let script = format!(
         "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
@@ -186,7 +186,7 @@ fn algebra_job(name: &str, order: usize) -> Job {
     job(name, script, &[])
 }
 
-/// The benchmark's positional input file: one problem of `order` equations, blocks of 80, a grid of 1 x `ranks`.
+/// The benchmark's positional input file: a problem of `order` equations, blocks of 80, a grid of 1 x `ranks`.
 pub(crate) fn linpack_input(order: usize, ranks: usize) -> String {
     let (order, ranks) = (order.to_string(), ranks.to_string());
     let lines = [
@@ -234,7 +234,7 @@ fn fio(_directory: &Path, size: f64) -> anyhow::Result<Built> {
     if !installed("fio") {
         return Ok(Err("fio is left out: it is not installed".to_owned()));
     }
-    // Past the page cache, one request at a time: these wait for the device more than they compute.
+    // Past the page cache, a request at a time: these jobs wait for the device more than they compute.
     let patterns = [
         ("--rw=randread --direct=1 --bs=4k", 700),
         ("--rw=randwrite --fsync=1 --bs=4k", 180),

@@ -1,4 +1,4 @@
-//! What is kept of a measurement: raw data as JSON lines, and the tables made from them.
+//! The record of a measurement: raw data as JSON lines, and the tables made from them.
 //!
 //! Collected in memory while a row runs; written only when asked to, as `NAME.jsonl` and `NAME.md`.
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 
-/// The record of one row.
+/// The record of a row.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     lines: Vec<Value>,
@@ -29,7 +29,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Adds one raw line of kind `kind`.
+    /// Adds a raw line of kind `kind`.
     pub(crate) fn add(&mut self, kind: &str, value: &impl Serialize) -> anyhow::Result<()> {
         let value = serde_json::to_value(value).context("failed to encode a raw line")?;
         self.lines.push(json!({ "kind": kind, "data": value }));
@@ -47,12 +47,12 @@ impl Record {
         &self.text
     }
 
-    /// The raw data so far, one JSON object a line.
+    /// The raw data so far, a JSON object per line.
     pub(crate) fn lines(&self) -> String {
         self.lines.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// Writes both files to `directory`, in place of those of an earlier run: its history is the repository's.
+    /// Writes both files to `directory`, over the files of an earlier run: the repository has their history.
     pub(crate) fn keep(&self, directory: &Path, name: &str) -> anyhow::Result<()> {
         if name.is_empty()
             || !name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))

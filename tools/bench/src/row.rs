@@ -1,4 +1,4 @@
-//! The rows: what is measured, each by one subcommand. The harness below them knows nothing of any row.
+//! The rows: the measurements, each a subcommand. The harness below them is independent of every row.
 
 pub(crate) mod advice;
 pub(crate) mod bandwidth;
@@ -39,7 +39,7 @@ pub(crate) struct RowArgs {
     /// The full form: 5 solo runs, 10 repetitions.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Keep the raw data and the table as NAME.jsonl and NAME.md, in place of earlier ones.
+    /// Keep the raw data and the table as NAME.jsonl and NAME.md, in place of earlier files.
     #[arg(long, value_name = "NAME")]
     pub(crate) keep: Option<String>,
     /// Where kept data go.
@@ -59,7 +59,7 @@ impl RowArgs {
         self.repetitions_or(6)
     }
 
-    /// Repetitions of a row that has so many where nothing is said.
+    /// Repetitions, with a row's own default.
     pub(crate) fn repetitions_or(&self, usual: usize) -> usize {
         let repetitions = self.repetitions.unwrap_or(usual);
         if self.full { repetitions.max(10) } else { repetitions }
@@ -71,7 +71,7 @@ impl RowArgs {
     }
 }
 
-/// What a row stands on: a directory of its own, the binaries, the machine.
+/// The basis of a row: a directory of its own, the binaries, the machine.
 #[derive(Debug)]
 pub(crate) struct Ground {
     scratch: TempDir,

@@ -1,4 +1,4 @@
-//! One run of a workload one way, watched; and the solo runs that give its lower bound.
+//! A watched run of a workload by a way; and the solo runs that give its lower bound.
 //!
 //! Owns a run's directory, which goes when the run is over. Nothing survives of a run but its record.
 
@@ -28,7 +28,7 @@ pub(crate) use self::solo::{Bound, Solo};
 /// Between two samples. Twice a second is 10 and more samples a job at a cost of about 1/300 of a core.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What every run of one invocation shares.
+/// The context common to all runs of an invocation.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     /// Directory for all files; removed by its owner.
@@ -59,7 +59,7 @@ impl std::fmt::Display for GivenUp {
 
 impl std::error::Error for GivenUp {}
 
-/// The record of one run.
+/// The record of a run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Run {
     /// The way, in words.
@@ -76,7 +76,7 @@ pub(crate) struct Run {
     pub(crate) foreign_cores: f64,
     /// Load average before.
     pub(crate) load_before: f64,
-    /// What went wrong, one sentence each. Empty when all is well.
+    /// Faults, a sentence each. Empty when all is well.
     pub(crate) failures: Vec<String>,
     /// Cgroups that the launcher made and did not remove.
     pub(crate) left_behind: Vec<PathBuf>,
@@ -84,10 +84,9 @@ pub(crate) struct Run {
     pub(crate) endings: Vec<Ending>,
     /// Samples over the run.
     pub(crate) samples: Vec<Sample>,
-    /// What the launcher itself reports.
+    /// The launcher's own report.
     pub(crate) launcher: Value,
-    /// How long each job that was frozen for memory took to stand still, from the moment at which it was noticed,
-    /// microseconds.
+    /// The time until each job frozen for memory stood still, from the detection of the shortage, microseconds.
     pub(crate) freezes_us: Vec<u64>,
     /// How much of that went by until the kernel was asked, in the same order.
     pub(crate) freezes_asked_us: Vec<u64>,
@@ -99,7 +98,7 @@ pub(crate) struct Run {
 pub(crate) type Progress<'p> = &'p mut dyn FnMut(&Watch, usize);
 
 impl Bench<'_> {
-    /// Runs `jobs` one `way`. Failed jobs and wrong outputs are in the record; an error is a broken measurement.
+    /// Runs `jobs` by a `way`. Failed jobs and wrong outputs are in the record; an error is a broken measurement.
     pub(crate) fn run(
         &self,
         way: Way,
@@ -147,7 +146,7 @@ impl Bench<'_> {
                 (watch.elapsed_s(), Value::Null)
             }
             Err(error) => {
-                // The first error tells more than what stopping may add to it.
+                // The first error matters more than an error of the stop.
                 let _stopped = ready.finish();
                 return Err(error.context(format!("failed to run the jobs by `{way}`")));
             }
@@ -180,7 +179,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The state of a daemon that is to know what ran before.
+    /// The state of a daemon that remembers earlier runs.
     fn remembered(&self) -> PathBuf {
         self.scratch.join("remembered")
     }
@@ -195,7 +194,7 @@ impl Bench<'_> {
         }
     }
 
-    /// A directory for one run. Where a way is to know the commands again, they have the same paths in them each time.
+    /// A directory for a run. For a way that recognizes commands, their paths are the same each time.
     fn directory(&self, way: Way) -> std::io::Result<tempfile::TempDir> {
         let mut builder = tempfile::Builder::new();
         if way.remembers() {
@@ -206,7 +205,7 @@ impl Bench<'_> {
         builder.tempdir_in(self.scratch)
     }
 
-    /// Does `work` on a thread of its own while `watch` takes samples. Gives the seconds that it took.
+    /// Runs `work` on a thread of its own while `watch` takes samples. Returns the elapsed seconds.
     ///
     /// When it takes too long or a signal came, `give_up` is called at each turn until `work` returns: with true
     /// the first time. All jobs are ended.
@@ -241,7 +240,7 @@ impl Bench<'_> {
                     Err(RecvTimeoutError::Timeout) => {}
                 }
                 if self.interrupted.load(Ordering::Relaxed) || elapsed_s > self.limit_s {
-                    // Again at each turn: a launcher may have started one more job meanwhile.
+                    // Again at each turn: a launcher may have started another job meanwhile.
                     end_below(&watch.wrappers().into_iter().collect());
                     give_up(!given_up);
                     given_up = true;
@@ -251,7 +250,7 @@ impl Bench<'_> {
     }
 }
 
-/// Ends `roots` and all that is below them.
+/// Ends `roots` and all their descendants.
 fn end_below(roots: &BTreeSet<i32>) {
     for pid in descendants(roots).into_iter().filter_map(Pid::from_raw) {
         // Gone already is as good.
@@ -259,8 +258,8 @@ fn end_below(roots: &BTreeSet<i32>) {
     }
 }
 
-/// Ends the launcher, which may take its time over jobs that are no more. What is `orderly` is stopped properly later; and
-/// at the `first` turn the launcher still has the chance to end by itself.
+/// Ends the launcher, which may take its time over ended jobs. The `orderly` processes are stopped properly later; and at
+/// the `first` turn the launcher still may end by itself.
 fn end(orderly: &[i32], first: bool) {
     if !first {
         let own = i32::try_from(std::process::id()).expect("a pid fits 31 bits");
@@ -268,7 +267,7 @@ fn end(orderly: &[i32], first: bool) {
     }
 }
 
-/// What is wrong with how `job` went, if anything.
+/// The fault of `job`'s run, if any.
 fn failure(
     job: &Job,
     checksum: Option<u64>,
@@ -289,7 +288,7 @@ fn failure(
     (checksum != Some(expected)).then(|| format!("`{}` gave another output than alone", job.name))
 }
 
-/// Where what pinfold reports of a job's exit differs from what the journal holds.
+/// The difference between pinfold's report of a job's exit and the journal, if any.
 fn disagreement(launcher: &Value, jobs: &[Job], watch: &Watch) -> Option<String> {
     let results = launcher.get("results")?.as_array()?;
     let of_line =
@@ -311,7 +310,7 @@ fn describe(ending: &Ending) -> String {
     }
 }
 
-/// The mean time from the start of the run to the end of each job. One that never ended took the whole run at least.
+/// The mean time from the start of the run to the end of each job. A job that never ended took the whole run at least.
 fn turnaround_s(endings: &[Ending], started_us: u64, jobs: usize, makespan_s: f64) -> f64 {
     let since = |ending: &Ending| seconds(ending.at_us.saturating_sub(started_us));
     let never_s = makespan_s * jobs.saturating_sub(endings.len()) as f64;

@@ -12,7 +12,7 @@ pub(crate) struct Spooler {
 }
 
 impl Spooler {
-    /// Starts a server with `slots` slots whose files lie in `scratch`.
+    /// Starts a server with `slots` slots and its files in `scratch`.
     pub(crate) fn start(scratch: &Path, slots: usize) -> anyhow::Result<Self> {
         let spooler = Self { scratch: scratch.to_owned() };
         spooler.ask(&["-S", &slots.to_string()])?;

@@ -1,4 +1,4 @@
-//! Medians and what may be said about them from few runs.
+//! Medians, and the conclusions that few runs permit.
 //!
 //! Intervals are order statistics: they assume nothing about the distribution, which on a shared machine is
 //! skewed and has outliers. Owns no state. There is no mean and no standard deviation here, on purpose.
@@ -18,8 +18,8 @@ pub(crate) struct Median {
     pub(crate) count: usize,
 }
 
-/// The median of `values` with the narrowest symmetric order-statistic interval of at least 95 %, or, with
-/// fewer than 6 values, the whole range and what it covers. `None` without values.
+/// The median of `values` with the narrowest symmetric order-statistic interval of at least 95 %, or, with fewer than 6
+/// values, the whole range and its confidence. `None` without values.
 pub(crate) fn median(values: &[f64]) -> Option<Median> {
     let sorted = sorted(values);
     let count = sorted.len();
@@ -66,7 +66,7 @@ impl Spread {
         Some(Self { mean, deviation: (squares / (count - 1) as f64).sqrt(), count })
     }
 
-    /// The interval that holds the true mean with 90 %: what two one-sided tests at 5 % ask for (Schuirmann 1987).
+    /// The interval that holds the true mean with 90 %, as two one-sided tests at 5 % require (Schuirmann 1987).
     pub(crate) fn mean_interval_90(&self) -> (f64, f64) {
         let half = student_95(self.count - 1) * self.deviation / (self.count as f64).sqrt();
         (self.mean - half, self.mean + half)

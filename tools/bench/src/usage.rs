@@ -1,14 +1,14 @@
-//! What programs themselves cost: processor time to the nanosecond, memory with shared pages divided.
+//! The use of launchers and watchers themselves: processor time to the nanosecond, memory with shared pages divided.
 //!
-//! Reads `/proc` only; what vanishes meanwhile is not counted. Owns nothing.
+//! Reads `/proc` only; processes that vanish meanwhile are not counted. Owns nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What some processes hold.
+/// The memory of some processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub(crate) struct Memory {
-    /// Each page divided by those who have it, bytes.
+    /// Each page divided by the number of its processes, bytes.
     pub(crate) pss_bytes: u64,
     /// Resident, added up, bytes.
     pub(crate) rss_bytes: u64,

@@ -1,8 +1,8 @@
-//! Watching a run from outside: which jobs run, how many cores they use, how much memory they hold.
+//! Watching a run from outside: running jobs, used cores, held memory.
 //!
-//! The same for every launcher: a job is the wrapper of `exec` and all its descendants, found by one walk of
-//! `/proc`; CPU is what these and the finished jobs have used, memory their anonymous and shared-memory pages.
-//! A process that vanishes during the walk is simply not counted. Owns the samples of one run.
+//! The same for every launcher: a job is the wrapper of `exec` and all its descendants, found by a walk of `/proc`; CPU is
+//! the time of these and the finished jobs, memory their anonymous and shared-memory pages. A process that vanishes during
+//! the walk is not counted. Owns the samples of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::journal::{Ending, Follower, Mark, now_us};
 /// Below this a rate from clock ticks of 10 ms is noise.
 const SHORTEST_US: u64 = 100_000;
 
-/// One look at the running jobs.
+/// A sample of the running jobs.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Sample {
     /// Since the start of the run.
@@ -28,7 +28,7 @@ pub(crate) struct Sample {
     pub(crate) running: usize,
 }
 
-/// The watch over one run.
+/// The watch over a run.
 #[derive(Debug)]
 pub(crate) struct Watch {
     follower: Follower,
@@ -78,7 +78,7 @@ impl Watch {
         let ended_us = self.ended.values().map(|ending| ending.cpu_us).sum::<u64>();
         let cpu_us = ended_us + live.iter().map(|live| live.cpu_us).sum::<u64>();
         let cpu_cores = match self.samples.last() {
-            // The last look follows the one before at once; over so short a time clock ticks say nothing.
+            // The last sample follows its predecessor at once; over so short a time clock ticks are meaningless.
             Some(before) if passed_us < SHORTEST_US => before.cpu_cores,
             _ => cpu_us.saturating_sub(self.last_cpu_us) as f64 / passed_us.max(1) as f64,
         };
@@ -147,9 +147,9 @@ impl Watch {
     }
 }
 
-/// The samples with no more cores in use than there are. Processor time of a process that ends while `/proc` is walked is
-/// seen one sample late, and then is more than the cores can have given since; it was used before, so the excess is moved
-/// to the samples before, as far as these have room. No processor time is lost but what the first sample cannot hold.
+/// The samples with at most all cores in use. Processor time of a process that ends during a walk of `/proc` is seen one
+/// sample late, and then may exceed the cores' time since; it was used before, so the excess moves to earlier samples, as
+/// far as these have room. No processor time is lost but the excess of the first sample.
 pub(crate) fn settled(samples: &[Sample], cores: usize) -> Vec<Sample> {
     let (mut settled, most) = (samples.to_vec(), cores as f64);
     let mut excess_s = 0.0;
@@ -168,14 +168,14 @@ pub(crate) fn seconds(microseconds: u64) -> f64 {
     microseconds as f64 / 1e6
 }
 
-/// What is below one wrapper.
+/// The processes below a wrapper.
 #[derive(Debug, Clone, Copy, Default)]
 struct Live {
     cpu_us: u64,
     memory_bytes: u64,
 }
 
-/// One process as its `stat` line tells.
+/// A process by its `stat` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
     parent: i32,
@@ -223,7 +223,7 @@ fn processes(proc: &Path) -> BTreeMap<i32, Process> {
     .collect()
 }
 
-/// The one of `roots` that `pid` is or is below.
+/// The root among `roots` that `pid` is or is below.
 fn root_of(processes: &BTreeMap<i32, Process>, pid: i32, roots: &BTreeSet<i32>) -> Option<i32> {
     let mut at = pid;
     // The walk takes time, so parents may be inconsistent: never follow more links than there are processes.

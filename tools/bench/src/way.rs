@@ -1,7 +1,7 @@
 //! The ways to run a list of jobs that are compared: by hand, with a peer, with pinfold.
 //!
-//! Each takes shell commands and returns when all have ended. Whether they succeeded is read from the journal, not
-//! from the launcher. Owns the launcher's processes; those of jobs belong to the launcher.
+//! Each takes shell commands and returns when all have ended. Their success is read from the journal, not from the
+//! launcher. Owns the launcher's processes; the jobs' processes belong to the launcher.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::workload::quote;
 /// A way to run jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Way {
-    /// So many jobs at a time, the next as soon as one ends: what `xargs -P` does.
+    /// A number of jobs at a time, the next as soon as a job ends, like `xargs -P`.
     Native {
         /// Jobs at a time.
         slots: usize,
@@ -39,7 +39,7 @@ pub(crate) enum Way {
         /// Jobs at a time.
         slots: usize,
     },
-    /// GNU parallel whose slots beyond `normal` run their jobs at nice 19.
+    /// GNU parallel with its slots beyond `normal` at nice 19.
     ParallelNice {
         /// Slots of usual niceness.
         normal: usize,
@@ -51,16 +51,16 @@ pub(crate) enum Way {
         /// Jobs at a time.
         slots: usize,
     },
-    /// HyperQueue, a server and one worker.
+    /// HyperQueue, a server and a worker.
     HyperQueue {
         /// Cores of the worker, and so tasks at a time.
         slots: usize,
     },
-    /// GNU parallel that suspends the youngest job when less than this is available.
+    /// GNU parallel that suspends the youngest job when less memory than this is available.
     ParallelSuspend {
         /// Jobs at a time.
         slots: usize,
-        /// Half of the available memory below which it suspends, MiB: what its option takes.
+        /// Half of the available memory below which it suspends, MiB, as its option requires.
         half_mib: u64,
     },
     /// GNU parallel that starts a job only with this much free, and kills the youngest (to be run again) below half.
@@ -70,8 +70,8 @@ pub(crate) enum Way {
         /// MiB.
         mib: u64,
     },
-    /// As `Native`, beside earlyoom, which kills the largest job when less than this is available; killed ones are run
-    /// again.
+    /// As `Native`, beside earlyoom, which kills the largest job when less memory than this is available; killed jobs are
+    /// run again.
     Earlyoom {
         /// Jobs at a time.
         slots: usize,
@@ -88,13 +88,13 @@ pub(crate) enum Way {
         /// The vCPU factor.
         factor: f64,
     },
-    /// The same as `Pinfold` with a budget of memory, and what it knows of each job's needs.
+    /// The same as `Pinfold` with a budget of memory, and its knowledge of each job's needs.
     PinfoldWithin {
         /// The vCPU factor.
         factor: f64,
         /// MiB of the budget.
         budget_mib: u64,
-        /// What it knows.
+        /// Its knowledge.
         knows: Knows,
     },
     /// A workload manager, with pinfold or without.
@@ -103,19 +103,19 @@ pub(crate) enum Way {
         manager: Manager,
         /// How much it sends to the host.
         sent: Sent,
-        /// MiB that pinfold is told of as the host's memory, where that is less than there is.
+        /// MiB reported to pinfold as the host's memory, if less than the host has.
         budget_mib: Option<u64>,
     },
 }
 
-/// What is known of the memory that each job comes to hold.
+/// Knowledge of each job's peak of memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Knows {
     /// Nothing.
     Nothing,
-    /// What its user said by `--mem`, MiB.
+    /// The user's statement by `--mem`, MiB.
     Told(u64),
-    /// What it held when the same commands ran before.
+    /// The peak in an earlier run of the same commands.
     Before,
 }
 
@@ -147,10 +147,10 @@ impl fmt::Display for Way {
     }
 }
 
-/// What a way needs to run jobs.
+/// The inputs of a way.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
-    /// One shell command per job.
+    /// A shell command per job.
     pub(crate) lines: &'a [String],
     /// Directory for the launcher's own files.
     pub(crate) scratch: &'a Path,
@@ -162,7 +162,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) give_up: &'a AtomicBool,
 }
 
-/// What stands ready before the clock starts.
+/// A prepared way, before the clock starts.
 #[derive(Debug)]
 pub(crate) struct Ready {
     way: Way,
@@ -176,7 +176,7 @@ pub(crate) struct Ready {
 }
 
 impl Way {
-    /// Whether it is the manager that is measured.
+    /// Whether it measures the manager.
     pub(crate) fn is_pinfold(self) -> bool {
         match self {
             Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. } => true,
@@ -185,8 +185,8 @@ impl Way {
         }
     }
 
-    /// Whether its jobs are bounded by the memory group of launchers that have no budget of their own: a workload
-    /// manager's job stays where the manager has it, also with pinfold.
+    /// Whether its jobs run in the memory group for launchers without a budget of their own: a workload manager's job stays
+    /// in the manager's groups, also with pinfold.
     fn is_bounded(self) -> bool {
         matches!(self, Self::Managed { .. }) || !self.is_pinfold()
     }
@@ -196,7 +196,7 @@ impl Way {
         matches!(self, Self::Earlyoom { .. })
     }
 
-    /// Whether what one run taught is known in the next.
+    /// Whether a run learns from earlier runs.
     pub(crate) fn remembers(self) -> bool {
         matches!(self, Self::PinfoldAgain { .. } | Self::PinfoldWithin { knows: Knows::Before, .. })
     }
@@ -224,10 +224,10 @@ impl Way {
         }
     }
 
-    /// Makes ready what is not part of the work: files and daemons.
+    /// Prepares files and daemons, outside the measured time.
     pub(crate) fn prepare(self, batch: &Batch<'_>, binaries: Option<&Binaries>) -> anyhow::Result<Ready> {
         let file = batch.scratch.join("commands");
-        // Whoever knows no budget of its own runs its jobs in the group that has it.
+        // A way without a budget of its own runs its jobs in the group with the limit.
         let within = |line: &String| match batch.group.filter(|_| self.is_bounded()) {
             Some(group) => format!("echo $$ > {}/cgroup.procs && exec {line}", quote(group)),
             None => line.clone(),
@@ -271,7 +271,7 @@ impl Way {
 }
 
 impl Ready {
-    /// Runs all jobs and returns when all have ended. The value is what the launcher itself had to say.
+    /// Runs all jobs and returns when all have ended, with the launcher's own report.
     pub(crate) fn run(&self, batch: &Batch<'_>) -> anyhow::Result<Value> {
         match self.way {
             Way::Native { slots } => refilled(batch, &self.lines, (slots, 0), 1).map(|()| Value::Null),
@@ -284,7 +284,7 @@ impl Ready {
             }
             Way::Parallel { slots } => parallel(batch, &self.file, slots, &[]).map(|()| Value::Null),
             Way::ParallelNice { normal, niced } => {
-                // `{%}` is the number of the slot, from 1 on; `{}` the line, quoted as one word.
+                // `{%}` is the number of the slot, from 1 on; `{}` the line, quoted as a single word.
                 let command = format!(
                     "if [ {{%}} -gt {normal} ]; then exec nice -n 19 sh -c {{}}; else exec sh -c {{}}; fi"
                 );
@@ -320,23 +320,23 @@ impl Ready {
         }
     }
 
-    /// Asks the launcher to drop what it has not started yet and to end what it has.
+    /// Asks the launcher to drop waiting jobs and to end running jobs.
     pub(crate) fn give_up(&self) {
         if let Some(daemon) = &self.daemon {
             daemon.cancel_all();
         }
         if let Some(peer) = self.peer {
-            // One that is gone already needs no end.
+            // A vanished process needs no signal.
             let _ = kill_process(peer, Signal::TERM);
         }
     }
 
-    /// A `pinfold` command that talks to this way's daemon, if it has one.
+    /// A `pinfold` command for this way's daemon, if it has a daemon.
     pub(crate) fn command(&self) -> Option<Command> {
         self.daemon.as_ref().map(Daemon::command)
     }
 
-    /// The pids of what ends its jobs and itself in order when it is told to: the daemon, and a workload manager.
+    /// The pids of processes with an orderly end on request: the daemon, and a workload manager.
     pub(crate) fn orderly(&self) -> Vec<i32> {
         let daemon = self.daemon.as_ref().and_then(Daemon::pid);
         let managed = self.peer.filter(|_| self.managed.is_some()).map(Pid::as_raw_nonzero);
@@ -348,7 +348,7 @@ impl Ready {
         self.daemon.as_ref().map(Daemon::freezes).unwrap_or_default()
     }
 
-    /// Stops what `prepare` started, and gives what that left behind.
+    /// Stops the processes that `prepare` started, and returns leftovers.
     pub(crate) fn finish(self) -> anyhow::Result<Vec<PathBuf>> {
         // It ends its jobs, of which the daemon is to hear.
         drop(self.managed);
@@ -362,7 +362,7 @@ pub(crate) fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// A job that is killed is run so often at most, as GNU parallel is told to.
+/// The most runs of a job that is killed, also as GNU parallel's option.
 const RETRIES: u32 = 50;
 
 /// An earlyoom of our own.
@@ -370,12 +370,12 @@ const RETRIES: u32 = 50;
 struct Earlyoom(std::process::Child);
 
 impl Earlyoom {
-    /// Kills when less than `mib` is available, whatever is free of swap; one of this benchmark's jobs by preference.
+    /// Kills when less than `mib` is available, whatever the free swap; preferably a job of this benchmark.
     fn start(mib: u64) -> anyhow::Result<Self> {
         let kib = (mib << 10).to_string();
         let mut command = Command::new("earlyoom");
         command.args(["-M", &kib, "-s", "100", "-r", "0", "--prefer", "^pinfold-load"]);
-        // Nobody else on the host.
+        // No other process on the host.
         command.args(["--avoid", "^([^p]|p[^i]|pi[^n]|pin[^f])"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().map(Self).context("failed to start earlyoom")
@@ -389,8 +389,8 @@ impl Drop for Earlyoom {
     }
 }
 
-/// One thread per slot, each blocked in the wait for its job: a slot is refilled the moment it frees. A job that fails is
-/// run up to `tries` times.
+/// A thread per slot, each blocked in the wait for its job: a slot is refilled the moment it frees. A job that fails is run
+/// up to `tries` times.
 fn refilled(
     batch: &Batch<'_>,
     lines: &[String],
@@ -482,7 +482,7 @@ fn pinfold(batch: &Batch<'_>, daemon: &Daemon, file: &Path, claim_mib: Option<u6
     if jobs != Some(batch.lines.len()) {
         bail!("pinfold batch reports {} jobs of {}", view["jobs"], batch.lines.len());
     }
-    // What it says of failures must agree with its own exit status: 0 only if all succeeded.
+    // The reported failures must agree with its own exit status: 0 only if all succeeded.
     if (view["failed"] == 0) != output.status.success() {
         bail!("pinfold batch ended with {} and reports {} failed jobs", output.status, view["failed"]);
     }

@@ -1,18 +1,18 @@
 //! Jobs as shell scripts in directories of their own, and their outputs' checksums.
 //!
-//! A workload is data; `stage` lays one out on disk for one run. The directories belong to the run that made them.
+//! A workload is data; `stage` lays a job out on disk for a run. The directories belong to the run that made them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// One job of a workload.
+/// A job of a workload.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     /// Unique name, also the name of its directory: letters, digits and `-`.
     pub(crate) name: String,
-    /// Jobs of one class are the same work; one of them stands for all in the solo runs.
+    /// Jobs of the same class are the same work; the solo runs use one of them for all.
     pub(crate) class: String,
     /// Shell text, run by `sh -e` in a fresh directory.
     pub(crate) script: String,
@@ -31,7 +31,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Checksum over the outputs, `None` when there are none to compare or one is missing.
+    /// Checksum over the outputs, `None` without outputs or if any is missing.
     pub(crate) fn checksum(&self) -> Option<u64> {
         if self.outputs.is_empty() {
             return None;
@@ -44,7 +44,7 @@ impl Staged {
     }
 }
 
-/// Lays `job` out below `directory`. `pin` is the PU to which it is pinned, `journal` where it is recorded.
+/// Lays `job` out below `directory`. `pin` is its PU, `journal` the file of its record.
 pub(crate) fn stage(
     job: &Job,
     directory: &Path,
@@ -56,7 +56,7 @@ pub(crate) fn stage(
     let script = directory.join(format!("{}.sh", job.name));
     fs::write(&script, &job.script).with_context(|| format!("failed to write {}", script.display()))?;
     let program = std::env::current_exe().context("failed to find this program's own path")?;
-    // The first word tells what kind of work it is, as it does outside of a bench.
+    // The first word shows the kind of work, as outside of a bench.
     let named = directory.join(format!("run-{}", job.class));
     if !named.exists() {
         std::os::unix::fs::symlink(&program, &named)
@@ -71,7 +71,7 @@ pub(crate) fn stage(
     Ok(Staged { line: words.join(" "), directory: own, outputs: job.outputs.clone() })
 }
 
-/// `path` as one shell word.
+/// `path` as a shell word.
 pub(crate) fn quote(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -1,8 +1,8 @@
-//! The documentation as a site: renders `docs/SUMMARY.md` and all that it leads to, and checks every link and anchor.
+//! The documentation as a site: renders `docs/SUMMARY.md` and all linked pages, and checks every link and anchor.
 //!
-//! The sources have mdBook's form (`book.toml`, `docs/SUMMARY.md`), so that program renders them as well; this one is
-//! small enough to run in each suite, also checks the pages outside of `docs/` (README, ARCHITECTURE and so on), and keeps
-//! the pages of reference that are made from the code. Absent here: the network; links to other hosts are not followed.
+//! The sources have mdBook's form (`book.toml`, `docs/SUMMARY.md`), so that mdBook renders them too; this renderer is small
+//! enough to run in each suite, also checks the pages outside of `docs/` (README, ARCHITECTURE and so on), and keeps the
+//! reference pages that are made from the code. Absent here: the network; links to other hosts are not followed.
 
 mod links;
 mod pages;
@@ -50,7 +50,7 @@ pub(crate) fn book(args: &BookArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All pages: those outside of `docs/`, and whatever lies below it.
+/// All pages: the pages outside of `docs/`, and all pages below it.
 fn read_all(root: &Path) -> anyhow::Result<Vec<Page>> {
     let mut paths: Vec<PathBuf> = ROOTS.iter().map(PathBuf::from).collect();
     let mut folders = vec![PathBuf::from("docs")];

@@ -1,4 +1,4 @@
-//! `cargo xtask cost`: what one event costs the scheduler, on a full machine with many jobs waiting.
+//! `cargo xtask cost`: the scheduler's time for an event, on a full machine with many jobs waiting.
 //!
 //! In CPU time of this thread: on a shared machine the wall clock tells of the others.
 
@@ -83,7 +83,7 @@ impl Bench {
         }));
     }
 
-    /// Microseconds per event while jobs end, others start and new ones come.
+    /// Microseconds per event while jobs end, others start and new jobs come.
     fn turnover(&mut self, rounds: u64) -> f64 {
         let began = cpu_time();
         let mut events: u64 = 0;
@@ -101,7 +101,7 @@ impl Bench {
         per_event_us(began, events)
     }
 
-    /// Microseconds per sample that moves nobody and one that does, in turn.
+    /// Microseconds per sample, by turns without and with a job that moves.
     fn samples(&mut self, rounds: u64) -> f64 {
         let began = cpu_time();
         for round in 0..rounds {

@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz`: every parser of what others write (the wire, configuration, topologies, cpu sets, logs and lists of
-//! jobs, workflows, recordings, the kernel's files) gets words that were right once and have been twisted. None may panic or take long, and what some of them
-//! print again must mean the same.
+//! `cargo xtask fuzz`: every parser of foreign input (the wire, configuration, topologies, cpu sets, logs and lists of
+//! jobs, workflows, recordings, the kernel's files) gets valid texts with random changes. None may panic or take long, and
+//! a value that a parser prints must be read as the same value.
 //!
-//! Twisting without feedback finds less than a coverage-guided fuzzer in days, and more than nobody in a minute; it
-//! needs no other toolchain, and a seed reproduces it. What broke one once goes into that parser's own tests.
+//! Random changes without feedback find less than a coverage-guided fuzzer in days, but something in a minute; they need no
+//! other toolchain, and a seed reproduces them. An input that broke a parser goes into that parser's own tests.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -25,7 +25,7 @@ use pinfold_sim::dice::Dice;
 use pinfold_sys::{cgroup, procfs};
 use pinfold_topo::CpuSet;
 
-/// One input may take this long; the slowest honest one takes some milliseconds.
+/// The longest time for an input; the slowest valid input takes some milliseconds.
 const SLOW: Duration = Duration::from_secs(2);
 /// Inputs grow to this many bytes at most.
 const BYTES_MAX: usize = 256 * 1024;
@@ -38,12 +38,12 @@ pub(crate) struct FuzzArgs {
     /// The seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only parsers whose name holds this
+    /// Only parsers with this in their name
     #[arg(long, default_value = "")]
     only: String,
 }
 
-/// A parser with words that it understands.
+/// A parser with valid inputs.
 struct Target {
     name: &'static str,
     corpus: Vec<Vec<u8>>,
@@ -79,7 +79,7 @@ pub(crate) fn fuzz(args: &FuzzArgs) -> anyhow::Result<()> {
     if broken.is_empty() { Ok(()) } else { bail!("broken: {}", broken.join(", ")) }
 }
 
-/// What is wrong with how a parser takes this, if anything is. What is slow only once was held up by something else.
+/// The fault of a parser with this input, if any. The fastest of three tries counts, as other load may delay a try.
 fn try_one(target: &Target, input: &[u8]) -> Option<String> {
     let mut took = Duration::MAX;
     for _ in 0..3 {
@@ -94,7 +94,7 @@ fn try_one(target: &Target, input: &[u8]) -> Option<String> {
     Some(format!("it took {:.1} s", took.as_secs_f64()))
 }
 
-/// How long a parser takes for this; an error: what is wrong.
+/// The parser's time for this input; an error: its fault.
 fn take(target: &Target, input: &[u8]) -> Result<Duration, String> {
     let started = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| (target.parse)(input)));
@@ -110,7 +110,7 @@ fn take(target: &Target, input: &[u8]) -> Result<Duration, String> {
     }
 }
 
-/// One to eight changes to words of the corpus.
+/// One to eight changes to texts of the corpus.
 fn twisted(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
     let any = |dice: &mut Dice| &corpus[index(dice, corpus.len())];
     let mut bytes = any(dice).clone();
@@ -181,7 +181,7 @@ fn byte(dice: &mut Dice) -> u8 {
     u8::try_from(dice.below(256)).unwrap_or(0)
 }
 
-/// Words that are right, one input each.
+/// Valid inputs, as bytes.
 fn words(all: &[&str]) -> Vec<Vec<u8>> {
     all.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
@@ -233,7 +233,7 @@ fn machines() -> anyhow::Result<Vec<Target>> {
     ])
 }
 
-/// What users and their programs say.
+/// Input from users and their programs.
 fn typed() -> Vec<Target> {
     vec![
         Target {
@@ -291,7 +291,7 @@ fn kernels() -> Vec<Target> {
     ]
 }
 
-/// What `pinfold sim` and `pinfold replay` read.
+/// Input of `pinfold sim` and `pinfold replay`.
 fn simulated() -> Vec<Target> {
     vec![
         Target {
@@ -354,7 +354,7 @@ fn job_list(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The frames of a short recording, packed by nothing: a checksum would refuse all that is twisted.
+/// The frames of a short recording, uncompressed: a checksum would refuse every changed frame.
 fn recordings() -> Vec<Vec<u8>> {
     let mut policy = Policy::default();
     let mut writer = Writer::begin(Vec::new(), policy.clone(), 7).expect("into memory");
@@ -390,7 +390,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a set prints is the same set.
+/// A printed set is read as the same set.
 fn cpu_set(bytes: &[u8]) -> Result<(), String> {
     let Ok(set) = text(bytes).parse::<CpuSet>() else { return Ok(()) };
     match set.to_string().parse::<CpuSet>() {

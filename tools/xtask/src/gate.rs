@@ -1,8 +1,8 @@
-//! `cargo xtask gate`: what the policy decides in known episodes, compared with what it decided when that was last kept.
+//! `cargo xtask gate`: the policy's decisions in known episodes, compared with the recorded decisions.
 //!
 //! Each episode has a hash over its decisions: time, job, codes and figures of action and reason. Sentences and names of
-//! types are not in it, so that a change of words or of structure leaves it as it is, and a change of a rule does not.
-//! The hashes lie in `crates/sim/sim/decisions.txt`; `--bless` keeps those of now. Absent: what makes an episode fail
+//! types are not in it, so that a change of words or of structure leaves it as it is, and a change of a rule does not. The
+//! hashes lie in `crates/sim/sim/decisions.txt`; `--bless` records the present hashes. Absent: the checks of an episode
 //! ([`crate::sim`]).
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const NAMED: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GateArgs {
-    /// Keep what is decided now
+    /// Record the present decisions
     #[arg(long)]
     bless: bool,
     /// Threads
@@ -35,7 +35,7 @@ pub(crate) struct GateArgs {
     jobs: usize,
 }
 
-/// A set of episodes: its name in the file, and each with what it is played with.
+/// A set of episodes: its name in the file, and each episode's seed and played part.
 struct Set {
     name: &'static str,
     play: Play,

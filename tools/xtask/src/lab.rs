@@ -1,9 +1,9 @@
 //! The lab: an emulated host on which the real programs meet a kernel with control groups v2 alone, several NUMA nodes
 //! and threads that share cores, none of which the machine at hand may have.
 //!
-//! QEMU emulates in software, so it needs no rights and no help of the processor. The fast form has all that it needs in
-//! a file system in memory, made anew each time: busybox, the programs, the libraries that they name, and `tools/lab/`. The
-//! full form ([`full`]) is a Debian system with systemd. Absent here: what is tested (`tools/lab/acceptance.sh`,
+//! QEMU emulates in software, so it needs no rights and no help of the processor. The fast form has all its files in a file
+//! system in memory, made anew each time: busybox, the programs, their libraries, and `tools/lab/`. The full form
+//! ([`full`]) is a Debian system with systemd. Absent here: the tests (`tools/lab/acceptance.sh`,
 //! `tools/lab/full/suite.sh`).
 
 mod archive;
@@ -26,7 +26,7 @@ use kernel::Kernel;
 use machine::{Disk, Machine};
 use tempfile::TempDir;
 
-/// What the lab needs of this machine, with the package that has it.
+/// Programs that the lab needs on this machine, with their packages.
 const NEEDED: [(&str, &str); 4] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),
@@ -39,7 +39,7 @@ pub(crate) struct LabArgs {
     /// Boot Debian with systemd instead, and try the package, the service and a workload manager there
     #[arg(long)]
     full: bool,
-    /// Cut the power instead, while jobs run, and look at what each cut leaves
+    /// Cut the power instead, while jobs run, and check the disk after each cut
     #[arg(long, conflicts_with = "full")]
     power: bool,
     /// With --power, so many cuts
@@ -52,7 +52,7 @@ pub(crate) struct LabArgs {
     /// Memory of each of its two NUMA nodes, in MiB
     #[arg(long, default_value_t = 512)]
     node_mib: u32,
-    /// How long each machine may take, in seconds; one that says nothing for a quarter of an hour is ended before that
+    /// Time limit of each machine, in seconds; a machine without output for a quarter of an hour is ended before that
     #[arg(long, default_value_t = machine::LIMIT.as_secs())]
     limit_s: u64,
     /// With --full, this part of its suite alone, by the name of its function: `jobs`, `crash`, `managers`, ...
@@ -60,7 +60,7 @@ pub(crate) struct LabArgs {
     only: Option<String>,
 }
 
-/// Boots the machine, runs the suite in it, and shows what that says.
+/// Boots the machine, runs the suite in it, and shows its output.
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     if lacks(&NEEDED) {
         return Ok(());
@@ -105,7 +105,7 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
     results::conclude(&of, &outcome, &target)
 }
 
-/// A small file system that keeps projects to their quotas, where it can be made.
+/// A small file system with project quotas, if it can be made.
 fn disk_with_quotas(work: &Path) -> anyhow::Result<Option<PathBuf>> {
     let Some(program) = find("mkfs.ext4") else {
         println!(
@@ -123,7 +123,7 @@ fn disk_with_quotas(work: &Path) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(image))
 }
 
-/// Whether one of these programs is not there, which is said.
+/// Whether a program is missing, with a message.
 fn lacks(needed: &[(&str, &str)]) -> bool {
     let missing = needed.iter().find(|(program, _)| find(program).is_none());
     if let Some((program, package)) = missing {
@@ -132,25 +132,25 @@ fn lacks(needed: &[(&str, &str)]) -> bool {
     missing.is_some()
 }
 
-/// Where what was fetched or made once is kept.
+/// The directory of downloaded files and of files made once.
 fn cache() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
     base.unwrap_or_else(std::env::temp_dir).join("pinfold-lab")
 }
 
-/// A directory that goes when the lab ends. One that is killed leaves it behind: each has a name of its own.
+/// A directory that is removed when the lab ends. A killed lab leaves it behind, under a unique name.
 fn work_dir() -> anyhow::Result<TempDir> {
     tempfile::Builder::new().prefix("pinfold-lab-").tempdir().context("failed to make a directory to work in")
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 fn target() -> anyhow::Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec().context("cargo metadata")?;
     Ok(metadata.target_directory.into_std_path_buf())
 }
 
-/// The programs that are tried: built, with the names that they have inside.
+/// The tested programs: built, with their names inside the machine.
 fn programs() -> anyhow::Result<Vec<(PathBuf, &'static str)>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let messages = said(Command::new(cargo).args([
@@ -158,7 +158,7 @@ fn programs() -> anyhow::Result<Vec<(PathBuf, &'static str)>> {
         "--quiet",
         "--no-run",
         "--message-format=json",
-        // Of one package by itself cargo would build all below it anew, as it asks for other features of that.
+        // For a single package cargo would rebuild its dependencies with other features.
         "--workspace",
         "--test=contract",
     ]))?;
@@ -188,14 +188,14 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
     (numbers.first().copied().unwrap_or(0), numbers.get(1).copied().unwrap_or(0)) < than
 }
 
-/// The numbers of the first word that begins with one.
+/// The numbers of the first word that begins with a digit.
 fn version_of(text: &str) -> Vec<u32> {
     let word = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     let parts = word.unwrap_or_default().split(|c: char| !c.is_ascii_digit());
     parts.map(|part| part.parse::<u32>().unwrap_or(0)).collect()
 }
 
-/// A program by its name; administrators' ones are not on everybody's path.
+/// A program by its name; administrators' programs are not on every user's path.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -205,7 +205,7 @@ fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// What a command prints; its failure is an error with what it said.
+/// A command's output; on failure an error with its messages.
 fn said(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("failed to start {name}"))?;

@@ -23,11 +23,11 @@ struct Args {
 enum Chore {
     /// Play simulated episodes; the first broken promise ends it
     Sim(sim::SimArgs),
-    /// Compare what the policy decides in known episodes with what it decided before
+    /// Compare the policy's decisions in known episodes with the recorded decisions
     Gate(gate::GateArgs),
-    /// Measure what one event costs the scheduler
+    /// Measure the scheduler's time for an event
     Cost(cost::CostArgs),
-    /// Twist what the parsers read; none may panic
+    /// Change the parsers' input at random; none may panic
     Fuzz(fuzz::FuzzArgs),
     /// Boot an emulated host with control groups v2 alone, and try the programs there
     Lab(lab::LabArgs),

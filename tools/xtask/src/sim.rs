@@ -20,7 +20,7 @@ pub(crate) struct SimArgs {
     /// Threads
     #[arg(long, default_value_t = 1)]
     jobs: u64,
-    /// Print the whole history of the episode that failed (or of the only one)
+    /// Print the whole history of the episode that failed (or of the only episode)
     #[arg(long)]
     trace: bool,
     /// Compare strategies on the toy model instead
@@ -39,9 +39,9 @@ pub(crate) struct Played {
     pub(crate) decisions: u64,
     /// Over all decisions.
     pub(crate) hash: u64,
-    /// Jobs that the kernel killed where nobody could have known.
+    /// Jobs that the kernel killed where it was unavoidable.
     lost: u64,
-    /// Under pressure: what was known of jobs, and the makespan in thousandths of the serial bound.
+    /// Under pressure: the regime of knowledge, and the makespan in thousandths of the serial bound.
     makespan: Option<(String, u64)>,
     words: String,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Broken {
     shrink: Box<dyn FnOnce() -> Only + Send>,
 }
 
-/// Plays an episode: its seed, whether its history is kept, what of it is played.
+/// Plays an episode: its seed, whether its history is kept, and the played part.
 pub(crate) type Play = fn(u64, bool, &Only) -> Result<Played, Box<Broken>>;
 
 impl std::fmt::Display for Broken {
@@ -138,7 +138,7 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long all jobs took, against the serial bound: what the governor costs and gains.
+/// Prints makespans against the serial bound: the cost and gain of the governor.
 fn tell_makespans(makespans: BTreeMap<String, Vec<u64>>) {
     println!("| what is known | episodes | makespan / serial bound, mean | median | p90 |");
     println!("| --- | ---: | ---: | ---: | ---: |");

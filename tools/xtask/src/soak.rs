@@ -29,7 +29,7 @@ pub(crate) struct SoakArgs {
     /// Another seed, another course [default: from the time]
     #[arg(long)]
     seed: Option<u64>,
-    /// What all jobs together may hold, in MiB
+    /// Memory of all jobs together, in MiB
     #[arg(long, default_value_t = 1024)]
     budget_mib: u64,
     /// Size of the swap file, in MiB; as root, where there is no swap
@@ -40,7 +40,7 @@ pub(crate) struct SoakArgs {
     binaries: PathBuf,
 }
 
-/// Runs it, and says what came of it; fails if anything was lost.
+/// Runs the soak and prints its result; fails if anything was lost.
 pub(crate) fn soak(args: &SoakArgs) -> anyhow::Result<()> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let seed = args.seed.unwrap_or(since.as_secs());
@@ -80,7 +80,7 @@ impl Dice {
     }
 }
 
-/// A program that may be run, and what it prints when it has the host to itself.
+/// A program to run, and its output with the host to itself.
 struct Load {
     name: String,
     line: String,
@@ -266,9 +266,9 @@ impl Soak {
         Ok(())
     }
 
-    /// A user suspends a job, or resumes one.
+    /// Suspends or resumes a job, as a user.
     fn disturb(&mut self, job: u64) -> anyhow::Result<()> {
-        // One that ended, or a daemon that is away, makes no difference.
+        // An ended job, or an absent daemon, makes no difference.
         if let Some(resumed) = self.suspended.pop_first() {
             self.pinfold(&["resume", &resumed.to_string()])?;
         } else {
@@ -298,7 +298,7 @@ impl Soak {
                 bail!("left after {} s: {}", LAST_END.as_secs(), self.ask(&["status"])?);
             }
             for (job, _) in open {
-                // A job that was suspended last, or held by a command that met no daemon.
+                // The last suspended job, or a job held by a command without a daemon.
                 self.pinfold(&["resume", &job.to_string()])?;
             }
             sleep(Duration::from_millis(500));

@@ -1,8 +1,8 @@
-//! One user of many that ask a daemon as much as they may: fills the queue with held jobs, and then asks on several
-//! connections at once: each kind of request in an expensive form; some of them the daemon refuses.
+//! One of many users who ask a daemon as much as they may: fills the queue with held jobs, and then sends requests on
+//! several connections at once: each kind of request in an expensive form, including some that the daemon refuses.
 //!
-//! Speaks the wire by itself, so that nothing that the command line would do stands between. Says `ready` once its jobs
-//! are queued, asks from the next line of standard input on, and prints what it asked as one JSON object. Owns nothing.
+//! Speaks the wire by itself, so that the command line adds no time. Prints `ready` once its jobs are queued, sends
+//! requests from the next line of standard input on, and prints its counts as a JSON object. Owns nothing.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,7 +23,7 @@ use serde::Serialize;
 mod dice;
 use dice::Dice;
 
-/// Asks a daemon as much as one user may.
+/// Asks a daemon as much as a user may.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
@@ -44,12 +44,12 @@ struct Args {
     seed: u64,
 }
 
-/// What was asked of one kind.
+/// The requests of a kind.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Asked {
     requests: u64,
     refused: u64,
-    /// The longest time from a request to its reply, seconds: with what others have the daemon do meanwhile.
+    /// The longest time from a request to its reply, seconds, including the daemon's work for other users meanwhile.
     slowest_s: f64,
 }
 
@@ -128,7 +128,7 @@ fn fill(wire: &mut Wire, count: u64) -> Result<Vec<u64>, Fault> {
     Ok(jobs)
 }
 
-/// What one connection asks with.
+/// The state of a connection's requests.
 #[derive(Debug)]
 struct Asker<'a> {
     jobs: &'a [u64],
@@ -215,7 +215,7 @@ impl Asker<'_> {
     }
 }
 
-/// Asks until the time is over. A job that is taken is given back at once, so that the queue stays as long as it is.
+/// Sends requests until the time is over. A taken job is returned at once, so that the queue keeps its length.
 fn ask(socket: &Path, jobs: &[u64], seed: u64, limit: Duration) -> Result<Counts, Fault> {
     let mut wire = Wire::connect(socket)?;
     let mut asker = Asker { jobs, dice: Dice(seed), ticket: 0 };

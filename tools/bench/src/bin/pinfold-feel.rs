@@ -1,8 +1,8 @@
-//! Work that says what it felt: how long a fixed amount took, how late it woke, on whose core it woke.
+//! Work that reports its own time: the duration of a fixed amount, its wake-up delay, and the core on which it woke.
 //!
 //! The amount is counted in units, not in time, so that work which loses its core, its cache or its turn at the storage
-//! does no less for it. The same program is the work beside: without an amount it goes on until it is ended. Owns the file
-//! it writes to, and no other.
+//! does no less for it. The same program is the work beside: without an amount it goes on until it is ended. Owns its
+//! output file, and no other.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -20,14 +20,14 @@ use serde_json::json;
 mod burn;
 use burn::burn;
 
-/// Does work and says what it felt.
+/// Does work and reports its own time.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     /// The work.
     #[arg(value_enum)]
     work: Work,
-    /// So many units of it; without, until it is ended.
+    /// The number of units; without it, until it is ended.
     #[arg(long)]
     units: Option<u64>,
     /// As many units as go into so many seconds.
@@ -60,7 +60,7 @@ enum Work {
 const TURNS: u64 = 1_000_000;
 /// Words in a MiB.
 const WORDS: usize = (1 << 20) / size_of::<u64>();
-/// What is written at once, bytes, and how many such blocks the file has.
+/// The size of a write, bytes, and the number of blocks in the file.
 const BLOCK: usize = 64 << 10;
 const BLOCKS: u64 = 256;
 
@@ -102,7 +102,7 @@ struct Doing {
 }
 
 impl Doing {
-    /// Sets up what is not part of the work: memory is written once, the file has its size.
+    /// Sets up outside the measured time: memory is written once, the file has its size.
     fn new(args: &Args) -> anyhow::Result<Self> {
         let mut doing = Self {
             work: args.work,

@@ -1,8 +1,8 @@
-//! A job with a duty cycle: bursts of a fixed amount of computing with waits between them; or a job that grows; or one
-//! that starts processes without end; or a farm of processes that do little, for those who watch processes.
+//! A job with a duty cycle: bursts of a fixed amount of computing with waits between them; or a job that grows; or a job
+//! that starts processes without end; or a farm of processes that do little, for programs that watch processes.
 //!
-//! The amount is counted in turns of an integer loop, not in time, so that a job that loses its core does no less
-//! work for it: CPU use and makespan then tell what the manager did. Owns nothing.
+//! The amount is counted in turns of an integer loop, not in time, so that a job that loses its core does no less work for
+//! it: CPU use and makespan then show the manager's effect. Owns nothing.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use burn::burn;
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
-    /// Print how many turns of the loop fit into one second here, and do nothing else.
+    /// Print the number of turns of the loop that fit into a second here, and do nothing else.
     #[arg(long)]
     calibrate: bool,
     /// Bursts.
@@ -37,7 +37,7 @@ struct Args {
     /// Grow by no more than so many MiB in a second.
     #[arg(long, default_value_t = f64::INFINITY)]
     grow_mib_per_s: f64,
-    /// Change the words one after the other instead, from the first to the last and again.
+    /// Change the words in turn instead, from the first to the last and again.
     #[arg(long)]
     sweep: bool,
     /// Start so many processes a second, each of which ends at once, until it is ended itself.
@@ -51,7 +51,7 @@ struct Args {
     member: Option<Member>,
 }
 
-/// What a process of a farm does. Each has written 1 MiB of memory.
+/// The behaviour of a farm's process. Each has written 1 MiB of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Member {
     /// Nothing.
@@ -97,7 +97,7 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "{state:016x}")
 }
 
-/// One after the other; a rate that cannot be kept is as fast as it goes.
+/// In turn; a rate that cannot be reached runs as fast as possible.
 fn fork_for_ever(rate: f64) -> std::io::Result<()> {
     let begun = Instant::now();
     for number in 0u64.. {
@@ -125,21 +125,21 @@ fn farm(members: usize, out: &mut impl Write) -> std::io::Result<()> {
     let told = started.and_then(|()| writeln!(out, "ready {members}")).and_then(|()| out.flush());
     let waited = told.and_then(|()| std::io::stdin().read_to_end(&mut Vec::new()));
     for child in &mut children {
-        // One that has ended needs no end.
+        // An ended child needs no signal.
         let _answer = child.kill();
         child.wait()?;
     }
     waited.map(drop)
 }
 
-/// Never returns of itself: it ends with whoever started it.
+/// Never returns: ends with its parent.
 fn be(member: Member) -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     const STEP: usize = (1 << 19) / size_of::<u64>();
     const MOST: usize = 64 * STEP;
     let mut held = grow(1, f64::INFINITY);
     if member == Member::Grow {
-        // Room that is only reserved is not held; a vector that moved as it grew would hold twice its size for moments.
+        // Reserved room takes no memory; a vector that moved as it grew would take twice its size for moments.
         held.reserve_exact(MOST);
     }
     loop {
@@ -166,7 +166,7 @@ fn be(member: Member) -> std::io::Result<()> {
 /// Memory of so many MiB, written MiB by MiB, no faster than asked.
 fn grow(mib: usize, mib_per_s: f64) -> Vec<u64> {
     const WORDS: usize = (1 << 20) / size_of::<u64>();
-    // One reservation: a vector that moved as it grew would hold twice its size for moments.
+    // A single reservation: a vector that moved as it grew would take twice its size for moments.
     let mut held = Vec::with_capacity(mib * WORDS);
     let start = Instant::now();
     for index in 0..mib {
@@ -204,7 +204,7 @@ fn sweep(held: &mut [u64], mut state: u64, turns: u64) -> u64 {
     black_box(state)
 }
 
-/// Turns in a second of this core: the best of several tries, as anything else on the core only slows it.
+/// Turns in a second of this core: the best of several tries, as other load on the core only slows it.
 fn calibrate() -> f64 {
     const TURNS: u64 = 20_000_000;
     let speed = |_| {

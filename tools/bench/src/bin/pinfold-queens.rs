@@ -1,7 +1,7 @@
 //! Counts the ways to put N queens on a board of N x N so that none attacks another, by integer operations on registers
-//! alone: a code that needs a core and nothing else, so that whatever its time varies by comes from outside.
+//! alone: a code that needs a core and nothing else, so that all variation of its time comes from outside.
 //!
-//! Says the count, the seconds it took from its first to its last step, and nothing of its start. Owns nothing.
+//! Prints the count, and the seconds from its first to its last step, without its start. Owns nothing.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -35,8 +35,8 @@ fn solutions(queens: u32) -> u64 {
     place((1 << queens) - 1, 0, 0, 0)
 }
 
-/// Solutions for the rows that are left: `columns` are taken, and `left` and `right` the squares of this row that a
-/// queen above attacks.
+/// Solutions for the remaining rows: `columns` are taken, and `left` and `right` the squares of this row that a queen above
+/// attacks.
 fn place(board: u32, columns: u32, left: u32, right: u32) -> u64 {
     if columns == board {
         return 1;

@@ -18,18 +18,18 @@ use crate::table;
 use crate::way::{Knows, Way};
 use crate::workload::{Job, quote};
 
-/// What one growing job comes to hold, MiB, and how fast, MiB a second.
+/// The size of a growing job, MiB, and its growth, MiB a second.
 const GROWN_MIB: u64 = 460;
 const GROWTH_MIB_PER_S: u64 = 230;
 
-/// Budget for each of the jobs that fit at once, MiB: no more than one that grows has room in it.
+/// Budget for each of the jobs that fit at once, MiB: room for a single growing job.
 const SHARE_MIB: u64 = 512;
 
 /// More at once than this say no more on a large machine, and take more of its memory and disk.
 const FIT_MOST: usize = 4;
 
-/// The first list, whose size is known to fit, may take this long, seconds. The others are given up after so many times as
-/// long as it took, and not before some seconds.
+/// The time limit of the first list, which fits by its size, seconds. The others are given up after a multiple of the first
+/// list's time, and not before some seconds.
 const LIMIT_S: f64 = 600.0;
 const GIVE_UP_TIMES: f64 = 2.0;
 const GIVE_UP_LEAST_S: f64 = 30.0;
@@ -94,7 +94,7 @@ pub(super) fn play(ground: &Ground, record: &mut Record) -> anyhow::Result<Optio
     Ok(Some(Picture::Over(picture::memory(&runs, sizes.budget_mib, jobs.len()))))
 }
 
-/// Growing jobs, each followed by small real programs as far as these are installed; and what is not.
+/// Growing jobs, each followed by small real programs as far as installed; and missing programs.
 fn list(sizes: Sizes, directory: &Path) -> anyhow::Result<(Vec<Job>, Vec<String>)> {
     let mix = small(directory, sizes.others)?;
     let load = quote(&std::env::current_exe()?.with_file_name("pinfold-load"));
@@ -124,7 +124,7 @@ fn runs(
     record: &mut Record,
 ) -> anyhow::Result<Vec<(String, Run)>> {
     let Sizes { fit, budget_mib, .. } = sizes;
-    // What GNU parallel looks at is the whole host: it is told its threshold as if the host ended at the budget.
+    // GNU parallel reads the whole host's memory: its threshold is set as if the host ended at the budget.
     let beyond = available_mib().saturating_sub(budget_mib);
     let ways = [
         (format!("As many as fit, by hand ({fit})"), Way::Native { slots: fit }),
@@ -156,7 +156,7 @@ fn runs(
     Ok(runs)
 }
 
-/// When a list is given up, going by the first one, seconds.
+/// The time limit of a list, by the first list's time, seconds.
 fn give_up_s(first: &Run) -> f64 {
     (GIVE_UP_TIMES * first.makespan_s).max(GIVE_UP_LEAST_S)
 }

@@ -1,4 +1,4 @@
-//! The demo's pictures over time: what each way did, in panels of the same axes one above the other.
+//! The demo's pictures over time: each way in a panel of its own, with common axes.
 //!
 //! Made from the samples of the runs; drawn by the same code as pinfold's own plots.
 

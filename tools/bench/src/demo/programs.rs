@@ -1,4 +1,4 @@
-//! Act 1: real programs, one per core as most people run them, twice as many as the impatient do, and under pinfold.
+//! Act 1: real programs, one per core as usual, twice as many, and under pinfold.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::table;
 use crate::way::Way;
 use crate::workload::Job;
 
-/// Longest that one of the three ways may take, seconds.
+/// The time limit of each of the three ways, seconds.
 const LIMIT_S: f64 = 1_200.0;
 
 /// Plays the act; nothing to draw where no program is installed.
@@ -60,7 +60,7 @@ pub(super) fn play(ground: &Ground, size: f64, record: &mut Record) -> anyhow::R
     Ok(Some(Picture::Over(picture::programs(&runs, cores))))
 }
 
-/// Each job once alone, for the lower bound; those that cannot run here are left out.
+/// Each job once alone, for the lower bound; jobs that cannot run here are left out.
 fn alone(
     bench: &Bench<'_>,
     ground: &Ground,
@@ -135,7 +135,7 @@ fn tell(record: &mut Record, runs: &[(String, Run)], jobs: &[Job], bound: Bound,
     tell_troubles(record, runs, cores, "Others");
 }
 
-/// What came out, in a sentence, whoever is ahead; and where that sentence would say nothing, why.
+/// The result in a sentence, in favour of any way; or the reason for which no sentence is possible.
 fn verdict(record: &mut Record, runs: &[(String, Run)], cores: usize) {
     let Some((_, own)) = runs.iter().find(|(name, _)| name.starts_with("pinfold")) else { return };
     for (name, other) in runs.iter().filter(|(name, _)| !name.starts_with("pinfold")) {

@@ -1,8 +1,7 @@
-//! Act 3: an urgent job while a list runs: how long it takes alone, beside a list that knows nothing of it, and beside
-//! pinfold's.
+//! Act 3: an urgent job while a list runs: its time alone, beside a list by hand, and beside pinfold's.
 //!
-//! The urgent job computes on one core. By hand it is started beside the list, which is the best that can be done without
-//! touching that; under pinfold it is asked for with a higher priority.
+//! The urgent job computes on a single core. By hand it is started beside the list, which is the best possible without
+//! changing the list; under pinfold it is submitted with a higher priority.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,7 +24,7 @@ use crate::watch::Watch;
 use crate::way::{Batch, Ready, Way};
 use crate::workload::{Job, quote, stage};
 
-/// What the urgent job takes alone, about, seconds.
+/// The urgent job's approximate time alone, seconds.
 const URGENT_S: f64 = 2.5;
 
 /// How often it is run each way.
@@ -37,7 +36,7 @@ const LIST_PER_CORE: usize = 60;
 /// How long the list may take to fill its slots.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the urgent job took one way, seconds.
+/// The urgent job's times by a way, seconds.
 type Times = (String, Vec<f64>);
 
 /// Plays the act.
@@ -109,7 +108,7 @@ fn timed(ground: &Ground, command: &mut Command) -> anyhow::Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// The urgent job while `jobs` run one `way`. The list is ended afterwards; what became of it is not looked at.
+/// The urgent job while `jobs` run by a `way`. The list is ended afterwards, without a look at its results.
 fn beside(ground: &Ground, way: Way, jobs: &[Job], urgent: &[String]) -> anyhow::Result<Vec<f64>> {
     let bench = ground.bench(f64::INFINITY);
     let directory = tempfile::Builder::new().prefix("list-").tempdir_in(bench.scratch)?;
@@ -126,7 +125,7 @@ fn beside(ground: &Ground, way: Way, jobs: &[Job], urgent: &[String]) -> anyhow:
         let ended = list.is_finished();
         over.store(true, Ordering::Relaxed);
         ready.give_up();
-        // It was ended before its time, so what it reports is no news.
+        // It was ended early, so its report is meaningless.
         let _report = list.join();
         ensure!(taken.is_err() || !ended, "the list was over before the urgent jobs were");
         taken
@@ -136,7 +135,7 @@ fn beside(ground: &Ground, way: Way, jobs: &[Job], urgent: &[String]) -> anyhow:
     taken
 }
 
-/// Waits until the list has filled its slots, then runs the urgent job a few times, one after the other.
+/// Waits until the list has filled its slots, then runs the urgent job a few times in turn.
 fn between(
     ground: &Ground,
     ready: &Ready,

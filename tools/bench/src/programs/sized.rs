@@ -1,5 +1,4 @@
-//! Real programs by the memory that they take: as large as a budget makes them, and small ones for the gaps beside a
-//! large job.
+//! Real programs by their memory: sized to a budget, and small programs for the gaps beside a large job.
 
 use std::path::Path;
 
@@ -8,9 +7,9 @@ use crate::inputs::{Cutting, cuttings, genome};
 use crate::way::installed;
 use crate::workload::{Job, quote};
 
-/// Makes the inputs of programs that are as large as a budget of so many MiB makes them: linear algebra on a matrix of a
-/// fortieth of it (its work grows with the cube of the order), four assemblies of a third of it (of a budget of 1 GiB;
-/// their tables hardly grow), and four that write through 45 % of it again and again.
+/// Makes the inputs of programs sized to a budget of so many MiB: linear algebra on a matrix of a fortieth of it (its work
+/// grows with the cube of the order), four assemblies of a third of it (of a budget of 1 GiB; their tables hardly grow),
+/// and four that write through 45 % of it again and again.
 pub(crate) fn large(directory: &Path, budget_mib: u64) -> anyhow::Result<Mix> {
     let mut mix = Mix::default();
     let kinds = [algebra(budget_mib), assemblies(directory, budget_mib)?, stressors(budget_mib)];
@@ -50,7 +49,7 @@ pub(crate) fn small(directory: &Path, count: usize) -> anyhow::Result<Mix> {
     Ok(mix)
 }
 
-/// So many jobs that wait for the disk: reads and writes at random past the page cache, one at a time.
+/// `count` jobs that wait for the disk: random reads and writes past the page cache, in turn.
 pub(crate) fn disk(count: usize) -> Built {
     if !installed("fio") {
         return Err("fio is left out: it is not installed".to_owned());
@@ -70,7 +69,7 @@ struct Kind {
     class: &'static str,
     program: &'static str,
     input: Cutting,
-    /// What is run on the input, a shell word.
+    /// The command for the input, a shell word.
     script: fn(&str) -> String,
     output: &'static str,
 }
@@ -134,7 +133,7 @@ fn stressors(budget_mib: u64) -> Built {
     Ok(alike("stress-ng", &script, &[]))
 }
 
-/// Four jobs of one class.
+/// Four jobs of the same class.
 fn alike(class: &str, script: &str, outputs: &[&str]) -> Vec<Job> {
     let one = |number| Job {
         class: class.to_owned(),

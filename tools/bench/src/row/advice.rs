@@ -1,11 +1,11 @@
-//! Row `advice`: what advice on memory wastes and how often jobs fail with it, on records of real workflows, beside
-//! simple rules and published ones.
+//! Row `advice`: memory wasted by advice and failures of jobs with it, on records of real workflows, beside simple and
+//! published rules.
 //!
-//! The data are not part of the project: a directory with `nfcore-sizey` and `nf-timeseries`, as described in
-//! [`data`]. Two protocols: *shuffled*, some runs of each class known and the rest one by one in a published order;
-//! and *in the order of time*, only with what had ended when a job was submitted. Waste is memory x time in GB (10^9
-//! bytes) x hours: what the last attempt held beyond the peak, and all that failed ones held. Advice comes from `pinfold advise replay`, run as
-//! anyone runs it; what it says is scored here.
+//! The data are not part of the project: a directory with `nfcore-sizey` and `nf-timeseries`, as described in [`data`]. Two
+//! protocols: *shuffled*, some runs of each class known and the rest in turn in a published order; and *in the order of
+//! time*, with only the runs that had ended when a job was submitted. Waste is memory x time in GB (10^9 bytes) x hours:
+//! the last attempt's excess over the peak, and all memory of failed attempts. Advice comes from `pinfold advise replay`,
+//! run as by users; its answers are scored here.
 
 mod baselines;
 mod cost;
@@ -34,7 +34,7 @@ use data::Set;
 pub(crate) struct AdviceArgs {
     #[command(flatten)]
     row: RowArgs,
-    /// The directory with `nfcore-sizey` and `nf-timeseries`; what is not there is left out.
+    /// The directory with `nfcore-sizey` and `nf-timeseries`; missing sets are left out.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 }
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &AdviceArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Replays a set by the command line and scores what it says.
+/// Replays a set by the command line and scores its answers.
 fn advised(ground: &Ground, set: &Set, risk: Option<f64>) -> anyhow::Result<Score> {
     let Some(binaries) = &ground.binaries else {
         bail!("pinfold is not built: cargo build --release, or --binaries DIR");
@@ -151,7 +151,7 @@ fn tell_shuffled(
     Ok(())
 }
 
-/// In the order of time: every rule, and what part of the way from request to oracle advice goes.
+/// In the order of time: every rule, and the part of the way from request to oracle that advice covers.
 fn tell_timed(sets: &[Set], replay: &mut Replay<'_>, record: &mut Record) -> anyhow::Result<()> {
     record.say("In the order of time: GB x hours wasted (share of jobs with a failure); `known`: the oracle's waste; `no better`: rules that waste \
                 more and fail no less often than advice.\n");

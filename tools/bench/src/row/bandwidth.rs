@@ -1,10 +1,10 @@
 //! Row `bandwidth`: how much the processor time of the same memory-bound job varies when half as many more run as there are cores.
 //!
-//! Each run has so many jobs of one code, all the same work; what is looked at is the processor time of each, the largest
-//! over the smallest. One code reads and writes all it holds from end to end and waits for bandwidth, the other goes to
-//! and fro in it at random and waits for each word. Alone, one after the other on one core, the same ratio says how much
-//! of it is the machine's own. There is memory for all, so that nobody kills, suspends or frees anything here. Absent: the
-//! other half of the experiment, how many jobs of half a node fit onto several nodes (`pack`, and the lab).
+//! Each run has so many jobs of the same code, all the same work; the figure is the processor time of each, the largest
+//! over the smallest. The code `sweep` reads and writes all its memory from end to end and waits for bandwidth, `walk`
+//! visits it at random and waits for each word. The same ratio of jobs alone, in turn on a single core, shows the machine's
+//! own part. There is memory for all, so that no manager kills, suspends or frees anything here. Absent: the other half of
+//! the experiment, the number of jobs of half a node that fit onto several nodes (`pack`, and the lab).
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct BandwidthArgs {
     /// Jobs of each code in a run.
     #[arg(long, default_value_t = 10)]
     jobs: usize,
-    /// What each job holds, MiB: more than the caches.
+    /// Memory of each job, MiB: more than the caches.
     #[arg(long, default_value_t = 256)]
     mib: u64,
     /// About how long a job of each code takes alone, seconds.
@@ -36,7 +36,7 @@ pub(crate) struct BandwidthArgs {
     job_seconds: f64,
 }
 
-/// What the jobs do to memory.
+/// The jobs' accesses to memory.
 const CODES: [(&str, &str); 2] = [("sweep", "--sweep"), ("walk", "")];
 
 /// Runs the row.
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &BandwidthArgs) -> anyhow::Result<()> {
         let speed = calibrate(&load, ground.solo_pu()?)?;
         let bench = ground.bench(1_800.0);
         let cores = ground.cores();
-        // Half as many more than there are cores, and one more at least.
+        // Half as many more than there are cores, and at least one job more.
         let slots = (3 * cores).div_ceil(2).max(cores + 1);
         let ways = [
             Way::Native { slots: cores },
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &BandwidthArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Turns for so many seconds, at least one.
+/// Turns for so many seconds, at least 1.
 fn turns(per_s: f64, seconds: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -114,7 +114,7 @@ fn turns(per_s: f64, seconds: f64) -> u64 {
     turns
 }
 
-/// By how much the same work differs, at least 1; of nothing, nothing can be said.
+/// The ratio of the largest to the smallest time of the same work, at least 1; undefined without values.
 fn largest_over_least(all: &[f64]) -> f64 {
     let least = all.iter().copied().fold(f64::INFINITY, f64::min);
     let largest = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);

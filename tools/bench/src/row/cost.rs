@@ -1,9 +1,8 @@
-//! Row `cost`: what it takes to watch a farm of processes at one sample a second.
+//! Row `cost`: the cost of watching a farm of processes at a sample a second.
 //!
-//! One farm a size and repetition, and each watcher has its turn with it while the others are away; but for pinfold,
-//! which runs the farm as a job and so watches all the time, and is measured in a turn of its own. Counted are all
-//! threads and children of a watcher; of pinfold also the process that keeps the job. A second table is of a daemon of
-//! which nobody wants anything.
+//! A farm per size and repetition, and each watcher has its turn with it while the others are away; but for pinfold, which
+//! runs the farm as a job and so watches all the time, and is measured in a turn of its own. Counted are all threads and
+//! children of a watcher; of pinfold also the job's keeper. A second table is of an idle daemon.
 
 mod rest;
 
@@ -67,7 +66,7 @@ impl Watcher {
     }
 }
 
-/// One turn of one watcher.
+/// A watcher's turn.
 #[derive(Debug, Serialize)]
 struct Turn {
     watcher: &'static str,
@@ -83,7 +82,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Percent of a core for a sample a second, of all threads or of one.
+    /// Percent of a core for a sample a second, of all threads or of a single thread.
     fn percent(&self, thread: Option<&str>) -> f64 {
         let cpu_s: f64 = match thread {
             Some(name) => self.cpu_s.get(name).copied().unwrap_or(0.0),
@@ -101,7 +100,7 @@ pub(crate) fn run(args: &CostArgs) -> anyhow::Result<()> {
         for repetition in 1..=args.row.repetitions() {
             for &processes in &args.processes {
                 let farm = Farm::start(ground, processes, &args.settings)?;
-                // To and fro: who comes first finds a farm that nobody has looked at yet.
+                // In alternating order: the first watcher finds a farm that no watcher has read yet.
                 let mut order = watchers.clone();
                 if repetition % 2 == 0 {
                     order.reverse();
@@ -175,7 +174,7 @@ fn watchers(ground: &Ground, record: &mut Record) -> Vec<Watcher> {
 /// A farm, as a job where pinfold is there.
 #[derive(Debug)]
 struct Farm {
-    /// Whoever started it: the job's keeper, or the farm itself.
+    /// The farm's starter: the job's keeper, or the farm itself.
     child: Child,
     /// It lasts as long as this is open.
     input: ChildStdin,
@@ -276,7 +275,7 @@ fn measure(
     Ok(Turn { watcher: watcher.name(), processes, repetition, window_s, cpu_s, memory, rate_hz })
 }
 
-/// What each thread used between two looks.
+/// The use of each thread between two readings.
 fn used(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let since = |name: &String, after: f64| (after - before.get(name).copied().unwrap_or(0.0)).max(0.0);
     after.iter().map(|(name, after)| (name.clone(), since(name, *after))).collect()

@@ -1,9 +1,9 @@
-//! Row `interfere`: what a primary loses to backfillers, what they make of the cores it leaves, how late it wakes beside
-//! them; and whether the kernel puts idle-class tasks that wake onto one core while another is free.
+//! Row `interfere`: the loss of a primary to backfillers, their use of the cores it leaves, its wake-up delay beside them;
+//! and whether the kernel puts idle-class tasks that wake onto the same core while another is free.
 //!
-//! Each round runs every primary every way once, and each figure is held against the primary alone in the same round. The
-//! order begins one way further each round. Beside the primary is a process on each core. Idle time is the
-//! machine's own count; what the processes beside had of it is their processor time as the scheduler counts it.
+//! Each round runs every primary once by every way, and each figure is compared with the primary alone in the same round.
+//! The order begins a way further each round. Beside the primary is a process on each core. Idle time is the machine's own
+//! count; the share of the processes beside it is their processor time as the scheduler counts it.
 
 mod tell;
 
@@ -42,12 +42,12 @@ pub(crate) struct InterfereArgs {
     /// The primaries.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "compute,memory,storage,wake")]
     primaries: Vec<Work>,
-    /// What is beside them.
+    /// The work beside them.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "compute,memory")]
     beside: Vec<Beside>,
 }
 
-/// What a primary does.
+/// The work of a primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Work {
@@ -71,7 +71,7 @@ impl Work {
         }
     }
 
-    /// By how much it may be slowed, in parts of one; `None`: no promise is made.
+    /// The promised bound on its slowdown, as a fraction; `None`: no promise.
     fn target(self) -> Option<f64> {
         match self {
             Self::Compute => Some(0.01),
@@ -81,7 +81,7 @@ impl Work {
     }
 }
 
-/// What is beside a primary, without end.
+/// Endless work beside a primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 enum Beside {
@@ -100,7 +100,7 @@ impl Beside {
     }
 }
 
-/// Who runs the primary, and what is beside it.
+/// The launcher of the primary, and the work beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// The primary and nothing else.
@@ -109,7 +109,7 @@ enum Way {
     PinfoldAlone,
     /// Beside processes of nice 19.
     Nice(Beside),
-    /// A primary job beside backfilling ones.
+    /// A primary job beside backfilling jobs.
     Backfill(Beside),
 }
 
@@ -135,7 +135,7 @@ impl Way {
     }
 }
 
-/// What the work itself says.
+/// The work's own report.
 #[derive(Debug, Deserialize)]
 struct Felt {
     units: u64,
@@ -144,7 +144,7 @@ struct Felt {
     late_us: Vec<u64>,
 }
 
-/// One run of one primary.
+/// A run of a primary.
 #[derive(Debug, Serialize)]
 struct Run {
     round: usize,
@@ -157,7 +157,7 @@ struct Run {
     cpu_s: f64,
     /// While it was there, with its start: seconds,
     window_s: f64,
-    /// processor time of those beside it,
+    /// processor time of the processes beside it,
     beside_s: f64,
     /// time that the cores idled, waits for storage included,
     idle_s: f64,
@@ -200,7 +200,7 @@ pub(crate) fn run(args: &InterfereArgs) -> anyhow::Result<()> {
     })
 }
 
-/// What all runs share.
+/// The context common to all runs.
 struct Stand<'g> {
     ground: &'g Ground,
     feel: PathBuf,
@@ -365,7 +365,7 @@ fn until_ready(child: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a work says when it is over.
+/// The report of a work at its end.
 fn felt(mut command: Command) -> anyhow::Result<Felt> {
     let output = command.stdin(Stdio::null()).output().context("failed to run the work")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -388,14 +388,14 @@ fn last_cache_mib() -> Option<usize> {
     sizes.max().map(|(_, mib)| mib)
 }
 
-/// Whether what is written below `directory` stays in memory.
+/// Whether files below `directory` stay in memory.
 fn in_memory(directory: &std::path::Path) -> anyhow::Result<bool> {
     const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     let found = rustix::fs::statfs(directory).context("failed to look at the file system of `--scratch`")?;
     Ok(found.f_type == TMPFS)
 }
 
-/// Time that these PUs have idled, with and without somebody waiting for storage, since the machine started; seconds.
+/// Idle time of these PUs, waits for storage included, since the machine started; seconds.
 fn idle_s(pus: &[usize]) -> f64 {
     let tick_s = 1.0 / rustix::param::clock_ticks_per_second().max(1) as f64;
     idle_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default(), pus) as f64 * tick_s

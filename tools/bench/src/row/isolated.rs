@@ -1,9 +1,9 @@
-//! Row `isolated`: how much the time of one code that needs nothing but a core varies beside others, pinned apart by hand and
+//! Row `isolated`: the variation of a code's time, which needs nothing but a core, beside others, pinned apart by hand and
 //! kept apart by pinfold.
 //!
-//! Each round runs every way once at every load. The reference is the same pair pinned apart by hand in the same round:
-//! on a machine whose cores are not independent no manager makes a run beside a load as fast as one alone. It stands in
-//! each round twice, which says how far it is equal to itself.
+//! Each round runs every way once at every load. The reference is the same pair pinned apart by hand in the same round: on
+//! a machine with dependent cores no manager makes a run beside a load as fast as a run alone. The reference stands in each
+//! round twice, which shows how far it equals itself.
 
 use std::process::{Child, Command, Stdio};
 
@@ -29,7 +29,7 @@ pub(crate) struct IsolatedArgs {
     /// How often the board is solved in each run.
     #[arg(long, default_value_t = 4)]
     times: u32,
-    /// Equal is what differs by less than this part of the whole.
+    /// Times that differ by less than this fraction count as equal.
     #[arg(long, default_value_t = 0.001)]
     margin: f64,
 }
@@ -45,7 +45,7 @@ enum Way {
     HandAgain,
     /// Code and load as jobs.
     Pinfold,
-    /// The same, the code as an isolated one.
+    /// The same, with the code as an isolated job.
     Isolated,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &IsolatedArgs) -> anyhow::Result<()> {
     })
 }
 
-/// What a measurement needs.
+/// The inputs of a measurement.
 struct Stand {
     queens: Command,
     load: std::path::PathBuf,
@@ -158,7 +158,7 @@ impl Stand {
                 command.args(["-c", &last]).arg(program);
                 command
             }
-            // More important than its load, as it would be: with as many others as cores it takes one of theirs.
+            // More important than its load, as it would be: with as many others as cores it takes a core from one of them.
             Way::Pinfold => pinfold(&["--priority", "11"]),
             Way::Isolated => pinfold(&["--priority", "11", "--isolated"]),
         };
@@ -173,7 +173,7 @@ impl Stand {
         Ok(seconds)
     }
 
-    /// One that computes until it is dropped.
+    /// A process that computes until it is dropped.
     fn start_load(&self, way: Way, number: usize) -> anyhow::Result<Load> {
         let mut command = match (way, &self.daemon) {
             (Way::Pinfold | Way::Isolated, Some(daemon)) => {
@@ -213,12 +213,12 @@ impl Stand {
     }
 }
 
-/// A process that is ended when it is not wanted any more.
+/// A process that is ended when this is dropped.
 pub(super) struct Load(pub(super) Child);
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // A job's client passes the signal on and ends with its job; what does not is ended with the job.
+        // A job's client passes the signal on and ends with its job; processes that ignore it end with the job.
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
             let _sent = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }

@@ -1,4 +1,4 @@
-//! Row `launch`: what `pinfold run true` costs beyond `true`, with a daemon up, beside a peer's round trip.
+//! Row `launch`: the cost of `pinfold run true` beyond `true`, with a daemon up, beside a peer's round trip.
 //!
 //! Every command is started by this process with `posix_spawn` and waited for; no shell is in between.
 
@@ -27,7 +27,7 @@ pub(crate) struct LaunchArgs {
     runs: usize,
 }
 
-/// Runs before the measured ones: file caches and the daemon's first allocations.
+/// Runs before the measured runs: file caches and the daemon's first allocations.
 const WARM_UP: usize = 20;
 
 /// Runs the row.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Milliseconds of each run of each command, one of each in turn.
+/// Milliseconds of each run of each command, in turn.
 fn alternate(
     commands: &mut [(&'static str, Command)],
     runs: usize,

@@ -1,7 +1,7 @@
 //! Row `memory`: jobs that together outgrow memory, under a budget and with a swap file.
 //!
-//! The loads are told in `loads`. Peers that look at the whole host are told their thresholds as if the host ended at
-//! the budget, which is the best that can be done for them.
+//! The loads are described in `loads`. Peers that read the whole host's memory get thresholds as if the host ended at the
+//! budget, which is the best possible for them.
 
 pub(super) mod loads;
 
@@ -23,7 +23,7 @@ use loads::Load;
 pub(crate) struct MemoryArgs {
     #[command(flatten)]
     row: RowArgs,
-    /// What all jobs together may hold in RAM, MiB.
+    /// Memory of all jobs together in RAM, MiB.
     #[arg(long, default_value_t = 2048)]
     budget_mib: u64,
     /// Swap, MiB.
@@ -95,8 +95,8 @@ fn by_hand(claim_mib: Option<u64>, budget_mib: u64, cores: usize) -> Vec<usize> 
     counts
 }
 
-/// So many at a time by hand, the peers at their best settings for twice as many as there are cores, and pinfold by what
-/// it knows.
+/// Given numbers at a time by hand, the peers at their best settings for twice as many as there are cores, and pinfold by
+/// its knowledge.
 fn ways(native: &[usize], cores: usize, budget_mib: u64, knows: &[Knows]) -> Vec<Way> {
     let beyond = available_mib().saturating_sub(budget_mib);
     let slots = 2 * cores;

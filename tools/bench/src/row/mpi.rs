@@ -2,9 +2,9 @@
 //! them, within a mask, bound by hand and by the launcher, and as a job of pinfold that asks for nothing but cores; alone
 //! and beside noise.
 //!
-//! Each round runs every way once without noise and once with it. What counts is the rate that the benchmark itself
-//! reports for its solution. Binding by hand stands in each round twice, which says how far it is equal to itself. Noise is
-//! no job: on each core a process that computes a fifth of the time, anywhere it likes.
+//! Each round runs every way once without noise and once with it. The figure is the rate in the benchmark's own report.
+//! Binding by hand stands in each round twice, which shows how far it equals itself. Noise is no job: on each core a
+//! process that computes a fifth of the time, anywhere it likes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -133,16 +133,16 @@ pub(crate) fn run(args: &MpiArgs) -> anyhow::Result<()> {
     })
 }
 
-/// What a run says of itself.
+/// A run's own report.
 struct Solved {
     gflops: f64,
     seconds: f64,
 }
 
-/// What a measurement needs.
+/// The inputs of a measurement.
 struct Stand {
     directory: PathBuf,
-    /// One for each rank.
+    /// A PU for each rank.
     pus: Vec<usize>,
     load: PathBuf,
     turns_per_s: f64,
@@ -189,7 +189,7 @@ impl Stand {
         words.extend(["mpirun".to_owned(), "-n".to_owned(), ranks.clone()]);
         match way {
             Way::Launcher => words.extend(["--bind-to".to_owned(), "core".to_owned()]),
-            // What it does by itself.
+            // The launcher's default.
             Way::Pinfold => {}
             _ => words.extend(["--bind-to".to_owned(), "none".to_owned()]),
         }
@@ -261,7 +261,7 @@ impl Stand {
     }
 }
 
-/// A process that is ended when it is not wanted any more.
+/// A process that is ended when this is dropped.
 struct Noise(Child);
 
 impl Drop for Noise {

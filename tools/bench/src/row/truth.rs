@@ -1,7 +1,7 @@
-//! Row `truth`: how far figures are from what a program is known to use.
+//! Row `truth`: the error of figures for a program with known use.
 //!
-//! Each case runs as a job while the peers watch as well, all at a sample a second; the program says itself what it used. Absent here: whose figures cost less (`cost`), and processes too short for samples
-//! (`short-lived`).
+//! Each case runs as a job while the peers watch as well, all at a sample a second; the program reports its own use. Absent
+//! here: the cost of figures (`cost`), and processes too short for samples (`short-lived`).
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::record::Record;
 use crate::stats::median;
 use crate::table;
 
-/// What is run, and what is hard about it.
+/// The cases, and the difficulty of each.
 const CASES: [(&str, &str); 4] = [
     ("steady", "256 MiB, held"),
     ("spike", "256 MiB for 50 ms"),
@@ -31,7 +31,7 @@ const CASES: [(&str, &str); 4] = [
 pub(crate) struct TruthArgs {
     #[command(flatten)]
     row: RowArgs,
-    /// How long each case holds what it holds, seconds.
+    /// The time for which each case holds its memory, seconds.
     #[arg(long, default_value_t = 4.0, value_name = "S")]
     seconds: f64,
     /// Settings of pinfold's daemon.
@@ -39,7 +39,7 @@ pub(crate) struct TruthArgs {
     settings: Vec<String>,
 }
 
-/// Three figures of one case; `None`: the watcher has none.
+/// Three figures of a case; `None`: the watcher has none.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 struct Figures {
     memory_peak_bytes: Option<f64>,
@@ -47,7 +47,7 @@ struct Figures {
     cpu_s: Option<f64>,
 }
 
-/// Reads one of them.
+/// Reads a figure.
 type Figure = fn(&Figures) -> Option<f64>;
 
 const FIGURES: [(&str, Figure, f64); 3] = [
@@ -92,7 +92,7 @@ fn error(got: f64, truth: f64) -> f64 {
     100.0 * (got - truth) / truth.max(f64::MIN_POSITIVE)
 }
 
-/// One run of one case.
+/// A run of a case.
 #[derive(Debug)]
 struct Trial {
     case: &'static str,
@@ -101,7 +101,7 @@ struct Trial {
     peers: Vec<(Peer, Figures)>,
 }
 
-/// Who watches beside pinfold; of atop the form that divides shared memory.
+/// The watchers beside pinfold; atop in the form that divides shared memory.
 const PEERS: [Peer; 3] = [Peer::Pidstat, Peer::AtopPss, Peer::Below];
 
 /// Runs the row.

@@ -2,8 +2,8 @@
 //! much as they may.
 //!
 //! Each user is a process of its own (`pinfold-crowd`) with several connections; together they keep thousands of held jobs
-//! in the queue. The daemon is root's and measures its turns itself; what root waits for is measured on a connection of this
-//! program's. Only root can be many users, so nobody else has this row.
+//! in the queue. The daemon is root's and measures its turns itself; root's waits are measured on a connection of this
+//! program's. Only root can be many users, so other users do not have this row.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -26,11 +26,11 @@ use crate::record::Record;
 use crate::stats::{median, percentile};
 use crate::table;
 
-/// The first of the users: numbers that belong to nobody on usual systems.
+/// The first of the users: numbers that are unused on usual systems.
 const FIRST_USER: u32 = 61_000;
 /// Pause between two questions of root's.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The targets, in milliseconds: all turns but one in a thousand, and the longest.
+/// The targets, in milliseconds: for 99.9 % of the turns, and for the longest.
 const TARGETS_MS: (f64, f64) = (20.0, 100.0);
 
 /// Options of row `loop`.
@@ -52,7 +52,7 @@ pub(crate) struct TurnsArgs {
     window: f64,
 }
 
-/// What the users of one repetition asked, and what came of it.
+/// The users' requests in a repetition, and the results.
 #[derive(Debug, Serialize)]
 struct Round {
     repetition: usize,
@@ -136,13 +136,13 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // It is over unless something failed on the way.
+        // It is over unless a step failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A directory that all users can reach, with the program that they run: where it was built, they may not.
+/// A directory that all users can reach, with their program: the build's directory may be private.
 fn meeting_place(scratch: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let program = std::env::current_exe()?.with_file_name("pinfold-crowd");
     ensure!(program.is_file(), "{} is not built", program.display());

@@ -2,8 +2,8 @@
 //!
 //! Two series. *Equal* jobs compute 60 to 80 % of their time, 2.5 to 4 jobs for each slot of factor 2. *Mixed* jobs wait
 //! for none, a quarter and half of their time, in counts that are multiples of the slots and in counts of one more: the
-//! last job of such a count runs while other slots stand empty, which favours a launcher that runs the job at full speed.
-//! All waits are for the clock, so that no storage tells two runs apart.
+//! last job of a count like that runs while other slots stand empty, which favours a launcher that runs the job at full
+//! speed. All waits are for the clock, so that no storage tells two runs apart.
 
 use std::process::Command;
 use std::str::FromStr;
@@ -23,19 +23,19 @@ use crate::workload::{Job, quote};
 pub(crate) struct WaitsArgs {
     #[command(flatten)]
     row: RowArgs,
-    /// Equal jobs: duty cycle in percent and jobs per slot, each pair one table.
+    /// Equal jobs: duty cycle in percent and jobs per slot, a table for each pair.
     #[arg(long, value_name = "DUTY:RATIO", default_values = ["60:2.5", "70:3", "75:3.5", "80:4"])]
     cell: Vec<Cell>,
-    /// Mixed jobs for each slot of factor 2, each one table, and one more with a job more.
+    /// Mixed jobs for each slot of factor 2, a table for each, and another with a job more.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,3,4,5", value_parser = quantity::whole::<u16>(1..=1_000))]
     per_slot: Vec<u16>,
-    /// One series alone.
+    /// Only this series.
     #[arg(long, value_enum, value_name = "NAME")]
     only: Option<Series>,
-    /// CPU time of one equal job alone, seconds; a mixed job has half of it.
+    /// CPU time of an equal job alone, seconds; a mixed job has half of it.
     #[arg(long, default_value_t = 1.6)]
     job_seconds: f64,
-    /// CPU time of one burst, milliseconds.
+    /// CPU time of a burst, milliseconds.
     #[arg(long, default_value_t = 50.0)]
     burst_ms: f64,
 }
@@ -43,13 +43,13 @@ pub(crate) struct WaitsArgs {
 /// A series of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Series {
-    /// Jobs of one duty cycle a table
+    /// Jobs of the same duty cycle in each table
     Equal,
     /// Jobs of three duty cycles beside each other
     Mixed,
 }
 
-/// One table of equal jobs.
+/// A table of equal jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cell {
     /// Share of its time alone that a job computes, 0-1.
@@ -183,7 +183,7 @@ impl Load<'_> {
     }
 }
 
-/// The multiples of the slots, then one more than each.
+/// The multiples of the slots, then each plus 1.
 fn counts(per_slot: &[u16], slots: usize) -> Vec<usize> {
     let even = per_slot.iter().map(|&times| usize::from(times) * slots);
     even.clone().chain(even.map(|count| count + 1)).collect()
@@ -201,7 +201,7 @@ pub(crate) fn calibrate(load: &std::path::Path, pu: usize) -> anyhow::Result<f64
     text.trim().parse().with_context(|| format!("{} did not calibrate: `{}`", load.display(), text.trim()))
 }
 
-/// `value` as a count of at least one.
+/// `value` as a count of at least 1.
 pub(crate) fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,7 +1,7 @@
-//! Row `wlm`: the same real jobs sent to this host by a workload manager, one a core, two a core, and two a core with pinfold;
-//! then jobs that outgrow memory.
+//! Row `wlm`: the same real jobs sent to this host by a workload manager, one a core, two a core, and two a core with
+//! pinfold; then jobs that outgrow memory.
 //!
-//! Absent: what it costs a manager to send a job; all three ways have it alike.
+//! Absent: a manager's cost of sending a job, which is the same in all three ways.
 
 use clap::Args;
 use serde_json::json;
@@ -29,7 +29,7 @@ pub(crate) struct WlmArgs {
     /// Real jobs: a quarter of them waits for the disk, the others are assemblies, searches and alignments in turn; 0: none.
     #[arg(long, default_value_t = 60)]
     jobs: usize,
-    /// What jobs that outgrow memory may hold together, MiB; 0: none of these.
+    /// Memory of jobs that outgrow it, together, MiB; 0: no such jobs.
     #[arg(long, default_value_t = 2048)]
     budget_mib: u64,
     /// Swap, MiB.
@@ -68,7 +68,7 @@ fn mixed(args: &WlmArgs, ground: &Ground, record: &mut Record) -> anyhow::Result
     let disks = disk(args.jobs / 4);
     let mut mix = small(inputs.path(), args.jobs - disks.as_ref().map_or(0, Vec::len))?;
     match disks {
-        // One after each three of the others.
+        // A disk job after each three of the others.
         Ok(disks) => {
             for (number, job) in disks.into_iter().enumerate() {
                 let at = (4 * number + 3).min(mix.jobs.len());
@@ -127,7 +127,7 @@ fn overload(args: &WlmArgs, ground: &Ground, record: &mut Record) -> anyhow::Res
     Ok(())
 }
 
-/// Each manager with pinfold against the best of that manager: what they differ in by themselves is not pinfold's.
+/// Each manager with pinfold against the best of that manager: differences among managers are not pinfold's.
 fn against_each(managers: &[Manager], title: &str, runs: &Runs, record: &mut Record) -> anyhow::Result<()> {
     for &manager in managers {
         let of = |way: &Way| matches!(way, Way::Managed { manager: one, .. } if *one == manager);

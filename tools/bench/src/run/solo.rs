@@ -1,4 +1,4 @@
-//! Runs of one job alone: the lower bound of what any way can do, and what a class of jobs does by itself.
+//! Runs of a job alone: the lower bound for any way, and the figures of a class of jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::workload::{Job, stage};
 /// A job alone may be short, and costs little to look at.
 const ALONE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A job counts as grown up once it holds this part of its peak.
+/// A job counts as grown up once it holds this fraction of its peak.
 pub(crate) const GROWN: f64 = 0.9;
 
-/// What a solo run says about one class of jobs.
+/// The figures of a class of jobs from solo runs.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Solo {
     /// Least CPU time, seconds.
@@ -30,17 +30,17 @@ pub(crate) struct Solo {
     pub(crate) all_wall_s: Vec<f64>,
     /// Most memory held at a sample of any, bytes.
     pub(crate) memory_peak_bytes: u64,
-    /// The part of the run after which it was grown up ([`GROWN`]), in the run that held most.
+    /// The part of the run after which it was grown up ([`GROWN`]), in the run with the largest peak.
     pub(crate) memory_ramp: f64,
     /// CPU time up to then, seconds.
     pub(crate) ramp_cpu_s: f64,
-    /// What was read from and written to disks, bytes.
+    /// Disk reads and writes, bytes.
     pub(crate) io_bytes: u64,
     /// Checksum of the outputs, where these are compared.
     pub(crate) checksum: Option<u64>,
 }
 
-/// A run of one job alone.
+/// A run of a job alone.
 struct Alone {
     ending: Ending,
     memory_peak_bytes: u64,
@@ -73,8 +73,8 @@ impl Bound {
 }
 
 impl Bench<'_> {
-    /// Runs one job of each class alone, `repetitions` times, pinned to PU `pin`. A class that fails alone is
-    /// given back with a sentence instead of figures.
+    /// Runs a job of each class alone, `repetitions` times, pinned to PU `pin`. A class that fails alone is returned with a
+    /// sentence instead of figures.
     pub(crate) fn solo(
         &self,
         jobs: &[Job],
@@ -151,7 +151,7 @@ impl Bench<'_> {
     }
 }
 
-/// What was computed up to a sample, in seconds.
+/// Processor time up to a sample, in seconds.
 fn cpu_until(samples: &[Sample], until_s: f64) -> f64 {
     let mut before_s = 0.0;
     let used = |sample: &Sample| {

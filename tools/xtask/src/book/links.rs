@@ -1,4 +1,4 @@
-//! Where links lead: to a page, one of its headings, or a file of the project.
+//! The targets of links: a page, a heading, or a file of the project.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) fn resolve(page: &Path, link: &str) -> PathBuf {
     for component in Path::new(path).components() {
         match component {
             Component::ParentDir => {
-                // A link out of the project stays one, and leads nowhere.
+                // A link out of the project keeps its path, and leads nowhere.
                 if !resolved.pop() {
                     resolved.push("..");
                 }

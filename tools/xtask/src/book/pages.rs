@@ -1,4 +1,4 @@
-//! A page of Markdown: its links, its anchors, and what it is as HTML.
+//! A page of Markdown: its links, its anchors, and its HTML.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag, TagEnd, html
 use super::links::{is_outside, resolve};
 use super::summary::Entry;
 
-/// What all pages look like, by light and by dark.
+/// The style of all pages, for light and dark.
 const STYLE: &str = include_str!("style.css");
 
 /// A page.
@@ -71,7 +71,7 @@ impl Page {
             }
             Event::Start(Tag::Link { link_type, dest_url, title, id }) if link_type != LinkType::Email => {
                 let dest_url = rendered(root, &self.path, &dest_url);
-                // What is no file of the site, as a directory is not, is named and not linked.
+                // A link to no file of the site, for instance a directory, becomes plain text.
                 closed.push(dest_url.is_none());
                 match dest_url {
                     Some(dest_url) => {
@@ -131,7 +131,7 @@ impl Names {
     }
 }
 
-/// Writes the site: pages, what they link of the project's files, and a first page that leads to the first entry.
+/// Writes the site: pages, the project's files that they link, and a first page that leads to the first entry.
 pub(super) fn write(root: &Path, out: &Path, pages: &[Page], summary: &[Entry]) -> anyhow::Result<()> {
     for page in pages.iter().filter(|page| !page.path.ends_with("SUMMARY.md")) {
         let target = out.join(page.path.with_extension("html"));

@@ -1,7 +1,7 @@
 //! Pages of reference that are made from the code: configuration, exit codes, the keys of JSON.
 //!
-//! The texts are those of the code's own documentation. A page that is not as the code says is a fault; `--bless` writes
-//! it anew.
+//! The texts come from the code's own documentation. A page that differs from the code is a fault; `--bless` writes it
+//! anew.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ macro_rules! put {
     ($out:expr, $($text:tt)*) => { let _ = writeln!($out, $($text)*); };
 }
 
-/// Compares the pages with the code, or writes them; gives those that differ.
+/// Compares the pages with the code, or writes them; returns the pages that differ.
 pub(super) fn hold(root: &Path, bless: bool) -> anyhow::Result<Vec<String>> {
     let pages = [
         ("docs/reference/configuration.md", configuration()),
@@ -91,7 +91,7 @@ fn exit_codes(source: &str) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// What prints which object.
+/// The command that prints each object.
 const COMMANDS: [(&str, &str); 13] = [
     ("pinfold status --json", "StatusView"),
     ("pinfold why JOB --json", "WhyView"),
@@ -165,7 +165,7 @@ fn json(root: &Path) -> anyhow::Result<String> {
         put!(out, "| `{command}` | [{name}](#{}) |", name.to_lowercase());
         wanted.push(view);
     }
-    // Whatever these hold, in the order in which it is met.
+    // The types of their fields, in order of appearance.
     let mut at = 0;
     while let Some(view) = wanted.get(at) {
         for field in &view.fields {
@@ -186,7 +186,7 @@ fn json(root: &Path) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// Structs that are shown outside their modules, with what is said of them; the code is formatted, so a field is a line.
+/// Structs visible outside their modules, with their documentation; the code is formatted, so a field is a line.
 fn parse(source: &str) -> Vec<View> {
     let mut views = Vec::new();
     let mut open: Option<View> = None;
@@ -196,7 +196,7 @@ fn parse(source: &str) -> Vec<View> {
         if let Some(doc) = bare.strip_prefix("///") {
             docs.push(doc.trim());
         } else if bare.starts_with("#[") {
-            // Attributes stand between the documentation and what it is about.
+            // Attributes stand between the documentation and its item.
         } else if let Some(name) =
             shown(line).and_then(|rest| rest.strip_prefix("struct ")?.strip_suffix(" {"))
         {
@@ -220,12 +220,12 @@ fn parse(source: &str) -> Vec<View> {
     views
 }
 
-/// What is behind the word that shows it outside its module.
+/// The line behind its visibility.
 fn shown(line: &str) -> Option<&str> {
     ["pub ", "pub(super) ", "pub(crate) "].into_iter().find_map(|word| line.strip_prefix(word))
 }
 
-/// Whether a type is or holds the named one.
+/// Whether a type is or contains the named type.
 fn mentions(kind: &str, name: &str) -> bool {
     kind.split(|c: char| !c.is_alphanumeric()).any(|word| word == name)
 }
@@ -259,7 +259,7 @@ fn kind(rust: &str, views: &[&View]) -> String {
     }
 }
 
-/// Text in a table's cell; what the code's documentation links is only named.
+/// Text in a table's cell; links of the code's documentation become names.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace("[`", "`").replace("`]", "`")
 }

@@ -45,7 +45,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Pages that nobody finds: neither listed nor linked from another one.
+/// Orphaned pages: neither listed nor linked from another page.
 pub(super) fn faults(summary: &[Entry], pages: &[Page]) -> Vec<String> {
     let listed = summary.iter().filter_map(|entry| match entry {
         Entry::Page(_, _, path) => Some(path.clone()),

@@ -1,5 +1,5 @@
-//! What the lab's machine begins with: a file system in memory with busybox, the kernel's modules, and what a form of the
-//! lab puts there. Absent here: what its first process does (`tools/lab/init`, `tools/lab/full/init`).
+//! The lab machine's initial file system in memory: busybox, the kernel's modules, and the files of a form of the lab.
+//! Absent here: the work of its first process (`tools/lab/init`, `tools/lab/full/init`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -65,15 +65,15 @@ impl<W: std::io::Write> Archive<W> {
     }
 }
 
-/// Something of this machine or of the project, as `name` in the archive.
+/// A file of this machine or of the project, as `name` in the archive.
 pub(super) enum Put<'a> {
     /// A file as it is.
     File(&'a str, &'a str),
-    /// A program, with the libraries that it names.
+    /// A program, with its shared libraries.
     Program(&'a Path, &'a str),
 }
 
-/// Writes an archive of busybox, the modules and `all`, one of which is `init`.
+/// Writes an archive of busybox, the modules and `all`, which includes `init`.
 pub(super) fn write_initrd(path: &Path, kernel: &Kernel, all: &[Put<'_>], work: &Path) -> anyhow::Result<()> {
     let mut archive = Archive::new(std::io::BufWriter::new(fs::File::create(path)?));
     for directory in ["dev", "proc", "sys", "run", "tmp", "etc", "root", "bin", "mnt", "var/tmp"] {
@@ -112,7 +112,7 @@ pub(super) fn write_initrd(path: &Path, kernel: &Kernel, all: &[Put<'_>], work: 
     Ok(archive.finish()?)
 }
 
-/// A program without what only a debugger reads, where there is a tool to strip it with.
+/// A program without debugging symbols, if `strip` exists.
 fn stripped(program: &Path, work: &Path) -> anyhow::Result<Vec<u8>> {
     let copy = work.join("stripped");
     let done = Command::new("strip").arg("-o").arg(&copy).arg(program).stderr(Stdio::null()).status();

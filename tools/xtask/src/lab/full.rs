@@ -1,8 +1,8 @@
 //! The full form of the lab: a Debian system with systemd, on which the project's package is installed, its service
 //! started, upgraded and removed, the host restarted, and jobs come from a workload manager.
 //!
-//! The system is made once by `tools/lab/full/root.sh` and kept outside the tree; what a machine writes to it lasts as long
-//! as the machine. Absent here: what is tested (`tools/lab/full/suite.sh`).
+//! The system is made once by `tools/lab/full/root.sh` and kept outside the tree; a machine's writes to it last as long as
+//! the machine. Absent here: the tests (`tools/lab/full/suite.sh`).
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,12 +18,12 @@ use super::machine::{Disk, Machine};
 use super::results::{Of, conclude};
 use super::{LabArgs, cache, find, lacks, said, work_dir};
 
-/// What this form needs of this machine beyond the fast one.
+/// Programs that this form needs on this machine beyond the fast form's.
 const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
-/// What it needs to make the system, where that was not made before.
+/// Programs needed to make the system, unless it exists.
 const NEEDED_ONCE: [(&str, &str); 1] = [("mmdebstrap", "mmdebstrap")];
 const ROOT_SCRIPT: &str = "tools/lab/full/root.sh";
-/// What the suite finds in the directory `/lab`, beside the packages.
+/// The suite's files in the directory `/lab`, beside the packages.
 const FILES: [&str; 9] = [
     "tools/lab/checks.sh",
     "tools/lab/full/suite.sh",
@@ -35,7 +35,7 @@ const FILES: [&str; 9] = [
     "tools/lab/full/gridengine.sh",
     "tools/lab/full/lab.service",
 ];
-/// The first, and one restart.
+/// The first boot, and a restart.
 const BOOTS: usize = 2;
 
 pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
@@ -67,7 +67,7 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
     conclude(&Of { form: "full", kernel: &kernel.version, machine: smp }, &outcome, &target)
 }
 
-/// The Debian system, as it was made before or anew; `None`, with a word about it, if it cannot be had.
+/// The Debian system, existing or new; `None`, with a message, if it cannot be made.
 fn root() -> anyhow::Result<Option<PathBuf>> {
     let script = fs::read(ROOT_SCRIPT)
         .with_context(|| format!("{ROOT_SCRIPT}: to be run in the project's directory"))?;
@@ -96,7 +96,7 @@ fn root() -> anyhow::Result<Option<PathBuf>> {
         println!("lab: SKIPPED, as no Debian system could be made: {error:#}");
         return Ok(None);
     }
-    // Those that other scripts made are of no more use.
+    // Removes the systems of other versions of the script.
     for old in fs::read_dir(&cache)?.filter_map(Result::ok) {
         if old.file_name().to_string_lossy().starts_with(&format!("root-{NEWER_SUITE}-")) {
             let _ = fs::remove_file(old.path());

@@ -1,5 +1,5 @@
-//! The lab's kernel: the distribution's own, fetched once and kept outside the tree.
-//! Absent here: what it boots into.
+//! The lab's kernel: the distribution's own, downloaded once and kept outside the tree. Absent here: the system that it
+//! boots.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::{cache, is_older, said, version_of};
 
 /// The distribution's package that depends on its newest small kernel.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
-/// Where a kernel with all that control groups v2 have by now is, if the distribution's own is older than that.
+/// The suite with a kernel whose control groups v2 are complete, if the distribution's own kernel is older.
 pub(super) const NEWER_SUITE: &str = "trixie";
 pub(super) const NEWER: (u32, u32) = (6, 7);
-/// What the kernel needs beyond itself for disks and quotas on them, as far as it is not part of it.
+/// Modules that the kernel needs for disks and quotas, unless built in.
 const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "quota_v2", "ext4"];
 
 pub(super) struct Kernel {
@@ -25,7 +25,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// One that is new enough, else the host's own distribution's; `None`, with a word about it, if none can be had.
+    /// A new enough kernel, else the host's own distribution's; `None`, with a message, if none can be had.
     pub(super) fn have() -> anyhow::Result<Option<Self>> {
         if let Some(kernel) = Self::kept()?.filter(|kernel| !is_older(&kernel.version, NEWER)) {
             return Ok(Some(kernel));
@@ -94,7 +94,7 @@ impl Kernel {
         Self::of(&place)
     }
 
-    /// What lies below `root` as the package has it.
+    /// The kernel below `root`, as the package unpacks it.
     fn of(root: &Path) -> anyhow::Result<Self> {
         let version = root.file_name().and_then(|name| name.to_str()).context("a version")?.to_owned();
         let image = root.join(format!("boot/vmlinuz-{version}"));
@@ -148,7 +148,7 @@ fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Adds a module behind those that it needs; one that is part of the kernel has no file.
+/// Adds a module behind its dependencies; a built-in module has no file.
 fn add_module(name: &str, all: &[PathBuf], modules: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let is_it = |path: &&PathBuf| {
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();

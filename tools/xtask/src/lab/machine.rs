@@ -1,5 +1,5 @@
-//! The machine that QEMU emulates in software: two NUMA nodes, two serial lines (the console, and what the suite says),
-//! and the disks that a form of the lab gives it. Absent here: what runs in it, and what becomes of what it says.
+//! The machine that QEMU emulates in software: two NUMA nodes, two serial lines (the console, and the suite's output), and
+//! the disks of a form of the lab. Absent here: the suite, and the use of its output.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,11 +14,11 @@ use super::{is_older, said};
 
 const APPEND: &str = "console=ttyS0 panic=-1 quiet mitigations=off nokaslr no_timer_check rcupdate.rcu_expedited=1 \
                       rcupdate.rcu_cpu_stall_suppress=1 nowatchdog psi=1 audit=0";
-/// So long it may take unless somebody said another time. It ends sooner where it hangs.
+/// The default time limit. A machine that hangs ends sooner.
 pub(super) const LIMIT: Duration = Duration::from_secs(3 * 3600);
-/// Nothing takes so long that a suite says nothing for this time, on a host that is busy with other tests either.
+/// The longest time without output from a suite, even on a host that is busy with other tests.
 const SILENCE: Duration = Duration::from_secs(900);
-/// What the machine says when it begins, where it may begin more than once.
+/// The machine's line at each boot, if it may boot more than once.
 const BOOT: &str = "lab: boot";
 
 pub(super) struct Machine<'a> {
@@ -28,11 +28,11 @@ pub(super) struct Machine<'a> {
     pub smp: &'a str,
     /// Memory of each of its nodes.
     pub node_mib: u32,
-    /// How long it may take, whatever its suite says.
+    /// The time limit, whatever its suite prints.
     pub limit: Duration,
     /// In the order in which they are `vda`, `vdb`, ...
     pub disks: Vec<Disk>,
-    /// How often it may begin; restarted more often, it is ended.
+    /// The permitted number of boots; a machine with more is ended.
     pub boots: usize,
     /// More words for the kernel.
     pub append: &'a str,
@@ -40,24 +40,24 @@ pub(super) struct Machine<'a> {
 
 pub(super) struct Disk {
     pub image: PathBuf,
-    /// What is written lasts no longer than the machine, and the file stays as it is.
+    /// Whether writes last no longer than the machine, and leave the file unchanged.
     pub passing: bool,
     /// Where each write and flush is logged, if they are.
     pub log: Option<PathBuf>,
 }
 
 impl Disk {
-    /// One that keeps what is written to it.
+    /// A disk that keeps writes.
     pub(super) fn lasting(image: PathBuf) -> Self {
         Self { image, passing: false, log: None }
     }
 
-    /// One that forgets it.
+    /// A disk that drops writes at the end.
     pub(super) fn passing(image: PathBuf) -> Self {
         Self { image, passing: true, log: None }
     }
 
-    /// How QEMU is told of it, as the drive of this name.
+    /// Its options for QEMU, as the drive of this name.
     fn options(&self, name: &str) -> Vec<String> {
         let image = self.image.display();
         let Some(log) = &self.log else {
@@ -82,19 +82,19 @@ impl Disk {
     }
 }
 
-/// What became of a machine.
+/// The result of a machine.
 pub(super) struct Outcome {
     /// All that its suite said.
     pub said: String,
-    /// The suite's exit code; `None`: the machine ended without one.
+    /// The suite's exit code; `None`: the machine ended without it.
     pub code: Option<i32>,
     pub seconds: u64,
-    /// The end of what the kernel wrote to its console.
+    /// The end of the kernel's console output.
     pub console: String,
 }
 
 impl Machine<'_> {
-    /// Boots it, shows what its suite says, and ends it when that says nothing more or its time is over.
+    /// Boots the machine, shows its suite's output, and ends it after silence or at its time limit.
     pub(super) fn run(&self, work: &Path) -> anyhow::Result<Outcome> {
         let (console, log) = (work.join("console"), work.join("log"));
         fs::write(&log, "")?;
@@ -121,7 +121,7 @@ impl Machine<'_> {
             self.smp.split(',').next().and_then(|count| count.parse().ok()).context("--smp N,...")?;
         // Before 8.1, QEMU loses updates between processors that it emulates on threads of their own.
         let threads = if is_older(&version, (8, 1)) || pus > 16 { "single" } else { "multi" };
-        // It does not outlive the one who started it.
+        // Ends with this process.
         let mut machine = Command::new("setpriv");
         machine
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
@@ -158,7 +158,7 @@ impl Machine<'_> {
         ]
     }
 
-    /// Shows what the machine says until it ends, is silent, its time is over, or it begins again and again.
+    /// Shows the machine's output until it ends, is silent, exceeds its time, or boots too often.
     fn watch(&self, machine: &mut Child, log: &Path, started: Instant) -> anyhow::Result<String> {
         let (mut said, mut at) = (String::new(), 0);
         let mut heard = started;
@@ -188,7 +188,7 @@ impl Machine<'_> {
     }
 }
 
-/// Why a machine is ended that has taken so long and has said nothing for so long; `None`: it may go on.
+/// The reason to end a machine after this time and this silence; `None`: it may go on.
 fn too_late(taken: Duration, silent: Duration, limit: Duration) -> Option<String> {
     if silent > SILENCE {
         return Some(format!("it has said nothing for {} s", SILENCE.as_secs()));

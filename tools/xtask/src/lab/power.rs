@@ -1,6 +1,6 @@
-//! Power cuts, at the level of the disk: jobs run on a daemon whose state lies on a disk of which QEMU logs each write;
-//! then the power is cut at flushes of that log, and a new machine meets what each cut left. Absent here: what must hold
-//! then (`tools/lab/power/check.sh`), and what the log is ([`super::writes`]).
+//! Power cuts, at the level of the disk: jobs run on a daemon with its state on a disk of which QEMU logs each write; then
+//! the power is cut at flushes of that log, and a new machine boots with the disk of each cut. Absent here: the checks
+//! (`tools/lab/power/check.sh`), and the log ([`super::writes`]).
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -85,7 +85,7 @@ pub(super) fn power(args: &LabArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// So many cuts, evenly among the flushes, by turns with nothing, half and three quarters of what was not flushed.
+/// `count` cuts, evenly among the flushes, by turns with none, half and three quarters of the unflushed writes.
 fn cuts(flushes: usize, count: usize) -> anyhow::Result<Vec<Cut>> {
     ensure!(flushes > 0, "nothing was flushed");
     let count = count.clamp(1, 3 * flushes);

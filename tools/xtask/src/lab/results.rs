@@ -1,5 +1,5 @@
-//! What came of the lab, for people and for programs: all that the suite said as text, and each of its checks in JSON, in
-//! `lab/` of the target directory. Absent here: what is checked (`tools/lab/acceptance.sh`, `tools/lab/full/`).
+//! Results of the lab, for people and for programs: the suite's output as text, and each of its checks in JSON, in `lab/`
+//! of the target directory. Absent here: the checks (`tools/lab/acceptance.sh`, `tools/lab/full/`).
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ struct Results<'a> {
     kernel: &'a str,
     machine: &'a str,
     seconds: u64,
-    /// Of the suite; `null`: the machine ended without one.
+    /// The suite's; `null`: the machine ended without it.
     exit_code: Option<i32>,
     checks: Vec<Check<'a>>,
     skipped: Vec<&'a str>,
@@ -80,7 +80,7 @@ pub(super) fn conclude(of: &Of<'_>, outcome: &Outcome, target: &Path) -> anyhow:
     }
 }
 
-/// The checks in what a suite said, and what it left out.
+/// The checks in a suite's output, and the skipped parts.
 fn read(said: &str) -> (Vec<Check<'_>>, Vec<&str>) {
     let (mut section, mut checks, mut skipped) = ("", Vec::new(), Vec::new());
     for line in said.lines() {

@@ -1,6 +1,6 @@
 //! The log of a disk's writes, as QEMU's block filter `blklogwrites` keeps it (the format of the kernel's `dm-log-writes`:
-//! Documentation/admin-guide/device-mapper/log-writes.rst): a superblock, and for each write and flush a sector that tells
-//! of it, with the data behind. What a disk holds after a power cut follows from it. Absent here: machines.
+//! Documentation/admin-guide/device-mapper/log-writes.rst): a superblock, and for each write and flush a sector that
+//! describes it, with the data behind. It determines a disk's contents after a power cut. Absent here: machines.
 
 use std::fs::{self, File};
 use std::io::{Read, Write as _};
@@ -16,7 +16,7 @@ const FLUSH: u64 = 1;
 const FUA: u64 = 2;
 const DISCARD: u64 = 4;
 
-/// What happened to the disk, in order.
+/// An operation on the disk, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// From this sector on.
@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Entry>> {
     for _ in 0..header[2] {
         let [sector, count, flags, _] = words(&mut log)?;
         if flags & DISCARD != 0 {
-            // What is discarded may as well stay.
+            // Discarded blocks may as well stay.
             continue;
         }
         if count > 0 {
@@ -64,13 +64,13 @@ fn words(log: &mut impl Read) -> anyhow::Result<[u64; 4]> {
 /// A power cut: the next flush never comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// How many flushes were done; all that was written before them is on disk.
+    /// The number of completed flushes; all writes before them are on disk.
     pub flushes: usize,
-    /// Of what was written since, so many in four are on disk as well, by chance; 0: none.
+    /// Quarters of the later writes that are on disk as well, chosen at random; 0: none.
     pub quarters: u64,
 }
 
-/// Where marks lie: what is written there is on disk however the power goes, for it tells what really happened.
+/// The place of marks: writes there always reach the disk, as they record the real events.
 pub(super) struct Marks {
     pub first_sector: u64,
 }
@@ -91,7 +91,7 @@ pub(super) fn flushes(entries: &[Entry]) -> usize {
     entries.iter().filter(|entry| **entry == Entry::Flush).count()
 }
 
-/// The disk that a cut leaves, made of what it held at first.
+/// Makes the disk of a cut from its initial contents.
 pub(super) fn apply(
     base: &Path,
     to: &Path,

@@ -1,6 +1,6 @@
-//! Rules that advice is measured beside, in the order of time: each allocates by the runs of a class that had ended when a
-//! job was submitted, once there are three, and else the request; never more than that at first; and after a failure twice as
-//! much or the request, whichever is more.
+//! Reference rules for advice, in the order of time: each allocates by the runs of a class that had ended when a job was
+//! submitted, once there are three, and else the request; never more than that at first; and after a failure twice as much
+//! or the request, whichever is more.
 //!
 //! Tovar: B. Tovar and others, A job sizing strategy for high-throughput scientific workflows, TPDS 29, 2018. The line over
 //! input sizes: C. Witt and others, HPCS 2019, with the largest residual in place of a deviation.
@@ -18,13 +18,13 @@ const UNKNOWN: f64 = 4.0;
 /// Twice as much so often is more than a job can need.
 const ATTEMPTS_MAX: usize = 64;
 
-/// What some jobs came to.
+/// The result for some jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(super) struct Score {
     pub(super) jobs: usize,
     /// Attempts that failed.
     pub(super) failures: usize,
-    /// Jobs with such an attempt.
+    /// Jobs with a failed attempt.
     pub(super) failed_jobs: usize,
     pub(super) waste_gbh: f64,
 }
@@ -64,7 +64,7 @@ impl Rule {
     }
 }
 
-/// All of them; the first is what users ask for.
+/// All rules; the first is the users' request.
 pub(super) const RULES: [Rule; 7] = [
     Rule { name: "request", first: |_, job| request(job) },
     Rule { name: "max", first: |runs, _| largest(runs) },
@@ -75,12 +75,12 @@ pub(super) const RULES: [Rule; 7] = [
     Rule { name: "line", first: line },
 ];
 
-/// What `rule` comes to on a set.
+/// The result of `rule` on a set.
 pub(super) fn score(set: &Set, rule: &Rule) -> Score {
     play(set, |runs, job| rule.tried(runs, job))
 }
 
-/// What an oracle comes to that knows each peak once three runs of the class have ended.
+/// The result of an oracle that knows each peak once three runs of the class have ended.
 pub(super) fn oracle(set: &Set) -> Score {
     play(set, |_, job| attempts(job, job.peak.min(request(job))))
 }
@@ -96,7 +96,7 @@ fn play(set: &Set, allocate: impl Fn(&[&Job], &Job) -> Vec<f64>) -> Score {
     score
 }
 
-/// Hands over the place of each job, and the places of the runs of its class that had ended when it was submitted.
+/// Passes on the place of each job, and the places of the runs of its class that had ended at its submission.
 pub(super) fn in_time(jobs: &[Job], mut take: impl FnMut(usize, &[usize])) {
     let mut before: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, job) in jobs.iter().enumerate() {
@@ -137,7 +137,7 @@ fn percentile(runs: &[&Job], share: f64) -> f64 {
     below + (peaks.get(at + 1).unwrap_or(below) - below) * (place - at as f64)
 }
 
-/// The first allocation that would have wasted the least, the next one being the largest peak.
+/// The first allocation with the least waste, if the next is the largest peak.
 fn tovar(runs: &[&Job]) -> f64 {
     let largest = largest(runs);
     let cost = |first: f64| -> f64 {

@@ -1,4 +1,4 @@
-//! What a prediction costs: the learner itself, fed with a class of real runs, without a process around it.
+//! The cost of a prediction: the learner itself, fed with a class of real runs, without a process around it.
 
 use std::time::Instant;
 
@@ -13,10 +13,10 @@ use crate::stats::percentile;
 
 /// Runs that a class remembers: no history is longer.
 const HISTORY: usize = 500;
-/// Predictions that are timed, each followed by a run that is learnt from.
+/// Timed predictions, each followed by a run to learn from.
 const TIMED: usize = 1_000;
 
-/// Times predictions for the class with the most runs whose inputs are known, and says how long they took.
+/// Times predictions for the class with the most runs with known inputs, and prints the times.
 pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
     let Some(runs) = largest_class(sets) else { return Ok(()) };
     let rows: Vec<Row> = runs.iter().map(|job| row(job, job.hours * 3600.0)).collect();
@@ -55,7 +55,7 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is learnt from a run of so many seconds.
+/// The row learnt from a run of so many seconds.
 fn row(job: &Job, wall_s: f64) -> Row {
     let request_bytes = job.request.map(whole);
     let features = Features { input_bytes: job.input, request_bytes, ..Features::default() };
@@ -79,7 +79,7 @@ fn in_words(predicted: &[f64], computed: &[f64]) -> String {
     )
 }
 
-/// Processor time of this thread so far: what a prediction costs where others want the processor too.
+/// Processor time of this thread so far: the cost of a prediction where others want the processor too.
 fn processor_ms() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6

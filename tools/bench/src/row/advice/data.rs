@@ -1,4 +1,4 @@
-//! Records of real workflows as jobs of one form.
+//! Records of real workflows as jobs of a common form.
 //!
 //! - `nfcore-sizey/WORKFLOW.csv.gz` with columns process, submit, complete, realtime (ms), memory, rss, peak_rss, rchar
 //!   (bytes); `WORKFLOW.splits.csv.gz` with seed, phase (train, test), row in the published order;
@@ -7,7 +7,7 @@
 //!   mem_peak_mb, and id; `WORKFLOW.series.txt.gz` with a line a job: the id, then `DT:MB:CPU` a sample, DT being tenths
 //!   of a second since the sample before.
 //!
-//! A set whose files are not there is left out; a file that has not these columns is an error.
+//! A set without its files is left out; a file without these columns is an error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,7 +88,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The next line's cells; one that lacks a cell has it empty.
+    /// The next line's cells; a missing cell is empty.
     fn next(&mut self) -> Option<impl Fn(&str) -> &'a str + '_> {
         let cells: Vec<&str> = self.lines.next()?.split(',').collect();
         let places = &self.places;
@@ -133,7 +133,7 @@ pub(super) fn shuffled(data: &Path) -> anyhow::Result<Vec<Workflow>> {
     Ok(workflows)
 }
 
-/// All sets in the order of time: those of `nfcore-sizey`, and those of `nf-timeseries`.
+/// All sets in the order of time, from `nfcore-sizey` and from `nf-timeseries`.
 pub(super) fn timed(data: &Path) -> anyhow::Result<Vec<Set>> {
     let mut sets = Vec::new();
     let directory = data.join("nfcore-sizey");
@@ -182,7 +182,7 @@ fn tasks_of(text: &str, peak: &str) -> anyhow::Result<BTreeMap<u64, Job>> {
 
 fn seeds_of(name: &str, text: &str, jobs: &BTreeMap<u64, Job>) -> anyhow::Result<Vec<Set>> {
     let mut rows = Rows::new(text, &["seed", "phase", "row"])?;
-    // Those for training first; the others in the order of the file.
+    // The training runs first; the others in the order of the file.
     let mut seeds: BTreeMap<String, [Vec<Job>; 2]> = BTreeMap::new();
     while let Some(cell) = rows.next() {
         let row: u64 = cell("row").parse().context("row is no number")?;
@@ -208,7 +208,7 @@ fn published_of(text: &str) -> anyhow::Result<Vec<(String, (f64, f64))>> {
         sums.0 += number(cell("waste_gbh")).unwrap_or(0.0);
         sums.1 += number(cell("failures")).unwrap_or(0.0);
     }
-    // What the jobs used is no method.
+    // The column of the jobs' own use is no method.
     methods.remove("usage");
     let count = seeds.len().max(1) as f64;
     Ok(methods.into_iter().map(|(name, (waste, failed))| (name, (waste / count, failed / count))).collect())

@@ -1,7 +1,6 @@
-//! The second table of row `cost`: a daemon of which nobody wants anything, while so many jobs wait.
+//! The second table of row `cost`: an idle daemon, while so many jobs wait.
 //!
-//! No slot is there, so nothing runs and nothing is watched: what is left is what the daemon costs by being up, and
-//! what it remembers of each job.
+//! There is no slot, so nothing runs and nothing is watched: the rest is the daemon's own cost, and its memory of each job.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,7 +20,7 @@ use crate::table;
 use crate::usage::{self, Memory};
 use crate::watch::descendants;
 
-/// One list has no more in the queue at a time.
+/// The most queued jobs of a list at a time.
 const LIST_MAX: usize = 500;
 /// How long the jobs may take to be in the queue.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -35,7 +34,7 @@ pub(super) struct Rest {
     window_s: f64,
     /// Processor time within the window, by thread, seconds.
     cpu_s: BTreeMap<String, f64>,
-    /// Of the daemon and what it started.
+    /// Memory of the daemon and its children.
     memory: Memory,
 }
 

@@ -1,13 +1,13 @@
 //! The tables of row `interfere`, from its runs.
 //!
-//! Pure: figures in, text out. A difference is that of a pair of one round; its median has an interval.
+//! Pure: figures in, text out. A difference is that of a pair in the same round; its median has an interval.
 
 use super::{Run, Way, Work};
 use crate::record::Record;
 use crate::stats::{Median, median, percentile};
 use crate::table;
 
-/// Of the core-seconds that a primary leaves, those beside it are to have so much while there is work.
+/// The target fraction of the core-seconds left by a primary that the processes beside it use while they have work.
 const USED: f64 = 0.95;
 
 /// Writes a table for each primary.
@@ -101,19 +101,19 @@ fn late(way: Way, own: &[&Run]) -> Option<Vec<String>> {
     ])
 }
 
-/// What those beside had of the time that they could have had, percent.
+/// The used fraction of the time available to the processes beside it, percent.
 fn used(own: &[&Run]) -> Option<Median> {
     let shares =
         own.iter().filter(|run| run.beside.is_some()).map(|run| share_used(run.beside_s, run.idle_s));
     median(&shares.map(|share| 100.0 * share).collect::<Vec<_>>())
 }
 
-/// The part of what was left over, used or idle, that was used.
+/// The used fraction of the remaining time, used or idle.
 fn share_used(used_s: f64, idle_s: f64) -> f64 {
     used_s / (used_s + idle_s.max(0.0)).max(f64::MIN_POSITIVE)
 }
 
-/// Whether a median in percent lies at or below a part of one, by its interval; one of less than 95 % shows nothing.
+/// Whether a median in percent lies at or below a fraction, by its interval; an interval of less than 95 % shows nothing.
 fn at_most(found: &Median, target: Option<f64>) -> &'static str {
     match target.map(|target| 100.0 * target) {
         None => "-",

@@ -1,4 +1,4 @@
-//! What the jobs of row `memory` do to memory.
+//! The memory of the jobs of row `memory`.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::workload::Job;
 pub(in crate::row) enum Load {
     /// Eight jobs that each grow to 34 % of the budget and walk it at random
     Eight,
-    /// One job that grows to 70 % of the budget, first in the list, and twenty-four small ones
+    /// A job that grows to 70 % of the budget, first in the list, and twenty-four small jobs
     Big,
     /// Eight jobs of fifteen processes each that grow in step, to 38 % of the budget a job
     Lockstep,
@@ -23,12 +23,12 @@ pub(in crate::row) enum Load {
     Leak,
     /// Twelve jobs that each hold 60 % of the budget for a moment amid computing
     Spike,
-    /// One job larger than the budget, and eight small ones
+    /// A job larger than the budget, and eight small jobs
     Larger,
     /// Six jobs that each write a file of 60 % of the budget and read it three times: page cache, and no need of memory
     Cache,
-    /// One job that grows to 70 % of the budget first, one more last, and 71 assemblies, searches and alignments of a
-    /// second or so between them
+    /// A job that grows to 70 % of the budget first, another last, and 71 assemblies, searches and alignments of a second
+    /// or so between them
     Farm,
     /// Real programs: linear algebra, assemblies of a genome, and stress-ng, sized to the budget
     Programs,
@@ -51,7 +51,7 @@ impl Load {
         }
     }
 
-    /// What is said of each job's need where pinfold is told, MiB; `None`: its jobs differ, so there is no one figure.
+    /// The need reported for each job where pinfold is told, MiB; `None`: its jobs differ, so that no single figure fits.
     pub(in crate::row) fn claim_mib(self, budget_mib: u64) -> Option<u64> {
         match self {
             Self::Eight => Some(budget_mib * 35 / 100),
@@ -78,7 +78,7 @@ impl Load {
         }
     }
 
-    /// The class whose time alone is looked at by itself: the large job among small ones.
+    /// The class with a table of its own for its time: the large job among small jobs.
     pub(in crate::row) fn large_class(self) -> Option<&'static str> {
         match self {
             Self::Big | Self::Farm => Some("big"),
@@ -87,7 +87,7 @@ impl Load {
         }
     }
 
-    /// Those that are made here.
+    /// The jobs made here.
     fn jobs(self, load: &str, budget_mib: u64) -> Vec<Job> {
         let part = |percent: u64| budget_mib * percent / 100;
         let many = |class: &str, count: u64, script: &str| -> Vec<Job> {
@@ -102,7 +102,7 @@ impl Load {
             Self::Big => first("big", walker(load, part(70), 300, 60_000_000), little(24)),
             Self::Lockstep => many("family", 8, &family(load, 15, part(38))),
             Self::Families => many("family", 8, &family(load, 25, part(50))),
-            // What was grown is hardly touched again: all but a few pages of it could be anywhere.
+            // Grown memory is hardly touched again: all but a few pages of it could be anywhere.
             Self::Leak => many("leak", 6, &walker(load, part(60), 100, 1_000)),
             Self::Spike => {
                 let compute = |turns: u64| format!("{load} --bursts 1 --turns {turns}\n");
@@ -127,8 +127,8 @@ pub(in crate::row) fn walker(load: &str, mib: u64, mib_per_s: u64, turns: u64) -
     format!("{load} --grow-mib {mib} --grow-mib-per-s {mib_per_s} --bursts 1 --turns {turns}\n")
 }
 
-/// So many processes that grow in step to `mib` together and walk them; if one is killed the others are ended, and all
-/// of it has failed.
+/// `processes` processes that grow in step to `mib` together and walk them; if one is killed the others are ended, and the
+/// whole job has failed.
 fn family(load: &str, processes: u64, mib: u64) -> String {
     slow_family(load, processes, mib, 300, 1_000_000)
 }
