@@ -3,6 +3,11 @@
 //! Rows (`programs`, `launch`, `cost` and so on) each answer a question and print a table; `demo` shows the whole on real
 //! programs. pinfold runs as for its users, by its binaries. Owns a temporary directory and the daemons it starts; both are
 //! gone afterwards.
+//!
+//! A measurement: `row` (questions), `way` (launchers), `workload` with `programs` and `inputs`, `run`,
+//! `compare`, `watch`, `monitor`, `usage`, `known`, `pressed`.
+//! Peers: `daemon` (pinfold), `spooler`, `hyperqueue`, `managed`, `ordered`. Results: `journal`, `record`,
+//! `stats`, `table`, `machine`, `first`, `demo`.
 
 mod compare;
 mod daemon;

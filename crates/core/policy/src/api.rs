@@ -1,4 +1,7 @@
 //! What the scheduler is told and what it answers: plain data, with codes and figures for programs and words for people.
+//!
+//! In: `event`, `settings`, `time`, `ids`, `resource`, `memory`. Out: `action`, `reason` (words), `code` (codes
+//! and figures), `info` (answers to questions).
 
 mod action;
 pub mod code;

@@ -1,4 +1,14 @@
 //! Which cores jobs have: the grid, the running set, reservations, and every rule about where jobs run.
+//!
+//! State: `grid` (cores and homes), `host` (cores and their users), `running` (the running set), `reservation`,
+//! `slots`.
+//! Which core: `assign` and `choice`; `binding` and `borders` (PUs a job may use), `pick` (class on a core),
+//! `sets`.
+//! Moves: `rebalance` (best-effort jobs), `repack` (for a wider job), `change` (PUs come and go), `resize`
+//! (slots), `shape` and `trials` (compact or spread).
+//! Best effort beside primaries: `headroom`, `interference` with `waits`, `fair_tail` with `evenness`,
+//! `isolation`.
+//! Load of processes that are no jobs: `load`, `others`, `idleness`.
 
 pub(crate) mod assign;
 pub(crate) mod binding;

@@ -1,4 +1,7 @@
 //! What `why` says: the state of a job in words, the numbers behind it, and what would change it. Read only.
+//!
+//! By state: `waiting` (with `expected`, the expected start), `running`, `memory`, `resources`; shared phrases in
+//! `words`.
 
 mod expected;
 mod memory;

@@ -1,4 +1,8 @@
 //! What is known of each job, and the table of all of them.
+//!
+//! `table` (all jobs), `job` (one), `phase` (its life as one enum), `changes` (each change by name), `transition`
+//! (changes that concern other rooms), `footprint` and `cold` (memory), `places` (standing in lists), `remembered`
+//! (classes).
 
 mod changes;
 mod cold;

@@ -5,8 +5,8 @@
 //! about an event), `schedule` (the pass that follows each), then the room that matters: `queue`, `cores`, `memory`, `shares`.
 //! `apply` asks for the difference between what is wanted and what was applied, `explain` says why a job is as it is.
 //!
-//! Calls go down only: step → schedule → {memory, cores, shares, queue} → jobs → api, and `explain` reads all.
-//! `cargo xtask tidy` holds it.
+//! Uses go down, but for a list that only shrinks (`tools/xtask/ceilings.toml`): step, explain (which reads all), schedule,
+//! memory, shares, queue, cores, apply, jobs, api.
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
 //! same code, and the same events give the same decisions byte for byte.

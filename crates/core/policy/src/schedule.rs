@@ -1,4 +1,9 @@
 //! The pass: what follows from an event for jobs, slots and the queue.
+//!
+//! The pass: `pass` (rules in order), `fill` (free slots), `plan` (how a job gets a slot), `start`, `end`,
+//! `promote`, `hold_back`, `gives_way`, `lend`, `resize`, `reservations`, `nodes`, `token`, `transition`.
+//! Events: `submit`, `enqueue`, `commands`, `reprioritize`, `configure`, `machine`, `sample`, `readings` with
+//! `relieve` (memory), `due` (time), `failed`, `adopt`.
 
 pub(crate) mod adopt;
 pub(crate) mod commands;

@@ -3,6 +3,11 @@
 //! The work is done by a keeper in a session of its own, so that the jobs outlive this command: when it is
 //! killed, what runs goes on to its end and is recorded, and what waits is withdrawn. This process only
 //! passes signals on and waits for the keeper.
+//!
+//! Lines: `args`, `inputs`, `template`, `lines`, `feed` (lines that come later), `order`, `detach`. Starts:
+//! `at_once`, `slots`, `pace`, `direct` (without a shell).
+//! Output: `sink`, `ordered`, `spool`, `printer`, `shown`, `joblog`. The end: `ending`, `outcome`, `answer`;
+//! `proxy` is the typed command.
 
 use std::cell::RefCell;
 use std::io::{IsTerminal, PipeReader};

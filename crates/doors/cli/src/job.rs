@@ -1,4 +1,7 @@
 //! From options and a command line to what is asked of the daemon and what is executed.
+//!
+//! Options: `options`, `switch`, `after`, `begin`, `resource`, `timeout`. The command: `inputs` (sizes of its
+//! files), `makeflags`, `part` (within a job).
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

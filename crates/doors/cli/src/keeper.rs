@@ -5,6 +5,9 @@
 //! One keeper serves `run` (one job in the foreground), `submit` (one, detached) and `batch` (many). It owns
 //! the connection, the held children and the signals of its process, which must have one thread.
 //! Absent here: terminals, output, what to run.
+//!
+//! `line` and `link` (to the daemon), `waits` (jobs that wait), `start` and `process` (commands), `unheard` (ends
+//! that no daemon took).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

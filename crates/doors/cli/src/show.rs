@@ -1,4 +1,7 @@
 //! The commands that show jobs, each in a room below.
+//!
+//! `ask` (the daemon), `filter` and `fields` (which jobs and keys), `status`, `reports`, `plot`, `export`,
+//! `recorded` (earlier moments).
 
 mod ask;
 mod export;

@@ -1,6 +1,9 @@
 //! `pinfold sim`: jobs played on hosts under a workload manager's rule, and what came of it.
 //!
 //! Several runs stand beside each other (`--compare`). Absent: the rules and the figures ([`pinfold_cluster`]).
+//!
+//! In: `input`, `own` (this host's jobs), `question` (`--what-if`), `site`, `calibrate` with `calibration`,
+//! `variant`, `shake`. Out: `show`, `picture`.
 
 mod calibrate;
 mod calibration;

@@ -1,4 +1,10 @@
 //! Clients: connections, users, what each may do and may make the daemon hold, and long answers.
+//!
+//! Connections: `server`, `waiters`, `again` (requests tried later). Users: `names` with `lookup`, `rights`,
+//! `projects`, `vouch`.
+//! Bounds: `cost` (of a request), `quota` (of a user), `places` (in the queue). Answers in parts: `pieces`,
+//! `looks`, `past`, `doctor`.
+//! Records: `audit`, `config_file`.
 
 pub(crate) mod again;
 pub(crate) mod audit;

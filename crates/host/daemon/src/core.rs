@@ -1,6 +1,11 @@
 //! What every room may use and none owns: what can happen, what is to be done, the clock, and what the loop waits for.
 //!
 //! Absent here: jobs, clients, and anything that is decided.
+//!
+//! The loop's vocabulary: `event`, `outbox`, `ctx`, `poller`, `clock`, `turns` (its watchdog), `reports` (of
+//! threads), `words`, `error`.
+//! The program: `options`, `manual`, `log`, `notify`, `service`, `durable` (flushes), `crash` (points for tests).
+//! The host: `process`, `share`.
 
 pub(crate) mod clock;
 pub(crate) mod crash;

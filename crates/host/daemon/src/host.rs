@@ -1,4 +1,8 @@
 //! The host: its cores, NUMA nodes and countable resources, which job has which, and what else writes to the kernel's files of jobs.
+//!
+//! `machine` (PUs), `sets`, `isolated`, `own_nodes` (cores and nodes set aside), `allocation` (bounds of the
+//! submitter), `limits`, `resources`, `drift` (other writers), `neighbours` (other users' daemons), `guard`,
+//! `in_ram`.
 
 pub(crate) mod allocation;
 pub(crate) mod drift;

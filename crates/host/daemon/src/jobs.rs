@@ -1,4 +1,10 @@
 //! The jobs that are not over: what is known of each, and when each is looked at next.
+//!
+//! `table` and `record` (the state), `arrays`, `namesakes`, `called`, `external` (names), `described` and `bounds`
+//! (requests).
+//! What keeps a job waiting: `gates`, `waits`, `starting`. Its processes: `child`, `taken`, `lingering`,
+//! `finished`. Its keeper: `unheard`.
+//! Its end: `timeouts`, `cpu_limits`, `endings`; `verbs` (words of users).
 
 pub(crate) mod arrays;
 pub(crate) mod bounds;

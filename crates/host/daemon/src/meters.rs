@@ -1,4 +1,10 @@
 //! What jobs and the host use: read at intervals, while there are jobs.
+//!
+//! When: `round`, `sample`, `readings` (the host). Of jobs: `processes` with `readers`, `workers`, `memory`,
+//! `shares` (PSS), `numa`, `files`.
+//! Of the host: `others` (processes that are no jobs), `witness` (reaction times), `metrics` (for monitoring).
+//! Memory moves: `pager`.
+//! Learning: `learn`, `elsewhere` (from a hub).
 
 pub(crate) mod elsewhere;
 pub(crate) mod files;

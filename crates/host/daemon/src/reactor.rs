@@ -5,6 +5,14 @@
 //!
 //! A room keeps its state to itself and does not know of the daemon: what its methods may touch, they are given. What takes
 //! several rooms is a flow, in a file below this one, and reads from top to bottom. Absent here: what a room does by itself.
+//!
+//! The loop: `turn`, `timers`, `decide`, `commit`, `act`, `house` (every few seconds), `open`, `restore` and
+//! `stop`.
+//! A job's way: `submit`, `gates`, `start`, `keeper`, `finish`, `timeouts`, `requeue`, `checkpoint`, `control`
+//! (words of users), `resources`, `squeeze`.
+//! Processes of others: `adopted`, `belongs`, `taken_in`, `part`, `in_place`.
+//! Answers: `requests`, `answer`, `reports`, `named`, `now`, `then`, `looks`, `pieces`, `figures`. The host:
+//! `operate`, `neighbours`.
 
 mod act;
 mod adopted;

@@ -1,4 +1,7 @@
 //! What is set up around a job and taken down after it: directories, and the hooks.
+//!
+//! `setup` (the order), `hooks`, `scratch` and `clearing` (directories in memory), `disk`, `unready` (why a step
+//! failed).
 
 pub(crate) mod clearing;
 pub(crate) mod disk;

@@ -1,6 +1,9 @@
 //! The page: made here, whole, without scripts and without anything from elsewhere. What people wrote is text in it,
 //! never markup: `maud` escapes all that is put in. Reading order: [`frame`] (what is around each view), [`filter`]
 //! (addresses that are views), then a file a view. Absent here: questions to the database.
+//!
+//! Views: `hosts`, `machine` (one host), `jobs`, `job`, `compare`, `classes`, `drift`, `usage`, `weekly`,
+//! `workflows`, `audit`, `sign_in`. Parts: `figures`, `picture`, `table`.
 
 mod audit;
 mod classes;

@@ -4,6 +4,9 @@
 //! which an answer must be read, the size of all of them and of what is held of them. Reading order: [`mod@listen`]
 //! over `places`, [`auth`] (with [`takers`]), [`api`], [`mod@why`], [`turns`] and [`arrivals`] (what there is at a time), [`answers`].
 //! Absent here: pages.
+//!
+//! Who: `vouched`, `proxied`, `seen`. Questions of programs: `sums`, `openapi`; refusals: `problem`; `shares` divides
+//! what is scarce.
 
 pub mod answers;
 pub mod api;

@@ -4,6 +4,11 @@
 //!
 //! Each question has a bounded time. What an answer acknowledges is on disk.
 //! Owner of state: the database. Absent here: HTTP, pages, and who may ask.
+//!
+//! Writing: `ingest` and `take` (bundles to rows), `days`, `runs`, `tops`, `sketch` (sums kept as jobs come),
+//! `keep` (how long).
+//! Reading: `list`, `query`, `summary`, `weeks`, `columns`, `failed`. Who: `access`, `tokens`. The database: `db`,
+//! `schema`, `generation`, `copy`; `learned`.
 
 mod access;
 pub mod columns;

@@ -1,8 +1,10 @@
 //! The simulated daemon: feeds the policy, writes its disk, carries actions out on the simulated host, and
 //! crashes.
 //!
-//! Owns the state of an episode but its course. The disk survives a crash; the policy does not, and is rebuilt from the
+//! Owns the state of an episode, but not its course. The disk survives a crash; the policy does not, and is rebuilt from the
 //! disk (wanted state) and the host (actual state).
+//!
+//! `actions`, `restart`, `isolated`, `meddling` (another writer), `promises` (checked after each step).
 
 mod actions;
 mod isolated;

@@ -1,5 +1,8 @@
 //! Why the scheduler asks for something, with the figures behind it. What each room says has its words, its code and its
 //! figures in a file of its own.
+//!
+//! By room: `slots`, `cores`, `queue`, `memory`, `share`, `user`, `again` (after a restart or failure); `causes`
+//! names causes.
 
 mod again;
 mod causes;

@@ -1,4 +1,7 @@
 //! On which NUMA nodes the memory of jobs lies.
+//!
+//! `survey` (groups and nodes at one moment), `join` (groups that fit a job together), `placement` (groups with
+//! room), `bind` (changes), `groups` (the state).
 
 pub(crate) mod bind;
 pub(crate) mod groups;

@@ -4,6 +4,9 @@
 //! lowered where it asks for too much, with a margin, and back to what was asked for after one failure. Pure: classes go
 //! in, texts come out. The names of users and classes are data: each format quotes them, or leaves the class out where its
 //! words cannot carry the name, and says so. Absent: files and processes.
+//!
+//! `pinfold`, `slurm`, `gridengine`, `htcondor`, `nextflow`, `snakemake`; `scripts` tests the texts by their
+//! managers' interpreters.
 
 mod gridengine;
 mod htcondor;
