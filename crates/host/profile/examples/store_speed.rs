@@ -1,5 +1,5 @@
-//! How many jobs a second the store takes, each in a transaction of its own, as the daemon writes a short job:
-//! asked for, started, over, with two decisions. `cargo run --release -p pinfold-profile --example store_speed`
+//! Jobs per second that the store takes, each in its own transactions, as the daemon writes a short job: submitted,
+//! started, ended, with two decisions. `cargo run --release -p pinfold-profile --example store_speed`
 
 use std::io::Write;
 use std::time::Instant;

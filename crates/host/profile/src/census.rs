@@ -1,16 +1,16 @@
-//! Which process belongs to which job, and what each process used: births, ends and samples in, rows out. Pure.
+//! Assigns processes to jobs and adds up their usage: births, ends and samples in, rows out. Pure.
 //!
-//! A process belongs to the job of the process that forked it. The first process of a job is forked by a keeper,
-//! and may have forked others before anyone says whose it is: so each child of a keeper begins a *tree*, and
-//! [`Census::bind`] gives the tree to a job, with all that has happened in it so far. Samples fill in what was
-//! missed: a process that is seen in a job's container and is not known is taken in.
+//! A process belongs to the job of the process that forked it. A keeper forks the first process of a job, which may
+//! fork others before the daemon learns its job: so each child of a keeper begins a *tree*, and [`Census::bind`]
+//! assigns the tree to a job, with all its events so far. Samples fill gaps: an unknown process in a job's container
+//! is added.
 //!
-//! Numbers of processes come round. The kernel's words about one number come in order, so that a process's end is
-//! always the end of the oldest one of that number that has not ended; see `ends` for ends that come late.
+//! Process numbers are reused. The kernel reports events of the same number in order, so an end belongs to the oldest
+//! process of that number that has not ended; see `ends` for late ends.
 //!
-//! Rows are bounded: of processes that lived for less than [`SHORT_US`] only the first [`SHORT_KEPT`] of a job
-//! have rows of their own, of others the first [`LONG_KEPT`]; the rest are added up by command. Nothing is left
-//! out of a sum. Owner of state: [`Census`]. Absent here: where the words come from, clocks, the store.
+//! Rows are bounded: of processes that lived for less than [`SHORT_US`] only the first [`SHORT_KEPT`] of a job have
+//! rows of their own, of others the first [`LONG_KEPT`]; the rest is added up by command. Sums are complete. Owner of
+//! state: [`Census`]. Absent here: the event sources, clocks, the store.
 
 mod ends;
 mod member;
@@ -25,85 +25,85 @@ use member::Member;
 use roll::Roll;
 use trees::Tree;
 
-/// Processes that lived for less are added up by command, beyond the first [`SHORT_KEPT`].
+/// Shorter-lived processes are added up by command, beyond the first [`SHORT_KEPT`].
 pub const SHORT_US: u64 = 1_000_000;
 /// So many short-lived processes of a job have rows of their own.
 pub const SHORT_KEPT: u64 = 200;
-/// So many others have.
+/// Longer-lived processes of a job with rows of their own.
 pub const LONG_KEPT: u64 = 5_000;
-/// So many processes that live are told one by one.
+/// Most living processes listed singly.
 pub const LIVING_TOLD: usize = 4_096;
-/// So many commands are told apart where processes are added up; the rest is added up as one.
+/// Most commands distinguished in sums; further commands are added up together.
 pub const COMMANDS_KEPT: usize = 100;
-/// The command of that rest.
+/// The command name of that sum.
 pub const OTHERS: &str = "(others)";
 
-/// What has been heard, beside samples, of births and ends.
+/// Births and ends known beside samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing, or not all: samples are believed.
+    /// None, or incomplete: samples decide.
     Nothing,
-    /// All that the kernel has told so far. One that nobody knows, or that is missing, may be so only because the word of it
-    /// comes a moment later, and is believed the second time.
+    /// All kernel events so far. An unknown or missing process may only be ahead of its event, so a sample's finding
+    /// counts the second time.
     All,
-    /// A part of what the kernel has told: the word of one that nobody knows, or that is missing, may be in the rest.
+    /// A part of the kernel events: the event of an unknown or missing process may be in the rest.
     InPart,
 }
 
-/// So many samples must have missed a process, before it is over without a word of its end. One may be a race
-/// between the sample and the word.
+/// Consecutive samples that must miss a process before it counts as ended without an end event. A single miss may be
+/// a race between sample and event.
 const MISSED_MAX: u8 = 2;
 
-/// The end of a thread, or of a whole process where there are no words about threads.
+/// The end of a thread, or of a whole process if the source reports no threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct End {
     /// The process.
     pub pid: u32,
     /// Its parent.
     pub parent: u32,
-    /// Whether the process is over with it.
+    /// Whether the process ends with this thread.
     pub is_last: bool,
     /// Its exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The kernel's name of it; empty: not told.
+    /// The kernel's name of it; empty: not reported.
     pub name: String,
-    /// How long the process lived, in microseconds; 0: not told.
+    /// How long the process lived, in microseconds; 0: not reported.
     pub lived_us: u64,
-    /// What the thread used; `None`: not told.
+    /// Usage of the thread; `None`: not reported.
     pub used: Option<ProcessUsage>,
 }
 
-/// A process as a sample sees it.
+/// A process in a sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
     /// The process.
     pub pid: u32,
     /// Its parent.
     pub parent: u32,
-    /// Its command line, where it was read this time.
+    /// Its command line, if read in this sample.
     pub command: Option<String>,
     /// When it started.
     pub started_us: u64,
     /// Threads now.
     pub threads: u64,
-    /// What it used so far.
+    /// Its usage so far.
     pub used: ProcessUsage,
 }
 
 /// See the module's page.
 #[derive(Debug, Default)]
 pub struct Census {
-    /// By number; `None` for one that is nobody's, where the number was a member's before.
+    /// By number; `None` marks a process of no job that reuses a member's number.
     members: BTreeMap<u32, VecDeque<Option<Member>>>,
     trees: BTreeMap<u64, Tree>,
     jobs: BTreeMap<u64, Roll>,
     keepers: BTreeMap<u32, Keeper>,
     next_tree: u64,
-    /// Rows in trees that nobody has claimed.
+    /// Rows in unassigned trees.
     unclaimed: usize,
-    /// Whether what was lost may concern processes of which the births were not read yet.
+    /// Whether lost events may concern processes whose births were not yet read.
     has_gap: bool,
 }
 
@@ -112,20 +112,20 @@ pub struct Census {
 struct Keeper {
     /// A process may keep jobs on several connections.
     connections: u32,
-    /// The last tree that was planted before it was known: an earlier one grew from another process of its number.
+    /// The first tree number after registration: earlier trees grew from another process with its number.
     trees_before: u64,
-    /// Whether its end would have been told.
+    /// Whether its end would be reported.
     traced: bool,
 }
 
 impl Census {
-    /// Notes that this process forks the first processes of jobs, for each of its connections once.
+    /// Registers a keeper connection of this process, which forks the first processes of jobs.
     pub fn keeper(&mut self, pid: u32) {
         let new = Keeper { connections: 0, trees_before: self.next_tree, traced: !self.has_gap };
         self.keepers.entry(pid).or_insert(new).connections += 1;
     }
 
-    /// A connection of a keeper is closed; forgets the keeper with the last one.
+    /// Closes a keeper's connection; the last one removes the keeper.
     pub fn keeper_gone(&mut self, pid: u32) {
         let Some(keeper) = self.keepers.get_mut(&pid) else { return };
         keeper.connections -= 1;
@@ -134,12 +134,12 @@ impl Census {
         }
     }
 
-    /// A job of an earlier life goes on: so many processes are known of it, these of them over, and numbers go on behind
-    /// this one.
+    /// Continues a job of an earlier daemon: its `total` processes, the ended processes known, and the last row
+    /// number.
     pub fn resume(&mut self, job: u64, total: u64, last_number: u64, known: &[ProcessRow]) {
         let roll = self.jobs.entry(job).or_default();
         known.iter().for_each(|row| roll.sum.add(&row.used));
-        // A process that ended meanwhile was reported to nobody.
+        // The end of a process in the meantime went unreported.
         roll.uncounted += 1;
         roll.total = roll.total.max(total);
         roll.next_number = roll.next_number.max(last_number);
@@ -161,7 +161,7 @@ impl Census {
             Some(tree) => tree,
             None if self.keepers.contains_key(&parent) => self.plant(None, at_us),
             None => {
-                // Somebody else's; but the next end of this number is not the older one's.
+                // A process of no job; the marker keeps the next end of this number from the older process.
                 if let Some(generations) = self.members.get_mut(&pid) {
                     generations.push_back(None);
                 }
@@ -174,7 +174,7 @@ impl Census {
         }
     }
 
-    /// The tree that begins with this process is that job's.
+    /// Assigns the tree that begins with this process to the job.
     pub fn bind(&mut self, pid: u32, job: u64, now_us: u64) {
         self.jobs.entry(job).or_default();
         match self.last(pid).map(|member| member.tree) {
@@ -186,11 +186,12 @@ impl Census {
         }
     }
 
-    /// Some words were lost, beside what was told until now: of each number only the newest process can still be followed.
+    /// Events were lost beyond the events reported so far: only the newest process of each number can still be
+    /// followed.
     pub fn lost(&mut self, now_us: u64) {
         let doubtful: Vec<u32> =
             self.members.iter().filter(|(_, all)| all.len() > 1).map(|(pid, _)| *pid).collect();
-        // A birth may be among what was lost: a number that is over may be another process.
+        // A lost birth may have reused an ended number.
         self.jobs.values_mut().for_each(|roll| roll.over.clear());
         self.untrace();
         for pid in doubtful {
@@ -201,11 +202,11 @@ impl Census {
                 self.members.remove(&pid);
             }
         }
-        // No sample will tell whether these live: each would be kept until its number comes round.
+        // No sample covers unassigned processes, so they would stay until their number is reused.
         self.drop_unclaimed(|_| true);
     }
 
-    /// A sample of a job: all its processes that are alive, ascending, and those of them that were read.
+    /// A sample of a job: all living processes, ascending, and the processes that were read.
     pub fn sampled(&mut self, job: u64, alive: &[u32], seen: &[Seen], told: Told, now_us: u64) {
         let roll = self.jobs.entry(job).or_default();
         let before = std::mem::take(&mut roll.unknown);
@@ -232,8 +233,8 @@ impl Census {
         self.miss(job, alive, told, now_us);
     }
 
-    /// What a process that lives held at that moment with shared memory divided. A figure from before its start is that
-    /// of another one, whose number it has now.
+    /// The PSS of a living process at that time. A reading from before its start belongs to an earlier process of its
+    /// number.
     pub fn divided(&mut self, pid: u32, bytes: u64, at_us: u64) {
         let Some(member) = self.last_mut(pid) else { return };
         if member.row.started_us.is_none_or(|started_us| started_us <= at_us) {
@@ -242,7 +243,7 @@ impl Census {
         }
     }
 
-    /// Closes those that samples do not see any more.
+    /// Ends processes that samples no longer see.
     fn miss(&mut self, job: u64, alive: &[u32], told: Told, now_us: u64) {
         let missed_max = match told {
             Told::Nothing => 1,
@@ -254,7 +255,8 @@ impl Census {
                 continue;
             };
             let is_alive = alive.binary_search(&pid).is_ok();
-            // What is alive may have been listed a moment before its birth, twice as well. Its end is told of.
+            // A living process may be missing from listings made just before its birth, even twice. Its end will be
+            // reported.
             let may_be_later = told == Told::All
                 && member.row.started_us.is_some_and(|at_us| at_us.saturating_add(SHORT_US) > now_us);
             member.missed = if is_alive || may_be_later { 0 } else { member.missed.saturating_add(1) };
@@ -264,7 +266,7 @@ impl Census {
         }
     }
 
-    /// The processes of a job that are not over.
+    /// The living processes of a job.
     fn pids(&self, job: u64) -> Vec<u32> {
         let trees = self.jobs.get(&job).into_iter().flat_map(|roll| &roll.trees);
         trees.filter_map(|tree| self.trees.get(tree)).flat_map(|tree| &tree.pids).copied().collect()
@@ -276,8 +278,8 @@ impl Census {
         self.jobs.get(&job).map_or(0, |roll| roll.total)
     }
 
-    /// What all processes of a job did so far, those that live as of the last look. Waits and switches are told once none
-    /// lives any more, if the kernel told of each.
+    /// Totals of all processes of a job; living processes as of the last sample. Waits and context switches appear
+    /// once no process lives, and only if the kernel reported each process.
     #[must_use]
     pub fn counts(&self, job: u64) -> Counts {
         let Some(roll) = self.jobs.get(&job) else { return Counts::default() };
@@ -287,7 +289,7 @@ impl Census {
             self.last(pid).iter().for_each(|member| sum.add(&member.row.used));
         }
         let is_whole = living.is_empty() && roll.ended > 0 && roll.uncounted == 0;
-        // The kernel's records have calls in multiples of 1,024: none may be few.
+        // The kernel's records count calls in multiples of 1,024, so a small number shows as 0.
         let told = |figure: u64| Some(figure).filter(|&figure| figure > 0);
         let counted = |figure: u64| Some(figure).filter(|_| is_whole);
         Counts {
@@ -301,7 +303,7 @@ impl Census {
         }
     }
 
-    /// How the threads of a process that lives came by their processors so far.
+    /// Waits and context switches of a living process so far.
     pub fn counted(&mut self, pid: u32, waited_us: u64, voluntary: u64, forced: u64) {
         let Some(member) = self.last_mut(pid) else { return };
         member.row.counted = true;
@@ -314,7 +316,7 @@ impl Census {
         used.switches_forced = used.switches_forced.max(forced);
     }
 
-    /// The rows of a job that are new or changed since the last call: write each over the one of its number.
+    /// The job's rows that are new or changed since the last call; each replaces the row of its number.
     pub fn changed(&mut self, job: u64) -> Vec<ProcessRow> {
         let Some(roll) = self.jobs.get_mut(&job) else { return Vec::new() };
         let mut rows = std::mem::take(&mut roll.ready);
@@ -326,7 +328,7 @@ impl Census {
         rows
     }
 
-    /// The processes of a job that are alive, as far as they are known; those beyond [`LIVING_TOLD`] added up.
+    /// The known living processes of a job; processes beyond [`LIVING_TOLD`] are added up.
     #[must_use]
     pub fn living(&self, job: u64) -> Vec<ProcessRow> {
         let known = self.pids(job);
@@ -344,14 +346,14 @@ impl Census {
         rows
     }
 
-    /// The job is over, and so are all its processes.
+    /// Ends all processes of an ended job.
     pub fn close(&mut self, job: u64, now_us: u64) {
         for pid in self.pids(job) {
             self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
         }
     }
 
-    /// The job is over: its last rows, and it is forgotten.
+    /// Returns the last rows of an ended job, and forgets the job.
     pub fn finish(&mut self, job: u64, now_us: u64) -> Vec<ProcessRow> {
         self.close(job, now_us);
         let rows = self.changed(job);
@@ -360,7 +362,7 @@ impl Census {
         rows
     }
 
-    /// Whether nothing is followed: no job, and no keeper that may start one.
+    /// Whether there are no jobs and no keepers' trees.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty() && self.trees.is_empty()
@@ -384,7 +386,7 @@ impl Census {
                 roll.over.remove(&pid);
                 roll.enter()
             }
-            // Counted from the start of its tree; the job's own numbers come before when it is claimed.
+            // Counted from the start of its tree; the job's own numbers are added when the tree is assigned.
             None => of.born,
         };
         let row = ProcessRow {
@@ -405,7 +407,7 @@ impl Census {
             traced: false,
             missed: 0,
         };
-        // Room for one: as a rule there is no other of that number, and a member takes some 400 bytes.
+        // Capacity of a single member of some 400 bytes, because numbers are rarely shared.
         let generations = self.members.entry(pid).or_insert_with(|| VecDeque::with_capacity(1));
         generations.push_back(Some(member));
     }

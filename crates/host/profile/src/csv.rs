@@ -1,14 +1,14 @@
-//! Cells of comma-separated values, as RFC 4180 has them. Absent here: tables.
+//! Cells of comma-separated values (RFC 4180). Absent here: tables.
 //!
-//! A spreadsheet takes a cell that begins with `=`, `+`, `-` or `@` for a formula, and what a job is called its user says:
-//! such text gets a quote in front, which spreadsheets read as "text".
+//! Spreadsheets evaluate a cell that begins with `=`, `+`, `-` or `@`, and users choose job names: a quote before the
+//! text makes spreadsheets read "text".
 
 use std::borrow::Cow;
 
-/// What a formula begins with, or what some programs skip before one.
+/// First characters of a formula, and characters that some programs skip before a formula.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// A text as a cell. Numbers need none of this.
+/// A text as a cell. Numbers need no quoting.
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
     let text = if text.starts_with(FORMULA) { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) };

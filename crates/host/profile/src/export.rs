@@ -1,5 +1,5 @@
-//! Jobs, samples, processes, threads, files and readings of the host as tables for other programs: CSV, JSON lines, Parquet. Absent here: the store, and
-//! which rows are wanted.
+//! Jobs, samples, processes, threads, files and host readings as tables for other programs: CSV, JSON lines, Parquet.
+//! Absent here: the store, and the choice of rows.
 
 mod parquet;
 
@@ -15,29 +15,29 @@ use crate::csv;
 /// The form of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Comma-separated values with a line of names, as RFC 4180 has it; what is absent is empty.
+    /// Comma-separated values with a header line (RFC 4180); absent values are empty.
     Csv,
-    /// A JSON object a line; what is absent is `null`.
+    /// A JSON object per line; absent values are `null`.
     JsonLines,
     /// Apache Parquet: groups of some ten thousand rows, plain encoding, no compression.
     Parquet,
 }
 
-/// Rows of one group in a Parquet file: some megabytes, which a reader takes at once.
+/// Rows of a group in a Parquet file: some megabytes, which a reader loads together.
 const GROUP_ROWS: usize = 50_000;
 
-/// A table that is written as it comes: in sheets of the same columns.
+/// A table written in steps, by sheets with the same columns.
 #[derive(Debug)]
 pub struct Table {
     form: Form,
     begun: bool,
-    /// Rows that are to be a group of a Parquet file.
+    /// Pending rows of the next Parquet group.
     group: Sheet,
     parquet: parquet::File,
 }
 
 impl Table {
-    /// A table in this form, of which nothing is written yet.
+    /// An empty table in this form.
     #[must_use]
     pub fn new(form: Form) -> Self {
         Self { form, begun: false, group: Sheet::default(), parquet: parquet::File::default() }
@@ -46,7 +46,7 @@ impl Table {
     /// Writes the next rows; a sheet without rows names the columns.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// When `out` fails.
     pub fn add(&mut self, sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.form {
@@ -63,10 +63,10 @@ impl Table {
         }
     }
 
-    /// Writes what is left, and the end.
+    /// Writes the rest and the end.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// When `out` fails.
     pub fn end(mut self, out: &mut dyn Write) -> io::Result<()> {
         if self.form != Form::Parquet {
             return Ok(());
@@ -85,7 +85,7 @@ pub struct Sheet {
     rows: usize,
 }
 
-/// The values of a column, `None` for what is absent.
+/// The values of a column; absent values are `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cells {
     /// Whole numbers.
@@ -97,7 +97,7 @@ pub enum Cells {
 }
 
 impl Sheet {
-    /// The same with a column of words in front, one for each row.
+    /// Prepends a text column with a word per row.
     #[must_use]
     pub fn headed(mut self, name: &'static str, words: impl IntoIterator<Item = String>) -> Self {
         let mut cells: Vec<Option<String>> = words.into_iter().map(Some).collect();
@@ -106,7 +106,7 @@ impl Sheet {
         self
     }
 
-    /// The same as a terminal may show it: with everything replaced in words that it would act upon.
+    /// Replaces all text that a terminal would act on.
     #[must_use]
     pub fn plain(mut self) -> Self {
         for (_, cells) in &mut self.columns {
@@ -121,7 +121,7 @@ impl Sheet {
         Self { columns: Vec::new(), rows }
     }
 
-    /// Of columns that are there already, each of so many values.
+    /// A sheet of existing columns, each of `rows` values.
     #[must_use]
     pub fn of(rows: usize, columns: Vec<(&'static str, Cells)>) -> Self {
         debug_assert!(columns.iter().all(|(_, cells)| cells.len() == rows), "columns are of equal length");
@@ -129,7 +129,7 @@ impl Sheet {
     }
 
     fn whole<T>(&mut self, name: &'static str, of: &[T], cell: impl Fn(&T) -> Option<u64>) {
-        // Nothing counted here comes near 2^63.
+        // No count comes near 2^63.
         let whole = |one: &T| cell(one).map(|number| i64::try_from(number).unwrap_or(i64::MAX));
         self.columns.push((name, Cells::Whole(of.iter().map(whole).collect())));
     }
@@ -147,10 +147,10 @@ impl Sheet {
         self.columns.push((name, Cells::Text(of.iter().map(cell).collect())));
     }
 
-    /// Writes it.
+    /// Writes the sheet.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// When `out` fails.
     pub fn write(self, form: Form, out: &mut dyn Write) -> io::Result<()> {
         let mut table = Table::new(form);
         table.add(self, out)?;
@@ -233,7 +233,7 @@ impl Cells {
     }
 }
 
-/// One row a job; times in Unix seconds.
+/// A row per job; times in Unix seconds.
 #[must_use]
 pub fn jobs(of: &[ReportView]) -> Sheet {
     let mut sheet = Sheet::new(of.len());
@@ -304,7 +304,7 @@ fn by_node(job: &ReportView, figure: fn(&NodeView) -> u64) -> Option<String> {
     Some(nodes.map(|node| format!("{}={}", node.node, figure(node))).collect::<Vec<_>>().join(" "))
 }
 
-/// One row a sample: points of a job's series.
+/// A row per point of a job's series.
 #[must_use]
 pub fn points(job: u64, of: &[PointView]) -> Sheet {
     let mut sheet = Sheet::new(of.len());
@@ -322,7 +322,7 @@ pub fn points(job: u64, of: &[PointView]) -> Sheet {
     sheet
 }
 
-/// One row a sample, of jobs that were reported with their series.
+/// A row per sample, of jobs reported with their series.
 #[must_use]
 pub fn samples(of: &[ReportView]) -> Sheet {
     let mut sheet = points(0, &[]);
@@ -330,7 +330,7 @@ pub fn samples(of: &[ReportView]) -> Sheet {
     sheet
 }
 
-/// One row a thread that lives, of jobs that were reported with their threads.
+/// A row per living thread, of jobs reported with their threads.
 #[must_use]
 pub fn threads(of: &[ReportView]) -> Sheet {
     let all = of_each(of, |job| job.threads.as_deref());
@@ -347,7 +347,7 @@ pub fn threads(of: &[ReportView]) -> Sheet {
     sheet
 }
 
-/// One row a file, of jobs that were reported with their files; `read` and `written` are 1 or 0.
+/// A row per file, of jobs reported with their files; `read` and `written` are 1 or 0.
 #[must_use]
 pub fn files(of: &[ReportView]) -> Sheet {
     let all = of_each(of, |job| job.files.as_deref());
@@ -366,7 +366,7 @@ pub fn files(of: &[ReportView]) -> Sheet {
     sheet
 }
 
-/// What jobs have lists of, each with its job.
+/// The items of the jobs' lists, each with its job.
 fn of_each<'a, T>(
     of: &'a [ReportView],
     list: impl Fn(&'a ReportView) -> Option<&'a [T]>,
@@ -375,7 +375,7 @@ fn of_each<'a, T>(
     of.iter().flat_map(each).collect()
 }
 
-/// One row a reading of the host as a whole.
+/// A row per reading of the whole host.
 #[must_use]
 pub fn host(of: &[HostPoint]) -> Sheet {
     let mut sheet = Sheet::new(of.len());
@@ -394,7 +394,7 @@ pub fn host(of: &[HostPoint]) -> Sheet {
     sheet
 }
 
-/// One row a process, or several short-lived ones, of jobs that were reported with their processes.
+/// A row per process or group of short-lived processes, of jobs reported with their processes.
 #[must_use]
 pub fn processes(of: &[ReportView]) -> Sheet {
     let all = of_each(of, |job| job.processes.as_deref());

@@ -1,40 +1,40 @@
-//! Which files a job used, put together from looks at what its processes have open.
+//! The files that a job used, from periodic looks at its processes' open files.
 //!
-//! Bytes follow from how far positions moved between looks, and from their place at the first one. A file that was open
-//! only between two looks is not seen; reading and writing at given places or through mappings moves no position.
-//! Descriptors that were inherited share one position: those that move alike count once. Bounded: beyond [`FILES_MAX`]
-//! files a job, further ones are only counted.
+//! Bytes follow from how far positions moved between looks, and from the first position. A file that is open only
+//! between two looks is missed; reading and writing at given offsets or through mappings moves no position. Inherited
+//! descriptors share a position: equal moves count once. Bounded: files beyond [`FILES_MAX`] per job are only
+//! counted.
 //!
-//! A seek moves a position as well. The kernel counts what calls read and wrote, of each process and not of each file;
-//! so all files of a job together are told no more than its processes came to ([`Files::transferred`]). Where positions
-//! moved further than that, the longest move is cut first: a seek is most likely what skipped the most.
+//! A seek moves a position as well. The kernel counts the transferred bytes of each process but not of each file, so
+//! the sum over a job's files is capped at the bytes of its processes ([`Files::transferred`]). When positions moved
+//! further, the longest move is cut first, as the most likely seek.
 //!
-//! Owner of state: the files of each job that runs. Absent here: `/proc`, and the store.
+//! Owner of state: the files of each running job. Absent here: `/proc`, and the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_proto::row::FileRow;
 
-/// The most files of a job that are told one by one.
+/// The most files of a job with rows of their own.
 pub const FILES_MAX: usize = 1_000;
 
 /// How a file was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
-    /// To be read.
+    /// For reading.
     Read,
-    /// To be written.
+    /// For writing.
     Write,
     /// For both.
     Both,
 }
 
-/// A file that a process has open, at one look.
+/// An open file of a process, at a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
     /// The process.
     pub pid: u32,
-    /// Its number for the file.
+    /// Its file descriptor.
     pub descriptor: u32,
     /// The file's path.
     pub path: String,
@@ -42,24 +42,24 @@ pub struct Open {
     pub file: (u64, u64),
     /// How it was opened.
     pub how: Use,
-    /// Whether all that is written goes to the end.
+    /// Whether the file is open for appending.
     pub append: bool,
     /// Where the next byte is read or written.
     pub position_bytes: u64,
-    /// How large it is.
+    /// Its size.
     pub size_bytes: u64,
 }
 
-/// A descriptor of a process; by a new file under an old number another one.
+/// A descriptor of a process; a new file under a reused descriptor has another key.
 type Key = (u32, u32, (u64, u64));
 
-/// The files of one job.
+/// The files of a job.
 #[derive(Debug, Default)]
 pub struct Files {
     rows: BTreeMap<String, FileRow>,
     /// The position of each open descriptor at the last look.
     positions: BTreeMap<Key, (Use, u64)>,
-    /// Files beyond those that are told, by device and inode.
+    /// Files beyond [`FILES_MAX`], by device and inode.
     others: BTreeSet<(u64, u64)>,
     changed: BTreeSet<String>,
     read: Room,
@@ -68,24 +68,25 @@ pub struct Files {
     bounded: bool,
 }
 
-/// What files may be told of: what processes transferred by the kernel's count, less what files were told of already.
+/// Budget of bytes for files: the processes' transferred bytes by the kernel's count, less the bytes assigned to
+/// files.
 #[derive(Debug, Clone, Copy, Default)]
 struct Room {
-    /// What the processes came to that ended without being waited for by others of the job.
+    /// Bytes of processes that ended without being waited for by others of the job.
     left_bytes: u64,
-    /// What those there came to at the last look.
+    /// Bytes of the living processes at the last look.
     last_bytes: u64,
     told_bytes: u64,
 }
 
 impl Room {
-    /// Those that are there came to so much.
+    /// Updates the bytes of the living processes.
     fn count(&mut self, bytes: u64) {
         self.left_bytes = self.left_bytes.saturating_add(self.last_bytes.saturating_sub(bytes));
         self.last_bytes = bytes;
     }
 
-    /// Tells of up to so many bytes, of all of them if it is not bounded; gives how many those are.
+    /// Takes up to `bytes` from the budget, all of them if not `bounded`; returns the bytes taken.
     fn tell(&mut self, bytes: u64, bounded: bool) -> u64 {
         let all = self.left_bytes.saturating_add(self.last_bytes);
         let granted = if bounded { bytes.min(all.saturating_sub(self.told_bytes)) } else { bytes };
@@ -94,7 +95,7 @@ impl Room {
     }
 }
 
-/// How far one position moved.
+/// How far a position moved.
 #[derive(Debug)]
 struct Move {
     path: String,
@@ -103,7 +104,7 @@ struct Move {
 }
 
 impl Files {
-    /// Goes on from what was known.
+    /// Continues from stored rows.
     #[must_use]
     pub fn resume(rows: Vec<FileRow>) -> Self {
         let told = |of: fn(&FileRow) -> u64| {
@@ -115,25 +116,26 @@ impl Files {
         Self { rows, read, written, ..Self::default() }
     }
 
-    /// What the processes of the job that are there have read and written so far, with children that they waited for;
-    /// read after the positions of the next look. Without it that look is not bounded.
+    /// Bytes read and written so far by the job's living processes and by the children that they waited for; to be
+    /// read after the positions of the next look. A look without these figures is not bounded.
     pub fn transferred(&mut self, read_bytes: u64, write_bytes: u64) {
         self.read.count(read_bytes);
         self.written.count(write_bytes);
         self.bounded = true;
     }
 
-    /// A look at processes of `job`: all that `looked_at`, ascending, have open. Of others what was known stays.
+    /// A look at all open files of the processes `looked_at` (ascending) of `job`. Other processes keep their known
+    /// state.
     pub fn look(&mut self, job: u64, looked_at: &[u32], open: &[Open], now_us: u64) {
         let before = std::mem::take(&mut self.positions);
         let was = |one: &Open| before.get(&key(one)).map(|&(_, position)| position);
-        // What has come by inheritance stands where the one does that it was inherited from.
+        // An inherited descriptor has the position of its origin.
         let known: BTreeSet<_> = open
             .iter()
             .filter(|one| was(one).is_some())
             .map(|one| (one.file, one.how, one.position_bytes))
             .collect();
-        // What other processes hold as well that are not looked at now is not counted: it may be the same opening.
+        // Files also held by processes outside this look do not count: the opening may be the same.
         let elsewhere: BTreeSet<_> = before
             .iter()
             .filter(|(key, _)| looked_at.binary_search(&key.0).is_err())
@@ -144,7 +146,7 @@ impl Files {
             let was = was(one);
             self.positions.insert(key(one), (one.how, one.position_bytes));
             if !self.rows.contains_key(&one.path) && self.rows.len() >= FILES_MAX {
-                // The set is bounded too; beyond it nothing more is counted.
+                // This set is bounded too; further files are not counted.
                 if self.others.len() < 10 * FILES_MAX {
                     self.others.insert(one.file);
                 }
@@ -178,7 +180,7 @@ impl Files {
         self.changed.insert(one.path.clone());
     }
 
-    /// Adds what moved to the files' bytes, as far as it can have been transferred.
+    /// Adds the moves to the files' bytes, within the budget.
     fn tell(&mut self, mut moves: Vec<Move>) {
         let bounded = std::mem::take(&mut self.bounded);
         moves.sort_by_key(|one| one.bytes);
@@ -201,23 +203,23 @@ impl Files {
         }
     }
 
-    /// Forgets processes that are gone.
+    /// Forgets ended processes.
     pub fn keep_only(&mut self, alive: &[u32]) {
         self.positions.retain(|key, _| alive.binary_search(&key.0).is_ok());
     }
 
-    /// All that are told, by path.
+    /// All rows, by path.
     pub fn rows(&self) -> impl Iterator<Item = &FileRow> {
         self.rows.values()
     }
 
-    /// Those that changed since the last call.
+    /// The rows changed since the last call.
     pub fn take_changed(&mut self) -> Vec<FileRow> {
         let changed = std::mem::take(&mut self.changed);
         changed.iter().filter_map(|path| self.rows.get(path).cloned()).collect()
     }
 
-    /// How many further files there were, as far as they were counted.
+    /// The number of further files, as far as counted.
     #[must_use]
     pub fn others(&self) -> u64 {
         self.others.len() as u64
@@ -228,12 +230,12 @@ fn key(one: &Open) -> Key {
     (one.pid, one.descriptor, one.file)
 }
 
-/// How far its position moved forward since the last look.
+/// How far the position moved forward since the last look.
 fn moved(one: &Open, was: Option<u64>) -> u64 {
     match was {
-        // A position that went back was set: what came before is not known.
+        // A position that went back was set, so bytes before are unknown.
         Some(was) => one.position_bytes.saturating_sub(was),
-        // What is appended begins at the file's end, wherever that was.
+        // Appending begins at the file's end, at an unknown position.
         None if one.append => 0,
         None => one.position_bytes,
     }

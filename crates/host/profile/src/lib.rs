@@ -1,10 +1,10 @@
-//! What jobs used, from the reading to the picture.
+//! Jobs' resource usage, from readings to pictures.
 //!
-//! Reading order: [`meter`] (readings of a running job become samples and figures), [`census`] (whose each process
-//! is, and what it used), [`files`] (what it had open), [`store`] (rows on disk, in SQLite), [`report`] (rows become views, views become text),
-//! [`plot`] (series become pictures), [`map`] (which core belongs to what), [`export`] (views become tables for other
-//! programs) over [`csv`] (cells), [`metrics`] (figures for a monitoring system). Absent here: `/proc`,
-//! cgroups, sockets, and any decision on what a job should get.
+//! Reading order: [`meter`] (readings of a running job become samples and figures), [`census`] (processes of jobs and
+//! their usage), [`files`] (open files), [`store`] (rows on disk, in SQLite), [`report`] (rows become views, views
+//! become text), [`plot`] (series become pictures), [`map`] (allocation of cores), [`export`] (views become tables
+//! for other programs) over [`csv`] (cells), [`metrics`] (figures for a monitoring system). Absent here: `/proc`,
+//! cgroups, sockets, and decisions on a job's resources.
 
 pub mod census;
 pub mod csv;

@@ -1,8 +1,8 @@
-//! Which core belongs to what, as people and programs see it: the machine and what its daemon says is on it, of this host or
-//! of another one.
+//! The allocation of a host's cores for users and programs: the topology, and the jobs that the daemon reports, for
+//! this or another host.
 //!
-//! Reading order: `model` (the machine as nested boxes, and what is on each core), [`text`] and [`svg`] (the two ways to
-//! show it), [`json`]. Absent here: how a machine is discovered, and what somebody may see.
+//! Reading order: `model` (the machine as nested boxes, and the jobs of each core), [`text`] and [`svg`] (the two
+//! displays), [`json`]. Absent here: discovery of the machine, and permissions.
 
 mod model;
 pub mod svg;

@@ -1,43 +1,43 @@
-//! Readings of one running job become samples and figures. Pure: no clock, no file.
+//! Readings of a running job become samples and figures. Pure: no clock, no file.
 //!
-//! Totals (CPU, I/O) only ever grow here, whatever the source does: a counter that goes backwards (version 1
-//! scales user and system time anew at each reading; without cgroups the totals of a process disappear with it)
-//! keeps its largest value, one that is missing keeps its last.
+//! Totals (CPU, I/O) never decrease here: a counter that goes backwards (version 1 scales user and system time anew
+//! at each reading; without cgroups the totals of a process disappear with it) keeps its largest value, a missing
+//! counter keeps its last.
 //!
 //! # The peak of memory
 //!
-//! Wanted is P, the most anonymous and shared memory the job held at once. No kernel keeps that figure. It
-//! keeps K, the peak of *all* that is charged to the container, page cache and kernel memory included, and R,
-//! the largest resident size of any one process. Each source below gives a value that P cannot be under, as far
-//! as what is said with it holds; the answer is the largest of them.
+//! Wanted is P, the peak of anonymous and shared memory of the job. No kernel keeps that figure. The kernel keeps K,
+//! the peak of *all* memory charged to the container, including page cache and kernel memory, and R, the largest
+//! resident size of any single process. Each source below gives a lower bound of P under the stated condition; the
+//! result is the largest bound.
 //!
-//! - **Sampled**, S: the largest reading. Always right, and blind to what happens between two readings.
-//! - **Container**, A = K - C, where C is the largest page cache plus kernel memory in any reading. At the
-//!   moment of K the job held K less what cache and kernel memory were then; A is not above P when that was at
-//!   most C. Cache stays charged until it is reclaimed or its file is deleted, so that the reading after the
-//!   end shows most of what there ever was. A spike of 50 ms in a job with little I/O is seen whole.
-//! - **Process**, B = R - M, where M is the largest part of the container's page cache that was mapped. A
-//!   resident size is anonymous, shared and mapped file pages; take the last away, and what is left is memory
-//!   of one process, hence of the job. This sees the spike of a job that *later* reads 10 GiB of files, where A
-//!   is nothing. Libraries are mapped file pages that are often charged to the job that touched them first, which R
-//!   counts and M does not: B replaces the others only where it is larger by more than
-//!   [`LIBRARIES_BYTES`]. Where no group counts memory, M is instead the most file pages in the resident size of
-//!   any one process: R's libraries are among those, so that B needs no such margin and counts whenever it is
-//!   the largest. Without any M, B = R, the only figure there is for a job that ended before its first reading.
+//! - **Sampled**, S: the largest reading. Always right, but misses peaks between two readings.
+//! - **Container**, A = K - C, where C is the largest page cache plus kernel memory in any reading. At the moment of
+//!   K the job held K less the cache and kernel memory of that moment; A is not above P if these were at most C.
+//!   Cache stays charged until it is reclaimed or its file is deleted, so the reading after the end shows most of the
+//!   cache. A spike of 50 ms in a job with little I/O is seen whole.
+//! - **Process**, B = R - M, where M is the largest mapped part of the container's page cache. A resident size is
+//!   anonymous, shared and mapped file pages; without the file pages it is memory of a process, hence of the job. B
+//!   sees the spike of a job that *later* reads 10 GiB of files, where A is zero. Libraries are mapped file pages
+//!   that are often charged to the job that touched them first; R counts them and M does not: B replaces the other
+//!   bounds only where it is larger by more than [`LIBRARIES_BYTES`]. Where no group counts memory, M is instead the
+//!   most file pages in the resident size of any single process: they include R's libraries, so B needs no margin and
+//!   counts whenever it is the largest. Without any M, B = R, the only figure of a job that ended before its first
+//!   reading.
 //!
-//! One case is left where A is too large: files that were written and deleted again between two readings. A is
-//! doubted when all of this holds: the job's I/O is enough to explain all of A - S as cache, and the largest
-//! process times the most processes ever seen is clearly less than A. It is then cut to that product. A job
-//! whose I/O is small keeps A: many short processes at once, unseen between readings, are memory and not cache.
+//! A can be too large in a remaining case: files written and deleted between two readings. A is doubted when the
+//! job's I/O is enough to explain all of A - S as cache, and the largest process times the most processes ever seen
+//! is clearly less than A. A is then cut to that product. A job with little I/O keeps A: many short processes at
+//! once, unseen between readings, are memory and not cache.
 
 use pinfold_proto::row::{Counts, ProcessesFrom, SampleRow, Stalls, Usage};
 use pinfold_proto::{Ending, JobState};
 
-/// What the libraries of ordinary programs add to a resident size, at most.
+/// Most bytes that the libraries of ordinary programs add to a resident size.
 pub const LIBRARIES_BYTES: u64 = 16 << 20;
 
-/// One reading of a job's container, or of its processes together. Totals count from the job's start. What the
-/// host cannot tell is `None`, never 0.
+/// A reading of a job's container, or of its processes together. Totals count from the job's start. Unknown figures
+/// are `None`, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// When, in microseconds since the Unix epoch.
@@ -50,17 +50,17 @@ pub struct Reading {
     pub cpu_system_us: u64,
     /// Anonymous and shared memory, resident.
     pub memory_bytes: u64,
-    /// The anonymous part of that.
+    /// Its anonymous part.
     pub anonymous_bytes: Option<u64>,
-    /// The shared part of that.
+    /// Its shared part.
     pub shared_bytes: Option<u64>,
-    /// The kernel's peak of all that is charged to the container.
+    /// The kernel's peak of all memory charged to the container.
     pub memory_peak_kernel_bytes: Option<u64>,
     /// Page cache charged to the container, without shared memory.
     pub cache_bytes: Option<u64>,
-    /// The part of that cache that is mapped by processes.
+    /// The part of that cache mapped by processes.
     pub mapped_bytes: Option<u64>,
-    /// The most file pages, libraries included, in the resident size of one process; where no container counts
+    /// The most file pages, including libraries, in the resident size of a single process; where no container counts
     /// memory.
     pub process_file_bytes: Option<u64>,
     /// Memory of the kernel charged to the container: page tables, stacks, slab.
@@ -77,20 +77,20 @@ pub struct Reading {
     pub processes: u32,
     /// Threads now.
     pub threads: u32,
-    /// How long it was stalled since its start.
+    /// Its stall times since its start.
     pub stalls: Option<Stalls>,
-    /// What was counted of it.
+    /// Its event counts.
     pub counts: Counts,
 }
 
 impl Reading {
-    /// Threads now. They are counted after the processes, some of which may have ended in between; each had one at least.
+    /// Threads now. Threads are counted after processes; a process that ended in between counts as a thread.
     fn threads(&self) -> u32 {
         self.threads.max(self.processes)
     }
 }
 
-/// What one running job has used so far.
+/// The usage of a running job so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
     job: u64,
@@ -103,9 +103,9 @@ pub struct Meter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Peaks {
     sampled: u64,
-    /// `None` until the kernel has told one.
+    /// `None` until the kernel has reported a peak.
     charged: Option<u64>,
-    /// Page cache and kernel memory of one reading.
+    /// Largest sum of page cache and kernel memory in a reading.
     not_the_jobs: u64,
     mapped: Option<u64>,
     process_file: Option<u64>,
@@ -122,7 +122,7 @@ struct Mean {
 impl Mean {
     fn add(&mut self, time_us: u64, bytes: u64) {
         if let Some((last_us, last_bytes)) = self.last {
-            // A clock that was set back makes an interval of nothing, not a negative one.
+            // A clock set back gives an empty interval, not a negative one.
             let step_us = time_us.saturating_sub(last_us);
             self.area = self
                 .area
@@ -148,9 +148,8 @@ impl Meter {
         Self { job, usage: Usage::default(), mean, peaks: Peaks::default() }
     }
 
-    /// A meter that goes on from stored figures, after the daemon's restart: `usage` as it was stored, the mean
-    /// in it standing for the time from `started_us` to `until_us`, the last sample. Nothing found before is
-    /// lost.
+    /// A meter that continues from stored figures after a restart of the daemon: the stored mean of `usage` counts
+    /// for the time from `started_us` to `until_us`, the last sample. Earlier figures are kept.
     #[must_use]
     pub fn resume(job: u64, usage: Usage, started_us: u64, until_us: u64) -> Self {
         let span_us = if usage.samples == 0 { 0 } else { until_us.saturating_sub(started_us) };
@@ -187,7 +186,7 @@ impl Meter {
         }
     }
 
-    /// Notes how the job's processes are found; what was worse before stays.
+    /// Notes how the job's processes are found; a change of sources counts as gaps.
     pub fn processes_from(&mut self, from: ProcessesFrom) {
         let known = self.usage.processes_from;
         if known == ProcessesFrom::Unknown {
@@ -197,25 +196,25 @@ impl Meter {
         }
     }
 
-    /// Tells how many processes were seen in all, where they are followed one by one. Without it the most at
-    /// once stands for the total.
+    /// Sets the total number of processes, where each is followed. Without this total, the most concurrent processes
+    /// stand for it.
     pub fn processes_total(&mut self, total: u64) {
         self.usage.processes_total = self.usage.processes_total.max(total);
     }
 
-    /// Tells what was counted of all its processes, where they are followed one by one.
+    /// Adds event counts of all processes, where each is followed.
     pub fn counts(&mut self, counts: Counts) {
         self.usage.counts = self.usage.counts.raised(counts);
     }
 
-    /// What the job used so far.
+    /// The job's usage so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.figures(None)
     }
 
-    /// What the job used in all. `last` is a reading of its container after its end, for the totals, the
-    /// kernel's peak and the cache it left; `ending` is what its keeper saw.
+    /// The job's total usage. `last` is a reading of its container after its end, for the totals, the kernel's peak
+    /// and the remaining cache; `ending` has the keeper's figures.
     #[must_use]
     pub fn finish(mut self, last: Option<&Reading>, ending: Option<&Ending>) -> Usage {
         if let Some(last) = last {
@@ -224,8 +223,8 @@ impl Meter {
         self.figures(ending)
     }
 
-    /// The most memory that readings show, whatever the job's keeper will say; 0: there was none. `last`: the reading
-    /// after its end.
+    /// The memory peak from readings alone, without the keeper's figures; 0 without readings. `last`: the reading
+    /// after the end.
     #[must_use]
     pub fn measured_peak_bytes(&self, last: Option<&Reading>) -> u64 {
         let mut meter = self.clone();
@@ -233,7 +232,7 @@ impl Meter {
         meter.figures(None).memory_peak_bytes
     }
 
-    /// Totals and peaks; what a reading after the end may also change.
+    /// Updates totals and peaks, also from a reading after the end.
     fn count(&mut self, reading: &Reading) {
         let usage = &mut self.usage;
         usage.cpu_user_us = usage.cpu_user_us.max(reading.cpu_user_us);
@@ -267,8 +266,8 @@ impl Meter {
     fn figures(&self, ending: Option<&Ending>) -> Usage {
         let mut usage = self.usage;
         if let Some(ending) = ending {
-            // One source or the other, whichever saw more: user time of the one beside system time of the
-            // other would be a sum that neither measured.
+            // Takes both times from the source with the larger sum: mixing the sources would give a sum that neither
+            // measured.
             let seen = usage.cpu_user_us.saturating_add(usage.cpu_system_us);
             if ending.cpu_user_us.saturating_add(ending.cpu_system_us) > seen {
                 (usage.cpu_user_us, usage.cpu_system_us) = (ending.cpu_user_us, ending.cpu_system_us);
@@ -287,7 +286,7 @@ impl Meter {
             usage.threads_peak = usage.threads_peak.max(1);
         }
         usage.memory_peak_bytes = self.peaks.memory(&usage, ending.map(|ending| ending.rss_peak_bytes));
-        // A job without a reading held what its peak says for as long as anyone can tell.
+        // A job without a reading has no better mean than its peak.
         usage.memory_mean_bytes = match self.mean.last {
             Some(_) => self.mean.bytes().min(self.peaks.sampled),
             None => usage.memory_peak_bytes,
@@ -317,7 +316,7 @@ impl Peaks {
         let excess = container.saturating_sub(self.sampled);
         let transferred = usage.io_read_bytes.saturating_add(usage.io_write_bytes);
         let processes = rss_peak.saturating_mul(usage.processes_peak.max(1));
-        // What no file explains may be page tables, stacks and pages of libraries.
+        // Memory that no file explains may be page tables, stacks and library pages.
         let explained_by_cache = transferred > 0 && transferred.saturating_add(LIBRARIES_BYTES) >= excess;
         if explained_by_cache && container > processes.saturating_add(LIBRARIES_BYTES) {
             processes

@@ -1,9 +1,9 @@
-//! What a monitoring system is told: the host and its running jobs as OpenMetrics text, version 1.0.0.
+//! The host and its running jobs as OpenMetrics text, version 1.0.0.
 //!
-//! Each figure is declared once, as a [`Family`] with its name, type, unit, meaning and what makes its samples.
-//! Pure: figures in, text out. The number of series is bounded: a fixed set for the host, [`PROJECT_SERIES`] for each of
-//! at most [`PROJECTS_MAX`] projects, and [`JOB_SERIES`] for each job that it is given. Names, their units and meaning are
-//! in `docs/metrics.md`, which a test compares with this module. Absent here: sockets, and which jobs are told of.
+//! Each figure is declared once, as a [`Family`] with its name, type, unit, meaning and function for samples. Pure:
+//! figures in, text out. The number of series is bounded: a fixed set for the host, [`PROJECT_SERIES`] for each of at
+//! most [`PROJECTS_MAX`] projects, and [`JOB_SERIES`] for each given job. `docs/metrics.md` lists names, units and
+//! meanings, and a test compares the page with this module. Absent here: sockets, and the choice of jobs.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ mod figures;
 
 pub use figures::{FreezeFigures, HostFigures, JobFigures, LoopFigures};
 
-/// What the text is, for the header of an answer.
+/// Content type of the HTTP answer.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// How many series a job has at most.
@@ -24,13 +24,13 @@ pub const JOB_SERIES: usize = 12;
 /// How many series a project has at most,
 pub const PROJECT_SERIES: usize = 10;
 
-/// and for how many projects there are any; the jobs of no project count as one.
+/// and the most projects with series; the jobs without a project count as a project.
 pub const PROJECTS_MAX: usize = 100;
 
-/// The most bytes of a label's value: a job's name may be as long as its user likes.
+/// Most bytes of a label's value, because users choose job names of any length.
 const LABEL_BYTES_MAX: usize = 128;
 
-/// A family of series: what it is called and means, and what makes its samples of figures.
+/// A family of series: name, meaning, and the function that makes its samples.
 struct Family<T> {
     name: &'static str,
     kind: &'static str,
@@ -147,7 +147,7 @@ const HOST: &[Family<HostFigures>] = &[
     ),
 ];
 
-/// Told where it is known.
+/// Present where the figure is known.
 const RESIDENT: Family<HostFigures> = family(
     "pinfold_daemon_resident_bytes",
     "gauge",
@@ -156,7 +156,7 @@ const RESIDENT: Family<HostFigures> = family(
     |host, out| out.count(host.daemon_resident_bytes),
 );
 
-/// Told where there are projects.
+/// Present where projects exist.
 const PROJECTS_LEFT_OUT: Family<HostFigures> =
     family("pinfold_projects_left_out", "gauge", "", "projects without series of their own", |host, out| {
         out.count(host.projects.len().saturating_sub(PROJECTS_MAX) as u64)
@@ -280,7 +280,7 @@ const JOB: &[Family<JobFigures>] = &[
     family("pinfold_job_frozen", "gauge", "", "1 while a job is suspended", |job, out| out.flag(job.frozen)),
 ];
 
-/// The text, whole with its end mark.
+/// The text, complete with its end mark.
 #[must_use]
 pub fn text(host: &HostFigures, jobs: &[JobFigures]) -> String {
     let mut out = String::with_capacity(4096 + jobs.len() * 1024);
@@ -306,7 +306,7 @@ pub fn text(host: &HostFigures, jobs: &[JobFigures]) -> String {
 }
 
 impl<T> Family<T> {
-    /// The head, and the samples of each of these, with the label that tells it from the others.
+    /// Writes the head, and the samples of each item with its distinguishing label.
     fn write<'a>(
         &self,
         out: &mut String,
@@ -350,7 +350,7 @@ fn turn_samples(host: &HostFigures, out: &mut Samples<'_>) {
 struct Samples<'a> {
     out: &'a mut String,
     name: &'static str,
-    /// The label of what they are of.
+    /// The label of the item.
     own: Option<(&'static str, String)>,
 }
 
@@ -359,7 +359,7 @@ impl Samples<'_> {
         self.put("", &[], precise(value));
     }
 
-    /// What is not known, or guaranteed to nobody, is absent, not nought.
+    /// An unknown or missing figure is absent, not 0.
     fn known(&mut self, value: Option<u64>) {
         if let Some(value) = value {
             self.count(value);
@@ -370,7 +370,7 @@ impl Samples<'_> {
         self.put("", &[], f64::from(u8::from(value)));
     }
 
-    /// A sample of the family's name with this behind it.
+    /// Writes a sample under the family's name plus `suffix`.
     fn put(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
         let Self { out, name, own } = self;
         let _ = write!(out, "{name}{suffix}");
@@ -386,7 +386,7 @@ impl Samples<'_> {
     }
 }
 
-/// A label's value: what a user may call a job must not end the value, nor the line.
+/// A label's value, escaped so that a job's name cannot end the value or the line.
 fn escape(text: &str, out: &mut String) {
     let mut bytes = 0;
     for c in text.chars() {

@@ -1,12 +1,12 @@
-//! On which NUMA nodes a job's memory lay. Pure: no clock, no file.
+//! The NUMA nodes of a job's memory. Pure: no clock, no file.
 //!
-//! The kernel tells what is where now, and keeps no peak of it: all figures are those of samples.
+//! The kernel reports present sizes and no peaks: all figures come from samples.
 
 use std::collections::BTreeMap;
 
 use pinfold_proto::row::NodeRow;
 
-/// The nodes of one job.
+/// The nodes of a job.
 #[derive(Debug, Clone, Default)]
 pub struct Nodes {
     nodes: BTreeMap<u32, Node>,
@@ -24,7 +24,7 @@ struct Node {
 }
 
 impl Nodes {
-    /// Goes on from stored rows, whose means stand for `span_us`.
+    /// Continues from stored rows, whose means stand for `span_us`.
     #[must_use]
     pub fn resume(rows: &[NodeRow], span_us: u64) -> Self {
         let node = |row: &NodeRow| Node {
@@ -36,7 +36,7 @@ impl Nodes {
         Self { nodes: rows.iter().map(|row| (row.node, node(row))).collect(), last_us: None, span_us }
     }
 
-    /// What lies where at a moment: node and bytes. A node that is not named holds nothing.
+    /// The memory per node at a moment: node and bytes. A missing node holds 0 bytes.
     pub fn look(&mut self, now_us: u64, found: &[(u32, u64)]) {
         let step_us = self.last_us.replace(now_us).map_or(0, |last_us| now_us.saturating_sub(last_us));
         self.span_us = self.span_us.saturating_add(step_us);
@@ -52,7 +52,7 @@ impl Nodes {
         }
     }
 
-    /// One row a node, ascending.
+    /// A row per node, ascending.
     #[must_use]
     pub fn rows(&self, job: u64) -> Vec<NodeRow> {
         let mean = |node: &Node| match node.area.checked_div(u128::from(self.span_us)) {

@@ -1,11 +1,11 @@
 //! Pictures: panels of series over time, as SVG, as PNG, and as characters in a terminal.
 //!
-//! A [`Chart`] is plain data; the three ways to draw it share scales and ticks. The SVG is written here and not by a
-//! plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in grey print, and
-//! because labels must know their own width to stay clear of each other. The PNG is that SVG, drawn with a font that is
-//! built in. Runs beside each other are a chart as well ([`comparison`]), and so is what the host did ([`host_chart`]);
-//! which job was where is a [`Gantt`]; how figures of many jobs are spread is a [`Spread`]; a few figures beside each
-//! other are a [`BarChart`]. Absent here: files and the store.
+//! A [`Chart`] is plain data; the three renderers share scales and ticks. The SVG is written here and not by a
+//! plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in grey print,
+//! and because labels must know their own width to stay clear of each other. The PNG is that SVG, drawn with a
+//! built-in font. Further charts: runs compared ([`comparison`]), the host over time ([`host_chart`]), jobs over
+//! cores and time ([`Gantt`]), distributions of many jobs' figures ([`Spread`]), and a few figures as bars
+//! ([`BarChart`]). Absent here: files and the store.
 
 mod bars;
 mod compare;
@@ -35,33 +35,33 @@ pub use spread::{Histogram, Spread, spread};
 use crate::report::units::{counted, precise};
 use crate::report::{duration, size};
 
-/// A picture: panels one above the other over one time axis.
+/// A picture: panels stacked over a common time axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
-    /// The line above all.
+    /// The title line.
     pub title: String,
-    /// What else is said there, behind the title; kept whole where the title has to be cut.
+    /// Text behind the title; kept whole when the title has to be cut.
     pub told: String,
     /// The panels, from above; with several columns from left to right.
     pub panels: Vec<Panel>,
-    /// So many panels beside each other; 0: one above the other as long as these have some height.
+    /// Number of panels side by side; 0: stacked as long as the panels keep some height.
     pub columns: usize,
-    /// Intervals to shade in every panel, in seconds: from, to, what they are. Those of one name look alike.
+    /// Intervals to shade in every panel, in seconds: from, to, name. Intervals of the same name look alike.
     pub shaded: Vec<(f64, f64, String)>,
-    /// What stands in place of series where there are none.
+    /// The text in place of missing series.
     pub without: String,
-    /// The time axis reaches to this at least, in seconds; 0: as far as the series do.
+    /// Least end of the time axis, in seconds; 0: the end of the series.
     pub until_s: f64,
-    /// Where second 0 is, in Unix seconds, when the time axis shows dates and times of day; `None`: it counts from 0.
+    /// Unix seconds at second 0, when the time axis shows dates and times of day; `None`: it counts from 0.
     pub clock_s: Option<f64>,
-    /// What the axis counts in place of seconds.
+    /// The quantity of the axis in place of seconds.
     pub across: Option<Across>,
 }
 
-/// An axis that does not count time; its values stand as they are.
+/// An axis without time; values are shown as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Across {
-    /// What it counts.
+    /// The quantity.
     pub title: String,
     /// In which unit.
     pub unit: String,
@@ -73,34 +73,34 @@ impl Chart {
         self.shaded.iter().chain(&panel.shaded)
     }
 
-    /// Whether there is nothing to draw but names and levels.
+    /// Whether the chart has no drawable points.
     fn is_empty(&self) -> bool {
         let finite = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
         !self.panels.iter().flat_map(|panel| &panel.series).any(|series| series.points.iter().any(finite))
     }
 }
 
-/// One panel.
+/// A panel.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Panel {
-    /// What is drawn, such as `memory`; the unit is added to it.
+    /// The quantity, for example `memory`; the unit is added.
     pub title: String,
     /// The unit of its values.
     pub unit: Unit,
     /// Its series, the first at the back.
     pub series: Vec<Series>,
-    /// Levels to mark by a line across: value, what it is. One far above all series is named but not drawn.
+    /// Levels to mark by a horizontal line: value, name. A level far above all series is named but not drawn.
     pub marks: Vec<(f64, String)>,
-    /// The axis reaches to this value at least, however low the series are; 0: as far as they need.
+    /// The least upper end of the axis; 0: as the series need.
     pub at_least: f64,
-    /// What stands in place of series whose values are all 0, such as `nothing was read`; empty: they are drawn.
+    /// The text in place of series that are all 0, for example `nothing was read`; empty: the series are drawn.
     pub when_zero: String,
     /// Intervals to shade in this panel alone, as [`Chart::shaded`].
     pub shaded: Vec<(f64, f64, String)>,
 }
 
 impl Panel {
-    /// What stands in place of its series: `without` where none has a value, [`Self::when_zero`] where none is above 0.
+    /// The text in place of its series: `without` if there are no values, [`Self::when_zero`] if no value is above 0.
     fn sentence<'a>(&'a self, without: &'a str) -> Option<&'a str> {
         let mut values = self
             .series
@@ -112,7 +112,7 @@ impl Panel {
         (is_zero && !self.when_zero.is_empty()).then_some(&self.when_zero)
     }
 
-    /// Gives panels that are compared the same axis.
+    /// Gives compared panels the same axis.
     pub fn level(panels: &mut [Self]) {
         let series = panels.iter().map(scale::highest).fold(0.0, f64::max);
         panels.iter_mut().for_each(|panel| panel.at_least = series);
@@ -125,14 +125,14 @@ impl Panel {
     }
 }
 
-/// What values count.
+/// The unit of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes, shown in KiB, MiB, GiB, whichever fits.
     Bytes,
     /// Bytes a second.
     BytesPerSecond,
-    /// Anything else, by its name; empty: a bare number.
+    /// Another unit by its name; empty: a bare number.
     Plain(String),
 }
 
@@ -153,9 +153,9 @@ impl From<&str> for Unit {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// Seconds and values, by time. What is not finite is a gap.
+    /// Seconds and values, by time. A value that is not finite is a gap.
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Its drawing style.
     pub style: Style,
 }
 
@@ -169,7 +169,7 @@ pub enum Style {
     Line,
     /// A thin line.
     Thin,
-    /// A line of steps: each value holds since the point before, as a mean over that time does.
+    /// A stepped line: each value holds since the point before, like a mean over that time.
     Steps,
     /// Steps, and the area below them filled.
     StepArea,
@@ -200,15 +200,15 @@ impl Chart {
         png::draw(&self.to_svg(width, height), width, height)
     }
 
-    /// The picture in characters, lines of up to `width`, up to `height` of them where the panels leave room.
+    /// The picture in characters: lines of up to `width`, up to `height` lines where the panels leave room.
     #[must_use]
     pub fn to_text(&self, width: usize, height: usize) -> String {
         text::draw(self, width, height)
     }
 }
 
-/// What a job used over time: memory with its claim and peak, cores, and storage, frozen intervals shaded. Of a
-/// view without a series only the marks are left.
+/// A job's usage over time: memory with its claim and peak, cores, and storage, with frozen intervals shaded. Without
+/// a series only the marks are drawn.
 #[must_use]
 pub fn job_chart(view: &ReportView) -> Chart {
     let points = view.series.as_deref().unwrap_or(&[]);
@@ -259,7 +259,7 @@ pub fn job_chart(view: &ReportView) -> Chart {
     let mut panels = vec![
         // A peak between two samples belongs into the picture as well.
         Panel { at_least: precise(view.memory_peak_bytes), ..panel("memory", Unit::Bytes, memory, marks) },
-        // A core at least: what hardly computes looks so.
+        // At least a core, so that low usage looks low.
         Panel { at_least: 1.0, ..panel("CPU", "cores in use".into(), vec![cores], Vec::new()) },
     ];
     panels.extend(storage);
@@ -276,7 +276,7 @@ pub fn job_chart(view: &ReportView) -> Chart {
     }
 }
 
-/// A job's name, and its command where the name is not just that of its program.
+/// A job's name, with its command unless the name is the program's.
 fn words(view: &ReportView) -> String {
     let command = view.command.join(" ");
     let program = view.command.first().and_then(|word| word.rsplit('/').next());
@@ -287,7 +287,7 @@ fn words(view: &ReportView) -> String {
     }
 }
 
-/// How a job ended, and on which cores it was granted to run.
+/// A job's ending, and its granted cores.
 fn ended(view: &ReportView) -> String {
     format!("{}, {}", crate::report::end(view), granted(view))
 }
@@ -301,7 +301,7 @@ fn granted(view: &ReportView) -> String {
     }
 }
 
-/// The shortest time without a sample that is a gap, in seconds: the daemon was away.
+/// The shortest gap between samples, in seconds, that counts as absence of the daemon.
 const UNREAD_S: f64 = 10.0;
 
 /// The times in which no sample was taken, from the start.
@@ -318,7 +318,7 @@ fn without_samples(view: &ReportView) -> String {
     }
 }
 
-/// Steps that begin at the start: the first value holds since then.
+/// Steps from the start: the first value holds since then.
 fn since_start(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if let Some(&(_, value)) = points.first() {
         points.insert(0, (0.0, value));
@@ -326,8 +326,8 @@ fn since_start(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The cores that a job used since its last sample, at its end: of a job that is over the CPU time is known in all.
-/// None where that time is too short to say anything.
+/// The cores in use from the last sample to the end of an ended job, from its total CPU time. `None` if that time is
+/// too short.
 fn last_cores(view: &ReportView, steps: &[(f64, f64)]) -> Option<(f64, f64)> {
     let (last_s, end_s) = (steps.last()?.0, view.wall_s.filter(|_| view.ended_s.is_some())?);
     let told_s: f64 = steps.windows(2).map(|pair| (pair[1].0 - pair[0].0) * pair[1].1).sum();
@@ -336,7 +336,7 @@ fn last_cores(view: &ReportView, steps: &[(f64, f64)]) -> Option<(f64, f64)> {
     (span_s > 0.1).then(|| (end_s, (left_s / span_s).min(f64::from(view.cores.max(1)))))
 }
 
-/// What was transferred between one point and the next, a second.
+/// Bytes per second between consecutive points.
 fn rates(points: &[PointView], start_s: f64, total: impl Fn(&PointView) -> u64) -> Vec<(f64, f64)> {
     let mut before = (start_s, 0);
     let rates = points.iter().map(|point| {
@@ -347,8 +347,8 @@ fn rates(points: &[PointView], start_s: f64, total: impl Fn(&PointView) -> u64) 
     since_start(rates.collect())
 }
 
-/// The intervals in which a job was frozen or parked. The state of a sample holds since the sample before, as its figures
-/// do.
+/// The intervals in which a job was frozen or parked. The state of a sample holds since the sample before, as its
+/// figures do.
 fn stopped(points: &[PointView], start_s: f64) -> Vec<(f64, f64, String)> {
     let mut shaded: Vec<(f64, f64, String)> = Vec::new();
     let mut from = 0.0;

@@ -1,8 +1,8 @@
-//! Rows become the views that `status`, `report` and `batch` show, and views become text.
+//! Turns rows into the views of `status`, `report` and `batch`, and views into text.
 //!
-//! Views are in JSON just as they stand; the text is for people: aligned, in units, never wider than asked, and
-//! with nothing in it that a terminal would take for a command, because names and reasons come from users.
-//! Absent here: the store, sockets, colours on anything but a terminal (the caller says).
+//! JSON is the views unchanged; the text is for users: aligned, in units, never wider than asked, and without
+//! terminal escapes, because names and reasons come from users. Absent here: the store, sockets, colours outside a
+//! terminal (the caller decides).
 
 mod card;
 pub(crate) use card::end;
@@ -40,7 +40,7 @@ pub use units::{
     with_dates_here,
 };
 
-/// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
+/// A job for `report`, with its series if `samples` are given. A running job is counted until `now_us`.
 #[must_use]
 #[expect(clippy::too_many_lines, reason = "a line for each of its fields")]
 pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> ReportView {
@@ -136,7 +136,7 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
     view
 }
 
-/// One job for `status`: its row, and what it holds at this moment, where it runs.
+/// A job for `status`: its row, and its present memory if it runs.
 #[must_use]
 pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>, pids: Vec<u32>) -> JobView {
     let ending = row.ending.as_ref();
@@ -178,14 +178,14 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
     }
 }
 
-/// The resources of a job: which of several alike it has, where it has started.
+/// The resources of a job; device numbers only after its start.
 fn resources(row: &JobRow) -> Vec<Resource> {
     let numbers = |one: &Resource| if row.started_us.is_some() { one.numbers.clone() } else { Vec::new() };
     let view = |one: &Resource| Resource { numbers: numbers(one), ..Resource::asked(&one.name, one.count) };
     row.spec.terms.resources.iter().map(view).collect()
 }
 
-/// One decision for `why`.
+/// A decision for `why`.
 #[must_use]
 pub fn decision_view(row: &DecisionRow) -> DecisionView {
     let codes = row.codes.as_ref();
@@ -200,11 +200,11 @@ pub fn decision_view(row: &DecisionRow) -> DecisionView {
     }
 }
 
-/// The decisions about a job that are shown, of all that the store has of it, and where others are left out, in
-/// microseconds since the Unix epoch: the last one before them and the first one after them. `None`: all are shown.
+/// The decisions to show of all stored decisions about a job, and the gap of omitted decisions, in microseconds since
+/// the Unix epoch: the last decision before and the first after. `None`: complete.
 #[must_use]
 pub fn shown_decisions(mut stored: Vec<DecisionRow>) -> (Vec<DecisionRow>, Option<(u64, u64)>) {
-    // One more than is shown, and no more: the store has dropped some, or would with the next one.
+    // A row more than is shown: the store has dropped decisions, or would with the next.
     let shown = DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
     let (Ok(first), true) = (usize::try_from(DECISIONS_FIRST), stored.len() as u64 == shown + 1) else {
         return (stored, None);
@@ -214,15 +214,15 @@ pub fn shown_decisions(mut stored: Vec<DecisionRow>) -> (Vec<DecisionRow>, Optio
     (stored, Some(gap))
 }
 
-/// The series of a job. The cores of the first point are a mean since the start, those of the others since the
-/// point before.
+/// The series of a job. The cores of the first point are a mean since the start, of later points since the point
+/// before.
 #[must_use]
 pub fn points(samples: &[SampleRow], started_us: Option<u64>) -> Vec<PointView> {
     let mut points = Points::since(started_us);
     samples.iter().map(|sample| points.next(sample)).collect()
 }
 
-/// A series that is put together from samples as they come.
+/// A series built from samples as they come.
 #[derive(Debug, Clone, Copy)]
 pub struct Points {
     /// Time and CPU time of the point before.
@@ -236,7 +236,7 @@ impl Points {
         Self { before: (started_us, 0) }
     }
 
-    /// The next one.
+    /// The next point.
     pub fn next(&mut self, sample: &SampleRow) -> PointView {
         let cpu_us = sample.cpu_user_us.saturating_add(sample.cpu_system_us);
         let span_us = self.before.0.map_or(0, |before_us| sample.time_us.saturating_sub(before_us));
@@ -265,12 +265,12 @@ fn name(row: &JobRow) -> String {
     command.rsplit('/').next().unwrap_or(command).to_owned()
 }
 
-/// Text of several lines with nothing else in it that a terminal would act upon.
+/// Text of several lines without terminal escapes.
 pub(crate) fn plain_lines(text: &str) -> String {
     text.split('\n').map(table::plain).collect::<Vec<_>>().join("\n")
 }
 
-/// Now, in Unix seconds: for text that says how long ago.
+/// Now, in Unix seconds, for relative times in text.
 fn now_s() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64())
 }

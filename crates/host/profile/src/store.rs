@@ -1,14 +1,13 @@
-//! The store: jobs, samples and decisions in one SQLite file, `pinfold.db`.
+//! The store: jobs, samples and decisions in an SQLite file, `pinfold.db`.
 //!
-//! One writer, the thread that calls; it owns the connection and the counter of job numbers. The log is
-//! written ahead (WAL) with `synchronous=NORMAL`: what was committed outlives the process whenever it is
-//! killed; a power cut may take the last transactions, never the file's order. Other programs (`sqlite3`,
-//! Python, R) may read beside it at any time.
+//! The only writer is the calling thread, which owns the connection and the counter of job numbers. Write-ahead log
+//! (WAL) with `synchronous=NORMAL`: committed data survives a kill of the process; a power cut may lose the last
+//! transactions, but never damages the file. Other programs (`sqlite3`, Python, R) may read concurrently.
 //!
-//! Writes of one turn belong between [`Store::begin`] and [`Store::commit`]: they are kept all together or not
-//! at all. A file that is damaged is never deleted and never written again: see [`Recovery`].
+//! Writes of a turn belong between [`Store::begin`] and [`Store::commit`], which keeps all of them or none. A damaged
+//! file is never deleted and never written again: see [`Recovery`].
 //!
-//! Absent here: clocks (all times are given), retention as a rule (only [`Store::prune`]), and what a row means.
+//! Absent here: clocks (all times are given), the retention rule (only [`Store::prune`]), and the meaning of rows.
 
 mod blocks;
 pub mod bound;
@@ -50,8 +49,8 @@ use statements::{Words, insert};
 /// The name of the store's file in its directory.
 pub const FILE_NAME: &str = "pinfold.db";
 
-/// How many jobs one call of [`Store::prune`] strikes off at most, so that the caller's loop is not held up:
-/// some 10 ms with an hour of samples each.
+/// Most jobs that a call of [`Store::prune`] removes, to keep the caller's loop responsive: some 10 ms with an hour
+/// of samples each.
 pub const PRUNE_JOBS_MAX: u32 = 64;
 
 /// The open store.
@@ -64,8 +63,8 @@ pub struct Store {
     words: Words,
 }
 
-/// The store as it was at one moment, to be read from while it goes on being written: every method of [`Store`] that
-/// only reads. As long as it lives the log grows with all that is written, and [`Store::checkpoint`] cannot cut it.
+/// A read-only view of the store at a moment, while writing continues: has the reading methods of [`Store`]. While it
+/// lives the log grows and [`Store::checkpoint`] cannot truncate it.
 #[derive(Debug)]
 pub struct Snapshot(Store);
 
@@ -77,12 +76,12 @@ impl std::ops::Deref for Snapshot {
     }
 }
 
-/// Whose jobs are meant.
+/// The jobs to select, by user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
-    /// Everybody's.
+    /// All users' jobs.
     Everybody,
-    /// A user's, and all jobs of these projects.
+    /// A user's jobs, and all jobs of these projects.
     User {
         /// The user.
         uid: u32,
@@ -91,28 +90,28 @@ pub enum Whose {
     },
 }
 
-/// What [`Store::open`] gives.
+/// Result of [`Store::open`].
 #[derive(Debug)]
 pub struct Opened {
     /// The store, ready for use.
     pub store: Store,
-    /// What happened to a damaged file, when there was one.
+    /// What happened to a damaged file, if any.
     pub recovered: Option<Recovery>,
 }
 
-/// What [`Store::prune`] did.
+/// Result of [`Store::prune`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pruned {
     /// Jobs struck off, with their samples and decisions.
     pub jobs: u32,
-    /// Whether there are more to strike off: call again.
+    /// Whether more jobs remain: call again.
     pub more: bool,
 }
 
-/// What [`Store::check`] found.
+/// Result of [`Store::check`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
-    /// What is wrong, in words; empty: nothing.
+    /// The faults in words; empty: no fault.
     pub problems: Vec<String>,
     /// Jobs held.
     pub jobs: u64,
@@ -129,15 +128,15 @@ pub struct CheckReport {
 enum Turn {
     Idle,
     Open,
-    /// A write failed, and all of the transaction with it; `full`: for want of room.
+    /// A write failed and undid the transaction; `full`: the disk is full.
     Undone {
         full: bool,
     },
 }
 
 impl Store {
-    /// Opens the store in `dir`, or makes one there, readable by its owner alone. A damaged file is moved
-    /// aside, and what can be read of its jobs goes into a fresh one.
+    /// Opens or creates the store in `dir`, readable by its owner alone. A damaged file is moved aside, and its
+    /// readable jobs go into a fresh file.
     ///
     /// # Errors
     /// [`StoreError::Newer`] when a newer pinfold wrote it; [`StoreError::Full`], [`StoreError::File`] and
@@ -152,14 +151,14 @@ impl Store {
         }
     }
 
-    /// For a store that met [`StoreError::Damaged`] while in use: moves its file aside as `open` does, even if
-    /// the checks at opening pass it.
+    /// For a store that met [`StoreError::Damaged`] in use: moves its file aside as `open` does, even if the checks
+    /// at opening pass.
     ///
     /// # Errors
     /// As [`Store::open`].
     pub fn replace_damaged(self) -> Result<Opened, StoreError> {
         let Self { connection, path, .. } = self;
-        // The damaged file is not to be written again, not even from its log.
+        // The damaged file must not be written again, not even from its log.
         open::keep_log(&connection, true).map_err(|source| StoreError::of("close", &path, source))?;
         drop(connection);
         let cause = open::damaged("read", &path, "found damaged in use");
@@ -187,7 +186,7 @@ impl Store {
         &self.path
     }
 
-    /// The store as it is now, over a connection of its own.
+    /// The store's present state, over a separate connection.
     ///
     /// # Errors
     /// [`StoreError::InTransaction`]; else as SQLite refuses.
@@ -196,27 +195,27 @@ impl Store {
         let connection =
             open::one_moment(&self.path).map_err(|source| self.sort("look at one moment of", source))?;
         let (path, next_job) = (self.path.clone(), self.next_job);
-        // Open as long as it lives: what would need another transaction is refused.
+        // The transaction stays open, so methods that need another are refused.
         Ok(Snapshot(Self { connection, path, next_job, turn: Turn::Open, words: Words::new() }))
     }
 
-    /// Begins a transaction: what is written until [`Store::commit`] is kept as one.
+    /// Begins a transaction, ended by [`Store::commit`].
     ///
     /// # Errors
-    /// [`StoreError::InTransaction`] when one is open; else as SQLite refuses.
+    /// [`StoreError::InTransaction`] when a transaction is open; else as SQLite refuses.
     pub fn begin(&mut self) -> Result<(), StoreError> {
         self.refuse_inside("begin")?;
-        // IMMEDIATE takes the write lock now: a failure to get it shows before anything is written.
+        // IMMEDIATE takes the write lock now, so that a conflict shows before the first write.
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|source| self.sort("begin", source))?;
         self.turn = Turn::Open;
         Ok(())
     }
 
-    /// Keeps what was written since [`Store::begin`]. When this fails nothing of it is kept, the store is
-    /// ready for the next `begin`, and the same rows may be written again.
+    /// Commits the writes since [`Store::begin`]. On failure all writes are dropped, the store is ready for the next
+    /// `begin`, and the same rows may be written again.
     ///
     /// # Errors
-    /// [`StoreError::Full`] when the disk has no room; [`StoreError::Undone`] when a write failed before.
+    /// [`StoreError::Full`] when the disk is full; [`StoreError::Undone`] when a write failed before.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         match std::mem::replace(&mut self.turn, Turn::Idle) {
             Turn::Idle => Err(StoreError::NoTransaction { path: self.path.clone() }),
@@ -230,32 +229,31 @@ impl Store {
         }
     }
 
-    /// Drops what was written since [`Store::begin`]; nothing to do when none is open.
+    /// Drops the writes since [`Store::begin`], if a transaction is open.
     pub fn rollback(&mut self) {
         self.undo();
         self.turn = Turn::Idle;
     }
 
-    /// A number for a new job, one above every number ever used or given out before; also after those jobs
-    /// were pruned.
+    /// A number for a new job, above every number ever used or given out, including pruned jobs.
     pub fn next_job(&mut self) -> u64 {
         let number = self.next_job;
         self.next_job = number.saturating_add(1);
         number
     }
 
-    /// The number that [`Store::next_job`] would give.
+    /// The next number of [`Store::next_job`].
     #[must_use]
     pub const fn upcoming_job(&self) -> u64 {
         self.next_job
     }
 
-    /// Gives no number below this one any more: those were given before, though no row tells.
+    /// Raises the counter to `number`, because lower numbers were given out without a row.
     pub fn numbers_from(&mut self, number: u64) {
         self.next_job = self.next_job.max(number);
     }
 
-    /// Notes which numbers were given, for those of which no row is written. Inside a transaction it is part of that.
+    /// Stores the counter, for given numbers without rows. Joins an open transaction.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -269,7 +267,7 @@ impl Store {
     /// Writes a new job.
     ///
     /// # Errors
-    /// As SQLite refuses; a job of that number is there already: [`StoreError::Other`].
+    /// As SQLite refuses; for an existing number [`StoreError::Other`].
     pub fn insert_job(&mut self, row: &JobRow) -> Result<(), StoreError> {
         self.write("insert a job", |store| {
             let mut statement = store.connection.prepare_cached(&store.words.insert_job)?;
@@ -280,8 +278,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes all of a known job anew that can change: not who asked for what and when, but for the claim and whether it
-    /// is held.
+    /// Rewrites the changeable columns of a known job: of its specification only the claim and the hold.
     ///
     /// # Errors
     /// [`StoreError::NoSuchJob`]; else as SQLite refuses.
@@ -297,8 +294,8 @@ impl Store {
         Ok(())
     }
 
-    /// Packs the samples of jobs that ended a while ago, and thins those of long ago; a few jobs at a time. Inside a
-    /// transaction it is part of that.
+    /// Packs the samples of jobs that ended a while ago, and thins older samples; a few jobs per call. Joins an open
+    /// transaction.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -306,8 +303,8 @@ impl Store {
         self.in_turn("pack samples", |store| compact::compact(&store.connection, now_us))
     }
 
-    /// Takes one step towards at most `bytes_max` on disk, without the log: what is missed least of what the oldest
-    /// jobs that are over have. Call again until it has nothing to do. Inside a transaction it is part of that.
+    /// Takes a step towards at most `bytes_max` on disk, without the log: removes the least valuable data of the
+    /// oldest ended jobs. Call until idle. Joins an open transaction.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -316,7 +313,7 @@ impl Store {
         self.in_turn("bound the store", |store| bound::step(&store.connection, bytes_max, next_job))
     }
 
-    /// What the store takes on disk without its log, free pages not counted.
+    /// The store's size on disk without its log and free pages.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -324,7 +321,7 @@ impl Store {
         bound::used_bytes(&self.connection).map_err(|source| self.sort("measure", source))
     }
 
-    /// Packs the samples of one job but the last `keep`: for one that runs for long.
+    /// Packs all but the last `keep` samples of a long-running job.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -332,7 +329,7 @@ impl Store {
         self.in_turn("pack samples", |store| compact::pack(&store.connection, job, keep).map(drop))
     }
 
-    /// Runs one write in the open transaction, or in one of its own.
+    /// Runs a write in the open transaction, or in a transaction of its own.
     fn in_turn<T>(
         &mut self,
         operation: &'static str,
@@ -353,9 +350,8 @@ impl Store {
         done
     }
 
-    /// Strikes off up to [`PRUNE_JOBS_MAX`] jobs that were over before `before_us`, with all that belongs to
-    /// them; their numbers are not used again. The room goes back to the file system with
-    /// [`Store::checkpoint`]. Inside a transaction it is part of that.
+    /// Removes up to [`PRUNE_JOBS_MAX`] jobs that ended before `before_us`, with all their data; their numbers are
+    /// not reused. [`Store::checkpoint`] returns the space to the file system. Joins an open transaction.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -364,27 +360,27 @@ impl Store {
         self.in_turn("prune", |store| prune::prune(&store.connection, before_us, next_job))
     }
 
-    /// Looks through the whole file, every page and index. Takes seconds per GiB.
+    /// Checks the whole file, every page and index. Takes seconds per GiB.
     ///
     /// # Errors
-    /// When the file cannot even be looked through for want of permission or memory; damage is a finding.
+    /// When permission or memory is missing for the check; damage is a finding.
     pub fn check(&self) -> Result<CheckReport, StoreError> {
         check::report(&self.connection, &self.path)
     }
 
-    /// Writes a whole and compact copy to `to`, looks through it, and only then puts it in place of what was
-    /// there. The copy is one file, readable by its owner alone.
+    /// Writes a whole and compact copy to `to`, checks the copy, and only then replaces an existing file. The copy is
+    /// a single file, readable by its owner alone.
     ///
     /// # Errors
-    /// [`StoreError::InTransaction`]; [`StoreError::Damaged`] when the copy does not pass; else as SQLite or
-    /// the file system refuse.
+    /// [`StoreError::InTransaction`]; [`StoreError::Damaged`] when the copy fails the check; else as SQLite or the
+    /// file system refuse.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
         self.refuse_inside("back up")?;
         open::backup(&self.connection, &self.path, to)
     }
 
-    /// Brings the log into the file, gives free pages back to the file system, and cuts the log to nothing.
-    /// For idle moments: it waits for the disk. `false`: another program reads, so that part of the log stays.
+    /// Moves the log into the file, returns free pages to the file system, and truncates the log. For idle moments,
+    /// because it waits for the disk. `false`: another program reads, so part of the log stays.
     ///
     /// # Errors
     /// [`StoreError::InTransaction`]; [`StoreError::Full`]; else as SQLite refuses.
@@ -392,7 +388,7 @@ impl Store {
         self.refuse_inside("checkpoint")?;
         let run = || {
             let mut vacuum = self.connection.prepare("PRAGMA incremental_vacuum")?;
-            // Each step frees one page: the rows are empty and must all be asked for.
+            // Each step frees a page: the empty rows must all be fetched.
             let mut freed = vacuum.query([])?;
             while freed.next()?.is_some() {}
             self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
@@ -400,14 +396,14 @@ impl Store {
         run().map(|busy| busy == 0).map_err(|source| self.sort("checkpoint", source))
     }
 
-    /// The log: what was committed is in it or in the store's own file, and outlives a power cut once the log was flushed
-    /// behind the commit (`fdatasync`). Whatever leaves the log is flushed by SQLite.
+    /// The log's path: committed data is in the log or in the store's file, and survives a power cut once the log was
+    /// flushed after the commit (`fdatasync`). SQLite flushes data that leaves the log.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         open::beside(&self.path, "-wal")
     }
 
-    /// The size of the log that [`Store::checkpoint`] would cut, in bytes.
+    /// Bytes of the log that [`Store::checkpoint`] would truncate.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         fs::metadata(self.log()).map_or(0, |metadata| metadata.len())
@@ -430,17 +426,16 @@ impl Store {
         error
     }
 
-    /// Undoes what SQLite has open; it may have undone it itself.
+    /// Rolls back, unless SQLite has done so already.
     fn undo(&self) {
         if !self.connection.is_autocommit() {
-            // Nothing is left to do when even this fails: the connection drops it all when it is closed, and
-            // the next BEGIN says what is wrong.
+            // On failure the connection rolls back when it is closed, and the next BEGIN reports the error.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
     }
 
-    /// Runs one write. A failure that is not about the row itself undoes the whole transaction, because
-    /// SQLite may have undone it already and what follows would be kept by itself.
+    /// Runs a write. A failure beyond the row itself undoes the whole transaction, because SQLite may have rolled
+    /// back already, and later writes would be committed alone.
     fn write<T>(
         &mut self,
         operation: &'static str,
@@ -450,7 +445,7 @@ impl Store {
             return Err(StoreError::Undone { operation, path: self.path.clone(), full });
         }
         run(self).map_err(|source| {
-            // Even then SQLite may have undone all: a trigger of somebody's can say so.
+            // SQLite may have rolled back even then: a foreign trigger can do so.
             let kept = refuses_the_row(&source) && !self.connection.is_autocommit();
             let error = self.sort(operation, source);
             if self.turn == Turn::Open && !kept {

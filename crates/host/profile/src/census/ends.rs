@@ -1,10 +1,10 @@
-//! Ends of threads and processes, and whose they are.
+//! Assigns ends of threads and processes to members.
 //!
-//! Births may be read further ahead than ends: on a busy host the end of a process can wait to be read until another has its
-//! number, and its parent's. Two rules tell such late ends apart. They rest on the order in which the kernel tells: of the
-//! birth of a process before its end, and of the end of a process before it gives the children another parent. (Of a process
-//! with several threads the children can have another one when the first of these ends.) Where something was lost, neither
-//! rule says anything.
+//! Births may be read further ahead than ends: on a busy host the end of a process may be read after its number, and
+//! its parent's number, were reused. Two rules recognize such late ends. They rest on the kernel's order: the birth
+//! of a process is reported before its end, and the end of a process before its children get another parent.
+//! (Children of a process with several threads can get another parent when the first of these threads ends.) After
+//! lost events neither rule applies.
 
 use super::member::Member;
 use super::{Census, End};
@@ -38,14 +38,15 @@ impl Census {
         self.pop(end, now_us);
     }
 
-    /// Takes in a process of which the first word is an end: born unheard, its job shows by its parent. `false`: it is
-    /// nobody's.
+    /// Adds a process whose first event is its end: its birth was missed, and its parent shows its job. `false`: the
+    /// process belongs to no job.
     fn enter_unheard(&mut self, end: &End) -> bool {
-        // All children of a parent that is traced were heard of: this one's parent had the number before.
+        // All births below a traced parent were reported, so this process's parent is an earlier bearer of the
+        // number.
         let Some(parent) = self.last(end.parent).filter(|parent| !parent.traced) else { return false };
         let tree = parent.tree;
-        // Or it was counted, and this comes late: threads that end at once on several cores may be told of after the last
-        // of them.
+        // Or the process was counted and this event is late: the ends of threads on several cores may be reported
+        // after the last of them.
         if self.job_of(tree).is_some_and(|roll| roll.over.contains_key(&end.pid)) {
             return false;
         }
@@ -53,15 +54,15 @@ impl Census {
         true
     }
 
-    /// Whether this is the end of a process that had the member's number before: it names another parent, though that of
-    /// the member has not ended. Only the kernel's records of ends keep that order, and they have figures.
+    /// Whether the end belongs to an earlier process of the member's number: the end names another parent although
+    /// the member's parent lives. Only the kernel's records of ends keep that order, and these have figures.
     fn is_of_an_earlier(&self, end: &End, member: &Member) -> bool {
         let is_told = end.used.is_some() && end.parent != 0;
         is_told && member.row.parent.is_some_and(|parent| parent != end.parent && self.lives(parent, member))
     }
 
-    /// Whether it is certain that the parent of this member has not ended, as far as ends were told. What came after the
-    /// member, or after its tree, only has the parent's number.
+    /// Whether the parent of this member certainly lives, as far as ends were reported. A process younger than the
+    /// member or its tree only reuses the parent's number.
     fn lives(&self, parent: u32, member: &Member) -> bool {
         let is_it = |other: &Member| other.tree == member.tree && other.row.number < member.row.number;
         let is_whole = |other: &Member| other.traced && other.ended_threads == 0;
@@ -71,20 +72,20 @@ impl Census {
             || keeper.is_some_and(|keeper| keeper.traced && keeper.trees_before < member.tree)
     }
 
-    /// Births or ends were lost: of each process that is known now, its end and its children's births may be among them.
-    /// So it is with those of which the births still wait to be read, until [`Census::caught_up`].
+    /// Births or ends were lost: the loss may include the end of any known process and births of its children. The
+    /// same holds for processes whose births still wait to be read, until [`Census::caught_up`].
     pub fn untrace(&mut self) {
         self.members.values_mut().flatten().flatten().for_each(|member| member.traced = false);
         self.keepers.values_mut().for_each(|keeper| keeper.traced = false);
         self.has_gap = true;
     }
 
-    /// All was read that the kernel had told, and since then nothing was lost.
+    /// All kernel events were read, without a loss since.
     pub fn caught_up(&mut self) {
         self.has_gap = false;
     }
 
-    /// The oldest process of this number is over.
+    /// Ends the oldest process of this number.
     pub(super) fn pop(&mut self, end: &End, now_us: u64) {
         let Some(generations) = self.members.get_mut(&end.pid) else { return };
         let first = generations.pop_front();
@@ -102,7 +103,7 @@ impl Census {
             let tree = member.tree;
             let row = member.over(end, now_us);
             self.file(tree, row);
-            // It grows no more, and only one that lives is claimed.
+            // A tree without living processes grows no more, and only living processes are claimed.
             if self.trees.get(&tree).is_some_and(|of| of.pids.is_empty()) {
                 self.remove_tree(tree);
             }

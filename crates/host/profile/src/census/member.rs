@@ -1,28 +1,28 @@
-//! A process that is not over: what is known of it, and its row once it is.
+//! A living process: its known facts, and its row after its end.
 
 use pinfold_proto::row::{ProcessRow, ProcessSource, ProcessUsage};
 
 use super::{End, Seen};
 
-/// A process that is not over.
+/// A living process.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// The tree that it belongs to.
+    /// Its tree.
     pub(super) tree: u64,
     pub(super) row: ProcessRow,
-    /// What its threads that ended used.
+    /// Usage of its ended threads.
     pub(super) ended: ProcessUsage,
     pub(super) ended_threads: u64,
-    /// Whether its birth was heard of; a sample or a keeper may have named it first.
+    /// Whether its birth was reported; a sample or a keeper may have named it first.
     pub(super) heard: bool,
-    /// Whether it was, and nothing was lost since: the births of all its children were heard of too.
+    /// Whether its birth was reported without a loss since: the births of all its children were then reported too.
     pub(super) traced: bool,
-    /// Samples in a row that did not see it.
+    /// Consecutive samples that missed it.
     pub(super) missed: u8,
 }
 
 impl Member {
-    /// A thread of it ended.
+    /// Adds the usage of an ended thread.
     pub(super) fn thread_ended(&mut self, end: &End) {
         self.ended_threads += 1;
         if let Some(used) = &end.used {
@@ -30,7 +30,7 @@ impl Member {
         }
     }
 
-    /// A sample saw it.
+    /// Updates the row from a sample.
     pub(super) fn see(&mut self, seen: &Seen) {
         if let Some(command) = &seen.command {
             self.row.command.clone_from(command);
@@ -42,7 +42,7 @@ impl Member {
         self.row.source = ProcessSource::Running;
     }
 
-    /// Its row, now that it is over.
+    /// The final row.
     pub(super) fn over(mut self, end: &End, now_us: u64) -> ProcessRow {
         let mut row = self.row;
         if row.command.is_empty() {
@@ -64,7 +64,7 @@ impl Member {
             (None, ProcessSource::Running) => ProcessSource::Sample,
             (None, other) => other,
         };
-        // A thread's record that got lost is made up for by what a sample saw.
+        // A sample's figures replace a lost record of a thread.
         self.ended.raise(&row.used);
         row.used = self.ended;
         row

@@ -1,4 +1,4 @@
-//! The processes of one job: how many there were, which rows are kept, and what is added up.
+//! The processes of a job: their number, the rows kept, and the sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,56 +6,55 @@ use pinfold_proto::row::{ProcessRow, ProcessSource, ProcessUsage};
 
 use super::{COMMANDS_KEPT, LONG_KEPT, OTHERS, SHORT_KEPT, SHORT_US, Seen};
 
-/// So many samples of its job must not have listed a process that is over, before it is forgotten. The kernel
-/// tells of an end before it takes the process off the lists, and on a busy host it may stay there for long; the
-/// first sample may be from before its birth.
+/// Consecutive samples that must not list an ended process before it is forgotten. The kernel reports an end before
+/// it unlists the process, which may take long on a busy host; the first sample may be from before its birth.
 const ABSENT_MAX: u8 = 2;
 
 /// By so much the start of a process, counted from the host's, and the time of a word may differ.
 const CLOCKS_APART_US: u64 = 1_000_000;
 
-/// A process that was counted and is over.
+/// A counted process that has ended.
 #[derive(Debug)]
 pub(super) struct Over {
     pub(super) at_us: u64,
-    /// Samples in a row that did not list it.
+    /// Consecutive samples that did not list it.
     pub(super) absent: u8,
 }
 
-/// The processes of one job.
+/// The processes of a job.
 #[derive(Debug, Default)]
 pub(super) struct Roll {
-    /// Those of its trees of which processes live.
+    /// Its trees with living processes.
     pub(super) trees: BTreeSet<u64>,
-    /// Those that the last sample saw and nobody knew.
+    /// Unknown processes of the last sample.
     pub(super) unknown: BTreeSet<u32>,
-    /// Those that were over lately, by number: a sample may still list them, and a word of them may come late.
+    /// Recently ended processes by number: a sample may still list them, and events may come late.
     pub(super) over: BTreeMap<u32, Over>,
     pub(super) total: u64,
     pub(super) next_number: u64,
     pub(super) short_kept: u64,
     pub(super) long_kept: u64,
-    /// Rows that are complete and not handed out yet.
+    /// Complete rows, not yet returned.
     pub(super) ready: Vec<ProcessRow>,
-    /// Those that are added up, by command, and whether that changed since they were handed out.
+    /// Sums by command, and whether each changed since it was last returned.
     pub(super) folds: BTreeMap<String, (ProcessRow, bool)>,
-    /// What those that are over did, together, and how many they are.
+    /// Total usage of ended processes; `ended` is their number.
     pub(super) sum: ProcessUsage,
     pub(super) ended: u64,
-    /// Processes that are over of which waits and switches are not known to their end.
+    /// Ended processes without complete waits and context switches.
     pub(super) uncounted: u64,
 }
 
 impl Roll {
-    /// Counts one more process and gives its number.
+    /// Counts a new process and returns its number.
     pub(super) fn enter(&mut self) -> u64 {
         self.total += 1;
         self.next_number += 1;
         self.next_number
     }
 
-    /// Forgets those that are over and off the lists, or whose number another process has by now. Where births
-    /// are not reported for sure, a process that is listed is taken at its word.
+    /// Forgets ended processes that are unlisted, or whose number was reused. Unless births are reported reliably, a
+    /// listed process counts as living.
     pub(super) fn still_listed(&mut self, alive: &[u32], seen: &[Seen], sure: bool) {
         if !sure {
             self.over.clear();
@@ -72,7 +71,7 @@ impl Roll {
         }
     }
 
-    /// Keeps the row of a process that is over, or adds it up.
+    /// Keeps or adds up the row of an ended process.
     pub(super) fn keep(&mut self, mut row: ProcessRow, job: u64) {
         row.job = job;
         self.sum.add(&row.used);
@@ -95,7 +94,7 @@ impl Roll {
         self.fold(name, row);
     }
 
-    /// Adds up what several processes did of which no rows were kept.
+    /// Adds the sum of several processes without rows.
     pub(super) fn keep_sum(&mut self, mut row: ProcessRow, job: u64) {
         row.job = job;
         self.sum.add(&row.used);
@@ -119,13 +118,13 @@ impl Roll {
     }
 }
 
-/// What processes are added up by: the last part of the command's path, without arguments.
+/// Key of the sums: the last part of the command's path, without arguments.
 fn short_name(command: &str) -> String {
     let program = command.split_whitespace().next().unwrap_or("");
     program.rsplit('/').next().unwrap_or(program).to_owned()
 }
 
-/// Adds a row to that of its command.
+/// Adds a row to its command's sum.
 pub(super) fn add(fold: &mut ProcessRow, row: &ProcessRow) {
     fold.count += row.count;
     fold.failed += row.failed;

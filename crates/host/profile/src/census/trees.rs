@@ -1,5 +1,5 @@
-//! Trees of processes: each begins with a child of a keeper, or with a process that a look at a job's container found, and
-//! grows with what is forked in it. It is kept while a process of it lives, and belongs to no job until one claims it.
+//! Process trees: each begins with a child of a keeper, or with a process found in a job's container, and grows by
+//! forks. A tree lives as long as its processes, and has no job until a job claims it.
 
 use std::collections::BTreeSet;
 
@@ -8,33 +8,33 @@ use pinfold_proto::row::ProcessRow;
 use super::Census;
 use super::roll::{Roll, add};
 
-/// How long a tree that nobody claims is kept, in microseconds, once no job runs.
+/// How long an unclaimed tree is kept, in microseconds, once no job runs.
 pub(super) const UNCLAIMED_US: u64 = 10_000_000;
-/// So many rows of processes that are over wait for their trees to be claimed, some 400 bytes each; further ones are added up
-/// by tree. Any user can have a keeper that forks for no job.
+/// Most rows of ended processes in unclaimed trees, some 400 bytes each; further rows are added up by tree. The bound
+/// matters because any user can have a keeper that forks for no job.
 pub(super) const UNCLAIMED_KEPT: usize = 10_000;
 
-/// The processes that came of one.
+/// A process and its descendants.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) job: Option<u64>,
     pub(super) since_us: u64,
-    /// Those that are over, while nobody has claimed the tree.
+    /// Ended processes of an unclaimed tree.
     pub(super) over: Vec<ProcessRow>,
-    /// More of them, added up.
+    /// The sum of further ended processes.
     pub(super) rest: Option<Box<ProcessRow>>,
     pub(super) born: u64,
-    /// Those of it that are not over.
+    /// Its living processes.
     pub(super) pids: BTreeSet<u32>,
 }
 
 impl Census {
-    /// Drops what nobody claimed in time.
+    /// Drops trees not claimed in time.
     pub fn sweep(&mut self, now_us: u64) {
         self.drop_unclaimed(|tree| tree.since_us + UNCLAIMED_US < now_us);
     }
 
-    /// Drops these of the trees that nobody has claimed.
+    /// Drops the unclaimed trees that match.
     pub(super) fn drop_unclaimed(&mut self, is_meant: impl Fn(&Tree) -> bool) {
         let unclaimed = self.trees.iter().filter(|(_, tree)| tree.job.is_none() && is_meant(tree));
         let dropped: BTreeSet<u64> = unclaimed.map(|(id, _)| *id).collect();

@@ -1,8 +1,7 @@
-//! Parquet, as far as a plain table needs it: groups of rows, one page a column, plain encoding, no compression.
+//! Parquet for plain tables: row groups, a page per column, plain encoding, no compression.
 //!
-//! The form is that of the Apache Parquet format, version 1; what describes the file stands at its end in Thrift's
-//! compact protocol. Written here because that takes two hundred lines, and a library some forty crates. Absent
-//! here: reading, nesting, dictionaries, compression.
+//! Apache Parquet format, version 1; the footer is in Thrift's compact protocol. Written here in two hundred lines,
+//! because a library would bring some forty crates. Absent here: reading, nesting, dictionaries, compression.
 
 use std::io::{self, Write};
 
@@ -10,7 +9,7 @@ use super::{Cells, Sheet};
 
 const MAGIC: &[u8] = b"PAR1";
 
-/// The kinds of values, as the format numbers them.
+/// The format's numbers of value types.
 const INT64: i64 = 2;
 const DOUBLE: i64 = 5;
 const BYTE_ARRAY: i64 = 6;
@@ -26,7 +25,7 @@ pub(super) struct File {
     offset: usize,
 }
 
-/// A group of rows: of each column, where it is.
+/// A row group, with the place of each column.
 #[derive(Debug)]
 struct Group {
     rows: usize,
@@ -34,7 +33,7 @@ struct Group {
 }
 
 impl File {
-    /// Whether nothing is written yet.
+    /// Whether no group is written yet.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -56,7 +55,7 @@ impl File {
         Ok(())
     }
 
-    /// Writes what describes it, whose columns are those of this sheet.
+    /// Writes the footer; the columns are those of `sheet`.
     pub(super) fn end(&self, sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
         let columns: Vec<Column<'_>> =
             sheet.columns.iter().map(|(name, cells)| Column { name, kind: kind(cells) }).collect();
@@ -88,7 +87,7 @@ const fn kind(cells: &Cells) -> i64 {
     }
 }
 
-/// A page: its head, which values are there, and those that are.
+/// A page: its head, the presence of each value, and the present values.
 fn page(cells: &Cells, rows: usize) -> Vec<u8> {
     let mut values = Vec::new();
     let there: Vec<bool> = match cells {
@@ -127,7 +126,7 @@ fn page(cells: &Cells, rows: usize) -> Vec<u8> {
     page
 }
 
-/// Runs of values that are there, or are not.
+/// Run lengths of present and absent values.
 fn levels(there: &[bool]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for run in there.chunk_by(|one, next| one == next) {

@@ -1,4 +1,4 @@
-//! The machine as nested boxes (sockets, NUMA nodes, L3 caches, cores), and the sets of PUs that jobs have on it.
+//! The machine as nested boxes (sockets, NUMA nodes, L3 caches, cores), and the jobs' sets of PUs.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use pinfold_proto::JobClass;
 use pinfold_proto::view::{ChunkView, MapView, ResourceView, SetAsideView, SetView};
 use pinfold_topo::{CpuSet, Pu, PuOs, Topology};
 
-/// How many of the sets on a core are kept: there may be thousands on each of thousands of cores, and a picture has room
-/// for a few of them on a core, and for some dozens in the name of a box.
+/// Most sets kept per core: thousands of cores may have thousands of sets each, but a picture shows a few sets per
+/// core, and some dozens in the name of a box.
 const CORE_SETS_MAX: usize = 64;
 
-/// All that a map shows.
+/// The content of a map.
 #[derive(Debug)]
 pub struct Map {
     pub(super) host: String,
     /// The boxes of the highest level.
     pub(super) sockets: Vec<Group>,
     pub(super) sets: Vec<Set>,
-    /// Sets of cores that are set aside.
+    /// Sets of reserved cores.
     pub(super) asides: Vec<SetAsideView>,
-    /// NUMA nodes that jobs are bound to.
+    /// NUMA nodes with bound jobs.
     pub(super) chunks: Vec<ChunkView>,
-    /// Countable resources, and which jobs have them.
+    /// Countable resources and their jobs.
     pub(super) resources: Vec<ResourceView>,
     cores: Vec<Core>,
 }
 
-/// A box: what it is, and the boxes or the cores in it.
+/// A box with its name and content.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) inside: Inside,
 }
 
-/// What a box holds.
+/// The content of a box.
 #[derive(Debug)]
 pub(super) enum Inside {
     Groups(Vec<Group>),
@@ -46,13 +46,13 @@ pub(super) enum Inside {
 pub(super) struct Core {
     pub(super) pus: CpuSet,
     pub(super) usable: bool,
-    /// The sets on it, by their place in [`Map::sets`]; those whose home it is first, and up to [`CORE_SETS_MAX`].
+    /// The sets on it, by index in [`Map::sets`]; home sets first, at most [`CORE_SETS_MAX`].
     pub(super) sets: Vec<usize>,
-    /// Whether it is set aside, for whomever.
+    /// Whether the core is reserved.
     pub(super) aside: bool,
 }
 
-/// A set of PUs with its job.
+/// A job's set of PUs.
 #[derive(Debug)]
 pub(super) struct Set {
     pub(super) view: SetView,
@@ -60,7 +60,7 @@ pub(super) struct Set {
 }
 
 impl Map {
-    /// The machine with what its daemon says is on it.
+    /// The machine with the jobs reported by its daemon.
     #[must_use]
     pub fn new(topology: &Topology, view: &MapView) -> Self {
         let set = |view: &SetView| Set { view: view.clone(), cpus: view.cpus.parse().unwrap_or_default() };
@@ -93,18 +93,18 @@ impl Map {
         &self.cores[core]
     }
 
-    /// How many cores there are.
+    /// How many cores the machine has.
     #[must_use]
     pub fn cores(&self) -> usize {
         self.cores.len()
     }
 
-    /// How many of them jobs may use.
+    /// How many cores jobs may use.
     pub(super) fn usable(&self) -> usize {
         self.cores.iter().filter(|core| core.usable).count()
     }
 
-    /// On how many of those there is a job.
+    /// How many usable cores have a job.
     pub(super) fn used(&self) -> usize {
         self.cores.iter().filter(|core| core.usable && !core.sets.is_empty()).count()
     }
@@ -113,7 +113,7 @@ impl Map {
         self.sets.iter().filter(move |set| set.cpus.contains(pu))
     }
 
-    /// A line that counts: cores, used, free.
+    /// A line of counts: cores, used, free.
     #[must_use]
     pub fn summary(&self) -> String {
         let (usable, used) = (self.usable(), self.used());
@@ -126,7 +126,7 @@ impl Map {
 }
 
 impl Set {
-    /// What it is, for people: job, name, owner.
+    /// Title for users: job, name, owner.
     pub(super) fn title(&self) -> String {
         let view = &self.view;
         match (view.job, &view.name, &view.user) {
@@ -138,11 +138,11 @@ impl Set {
     }
 }
 
-/// The sets that have a PU of each core, each once, in the order in which they are shown.
+/// The sets on each core, without duplicates, in display order.
 fn sets_on_cores(cores: &BTreeMap<u32, Vec<&Pu>>, sets: &[Set]) -> BTreeMap<u32, Vec<usize>> {
     let pus = cores.iter().flat_map(|(&core, pus)| pus.iter().map(move |pu| (pu.os, core)));
     let core_of: BTreeMap<PuOs, u32> = pus.collect();
-    // The PUs of cores that have room for more: of sets that have all cores only these are looked at.
+    // PUs of cores with room for more sets, which bounds the work for sets that span all cores.
     let mut free: CpuSet = core_of.keys().copied().collect();
     let mut on: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut order: Vec<usize> = (0..sets.len()).collect();
@@ -160,7 +160,7 @@ fn sets_on_cores(cores: &BTreeMap<u32, Vec<&Pu>>, sets: &[Set]) -> BTreeMap<u32,
     on
 }
 
-/// The sockets, each with the levels below it that tell anything.
+/// The sockets, each with the informative levels below it.
 fn sockets(topology: &Topology, cores: &[&Pu]) -> Vec<Group> {
     let all: Vec<usize> = (0..cores.len()).collect();
     let nodes = topology.numa_nodes() > topology.sockets();

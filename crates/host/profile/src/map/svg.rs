@@ -1,5 +1,5 @@
-//! The map as a picture: sockets, NUMA nodes and caches as boxes, cores in the colours of their jobs, and what the
-//! colours stand for. Cores are as large as the number of them allows.
+//! The map as a picture: sockets, NUMA nodes and caches as boxes, cores in the colours of their jobs, and a legend.
+//! The number of cores determines their size.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub struct Picture {
     pub height: u32,
 }
 
-/// Fill and the colour of writing on it, by turns.
+/// Fill and text colours, used in rotation.
 const COLOURS: [(&str, &str); 12] = [
     ("#1a4f8a", "#fff"),
     ("#e08a1e", "#222"),
@@ -36,12 +36,12 @@ const COLOURS: [(&str, &str); 12] = [
 
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 16.0;
-/// The picture should not be higher than this before the legend.
+/// Largest height before the legend.
 const HEIGHT: f64 = 640.0;
 /// The same of the machine alone.
 const SMALL_HEIGHT: f64 = 260.0;
 const FONT: f64 = 12.0;
-/// Smaller than this nothing can be read.
+/// The least legible font size.
 const LABEL_LEAST: f64 = 6.0;
 /// How many sets the legend names.
 const NAMED: usize = 60;
@@ -51,7 +51,7 @@ macro_rules! put {
     ($out:expr, $($text:tt)*) => { let _ = writeln!($out, $($text)*); };
 }
 
-/// The machine, and what the colours stand for.
+/// The machine with a legend.
 #[must_use]
 pub fn draw(map: &Map) -> Picture {
     let (size, plan) = Plan::largest(map, HEIGHT);
@@ -71,7 +71,7 @@ pub fn draw(map: &Map) -> Picture {
     framed(&body, width, bottom + MARGIN)
 }
 
-/// The machine alone, as small as it can be read: its name and what the colours stand for are said beside it.
+/// The machine alone, as small as legible; the page around it has name and legend.
 #[must_use]
 pub fn draw_cores(map: &Map) -> Picture {
     const GAP: f64 = 4.0;
@@ -82,8 +82,8 @@ pub fn draw_cores(map: &Map) -> Picture {
 }
 
 impl Picture {
-    /// The same on a dark ground. Colours stand in quotes, which words in the picture cannot have; those of jobs and of what
-    /// is written on them stay.
+    /// The picture on a dark background. Colours are in quotes, which text in the picture cannot contain; colours of
+    /// jobs and their labels stay.
     #[must_use]
     pub fn darkened(self) -> Self {
         const COLOURS: [(&str, &str); 6] = [
@@ -99,7 +99,7 @@ impl Picture {
     }
 }
 
-/// What is drawn, on a ground of its own.
+/// Wraps the drawing with a background.
 fn framed(body: &str, width: f64, height: f64) -> Picture {
     let (width, height) = (pixels(width), pixels(height));
     let mut text = String::new();
@@ -122,7 +122,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// The one with the largest cores that is not higher than this, and their size.
+    /// The plan with the largest cores within `height`, and their size.
     fn largest(map: &'a Map, height: f64) -> (f64, Self) {
         let sizes = [64.0, 52.0, 44.0, 36.0, 30.0, 25.0, 21.0, 18.0, 15.0, 12.0, 10.0, 8.0, 6.0];
         let fits = |plan: &Self| plan.height <= height && plan.width <= WIDTH - 2.0 * MARGIN;
@@ -144,7 +144,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Puts boxes side by side, in as many rows as needed; gives their places and the size of all.
+/// Places boxes side by side, in as many rows as needed; returns their places and the total size.
 fn flow(boxes: &[(f64, f64)], room: f64, gap: f64) -> (Vec<(f64, f64)>, f64, f64) {
     let mut places = Vec::with_capacity(boxes.len());
     let (mut x, mut y, mut row, mut widest): (f64, f64, f64, f64) = (0.0, 0.0, 0.0, 0.0);
@@ -160,7 +160,7 @@ fn flow(boxes: &[(f64, f64)], room: f64, gap: f64) -> (Vec<(f64, f64)>, f64, f64
     (places, widest, y + row)
 }
 
-/// How a box is laid out inside: padding, the room for its name, and the places of what it holds.
+/// The layout inside a box: padding, space for its name, and the places of its content.
 fn inside(group: &Group, size: f64) -> (Vec<(f64, f64)>, f64, f64) {
     match &group.inside {
         Inside::Cores(cores) => {
@@ -180,7 +180,7 @@ fn inside(group: &Group, size: f64) -> (Vec<(f64, f64)>, f64, f64) {
     }
 }
 
-/// In how many columns cores stand: whole rows where that can be had, wider than high.
+/// The number of columns for cores: full rows where possible, wider than high.
 fn columns(cores: usize) -> usize {
     let square = (1..=cores).find(|columns| columns * columns >= cores).unwrap_or(1);
     (square..=4 * square).find(|columns| cores.is_multiple_of(*columns)).unwrap_or(2 * square).max(1)
@@ -218,7 +218,7 @@ fn draw_box(map: &Map, group: &Group, x: f64, y: f64, size: f64, out: &mut Strin
         height + 2.0 * pad + name_height
     );
     let name = match &group.inside {
-        // Too small to be written on: their box says whose they are.
+        // Cores too small for labels: the name of the box lists the jobs.
         Inside::Cores(cores) if label_size(size) < LABEL_LEAST => {
             format!("{}{}", group.name, jobs_on(map, cores))
         }
@@ -260,7 +260,7 @@ fn label_size(size: f64) -> f64 {
     (size * 0.34).min(FONT)
 }
 
-/// The frame of a core that is set aside.
+/// The frame of a reserved core.
 const ASIDE_FRAME: &str = "stroke=\"#000\" stroke-width=\"1.6\" stroke-dasharray=\"3 2\"";
 
 fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String) {
@@ -273,7 +273,7 @@ fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String
     let empty = if core.usable { "#ffffff" } else { "#ccc" };
     let first = core.sets.first().map(|&set| colour(set));
     rect(x, y, size, size, first.map_or(empty, |(fill, _)| fill), out);
-    // Jobs that share the core have a stripe each at its foot.
+    // Each further job of a shared core gets a stripe at its foot.
     let others = core.sets.len().saturating_sub(1).min(4);
     let stripe = size * if others > 1 { 0.5 } else { 0.3 } / number(others.max(1));
     for (at, &set) in core.sets.iter().skip(1).take(others).enumerate() {
@@ -303,7 +303,7 @@ fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String
         escaped(&label)
     );
     let small = font * 0.7;
-    // Which PUs they are, where there is room and nothing else in it.
+    // The PUs, where the space is free and large enough.
     if small >= LABEL_LEAST && others == 0 {
         let pus = text_cut(&core.pus.to_string(), small, size - 2.0);
         put!(
@@ -315,7 +315,7 @@ fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String
     }
 }
 
-/// Draws what the colours stand for, in as many columns as there is room for; gives where it ends.
+/// Draws the legend in as many columns as fit; returns its lower end.
 fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
     let line = 1.5 * FONT;
     let shown = map.sets.len().min(NAMED);
@@ -333,7 +333,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
         let view = &set.view;
         let class = view.class.word();
         let shared = if view.shared { ", shared" } else { "" };
-        // Where there are columns there is no room for more than whose it is and where.
+        // In several columns only owner and place fit.
         let processes = match view.pids.len() {
             0 => String::new(),
             _ if columns > 1 => String::new(),
@@ -397,7 +397,7 @@ fn pixels(length: f64) -> u32 {
     length.clamp(1.0, 20_000.0).ceil() as u32
 }
 
-/// Words that may be another host's: control characters and two signs that stand for none would make it no XML.
+/// Escapes text that may come from another host: control characters and two non-characters are invalid in XML.
 fn escaped(text: &str) -> String {
     crate::report::plain(text)
         .replace(['\u{FFFE}', '\u{FFFF}'], "?")

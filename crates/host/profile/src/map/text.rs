@@ -1,5 +1,5 @@
-//! The map in characters: a letter for each core's job, a bracket for each cache, a line for each NUMA node or socket,
-//! and below them what the letters stand for.
+//! The map in characters: a letter per core for its job, a bracket per cache, a line per NUMA node or socket, and a
+//! legend below.
 
 use std::io::{self, Write};
 
@@ -8,13 +8,13 @@ use pinfold_proto::view::{ChunkView, SetAsideView, SetKind};
 use super::model::{Core, Group, Inside, Map};
 use crate::report::{plain, resource_lines, size};
 
-/// What stands for the sets, in order; beyond them all look alike.
+/// The letters of sets in order; further sets share a sign.
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwyz0123456789";
 const MANY: char = '#';
 const FREE: char = '.';
 const BARRED: char = 'x';
 
-/// The colours of sets, by turns, as the terminal numbers them.
+/// The colours of sets in rotation, by ANSI number.
 const COLOURS: [u8; 12] = [34, 32, 33, 35, 36, 31, 94, 92, 93, 95, 96, 91];
 
 /// How many processes of a set are named.
@@ -23,7 +23,7 @@ const PIDS_NAMED: usize = 4;
 /// Writes the map in lines of up to `width` characters.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", map.summary())?;
     writeln!(out, "{}", bar(map, width.min(100)))?;
@@ -36,7 +36,7 @@ pub fn write(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::
     write_legend(map, width, colour, out)
 }
 
-/// The machine in one line: used, free, not for jobs.
+/// The machine in a line: used, free, not for jobs.
 fn bar(map: &Map, width: usize) -> String {
     let room = map.cores().min(width - 2).max(1);
     let part = |count: usize| (count * room).div_ceil(map.cores().max(1));
@@ -91,7 +91,7 @@ fn write_line(
         let name = if number == 0 { name } else { "" };
         write!(out, "{name:<NAME$}")?;
         write_cores(map, row, colour, out, |core| core.sets.first().copied(), true)?;
-        // Jobs that share the cores stand below.
+        // Further jobs of shared cores stand below.
         let deepest = row.iter().flat_map(|piece| piece.iter()).map(|&core| map.core(core).sets.len()).max();
         for depth in 1..deepest.unwrap_or(0).min(4) {
             write!(out, "{:<NAME$}", "")?;
@@ -147,7 +147,7 @@ fn write_legend(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> i
     Ok(())
 }
 
-/// NUMA nodes that jobs are bound to, in words.
+/// A chunk of NUMA nodes with its jobs, in words.
 pub(super) fn chunk_words(chunk: &ChunkView) -> String {
     let jobs: Vec<String> = chunk.jobs.iter().map(ToString::to_string).collect();
     let jobs = if jobs.is_empty() { "others' jobs".to_owned() } else { format!("jobs {}", jobs.join(" ")) };
@@ -202,7 +202,7 @@ fn write_jobs(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io:
     Ok(())
 }
 
-/// Why a set of cores is there, in a word.
+/// The kind of a set, in a word.
 #[must_use]
 pub const fn kind_word(kind: SetKind) -> &'static str {
     match kind {

@@ -1,37 +1,37 @@
-//! The figures of which the text is made. Absent here: what they are called there.
+//! The figures behind the metrics. Absent here: their names in the text.
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::ProjectView;
 
-/// How long jobs took to stop when they were frozen for want of memory, from the moment at which it was noticed.
+/// Times from the detection of a memory shortage to the stop of the jobs frozen for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FreezeFigures {
     /// How often,
     pub count: u64,
-    /// and all of them together.
+    /// and their total.
     pub sum_us: u64,
     /// Half of the last took at most so long,
     pub half_us: u64,
-    /// and all but one in a thousand.
+    /// and the 99.9th percentile.
     pub most_us: u64,
 }
 
-/// How long turns of the daemon's loop took since it started.
+/// Durations of turns of the daemon's loop since its start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LoopFigures {
-    /// So many took at most so many microseconds, by ascending bounds: those of a bound count for all beyond it.
+    /// Bucket counts by ascending upper bound in microseconds.
     pub within: Vec<(u64, u64)>,
-    /// How many there were,
+    /// How many turns,
     pub count: u64,
-    /// and all of them together.
+    /// and their total.
     pub sum_us: u64,
-    /// The longest of all,
+    /// The longest turn,
     pub longest_us: u64,
     /// and of the last minute.
     pub last_minute_us: u64,
 }
 
-/// The host as it is told.
+/// The host's figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostFigures {
     /// The daemon's version.
@@ -46,48 +46,48 @@ pub struct HostFigures {
     pub slots: u64,
     /// Slots in use.
     pub slots_used: u64,
-    /// Whether nothing new starts.
+    /// Whether the host is draining.
     pub draining: bool,
-    /// Jobs that are not over, by state.
+    /// Jobs that have not ended, by state.
     pub jobs: Vec<(JobState, u64)>,
-    /// Jobs that ended since the daemon started, by how: `succeeded`, `failed`, `killed`, `not_started`.
+    /// Jobs ended since the daemon's start, by ending: `succeeded`, `failed`, `killed`, `not_started`.
     pub ended: [(&'static str, u64); 4],
-    /// What all jobs together may hold.
+    /// Memory for all jobs together.
     pub memory_budget_bytes: u64,
-    /// What they hold.
+    /// Memory held by jobs.
     pub memory_held_bytes: u64,
-    /// What they have in swap.
+    /// Swap held by jobs.
     pub swap_held_bytes: u64,
     /// Jobs frozen for want of memory.
     pub freezes: FreezeFigures,
-    /// Stalls of the whole host since it came up: resource, `some` or `full`, microseconds.
+    /// Stall times of the host since boot: resource, `some` or `full`, microseconds.
     pub stalled: Vec<(&'static str, &'static str, u64)>,
     /// Turns of the daemon's loop.
     pub turns: LoopFigures,
     /// The size of the job store with its log.
     pub store_bytes: u64,
-    /// Whether it can be written.
+    /// Whether the store is writable.
     pub store_writable: bool,
-    /// Processor time that the daemon has used.
+    /// CPU time of the daemon.
     pub daemon_cpu_us: u64,
     /// Resident size of the daemon.
     pub daemon_resident_bytes: u64,
-    /// Running jobs that are left out, because there are more than are told of.
+    /// Running jobs omitted beyond the limit.
     pub jobs_left_out: u64,
-    /// What projects have, where any is configured; the jobs of no project are told of by an empty name.
+    /// The projects' figures, if any is configured; the jobs without a project have an empty name.
     pub projects: Vec<ProjectView>,
 }
 
-/// One running job as it is told.
+/// The figures of a running job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobFigures {
     /// Its number.
     pub job: u64,
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
-    /// Its project; empty: none.
+    /// Its project; empty: no project.
     pub project: String,
     /// `primary`, `backfill` or `exclusive`.
     pub class: String,
@@ -97,9 +97,9 @@ pub struct JobFigures {
     pub cpu_system_us: u64,
     /// Anonymous and shared memory.
     pub memory_bytes: u64,
-    /// The most of it.
+    /// Its peak.
     pub memory_peak_bytes: u64,
-    /// Page cache, where it is told apart.
+    /// Page cache, where reported apart.
     pub cache_bytes: Option<u64>,
     /// Swap.
     pub swap_bytes: u64,
@@ -109,7 +109,7 @@ pub struct JobFigures {
     pub io_write_bytes: u64,
     /// Processes.
     pub processes: u64,
-    /// How long it was frozen.
+    /// Frozen time.
     pub suspended_us: u64,
     /// Whether it is suspended.
     pub frozen: bool,

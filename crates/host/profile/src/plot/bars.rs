@@ -1,6 +1,6 @@
-//! A few figures beside each other: a horizontal bar each from 0 on, its name above it, its figure behind it.
+//! A bar chart of a few figures: horizontal bars from 0, each with its name above and its figure behind it.
 //!
-//! One colour and one emphasis that differ in lightness, so that the picture holds in grey print.
+//! A colour and an emphasis that differ in lightness, so that the picture holds in grey print.
 
 use std::fmt::Write as _;
 
@@ -16,31 +16,31 @@ macro_rules! put {
 /// A bar chart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BarChart {
-    /// The line above all.
+    /// The title line.
     pub title: String,
     /// The unit of the values.
     pub unit: String,
     /// The bars, from above.
     pub bars: Vec<Level>,
-    /// The line below all: where the figures come from.
+    /// The bottom line: the source of the figures.
     pub below: String,
 }
 
-/// One bar.
+/// A bar.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Level {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How long it is; what is negative or not finite has no bar.
+    /// Its length; negative or not finite: no bar.
     pub value: f64,
-    /// What else is said behind its figure.
+    /// Further text behind its figure.
     pub told: String,
-    /// Whether it stands out.
+    /// Whether the bar is emphasized.
     pub strong: bool,
 }
 
 impl BarChart {
-    /// The height that a picture so wide has, in pixels.
+    /// The picture's height for a width, in pixels.
     #[must_use]
     pub fn height(&self, width: u32) -> u32 {
         let bars = u32::try_from(self.bars.len()).unwrap_or(u32::MAX).clamp(1, 100);
@@ -78,7 +78,7 @@ impl BarChart {
             );
         }
         let figures: Vec<String> = self.bars.iter().map(|bar| self.figure(bar)).collect();
-        // Behind the longest bar there is room for any figure.
+        // Reserves space for any figure behind the longest bar.
         let figure = figures.iter().map(|figure| font::width(figure, font_size)).fold(0.0, f64::max);
         let longest = (wide - 2.0 * pad - figure - font_size).max(0.3 * wide);
         let most =

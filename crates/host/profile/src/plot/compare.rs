@@ -1,5 +1,5 @@
-//! Runs beside each other: small multiples, each run counted from its own start. Of few runs each is a column
-//! ([`comparison`]); of more each is a row, so that panels keep their width ([`stacked`]).
+//! Compares runs in small multiples, each from its own start. Few runs are columns ([`comparison`]); more runs are
+//! rows, so that panels keep their width ([`stacked`]).
 
 use pinfold_proto::view::{PointView, ReportView};
 
@@ -7,18 +7,18 @@ use super::{Chart, Panel, Series, Style, Unit, gaps, rates, since_start};
 use crate::report::units::precise;
 use crate::report::{duration, end, size};
 
-/// The most runs of one picture: more columns are too narrow to be read.
+/// Most runs as columns: further columns would be too narrow.
 pub const COMPARED_MAX: usize = 4;
 
-/// The most runs of one picture with a row for each.
+/// Most runs as rows.
 pub const STACKED_MAX: usize = 6;
 
-/// The points of one run, and what is said of it in the legend.
+/// The points of a run, and its legend text.
 type Line = (Vec<(f64, f64)>, String);
 
-/// Memory, cores and storage of up to [`COMPARED_MAX`] jobs over the time since each one's start: a column a job, a row
-/// a figure, and one axis for all panels of a row. Further jobs are left out. How each ended and the figures that a
-/// picture shows badly stand in the legends: peaks, CPU time, bytes in all.
+/// Memory, cores and storage of up to [`COMPARED_MAX`] jobs over the time since each start: a column per job, a row
+/// per figure, and a common axis per row. Further jobs are left out. The legends give endings and the figures that a
+/// picture shows badly: peaks, CPU time, total bytes.
 #[must_use]
 pub fn comparison(views: &[ReportView]) -> Chart {
     let views = &views[..views.len().min(COMPARED_MAX)];
@@ -28,9 +28,8 @@ pub fn comparison(views: &[ReportView]) -> Chart {
     chart(format!("jobs {}", of.join(", ")), panels, views, views.len())
 }
 
-/// The same of up to [`STACKED_MAX`] jobs, numbered from 1 as they come: a row a job and a column a figure, or all of
-/// it in one column, a figure after the other. Panels of a figure have one axis for its values, and all have one for
-/// the time.
+/// The same for up to [`STACKED_MAX`] jobs, numbered from 1: a row per job and a column per figure, or all panels in
+/// a single column by figure. Panels of a figure share the value axis, and all panels share the time axis.
 #[must_use]
 pub fn stacked(views: &[ReportView], one_column: bool) -> Chart {
     let views = &views[..views.len().min(STACKED_MAX)];
@@ -58,7 +57,7 @@ fn chart(title: String, panels: Vec<Panel>, views: &[ReportView], columns: usize
     }
 }
 
-/// A panel for each job, by these names, and figure; those of a figure have one axis.
+/// A panel per job (named by `names`) and figure; panels of a figure share an axis.
 fn figures(views: &[ReportView], names: &[String]) -> [Vec<Panel>; 3] {
     let row = |title: &str, unit: Unit, figure: &dyn Fn(&ReportView) -> Line, style| -> Vec<Panel> {
         let panel = |(view, of): (&ReportView, &String)| {

@@ -1,12 +1,12 @@
-//! The font that is built in, and how wide its letters are.
+//! The built-in font, and the widths of its letters.
 
-/// DejaVu Sans, cut down; `fonts/ORIGIN.md` says to what.
+/// DejaVu Sans, reduced; `fonts/ORIGIN.md` describes the subset.
 pub(super) const BYTES: &[u8] = include_bytes!("../../fonts/DejaVuSans-subset.ttf");
 
-/// Its name. What shows an SVG without it has one much like it under one of the other names.
+/// Its name. Viewers of an SVG without the font have a similar font under another of these names.
 pub const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
-/// How wide the characters from the blank on are, in 2048ths of the font's size (its table `hmtx`).
+/// Widths of the characters from the blank on, in 2048ths of the font size (table `hmtx`).
 const WIDTHS: [u16; 95] = [
     651, 821, 942, 1716, 1303, 1946, 1597, 563, 799, 799, 1024, 1716, 651, 739, 651, 690, 1303, 1303, 1303,
     1303, 1303, 1303, 1303, 1303, 1303, 1303, 690, 690, 1716, 1716, 1716, 1087, 2048, 1401, 1405, 1430, 1577,
@@ -16,7 +16,7 @@ const WIDTHS: [u16; 95] = [
     1303, 690, 1303, 1716,
 ];
 
-/// What is taken for any other character: as wide as most letters are at most.
+/// Width assumed for other characters: at least as wide as most letters.
 const OTHER: u16 = 1612;
 
 /// The width of a line of text, in the unit of `font_size`.
@@ -29,7 +29,7 @@ pub(super) fn width(text: &str, font_size: f64) -> f64 {
     f64::from(units) / 2048.0 * font_size
 }
 
-/// The text cut to a width, with a mark where something is missing.
+/// The text cut to a width, with a mark for the missing part.
 #[must_use]
 pub fn cut(text: &str, font_size: f64, room: f64) -> String {
     if width(text, font_size) <= room {

@@ -1,4 +1,4 @@
-//! Which job was where when: a row for each place, a bar for each stay, and panels of series below over the same time.
+//! A Gantt chart of jobs: a row per place, a bar per stay, and panels of series below over the same time.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,15 @@ use super::{Chart, PngError, font, png, svg};
 
 /// Bars of neighbours differ in colour and in lightness.
 const FILLS: [&str; 6] = ["#1a4f8a", "#a8c6e4", "#c2500f", "#f3c9a8", "#2f7d4f", "#bfe0c8"];
-/// The part of a picture's height that the rows take, where there are panels below.
+/// The rows' part of the picture's height, where panels follow below.
 const ROWS_PART: f64 = 0.6;
 
 /// A picture of places over time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Gantt {
-    /// Groups of rows with the name of each, from above; names stand at the first row of each.
+    /// Groups of rows with their names, from above; a name stands at the first row of its group.
     pub groups: Vec<(String, Vec<Vec<Bar>>)>,
-    /// The line above all, and the panels below.
+    /// The title line, and the panels below.
     pub below: Chart,
 }
 
@@ -27,9 +27,9 @@ pub struct Bar {
     pub from_s: f64,
     /// Until when.
     pub to_s: f64,
-    /// What it is called, where there is room for that.
+    /// Its name, shown if it fits.
     pub name: String,
-    /// Which of the colours it has.
+    /// Index of its colour.
     pub colour: usize,
 }
 
@@ -82,7 +82,7 @@ impl Gantt {
         let mut top = area.top;
         let mut named = f64::MIN;
         for (name, rows) in &self.groups {
-            // Names that would stand on each other are left out.
+            // Names that would overlap are left out.
             if top - named >= 1.1 * size {
                 named = top;
                 let (x, y) = (area.left - 0.5 * size, top + size);
@@ -114,7 +114,7 @@ impl Gantt {
     }
 }
 
-/// Whole pixels, at least one.
+/// Whole pixels, at least 1.
 fn pixels(length: f64) -> u32 {
     u32::try_from(crate::report::units::rounded(length.max(1.0))).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,6 @@
-//! Times in which nothing was read: no line leads through them.
+//! Finds gaps in readings, so that no line crosses them.
 
-/// A time without a reading is a gap when it is so many times as long as is usual, and longer than a bound.
+/// A time without a reading is a gap if it exceeds this multiple of the usual interval, and a bound.
 const TIMES: f64 = 8.0;
 
 /// Gaps between readings at `times_s`, ascending, of at least `least_s`: from, to.
@@ -13,7 +13,7 @@ pub(super) fn find(times_s: impl Iterator<Item = f64>, least_s: f64) -> Vec<(f64
     times_s.windows(2).filter(is_gap).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// `points` by time with a point that is no number in each of `gaps`.
+/// `points` by time, with a NaN in each of `gaps`.
 pub(super) fn cut(mut points: Vec<(f64, f64)>, gaps: &[(f64, f64)]) -> Vec<(f64, f64)> {
     for &(from, to) in gaps {
         let at = points.partition_point(|&(x, _)| x <= from);

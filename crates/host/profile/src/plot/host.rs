@@ -1,5 +1,5 @@
-//! What a host as a whole did: PUs busy, memory, stalls, and where it tells them temperature and frequency, over the
-//! time of day. Nothing is read while no job runs: such times are shaded.
+//! The host over the time of day: busy PUs, memory, stalls, and where available temperature and frequency. Readings
+//! stop while no job runs: such times are shaded.
 
 use pinfold_proto::host::{HostPoint, HostView};
 
@@ -7,10 +7,10 @@ use super::{Chart, Panel, Series, Style, Unit, gaps};
 use crate::report::units::precise;
 use crate::report::{date_here, size};
 
-/// The shortest time without a reading that is a gap, in seconds.
+/// The shortest gap between readings, in seconds.
 const PAUSE_S: f64 = 60.0;
 
-/// The picture of a host. What it does not tell has no panel.
+/// The picture of a host. An unavailable figure has no panel.
 #[must_use]
 pub fn host_chart(view: &HostView) -> Chart {
     let points = &view.samples[..];

@@ -1,5 +1,5 @@
-//! Where things stand in a picture: sizes from the picture's own, legends in as many lines as they need, marks
-//! with their labels clear of each other. Lengths are pixels.
+//! The layout of a picture: sizes from the picture's own, legends in as many lines as they need, marks with their
+//! labels clear of each other. Lengths are pixels.
 
 use super::scale::{self, Scale, Span};
 use super::{Chart, Panel, font};
@@ -23,7 +23,7 @@ impl Area {
     }
 }
 
-/// What a legend's entry stands for.
+/// The object of a legend's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     /// A series of the panel.
@@ -32,7 +32,7 @@ pub(super) enum Entry {
     Shade(usize),
 }
 
-/// A legend's entry: its swatch begins at `x`, `y` is the line its text stands on.
+/// A legend's entry: its swatch begins at `x`, `y` is the baseline of its text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Legend {
     pub(super) entry: Entry,
@@ -44,7 +44,7 @@ pub(super) struct Legend {
 /// A panel's place.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Place {
-    /// Its title, and the line that stands on.
+    /// Its title, and the title's baseline.
     pub(super) title: (String, f64),
     pub(super) legend: Vec<Legend>,
     /// The inside of its axes.
@@ -58,13 +58,13 @@ pub(super) struct Place {
 pub(super) struct Layout {
     pub(super) font_size: f64,
     pub(super) title: Option<(String, f64)>,
-    /// What stands behind the title, and where that begins.
+    /// The text behind the title, and its start.
     pub(super) told: Option<(String, f64)>,
     pub(super) places: Vec<Place>,
-    /// So many of them beside each other.
+    /// Number of columns of panels.
     pub(super) columns: usize,
     pub(super) span: Span,
-    /// The names of the shaded intervals, each once.
+    /// The distinct names of the shaded intervals.
     pub(super) shades: Vec<String>,
 }
 
@@ -77,10 +77,10 @@ pub(super) const SWATCH: f64 = 1.8;
 /// A line of text, in font sizes.
 const LINE: f64 = 1.5;
 
-/// A panel that is lower than this, in font sizes, shows little.
+/// The least useful height of a panel, in font sizes.
 const LOW: f64 = 4.0;
 
-/// A column that is narrower than this, in font sizes, shows little.
+/// The least useful width of a column, in font sizes.
 const NARROW: f64 = 16.0;
 
 impl Layout {
@@ -92,8 +92,7 @@ impl Layout {
         let (title, told) = titles(chart, font_size, width - 2.0 * pad);
         let top = title.as_ref().map_or(pad, |_| pad + (TITLE + 0.6) * font_size);
         let title = title.map(|title| (title, pad + TITLE * font_size));
-        // The ticks that a panel of ordinary height has; the widest label decides for all, so that the panels
-        // stand under each other.
+        // Ticks of a panel of ordinary height; the widest label sets the indent of all panels, to align them.
         let labels =
             scales.iter().flat_map(|scale| scale.ticks(6)).map(|(_, text)| font::width(&text, font_size));
         let label = pad + labels.fold(1.5 * font_size, f64::max) + 0.5 * font_size;
@@ -142,7 +141,7 @@ impl Layout {
     }
 }
 
-/// The title and what is told behind it, in the room that there is: the title is cut first.
+/// The title and the text behind it, cut to the space: the title is cut first.
 fn titles(chart: &Chart, font_size: f64, room: f64) -> (Option<String>, Option<String>) {
     if chart.title.is_empty() {
         return (None, None);
@@ -152,8 +151,8 @@ fn titles(chart: &Chart, font_size: f64, room: f64) -> (Option<String>, Option<S
     (Some(font::cut(&chart.title, TITLE * font_size, room - beside)), told)
 }
 
-/// How many panels stand beside each other in a picture of this size in font sizes: as many as the chart says and have
-/// room; of a chart that says nothing two where one would be too low.
+/// The number of columns for a size in font sizes: the chart's number as far as it fits; by default two where a
+/// single column would be too low.
 fn columns(chart: &Chart, (width, height): (f64, f64)) -> usize {
     let panels = chart.panels.len().max(1);
     let fits = |columns: usize| columns == 1 || width / float(columns) >= NARROW;
@@ -174,7 +173,7 @@ pub(super) fn ticks_in(room: f64, most: usize) -> usize {
     room.clamp(2, most)
 }
 
-/// The names of the shaded intervals, each once.
+/// The distinct names of the shaded intervals.
 pub(super) fn shades(chart: &Chart) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (_, _, name) in chart.shaded.iter().chain(chart.panels.iter().flat_map(|panel| &panel.shaded)) {
@@ -194,8 +193,8 @@ fn titled(panel: &Panel, scale: &Scale, font_size: f64, room: f64) -> String {
     font::cut(&title, font_size, room)
 }
 
-/// Entries from left to right beside the title, and on further lines below when they do not fit; `y` counts
-/// from the title's line. A single series under a title needs no legend of its own, unless it is shaded.
+/// Entries from left to right beside the title, and on further lines below when they do not fit; `y` counts from the
+/// title's line. A single series under a title needs no legend of its own, unless it is shaded.
 fn legend(
     panel: &Panel,
     title: &str,
@@ -229,7 +228,7 @@ fn legend(
     entries
 }
 
-/// A mark's line and its label: the height of the line, the label, and the line of text it stands on.
+/// A mark's line and its label: the height of the line, the label, and the label's baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mark {
     pub(super) line: f64,
@@ -237,8 +236,8 @@ pub(super) struct Mark {
     pub(super) base: f64,
 }
 
-/// The marks of a panel that are drawn, with labels that do not lie over each other: each just above its line
-/// where that is free, else pushed down below the one before.
+/// The drawn marks of a panel, with labels that do not overlap: each just above its line if free, else pushed below
+/// the label before.
 pub(super) fn marks(panel: &Panel, place: &Place, font_size: f64) -> Vec<Mark> {
     let near = panel.marks.iter().filter(|&&(value, _)| scale::is_near(panel, value));
     let mut marks: Vec<Mark> = near
@@ -254,7 +253,7 @@ pub(super) fn marks(panel: &Panel, place: &Place, font_size: f64) -> Vec<Mark> {
         mark.base = mark.base.max(free);
         free = mark.base + 1.25 * font_size;
     }
-    // What was pushed out at the bottom goes up again, and takes those above it along.
+    // Labels pushed out at the bottom move up, and push the labels above them.
     let mut floor = place.plot.bottom() - 0.3 * font_size;
     for mark in marks.iter_mut().rev() {
         mark.base = mark.base.min(floor);

@@ -1,4 +1,4 @@
-//! The SVG as PNG, drawn by `resvg` with the font that is built in and no other.
+//! The SVG as PNG, drawn by `resvg` with the built-in font only.
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ pub enum PngError {
         width: u32,
         /// Pixels down.
         height: u32,
-        /// What the encoder says.
+        /// The encoder's message.
         reason: String,
     },
 }
 
-/// Draws an SVG, in its own size or another, as PNG. Text is drawn with the font that is built in.
+/// Draws an SVG at any size as PNG, with the built-in font.
 ///
 /// # Errors
-/// When the drawing is not understood or the size makes no picture.
+/// When the drawing is invalid or the size impossible.
 pub fn draw(svg: &str, width: u32, height: u32) -> Result<Vec<u8>, PngError> {
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(font::BYTES.to_vec());

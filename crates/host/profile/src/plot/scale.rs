@@ -1,10 +1,10 @@
-//! Scales and ticks: which values an axis shows, and how they are written.
+//! Scales and ticks: the range of an axis, and the format of its values.
 
 use super::{Chart, Panel, Series, Style, Unit};
 use crate::report::date_here;
 use crate::report::units::{offset_s, zone_name};
 
-/// A mark that is this many times above all series is not drawn, or the series would be a line at the bottom.
+/// A mark above this multiple of all series is not drawn, because the series would shrink to a line.
 const MARK_FAR: f64 = 3.0;
 
 /// The same for a thin series.
@@ -17,7 +17,7 @@ pub(super) struct Span {
     pub(super) to: f64,
 }
 
-/// A value axis from 0 to `top`, with what to divide values by to have the `unit`.
+/// A value axis from 0 to `top`; `divisor` converts values to the `unit`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
     pub(super) top: f64,
@@ -34,7 +34,7 @@ fn points(panel: &Panel) -> impl Iterator<Item = (f64, f64)> {
         .filter(|(x, y)| x.is_finite() && y.is_finite())
 }
 
-/// All that any series or shade of a chart covers; a second when that is nothing.
+/// The range of all series and shades of a chart; a second if empty.
 pub(super) fn span(chart: &Chart) -> Span {
     let shades = chart.shaded.iter().flat_map(|&(from, to, _)| [from, to]).filter(|x| x.is_finite());
     let xs = chart.panels.iter().flat_map(points).map(|(x, _)| x).chain(shades);
@@ -58,8 +58,8 @@ pub(super) fn is_near(panel: &Panel, mark: f64) -> bool {
     mark.is_finite() && mark >= 0.0 && (highest <= 0.0 || mark <= highest * MARK_FAR)
 }
 
-/// The highest value that the axis must show: of all series, but not of a thin one that is far above the rest,
-/// as page cache may be above the memory that the picture is about.
+/// The highest value that the axis must show: of all series, except a thin series far above the rest, like page cache
+/// above the memory that the picture is about.
 pub(super) fn highest(panel: &Panel) -> f64 {
     let all = panel.series.iter().map(series_top).fold(0.0, f64::max);
     let main =
@@ -82,7 +82,7 @@ pub(super) fn scale(panel: &Panel) -> Scale {
     let marks = panel.marks.iter().map(|&(mark, _)| mark).filter(|&mark| is_near(panel, mark));
     let series = highest(panel);
     let highest = marks.fold(series, f64::max).max(panel.at_least);
-    // A mark at the top has its label above it. Panels of one axis have the same room, whichever has the mark.
+    // A mark at the top has its label above it. Panels of a common axis get the same space, whichever has the mark.
     let room = if highest > series || panel.at_least > 0.0 { 1.2 } else { 1.08 };
     let top = if highest > 0.0 { highest * room } else { 1.0 };
     let (divisor, unit) = match &panel.unit {
@@ -105,16 +105,16 @@ pub(super) fn binary(highest: f64, tail: &str) -> (f64, String) {
 }
 
 impl Scale {
-    /// Values and how they are written, from 0 up, at most `count` of them but at least two.
+    /// Values and their text, from 0 up, at most `count` but at least two.
     pub(super) fn ticks(&self, count: usize) -> Vec<(f64, String)> {
         let top = self.top / self.divisor;
         let wanted = nice(top / as_float(count.max(2) - 1));
-        // One number alone says nothing of a scale: the largest round step that it has room for.
+        // A single number does not show a scale: use the largest round step that fits.
         let step = if wanted <= top { wanted } else { nice(top / 2.5) };
         ticks(0.0, top, step).into_iter().map(|value| (value * self.divisor, written(value, step))).collect()
     }
 
-    /// The smallest round value that is not below the top, and how it is written.
+    /// The smallest round value at or above the top, and its text.
     pub(super) fn round_top(&self) -> (f64, String) {
         let top = self.top / self.divisor;
         let step = nice(top / 4.0);
@@ -123,8 +123,8 @@ impl Scale {
     }
 }
 
-/// Ticks of a chart's time axis, and their unit; of one by the clock, that is how the clock goes. Of an axis that counts
-/// something else, round values of that.
+/// Ticks of a chart's horizontal axis, and their unit: of a clock axis the time zone, of an axis without time round
+/// values.
 pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, String)>, String) {
     if let Some(across) = &chart.across {
         return (between(span.from, span.to, count), across.unit.clone());
@@ -134,14 +134,14 @@ pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, 
             let (ticks, unit) = time_ticks(span, count);
             (ticks, unit.to_owned())
         }
-        // Nothing is known of any time.
+        // No time is known.
         Some(_) if chart.is_empty() => (Vec::new(), zone_name(0.0)),
         // Times of day are longer than numbers.
         Some(zero_s) => (clock_ticks(zero_s, span, (count * 3 / 4).max(2)), zone_name(zero_s + span.from)),
     }
 }
 
-/// What lies between two ticks of a clock, in seconds.
+/// Steps between two ticks of a clock, in seconds.
 const CLOCK_STEPS: [u32; 24] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400,
     172_800, 432_000, 864_000, 2_592_000, 7_776_000, 31_536_000,
@@ -165,14 +165,14 @@ fn clock_ticks(zero_s: f64, span: Span, count: usize) -> Vec<(f64, String)> {
     times.into_iter().map(|unix_s| (unix_s - zero_s, written(unix_s))).collect()
 }
 
-/// Round times of day between two times: whole steps of a clock that is ahead of UTC by `offset_s`, which may change.
+/// Round times of day in a range: whole steps of a clock that is ahead of UTC by `offset_s`, which may change.
 fn round_times(from: f64, to: f64, step: f64, offset_s: impl Fn(f64) -> f64) -> Vec<f64> {
     let unix_s = |clock_s: f64| clock_s - offset_s(clock_s - offset_s(clock_s));
     let times = ticks(from + offset_s(from), to + offset_s(to), step).into_iter().map(unix_s);
     times.filter(|unix_s| (from..=to).contains(unix_s)).collect()
 }
 
-/// Ticks of the time axis: seconds, and how they are written in the unit that is given with them.
+/// Ticks of the time axis in seconds, with their text in the returned unit.
 pub(super) fn time_ticks(span: Span, count: usize) -> (Vec<(f64, String)>, &'static str) {
     let length = span.to - span.from;
     let (divisor, unit) = match length {
@@ -186,7 +186,7 @@ pub(super) fn time_ticks(span: Span, count: usize) -> (Vec<(f64, String)>, &'sta
     (ticks.into_iter().map(|value| (value * divisor, written(value, step))).collect(), unit)
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `least`.
+/// The smallest 1, 2 or 5 times a power of ten at or above `least`.
 pub(super) fn nice(least: f64) -> f64 {
     if !least.is_finite() || least <= 0.0 {
         return 1.0;
@@ -199,13 +199,13 @@ pub(super) fn nice(least: f64) -> f64 {
         .unwrap_or(1.0)
 }
 
-/// Whole numbers from 0 to `most`, at most `count` of them but at least two.
+/// Whole numbers from 0 to `most`, at most `count` but at least two.
 pub(super) fn whole_ticks(most: f64, count: usize) -> Vec<(f64, String)> {
     let step = nice(most / as_float(count.max(2) - 1)).max(1.0);
     ticks(0.0, most, step).into_iter().map(|value| (value, written(value, step))).collect()
 }
 
-/// Round values between two, at most `count` of them, and how they are written.
+/// Round values in a range, at most `count`, and their text.
 pub(super) fn between(from: f64, to: f64, count: usize) -> Vec<(f64, String)> {
     let step = nice((to - from) / as_float(count.max(2) - 1));
     ticks(from, to, step).into_iter().map(|value| (value, written(value, step))).collect()
@@ -213,7 +213,7 @@ pub(super) fn between(from: f64, to: f64, count: usize) -> Vec<(f64, String)> {
 
 fn ticks(from: f64, to: f64, step: f64) -> Vec<f64> {
     let first = (from / step - 1e-9).ceil();
-    // A step is a part of the span at worst 1000 times; the bound is for spans that floats cannot divide.
+    // A range has at most 1000 steps; the bound is for ranges that floats cannot divide.
     (0..1_000)
         .map(|at| (first + f64::from(at)) * step)
         .take_while(|&value| value <= to + step * 1e-9)

@@ -1,9 +1,9 @@
-//! How figures of many jobs are spread: a histogram for each of the most and the mean memory, CPU time and run
-//! time, with median, the value that nine of ten stay below, and the largest marked.
+//! Distributions of many jobs' figures: histograms of peak and mean memory, CPU time and run time, with median, 90th
+//! percentile and maximum marked.
 //!
-//! Bars are counts of jobs, so their axis begins at 0; the other axis is linear, from round number to round
-//! number, or logarithmic where a long tail would leave all but a few jobs in the first bar. Drawn in one colour with dark
-//! edges: it holds in grey.
+//! Bars are counts of jobs, so their axis begins at 0; the other axis is linear between round numbers, or logarithmic
+//! where a long tail would leave all but a few jobs in the first bar. Drawn in one colour with dark edges, so that it
+//! holds in grey.
 
 mod bars;
 mod text;
@@ -26,20 +26,20 @@ macro_rules! put {
 /// A picture of histograms.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Spread {
-    /// The line above all.
+    /// The title line.
     pub title: String,
     /// The histograms.
     pub parts: Vec<Histogram>,
 }
 
-/// One histogram.
+/// A histogram.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
-    /// What is counted, such as `peak memory`; the unit is added to it.
+    /// The quantity, for example `peak memory`; the unit is added.
     pub title: String,
     /// The unit of the values; of bare numbers `s` means seconds, shown as minutes or hours where these fit.
     pub unit: Unit,
-    /// A value a job, ascending. What is negative or not finite is left out before.
+    /// A value per job, ascending. Negative and not finite values are dropped before.
     values: Vec<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Histogram {
         Self { title: title.to_owned(), unit, values }
     }
 
-    /// The value below which this part of all is; the nearest that there is.
+    /// The percentile; the nearest existing value.
     fn at(&self, percent: usize) -> Option<f64> {
         let last = self.values.len().checked_sub(1)?;
         self.values.get((last * percent + 50) / 100).copied()
@@ -112,7 +112,7 @@ impl Spread {
                 pad + TITLE * font_size
             );
         }
-        // Two beside each other where that leaves each some width.
+        // Two columns where each keeps enough width.
         let columns = if wide / font_size >= 44.0 { 2 } else { 1 };
         let rows = self.parts.len().div_ceil(columns).max(1);
         let cell = |count: usize, room: f64| room / precise(count as u64);
@@ -138,7 +138,7 @@ impl Spread {
         png::draw(&self.to_svg(width, height), width, height)
     }
 
-    /// The picture in characters, lines of up to `width`, about `height` of them.
+    /// The picture in characters: lines of up to `width`, about `height` lines.
     #[must_use]
     pub fn to_text(&self, width: usize, height: usize) -> String {
         text::draw(self, width, height)
@@ -178,7 +178,7 @@ fn draw(part: &Histogram, cell: &Area, font_size: f64, out: &mut String) {
     let x_of = |value: f64| at_place(bars.place(value));
     for (at, &count) in bars.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let from = bars.from + precise(at as u64) * bars.step;
-        // Something is not nothing: one job among thousands is still a line.
+        // A single job among thousands must still show as a line.
         let height = (precise(count) / top * plot.height).max(1.0);
         let (from, to) = (at_place(from), at_place(from + bars.step));
         let bar = Area { left: from, top: plot.bottom() - height, width: to - from, height };

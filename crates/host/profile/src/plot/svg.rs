@@ -1,12 +1,12 @@
-//! A chart as SVG. Colours differ also in lightness, lines also in dashes, shades in hatching: print it grey
-//! and it still tells all.
+//! A chart as SVG. Colours differ also in lightness, lines also in dashes, shades in hatching, so that grey print
+//! keeps all information.
 
 use std::fmt::Write as _;
 
 use super::layout::{Area, Entry, Layout, Place, SWATCH, TITLE, marks, ticks_in};
 use super::{Chart, Panel, Style, font, scale, thin};
 
-/// Stroke, fill and dashes of a series by its place in the panel.
+/// Stroke, fill and dashes of a series by its index in the panel.
 const LOOKS: [(&str, &str, &str); 4] = [
     ("#1a4f8a", "#a8c6e4", ""),
     ("#c2500f", "#f3c9a8", "7 3"),
@@ -14,7 +14,7 @@ const LOOKS: [(&str, &str, &str); 4] = [
     ("#6d4a9e", "#d5c8e8", "8 3 2 3"),
 ];
 
-/// The hatching of shaded intervals: the turn of the lines, in degrees, and how far they are apart.
+/// The hatching of shaded intervals: angle of the lines in degrees, and their distance.
 const HATCHES: [(u32, u32); 3] = [(45, 6), (135, 4), (90, 5)];
 
 /// Writing into a `String` cannot fail.
@@ -138,7 +138,7 @@ fn draw_sentence(chart: &Chart, layout: &Layout, place: &Place, sentence: &str, 
     put!(out, "{}", rect(plot, " fill=\"none\" stroke=\"#ccc\""));
 }
 
-/// Intervals of less than a pixel are drawn a pixel wide: that something was frozen must not vanish.
+/// Intervals below a pixel are drawn a pixel wide: a freeze must not vanish.
 fn draw_shades<'a>(
     shaded: impl Iterator<Item = &'a (f64, f64, String)>,
     layout: &Layout,
@@ -232,7 +232,7 @@ fn draw_marks(layout: &Layout, panel: &Panel, place: &Place, out: &mut String) {
             mark.line
         );
     }
-    // Labels above all lines, each on a ground of its own.
+    // Labels above all lines, each on its own background.
     for mark in &marks {
         let wide = font::width(&mark.label, font_size);
         let x = plot.right() - 0.4 * font_size;
@@ -252,7 +252,7 @@ fn draw_marks(layout: &Layout, panel: &Panel, place: &Place, out: &mut String) {
     }
 }
 
-/// The ticks below a panel; where nothing stands below it, with their numbers and what they count.
+/// The ticks below a panel; the lowest panel also gets numbers and the axis title.
 fn time_axis(chart: &Chart, layout: &Layout, place: &Place, lowest: bool, out: &mut String) {
     let (font_size, plot, span) = (layout.font_size, &place.plot, layout.span);
     let room = plot.width / (5.0 * font_size);
@@ -262,7 +262,7 @@ fn time_axis(chart: &Chart, layout: &Layout, place: &Place, lowest: bool, out: &
         let x = plot.left + (seconds - span.from) / (span.to - span.from) * plot.width;
         put!(out, "<path d=\"M{x:.1} {:.1}v{:.1}\" stroke=\"#555\"/>", plot.bottom(), 0.35 * font_size);
         let half = font::width(text, font_size) / 2.0;
-        // A number that would lie over the one before or leave the picture is left out; its tick is not.
+        // A number that would overlap or leave the picture is left out; its tick stays.
         if !lowest || x - half < free || x + half > plot.right() + 1.5 * font_size {
             continue;
         }
@@ -283,7 +283,7 @@ fn time_axis(chart: &Chart, layout: &Layout, place: &Place, lowest: bool, out: &
     );
 }
 
-/// Text as XML takes it; characters that XML cannot hold, or that turn the direction of writing, are replaced.
+/// Text escaped for XML; characters that are invalid in XML or change the writing direction are replaced.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in crate::report::plain(text).chars() {

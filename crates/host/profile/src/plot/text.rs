@@ -1,5 +1,5 @@
-//! A chart in characters: areas of blocks with eight heights to a line, lines of one sign for each series,
-//! shaded intervals as a grey ground.
+//! A chart in characters: areas as blocks with eight heights per line, lines with a sign per series, shaded intervals
+//! on a grey ground.
 
 use super::scale::{self, Scale, Span};
 use super::{Chart, Panel, Series, layout, thin};
@@ -38,7 +38,7 @@ pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
 /// A column of fewer characters shows little.
 const NARROW: usize = 36;
 
-/// The title with what is told behind it; where both have no room, the title is cut.
+/// The title with the text behind it; the title is cut if both do not fit.
 fn titled(chart: &Chart, width: usize) -> String {
     let told = if chart.told.is_empty() { String::new() } else { format!(" ({})", chart.told) };
     let told = crate::report::plain(&told);
@@ -48,7 +48,7 @@ fn titled(chart: &Chart, width: usize) -> String {
     (title + &told).chars().take(width).collect()
 }
 
-/// Columns of panels beside each other.
+/// Columns of panels side by side.
 fn beside(chart: &Chart, span: Span, columns: usize, (width, height): (usize, usize)) -> Vec<String> {
     let each = width / columns;
     let column = |at: usize| {
@@ -63,13 +63,13 @@ fn beside(chart: &Chart, span: Span, columns: usize, (width, height): (usize, us
     (0..rows).map(row).collect()
 }
 
-/// Panels one above the other, and their axis.
+/// Stacked panels, and their axis.
 fn stacked(chart: &Chart, panels: &[Panel], span: Span, (width, height): (usize, usize)) -> Vec<String> {
     let scales: Vec<Scale> = panels.iter().map(scale::scale).collect();
     let tops: Vec<(f64, String)> = scales.iter().map(Scale::round_top).collect();
     let left = tops.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1) + 1;
     let columns = width.saturating_sub(left + 1).max(8);
-    // Around each panel a head; below all an axis and its numbers.
+    // Each panel has a head; an axis and its numbers stand below all.
     let around = panels.len() + 2;
     let rows = (height.saturating_sub(around) / panels.len().max(1)).clamp(2, 20);
     let mut lines = Vec::new();
@@ -94,7 +94,7 @@ fn stacked(chart: &Chart, panels: &[Panel], span: Span, (width, height): (usize,
     lines
 }
 
-/// In place of axes with nothing between them: why, and the levels that are known.
+/// In place of empty axes: the reason, and the known levels.
 fn draw_without(chart: &Chart, width: usize) -> String {
     let levels: Vec<&str> =
         chart.panels.iter().flat_map(|panel| &panel.marks).map(|(_, name)| name.as_str()).collect();
@@ -104,7 +104,7 @@ fn draw_without(chart: &Chart, width: usize) -> String {
     plain.map(|line| line + "\n").collect()
 }
 
-/// A panel's title, its unit, and the signs of what is in it, as far as there is room for whole entries.
+/// A panel's title, its unit, and the signs of its series, as far as whole entries fit.
 fn head(panel: &Panel, scale: &Scale, shade: &str, width: usize) -> String {
     let mut head = crate::report::plain(&panel.title);
     if !scale.unit.is_empty() {
@@ -154,7 +154,7 @@ impl Grid {
         }
         for (at, series) in panel.series.iter().enumerate().filter(|(_, series)| !series.style.filled()) {
             for (column, value) in highest(series, span, columns).into_iter().enumerate() {
-                // Nothing is not drawn: a line of zeros would hide the one beneath it.
+                // Zeros are not drawn: a line of zeros would hide the line beneath.
                 if let Some(value) = value.filter(|&value| value > 0.0) {
                     let row = grid.row(value / top);
                     grid.rows[row][column] = SIGNS[at % SIGNS.len()];
@@ -164,7 +164,7 @@ impl Grid {
         grid
     }
 
-    /// The row that a part of the whole height falls in, from above.
+    /// The row of a fraction of the height, counted from above.
     fn row(&self, part: f64) -> usize {
         let below = rounded((part * precise(self.rows.len() as u64)).floor());
         self.rows.len() - 1 - usize::try_from(below).unwrap_or(usize::MAX).min(self.rows.len() - 1)
@@ -172,7 +172,7 @@ impl Grid {
 
     fn column(&mut self, column: usize, part: f64) {
         let eighths = rounded(part * precise(self.rows.len() as u64) * 8.0);
-        // Something is not nothing: what is above 0 shows at least the lowest block.
+        // A value above 0 shows at least the lowest block.
         let mut left = if part > 0.0 { eighths.max(1) } else { 0 };
         for row in self.rows.iter_mut().rev() {
             match left {
@@ -185,7 +185,7 @@ impl Grid {
     }
 }
 
-/// The highest value of a series in each column; between points what the line between them has there.
+/// The highest value of a series in each column; between points, of the connecting line.
 fn highest(series: &Series, span: Span, columns: usize) -> Vec<Option<f64>> {
     let wide = (span.to - span.from) / precise(columns as u64);
     let mut highest: Vec<Option<f64>> = vec![None; columns];
@@ -219,7 +219,7 @@ fn shaded(chart: &Chart, panel: &Panel, span: Span, columns: usize) -> Vec<bool>
         .collect()
 }
 
-/// The line below, and the numbers under it, none over another.
+/// The axis line, and the numbers below without overlaps.
 fn axis(chart: &Chart, span: Span, left: usize, columns: usize) -> [String; 2] {
     let (ticks, unit) = scale::axis_ticks(chart, span, (columns / 12).max(2));
     let mut line: Vec<char> = vec!['─'; columns];

@@ -1,8 +1,8 @@
-//! Fewer points that look the same: of each column of the picture the first, the lowest, the highest and the
-//! last point, so that no spike is lost however long the series is.
+//! Thins points without a visible change: keeps the first, lowest, highest and last point of each column of the
+//! picture, so that no spike is lost in a series of any length.
 
-/// The points as lines, one for each stretch without a gap: what is not finite is a gap, steps are made of corners, and
-/// there are at most four points for each of `columns`.
+/// The points as lines, a line per stretch without a gap: a value that is not finite is a gap, steps are made of
+/// corners, and each of `columns` has at most four points.
 pub(super) fn lines(points: &[(f64, f64)], stepped: bool, columns: usize) -> Vec<Vec<(f64, f64)>> {
     let is_finite = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
     let finite = || points.iter().filter(|point| is_finite(point)).map(|&(x, _)| x);

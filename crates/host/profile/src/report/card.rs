@@ -1,4 +1,4 @@
-//! One job on a page: `report` and `why`. Each figure says what it counts.
+//! A job on a page: `report` and `why`. Each figure names its quantity.
 
 use std::io::{self, Write};
 
@@ -17,10 +17,10 @@ const COMMAND_MAX: usize = 200;
 /// Width of a bar, in characters.
 const BAR: usize = 24;
 
-/// `pinfold report` as text: one job, and an empty line after it.
+/// `pinfold report` as text: a job, followed by an empty line.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     let member = match (view.array_id, view.array_index) {
         (Some(array), Some(index)) => format!(" ({array}_{index})"),
@@ -67,10 +67,10 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// How a job ended, or where it stands.
+/// A job's ending, or its state.
 pub(crate) fn end(view: &ReportView) -> String {
     match (view.state, view.signal, view.exit_code) {
-        // A program that is told to end may exit with 0.
+        // A program may exit with 0 on the signal.
         (JobState::Exited, ..) if let (Some(end), Some(0)) = (view.end, view.exit_code) => {
             format!("{}, then exited 0", end.words())
         }
@@ -154,7 +154,7 @@ fn memory(view: &ReportView) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Where its memory lay, where the host has several nodes.
+/// Its memory per NUMA node, where the host has several nodes.
 fn nodes(view: &ReportView) -> Option<String> {
     let nodes = view.numa.as_deref().filter(|nodes| !nodes.is_empty())?;
     let one = |node: &NodeView| {
@@ -167,7 +167,7 @@ fn nodes(view: &ReportView) -> Option<String> {
     Some(format!("{}{local}", nodes.iter().map(one).collect::<Vec<_>>().join("; ")))
 }
 
-/// A part of 1 as a bar; more than 1 fills it, and its last place says so.
+/// A fraction as a bar; the last place of the bar marks more than 1.
 fn bar(part: f64) -> String {
     let filled = usize::try_from(super::units::rounded(part * precise(BAR as u64))).unwrap_or(BAR).min(BAR);
     let mut bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR - filled));
@@ -196,7 +196,7 @@ fn storage(view: &ReportView) -> String {
     text
 }
 
-/// Page faults, switches and waits, as far as they are known.
+/// Page faults, context switches and waits, where known.
 fn counts(view: &ReportView) -> Option<String> {
     let mut parts = Vec::new();
     if let Some((minor, major)) = view.faults_minor.zip(view.faults_major) {
@@ -211,7 +211,7 @@ fn counts(view: &ReportView) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What kept it from running, where the kernel tells that of one job.
+/// Its stall times, where the kernel reports stalls per job.
 fn stalls(view: &ReportView) -> Option<String> {
     let parts: Vec<String> = [
         ("a processor", view.cpu_stalled_s),
@@ -226,10 +226,10 @@ fn stalls(view: &ReportView) -> Option<String> {
     (!parts.is_empty()).then(|| format!("some of it waited {}", parts.join(", ")))
 }
 
-/// `pinfold why` as text; `name`: what the job is called, `12` or `12_3`.
+/// `pinfold why` as text; `name`: the displayed name of the job, `12` or `12_3`.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_why(view: &WhyView, name: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "job {name} is {}: {}", view.state_words(), plain(&with_dates_here(&view.cause)))?;
     let wide = view.numbers.iter().map(|number| number.name.chars().count()).max().unwrap_or(0);
@@ -258,7 +258,7 @@ pub fn write_why(view: &WhyView, name: &str, out: &mut dyn Write) -> io::Result<
             plain(&with_dates_here(&decision.reason))
         )?;
         if number == DECISIONS_FIRST && view.left_out.is_some() {
-            // Else this one would seem to have held until the next.
+            // Otherwise this decision would seem to hold until the next.
             let most = DECISIONS_FIRST.saturating_add(DECISIONS_LAST);
             writeln!(
                 out,

@@ -11,7 +11,7 @@ use super::units::{duration, size};
 /// So many files are shown as text.
 const SHOWN_MAX: usize = 40;
 
-/// One file for `report --files`.
+/// A file for `report --files`.
 #[must_use]
 pub fn file_view(row: &FileRow) -> FileView {
     FileView {
@@ -43,10 +43,10 @@ const FILES: [Column; 8] = [
     column("FILE", Align::Left, 0),
 ];
 
-/// `report --files` as text: those of which most was transferred first.
+/// `report --files` as text: files with the most transferred bytes first.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_files(view: &ReportView, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let Some(files) = view.files.as_deref() else { return Ok(()) };
     if view.files_from.is_none() && files.is_empty() {

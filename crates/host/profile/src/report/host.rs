@@ -1,4 +1,4 @@
-//! What the host as a whole did: readings become points, and points a table people read.
+//! The host's figures: readings become points, and points a table for users.
 
 use std::io::{self, Write};
 
@@ -8,8 +8,8 @@ use pinfold_proto::view::seconds;
 use super::table::{Align, Cell, Column, Table, plain};
 use super::units::{counted, date_here, duration, precise, size};
 
-/// The points of readings, oldest first. What counts from the start of the host is told as a mean since the reading
-/// before; across a restart of the host there is none.
+/// The points of readings, oldest first. Totals since boot become means since the reading before; the first reading
+/// after a reboot has no mean.
 #[must_use]
 pub fn host_points(rows: &[HostRow]) -> Vec<HostPoint> {
     let before = std::iter::once(None).chain(rows.iter().map(Some));
@@ -24,7 +24,7 @@ fn point(row: &HostRow, before: Option<&HostRow>) -> HostPoint {
         let moved = of(row)?.checked_sub(of(before?)?)?;
         Some(seconds(moved) / seconds(span_us?))
     };
-    // Two clocks: a part may come out a little above all of it.
+    // Two clocks: a fraction may come out slightly above 1.
     let stalled = |of| part(of).map(|part| part.min(1.0));
     HostPoint {
         time_s: seconds(row.time_us),
@@ -61,7 +61,7 @@ const HOST: [Column; 9] = [
 /// `pinfold host` as text, in lines of up to `width` characters.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_host(view: &HostView, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let head = format!("{}: {} PUs, {} of memory", plain(&view.host), view.pus, size(view.memory_bytes));
     let Some((first, last)) = view.samples.first().zip(view.samples.last()) else {

@@ -11,7 +11,7 @@ use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
 use super::units::{counted, duration, precise, size, total, with_dates_here};
 
-/// Results of a batch up to this many are all shown; of more, those that matter.
+/// Batches of up to this many results are shown whole; larger batches in part.
 const RESULTS_MAX: usize = 40;
 
 /// How many of the failed and how many of the longest are shown of a large batch.
@@ -20,7 +20,7 @@ const RESULTS_PICKED: usize = 10;
 /// `pinfold status` as text, in lines of up to `width` characters.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_status(view: &StatusView, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     write_status_at(view, now_s(), width, colour, out)
 }
@@ -28,7 +28,7 @@ pub fn write_status(view: &StatusView, width: usize, colour: bool, out: &mut dyn
 /// [`write_status`] at a given time in Unix seconds.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_status_at(
     view: &StatusView,
     now_s: f64,
@@ -95,7 +95,7 @@ fn head(view: &StatusView) -> Vec<String> {
     parts
 }
 
-/// What processes that are no jobs use, where it is worth a word.
+/// Load of processes that are no jobs, if significant.
 pub(super) fn other_load(view: &StatusView) -> Option<String> {
     let load = view.other_load.filter(|load| load.slots_withheld > 0 || load.cores >= 0.5)?;
     let memory = load.memory_bytes.map_or(String::new(), |bytes| format!(" and {}", size(bytes)));
@@ -107,7 +107,7 @@ pub(super) fn other_load(view: &StatusView) -> Option<String> {
     Some(format!("other processes use {:.1} cores{memory}{fewer}", load.cores))
 }
 
-/// What a project has, and what of it is its own.
+/// A project's usage and guarantees.
 fn project_line(project: &ProjectView) -> String {
     let name = project
         .project
@@ -162,7 +162,7 @@ const STATUS: [Column; 11] = [
     column("WHY", Align::Left, 3),
 ];
 
-/// A job's number, of a member of an array the name that says which.
+/// A job's number; for a member of an array, its name.
 pub(super) fn number(job: &JobView) -> String {
     called(job.job, job.array_id, job.array_index)
 }
@@ -185,23 +185,23 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
     ]
 }
 
-/// A job's class; in a set it has cores of its own, whatever its class.
+/// A job's class; a job in a set shows the set, because it has the set's cores whatever its class.
 pub(super) fn class_text(job: &JobView) -> String {
     job.set.as_ref().map_or_else(|| job.class.word().to_owned(), |set| format!("in {}", plain(set)))
 }
 
-/// How long it waits, runs or ran, whichever its state is about.
+/// How long the job has waited, runs or ran, depending on its state.
 fn since(job: &JobView, now_s: f64) -> String {
     let until_s = job.ended_s.unwrap_or(now_s);
     duration(until_s - job.started_s.unwrap_or(job.submitted_s))
 }
 
-/// What is over and never ran.
+/// The state of an ended job that never ran.
 const NOT_RUN: &str = "not run";
 
 fn state_text(job: &JobView) -> String {
     match (job.state, job.signal, job.exit_code) {
-        // A program that is told to end may exit with 0.
+        // A program may exit with 0 on the signal.
         (JobState::Exited, ..) if let (Some(end), Some(0)) = (job.end, job.exit_code) => {
             end.as_str().to_owned()
         }
@@ -223,10 +223,10 @@ pub(super) fn state_colour(job: &JobView) -> &'static str {
     }
 }
 
-/// Jobs that were measured, one a line.
+/// Measured jobs, a line each.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_lines(reports: &[ReportView], width: usize, out: &mut dyn Write) -> io::Result<()> {
     if reports.is_empty() {
         return writeln!(out, "no jobs");
@@ -236,10 +236,10 @@ pub fn write_lines(reports: &[ReportView], width: usize, out: &mut dyn Write) ->
     table.write(width, false, out)
 }
 
-/// As [`write_lines`], of jobs of several hosts, each with the name of its host.
+/// As [`write_lines`], for jobs of several hosts, each with the name of its host.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_host_lines(
     reports: &[(&str, &ReportView)],
     width: usize,
@@ -261,7 +261,7 @@ pub fn write_host_lines(
 
 fn report_row(report: &ReportView) -> Vec<Cell> {
     let end = match (report.end, report.signal, report.exit_code) {
-        // It says more than the signal that it got then.
+        // The cause says more than its signal.
         (Some(end), ..) => end.as_str().to_owned(),
         (None, Some(signal), _) => format!("signal {signal}"),
         (None, None, Some(code)) => format!("exit {code}"),
@@ -295,11 +295,11 @@ const REPORT: [Column; 9] = [
     column("COMMAND", Align::Left, 4),
 ];
 
-/// The end of `pinfold batch` as text: what failed and why, then a table. Of a large batch the failed and the longest jobs
-/// are shown, and the spread of all.
+/// The end of `pinfold batch` as text: failures with their causes, then a table. A large batch shows failed and
+/// longest jobs, and the distribution of all.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
     write_failures(view, out)?;
     let picked = pick(&view.results);
@@ -337,7 +337,7 @@ pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// What failed, each with its line, command, cause, and the file of its output.
+/// The failures, each with its line, command, cause, and output file.
 fn write_failures(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
     let failed = view.results.iter().filter(|result| !result.ended_well());
     for result in failed.take(RESULTS_PICKED) {
@@ -363,7 +363,7 @@ fn write_failures(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
 
 fn batch_end(result: &BatchResultView) -> String {
     match (result.end, result.signal, result.exit_code) {
-        // It says more than the signal that it got then.
+        // The cause says more than its signal.
         (Some(end), ..) if end != End::Dependency => end.as_str().to_owned(),
         (_, Some(signal), _) => format!("signal {signal}"),
         (_, None, Some(code)) => format!("exit {code}"),
@@ -399,7 +399,7 @@ fn batch_row(result: &BatchResultView) -> Vec<Cell> {
     ]
 }
 
-/// Those to show, in the order of the lines.
+/// The results to show, in the order of the lines.
 fn pick(results: &[BatchResultView]) -> Vec<&BatchResultView> {
     if results.len() <= RESULTS_MAX {
         return results.iter().collect();

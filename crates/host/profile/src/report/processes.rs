@@ -12,7 +12,7 @@ use super::units::{duration, size};
 /// So many single processes are shown below the table by command.
 const SHOWN_MAX: usize = 20;
 
-/// One process for `report --processes`.
+/// A process for `report --processes`.
 #[must_use]
 pub fn process_view(row: &ProcessRow) -> ProcessView {
     let used = &row.used;
@@ -54,7 +54,7 @@ pub fn process_view(row: &ProcessRow) -> ProcessView {
     }
 }
 
-/// What that means for a count, in words that stand behind it.
+/// The reliability of a process count, as a suffix.
 pub(super) fn found(from: Option<&str>) -> &'static str {
     match from {
         Some("records") => " (each told of by the kernel)",
@@ -65,7 +65,7 @@ pub(super) fn found(from: Option<&str>) -> &'static str {
     }
 }
 
-/// Processes of one command, together.
+/// The processes of a command, added up.
 #[derive(Debug, Default)]
 struct Together {
     count: u64,
@@ -105,10 +105,10 @@ const SINGLE: [Column; 10] = [
     column("COMMAND", Align::Left, 0),
 ];
 
-/// `report --processes` as text: by command, and the largest one by one.
+/// `report --processes` as text: by command, then the largest processes singly.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_processes(view: &ReportView, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let Some(processes) = view.processes.as_deref() else { return Ok(()) };
     if processes.is_empty() {
@@ -161,7 +161,7 @@ pub fn write_processes(view: &ReportView, width: usize, out: &mut dyn Write) -> 
     writeln!(out)
 }
 
-/// What the living processes hold together, shared memory divided; and how old the figures of the others are.
+/// The total PSS of the living processes, and the age of the other figures.
 fn write_divided(processes: &[ProcessView], out: &mut dyn Write) -> io::Result<()> {
     let (living, over): (Vec<_>, Vec<_>) = processes.iter().partition(|process| process.ended_s.is_none());
     let read: Vec<(u64, f64)> =
@@ -250,7 +250,7 @@ const THREADS: [Column; 7] = [
 /// `report --threads` as text.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_threads(view: &ReportView, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let Some(threads) = view.threads.as_deref() else { return Ok(()) };
     if threads.is_empty() {

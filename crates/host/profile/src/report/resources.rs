@@ -5,7 +5,7 @@ use pinfold_proto::view::{DeviceView, ResourceView};
 
 use super::table::plain;
 
-/// How many of each are in use, in one line: `gpu 1 of 2, licence.fluent 0 of 4`; `None`: there are no resources.
+/// Usage of each resource in a line: `gpu 1 of 2, licence.fluent 0 of 4`; `None` without resources.
 #[must_use]
 pub fn resources_in_use(resources: &[ResourceView]) -> Option<String> {
     let one = |view: &ResourceView| format!("{} {} of {}", plain(&view.resource), view.used, view.total);
@@ -13,7 +13,7 @@ pub fn resources_in_use(resources: &[ResourceView]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// A resource in a line for each of its devices, or in one that says which jobs have it.
+/// A resource with its jobs in a line, then a line per device.
 #[must_use]
 pub fn resource_lines(view: &ResourceView) -> Vec<String> {
     let name = plain(&view.resource);
@@ -45,7 +45,7 @@ fn device_line(name: &str, device: &DeviceView) -> String {
     format!("{name} {}: {holder}; {model} at {}{beside}", device.number, plain(&device.address))
 }
 
-/// What a job has, or asked for.
+/// A job's resources in words.
 #[must_use]
 pub(super) fn resource_words(resources: &[Resource]) -> Option<String> {
     let words: Vec<String> = resources.iter().map(|one| plain(&one.to_string())).collect();

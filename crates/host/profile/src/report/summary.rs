@@ -1,5 +1,5 @@
-//! Many jobs together: by name, user, project, class or day, with how each figure is spread, and what of what was
-//! asked for was used.
+//! Groups of jobs: by name, user, project, class or day, with the distribution of each figure, and usage relative to
+//! requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use pinfold_proto::view::{GroupView, ReportView, SpreadView, SummaryView, VERSIO
 use super::table::{Align, Cell, Column, Table, cut};
 use super::units::{date_here, duration, precise, rounded, size, total};
 
-/// By what jobs are put together.
+/// The grouping of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// Their name.
     Name,
-    /// Whose they are.
+    /// Their user.
     User,
     /// Their project.
     Project,
@@ -26,7 +26,7 @@ pub enum By {
 }
 
 impl By {
-    /// The word for it.
+    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl By {
     }
 }
 
-/// Puts jobs together. Those that never ran count as jobs and have no figures.
+/// Groups jobs. Jobs that never ran count as jobs and have no figures.
 #[must_use]
 pub fn summary(views: &[ReportView], by: By) -> SummaryView {
     let mut groups: BTreeMap<String, Vec<&ReportView>> = BTreeMap::new();
@@ -94,7 +94,7 @@ fn cpu_s(view: &ReportView) -> f64 {
     view.cpu_user_s + view.cpu_system_s
 }
 
-/// How long it ran and was not frozen.
+/// Run time without frozen time.
 fn active_s(view: &ReportView) -> f64 {
     (view.wall_s.unwrap_or(0.0) - view.suspended_s).max(0.0)
 }
@@ -104,11 +104,11 @@ fn cores(view: &ReportView) -> f64 {
     if active_s > 0.0 { cpu_s(view) / active_s } else { 0.0 }
 }
 
-/// `None` of nothing.
+/// `None` without figures.
 fn spread(mut figures: Vec<f64>) -> Option<SpreadView> {
     figures.sort_by(f64::total_cmp);
     let last = figures.len().checked_sub(1)?;
-    // The nearest of those there are: no figure is shown that no job had.
+    // The nearest existing figure, so that each figure shown belongs to a job.
     let at = |percent: usize| figures[(last * percent + 50) / 100];
     let mean = figures.iter().sum::<f64>() / precise(figures.len() as u64);
     Some(SpreadView { least: at(0), median: at(50), p90: at(90), most: at(100), mean })
@@ -135,7 +135,7 @@ const SUMMARY: [Column; 11] = [
 /// A summary as text.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_summary(view: &SummaryView, width: usize, out: &mut dyn Write) -> io::Result<()> {
     if view.groups.is_empty() {
         return writeln!(out, "no jobs");
@@ -170,19 +170,19 @@ pub fn write_summary(view: &SummaryView, width: usize, out: &mut dyn Write) -> i
     table.write(width, false, out)
 }
 
-/// A job is judged only if it ran for so long: shorter ones say little of what the next one needs.
+/// Least run time in seconds for notes: shorter runs say little about the next.
 const JUDGED_S: f64 = 10.0;
-/// A claim is called too large when less than this part of it was used.
+/// A claim is too large when less than this part was used.
 const CLAIM_LOW: f64 = 0.5;
-/// Cores are called idle when less than this part of them was used.
+/// Cores are idle when less than this part was used.
 const CORES_LOW: f64 = 0.5;
-/// What is advised beyond the peak.
+/// The recommended memory, as a multiple of the peak.
 const HEADROOM: f64 = 1.2;
-/// Stalls are named from this part of the run on.
+/// Stalls are mentioned from this part of the run on.
 const STALL_PART: f64 = 0.2;
 
-/// What a finished job asked for beside what it used, in plain words: a fact, what it costs, and what to write next
-/// time. Nothing where it fits.
+/// Notes on a finished job's requests and usage, in plain words: a fact, its cost, and the option for the next time.
+/// Empty if requests and usage fit.
 #[must_use]
 pub fn notes(view: &ReportView) -> Vec<String> {
     let active_s = active_s(view);

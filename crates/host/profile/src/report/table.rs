@@ -1,5 +1,5 @@
-//! Tables that fit: columns as wide as they need to be, the less important ones left out and the last one cut
-//! when the line is too short.
+//! Tables that fit: columns as wide as needed; on short lines the less important columns are left out, and the last
+//! column is cut.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthChar as _;
 /// Blanks between columns.
 const GAP: usize = 2;
 
-/// What the last column is not cut below before others are left out.
+/// The least width of the last column before other columns are left out.
 const LAST_MIN: usize = 12;
 
 /// How a column stands.
@@ -24,20 +24,20 @@ pub enum Align {
 /// A column: its head, and how early it is left out; 0: never.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// What stands above it.
+    /// The heading.
     pub head: &'static str,
-    /// How its cells stand.
+    /// The alignment of its cells.
     pub align: Align,
-    /// How early it is left out where lines are short: the larger the earlier; 0: never.
+    /// How early it is left out of short lines: larger is earlier; 0: never.
     pub leave_out: u8,
 }
 
-/// A cell: its text, and the codes around it on a terminal that shows colours.
+/// A cell: its text, and its colour code.
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
     text: String,
     colour: Option<&'static str>,
-    /// What does not fit goes from the beginning: the end of a path tells more.
+    /// Cut at the beginning, because the end of a path is more informative.
     keeps_end: bool,
 }
 
@@ -57,8 +57,7 @@ impl Cell {
     }
 }
 
-/// The columns of a terminal that a text takes: two for each character of East Asian writing and for most pictures,
-/// none for an accent that stands on the one before.
+/// Terminal columns of a text: two for each East Asian character and most pictographs, none for combining accents.
 pub(super) fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
@@ -67,7 +66,7 @@ fn columns_of(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// The text cut to `width` columns, with a mark where something is missing.
+/// The text cut to `width` columns, with a mark for the missing part.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
@@ -104,28 +103,28 @@ impl Table {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row; a cell for each column.
+    /// Adds a row, with a cell per column.
     pub fn push(&mut self, row: Vec<Cell>) {
         debug_assert_eq!(row.len(), self.columns.len(), "a cell for each column");
         self.rows.push(row);
     }
 
-    /// How many rows there are.
+    /// How many rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The heads of columns that say something and have no room in lines of `width`.
+    /// The heads of non-empty columns that do not fit into lines of `width`.
     pub(super) fn left_out(&self, width: usize) -> Vec<&'static str> {
         let shown = self.shown(width);
         let out = (0..self.columns.len()).filter(|&at| !self.is_empty(at) && !shown.contains(&at));
         out.map(|at| self.columns[at].head).collect()
     }
 
-    /// Writes it, no line longer than `width`.
+    /// Writes the table in lines of up to `width`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// When `out` fails.
     pub fn write(&self, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
         let shown = self.shown(width);
         let widths: Vec<usize> = shown.iter().map(|&at| self.width(at)).collect();
@@ -137,7 +136,7 @@ impl Table {
                     break;
                 }
                 let last = place + 1 == shown.len();
-                // What cannot be left out is cut where the line ends.
+                // Columns that cannot be left out are cut at the line's end.
                 let room = wide.min(width.saturating_sub(used));
                 let cell = &row[at];
                 let text = if cell.keeps_end { cut_before(&cell.text, room) } else { cut(&cell.text, room) };
@@ -164,12 +163,12 @@ impl Table {
         cells.chain([self.columns[at].head.len()]).max().unwrap_or(0)
     }
 
-    /// Whether a column that may be left out says nothing.
+    /// Whether an optional column is empty.
     fn is_empty(&self, at: usize) -> bool {
         self.columns[at].leave_out > 0 && self.rows.iter().all(|row| row[at].text.is_empty())
     }
 
-    /// The columns that fit, in order: empty ones never do, and the least important go first.
+    /// The columns that fit, in order: empty columns never do, and the least important go first.
     fn shown(&self, width: usize) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&at| !self.is_empty(at)).collect();
         loop {

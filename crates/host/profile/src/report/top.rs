@@ -1,7 +1,7 @@
-//! `pinfold top` and `pinfold ps`: the host and its jobs on one screen, and managed processes in a table. Pure: a
-//! screen is made of two views, one after the other, and a size. A view may be of a moment in the past. Reading
-//! order: [`frame`] (the jobs), [`cores`] (the cores and what is on them), [`inside`] (one job's processes), [`help`] (the keys), [`load`] (meters and history), [`head`]
-//! (what stands above each, and what there is room for). Absent here: terminals and keys.
+//! `pinfold top` and `pinfold ps`: the host and its jobs on a screen, and managed processes in a table. Pure: a
+//! screen is made of two consecutive views and a size. A view may be of a past moment. Reading order: [`frame`] (the
+//! jobs), [`cores`] (the cores and their jobs), [`inside`] (a job's processes), [`help`] (the keys), [`load`] (meters
+//! and history), [`head`] (the lines above each table, as far as they fit). Absent here: terminals and keys.
 
 mod cores;
 mod head;
@@ -26,7 +26,7 @@ pub use load::{Load, Past};
 
 use head::{Head, Rows};
 
-/// By what jobs are sorted, the largest first; by number the smallest.
+/// The sort key of jobs, descending; numbers ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sort {
     /// Cores in use.
@@ -36,7 +36,7 @@ pub enum Sort {
     Memory,
     /// Number.
     Number,
-    /// How long they have run, the longest first.
+    /// Run time.
     Time,
 }
 
@@ -51,7 +51,7 @@ impl Sort {
     }
 }
 
-/// What is to be seen.
+/// The settings of a screen.
 #[derive(Debug, Clone, Default)]
 pub struct Screen {
     /// Columns.
@@ -60,15 +60,15 @@ pub struct Screen {
     pub height: usize,
     /// The order of jobs.
     pub sort: Sort,
-    /// Only jobs whose name or user holds this; empty: all.
+    /// Only jobs with this text in their name or user; empty: all.
     pub filter: String,
     /// The job at which the mark stands, counted from the top.
     pub selected: usize,
-    /// Whether codes for colours may be in it.
+    /// Whether colour codes are allowed.
     pub colour: bool,
     /// How busy the host is.
     pub load: Load,
-    /// What became of the last key, at the foot of the screen until the next.
+    /// The result of the last key, shown at the foot until the next key.
     pub said: String,
 }
 
@@ -79,14 +79,14 @@ struct Span {
 }
 
 impl Span {
-    /// Of so many lines those from the selected one on; what is scrolled too far stays at its end.
+    /// The range of `lines` from the selected line on; scrolling stops at the end.
     fn of(lines: usize, screen: &Screen) -> Self {
         let count = lines.min(screen.height);
         Self { first: screen.selected.min(lines - count), count }
     }
 }
 
-/// Puts what became of the last key below the lines of a screen, in place of the last of them if need be.
+/// Appends the result of the last key, over the last line if needed.
 #[must_use]
 pub fn with_said(mut lines: Vec<String>, screen: &Screen) -> Vec<String> {
     if !screen.said.is_empty() && screen.height > 0 {
@@ -96,7 +96,7 @@ pub fn with_said(mut lines: Vec<String>, screen: &Screen) -> Vec<String> {
     lines
 }
 
-/// The jobs as the screen has them, in order: what the mark counts.
+/// The screen's jobs in order, as the selection counts.
 #[must_use]
 pub fn shown<'a>(now: &'a StatusView, before: Option<&StatusView>, screen: &Screen) -> Vec<&'a JobView> {
     let fits = |job: &&JobView| {
@@ -224,10 +224,10 @@ const PS: [Column; 9] = [
     column("COMMAND", Align::Left, 0),
 ];
 
-/// `pinfold ps`: the processes that live, of jobs reported with their processes, each with the mark before its command.
+/// `pinfold ps`: the living processes of jobs reported with their processes, each with the mark before its command.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_ps(views: &[ReportView], mark: &str, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(&PS);
     for view in views {
@@ -242,13 +242,13 @@ pub fn write_ps(views: &[ReportView], mark: &str, width: usize, out: &mut dyn Wr
 pub struct HostProcess {
     /// Its number.
     pub pid: u32,
-    /// Its parent's.
+    /// Its parent's number.
     pub parent: u32,
-    /// The job that it belongs to.
+    /// Its job, if any.
     pub job: Option<u64>,
-    /// Whether it belongs to a job, be it another user's.
+    /// Whether it belongs to any user's job.
     pub managed: bool,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
     /// Processor time.
     pub cpu_s: f64,
@@ -268,10 +268,10 @@ const PS_ALL: [Column; 7] = [
     column("COMMAND", Align::Left, 0),
 ];
 
-/// `pinfold ps --all`: all processes, those of jobs with the mark before their commands.
+/// `pinfold ps --all`: all processes, with the mark before commands of jobs.
 ///
 /// # Errors
-/// Those of `out`.
+/// When `out` fails.
 pub fn write_ps_all(
     processes: &[HostProcess],
     mark: &str,
@@ -280,7 +280,7 @@ pub fn write_ps_all(
 ) -> io::Result<()> {
     let mut table = Table::new(&PS_ALL);
     for process in processes {
-        // One place wide in any case, so that commands stand below each other.
+        // A blank in place of the mark aligns the commands.
         let sign = if process.managed { mark } else { " " };
         let sign = if mark.is_empty() { "" } else { sign };
         table.push(

@@ -1,4 +1,4 @@
-//! Sizes, durations and times as people read them.
+//! Sizes, durations and times as text for users.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use jiff::{Timestamp, ZonedDateTime};
 /// Whether this program shows times in the system's zone.
 static IN_SYSTEM_ZONE: AtomicBool = AtomicBool::new(false);
 
-/// Shows times in the zone of `TZ` or of the system from now on, instead of UTC. A daemon or a hub never calls this: its
-/// zone is not the zone of its readers.
+/// From now on shows times in the zone of `TZ` or of the system, instead of UTC. A daemon or a hub never calls this:
+/// its zone is not the zone of its readers.
 pub fn show_times_in_system_zone() {
     IN_SYSTEM_ZONE.store(true, Ordering::Relaxed);
 }
@@ -23,12 +23,12 @@ fn zone() -> &'static TimeZone {
     if IN_SYSTEM_ZONE.load(Ordering::Relaxed) { &SYSTEM } else { &UTC }
 }
 
-/// A sum of figures that are shown: 0 of none, where that of the standard library is -0.
+/// A sum for display: 0 without figures, where the standard library gives -0.
 pub fn total(figures: impl Iterator<Item = f64>) -> f64 {
     figures.fold(0.0, std::ops::Add::add)
 }
 
-/// A size with three digits that matter: `0 B`, `512 B`, `1.50 GiB`, `12.3 MiB`, `640 KiB`.
+/// A size with three significant digits: `0 B`, `512 B`, `1.50 GiB`, `12.3 MiB`, `640 KiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     if bytes < 1024 {
@@ -45,7 +45,7 @@ pub fn size(bytes: u64) -> String {
     format!("{} {}", three_digits(value), units[at])
 }
 
-/// A number below 1024 with three digits that matter and no more.
+/// A number below 1024 with three significant digits.
 fn three_digits(value: f64) -> String {
     if value < 9.995 {
         format!("{value:.2}")
@@ -56,8 +56,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// A duration in the two largest units that matter: `350 us`, `12 ms`, `4.2 s`, `3 min 05 s`, `2 h 10 min`,
-/// `5 d 3 h`.
+/// A duration in its two largest units: `350 us`, `12 ms`, `4.2 s`, `3 min 05 s`, `2 h 10 min`, `5 d 3 h`.
 #[must_use]
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds <= 0.0 {
@@ -123,7 +122,7 @@ fn zoned(zone: &TimeZone, unix_s: f64) -> ZonedDateTime {
     second.unwrap_or(Timestamp::MAX).to_zoned_datetime(zone.clone())
 }
 
-/// The text with each date of [`date_utc`] in the zone of this program: a daemon's texts have UTC.
+/// Converts each date in the form of [`date_utc`] to the zone of this program, because a daemon's texts have UTC.
 #[must_use]
 pub fn with_dates_here(text: &str) -> String {
     with_dates_in(zone(), text)
@@ -144,9 +143,9 @@ fn with_dates_in(zone: &TimeZone, text: &str) -> String {
     shown + rest
 }
 
-/// A date as people write it, in Unix seconds: `2026-11-21`, `2026-11-21 22:10` or `2026-11-21T22:10:41` in the zone of this
-/// program, each also with the name of the zone, with `Z` or ` UTC` behind it, the latter two also with an offset from UTC,
-/// as `+02:00`. `None`: no such date, or before 1970.
+/// Reads a date as Unix seconds: `2026-11-21`, `2026-11-21 22:10` or `2026-11-21T22:10:41` in the zone of this
+/// program, each also with the name of the zone, with `Z` or ` UTC` behind it, the latter two also with an offset
+/// from UTC, as `+02:00`. `None`: invalid, or before 1970.
 #[must_use]
 pub fn parse_date(text: &str) -> Option<u64> {
     parse_date_in(zone(), text)
@@ -173,7 +172,7 @@ fn parse_date_in(zone: &TimeZone, text: &str) -> Option<u64> {
     u64::try_from(at?.as_second()).ok()
 }
 
-/// To the nearest whole number; 0 for what is negative or no number.
+/// Rounds to the nearest whole number; 0 for negative values and NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -183,13 +182,13 @@ pub(crate) fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// A count as a float; above 2^53 to the nearest one, which no screen shows.
+/// A count as a float; rounded above 2^53, invisibly.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(crate) fn precise(value: u64) -> f64 {
     value as f64
 }
 
-/// So many of a thing, in its plural but for one.
+/// A count with its noun, in the plural unless the count is 1.
 #[must_use]
 pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })

@@ -1,30 +1,31 @@
-//! Samples of a job, packed: what is kept of those that nobody adds to any more.
+//! Packed samples of a job, for samples that are complete.
 //!
-//! A block is the version (one byte, 2), the count of samples, and then one column after the other: time, state,
-//! user time, system time, memory, cache, swap, address space, bytes read, bytes written, processes, threads, and
-//! the five kinds of stalls. A column begins with a byte: its six low bits say how many low bits are 0 in all of its values
-//! and left out (memory comes in pages), the next one its form. A value that may be absent is then one more than it is, and
-//! 0 where it is absent. Of the two forms each column has the one that is shorter.
+//! A block is the version (a byte, 2), the count of samples, and the columns in order: time, state, user time, system
+//! time, memory, cache, swap, address space, bytes read, bytes written, processes, threads, and the five kinds of
+//! stalls. A column begins with a byte: its six low bits give the number of low bits that are 0 in all its values and
+//! left out (memory comes in pages), the next bit its form. An optional value is stored plus 1, an absent value as 0.
+//! Each column has the shorter of two forms.
 //!
-//! *Sparse* (0): of each value stands the difference to the one before (of the times: to the difference before), folded to
-//! a number without sign (zigzag) and cut into groups of seven bits, low ones first (as Protocol Buffers do); a 0 is
-//! followed by how many more zeros come. *Dense* (1): the first value as such a number, then runs of up to 256 differences:
-//! the least of them, folded, as such a number; a byte, how many bits each takes; and by how much each is above the least,
-//! in so many bits, low ones first, up to a whole byte. Version 1 had the sparse form alone. Absent here: files.
+//! *Sparse* (0): the difference of each value to the value before (of times: to the difference before), folded to an
+//! unsigned number (zigzag) and cut into groups of seven bits, low groups first (as in Protocol Buffers); a 0 is
+//! followed by the number of further zeros. *Dense* (1): the first value as an unsigned number in that form, then
+//! runs of up to 256 differences: the least difference, folded, as such a number; a byte with the number of bits per
+//! difference; and each difference minus the least in that many bits, low bits first, padded to a whole byte. Version
+//! 1 had only the sparse form. Absent here: files.
 
 use pinfold_proto::JobState;
 use pinfold_proto::row::{SampleRow, Stalls};
 
-/// The most samples of one block.
+/// The most samples of a block.
 pub(super) const SAMPLES_MAX: usize = 3600;
 
 const VERSION: u8 = 2;
-/// The version that knew one form only; blocks of it are read as they are, for their columns say so too.
+/// The version with only the sparse form; its blocks are read alike, because their columns name the form too.
 pub(super) const SPARSE_ONLY: u8 = 1;
 
 /// The form of a column, beside how many bits are left out.
 const DENSE: u8 = 1 << 6;
-/// Differences of a dense column that take the same number of bits.
+/// Differences of a dense column that share a number of bits.
 const RUN: usize = 256;
 
 const STATES: [JobState; 6] = [
@@ -38,12 +39,12 @@ const STATES: [JobState; 6] = [
 
 const COLUMNS: usize = 17;
 
-/// Packs samples of one job, by time.
+/// Packs samples of a job, by time.
 pub(super) fn pack(samples: &[SampleRow]) -> Vec<u8> {
     pack_as(samples, VERSION)
 }
 
-/// The same, as this version does it.
+/// Packs in the format of `version`.
 pub(super) fn pack_as(samples: &[SampleRow], version: u8) -> Vec<u8> {
     let mut bytes = vec![version];
     put(&mut bytes, samples.len() as u64);
@@ -67,7 +68,7 @@ pub(super) fn pack_as(samples: &[SampleRow], version: u8) -> Vec<u8> {
     bytes
 }
 
-/// Differences, where most of them are 0 or small. `twice`: differences of differences.
+/// Differences, for columns where most are 0 or small. `twice`: differences of differences.
 fn sparse(values: &[u64], twice: bool) -> Vec<u8> {
     let (mut bytes, mut before, mut step, mut zeros) = (Vec::new(), 0u64, 0u64, 0u64);
     for &value in values {
@@ -87,7 +88,7 @@ fn sparse(values: &[u64], twice: bool) -> Vec<u8> {
     bytes
 }
 
-/// Differences, where most of them are about as large as each other.
+/// Differences, for columns where most are of similar size.
 fn dense(values: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let Some(&first) = values.first() else { return bytes };
@@ -96,7 +97,7 @@ fn dense(values: &[u64]) -> Vec<u8> {
         values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed()).collect();
     for run in changes.chunks(RUN) {
         let least = run.iter().copied().min().expect("a run has one");
-        // Between two numbers of 64 bits with a sign there are no more than one without has.
+        // The distance of two signed 64-bit numbers fits into 64 unsigned bits.
         let above = |change: i64| change.wrapping_sub(least).cast_unsigned();
         let bits = run.iter().map(|&change| 64 - above(change).leading_zeros()).max().expect("a run has one");
         put(&mut bytes, folded(least.cast_unsigned()));
@@ -118,7 +119,7 @@ fn dense(values: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// What [`pack`] packed; `None`: the bytes are damaged.
+/// Reverses [`pack`]; `None`: the bytes are damaged.
 pub(super) fn unpack(job: u64, bytes: &[u8]) -> Option<Vec<SampleRow>> {
     let (&version, mut rest) = bytes.split_first()?;
     let count = usize::try_from(take(&mut rest)?).ok()?;
@@ -210,8 +211,7 @@ fn take_dense(rest: &mut &[u8], count: usize) -> Option<Vec<u64>> {
     Some(values)
 }
 
-/// One sample for each interval: the last totals and state of it, and the most of everything else, so that no
-/// peak gets lost.
+/// A sample per interval: its last totals and state, and the maximum of all other figures, so that no peak gets lost.
 pub(super) fn thinned(samples: &[SampleRow], step_us: u64) -> Vec<SampleRow> {
     let same = |one: &SampleRow, next: &SampleRow| one.time_us / step_us == next.time_us / step_us;
     let most = |of: &[SampleRow]| {
@@ -292,7 +292,7 @@ fn put_zeros(bytes: &mut Vec<u8>, zeros: &mut u64) {
     *zeros = 0;
 }
 
-/// Small differences of either sign as small numbers.
+/// Maps small differences of either sign to small numbers.
 fn folded(change: u64) -> u64 {
     let signed = change.cast_signed();
     ((signed << 1) ^ (signed >> 63)).cast_unsigned()

@@ -1,38 +1,38 @@
-//! Keeping the store below a size: what is lost first is what is missed least. Samples of jobs that are over are
-//! packed, thinned to one a minute, to one an hour, struck off; then their processes; then their decisions and
-//! the jobs themselves; always those of the oldest jobs first. Samples of the last day's jobs are touched when older
-//! ones have none left, and when the rows of older jobs take less than half of the room, for these go before otherwise.
-//! Of a job that is not over nothing is touched.
+//! Keeps the store below a size, giving up the least valuable data first. Samples of ended jobs are packed, thinned
+//! to minutes, to hours, removed; then their processes; then their decisions and the jobs themselves; always the
+//! oldest jobs first. Samples of the last day's jobs are touched when older jobs have no samples left, and when the
+//! rows of older jobs take less than half of the space, because these rows otherwise go first. Jobs that have not
+//! ended are never touched.
 //!
-//! Before all that, where the rows of one user's jobs take a quarter of the room and more than those of all others together,
-//! it is that user's oldest jobs that go ([`super::fair`]).
+//! Before all that, if the rows of a user's jobs take a quarter of the space and more than all other users' rows
+//! together, that user's oldest jobs go ([`super::fair`]).
 //!
-//! How far each kind of loss has come stands in `meta`: a step looks only at what is next.
+//! `meta` stores the progress of each kind of loss, so that a step reads only the next jobs.
 //!
-//! Absent here: the rule of time ([`super::compact`], [`super::Store::prune`]), and the size that is allowed.
+//! Absent here: the retention rule ([`super::compact`], [`super::Store::prune`]), and the allowed size.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::fields::whole;
 use super::{compact, fair, open};
 
-/// How many jobs one step takes on at most, so that the caller's loop is not held up.
+/// Most jobs per step, to keep the caller's loop responsive.
 const JOBS_MAX: usize = 8;
-/// How many it looks at for them: a few microseconds each.
+/// Most candidate jobs per step: a few microseconds each.
 const LOOKED_AT_MAX: usize = 2048;
-/// Jobs that ended so shortly before the last one that did are what people look at.
+/// Jobs that ended within this time before the last end are recent: users still look at them.
 const RECENT_US: i64 = 86_400_000_000;
-/// What a job takes without samples and processes: its row, its places in indexes, some decisions.
+/// Estimated bytes of a job without samples and processes: its row, index entries, some decisions.
 const ROW_BYTES: u64 = 1 << 10;
 
-/// What a step gave up.
+/// The data that a step gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
-    /// Nothing: samples were packed.
+    /// None: samples were packed.
     Nothing,
-    /// Samples between one minute and the next.
+    /// Samples within each minute.
     ToMinutes,
-    /// Samples between one hour and the next.
+    /// Samples within each hour.
     ToHours,
     /// All samples of a job.
     Samples,
@@ -57,25 +57,25 @@ impl Loss {
     }
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounded {
-    /// What the store takes now, free pages not counted.
+    /// The store's size without free pages.
     pub used_bytes: u64,
-    /// The jobs that gave something up.
+    /// The number of jobs that lost data.
     pub jobs: u32,
-    /// What they gave up; `None`: nothing had to be, or nothing is left that may be.
+    /// The kind of loss; `None`: not needed, or no more data may go.
     pub loss: Option<Loss>,
 }
 
-/// What the file's pages in use come to.
+/// Bytes of the file's used pages.
 pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let pragma = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
     let (count, free, size) = (pragma("page_count")?, pragma("freelist_count")?, pragma("page_size")?);
     Ok(u64::try_from((count - free) * size).unwrap_or(0))
 }
 
-/// One step, if the store takes more than `bytes_max`.
+/// Takes a step if the store exceeds `bytes_max`.
 pub(super) fn step(connection: &Connection, bytes_max: u64, next_job: u64) -> rusqlite::Result<Bounded> {
     let done = |jobs: usize, loss| -> rusqlite::Result<Bounded> {
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
@@ -86,7 +86,7 @@ pub(super) fn step(connection: &Connection, bytes_max: u64, next_job: u64) -> ru
     }
     let Some(last_us) = last_end(connection)? else { return done(0, None) };
     let largest = fair::largest(connection)?;
-    // One user's rows alone take much of the room, and most of what rows take: nobody else gives anything up for them.
+    // A user whose rows dominate the store gives up data alone.
     if let Some(one) = largest.filter(|one| one.bytes > one.all_bytes / 2 && one.bytes > bytes_max / 4) {
         let jobs = strike_jobs(connection, fair::oldest_of(connection, one.uid, JOBS_MAX)?, next_job)?;
         if jobs > 0 {
@@ -97,7 +97,7 @@ pub(super) fn step(connection: &Connection, bytes_max: u64, next_job: u64) -> ru
     let many = older(connection, older_us)?.saturating_mul(ROW_BYTES) >= bytes_max / 2;
     let (packing, samples, rows) = (&LEVELS[..1], &LEVELS[1..4], &LEVELS[4..]);
     let mut turns = vec![(last_us, packing, false), (older_us, samples, false)];
-    // Rows of old jobs must not take all the room from what recent ones did, nor go for a few samples of those.
+    // Rows of old jobs must not crowd out all data of recent jobs, nor go for a few samples of these.
     turns.extend(many.then_some((older_us, rows, true)));
     turns.extend([(last_us, samples, false), (older_us, rows, true), (last_us, rows, true)]);
     for (until_us, levels, and_jobs) in turns {
@@ -117,7 +117,7 @@ pub(super) fn step(connection: &Connection, bytes_max: u64, next_job: u64) -> ru
     done(0, None)
 }
 
-/// Strikes these jobs off, with all that belongs to them; gives how many they are.
+/// Removes these jobs with all their data; returns their number.
 fn strike_jobs(connection: &Connection, jobs: Vec<u64>, next_job: u64) -> rusqlite::Result<usize> {
     if !jobs.is_empty() {
         open::keep_next_job(connection, next_job)?;
@@ -127,7 +127,7 @@ fn strike_jobs(connection: &Connection, jobs: Vec<u64>, next_job: u64) -> rusqli
     Ok(jobs.len())
 }
 
-/// About how many jobs there are that ended up to this moment: their numbers follow one another.
+/// Estimates the number of jobs that ended up to this time, from their consecutive numbers.
 fn older(connection: &Connection, until_us: i64) -> rusqlite::Result<u64> {
     let end = |order: &str| -> rusqlite::Result<Option<i64>> {
         let sql = format!(
@@ -138,17 +138,17 @@ fn older(connection: &Connection, until_us: i64) -> rusqlite::Result<u64> {
     Ok(end("DESC")?.zip(end("ASC")?).map_or(0, |(last, first)| last.abs_diff(first) + 1))
 }
 
-/// One kind of loss.
+/// A kind of loss.
 struct Level {
-    /// Where in `meta` it stands up to which job nothing of it is left.
+    /// Keys in `meta` of the last job without such data.
     mark: [&'static str; 2],
-    /// Whether a job, `?1`, has something to give up.
+    /// Query whether the job `?1` has data of this kind.
     has: &'static str,
     give_up: fn(&Connection, u64) -> rusqlite::Result<()>,
     loss: Loss,
 }
 
-/// In the order in which they are missed.
+/// By rising value of the data.
 const LEVELS: [Level; 6] = [
     Level {
         mark: ["bound_rows_us", "bound_rows_job"],
@@ -188,9 +188,9 @@ const LEVELS: [Level; 6] = [
     },
 ];
 
-/// The next jobs, up to those that ended at `until_us`, that have something of this kind to give up; none may do when
-/// the call has only looked at many that have not. `None`: nothing is left. What was looked at is not looked at again:
-/// a store of millions of jobs would hold the caller up for seconds.
+/// The next jobs, up to those that ended at `until_us`, with data of this kind; may be empty when all candidates had
+/// none. `None`: no candidates. Candidates are never read twice: a store of millions of jobs would block the caller
+/// for seconds.
 fn next(connection: &Connection, level: &Level, until_us: i64) -> rusqlite::Result<Option<Vec<u64>>> {
     let [mark_us, mark_job] = level.mark.map(|mark| open::noted(connection, mark));
     let (mut mark, mut found) = ((mark_us?.unwrap_or(0), mark_job?.unwrap_or(-1)), Vec::new());
@@ -213,7 +213,7 @@ fn next(connection: &Connection, level: &Level, until_us: i64) -> rusqlite::Resu
     Ok(Some(found))
 }
 
-/// Jobs that are over, from behind this one to those that ended at `until_us`, the oldest first: end and number.
+/// Ended jobs after `behind`, up to those that ended at `until_us`, the oldest first: end and number.
 fn exited(
     connection: &Connection,
     behind: (i64, i64),
@@ -229,7 +229,7 @@ fn exited(
     jobs.collect()
 }
 
-/// When the last job ended that did.
+/// The time of the last end.
 fn last_end(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT max(ended_us) FROM jobs WHERE state = 'exited'";
     connection.prepare_cached(sql)?.query_row([], |row| row.get(0))

@@ -1,4 +1,4 @@
-//! Looking a whole store through: what is wrong with it, and how much it holds.
+//! Checks a whole store and counts its rows.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! Keeping the store small: samples of jobs that are over are packed into blocks, those of long ago thinned to one
-//! a minute, later to one an hour. How far that has come stands in `meta`, so that each call looks only at what
-//! is next. Absent here: the form of a block, and striking jobs off.
+//! Keeps the store small: samples of ended jobs are packed into blocks, then thinned to minutes and later to hours.
+//! `meta` stores the progress, so that each call reads only the next jobs. Absent here: the format of a block, and
+//! the removal of jobs.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -8,28 +8,28 @@ use super::fields::whole;
 use super::{blocks, rows};
 use pinfold_proto::row::SampleRow;
 
-/// Samples of jobs that ended so long ago are packed: nobody draws them every second any more.
+/// Age after a job's end at which samples are packed: plots per second are rare by then.
 pub const PACK_AFTER_US: u64 = 600_000_000;
-/// Those of jobs that ended so long ago are thinned to one a minute.
+/// Age at which samples are thinned to minutes.
 pub const MINUTES_AFTER_US: u64 = 7 * 86_400_000_000;
-/// And to one an hour.
+/// Age at which samples are thinned to hours.
 pub const HOURS_AFTER_US: u64 = 30 * 86_400_000_000;
 
-/// How many jobs one call takes on at most, so that the caller's loop is not held up: some 10 ms.
+/// Most jobs per call, to keep the caller's loop responsive: some 10 ms.
 const JOBS_MAX: i64 = 16;
-/// And with how many samples it stops before.
+/// Most samples per call.
 const SAMPLES_MAX: usize = 4_000;
 
-/// What one call did.
+/// Result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Compacted {
-    /// Jobs whose samples were packed or thinned.
+    /// Jobs with packed or thinned samples.
     pub jobs: u32,
-    /// Whether there are more: call again.
+    /// Whether more jobs remain: call again.
     pub more: bool,
 }
 
-/// Packs what is old enough, and thins what is older.
+/// Packs old samples, and thins older samples.
 pub(super) fn compact(connection: &Connection, now_us: u64) -> rusqlite::Result<Compacted> {
     let mut done = Compacted::default();
     for (mark, after_us, step_us) in [
@@ -52,15 +52,15 @@ pub(super) fn compact(connection: &Connection, now_us: u64) -> rusqlite::Result<
             })?
             .collect::<rusqlite::Result<_>>()?;
         let Some(&(_, last_us)) = jobs.last() else { continue };
-        // Jobs that ended in the same microsecond as the last one must not be left out: with others before them
-        // they wait for the next call, else all of them are taken.
+        // Jobs with the same end as the last job must stay together: with earlier jobs before them they wait for the
+        // next call, otherwise all are taken.
         let full = i64::try_from(jobs.len()).unwrap_or(0) == JOBS_MAX;
         let same = full && jobs[0].1 == last_us;
         let jobs = if same { ended_at(connection, last_us)? } else { jobs };
         let mut mark_us = if full && !same { last_us - 1 } else { last_us };
         let (mut samples, mut cut) = (0, None);
         for &(job, ended_us) in jobs.iter().filter(|(_, ended_us)| *ended_us <= mark_us) {
-            // A few long jobs have as many samples as many short ones.
+            // A few long jobs have as many samples as many short jobs.
             if samples >= SAMPLES_MAX && cut != Some(ended_us) {
                 mark_us = cut.unwrap_or(mark_us);
                 done.more = true;
@@ -98,12 +98,12 @@ pub(super) fn pack(connection: &Connection, job: u64, keep: usize) -> rusqlite::
     Ok(packed.len())
 }
 
-/// Thins a job's packed samples; gives how many there were.
+/// Thins a job's packed samples; returns their number before.
 pub(super) fn thin(connection: &Connection, job: u64, step_us: u64) -> rusqlite::Result<usize> {
     let samples = packed(connection, job)?;
     let thinned = blocks::thinned(&samples, step_us);
     if thinned.len() == samples.len() {
-        // There is nothing to take away; that it was looked at is noted.
+        // Thinning removes no sample; note that it was tried.
         let sql = "UPDATE blocks SET step_us = ?2 WHERE job = ?1 AND step_us < ?2";
         connection.prepare_cached(sql)?.execute((whole(job), whole(step_us)))?;
         return Ok(samples.len());
@@ -132,13 +132,13 @@ fn put(connection: &Connection, job: u64, samples: &[SampleRow], step_us: u64) -
     Ok(())
 }
 
-/// Samples that stand in rows.
+/// Samples stored as rows.
 pub(super) fn loose(connection: &Connection, job: u64) -> rusqlite::Result<Vec<SampleRow>> {
     let sql = format!("SELECT {} FROM samples WHERE job = ?1 ORDER BY time_us", rows::SAMPLE.join(","));
     connection.prepare_cached(&sql)?.query_map([whole(job)], rows::read_sample)?.collect()
 }
 
-/// Samples that stand in blocks; a block that is damaged is passed over, and [`super::Store::check`] names it.
+/// Samples stored in blocks; a damaged block is skipped, and [`super::Store::check`] reports it.
 pub(super) fn packed(connection: &Connection, job: u64) -> rusqlite::Result<Vec<SampleRow>> {
     let mut select = connection.prepare_cached("SELECT data FROM blocks WHERE job = ?1 ORDER BY first_us")?;
     let blocks = select.query_map([whole(job)], |row| row.get::<_, Vec<u8>>(0))?;
@@ -149,11 +149,11 @@ pub(super) fn packed(connection: &Connection, job: u64) -> rusqlite::Result<Vec<
     Ok(samples)
 }
 
-/// How far somebody has read a job's samples.
+/// A reader's position in a job's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     job: u64,
-    /// What was read last; -1: nothing yet.
+    /// Time of the last sample read; -1 before the first.
     behind_us: i64,
 }
 
@@ -165,7 +165,7 @@ impl Place {
     }
 }
 
-/// The samples of the next block, or the next of those that stand in rows.
+/// The samples of the next block, or else the next samples stored as rows.
 pub(super) fn following(
     connection: &Connection,
     place: &mut Place,
@@ -177,7 +177,7 @@ pub(super) fn following(
         .query_row((whole(place.job), place.behind_us), |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     if let Some((last_us, data)) = block {
-        // A block that was overwritten may say of itself that it ends before it begins.
+        // An overwritten block may claim to end before its start.
         place.behind_us = last_us.max(place.behind_us + 1);
         return Ok(Some(blocks::unpack(place.job, &data).unwrap_or_default()));
     }
@@ -194,8 +194,7 @@ pub(super) fn following(
     Ok(Some(samples))
 }
 
-/// The last two samples up to a moment: those that stand in rows, and as far as these are fewer those of the blocks
-/// before.
+/// The last two samples up to a time: from rows, and if these are fewer from the last blocks.
 pub(super) fn until(connection: &Connection, job: u64, at_us: u64) -> rusqlite::Result<Vec<SampleRow>> {
     let sql = format!(
         "SELECT {} FROM samples WHERE job = ?1 AND time_us <= ?2 ORDER BY time_us DESC LIMIT 2",

@@ -1,4 +1,4 @@
-//! What belongs to a job beside its own row: samples, decisions, processes, files, NUMA nodes.
+//! A job's data beside its own row: samples, decisions, processes, files, NUMA nodes.
 
 use pinfold_proto::row::{DecisionRow, FileRow, NodeRow, ProcessRow, SampleRow};
 use rusqlite::OptionalExtension;
@@ -6,11 +6,11 @@ use rusqlite::OptionalExtension;
 use super::fields::{Binder, whole};
 use super::{Place, Store, StoreError, compact, rows};
 
-/// How many decisions about a job are kept of those that were made first,
+/// First decisions kept per job,
 pub(crate) const DECISIONS_FIRST: u64 = 100;
-/// and how many of those that were made last.
+/// and last decisions kept.
 pub(crate) const DECISIONS_LAST: u64 = 900;
-/// One more of those is in the file: that it is there tells that more were made than are shown.
+/// An additional decision in the file shows that more were made than are shown.
 const DECISIONS_LAST_STORED: u64 = DECISIONS_LAST + 1;
 
 impl Store {
@@ -27,9 +27,9 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a decision. Of a job the first [`DECISIONS_FIRST`] and the last [`DECISIONS_LAST`] are kept, and one
-    /// between them: a user can have a job of its own suspended and resumed all day, and of a job that is not over
-    /// nothing is given up for room.
+    /// Writes a decision. The store keeps the first [`DECISIONS_FIRST`] and the last [`DECISIONS_LAST`] decisions of
+    /// a job, and one between: a user can suspend and resume a job all day, and data of living jobs is never given up
+    /// for space.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -38,7 +38,7 @@ impl Store {
             let mut statement = store.connection.prepare_cached(&store.words.insert_decision)?;
             rows::bind_decision(row, &mut Binder::new(&mut statement))?;
             statement.raw_execute()?;
-            // For most jobs this first look finds that there are not so many.
+            // Most jobs have fewer decisions and stop here.
             let last = "SELECT number FROM decisions WHERE job = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2";
             let (mut last, job) = (store.connection.prepare_cached(last)?, whole(row.job));
             let last =
@@ -51,7 +51,7 @@ impl Store {
         })
     }
 
-    /// Writes a process, over the row of its job and number if there is one.
+    /// Writes a process, replacing the row of its job and number.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -64,7 +64,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a file of a job, over the row of its path if there is one.
+    /// Writes a file of a job, replacing the row of its path.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -77,7 +77,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes what a job held on a NUMA node, over the row of that node if there is one.
+    /// Writes a job's memory on a NUMA node, replacing the row of that node.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -90,7 +90,7 @@ impl Store {
         Ok(())
     }
 
-    /// What a job held on each NUMA node, by node.
+    /// A job's memory on each NUMA node, by node.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -117,7 +117,8 @@ impl Store {
         self.read("read processes", &sql, &[&whole(job)], rows::read_process_row)
     }
 
-    /// The decisions about a job, oldest first, all that the file has: [`crate::report::shown_decisions`] says which are shown.
+    /// All stored decisions about a job, oldest first; [`crate::report::shown_decisions`] picks the decisions to
+    /// show.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -140,8 +141,8 @@ impl Store {
         run().map_err(|source| self.sort("read samples", source))
     }
 
-    /// The samples of a job that follow, oldest first: a few thousand at most, and of those in rows at most `most`. There
-    /// may be none though more follow; `None`: there are no more.
+    /// The next samples of a job, oldest first: a few thousand at most, and at most `most` from rows. The list may be
+    /// empty before the end; `None` at the end.
     ///
     /// # Errors
     /// As SQLite refuses.

@@ -1,52 +1,50 @@
-//! What can go wrong with the store, told apart by what the caller can do about it.
+//! The store's errors, by the remedy of the caller.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// `SQLITE_IOERR_SHMSIZE`: the index of the log cannot grow, which is how a full disk shows before anything is
-/// written.
+/// `SQLITE_IOERR_SHMSIZE`: the index of the log cannot grow; the first sign of a full disk.
 const IOERR_SHMSIZE: i32 = 4874;
 
-/// Why the store could not do what was asked.
+/// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No room on the disk. Nothing of the open transaction is kept; the same rows can be written again later.
+    /// The disk is full. The open transaction is dropped; the same rows can be written again later.
     #[error("failed to {operation} in {}: no room on the disk", .path.display())]
     Full {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The store's file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// The file does not hold what it should. [`Store::replace_damaged`](super::Store::replace_damaged) is the
-    /// way out.
+    /// The file's content is invalid. [`Store::replace_damaged`](super::Store::replace_damaged) is the way out.
     #[error("failed to {operation} in {}: the file is damaged", .path.display())]
     Damaged {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The store's file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// The file was written by a newer pinfold. It is left as it is.
+    /// A newer pinfold wrote the file, which stays unchanged.
     #[error("{} has schema version {found}, and the newest known here is {known}", .path.display())]
     Newer {
         /// The store's file.
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// The newest that this build knows.
+        /// The newest version known to this build.
         known: u32,
     },
-    /// `begin` inside an open transaction, or an operation that cannot run inside one.
+    /// `begin` inside an open transaction, or an operation that cannot run inside a transaction.
     #[error("failed to {operation} in {}: a transaction is open", .path.display())]
     InTransaction {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The store's file.
         path: PathBuf,
@@ -57,17 +55,17 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
-    /// A write after another write of the same transaction failed: that transaction is already undone.
+    /// A write after a failed write of the same transaction: the transaction is already undone.
     #[error("failed to {operation} in {}: the transaction is undone after an earlier failure", .path.display())]
     Undone {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The store's file.
         path: PathBuf,
-        /// Whether that failure was for want of room.
+        /// Whether the earlier failure was a full disk.
         full: bool,
     },
-    /// A job that the store does not hold.
+    /// The store does not have the job.
     #[error("failed to update job {job} in {}: there is no such job", .path.display())]
     NoSuchJob {
         /// The job.
@@ -75,30 +73,30 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
-    /// Anything else that SQLite refuses: another process holds the file locked, the medium fails.
+    /// Other errors of SQLite: another process locks the file, the medium fails.
     #[error("failed to {operation} in {}", .path.display())]
     Other {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The store's file.
         path: PathBuf,
-        /// What SQLite says.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// The file system refuses.
     #[error("failed to {operation} {}", .path.display())]
     File {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// Sorts an error of SQLite's by what can be done about it.
+    /// Classifies an SQLite error by its remedy.
     pub(super) fn of(operation: &'static str, path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         let (code, extended) = match &source {
@@ -120,7 +118,7 @@ impl StoreError {
         Self::File { operation, path: path.to_owned(), source }
     }
 
-    /// Whether room on the disk is what is missing, so that trying again later makes sense.
+    /// Whether the disk is full, so that a later retry may succeed.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
@@ -130,8 +128,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the store refuses this one row, for what it holds or for what is there already: the same row fails again
-    /// whenever it is written, and others do not fail for it.
+    /// Whether the store refuses only this row, because of its values or an existing row: the same row will fail
+    /// again, and other rows are unaffected.
     #[must_use]
     pub fn is_about_the_row(&self) -> bool {
         match self {
@@ -148,7 +146,7 @@ impl StoreError {
     }
 }
 
-/// See [`StoreError::is_about_the_row`]. An error that is not SQLite's own is one of turning a value into one of SQLite's.
+/// See [`StoreError::is_about_the_row`]. An error without an SQLite code is a failed conversion of a value.
 pub(super) fn refuses_the_row(source: &rusqlite::Error) -> bool {
     match source.sqlite_error_code() {
         Some(code) => matches!(

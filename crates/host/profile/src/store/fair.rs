@@ -1,8 +1,8 @@
-//! Whose jobs go first where the store is full: those of the user whose rows take the most, so that one user's many large
-//! jobs do not drive out what others did.
+//! Finds the user whose rows take the most space in a full store, whose jobs go first, so that a user's many large
+//! jobs do not drive out other users' data.
 //!
-//! Nobody counts bytes for each user: some jobs, evenly over all numbers, are looked at, and only how long their texts are
-//! is read, which costs a page each. Absent: the size itself, and what else goes first ([`super::bound`]).
+//! Bytes per user are estimated: only the text lengths of sample jobs, evenly over all numbers, are read, at the cost
+//! of a page each. Absent: the size itself, and other removals ([`super::bound`]).
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use super::fields::whole;
 
 /// How many jobs are looked at.
 const PROBES: i64 = 256;
-/// How many of a user's jobs are looked at for those that are over: others wait.
+/// Most jobs of a user searched for ended jobs; the others wait.
 const LOOKED_AT_MAX: usize = 2_048;
-/// What a job takes beside its texts, in bytes: its figures, its places in indexes, some decisions.
+/// Estimated bytes of a job beside its texts: figures, index entries, some decisions.
 const ROW_BYTES: u64 = 1 << 10;
 
-/// The user whose rows take the most, where there are several.
+/// The user whose rows take the most space, among several users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Largest {
     pub uid: i64,
-    /// About what all jobs' rows take,
+    /// Estimated bytes of all jobs' rows,
     pub all_bytes: u64,
-    /// and this user's.
+    /// and of this user's rows.
     pub bytes: u64,
 }
 
-/// Looks whose rows take the most; `None`: all are of one user.
+/// Finds the user with the largest rows; `None` with a single user.
 pub(super) fn largest(connection: &Connection) -> rusqlite::Result<Option<Largest>> {
     let span = "SELECT min(job), max(job) FROM jobs";
     let span: (Option<i64>, Option<i64>) =
@@ -58,7 +58,7 @@ pub(super) fn largest(connection: &Connection) -> rusqlite::Result<Option<Larges
     Ok(Some(Largest { uid, all_bytes: scale(users.values().sum()), bytes: scale(bytes) }))
 }
 
-/// The first jobs of a user that are over, by number; fewer where many wait before them.
+/// The first ended jobs of a user, by number; fewer if many waiting jobs precede them.
 pub(super) fn oldest_of(connection: &Connection, uid: i64, most: usize) -> rusqlite::Result<Vec<u64>> {
     let mut select = connection.prepare_cached(
         "SELECT job FROM (SELECT job, state FROM jobs WHERE uid = ?1 ORDER BY job LIMIT ?2) \

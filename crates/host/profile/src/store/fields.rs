@@ -1,9 +1,9 @@
-//! Values into statements and out of rows, one after the other, so that writing and reading a row type are two
-//! lists in the same order.
+//! Binds values to statements and reads values of rows in order, so that writing and reading a row type are two lists
+//! in the same order.
 //!
-//! Whole numbers above 2^63 do not exist in SQLite; they are cut to the largest one, which no time, size or
-//! count of a real host reaches. What is read was checked when the file was opened, so that reading gives the
-//! nearest value that makes sense instead of failing: bytes that are not UTF-8 are replaced.
+//! SQLite has no whole numbers from 2^63 on; larger values are cut, which no time, size or count of a real host
+//! reaches. Files are checked when opened, so reading substitutes the nearest plausible value instead of failing:
+//! bytes that are not UTF-8 are replaced.
 
 use rusqlite::types::{ToSql, ValueRef};
 use rusqlite::{Row, Statement};
@@ -34,7 +34,7 @@ impl<'a, 'b> Binder<'a, 'b> {
     }
 }
 
-/// A number as SQLite has it.
+/// A number in SQLite's range.
 pub(super) fn whole(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

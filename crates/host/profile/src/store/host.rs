@@ -1,4 +1,4 @@
-//! Readings of the host as a whole, a row each, kept as long as jobs are and no larger than a part of the store.
+//! Readings of the whole host, a row each, kept as long as jobs and within a part of the store.
 
 use pinfold_proto::host::HostRow;
 use rusqlite::{Connection, Row};
@@ -6,16 +6,16 @@ use rusqlite::{Connection, Row};
 use super::fields::{Binder, Fields, whole};
 use super::{Store, StoreError};
 
-/// Older rows are thinned to one in [`THIN_US`],
+/// Older rows are thinned to a row per [`THIN_US`],
 const WHOLE_US: u64 = 7 * 86_400 * 1_000_000;
-/// those of so long before at least: it is done every hour, and what is older still was thinned in its time.
+/// over this span only: thinning runs every hour, so older rows are thin already.
 const THINNED_US: u64 = 8 * 86_400 * 1_000_000;
 /// Between two rows of long ago.
 const THIN_US: u64 = 60 * 1_000_000;
-/// What a row takes, about.
+/// Estimated bytes of a row.
 const ROW_BYTES: u64 = 100;
 
-/// What is done where it fails.
+/// The operation in error messages.
 const READ: &str = "read the host's readings";
 
 /// The first and the last of some time.
@@ -44,14 +44,14 @@ impl Store {
         Ok(())
     }
 
-    /// The readings of the host between two moments, both included, oldest first. Of more than about `most` several are
-    /// put together: counters as they were last, of everything else the most.
+    /// The readings of the host between two times, inclusive, oldest first. Beyond about `most`, neighbours are
+    /// merged: the last value of counters, the maximum of other figures.
     ///
     /// # Errors
     /// As SQLite refuses.
     pub fn host_between(&self, since_us: u64, until_us: u64, most: u64) -> Result<Vec<HostRow>, StoreError> {
         let (since, until) = (whole(since_us), whole(until_us));
-        // What was not read takes none of the room.
+        // Time without readings takes no share of the limit.
         let ends = |row: &Row<'_>| -> rusqlite::Result<(Option<i64>, Option<i64>)> {
             Ok((row.get(0)?, row.get(1)?))
         };
@@ -68,7 +68,7 @@ impl Store {
         self.read(READ, &sql, &[&first, &step, &until], read_host)
     }
 
-    /// The first `count` readings of the host between two moments, both included, each as it was written, oldest first.
+    /// The first `count` readings of the host between two times, inclusive, unchanged, oldest first.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -79,7 +79,7 @@ impl Store {
         self.read(READ, &sql, &[&whole(since_us), &whole(until_us), &whole(count)], read_host)
     }
 
-    /// The last two readings of the host up to a moment, oldest first; fewer, if there are no more.
+    /// The last two readings of the host up to a time, oldest first; fewer if the store has fewer.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -90,8 +90,7 @@ impl Store {
         Ok(rows)
     }
 
-    /// About how many readings there are at most, where one is written each so often and they are kept so long, within
-    /// this size of the store.
+    /// Estimated maximum number of readings for an interval, a retention time and a size of the store.
     #[must_use]
     pub fn host_rows_max(retain_us: u64, every_us: u64, bytes_max: Option<u64>) -> u64 {
         let whole = retain_us.min(WHOLE_US) / every_us.max(1);
@@ -99,8 +98,8 @@ impl Store {
         rows.min(rows_within(bytes_max))
     }
 
-    /// Strikes off readings of the host from before that moment, thins those of more than a week ago, and keeps all of
-    /// them below an eighth of what the store may take. Inside a transaction it is part of that.
+    /// Removes readings of the host from before that time, thins readings older than a week, and keeps all readings
+    /// below an eighth of the store's limit. Joins an open transaction.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -117,14 +116,14 @@ impl Store {
     }
 }
 
-/// So many readings take an eighth of what the store may take.
+/// The number of readings in an eighth of the store's limit.
 fn rows_within(bytes_max: Option<u64>) -> u64 {
     bytes_max.map_or(u64::MAX, |bytes| bytes / 8 / ROW_BYTES)
 }
 
 fn prune(connection: &Connection, before_us: u64, now_us: u64, rows_max: u64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM host WHERE time_us < ?1")?.execute([whole(before_us)])?;
-    // Of each minute the last stays.
+    // The last reading of each minute stays.
     let thin = "DELETE FROM host WHERE time_us < ?1 AND time_us >= ?3 AND EXISTS (SELECT 1 FROM host AS later \
                 WHERE later.time_us > host.time_us AND later.time_us < (host.time_us / ?2 + 1) * ?2)";
     let old_us = now_us.saturating_sub(WHOLE_US);

@@ -7,26 +7,26 @@ use rusqlite::{Row, ToSql};
 use super::fields::whole;
 use super::{Store, StoreError, Whose, compact};
 
-/// By so much the clock may be set back, and jobs are found by their times all the same, in microseconds.
+/// Tolerated backward step of the clock for searches of jobs by time, in microseconds.
 const CLOCK_SET_BACK_US: u64 = 3_600_000_000;
 
 pub(super) const COUNT_MEMBERS: &str = "SELECT count(*), max(job) FROM jobs WHERE array_id = ?1";
 
-/// What [`Store::brief`] tells of a job.
+/// Summary of a job by [`Store::brief`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brief {
     /// Its user.
     pub uid: u32,
     /// Its project.
     pub project: Option<String>,
-    /// Whether an array has its number from it.
+    /// Whether the job gave an array its number.
     pub is_first: bool,
-    /// Whether it ended well: with exit code 0, and by itself.
+    /// Whether it succeeded: exit code 0, and not ended by pinfold.
     pub ended_well: bool,
 }
 
 impl Store {
-    /// The jobs that are not over, by number.
+    /// The jobs that have not ended, by number.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -34,7 +34,7 @@ impl Store {
         self.jobs("WHERE state <> 'exited' ORDER BY job", &[])
     }
 
-    /// One job.
+    /// A job's row.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -42,8 +42,8 @@ impl Store {
         Ok(self.jobs("WHERE job = ?1", &[&whole(job)])?.pop())
     }
 
-    /// What others may want to know of one job, whatever it asked for: its row may be as long as a request, and thousands may
-    /// be wanted at once.
+    /// A job's summary, cheap for any specification: a row may be as long as a request, and thousands may be read
+    /// together.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -61,8 +61,8 @@ impl Store {
         Ok(self.read("read a job", sql, &[&whole(job)], brief)?.pop())
     }
 
-    /// The members of an array, by index and number, each with whether it ended well: with exit code 0, and by itself;
-    /// `None`: it is not over. All of them are read, however few are wanted: no index finds one.
+    /// The members of an array, by index and number, each with whether it succeeded (exit code 0, not ended by
+    /// pinfold); `None`: not ended. Always reads all members, because no index finds a single member.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -76,7 +76,7 @@ impl Store {
         })
     }
 
-    /// How many members an array has, and the last one's number; an index alone says so.
+    /// The number of an array's members, and the last member's number; reads only an index.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -91,8 +91,8 @@ impl Store {
         Ok(found.pop().unwrap_or_default())
     }
 
-    /// When the last of the members of an array that have run and are over ended, in microseconds since the Unix epoch;
-    /// `None`: none is.
+    /// The last end of an array's members that ran, in microseconds since the Unix epoch; `None` without ended
+    /// members.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -103,7 +103,7 @@ impl Store {
         Ok(found.pop().and_then(|at| u64::try_from(at).ok()))
     }
 
-    /// The jobs whose name in a workload manager is this one or a part of it, the latest first, at most `count`.
+    /// The jobs with this name or a part of it in a workload manager, the latest first, at most `count`.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -114,7 +114,7 @@ impl Store {
         self.jobs(sql, &[&name, &from, &to, &count])
     }
 
-    /// The last `count` jobs of a user, or of all, oldest first.
+    /// The last `count` jobs of a user, or of all users, oldest first.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -138,7 +138,7 @@ impl Store {
         Ok(jobs)
     }
 
-    /// The last `count` jobs whose cores lay one way from start to end, in the order of their ends.
+    /// The last `count` jobs with a constant placement of cores, in the order of their ends.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -151,7 +151,7 @@ impl Store {
         Ok(jobs)
     }
 
-    /// The jobs of a user, or of all, that were asked for at or after `since_us`, by number.
+    /// The jobs of a user, or of all users, submitted at or after `since_us`, by number.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -173,8 +173,8 @@ impl Store {
         Ok(jobs)
     }
 
-    /// The numbers of the last `count` of these jobs before number `before`, descending. Each part of a list costs as much as
-    /// it gives, and as much again for each project.
+    /// The numbers of the last `count` of these jobs before number `before`, descending. A part of a list costs as
+    /// much as it returns, and as much again per project.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -184,16 +184,16 @@ impl Store {
             let rest = format!("WHERE {of} AND job < ?2 ORDER BY job DESC LIMIT ?3");
             jobs.extend(self.numbers(&rest, &[&owner, &whole(before), &count])?);
         }
-        // What one owner has is in order.
+        // Each owner's part is sorted already.
         jobs.sort_unstable_by(|one, other| other.cmp(one));
         jobs.dedup();
         jobs.truncate(count as usize);
         Ok(jobs)
     }
 
-    /// The numbers of those of these jobs that were asked for at or after `since_us`, ascending; up to so many.
+    /// The numbers of these jobs submitted at or after `since_us`, ascending, at most `count`.
     ///
-    /// Jobs are read from [`Self::first_since`] on. So those are left out whose time is later only because the clock was set
+    /// Reads from [`Self::first_since`] on, so jobs are missed that have a later time only because the clock was set
     /// back by more than an hour after them.
     ///
     /// # Errors
@@ -202,8 +202,8 @@ impl Store {
         self.numbers_since_from(whose, self.first_since(since_us)?, since_us, count)
     }
 
-    /// The number from which on jobs are looked at for those that were asked for at or after `since_us`: that of the one that
-    /// was asked for an hour before, for there may be millions.
+    /// The first number to search for jobs submitted at or after `since_us`: the last job submitted an hour before,
+    /// because the store may have millions of jobs.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -215,8 +215,7 @@ impl Store {
         Ok(first.first().and_then(|&job| u64::try_from(job).ok()).unwrap_or(0))
     }
 
-    /// The numbers of those of these jobs from number `first` on that were asked for at or after `since_us`, ascending; up to
-    /// so many.
+    /// The numbers of these jobs from number `first` on submitted at or after `since_us`, ascending, at most `count`.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -229,7 +228,7 @@ impl Store {
     ) -> Result<Vec<u64>, StoreError> {
         let mut jobs = Vec::new();
         for (of, owner) in owners(whose) {
-            // `+`: by their numbers, in whose order they are wanted.
+            // `+` makes SQLite search by number, the order of the result.
             let rest = format!("WHERE {of} AND job >= ?2 AND +submitted_us >= ?3 ORDER BY job LIMIT ?4");
             jobs.extend(self.numbers(&rest, &[&owner, &whole(first), &whole(since_us), &count])?);
         }
@@ -244,9 +243,9 @@ impl Store {
         self.read("read jobs", &format!("SELECT job FROM jobs {rest}"), values, number)
     }
 
-    /// The numbers of the jobs that had been asked for and were not over at `at_us`, among the `among` jobs before number
-    /// `before`: descending, at most `count`. With them the number before which the next look goes on; `None`: there are no
-    /// more. No index finds them, so all jobs of a large store are asked about in parts.
+    /// The numbers of the jobs submitted and not ended at `at_us`, among the `among` jobs before number `before`:
+    /// descending, at most `count`. Also returns the number from which the next search continues; `None` at the end.
+    /// No index finds these jobs, so a large store is searched in parts.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -264,7 +263,7 @@ impl Store {
             Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, u32>(1)?))
         })?;
         let Some(&(Some(first), read)) = part.first() else { return Ok((Vec::new(), None)) };
-        // `+`: by their numbers, which bound how many are read, and not by an index of the times.
+        // `+` makes SQLite search by number, which bounds the rows read, and not by an index of the times.
         let rest = "WHERE job >= ?1 AND job < ?2 AND +submitted_us <= ?3 AND (state <> 'exited' OR +ended_us > ?3) \
                     ORDER BY job DESC LIMIT ?4";
         let found = self.numbers(rest, &[&first, &before, &at, &count])?;
@@ -272,7 +271,7 @@ impl Store {
         Ok((found, next))
     }
 
-    /// The last two samples of a job that were taken up to `at_us`, oldest first; fewer, if there are no more.
+    /// The last two samples of a job up to `at_us`, oldest first; fewer if the store has fewer.
     ///
     /// # Errors
     /// As SQLite refuses.
@@ -281,7 +280,7 @@ impl Store {
     }
 }
 
-/// What jobs have in common that are asked for, with the value of `?1` in it; an index finds the jobs of each by their numbers.
+/// The conditions that select the jobs, with the value of `?1` of each; an index orders the jobs of each by number.
 fn owners(whose: &Whose) -> Vec<(&'static str, Value)> {
     match whose {
         Whose::Everybody => vec![("?1 IS NULL", Value::Null)],

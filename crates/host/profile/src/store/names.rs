@@ -6,27 +6,27 @@ use rusqlite::Row;
 use super::fields::{Fields, whole};
 use super::{Store, StoreError};
 
-/// A job by its name: what says which others of that name belong together with it, and how it ended.
+/// A job found by its name: its ending, and the facts that group jobs of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Namesake {
     /// Its number.
     pub job: u64,
-    /// The array that it is a member of.
+    /// The array of this member.
     pub array: Option<u64>,
-    /// The line of the batch that it is; the batch's lines have one keeper.
+    /// Its line in the batch; all lines of a batch share a keeper.
     pub line: Option<u64>,
     /// Its keeper.
     pub keeper: Option<ProcessId>,
-    /// When it was asked for.
+    /// When it was submitted.
     pub submitted_us: u64,
-    /// When it was over.
+    /// When it ended.
     pub ended_us: Option<u64>,
-    /// Whether it ended with exit code 0, and by itself.
+    /// Whether it succeeded: exit code 0, not ended by pinfold.
     pub well: bool,
 }
 
 impl Store {
-    /// The last job of a user with this name, or the array that it is of, among the last `count` jobs of the host.
+    /// The last job of a user with this name, or its array, among the last `count` jobs of the host.
     ///
     /// # Errors
     /// As SQLite refuses.

@@ -1,5 +1,5 @@
-//! The store's file without its writer: looked through and copied beside a daemon that works on it, and put back
-//! into a directory where none does. The caller needs the rights to the file; nobody else's are used.
+//! The store's file without its writer: checked and copied beside a working daemon, and restored into a directory
+//! without a daemon. Needs only the caller's own rights to the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Error, ErrorKind};
@@ -11,23 +11,23 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::StoreError;
 use super::{CheckReport, FILE_NAME, open, recovery, schema};
 
-/// A copy that is being made.
+/// A copy in progress.
 const PARTIAL: &str = ".restore-partial";
-/// A store that is whole and about to take the place of the one that is there.
+/// A complete store ready to replace the present store.
 pub(super) const RESTORE: &str = ".restore";
-/// What was in its place, with a number behind it.
+/// The replaced store, with a number behind it.
 pub(super) const BEFORE_RESTORE: &str = ".before-restore-";
 
-/// What [`restore`] did.
+/// Result of [`restore`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// Where the file that was there before is kept.
+    /// Path of the replaced file.
     pub kept: Option<PathBuf>,
-    /// What the restored file holds.
+    /// The content of the restored file.
     pub report: CheckReport,
 }
 
-/// Looks through the whole store in `dir`, also while a daemon works on it.
+/// Checks the whole store in `dir`, also beside a working daemon.
 ///
 /// # Errors
 /// As SQLite or the file system refuse; damage is a finding.
@@ -37,12 +37,12 @@ pub fn check(dir: &Path) -> Result<CheckReport, StoreError> {
     super::check::report(&connection, &path)
 }
 
-/// Writes a whole and compact copy of the store in `dir` to `to`, also while a daemon works on it, looks through
-/// the copy, and only then puts it in place of what was there.
+/// Writes a whole and compact copy of the store in `dir` to `to`, also beside a working daemon, checks the copy, and
+/// only then replaces an existing file.
 ///
 /// # Errors
-/// [`StoreError::File`] when `to` is the store itself, or has a name that only passes, or is a database that a program may be at work on;
-/// [`StoreError::Damaged`] when the copy does not pass; else as SQLite or the file system refuse.
+/// [`StoreError::File`] when `to` is the store itself, has a temporary name, or is a database possibly in use;
+/// [`StoreError::Damaged`] when the copy fails the check; else as SQLite or the file system refuse.
 pub fn backup(dir: &Path, to: &Path) -> Result<CheckReport, StoreError> {
     let path = dir.join(FILE_NAME);
     is_not_passing(&path, to)?;
@@ -53,7 +53,7 @@ pub fn backup(dir: &Path, to: &Path) -> Result<CheckReport, StoreError> {
     super::check::report(&copy, to)
 }
 
-/// Refuses the names beside the store that only pass: the next start, or the next restoration, removes such a file.
+/// Refuses the temporary names beside the store: the next start or restoration removes files with these names.
 fn is_not_passing(path: &Path, file: &Path) -> Result<(), StoreError> {
     let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
     let passing = [PARTIAL, RESTORE, recovery::SALVAGE, open::SUSPECT];
@@ -65,7 +65,8 @@ fn is_not_passing(path: &Path, file: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A daemon would go on writing to the file that was taken from below it, and the log beside it would be read into the copy.
+/// Replacing a store in use would leave its daemon writing to the unlinked file, and its log would be read into the
+/// copy.
 fn may_be_replaced(path: &Path, to: &Path) -> Result<(), StoreError> {
     let refused = |why: String| StoreError::file("replace", to, Error::new(ErrorKind::AlreadyExists, why));
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
@@ -81,7 +82,7 @@ fn may_be_replaced(path: &Path, to: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether a file is a job store or a copy of one, by its application's number. Only looks.
+/// Whether a file is a job store or a copy, by its application id. Read-only.
 #[must_use]
 pub fn is_store(file: &Path) -> bool {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -90,16 +91,16 @@ pub fn is_store(file: &Path) -> bool {
     id.is_ok_and(|id| id == schema::APPLICATION_ID)
 }
 
-/// Puts a copy of the file `from` in place of the store in `dir`, where no daemon may be at work. The copy is
-/// looked through before anything changes; what was there is kept beside it.
+/// Replaces the store in `dir`, where no daemon may work, by a copy of the file `from`. Checks the copy before any
+/// change; keeps the old store beside it.
 ///
 /// # Errors
-/// [`StoreError::Damaged`] when `from` is not a sound store, [`StoreError::Newer`]; else as SQLite or the file
-/// system refuse. Nothing has changed then.
+/// [`StoreError::Damaged`] when `from` is not a sound store, [`StoreError::Newer`]; else as SQLite or the file system
+/// refuse. All files are unchanged then.
 pub fn restore(from: &Path, dir: &Path) -> Result<Restored, StoreError> {
     let path = dir.join(FILE_NAME);
     is_not_passing(&path, from)?;
-    // What was cut off leaves a log without its file, which would be taken for that of the copy.
+    // An interrupted restoration leaves a log without its file, which SQLite would apply to the copy.
     recovery::finish_interrupted(&path)?;
     let (partial, copy) = (open::beside(&path, PARTIAL), open::beside(&path, RESTORE));
     let clear = || {
@@ -110,7 +111,7 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, StoreError> {
     };
     clear();
     let result = prepare(from, &partial).and_then(|report| {
-        // By this name it is whole: a start that finds no store goes on from here.
+        // The name marks a complete copy: a start that finds no store continues from here.
         rename("put in place", &partial, &copy)?;
         Ok(Restored { kept: exchange(&path, &copy)?, report })
     });
@@ -120,7 +121,8 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, StoreError> {
     result
 }
 
-/// Puts a file in the place of the store, which is moved aside; says where to. Where that fails the store is back in its place.
+/// Moves the store aside and puts the copy in its place; returns the old store's new path. On failure the store is
+/// back in its place.
 fn exchange(path: &Path, copy: &Path) -> Result<Option<PathBuf>, StoreError> {
     let kept = set_aside(path)?;
     let put = rename("put in place", copy, path);
@@ -135,7 +137,7 @@ fn rename(doing: &'static str, from: &Path, to: &Path) -> Result<(), StoreError>
     fs::rename(from, to).map_err(|source| StoreError::file(doing, from, source))
 }
 
-/// A copy that was looked through and is of this version. What a program that was killed left in the log belongs to it.
+/// A checked copy, migrated to this version. The log of a killed program belongs to it.
 fn prepare(from: &Path, copy: &Path) -> Result<CheckReport, StoreError> {
     copy_file(from, copy).map_err(|source| StoreError::file("copy", from, source))?;
     let log = open::beside(from, "-wal");
@@ -164,14 +166,14 @@ fn prepare(from: &Path, copy: &Path) -> Result<CheckReport, StoreError> {
     Ok(report)
 }
 
-/// Copies what a file holds into one that its owner alone can read, whoever may read the other.
+/// Copies a file's content into a file readable only by its owner, whatever the source's permissions.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = File::open(from)?;
     let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
     io::copy(&mut from, &mut to).map(drop)
 }
 
-/// Moves the file and its log aside; `None`: there is none.
+/// Moves the file and its log aside; `None` without a file.
 fn set_aside(path: &Path) -> Result<Option<PathBuf>, StoreError> {
     if !path.exists() {
         return Ok(None);
@@ -195,7 +197,7 @@ fn beside_its_writer(path: &Path) -> Result<Connection, StoreError> {
         Ok(false) => {
             return Err(StoreError::file("open", path, Error::new(ErrorKind::NotFound, "there is no store")));
         }
-        // Whether there is one is not known: its directory is another user's, as a rule.
+        // Existence is unknown, usually because the directory belongs to another user.
         Err(source) => return Err(StoreError::file("look for", path, source)),
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

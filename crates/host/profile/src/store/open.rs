@@ -1,4 +1,4 @@
-//! Opening a file as a store: what makes it one, what is checked, how it is set up. Also the copy for backup.
+//! Opens a file as a store: creation, checks and settings. Also the copy for backup.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -13,36 +13,36 @@ use super::error::StoreError;
 use super::fields::whole as whole_number;
 use super::schema;
 
-/// Files up to this size are looked through as a whole at each opening (measured: 20 ms per MiB); of larger ones
-/// only the tables that decide about jobs, because the daemon must be back within a second; but all of one in which damage
-/// was met before.
+/// Files up to this size are fully checked at each opening (measured: 20 ms per MiB); of larger files only the tables
+/// that decide about jobs, because the daemon must be back within a second. A file with suspected damage is always
+/// fully checked.
 const LOOK_THROUGH_MAX_BYTES: u64 = 16 << 20;
 
-/// Beside a store that was found damaged while it was in use, for the next opening.
+/// Marks a store that was found damaged in use, for the next opening.
 pub(super) const SUSPECT: &str = ".suspect";
 
-/// How long a write waits for another program that holds the file locked. Readers do not, in WAL mode.
+/// How long a write waits for another program's lock. Readers never lock in WAL mode.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// The file beside the store's with this ending, as SQLite names its log.
+/// The path with an ending, as SQLite names its log.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// Notes that damage was met in the file: the next opening looks through all of it. Without the note it looks as usual.
+/// Marks the file for a full check at the next opening. A failure only means the usual check.
 pub(super) fn suspect_damage(path: &Path) {
     let _ = touch(&beside(path, SUSPECT));
 }
 
-/// An error that says the file is damaged, in our words.
+/// A damage error with our own message.
 pub(super) fn damaged(operation: &'static str, path: &Path, what: &str) -> StoreError {
     let source = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(what.to_owned()));
     StoreError::Damaged { operation, path: path.to_owned(), source }
 }
 
-/// Makes an empty file that only its owner can read; one that is there already stays as it is.
+/// Creates an empty file with mode 0600; an existing file is unchanged.
 pub(super) fn touch(path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
@@ -51,14 +51,14 @@ pub(super) fn touch(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Opens the file at `path`, or makes it, checks it, and brings it to the newest schema.
+/// Opens or creates the file at `path`, checks it, and migrates it to the newest schema.
 pub(super) fn whole_at(path: &Path, to: u32) -> Result<Connection, StoreError> {
     touch(path)?;
     check_header(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection =
         Connection::open_with_flags(path, flags).map_err(|source| StoreError::of("open", path, source))?;
-    // Until the file has passed it is only read: closing it must not take its log in.
+    // Unchecked files are only read: closing must not apply the log.
     let sort = |source| StoreError::of("open", path, source);
     keep_log(&connection, true).map_err(sort)?;
     set_up(&mut connection, path, to).map_err(|error| suspect(path, error))?;
@@ -66,7 +66,7 @@ pub(super) fn whole_at(path: &Path, to: u32) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Whether a file is a database, or empty, in which nothing was ever made. Only looks.
+/// Whether a file is an empty file or a database without tables. Read-only.
 pub(super) fn has_no_tables(path: &Path) -> bool {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let look = || {
@@ -77,18 +77,18 @@ pub(super) fn has_no_tables(path: &Path) -> bool {
     look().unwrap_or(false)
 }
 
-/// A connection that only reads, and sees the file as it is now for as long as it lives.
+/// A read-only connection that sees the file's present state for its whole life.
 pub(super) fn one_moment(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; BEGIN")?;
-    // The moment is that of the first read.
+    // The first read fixes the moment.
     is_empty(&connection)?;
     Ok(connection)
 }
 
-/// Whether closing leaves the log as it is instead of bringing it into the file.
+/// Whether closing leaves the log instead of applying it.
 pub(super) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<bool> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)
 }
@@ -98,10 +98,10 @@ pub(super) fn whole(path: &Path) -> Result<Connection, StoreError> {
     whole_at(path, schema::VERSION)
 }
 
-/// The two bytes in SQLite's header that say which versions may read and write; any other value makes SQLite
-/// open the file read-only without a word.
+/// Checks the two bytes of SQLite's header with the read and write versions; with other values SQLite silently opens
+/// the file read-only.
 fn check_header(path: &Path) -> Result<(), StoreError> {
-    // Whatever opened another kind of file might wait for ever: a FIFO has nobody who writes to it.
+    // Opening a FIFO without a writer would block.
     let found = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?;
     if !found.is_file() {
         let what = std::io::Error::new(ErrorKind::InvalidInput, "it is no regular file");
@@ -117,8 +117,7 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
     Err(damaged("open", path, "it does not begin as an SQLite file does"))
 }
 
-/// While a file is opened, an error that neither disk, memory, lock nor permission explains comes from what
-/// the file holds.
+/// While a file is opened, an error not explained by disk, memory, lock or permission comes from the file's content.
 fn suspect(path: &Path, error: StoreError) -> StoreError {
     match error {
         StoreError::Other { operation, source, .. } => {
@@ -179,8 +178,8 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(tables == 0)
 }
 
-/// Whether the file is a store of ours, and of a version that this build knows. The version stands in the
-/// file's header and in `meta`: where the two differ, it is a damaged header and not a newer pinfold.
+/// Whether the file is a pinfold store of a known version. Header and `meta` both hold the version: a difference
+/// shows a damaged header, not a newer pinfold.
 fn check_origin(connection: &Connection, path: &Path, found: u32) -> Result<(), StoreError> {
     let sort = |source| StoreError::of("open", path, source);
     let id: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(sort)?;
@@ -197,13 +196,12 @@ fn check_origin(connection: &Connection, path: &Path, found: u32) -> Result<(), 
     Ok(())
 }
 
-/// The indexes of `jobs` are compared with the table, not only looked at: a job missing from one of them would
-/// be a job lost.
+/// Compares the indexes of `jobs` with the table: a job missing from an index would be lost.
 fn look_through(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let bytes = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?.len();
     let mut problems = problems(connection, "integrity_check", "jobs");
-    // Taken away first: of a large file the look may take so long that somebody ends the start, and the next one must not
-    // end as that did.
+    // Removed first: the check of a large file may take so long that the start is killed, and the next start must not
+    // repeat that.
     let suspected = fs::remove_file(beside(path, SUSPECT)).is_ok();
     if bytes <= LOOK_THROUGH_MAX_BYTES || suspected {
         problems.extend(self::problems(connection, "quick_check", ""));
@@ -217,14 +215,13 @@ fn look_through(connection: &Connection, path: &Path) -> Result<(), StoreError> 
     }
 }
 
-/// Whether writes are taken without looking at the schema's CHECKs. What is written comes out of types that cannot
-/// break them, STRICT tables look at its kind still, and looking costs a good part of an update: SQLite makes a
-/// table for each `IN`. A look through the file holds every row against them.
+/// Whether writes skip the schema's CHECKs. The row types cannot violate them, STRICT tables still check types, and
+/// CHECKs cost much of an update: SQLite makes a table for each `IN`. A check of the file verifies every row.
 pub(super) fn trust_writes(connection: &Connection, trust: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "ignore_check_constraints", trust)
 }
 
-/// What SQLite's own check says, CHECKs among it; of the whole file when `table` is empty.
+/// The findings of SQLite's own check, including CHECKs; of the whole file when `table` is empty.
 pub(super) fn problems(connection: &Connection, check: &str, table: &str) -> Vec<String> {
     let trusts = |connection: &Connection| {
         connection.query_row("PRAGMA ignore_check_constraints", [], |row| row.get::<_, bool>(0))
@@ -251,7 +248,7 @@ fn all_problems(connection: &Connection, check: &str, table: &str) -> Vec<String
     }
 }
 
-/// All that the schema makes must be there, word by word; what people added beside it may stay.
+/// All objects of the schema must exist verbatim; users' additions may stay.
 fn check_schema(connection: &Connection, path: &Path, to: u32) -> Result<(), StoreError> {
     let sort = |source| StoreError::of("open", path, source);
     let mut fresh = Connection::open_in_memory().map_err(sort)?;
@@ -265,7 +262,7 @@ fn check_schema(connection: &Connection, path: &Path, to: u32) -> Result<(), Sto
     }
 }
 
-/// One above every job number of the file.
+/// The number after the largest job number of the file.
 pub(super) fn next_job(connection: &Connection) -> rusqlite::Result<u64> {
     let kept: Option<i64> = connection
         .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get(0))
@@ -275,26 +272,26 @@ pub(super) fn next_job(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::try_from(next).unwrap_or(1))
 }
 
-/// Notes the number that the next job will have.
+/// Stores the next job's number.
 pub(super) fn keep_next_job(connection: &Connection, next_job: u64) -> rusqlite::Result<usize> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('next_job', ?1)")?
         .execute([whole_number(next_job)])
 }
 
-/// A number that was noted in `meta`.
+/// A number stored in `meta`.
 pub(super) fn noted(connection: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
     let mut select = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
     select.query_row([key], |row| row.get(0)).optional()
 }
 
-/// Notes one.
+/// Stores a number in `meta`.
 pub(super) fn note(connection: &Connection, key: &str, value: i64) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;
     insert.execute((key, value)).map(drop)
 }
 
-/// Copies the store to `to` by way of a file beside it.
+/// Copies the store to `to` through a temporary file beside it.
 pub(super) fn backup(connection: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
     let partial = beside(to, ".partial");
     match fs::remove_file(&partial) {
@@ -303,7 +300,7 @@ pub(super) fn backup(connection: &Connection, path: &Path, to: &Path) -> Result<
         }
         _ => {}
     }
-    // SQLite takes an empty file that is there, and so its permissions.
+    // SQLite accepts an existing empty file, with its permissions.
     touch(&partial)?;
     let copied = copy_whole(connection, path, &partial).and_then(|()| {
         fs::File::open(&partial)
@@ -312,7 +309,7 @@ pub(super) fn backup(connection: &Connection, path: &Path, to: &Path) -> Result<
             .map_err(|source| StoreError::file("put in place", to, source))
     });
     if copied.is_err() {
-        // What is left is of no use to anyone; the error that matters is the first one.
+        // The partial copy is useless; report the first error.
         let _ = fs::remove_file(&partial);
     }
     copied

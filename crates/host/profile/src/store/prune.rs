@@ -15,7 +15,7 @@ pub(super) fn prune(connection: &Connection, before_us: u64, next_job: u64) -> r
     let jobs: Vec<i64> = select
         .query_map((whole(before_us), PRUNE_JOBS_MAX + 1), |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    // Before a number disappears from the table it must stand elsewhere, or it would be given out again.
+    // A removed number must be stored elsewhere, or it would be given out again.
     open::keep_next_job(connection, next_job)?;
     let mut pruned = 0;
     for (job, _) in jobs.iter().zip(0..PRUNE_JOBS_MAX) {

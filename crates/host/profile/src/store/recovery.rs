@@ -1,8 +1,8 @@
-//! What happens to a damaged file: a fresh store is made of what can be read, the damaged file is moved aside.
+//! Recovers from a damaged file: makes a fresh store of the readable data, and moves the damaged file aside.
 //!
-//! The order of steps makes each of them safe to be cut off at: the fresh store is complete, beside the damaged
-//! one, before any name changes, and [`finish_interrupted`] completes a change of names that was cut off. The
-//! damaged file is only ever read: by SQLite as far as that goes, then page by page (`pages`).
+//! Each step may be interrupted: the fresh store is complete, beside the damaged store, before any rename, and
+//! [`finish_interrupted`] completes interrupted renames. The damaged file is only read: by SQLite as far as possible,
+//! then page by page (`pages`).
 
 mod pages;
 
@@ -22,32 +22,31 @@ use pages::{Pages, Record};
 /// The fresh store until it is complete.
 pub(super) const SALVAGE: &str = ".salvage";
 
-/// A damaged file that was moved aside, with a number behind it.
+/// A damaged file moved aside, with a number behind it.
 const DAMAGED: &str = ".damaged-";
 
 /// How often reading is taken up again behind damaged places.
 const RETRIES_MAX: u32 = 4_096;
 
-/// How many numbers are tried one by one behind a damaged place, before they are skipped in steps that double:
-/// more than the jobs that one page holds.
+/// Numbers tried singly behind a damaged place before steps double: more than the jobs of a page.
 const ONE_BY_ONE: u32 = 64;
 
-/// The columns of `jobs` as version 1 made it; no other table has so many.
+/// The number of columns of `jobs` in version 1; no other table has as many.
 const COLUMNS_MIN: usize = 52;
 
-/// Job numbers above this are damage: at a million jobs a second it takes 285 years to get there.
+/// Larger job numbers are damage: a million jobs per second would take 285 years to get there.
 const JOB_MAX: i64 = 1 << 53;
 
-/// What happened to a damaged store, for the log and for `status`.
+/// Report on a damaged store, for the log and for `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
     /// Where the damaged file is now.
     pub kept: PathBuf,
-    /// What was wrong with it.
+    /// The damage.
     pub cause: String,
-    /// Jobs that could be read and are in the fresh store.
+    /// Jobs recovered into the fresh store.
     pub jobs: u64,
-    /// Those of them that were not over.
+    /// Recovered jobs that have not ended.
     pub unfinished: u64,
 }
 
@@ -65,7 +64,7 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// Completes a recovery, or a restoration, that was cut off between its renames.
+/// Completes a recovery or restoration interrupted between its renames.
 pub(super) fn finish_interrupted(path: &Path) -> Result<(), StoreError> {
     let (salvage, restored) = (open::beside(path, SALVAGE), open::beside(path, offline::RESTORE));
     if exists(path)? {
@@ -99,7 +98,7 @@ pub(super) fn finish_interrupted(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Makes a fresh store of what can be read of the file at `path` and moves that aside.
+/// Makes a fresh store of the readable data of the file at `path`, and moves that file aside.
 pub(super) fn recover(path: &Path, cause: &StoreError) -> Result<Recovery, StoreError> {
     let salvage = open::beside(path, SALVAGE);
     for ending in ["", "-journal"] {
@@ -129,8 +128,8 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
     path.try_exists().map_err(|source| StoreError::file("look at", path, source))
 }
 
-/// The path with this and a number behind it that is above all that are there, be it of a file or of a log alone: the file
-/// that was moved aside last is the last one.
+/// The path with `kind` and the next number after all existing files and logs, so that the last file moved aside has
+/// the highest number.
 pub(super) fn free_name(path: &Path, kind: &str) -> Result<PathBuf, StoreError> {
     match highest(path, kind)?.checked_add(1) {
         Some(number) => Ok(open::beside(path, &format!("{kind}{number}"))),
@@ -138,13 +137,13 @@ pub(super) fn free_name(path: &Path, kind: &str) -> Result<PathBuf, StoreError> 
     }
 }
 
-/// The last of those files, if it has no log.
+/// The last of these files, if it has no log.
 fn last_name(path: &Path, kind: &str) -> Result<Option<PathBuf>, StoreError> {
     let last = open::beside(path, &format!("{kind}{}", highest(path, kind)?));
     Ok((exists(&last)? && !exists(&open::beside(&last, "-wal"))?).then_some(last))
 }
 
-/// The highest number behind this that is there; 0: none.
+/// The highest existing number behind `kind`; 0 without files.
 fn highest(path: &Path, kind: &str) -> Result<u32, StoreError> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(0) };
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -172,7 +171,7 @@ fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Fills a new file at `salvage`; gives how many jobs it holds, and how many of them are not over.
+/// Fills a new file at `salvage`; returns its number of jobs, and of jobs that have not ended.
 fn make_fresh(path: &Path, salvage: &Path) -> Result<(u64, u64), StoreError> {
     let sort = |source| StoreError::of("make a fresh store in", salvage, source);
     open::touch(salvage)?;
@@ -181,13 +180,13 @@ fn make_fresh(path: &Path, salvage: &Path) -> Result<(u64, u64), StoreError> {
     fresh.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(sort)?;
     schema::migrate(&mut fresh, schema::VERSION).map_err(sort)?;
     let transaction = fresh.transaction().map_err(sort)?;
-    // Without any of the old file a fresh store is empty, which is what can be had.
+    // If no part of the old file is readable, the fresh store stays empty.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut is_all = false;
     if let Ok(old) = Connection::open_with_flags(path, flags) {
         is_all = salvage_all(&old, &transaction).map_err(sort)?;
     }
-    // Pages also tell of jobs that were struck off: free ones keep what was in them.
+    // Free pages keep their content, so pages also hold removed jobs.
     if !is_all && let Ok(pages) = Pages::open(path) {
         salvage_pages(&pages, &transaction).map_err(sort)?;
     }
@@ -196,8 +195,8 @@ fn make_fresh(path: &Path, salvage: &Path) -> Result<(u64, u64), StoreError> {
     Ok(counts)
 }
 
-/// Says whether these are surely all jobs. Errors are those of the fresh store; what cannot be read of the old one is left
-/// behind.
+/// Copies all readable rows; returns whether these are surely all jobs. Errors are of the fresh store; unreadable
+/// rows are left behind.
 fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<bool> {
     let (jobs, to_the_end) = read_jobs(old);
     let mut next = old
@@ -223,7 +222,8 @@ fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<bool> {
     Ok(to_the_end && open::problems(old, "integrity_check", "jobs").is_empty())
 }
 
-/// Whether a row went in. What the table's types and CHECKs do not take is none of ours: a bit of it may have been turned.
+/// Whether a row was inserted. A row that violates the table's types or CHECKs is dropped, because a bit may have
+/// been flipped.
 fn is_taken<T>(done: rusqlite::Result<T>) -> rusqlite::Result<bool> {
     use rusqlite::ErrorCode::{ConstraintViolation, TypeMismatch};
     match done {
@@ -235,14 +235,14 @@ fn is_taken<T>(done: rusqlite::Result<T>) -> rusqlite::Result<bool> {
     }
 }
 
-/// The jobs that only their pages tell of. Of two rows of one job, as a page that is free again may have an older one, that
-/// which says that it is over counts.
+/// Inserts jobs found only in pages. Of two rows of a job (a free page may have an older row) the row of the ended
+/// job wins.
 fn salvage_pages(pages: &Pages, fresh: &Connection) -> rusqlite::Result<()> {
     let known: BTreeSet<i64> = fresh
         .prepare("SELECT job FROM jobs")?
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    // In the order of the table; a row of an older version has the first of them only.
+    // In the order of the table; a row of an older version has only the first columns.
     let columns: Vec<String> = fresh
         .prepare("SELECT name FROM pragma_table_info('jobs') ORDER BY cid")?
         .query_map([], |row| row.get(0))?
@@ -271,7 +271,7 @@ fn insert_record(fresh: &Connection, columns: &[String], record: Record) -> rusq
     is_taken(fresh.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values))).map(drop)
 }
 
-/// How many jobs there are, and how many of them are not over; notes that no number of theirs is given again.
+/// The number of jobs, and of jobs that have not ended; stores the next number.
 fn count(fresh: &Connection) -> rusqlite::Result<(u64, u64)> {
     open::keep_next_job(fresh, open::next_job(fresh)?)?;
     let sql = "SELECT count(*), count(*) FILTER (WHERE state <> 'exited') FROM jobs";
@@ -279,7 +279,7 @@ fn count(fresh: &Connection) -> rusqlite::Result<(u64, u64)> {
     Ok((u64::try_from(jobs).unwrap_or(0), u64::try_from(unfinished).unwrap_or(0)))
 }
 
-/// Samples and decisions of one job, as far as they can be read.
+/// Copies the readable samples and decisions of a job.
 fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Result<()> {
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE))?;
     let columns = there(old, "samples", &rows::SAMPLE);
@@ -330,7 +330,7 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
     Ok(())
 }
 
-/// The columns of a table as they are selected; a file of an older version has not all of them, and NULL in their place.
+/// The selected columns of a table; columns missing in an older file are NULL.
 fn there(old: &Connection, table: &str, columns: &[&str]) -> String {
     let names = |statement: &mut rusqlite::Statement<'_>| -> rusqlite::Result<BTreeSet<String>> {
         statement.query_map([table], |row| row.get(0))?.collect()
@@ -345,7 +345,7 @@ fn there(old: &Connection, table: &str, columns: &[&str]) -> String {
     columns.iter().map(selected).collect::<Vec<_>>().join(",")
 }
 
-/// The rows up to the first that cannot be read.
+/// The rows up to the first unreadable row.
 fn readable<T>(
     old: &Connection,
     sql: &str,
@@ -357,10 +357,10 @@ fn readable<T>(
     rows.map_while(Result::ok).collect()
 }
 
-/// All jobs that can be read, by number, and whether nothing was in the way. Behind a damaged place it goes on with the
-/// numbers that follow until something can be read again.
+/// All readable jobs, by number, and whether reading met no damage. Behind a damaged place the search continues with
+/// later numbers.
 fn read_jobs(old: &Connection) -> (Vec<pinfold_proto::row::JobRow>, bool) {
-    // The table alone, by its own order: an index may be what is damaged.
+    // Reads the table in its own order, because an index may be damaged.
     let columns = there(old, "jobs", &rows::JOB);
     let sql = format!("SELECT {columns} FROM jobs NOT INDEXED WHERE job >= ?1 ORDER BY job");
     let Ok(mut statement) = old.prepare(&sql) else { return (Vec::new(), false) };

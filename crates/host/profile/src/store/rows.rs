@@ -1,4 +1,4 @@
-//! The row types as columns: for each, the list of columns and the two walks along it, out and in.
+//! Row types as columns: for each type the list of columns, a writer and a reader.
 
 mod process;
 mod used;
@@ -17,7 +17,7 @@ use words::{class_of, from_of, state_of};
 
 pub(super) use used::{FILE, NODE, bind_file, bind_node, read_file, read_node};
 
-/// The columns of `jobs` that are written with a job's first row and never again.
+/// The columns of `jobs` written once with a job's first row.
 pub(super) const JOB_FIXED: [&str; 29] = [
     "job",
     "uid",
@@ -174,7 +174,7 @@ pub(super) const SAMPLE: [&str; 18] = [
     "io_full_stalled_us",
 ];
 
-/// The columns of `decisions` that are ours to fill.
+/// The columns of `decisions` that pinfold fills.
 pub(super) const DECISION: [&str; 7] =
     ["job", "time_us", "action", "reason", "action_code", "code", "figures"];
 
@@ -287,7 +287,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
     let (priority, class, state) = (from.maybe_byte()?.unwrap_or(0), from.text()?, from.text()?);
     let (submitted_us, waits_since_us) = (from.number()?, from.maybe()?);
     let (started_us, ended_us) = (from.maybe()?, from.maybe()?);
-    // Only a damaged file has another word: a job without an end must then not pass for one that is over.
+    // Only a damaged file has another word; a job without an end must not count as ended.
     let state = state_of(&state).unwrap_or(match (started_us, ended_us) {
         (_, Some(_)) => JobState::Exited,
         (Some(_), None) => JobState::Running,
@@ -457,7 +457,7 @@ pub(super) fn bind_decision(row: &DecisionRow, to: &mut Binder<'_, '_>) -> rusql
     to.number(row.job)?.number(row.time_us)?.put(&row.action)?.put(&row.reason)?;
     let codes = row.codes.as_ref();
     to.put(codes.map(|codes| &codes.action))?.put(codes.map(|codes| &codes.reason))?;
-    // Most have none, and a store keeps many decisions.
+    // Most decisions have no figures, and a store keeps many decisions.
     let figures = codes.map(|codes| &codes.figures).filter(|figures| !figures.is_empty());
     to.put(figures.and_then(|figures| serde_json::to_string(figures).ok()))?;
     Ok(())

@@ -1,9 +1,8 @@
-//! The schema, as numbered steps. A step that was released is never changed; a change is a new step.
+//! The schema, as numbered steps. A released step is never changed; a change is a new step.
 //!
-//! Tables are STRICT and carry CHECKs, because `PRAGMA quick_check` verifies both: a byte that was overwritten
-//! on the medium then shows when the store is opened, not as a job in an impossible state. Times are
-//! microseconds since the Unix epoch, sizes bytes. The views are for people with `sqlite3`, Python or R;
-//! pinfold itself reads only the tables.
+//! Tables are STRICT and carry CHECKs, because `PRAGMA quick_check` verifies both: an overwritten byte then shows
+//! when the store is opened, not as a job in an impossible state. Times are microseconds since the Unix epoch, sizes
+//! bytes. The views are for users of `sqlite3`, Python or R; pinfold itself reads only the tables.
 
 mod first;
 
@@ -13,13 +12,13 @@ use rusqlite::{Connection, OptionalExtension};
 
 use first::{TABLES, VIEWS};
 
-/// `PFLD`: says that a file is a store of pinfold's.
+/// `PFLD`: identifies a pinfold store.
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
 pub(super) const VERSION: u32 = 27;
 
-/// What leads from version n to n + 1.
+/// The steps from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
     CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED, TERMS, SUSPENDED, EXTERNAL,
@@ -31,7 +30,7 @@ const LAYOUTS: &str = "
 ALTER TABLE jobs ADD COLUMN layout TEXT CHECK (json_valid(layout));
 ";
 
-/// Version 4: processes one by one, stalls, and the kernel's own peak of memory.
+/// Version 4: single processes, stalls, and the kernel's own peak of memory.
 const PROCESSES: &str = "
 ALTER TABLE jobs ADD COLUMN memory_peak_kernel_bytes INTEGER CHECK (memory_peak_kernel_bytes >= 0);
 ALTER TABLE jobs ADD COLUMN cpu_stalled_us INTEGER CHECK (cpu_stalled_us >= 0);
@@ -91,7 +90,7 @@ const ORDER: &str = "
 ALTER TABLE jobs ADD COLUMN after TEXT CHECK (json_valid(after));
 ";
 
-/// Version 6: samples of jobs that are over, packed (`store/blocks.rs` says how).
+/// Version 6: packed samples of ended jobs (format in `store/blocks.rs`).
 const BLOCKS: &str = "
 CREATE TABLE blocks (
     job INTEGER NOT NULL CHECK (job >= 0),
@@ -104,13 +103,13 @@ CREATE TABLE blocks (
 ) STRICT;
 ";
 
-/// Version 7: the directory in memory and the `/tmp` of its own that a job asks for.
+/// Version 7: the in-memory directory and private `/tmp` of a job.
 const SCRATCH: &str = "
 ALTER TABLE jobs ADD COLUMN tmp_bytes INTEGER CHECK (tmp_bytes >= 0);
 ALTER TABLE jobs ADD COLUMN private_tmp INTEGER NOT NULL DEFAULT 0 CHECK (private_tmp IN (0, 1));
 ";
 
-/// Version 8: files that jobs had open.
+/// Version 8: files that jobs opened.
 const FILES: &str = "
 CREATE TABLE files (
     job INTEGER NOT NULL CHECK (job >= 0),
@@ -133,14 +132,14 @@ CREATE VIEW file_report AS SELECT
 FROM files;
 ";
 
-/// Version 9: jobs that may be ended and begun anew, and how often that was done.
+/// Version 9: requeueable jobs, and the number of requeues.
 const REQUEUE: &str = "
 ALTER TABLE jobs ADD COLUMN requeue INTEGER NOT NULL DEFAULT 0 CHECK (requeue IN (0, 1));
 ALTER TABLE jobs ADD COLUMN requeues INTEGER NOT NULL DEFAULT 0 CHECK (requeues BETWEEN 0 AND 4294967295);
 ALTER TABLE jobs ADD COLUMN requeuing INTEGER NOT NULL DEFAULT 0 CHECK (requeuing IN (0, 1));
 ";
 
-/// Version 10: what jobs held on each NUMA node.
+/// Version 10: jobs' memory on each NUMA node.
 const NODES: &str = "
 CREATE TABLE nodes (
     job INTEGER NOT NULL CHECK (job >= 0),
@@ -152,13 +151,13 @@ CREATE TABLE nodes (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Version 11: whether a job has a network of its own.
+/// Version 11: whether a job has a private network.
 const NETWORK: &str = "
 ALTER TABLE jobs ADD COLUMN no_network INTEGER NOT NULL DEFAULT 0 CHECK (no_network IN (0, 1));
 ";
 
-/// Version 12: what processes held with shared memory divided, the figures that the view of processes lacked, and the jobs
-/// of a project for those who steer it.
+/// Version 12: PSS of processes, figures missing in the view of processes, and an index of jobs by project for
+/// project operators.
 const SHARES: &str = "
 CREATE INDEX jobs_of_project ON jobs (project, job) WHERE project IS NOT NULL;
 ALTER TABLE processes ADD COLUMN pss_us INTEGER CHECK (pss_us >= 0);
@@ -177,7 +176,7 @@ CREATE VIEW process_report AS SELECT
 FROM processes;
 ";
 
-/// Version 13: jobs that write down what they have done, and how often they were ended after that.
+/// Version 13: jobs with checkpoints, and the number of ends after a checkpoint.
 const CHECKPOINT: &str = "
 ALTER TABLE jobs ADD COLUMN checkpoint TEXT CHECK (json_valid(checkpoint));
 ALTER TABLE jobs ADD COLUMN checkpoints INTEGER NOT NULL DEFAULT 0 CHECK (checkpoints BETWEEN 0 AND 4294967295);
@@ -191,8 +190,8 @@ ALTER TABLE jobs ADD COLUMN array_at_most INTEGER CHECK (array_at_most BETWEEN 0
 CREATE INDEX jobs_of_array ON jobs (array_id) WHERE array_id IS NOT NULL;
 ";
 
-/// Version 15: what processes did, counted for each job, the kinds of its memory, and of each process its address space and
-/// whether its waits and switches are known.
+/// Version 15: event counts per job, the kinds of its memory, and per process its address space and whether waits and
+/// switches are known.
 const COUNTS: &str = "
 ALTER TABLE jobs ADD COLUMN ending_faults_minor INTEGER CHECK (ending_faults_minor >= 0);
 ALTER TABLE jobs ADD COLUMN ending_faults_major INTEGER CHECK (ending_faults_major >= 0);
@@ -287,38 +286,38 @@ CREATE VIEW lay_report AS SELECT
 FROM jobs WHERE lay IS NOT NULL;
 ";
 
-/// Version 18: what the process that asked for a job had been given by another manager of the host.
+/// Version 18: the allocation of the submitting process from another manager.
 const ALLOCATION: &str = "
 ALTER TABLE jobs ADD COLUMN allocation TEXT CHECK (json_valid(allocation));
 ";
 
-/// Version 19: the directory on a disk that a job asks for.
+/// Version 19: the disk directory of a job.
 const DISK: &str = "
 ALTER TABLE jobs ADD COLUMN disk_bytes INTEGER CHECK (disk_bytes >= 0);
 ";
 
-/// Version 20: the processes of a job that ran before it.
+/// Version 20: adopted processes of a job.
 const ADOPTED: &str = "
 ALTER TABLE jobs ADD COLUMN adopted TEXT CHECK (json_valid(adopted));
 ";
 
-/// Version 21: what of its memory a job needed in RAM.
+/// Version 21: the memory that a job needed in RAM.
 const NEEDED: &str = "
 ALTER TABLE jobs ADD COLUMN needed_bytes INTEGER CHECK (needed_bytes >= 0);
 ";
 
-/// Version 22: when a job may begin and how long it may run, and what ended it where its exit status does not say so.
+/// Version 22: start times and limits, and the cause of an end where the exit status does not show it.
 const TERMS: &str = "
 ALTER TABLE jobs ADD COLUMN terms TEXT CHECK (json_valid(terms));
 ALTER TABLE jobs ADD COLUMN ended_by TEXT;
 ";
 
-/// Version 23: jobs that a user suspended, which outlasts the daemon.
+/// Version 23: jobs suspended by a user, which outlasts the daemon.
 const SUSPENDED: &str = "
 ALTER TABLE jobs ADD COLUMN suspended INTEGER NOT NULL DEFAULT 0 CHECK (suspended IN (0, 1));
 ";
 
-/// Version 24: the names that jobs have in the workload managers which dispatched them.
+/// Version 24: names of jobs in the workload managers that dispatched them.
 const EXTERNAL: &str = "
 ALTER TABLE jobs ADD COLUMN external TEXT;
 CREATE INDEX jobs_external ON jobs (external) WHERE external IS NOT NULL;
@@ -336,12 +335,13 @@ CREATE VIEW history AS SELECT
 FROM decisions;
 ";
 
-/// Version 26: the size of the files that a job's command names.
+/// Version 26: the size of the input files of a job.
 const INPUTS: &str = "
 ALTER TABLE jobs ADD COLUMN input_bytes INTEGER CHECK (input_bytes >= 0);
 ";
 
-/// Version 27: since when jobs wait. Those that nothing kept have waited since they were asked for; of others nobody noted it.
+/// Version 27: the start of jobs' waits. Unimpeded jobs have waited since their submission; for other jobs the start
+/// is unknown.
 const WAITS: &str = "
 ALTER TABLE jobs ADD COLUMN waits_since_us INTEGER CHECK (waits_since_us >= 0);
 UPDATE jobs SET waits_since_us = submitted_us
@@ -349,19 +349,19 @@ WHERE state = 'queued' AND started_us IS NULL AND held = 0 AND after IS NULL
     AND json_extract(coalesce(terms, '{}'), '$.begin_us') IS NULL;
 ";
 
-/// The version of a file; 0 for an empty one.
+/// The version of a file; 0 for an empty file.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    // A negative version was never written by any pinfold: as foreign as a huge one.
+    // No pinfold writes a negative version: as foreign as a huge version.
     Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-/// What all steps come to. SQLite reads the whole schema again for each change of a table, and a store that begins, or is
-/// compared with what it should have, needs none of the versions between.
+/// The result of all steps. SQLite rereads the whole schema for each change of a table, and a new store, or a schema
+/// for comparison, needs no intermediate versions.
 const NEWEST: &str = include_str!("schema/newest.sql");
 
-/// Takes a file from its version to `to`, each step in a transaction of its own together with its number; an empty one to
-/// the newest version at once.
+/// Migrates a file to version `to`, each step with its number in a transaction; an empty file directly to the newest
+/// version.
 pub(super) fn migrate(connection: &mut Connection, to: u32) -> rusqlite::Result<()> {
     if to == VERSION && version(connection)? == 0 {
         return step(connection, NEWEST, VERSION);
@@ -388,12 +388,12 @@ fn step(connection: &mut Connection, text: &str, to: u32) -> rusqlite::Result<()
     transaction.commit()
 }
 
-/// The version as `meta` has it.
+/// The version stored in `meta`.
 pub(super) fn noted_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0)).optional()
 }
 
-/// Kind, name and text of all that a file's schema holds.
+/// Kind, name and text of all objects in a file's schema.
 pub(super) fn objects(
     connection: &Connection,
 ) -> rusqlite::Result<BTreeSet<(String, String, Option<String>)>> {

@@ -1,8 +1,8 @@
-//! The statements that write and read whole rows, put together from the lists of columns.
+//! SQL statements that write and read whole rows.
 
 use super::rows;
 
-/// The statements whose text is put together from the lists of columns.
+/// Statements assembled from the lists of columns.
 #[derive(Debug)]
 pub(super) struct Words {
     pub(super) insert_job: String,
@@ -16,16 +16,15 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// The statements of this version.
     pub(super) fn new() -> Self {
-        // What never changes is not written again: two indexes of four then stay as they are.
+        // Constant columns are not written again, so two of four indexes stay unchanged.
         let changing = rows::JOB.iter().enumerate().filter(|(_, name)| !rows::JOB_FIXED.contains(name));
         let update: Vec<String> = changing.map(|(at, name)| format!("{name}=?{}", at + 1)).collect();
         Self {
             insert_job: insert("INSERT INTO jobs", &rows::JOB),
             update_job: format!("UPDATE jobs SET {} WHERE job=?1", update.join(",")),
             select_job: format!("SELECT {} FROM jobs ", rows::JOB.join(",")),
-            // Two readings in the same microsecond: the later one stands.
+            // Of two readings in the same microsecond the later replaces the earlier.
             insert_sample: insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE),
             insert_decision: insert("INSERT INTO decisions", &rows::DECISION),
             put_process: insert("INSERT OR REPLACE INTO processes", &rows::PROCESS),
@@ -35,7 +34,7 @@ impl Words {
     }
 }
 
-/// A statement that writes one row of these columns.
+/// A statement that writes a row with these columns.
 pub(super) fn insert(verb: &str, columns: &[&str]) -> String {
     format!("{verb} ({}) VALUES ({})", columns.join(","), vec!["?"; columns.len()].join(","))
 }

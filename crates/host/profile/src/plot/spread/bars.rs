@@ -1,30 +1,30 @@
-//! Bars of a histogram: how wide they are, where they begin, which job is in which.
+//! Bars of a histogram: their width, their start, and the jobs in each.
 
 use super::super::{Unit, scale};
 use super::Histogram;
 use crate::report::units::{precise, rounded};
 
-/// More bars than this say no more.
+/// Most bars; further bars add no information.
 pub(super) const BARS_MAX: usize = 30;
 
 /// The largest value over the median from which the axis is logarithmic.
 const LONG_TAIL: f64 = 30.0;
 
-/// Values that differ by less, as a part of the largest, are nearly the same.
+/// Values that differ by less than this part of the largest are nearly equal.
 const NEAR: f64 = 0.02;
 
-/// So many empty bars stand on each side of values that are nearly the same.
+/// Empty bars on each side of nearly equal values.
 const MARGIN: u64 = 3;
 
-/// A histogram with its bars. Where a value lies on the axis, its *place*, is the value itself in the unit, or the
-/// logarithm of that.
+/// A histogram with its bars. The *place* of a value on the axis is the value in the unit, or its logarithm.
 pub(super) struct Bars {
     pub(super) unit: String,
-    /// What values are divided by to have the unit.
+    /// Converts values to the unit.
     divisor: f64,
-    /// The least value of a logarithmic axis, in the unit; what is less, as 0 is, counts as it. `None`: linear.
+    /// The least value of a logarithmic axis, in the unit; smaller values, including 0, count as the least. `None`:
+    /// linear.
     pub(super) least: Option<f64>,
-    /// The place at which bars begin, and how wide they are.
+    /// The place of the first bar, and the width of the bars.
     pub(super) from: f64,
     pub(super) step: f64,
     pub(super) counts: Vec<u64>,
@@ -45,15 +45,15 @@ impl Bars {
         let mut bars = Self { unit, divisor, least, from: 0.0, step: 1.0, counts: Vec::new() };
         let ends = [histogram.values.first(), histogram.values.last()];
         let [first, last] = ends.map(|value| bars.place(value.copied().unwrap_or(0.0) / divisor));
-        // Values that lie close together far from 0 are shown from where they begin.
+        // Values close together and far from 0 are shown from the lowest value on.
         let floor = if least.is_some() || first > 0.5 * last { first } else { 0.0 };
-        // Values that are nearly the same are one narrow bar in the middle of an axis, not one that fills the picture.
+        // Nearly equal values make a narrow bar in the middle of the axis, instead of a bar that fills the picture.
         let are_near = last > 0.0 && last - first < NEAR * last && least.is_none();
         let margin = if are_near { MARGIN } else { 0 };
         bars.step =
             scale::nice(((last - floor) / wanted).max(last.abs() * if are_near { NEAR / 2.0 } else { 1e-3 }));
         let from = ((floor / bars.step).floor() - precise(margin)) * bars.step;
-        // No value is below 0; the logarithms of those below 1 are.
+        // Values are never below 0, but logarithms of values below 1 are.
         bars.from = if least.is_some() { from } else { from.max(0.0) };
         let bar = |value: f64| {
             let at = ((bars.place(value / divisor) - bars.from) / bars.step).floor();
@@ -91,7 +91,7 @@ impl Bars {
         }
     }
 
-    /// Values to be shown at the axis, in the unit, at most `count` of them, and how they are written.
+    /// At most `count` values for the axis, in the unit, and their text.
     pub(super) fn ticks(&self, count: usize) -> Vec<(f64, String)> {
         if self.least.is_none() {
             return scale::between(self.from, self.to(), count);
@@ -102,7 +102,7 @@ impl Bars {
         powers.map(|power| 10f64.powf(power)).map(|value| (value, scale::written(value, value))).collect()
     }
 
-    /// Where each bar begins, in the unit, as it is written.
+    /// The start of each bar, in the unit, as text.
     pub(super) fn begins(&self) -> Vec<String> {
         let places = (0..self.counts.len() as u64).map(|at| self.from + precise(at) * self.step);
         match self.least {
@@ -125,7 +125,7 @@ impl Bars {
     }
 }
 
-/// The least value above 0 of a histogram whose largest is far above its median.
+/// The least value above 0 of a histogram whose largest value is far above its median.
 fn long_tail(histogram: &Histogram) -> Option<f64> {
     let (median, most) = (histogram.at(50)?, histogram.at(100)?);
     let least = histogram.values.iter().copied().find(|&value| value > 0.0)?;
@@ -133,7 +133,7 @@ fn long_tail(histogram: &Histogram) -> Option<f64> {
     (median > 0.0 && most > LONG_TAIL * median).then_some(least.max(most * 1e-9))
 }
 
-/// Three digits that count; two of figures below a hundredth, of which a bare 0.00 would say nothing.
+/// Three significant digits; two for figures below a hundredth, where 0.00 would be useless.
 pub(super) fn three_digits(value: f64) -> String {
     if value > 0.0 && value < 0.00995 {
         let two = |decimals: &u8| value * 10f64.powi(i32::from(*decimals)) >= 9.95;

@@ -1,4 +1,4 @@
-//! Histograms in characters: a line a bar, those of one picture of about the same number of lines.
+//! Histograms in characters: a line per bar, and about the same number of lines per histogram.
 
 use super::{Bars, Histogram, Spread};
 use crate::report::units::{precise, rounded};
@@ -26,7 +26,7 @@ fn part_lines(part: &Histogram, width: usize, lines: usize) -> Vec<String> {
         return vec![crate::report::plain(&format!("{}: no job ran", bars.titled(part)))];
     }
     let head = crate::report::plain(&format!("{}: {}", bars.titled(part), bars.told(part)));
-    // As many neighbours as there must be are put together.
+    // Joins neighbouring bars to fit the lines.
     let together = bars.counts.len().div_ceil(lines.max(1));
     bars.counts = bars.counts.chunks(together).map(|some| some.iter().sum()).collect();
     bars.step *= precise(together as u64);

@@ -1,4 +1,4 @@
-//! The cores with their jobs: how busy each is, and which job is on it.
+//! The cores with their load and their jobs.
 
 use pinfold_proto::JobClass;
 use pinfold_proto::view::StatusView;
@@ -8,29 +8,29 @@ use super::super::units::rounded;
 use super::head::{Head, Line};
 use super::{Load, Screen, bar, filtered};
 
-/// What is on a core.
+/// A core's load and jobs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CoreUse {
     /// Its PUs, as a kernel list.
     pub cpus: String,
-    /// The part of the time that it was busy, with whatever; `None`: not known, as of a moment in the past.
+    /// The busy part of the time, by any process; `None`: unknown, as for a past moment.
     pub busy: Option<f64>,
     /// The jobs of the view that are bound to it.
     pub jobs: Vec<u64>,
-    /// How many jobs of other users are.
+    /// How many jobs of other users are bound to it.
     pub others: usize,
 }
 
-/// A cell narrower than this tells nothing.
+/// The least useful width of a cell.
 const CELL: usize = 26;
 
-/// The screen: at most `height` lines of at most `width` columns. Cores stand below each other, and beside each
-/// other where there are more of them than lines; `selected` counts lines that are scrolled over.
+/// The screen: at most `height` lines of at most `width` columns. Cores are listed downwards, in several columns
+/// where there are more cores than lines; `selected` counts scrolled lines.
 #[must_use]
 pub fn cores_frame(now: &StatusView, cores: &[CoreUse], screen: &Screen) -> Vec<String> {
     let most = (screen.width / CELL).max(1);
     let across = |room: usize| cores.len().div_ceil(room.max(1)).clamp(1, most);
-    // Each core has its meter below.
+    // The table below shows each core's load.
     let screen = &Screen { load: Load { cores: Vec::new(), ..screen.load.clone() }, ..screen.clone() };
     let mut head = Head::of_host(now, screen);
     head.without_load(screen.height.saturating_sub(cores.len().div_ceil(most).saturating_add(1)));

@@ -1,5 +1,5 @@
-//! What stands above the rows of every screen: the moment, the host, its memory, what it did, what keys do. Of that as
-//! much as a terminal has room for beside some rows; and of rows and columns that have no room it says so.
+//! The lines above the rows of every screen: moment, host, memory, load, keys. As many lines as fit beside some rows;
+//! omitted rows and columns are mentioned.
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::StatusView;
@@ -11,33 +11,33 @@ use super::super::table::{Table, columns, cut, plain};
 use super::super::units::{date_here, duration, precise, size};
 use super::{Screen, bar, load};
 
-/// What a line above the rows is. The first stay longest where there is little room.
+/// The kind of a line. Earlier kinds stay longest on small screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Line {
-    /// Which moment is shown, or whose processes.
+    /// The moment, or the job of the processes.
     Moment,
-    /// What is in the rows, and in what order.
+    /// The kind of rows and their order.
     Order,
     /// The host and its slots.
     Host,
     /// The memory of jobs.
     Memory,
-    /// What an operator should know.
+    /// A warning for an operator.
     Warning,
-    /// What the host as a whole did.
+    /// The host's reading.
     Reading,
-    /// What keys do.
+    /// The keys.
     Keys,
     /// How the last looks went.
     Past,
-    /// How busy each core is.
+    /// The load of each core.
     Meters,
 }
 
 /// More warnings than these are counted.
 const WARNINGS_MAX: usize = 3;
 
-/// A reading from so long ago is told with its age.
+/// A reading older than this is shown with its age.
 const OLD_S: f64 = 20.0;
 
 /// The lines above the rows, from above.
@@ -47,7 +47,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Of the host: its slots and its memory, what it did, and the moment if that is not now.
+    /// The host's lines: slots and memory, load, and the moment if past.
     pub(super) fn of_host(now: &StatusView, screen: &Screen) -> Self {
         let (slots, memory) = (&now.slots, &now.memory);
         let pressure = memory
@@ -78,7 +78,7 @@ impl Head {
             size(memory.budget_bytes),
             size(memory.swap_held_bytes)
         );
-        // The bar takes what the figures leave, and goes before they are cut.
+        // The bar takes the space left by the figures, and is dropped before figures are cut.
         let room = screen.width.saturating_sub(columns(&told) + "memory [] ".len());
         let part = precise(memory.held_bytes) / precise(memory.budget_bytes.max(1));
         let bar = match (screen.width / 4).clamp(10, 40).min(room) {
@@ -105,7 +105,7 @@ impl Head {
         head
     }
 
-    /// A line below those there are.
+    /// Appends a line.
     pub(super) fn push(&mut self, line: Line, text: String) {
         self.lines.push((line, text));
     }
@@ -121,7 +121,7 @@ impl Head {
         self.lines
     }
 
-    /// Without meters and history if they would take more than `room` lines together with the others.
+    /// Drops meters and history if all lines would take more than `room`.
     pub(super) fn without_load(&mut self, room: usize) {
         while self.lines.len() > room {
             let last = self.lines.iter().map(|(line, _)| *line).max();
@@ -130,7 +130,7 @@ impl Head {
         }
     }
 
-    /// The lines above `least` rows or more, no wider than the screen, in place of that of the order what that says.
+    /// The lines above at least `least` rows, cut to the screen's width; `order` makes the text of the order line.
     pub(super) fn above(self, least: usize, screen: &Screen, order: impl Fn(usize) -> String) -> Vec<String> {
         let lines = self.fitted(screen.height.saturating_sub(least));
         let room = screen.height.saturating_sub(lines.len());
@@ -139,14 +139,14 @@ impl Head {
     }
 }
 
-/// Rows of a table below a head, as many as there is room for.
+/// Rows of a table below a head, as many as fit.
 pub(super) struct Rows<'a> {
     pub(super) table: &'a Table,
-    /// What the rows are.
+    /// The kind of rows.
     pub(super) what: &'static str,
-    /// In what order they are, and which.
+    /// Their order and filter.
     pub(super) by: String,
-    /// What keys do.
+    /// The keys.
     pub(super) keys: String,
 }
 
@@ -159,14 +159,15 @@ impl Rows<'_> {
         first: impl Fn(usize) -> usize,
     ) -> Vec<String> {
         let count = self.table.len();
-        // All rows, or two thirds of the screen, go before meters and history; a line each for columns, order and keys.
+        // All rows, or two thirds of the screen, take precedence over meters and history; columns, order and keys
+        // need a line each.
         let rows = count.min(screen.height / 3 * 2);
         head.without_load(screen.height.saturating_sub(rows.saturating_add(3)));
         let missing = match self.table.left_out(screen.width) {
             none if none.is_empty() => String::new(),
             some => format!("   no room for {}", some.join(", ")),
         };
-        // At least a third of the screen is rows, and one line names their columns.
+        // At least a third of the screen is rows, below a line of column names.
         let least = count.clamp(1, (screen.height / 3).max(2)).saturating_add(1);
         let whole = format!("{}{missing}   {}", self.by, self.keys);
         let fits_whole = head.lines.len().saturating_add(2).saturating_add(count) <= screen.height;
@@ -197,7 +198,7 @@ impl Rows<'_> {
     }
 }
 
-/// What the host as a whole did, as much of it as a line has room for.
+/// The host's reading, as far as it fits into a line.
 fn reading(now: &StatusView, width: usize) -> Option<String> {
     let reading = now.reading.as_deref()?;
     let age_s = now.at_s.unwrap_or_else(now_s) - reading.time_s;
@@ -213,7 +214,7 @@ fn reading(now: &StatusView, width: usize) -> Option<String> {
         percent("memory", reading.memory_stalled),
         percent("storage", reading.io_stalled),
     ];
-    // Each with what stands before it.
+    // Each stall with its separator.
     let stalls = stalls.into_iter().flatten().enumerate();
     let stalls = stalls.map(|(at, told)| (if at == 0 { "   stalled " } else { ", " }, told));
     let first = [
@@ -229,7 +230,7 @@ fn reading(now: &StatusView, width: usize) -> Option<String> {
         first.into_iter().flatten().map(apart).chain(stalls).chain(last.into_iter().flatten().map(apart));
     for (before, part) in parts {
         let before = if line.ends_with(':') { " " } else { before };
-        // What has no room is not cut: half a figure is a wrong one.
+        // Figures that do not fit are dropped, not cut: a cut figure would be wrong.
         if columns(&line) + columns(before) + columns(&part) + 2 > width {
             line.push_str(" …");
             break;

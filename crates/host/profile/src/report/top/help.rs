@@ -1,9 +1,9 @@
-//! What the keys of `pinfold top` do.
+//! The help on the keys of `pinfold top`.
 
 use super::super::table::cut;
 use super::{Screen, Span};
 
-/// The keys, by what they are about. Those that change a job ask before they do.
+/// The keys by topic. Keys that change a job ask for confirmation.
 const KEYS: [(&str, &[(&str, &str)]); 4] = [
     (
         "the marked job; each asks before it does",
@@ -36,8 +36,7 @@ const KEYS: [(&str, &[(&str, &str)]); 4] = [
     ("", &[("? h", "this help"), ("q", "back, and out"), ("ctrl-c", "out")]),
 ];
 
-/// The screen with all keys: at most `height` lines of at most `width` columns; `selected` counts lines that are scrolled
-/// over.
+/// The screen with all keys: at most `height` lines of at most `width` columns; `selected` counts scrolled lines.
 #[must_use]
 pub fn help_frame(screen: &Screen) -> Vec<String> {
     let mut lines = vec!["keys of pinfold top   q back".to_owned()];

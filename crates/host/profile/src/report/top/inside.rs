@@ -1,4 +1,4 @@
-//! One job's processes on a screen.
+//! A job's processes on a screen.
 
 use std::cmp::Ordering;
 
@@ -9,8 +9,8 @@ use super::super::units::{date_here, duration};
 use super::head::{Head, Line, Rows};
 use super::{PS, Screen, Sort, filtered, process_row};
 
-/// The screen: at most `height` lines of at most `width` columns. Those processes that lived at `at_s`, or that
-/// live; of the filter, those whose command has it. `selected` counts lines that are scrolled over.
+/// The screen: at most `height` lines of at most `width` columns. Lists processes that lived at `at_s`, or that live
+/// now, with the filter in their command. `selected` counts scrolled lines.
 #[must_use]
 pub fn process_frame(view: &ReportView, at_s: Option<f64>, screen: &Screen) -> Vec<String> {
     let lived = |process: &&ProcessView| match at_s {

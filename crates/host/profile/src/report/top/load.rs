@@ -1,43 +1,43 @@
-//! How busy the host is: a meter for each core, and how the last looks went, where the rows leave room for that.
+//! The load of the host: a meter per core, and the recent history, where the rows leave space.
 
 use super::super::table::{columns, cut};
 use super::super::units::{precise, rounded};
 use super::bar;
 use super::head::{Head, Line};
 
-/// The cores now, and the host at the last looks; nothing of a moment in the past, or where it is not known.
+/// The load of cores now, and of the host recently; empty for a past moment, or if unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Load {
-    /// The PUs of each core as a kernel list, and the part of the time that it was busy.
+    /// The PUs of each core as a kernel list, and the busy part of the time.
     pub cores: Vec<(String, f64)>,
     /// The host at the last looks, the newest at the end.
     pub past: Vec<Past>,
-    /// Only signs that a terminal without a font of its own has, as the console of Linux.
+    /// Whether to use only characters of a terminal with a limited font, like the Linux console.
     pub plain: bool,
 }
 
-/// The host at one look.
+/// The host at a look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Past {
-    /// The part of all cores' time since the look before that they were busy.
+    /// The busy part of all cores' time since the look before.
     pub busy: f64,
-    /// The part of the memory for jobs that they held.
+    /// The used part of the memory for jobs.
     pub memory: f64,
 }
 
-/// Meters with a bar each take no more lines than these.
+/// Most lines of meters with bars.
 const METER_LINES: usize = 4;
 
-/// A meter with a bar is so wide without its label.
+/// The width of a meter with a bar, without its label.
 const METER: usize = "[########] 100 %  ".len();
 
-/// Heights that one sign can show.
+/// Heights in a single character.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The same of ASCII: the more of its place a sign covers, the higher.
+/// The same in ASCII, by coverage.
 const PLAIN: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
-/// Adds the meters and the history to a head; the caller leaves them out where there is no room.
+/// Adds meters and history to a head; the caller drops them when they do not fit.
 pub(super) fn push(head: &mut Head, load: &Load, width: usize) {
     let heights = if load.plain { &PLAIN } else { &HEIGHTS };
     for line in meters(&load.cores, width, heights) {
@@ -67,7 +67,7 @@ fn meters(cores: &[(String, f64)], width: usize, heights: &[char; 8]) -> Vec<Str
         let line = |row: &[(String, f64)]| row.iter().map(one).collect::<Vec<_>>().join("  ");
         return cores.chunks(across).map(|row| cut(&line(row), width)).collect();
     }
-    // A sign for each core, in the order of their PUs.
+    // A character per core, in the order of their PUs.
     let signs: Vec<char> = cores.iter().map(|(_, part)| height(*part, heights)).collect();
     let room = width.saturating_sub(7).max(1);
     let line = |(at, row): (usize, &[char])| {

@@ -1,11 +1,10 @@
-//! Rows of `jobs` out of the pages of a file, for those that SQLite does not find: where its first page, or one that leads
-//! to others, is damaged, the pages that hold rows are there all the same.
+//! Reads rows of `jobs` directly from a file's pages, for rows that SQLite does not find: when the table's first page
+//! or an interior page is damaged, the pages with rows still exist.
 //!
-//! By SQLite's "Database File Format" (sqlite.org/fileformat2.html): leaf pages of tables, their cells, overflow pages,
-//! and the frames of the log. A row is taken for one of `jobs` by the number of its columns, which no other table has, and
-//! by what the fresh table's types and CHECKs make of it. Nothing of the file is trusted: lengths and page numbers are
-//! held within it, and chains within their length. Absent: tables without row numbers, whose rows lie in pages of another
-//! kind.
+//! Follows SQLite's "Database File Format" (sqlite.org/fileformat2.html): leaf pages of tables, their cells, overflow
+//! pages, and the frames of the log. A row belongs to `jobs` by its number of columns, which no other table has, and
+//! by the fresh table's types and CHECKs. The file is untrusted: lengths and page numbers are bounded by the file,
+//! and chains by their length. Absent: tables without row numbers, whose rows lie in another kind of page.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,17 +16,17 @@ use rusqlite::types::Value;
 
 use crate::store::open;
 
-/// The size of pages where nothing tells it: SQLite's own, which pinfold does not change.
+/// The page size if no header gives it: SQLite's default, which pinfold keeps.
 const USUAL_SIZE: usize = 4096;
 /// No row is larger: a job's command, layout and the like are bounded far below.
 const ROW_MAX_BYTES: usize = 1 << 20;
-/// The kind of a page that holds rows.
+/// The type of a leaf page of a table.
 const LEAF: u8 = 13;
 const LOG_HEADER: u64 = 32;
-/// Of this, the page's number and the salt are looked at.
+/// Only the page number and the salt are read.
 const FRAME_HEADER: u64 = 24;
 
-/// A row: its number, and its columns in the order of the table; the one that is the number is NULL.
+/// A row: its number, and its columns in the order of the table; the key column is NULL.
 pub(super) struct Record {
     pub(super) number: i64,
     pub(super) columns: Vec<Value>,
@@ -57,7 +56,7 @@ impl Pages {
         Ok(Self { file, log, in_log, size, count })
     }
 
-    /// Hands out every row that has so many columns.
+    /// Passes every row with as many columns to `found`.
     pub(super) fn records(&self, wide: std::ops::RangeInclusive<usize>, mut found: impl FnMut(Record)) {
         let mut page = vec![0; self.size];
         for number in 2..=self.count {
@@ -85,7 +84,7 @@ impl Pages {
         let mut rest = page.get(at..)?;
         let length = usize::try_from(varint(&mut rest)?).ok().filter(|&length| length <= ROW_MAX_BYTES)?;
         let number = varint(&mut rest)?;
-        // How much of a row lies in its page: "Cell Payload Overflow Pages".
+        // The part of a row within its page: "Cell Payload Overflow Pages".
         let (most, least) = (self.size - 35, (self.size - 12) * 32 / 255 - 23);
         let wished = least + length.saturating_sub(least) % (self.size - 4);
         let local = match length {
@@ -113,7 +112,7 @@ impl Pages {
     }
 }
 
-/// The size of pages as a header tells it, at `at` in so many bytes; `None`: it is none.
+/// The page size in a header, at `at` in `bytes` bytes; `None`: no valid header.
 fn size_in(file: &File, at: u64, bytes: usize, begins: &[u8]) -> Option<usize> {
     let (mut header, mut size) = (vec![0; begins.len()], [0; 4]);
     file.read_exact_at(&mut header, 0).ok().filter(|()| header == begins)?;
@@ -124,8 +123,8 @@ fn size_in(file: &File, at: u64, bytes: usize, begins: &[u8]) -> Option<usize> {
     usize::try_from(size).ok().filter(|size| size.is_power_of_two() && (512..=65_536).contains(size))
 }
 
-/// Where in the log the last version of each page begins; frames of an earlier use of the log, whose salt differs, do not
-/// count.
+/// The offset in the log of the last version of each page; frames of an earlier use of the log have another salt and
+/// do not count.
 fn frames(log: &File, size: usize) -> BTreeMap<u32, u64> {
     let (mut found, mut at, mut salt) = (BTreeMap::new(), LOG_HEADER, [0; 8]);
     if log.read_exact_at(&mut salt, 16).is_err() {
@@ -143,7 +142,7 @@ fn frames(log: &File, size: usize) -> BTreeMap<u32, u64> {
     found
 }
 
-/// A number of one to nine bytes of seven bits each, the ninth of eight.
+/// A number of one to nine bytes with seven bits each, the ninth with eight.
 fn varint(rest: &mut &[u8]) -> Option<i64> {
     let mut value: u64 = 0;
     for at in 0..9 {

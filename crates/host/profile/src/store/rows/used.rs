@@ -1,4 +1,4 @@
-//! What jobs used, as columns: files and NUMA nodes.
+//! Jobs' files and NUMA nodes as columns.
 
 use pinfold_proto::row::{FileRow, NodeRow};
 use rusqlite::Row;

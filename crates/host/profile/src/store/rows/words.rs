@@ -1,4 +1,4 @@
-//! From the words in columns to classes, states and sources: which word stands for which they say themselves.
+//! Maps words in columns to classes, states and sources; the types define their words.
 
 use pinfold_proto::row::ProcessesFrom;
 use pinfold_proto::{JobClass, JobState};

@@ -1,4 +1,4 @@
-//! The first steps of the schema: the tables and views that all later steps change. Absent: what changes them (`schema`).
+//! The first steps of the schema: the tables and views that later steps change (`schema`).
 
 /// Version 1: the tables.
 pub(super) const TABLES: &str = "
