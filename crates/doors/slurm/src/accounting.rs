@@ -1,11 +1,11 @@
-//! `sacctmgr` and `sshare`, as far as engines ask: whether an account is known, and which the user has. There are none to
-//! manage here, accounts being labels: the lists are empty, and nothing can be changed.
+//! `sacctmgr` and `sshare` for engines, which ask whether an account exists and which accounts a user has. Accounts
+//! are labels here: the lists are empty, and changes are refused.
 
 use std::ffi::OsString;
 
 use crate::trouble::Trouble;
 
-/// `sacctmgr show|list ...`: nothing, and 0.
+/// `sacctmgr show|list ...`: prints an empty list.
 ///
 /// # Errors
 /// For any other verb.
@@ -21,7 +21,7 @@ pub(crate) fn sacctmgr(arguments: &[OsString]) -> Result<u8, Trouble> {
     }
 }
 
-/// `sshare ...`: nothing, and 0.
+/// `sshare ...`: prints an empty list.
 ///
 /// # Errors
 /// None.

@@ -1,5 +1,6 @@
-//! The parent of a job's script or command, where a signal is wanted before the time limit. pinfold tells the job of that by
-//! SIGURG, which no program minds; this process hands the wanted signal to the script's shell (`B:`), or to the job's steps.
+//! The parent of a job's script or command with `--signal`. pinfold announces the time limit to the job by SIGURG,
+//! which programs ignore by default; this process sends the requested signal to the script's shell (`B:`), or to the
+//! job's steps.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,22 +14,23 @@ use crate::home::Label;
 use crate::trouble::{Trouble, failed_to_execute};
 use crate::warning::Warning;
 
-/// The signal by which pinfold tells a job that its time limit comes.
+/// The signal by which pinfold announces the time limit to a job.
 pub(crate) const TOLD: &str = "URG";
 
-/// What is said to a step along with SIGTERM: what has not ended by then is killed.
+/// Value sent to a step with SIGTERM: surviving tasks are killed later.
 pub(crate) const KILL_FOLLOWS: u32 = 0x6b69_6c6c;
 
-/// How long what was cancelled may take to end before it is killed, as the daemon has it.
+/// Time between termination and kill of a cancelled job, as in the daemon.
 pub(crate) const KILL_WAIT: Duration = Duration::from_secs(10);
 
-/// Signals that end a process by default, and that are the script's to take: whoever ends the job sends them to all.
+/// Signals that end a process by default and that the script handles: whoever ends the job sends them to all its
+/// processes.
 const TAKEN: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD", TOLD];
 
-/// Runs the script to its end; ends as it did.
+/// Runs the script to its end, and ends with the same status.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When the script cannot be started.
 pub(crate) fn attend(
     mut command: Command,
     program: &Path,
@@ -36,7 +38,7 @@ pub(crate) fn attend(
     wanted: Warning,
 ) -> Result<u8, Trouble> {
     let numbers: Vec<i32> = TAKEN.iter().filter_map(|name| signals::number(name)).collect();
-    // Before the script starts: what is told from then on is heard, and nothing ends this process alone.
+    // Before the script starts, so that no announcement is missed and no signal ends this process alone.
     let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
     arrived.spare(&mut command);
     let child = command.spawn().map_err(|error| failed_to_execute(program, &error))?;
@@ -47,7 +49,7 @@ pub(crate) fn attend(
         to.into_iter().for_each(|pid| signals::send(pid, wanted.signal));
     };
     if !wanted.comes_later(label.limit_s) {
-        // As in Slurm, where the limit is shorter than that.
+        // As in Slurm, if the limit is shorter than the lead time.
         deliver();
     }
     loop {
@@ -70,7 +72,7 @@ pub(crate) fn attend(
     }
 }
 
-/// The `srun` of each step below a process.
+/// The `srun` processes of the steps below a process.
 fn steps(script: u32) -> Vec<u32> {
     let Ok(proc) = Proc::open(Path::new("/proc")) else { return Vec::new() };
     let (mut found, mut open) = (Vec::new(), vec![script]);
@@ -83,7 +85,7 @@ fn steps(script: u32) -> Vec<u32> {
     found
 }
 
-/// All processes below one.
+/// All descendants of a process.
 pub(crate) fn below(proc: &Proc, pid: u32) -> Vec<u32> {
     let children = |pid: u32| proc.children(pid).ok().flatten().unwrap_or_default();
     let (mut all, mut at) = (children(pid), 0);

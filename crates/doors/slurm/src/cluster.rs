@@ -1,6 +1,6 @@
-//! The daemon, and its jobs as Slurm's commands show them, with the labels beside them.
+//! The daemon and its jobs in the view of Slurm's commands, with their labels.
 //!
-//! Absent here: what a job is ([`crate::jobs`]), and which jobs a command picks.
+//! Absent here: the job type ([`crate::jobs`]), and the selection of jobs by commands.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -18,22 +18,22 @@ use crate::jobs::Job;
 use crate::state::State;
 use crate::units;
 
-/// How long `squeue --states=all` shows what is over, as `scontrol show config` says it, in seconds.
+/// How long `squeue --states=all` shows ended jobs, in seconds, as in `scontrol show config`.
 pub(crate) const MIN_JOB_AGE_S: u64 = 300;
 
-/// How often a daemon is looked for that is away, and the pause between two looks: a service is replaced within
-/// seconds, and an engine takes a submission that fails for the end of its job.
+/// Retries for an absent daemon, and the pause between: a service is replaced within seconds, and an engine treats a
+/// failed submission as the end of its job.
 const LOOKS: u32 = 25;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How many jobs that are over are asked about by their numbers, the newest.
+/// Most ended jobs queried by number, the newest first.
 const ASKED_MAX: usize = 4000;
 
-/// The daemon, with what is known of its jobs.
+/// The daemon, with the recorded facts of its jobs.
 pub(crate) struct Cluster {
     pub client: Client,
     pub home: Home,
-    /// Read when it is asked for: it grows with the jobs there were, and who hands one over needs none of it.
+    /// Read on demand: the journal grows with the number of jobs, and a submission does not need it.
     known: OnceCell<Rc<Known>>,
 }
 
@@ -42,21 +42,21 @@ impl Cluster {
         Self::greeted(Self::greet()?)
     }
 
-    /// Greets the daemon, and does not wait for its answer. One that is away is waited for ([`patiently`]), as Slurm's
+    /// Greets the daemon without waiting for the answer. Waits for an absent daemon ([`patiently`]), as Slurm's
     /// commands wait for their controller.
     pub(crate) fn greet() -> Result<Greeting, Failure> {
         let dial = Dial::new(None, false);
         patiently(|| dial.greet())
     }
 
-    /// The daemon that was greeted, once it has answered.
+    /// Waits for the answer of a greeted daemon.
     pub(crate) fn greeted(greeting: Greeting) -> Result<Self, Failure> {
         let client = greeting.answered()?;
         let home = Home::of(&client.welcome.instance);
         Ok(Self { client, home, known: OnceCell::new() })
     }
 
-    /// What is known of jobs in Slurm's words, as it was when it was first asked for.
+    /// The recorded facts of jobs in Slurm's words, as of the first call.
     pub(crate) fn known(&self) -> Rc<Known> {
         self.known.get_or_init(|| Rc::new(self.home.read())).clone()
     }
@@ -68,7 +68,7 @@ impl Cluster {
         }
     }
 
-    /// The host, without jobs that are over.
+    /// The host, without ended jobs.
     pub(crate) fn host(&mut self) -> Result<StatusView, Failure> {
         self.status(Vec::new(), false)
     }
@@ -87,12 +87,12 @@ impl Cluster {
         Ok(jobs)
     }
 
-    /// Those that are not over; with `recent` also those that ended a short while ago.
+    /// Jobs that have not ended; with `recent` also jobs that ended recently.
     pub(crate) fn jobs(&mut self, recent: bool) -> Result<Vec<Job>, Failure> {
         let view = self.status(Vec::new(), recent)?;
         let mut jobs = self.made(&view.jobs)?;
         if recent {
-            // One that ran for long may have ended just now, and many have been asked for since.
+            // A long-running job may have ended just now, after many later submissions.
             let told: BTreeSet<u64> = jobs.iter().map(|job| job.job).collect();
             let oldest = jobs.iter().filter(|job| job.state.is_over()).map(|job| job.job).min().unwrap_or(0);
             let known = self.known();
@@ -106,7 +106,7 @@ impl Cluster {
         Ok(jobs)
     }
 
-    /// These; one that is not known is not among them.
+    /// The jobs with these numbers; unknown jobs are left out.
     pub(crate) fn named(&mut self, jobs: &[u64]) -> Result<Vec<Job>, Failure> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -126,7 +126,7 @@ impl Cluster {
         }
     }
 
-    /// Says something to a job. What there is to note of it is for people, and goes nowhere.
+    /// Controls a job. Remarks in the reply are for users and dropped.
     pub(crate) fn control(&mut self, job: u64, verb: Verb) -> Result<(), Failure> {
         match self.client.ask(&Request::Control { job, verb })? {
             Reply::Done | Reply::Noted { .. } => Ok(()),
@@ -134,7 +134,7 @@ impl Cluster {
         }
     }
 
-    /// What these jobs used; one that is not known is not among them.
+    /// The usage of these jobs; unknown jobs are left out.
     pub(crate) fn reports(&mut self, select: Select) -> Result<Vec<Job>, Failure> {
         if let Select::Jobs(jobs) = &select {
             if jobs.is_empty() {
@@ -177,13 +177,14 @@ impl Cluster {
     }
 }
 
-/// Does what needs a daemon. Where none is started from here, one that is away is waited for, and it is done anew.
+/// Runs an action that needs a daemon. If this program starts no daemon, waits for an absent daemon and repeats the
+/// action.
 pub(crate) fn patiently<T>(act: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     let looks = if Dial::new(None, false).starts_daemons() { 1 } else { LOOKS };
     looked_for(looks, act, || std::thread::sleep(LOOK_EVERY))
 }
 
-/// Looks for a daemon so often at most, with a pause after each look that found none.
+/// Repeats the action at most `looks` times, with a pause after each failure to reach a daemon.
 fn looked_for<T>(
     looks: u32,
     mut look: impl FnMut() -> Result<T, Failure>,
@@ -198,7 +199,7 @@ fn looked_for<T>(
     look()
 }
 
-/// Whether a daemon says that it does not know a job, or that it is another user's.
+/// Whether the failure means that the job is unknown or belongs to another user.
 pub(crate) fn is_unknown(failure: &Failure) -> bool {
     ["no job", "no array", "has no member", "belongs to another user"]
         .iter()

@@ -1,4 +1,4 @@
-//! The names of the commands, and the directory that has these and nothing else. Absent here: what each command does.
+//! The names of the commands, and a directory with only these commands. Absent here: the commands themselves.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ pub(crate) const NAMES: [&str; 10] =
 /// Names the directory of the commands, see `pinfold slurm --dir`.
 pub(crate) const VARIABLE: &str = "PINFOLD_SLURM_VARIABLE";
 
-/// Makes the directory where it is missing, and puts right what is in it.
+/// Makes the directory if missing, and repairs its links.
 pub(crate) fn directory() -> Result<PathBuf, Trouble> {
     let own = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
     let directory = home::directory().join("bin");
@@ -32,13 +32,13 @@ fn link(to: &Path, name: &Path) -> io::Result<()> {
     if fs::read_link(name).is_ok_and(|found| found == to) {
         return Ok(());
     }
-    // In one step, for others may be calling it.
+    // In a single step, because other processes may be calling the command.
     let new = name.with_extension(format!("{}", std::process::id()));
     symlink(to, &new)?;
     fs::rename(&new, name)
 }
 
-/// The search path with the directory of these commands before all others, so that a script's `srun` is this one.
+/// The search path with the directory of these commands first, so that a script's `srun` is ours.
 pub(crate) fn path_with() -> Option<OsString> {
     let commands = found()?;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -46,7 +46,7 @@ pub(crate) fn path_with() -> Option<OsString> {
     std::env::join_paths([commands.clone()].into_iter().chain(rest)).ok()
 }
 
-/// The directory of these commands: as `pinfold slurm` names it, else where this one was called from.
+/// The directory of these commands: named by `pinfold slurm`, else the directory of the called command.
 pub(crate) fn found() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|dir| !dir.is_empty()) {
         return Some(PathBuf::from(named));

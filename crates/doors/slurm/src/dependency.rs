@@ -1,4 +1,4 @@
-//! `--dependency`: after which jobs one starts, and whether it still waits for them.
+//! `--dependency`: parses the conditions of a job, and checks whether the job still waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use crate::jobs::Job;
 use crate::select::{members, names};
 use crate::trouble::{Trouble, words};
 
-/// One condition.
+/// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Term {
-    /// A word for how they end, and their names.
+    /// A word for the required ending, and names of jobs.
     After(&'static str, Vec<String>),
-    /// All of the same name and user.
+    /// All jobs of the same name and user.
     Singleton,
 }
 
@@ -54,7 +54,7 @@ fn parse(text: &str) -> Result<Vec<Term>, String> {
 /// The value of `--after`.
 ///
 /// # Errors
-/// In sbatch's words, for what means nothing, is not supported, or names a job that nobody knows.
+/// In sbatch's words, for a condition that is invalid or not supported, or names an unknown job.
 pub(crate) fn after(text: &str, name: &str, cluster: &mut Cluster) -> Result<String, Trouble> {
     let failed = |why: String| Trouble::new(format!("Batch job submission failed: {why}"));
     let mut all = Vec::new();
@@ -82,18 +82,18 @@ pub(crate) fn after(text: &str, name: &str, cluster: &mut Cluster) -> Result<Str
     Ok(all.join(","))
 }
 
-/// The numbers of the jobs of this name and user that are not over; of members their array's, which may have thousands:
-/// they are one word of a command line.
+/// The numbers of living jobs with this name and user; an array counts as its number, because thousands of members
+/// would not fit into a command line.
 fn same_name(jobs: &[Job], name: &str, user: Option<&str>) -> impl Iterator<Item = u64> {
     let same = |job: &&Job| !job.state.is_over() && job.name == name && Some(job.user.as_str()) == user;
     jobs.iter().filter(same).map(Job::array).collect::<BTreeSet<u64>>().into_iter()
 }
 
-/// The jobs that are not over, as conditions name them.
+/// Living jobs, indexed for conditions.
 pub(crate) struct Live {
-    /// Their numbers, and those of their arrays.
+    /// Their numbers, and the numbers of their arrays.
     numbers: BTreeSet<u64>,
-    /// By user and name the first of them; of members their array's number.
+    /// The first job of each user and name; an array counts as its number.
     first: BTreeMap<(String, String), u64>,
 }
 
@@ -109,7 +109,7 @@ impl Live {
         live
     }
 
-    /// Whether a job waits for one of them.
+    /// Whether a job waits for a living job.
     pub(crate) fn keep(&self, job: &Job) -> bool {
         let earlier =
             || self.first.get(&(job.user.clone(), job.name.clone())).is_some_and(|&it| it < job.array());

@@ -1,4 +1,4 @@
-//! The environment of jobs: what `--export` lets through, and what Slurm puts in.
+//! The environment of jobs: the filter of `--export`, and Slurm's variables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use crate::commands;
 use crate::home::{self, Label};
 use crate::jobs::{CLUSTER, PARTITION};
 
-/// What a job has with `--export=NONE` too: without these few, programs do not find their user's things, nor the daemon.
+/// Variables kept even with `--export=NONE`: without these, programs find neither the user's files nor the daemon.
 const ALWAYS: &[&str] = &[
     "HOME",
     "USER",
@@ -22,7 +22,7 @@ const ALWAYS: &[&str] = &[
     "PINFOLD_SOCKET",
 ];
 
-/// What is exported.
+/// A parsed `--export`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Export {
     all: bool,
@@ -33,7 +33,7 @@ struct Export {
 fn parse(text: &str) -> Export {
     let mut export = Export { all: false, names: Vec::new(), set: Vec::new() };
     for part in parts(text) {
-        // Quotes around all of it, or around the value; others belong to the value.
+        // Removes quotes around the whole part, or around the value; other quotes belong to the value.
         let part = if part.starts_with(['\'', '"']) { unquoted(&part) } else { part };
         match part.split_once('=') {
             Some((name, value)) if value.starts_with(['\'', '"']) => {
@@ -48,13 +48,13 @@ fn parse(text: &str) -> Export {
     export
 }
 
-/// Where the quotes end that begin a text, behind the last of them; `None`: it begins with none, or they have no end.
+/// The end of a quoted text at the start of `text`; `None` without closed quotes.
 fn quoted(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|&c| c == '\'' || c == '"')?;
     text[1..].find(quote).map(|at| at + 2)
 }
 
-/// Parts between commas; those within quotes do not part them.
+/// The parts between commas; commas within quotes do not split.
 fn parts(text: &str) -> Vec<String> {
     let (mut all, mut part, mut rest) = (Vec::new(), String::new(), text);
     while let Some(c) = rest.chars().next() {
@@ -69,7 +69,7 @@ fn parts(text: &str) -> Vec<String> {
     all.into_iter().filter(|part| !part.is_empty()).collect()
 }
 
-/// A text without its quotes, as a shell takes them off; one without an end is a character like others.
+/// Removes quotes as a shell does; an unclosed quote is an ordinary character.
 fn unquoted(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(c) = rest.chars().next() {
@@ -87,7 +87,7 @@ fn unquoted(text: &str) -> String {
     out
 }
 
-/// Gives a command the environment that its job is to have.
+/// Sets a job's environment on a command.
 pub(crate) fn export(command: &mut Command, option: Option<&str>) {
     let own = |command: &mut Command| {
         command.env(home::VARIABLE, home::directory());
@@ -109,8 +109,7 @@ pub(crate) fn export(command: &mut Command, option: Option<&str>) {
     command.envs(export.set);
 }
 
-/// Gives the tasks of a step what `--export` lets through; they are part of the job, and keep what it has of Slurm's and
-/// pinfold's.
+/// Filters the environment of a step's tasks by `--export`; the tasks keep the job's variables of Slurm and pinfold.
 pub(crate) fn export_step(command: &mut Command, option: Option<&str>) {
     let Some(export) = option.map(parse) else { return };
     if !export.all {
@@ -125,7 +124,7 @@ pub(crate) fn export_step(command: &mut Command, option: Option<&str>) {
     command.envs(export.set);
 }
 
-/// Variables of Slurm's that say something of a job; those of the one who asked are not the new job's.
+/// Whether a variable describes a job in Slurm's words; a new job must not inherit these from its submitter.
 fn is_of_a_job(name: &str) -> bool {
     const KEPT: &[&str] = &["SLURM_CONF", "SLURM_TIME_FORMAT", "SLURM_EXPORT_ENV", "SLURM_UMASK"];
     name.starts_with("SLURM") && !KEPT.contains(&name)
@@ -136,7 +135,7 @@ pub(crate) fn stale(names: impl IntoIterator<Item = String>) -> Vec<String> {
     names.into_iter().filter(|name| is_of_a_job(name)).collect()
 }
 
-/// What a job's first process puts into its environment.
+/// The variables that a job's first process adds.
 pub(crate) fn of_job(
     label: &Label,
     job: u64,
@@ -169,7 +168,7 @@ pub(crate) fn of_job(
         set("SLURM_CPUS_PER_TASK", label.cpus_per_task.to_string());
     }
     if let Some(tasks) = label.ntasks_per_node {
-        // Lightning takes several tasks for a mistake without it.
+        // Lightning treats several tasks as a mistake without this variable.
         set("SLURM_NTASKS_PER_NODE", tasks.to_string());
     }
     if !label.dependency.is_empty() {
@@ -203,7 +202,7 @@ pub(crate) fn of_job(
     all
 }
 
-/// What a member of an array knows of it.
+/// An array member's variables.
 fn of_member(label: &Label, array: u64, index: u32) -> impl Iterator<Item = (String, String)> {
     let spec = label.array.as_deref().and_then(|text| text.parse::<pinfold_proto::array::ArraySpec>().ok());
     let of_all = spec.into_iter().flat_map(|spec| {
@@ -222,7 +221,7 @@ fn of_member(label: &Label, array: u64, index: u32) -> impl Iterator<Item = (Str
         .map(|(name, value)| (format!("SLURM_ARRAY_{name}"), value))
 }
 
-/// What a job that has the host for itself knows of it, in place of what it asked for at least.
+/// Counts the whole host's cores for an exclusive job.
 pub(crate) fn of_whole_host(variables: &mut BTreeMap<String, String>, cores: usize) {
     for name in ["SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE"] {
         let asked = variables.get(name).and_then(|text| text.parse().ok()).unwrap_or(1);

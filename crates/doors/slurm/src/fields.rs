@@ -1,5 +1,5 @@
-//! What squeue and sacct say of a job, field by field. A field has one name here, in small letters; squeue's letters and
-//! both commands' names are put to these.
+//! The fields of squeue and sacct. A field has a single name here, in lower case; squeue's letters and both commands'
+//! names map to these names.
 //!
 //! Absent here: widths and separators (`form`).
 
@@ -7,7 +7,7 @@ use crate::jobs::{CLUSTER, Job};
 use crate::state::State;
 use crate::units::{cpu_time, date, exact_size, long_time, short_time, size_in, whole};
 
-/// What a field is written with, beside the job.
+/// Context of fields, beside the job.
 #[derive(Debug, Clone)]
 pub(crate) struct Around {
     pub host: String,
@@ -15,7 +15,7 @@ pub(crate) struct Around {
     pub uid: u32,
     pub group: String,
     pub gid: u32,
-    /// A unit for sizes, where one was asked for.
+    /// The requested unit of sizes.
     pub unit: Option<char>,
     /// Whether sizes are written as plain kibibytes.
     pub plain: bool,
@@ -115,7 +115,7 @@ pub(crate) fn squeue_head(field: &str) -> String {
     .to_owned()
 }
 
-/// The field that a name of squeue's `-O` stands for.
+/// The field of a name in squeue's `-O`.
 pub(crate) fn of_long_name(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     match lower.as_str() {
@@ -139,7 +139,7 @@ fn size(bytes: u64, around: &Around) -> String {
     }
 }
 
-/// What both commands say the same; `None`: the field is not one of these.
+/// Fields that are equal in both commands; `None` for other fields.
 fn common(job: &Job, field: &str, around: &Around) -> Option<String> {
     let started = job.started_s.is_some();
     let node = if started { around.host.clone() } else { String::new() };
@@ -186,7 +186,7 @@ fn when(at: Option<f64>, none: &str) -> String {
     at.map_or_else(|| none.to_owned(), date)
 }
 
-/// A field of squeue's; one that means nothing here is `N/A`.
+/// A field of squeue; a meaningless field is `N/A`.
 pub(crate) fn squeue(job: &Job, field: &str, around: &Around) -> String {
     if let Some(text) = common(job, field, around) {
         return match field {
@@ -264,7 +264,7 @@ fn tres(job: &Job) -> String {
 pub(crate) enum Row<'a> {
     /// The job.
     Job,
-    /// Its script.
+    /// The script.
     Batch,
     /// A step.
     Step(&'a crate::home::Step),
@@ -392,7 +392,7 @@ pub(crate) const SACCT: &[&str] = &[
     "WorkDir",
 ];
 
-/// A field of sacct's, by its name in small letters; one that means nothing here is empty, as there.
+/// A field of sacct by its lower-case name; a meaningless field is empty, as in Slurm.
 pub(crate) fn sacct(job: &Job, row: Row<'_>, field: &str, around: &Around) -> String {
     match row {
         Row::Job => of_job(job, field, around),

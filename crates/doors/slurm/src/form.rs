@@ -1,8 +1,8 @@
 //! Formats: squeue's and sinfo's `%.18i`, their `-O NAME:.20`, sacct's `NAME%20`.
 //!
-//! Absent here: what the fields say.
+//! Absent here: the values of fields.
 
-/// The most columns of a terminal that a field may be wide.
+/// The largest width of a field, in terminal columns.
 const WIDTH_MAX: usize = 4096;
 
 /// A column.
@@ -10,18 +10,18 @@ const WIDTH_MAX: usize = 4096;
 pub(crate) struct Column {
     /// The letter, or the name.
     pub field: String,
-    /// How wide it is; `None`: as wide as its text.
+    /// Its width; `None`: the width of its text.
     pub width: Option<usize>,
-    /// Whether it lies at the right.
+    /// Whether text is aligned to the right.
     pub right: bool,
-    /// What stands before it, of the first column alone,
+    /// The text before the first column,
     pub before: String,
-    /// and behind it.
+    /// and the text behind each column.
     pub after: String,
 }
 
 impl Column {
-    /// Text in this column.
+    /// Writes text in this column.
     pub(crate) fn write(&self, text: &str, out: &mut String) {
         out.push_str(&self.before);
         match self.width {
@@ -32,7 +32,7 @@ impl Column {
     }
 }
 
-/// Text of just this width: cut, or with blanks.
+/// Text of exactly this width: cut, or padded with blanks.
 pub(crate) fn padded(text: &str, width: usize, right: bool, out: &mut String) {
     let count = text.chars().count();
     let blanks = width.saturating_sub(count);
@@ -45,7 +45,7 @@ pub(crate) fn padded(text: &str, width: usize, right: bool, out: &mut String) {
     }
 }
 
-/// A width that is said.
+/// Parses a width.
 fn bounded(digits: &str) -> Result<usize, String> {
     let number = digits.parse().ok().filter(|&width| width <= WIDTH_MAX);
     number.ok_or_else(|| format!("Invalid field width \"{digits}\": a number from 0 to {WIDTH_MAX}"))
@@ -54,7 +54,7 @@ fn bounded(digits: &str) -> Result<usize, String> {
 /// `%[.][WIDTH]LETTER`, with any text between; `%%` is a `%`.
 ///
 /// # Errors
-/// A letter that `known` does not know, or a width that is too large.
+/// For a letter not in `known`, or a width that is too large.
 pub(crate) fn of_letters(format: &str, known: impl Fn(char) -> bool) -> Result<Vec<Column>, String> {
     let mut columns: Vec<Column> = Vec::new();
     let mut between = String::new();
@@ -101,10 +101,10 @@ pub(crate) fn of_letters(format: &str, known: impl Fn(char) -> bool) -> Result<V
     Ok(columns)
 }
 
-/// `NAME[:[.][WIDTH][SUFFIX]],...`: 20 wide unless it is said; a suffix alone, with no width, is as wide as the text.
+/// `NAME[:[.][WIDTH][SUFFIX]],...`: 20 wide by default; a suffix without a width means the width of the text.
 ///
 /// # Errors
-/// A width that is too large.
+/// For a width that is too large.
 pub(crate) fn of_names(format: &str) -> Result<Vec<Column>, String> {
     let mut columns = Vec::new();
     for part in format.split(',').filter(|part| !part.is_empty()) {
@@ -131,7 +131,7 @@ pub(crate) fn of_names(format: &str) -> Result<Vec<Column>, String> {
 /// `NAME[%[-]WIDTH],...`.
 ///
 /// # Errors
-/// A width that is none.
+/// For an invalid width.
 pub(crate) fn of_sacct(format: &str) -> Result<Vec<Column>, String> {
     let mut columns = Vec::new();
     for part in format.split(',').map(str::trim).filter(|part| !part.is_empty()) {

@@ -1,7 +1,7 @@
-//! Options as `getopt_long` reads them: short ones in a row, values joined or apart, long ones by any prefix that is theirs
-//! alone.
+//! Parses options like `getopt_long`: clustered short options, joined or separate values, unambiguous prefixes of
+//! long names.
 //!
-//! Absent here: which options a command has ([`crate::options`]), and what their values mean.
+//! Absent here: the options of each command ([`crate::options`]), and the meaning of values.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,77 +9,73 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Whether an option has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// It has none.
+    /// No value.
     Nothing,
-    /// It must have one.
+    /// A required value.
     Value,
-    /// It may have one, joined to it.
+    /// An optional value, joined to the option.
     Maybe,
 }
 
-/// What becomes of an option here.
+/// The effect of an option here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// It does what Slurm does.
+    /// The same as in Slurm.
     Same,
-    /// It is taken, and changes nothing on one host of pinfold's.
+    /// Accepted, without effect on a single host.
     Ignored,
-    /// It asks for what is not there; in Slurm's words.
+    /// Requests an absent feature; with Slurm's message.
     Refused(&'static str),
-    /// It says how many it wants of what is not there: no more than none of them; in Slurm's words.
+    /// Counts an absent resource: only zero is accepted; with Slurm's message.
     Lacking(&'static str),
 }
 
-/// One option of a command.
+/// An option of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opt {
-    /// Its long name; empty: it has none.
+    /// Its long name; empty: no long name.
     pub long: &'static str,
     /// Its letter.
     pub short: Option<char>,
-    /// Whether it has a value.
     pub takes: Takes,
-    /// What becomes of it.
     pub meaning: Meaning,
-    /// Other long names that Slurm takes for it.
+    /// Alternative long names in Slurm.
     pub also: &'static [&'static str],
 }
 
 impl Opt {
-    /// The same, with other long names.
+    /// The same option, with alternative long names.
     pub(crate) const fn or(self, also: &'static [&'static str]) -> Self {
         Self { also, ..self }
     }
 
-    /// Its long names.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.long].into_iter().chain(self.also.iter().copied()).filter(|name| !name.is_empty())
     }
 }
 
-/// An option that was given.
+/// A parsed option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Its long name; where it has none, its letter.
+    /// Its long name, else its letter.
     pub name: String,
-    /// Its value.
     pub value: Option<String>,
 }
 
 /// Whether options may stand behind operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The first operand ends them: what follows belongs to a command.
+    /// The first operand ends the options: the rest belongs to a command.
     Strict,
-    /// They may stand anywhere.
+    /// Anywhere.
     Free,
 }
 
 /// Options and operands in their order.
 ///
 /// # Errors
-/// In the words of getopt, for an option that is not known, is not the only one with that beginning, or lacks its value;
-/// in Slurm's, for one that is refused.
+/// In getopt's words, for an option that is unknown, ambiguous, or lacks its value; in Slurm's words, for a refused
+/// option.
 pub(crate) fn parse(
     table: &[Opt],
     words: &[OsString],
@@ -127,12 +123,12 @@ fn taken(opt: &Opt, value: Option<String>) -> Result<Given, String> {
     Ok(Given { name, value })
 }
 
-/// Whether a value asks for none of something: `none`, `0`, `gpu:0`.
+/// Whether a value requests zero units: `none`, `0`, `gpu:0`.
 fn asks_for_none(value: &str) -> bool {
     value == "none" || value.rsplit([':', '=']).next() == Some("0")
 }
 
-/// An option as people write it.
+/// An option as typed.
 pub(crate) fn shown(opt: &Opt) -> String {
     match (opt.long, opt.short) {
         ("", Some(letter)) => format!("-{letter}"),
@@ -162,7 +158,7 @@ fn long_option<'a>(
     taken(opt, value)
 }
 
-/// The option with this name, or with this beginning if it is the only one.
+/// The option with this name, or the only option with this prefix.
 fn named<'a>(table: &'a [Opt], name: &str) -> Result<&'a Opt, String> {
     if let Some(exact) = table.iter().find(|opt| opt.names().any(|known| known == name)) {
         return Ok(exact);
@@ -210,8 +206,8 @@ fn short_options<'a>(
     Ok(())
 }
 
-/// The words of a line as a shell would part them: at blanks outside of quotes; a backslash takes the next character as it
-/// is; `#` at the start of a word ends the line.
+/// Splits a line into words like a shell: at blanks outside of quotes; a backslash escapes the next character; `#` at
+/// the start of a word ends the line.
 pub(crate) fn words_of(line: &[u8]) -> Vec<OsString> {
     let (mut words, mut word, mut quote, mut inside) = (Vec::new(), Vec::new(), None, false);
     let mut bytes = line.iter().copied();

@@ -1,7 +1,7 @@
-//! What is known of jobs in Slurm's words and not kept by the daemon: labels, the spooled script, steps, cancellations.
-//! Lines of JSON in a journal of the user's own, one journal for each daemon; the last word on a job counts.
+//! Recorded facts of jobs in Slurm's words that the daemon does not keep: labels, the spooled script, steps,
+//! cancellations. JSON lines in the user's own journal, a journal per daemon; the last line about a job counts.
 //!
-//! Absent here: anything the daemon knows.
+//! Absent here: facts kept by the daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -17,30 +17,30 @@ use serde::{Deserialize, Serialize};
 use crate::private;
 use crate::warning::Warning;
 
-/// Names the directory, so that programs which are started without the variables of XDG find it too.
+/// Names the directory, for programs started without the XDG variables.
 pub(crate) const VARIABLE: &str = "PINFOLD_SLURM_DIR";
 
-/// The files in a job's directory: what is known of it,
+/// The files in a job's directory: its label,
 pub(crate) const JOB_FILE: &str = "job.json";
 /// and its script.
 pub(crate) const SCRIPT_FILE: &str = "slurm_script";
 
-/// Above this the older half of a journal goes, but for jobs that are not over.
+/// Above this size the older half of a journal is dropped, except for living jobs.
 const JOURNAL_MAX_BYTES: u64 = 32 << 20;
 
-/// How long a spooled script is kept at least, and one of this daemon's that no journal names.
+/// How long a spooled script is kept at least; the second is for scripts of this daemon that no journal names.
 const SPOOL_AGE: Duration = Duration::from_secs(60);
 const SPOOL_AGE_UNKNOWN: Duration = Duration::from_secs(24 * 3600);
 
-/// What is said of a job in Slurm's words.
+/// The recorded options of a job in Slurm's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Label {
-    /// The job, of an array its number.
+    /// The job's number, or the array's.
     pub job: u64,
-    /// When it was asked for, in Unix seconds.
+    /// When it was submitted, in Unix seconds.
     pub submitted_s: u64,
-    /// The array as it was asked for.
+    /// The array's indexes as typed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<String>,
     pub name: String,
@@ -50,14 +50,14 @@ pub(crate) struct Label {
     pub account: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub qos: String,
-    /// Nothing: unlimited.
+    /// `None`: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_s: Option<u64>,
     pub ntasks: u32,
     pub cpus_per_task: u32,
     /// Whether `--cpus-per-task` was said.
     pub cpus_per_task_said: bool,
-    /// What `--ntasks-per-node` said.
+    /// The value of `--ntasks-per-node`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ntasks_per_node: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,15 +67,15 @@ pub(crate) struct Label {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub dependency: String,
     pub exclusive: bool,
-    /// The host may end it for others' memory, to begin it anew.
+    /// The host may requeue the job when memory is short.
     pub requeue: bool,
-    /// Nobody may, its user neither.
+    /// Requeueing is refused, even for the user.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_requeue: bool,
-    /// The script or command, as people know it.
+    /// The script or command for display.
     pub command: String,
     pub directory: String,
-    /// Where its streams go, with patterns.
+    /// Path patterns of its streams.
     pub output: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -86,31 +86,31 @@ pub(crate) struct Label {
     pub submit_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub submit_line: String,
-    /// Where its script is.
+    /// The directory of its script.
     pub spool: PathBuf,
-    /// The signal that it wants before its time limit.
+    /// The signal requested before its time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<Warning>,
-    /// Whether its number is said as it starts (salloc).
+    /// Whether its number is announced at the start (salloc).
     pub granted: bool,
-    /// Whether it is a script that sbatch took; else a command of srun's or salloc's.
+    /// Whether sbatch submitted a script; otherwise a command of srun or salloc.
     pub batch: bool,
 }
 
 impl Label {
-    /// The jobs that its dependency names by numbers.
+    /// The numbers of jobs in its dependency.
     pub(crate) fn named_in_dependency(&self) -> impl Iterator<Item = u64> {
         let parts = self.dependency.split([',', ':']).map(|part| part.split('_').next().unwrap_or(part));
         parts.filter_map(|part| part.parse().ok())
     }
 
-    /// Whether it is to start after all earlier jobs of its name.
+    /// Whether it starts after all earlier jobs of its name.
     pub(crate) fn is_singleton(&self) -> bool {
         self.dependency.split(',').any(|part| part.split(':').next() == Some("singleton"))
     }
 }
 
-/// A step that ended.
+/// An ended step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub job: u64,
@@ -136,24 +136,24 @@ enum Line {
     Set { job: u64, key: String, value: String },
 }
 
-/// All that a journal says.
+/// The content of a journal.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub labels: BTreeMap<u64, Rc<Label>>,
     pub steps: BTreeMap<u64, Vec<Step>>,
-    /// When each was cancelled, in Unix seconds.
+    /// Time of each cancellation, in Unix seconds.
     pub cancelled: BTreeMap<u64, f64>,
 }
 
-/// The directory of this user's, and the journal of one daemon in it.
+/// This user's directory, and a daemon's journal in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
     directory: PathBuf,
     journal: PathBuf,
 }
 
-/// The directory for what this user's commands keep. Where neither a usable home nor a place is named: a private directory
-/// below `/tmp`; for root the one in root's home, for below `/tmp` anybody could be there first.
+/// The directory for this user's records. Without a usable home or a named place: a private directory below `/tmp`;
+/// for root, root's home, because below `/tmp` another user could create the directory first.
 pub(crate) fn directory() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name);
     let named = variable(VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -162,7 +162,7 @@ pub(crate) fn directory() -> PathBuf {
         .unwrap_or_else(|| homeless(peer::own_uid()))
 }
 
-/// The directory of a user whose environment names no home.
+/// The directory of a user without a home in the environment.
 fn homeless(uid: u32) -> PathBuf {
     match uid {
         0 => PathBuf::from("/root/.local/state/pinfold/slurm"),
@@ -170,10 +170,10 @@ fn homeless(uid: u32) -> PathBuf {
     }
 }
 
-/// Makes one of the directories where it is missing; see [`private::make`].
+/// Makes a directory if missing; see [`private::make`].
 ///
 /// # Errors
-/// With the part of the path that others can exchange, and the way out.
+/// With the part of the path that other users can replace, and the way out.
 pub(crate) fn make(directory: &Path) -> Result<(), String> {
     private::make(directory).map_err(|why| refusal(directory, &why))
 }
@@ -182,10 +182,10 @@ fn refusal(directory: &Path, why: &str) -> String {
     format!("{} is not safe to use: {why}; set {VARIABLE} to a directory of your own", directory.display())
 }
 
-/// Reads a file of a job's directory, where nobody else can have changed it or its directory.
+/// Reads a file of a job's directory, which no other user can have changed.
 ///
 /// # Errors
-/// With what is wrong.
+/// With the fault.
 pub(crate) fn read_spooled(spool: &Path, name: &str) -> Result<Vec<u8>, String> {
     private::check(spool)?;
     let path = spool.join(name);
@@ -195,11 +195,10 @@ pub(crate) fn read_spooled(spool: &Path, name: &str) -> Result<Vec<u8>, String> 
     read.map(|_| text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Makes a directory for a new job's script, in the one for what this user's commands keep; nobody else can look into
-/// it.
+/// Makes a directory for a new job's script below the user's directory, readable only by the user.
 ///
 /// # Errors
-/// With the path, when it cannot be made, or the directory above is somebody else's.
+/// With the path, when it cannot be made or the parent belongs to another user.
 pub(crate) fn new_spool(directory: &Path) -> Result<PathBuf, String> {
     let no = |path: &Path, error: io::Error| format!("failed to make {}: {error}", path.display());
     let above = directory.join("spool");
@@ -217,13 +216,13 @@ pub(crate) fn new_spool(directory: &Path) -> Result<PathBuf, String> {
     Err(format!("failed to find a free name in {}", above.display()))
 }
 
-/// Notes that the journal has the label of the job with this directory: nothing is to change in the label's file any more,
-/// which can be written no more from then on. That costs no file of its own.
+/// Notes that the journal has the label of this directory's job, by removing the write permission of the label's
+/// file: no further update is needed, and no additional file.
 pub(crate) fn note_in_journal(spool: &Path) {
     let _ = fs::set_permissions(spool.join(JOB_FILE), Permissions::from_mode(0o400));
 }
 
-/// Whether that was noted.
+/// Whether [`note_in_journal`] was called.
 pub(crate) fn is_in_journal(spool: &Path) -> bool {
     fs::metadata(spool.join(JOB_FILE)).is_ok_and(|found| found.permissions().mode() & 0o200 == 0)
 }
@@ -235,7 +234,7 @@ fn start_file(spool: &Path, job: u64, count: u32) -> PathBuf {
     spool.join(format!("start-{job}-{count}"))
 }
 
-/// Notes that a job starts, as a file in its directory; gives how often it was started before.
+/// Records a start as a file in the job's directory; returns the number of earlier starts.
 pub(crate) fn note_start(spool: &Path, job: u64) -> u32 {
     let make = |count: &u32| {
         let name = start_file(spool, job, *count);
@@ -244,7 +243,7 @@ pub(crate) fn note_start(spool: &Path, job: u64) -> u32 {
     (0..STARTS_MAX).find(make).unwrap_or(0)
 }
 
-/// How often a job was started again, as far as its directory is there.
+/// The number of restarts, as far as the job's directory exists.
 pub(crate) fn restarts(spool: &Path, job: u64) -> u32 {
     (1..STARTS_MAX)
         .take_while(|&count| start_file(spool, job, count).exists())
@@ -254,7 +253,7 @@ pub(crate) fn restarts(spool: &Path, job: u64) -> u32 {
 }
 
 impl Home {
-    /// The one for this daemon.
+    /// The home for this daemon.
     pub(crate) fn of(instance: &str) -> Self {
         let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         let name: String = instance.chars().map(safe).collect();
@@ -267,12 +266,12 @@ impl Home {
         self.append(&Line::Job(Box::new(label.clone())))
     }
 
-    /// Adds a step that ended.
+    /// Adds an ended step.
     pub(crate) fn add_step(&self, step: &Step) -> io::Result<()> {
         self.append(&Line::Step(step.clone()))
     }
 
-    /// Writes down that a job was cancelled.
+    /// Records a cancellation.
     pub(crate) fn cancelled(&self, job: u64, at_s: f64) -> io::Result<()> {
         self.append(&Line::Cancelled { job, at_s })
     }
@@ -288,11 +287,11 @@ impl Home {
         make(&self.directory).map_err(io::Error::other)?;
         let mut file =
             private::open(OpenOptions::new().append(true).create(true).mode(0o600), &self.journal)?;
-        // One call: the kernel puts lines of several writers one behind the other.
+        // A single call, because the kernel keeps appended lines of several writers apart.
         file.write_all(&text)
     }
 
-    /// All that is known. A journal that is not there says nothing; a line that is torn is left out.
+    /// Reads the journal. A missing journal is empty; torn lines are skipped.
     pub(crate) fn read(&self) -> Known {
         let read = || match fs::symlink_metadata(&self.journal) {
             Err(_) => Ok(Known::default()),
@@ -307,7 +306,7 @@ impl Home {
         })
     }
 
-    /// The directories of jobs that other daemons' journals name; `None`: there are no such journals.
+    /// The job directories named by other daemons' journals; `None` without other journals.
     fn named_by_others(&self) -> Result<Option<BTreeSet<PathBuf>>, String> {
         let failed = |error: io::Error| format!("failed to look at {}: {error}", self.directory.display());
         let mut named: Option<BTreeSet<PathBuf>> = None;
@@ -323,10 +322,10 @@ impl Home {
         Ok(named)
     }
 
-    /// The right to sweep, until the file is closed.
+    /// Locks the sweep until the file is closed.
     ///
     /// # Errors
-    /// While another process has it, or when its file cannot be made.
+    /// While another process has the lock, or when the file cannot be made.
     pub(crate) fn lock_sweep(&self) -> io::Result<File> {
         let path = self.journal.with_extension("sweep");
         let file = private::open(OpenOptions::new().write(true).create(true).mode(0o600), &path)?;
@@ -334,11 +333,11 @@ impl Home {
         Ok(file)
     }
 
-    /// Removes the scripts of jobs that are over; shortens a journal that is long. `live`: the numbers of the jobs, and
-    /// of the arrays of jobs, that are not over, of the latter without their members.
+    /// Removes the scripts of ended jobs, and shortens a long journal. `live`: the numbers of living jobs and arrays,
+    /// without the arrays' members.
     ///
-    /// A script that another daemon's journal names stays, and one that no journal names unless there is this daemon's
-    /// alone and each live job is named. Nothing goes where a journal cannot be read.
+    /// Keeps a script named by another daemon's journal; also keeps a script that no journal names, unless only this
+    /// daemon's journal exists and names each living job. Removes no script when a journal is unreadable.
     pub(crate) fn sweep(&self, live: &BTreeSet<u64>) {
         let above = self.directory.join("spool");
         if private::check(&above).is_err() {
@@ -369,7 +368,7 @@ impl Home {
         }
     }
 
-    /// Lines that are added in the moment of the change may be lost with it.
+    /// Lines added at the moment of the exchange may be lost.
     fn shorten(&self, live: &BTreeSet<u64>) -> io::Result<()> {
         let mut text = Vec::new();
         private::open(OpenOptions::new().read(true), &self.journal)?.read_to_end(&mut text)?;
@@ -385,7 +384,7 @@ impl Home {
             }
         }
         let beside = self.journal.with_extension("new");
-        // Emptied only once it is known to be a file of one's own.
+        // Truncated only after the check that the file is our own.
         let mut new = private::open(OpenOptions::new().write(true).create(true).mode(0o600), &beside)?;
         new.set_len(0)?;
         new.write_all(&kept)?;
@@ -393,7 +392,7 @@ impl Home {
     }
 }
 
-/// What a journal says, where nobody else can have written it.
+/// The content of a journal that no other user can have written.
 fn read_journal(directory: &Path, journal: &Path) -> Result<Known, String> {
     private::check(directory)?;
     let mut text = Vec::new();
@@ -413,8 +412,7 @@ impl Known {
     fn take(&mut self, line: Line) {
         match line {
             Line::Job(label) => {
-                // A store that was lost begins again with low numbers. What is said of this very job may stand before
-                // it.
+                // A lost store restarts at low numbers, so older records of this number may belong to another job.
                 let since_s = std::time::Duration::from_secs(label.submitted_s).as_secs_f64();
                 if self.cancelled.get(&label.job).is_some_and(|at_s| *at_s < since_s) {
                     self.cancelled.remove(&label.job);

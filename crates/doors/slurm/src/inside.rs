@@ -1,5 +1,5 @@
-//! The first process of a job that these commands asked for: puts Slurm's variables into its environment, opens its files,
-//! and becomes the script or command. Where a signal is wanted before the time limit it stays, as the parent of that.
+//! The first process of a job of these commands: sets Slurm's variables, opens the job's files, and becomes the
+//! script or command. With `--signal` it stays as the parent.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,17 +20,17 @@ use crate::home::{self, Home, JOB_FILE, Label, SCRIPT_FILE};
 use crate::pattern::{Meant, expand};
 use crate::trouble::{Trouble, failed_to_execute};
 
-/// The word before a job's directory, by which this program knows that it is inside.
+/// The word before a job's directory that selects this mode.
 pub(crate) const INSIDE: &str = "--inside";
 /// Names the directory in the job's environment.
 pub(crate) const SPOOL: &str = "PINFOLD_SLURM_JOB";
 
 /// The exit status where the script cannot be read.
 const UNUSABLE: u8 = 53;
-/// The signal that ends a job whose files cannot be opened: Slurm's accounting shows such a job as FAILED, `0:53`.
+/// The signal that ends a job whose files cannot be opened: Slurm's accounting shows this as FAILED, `0:53`.
 const UNOPENED: i32 = 53;
 
-/// Of the job that this process is part of: its number, and its array and index.
+/// The job of this process: its number, and its array and index.
 pub(crate) fn own() -> Option<(u64, Option<(u64, u32)>)> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let job = number("PINFOLD_JOB_ID")?;
@@ -45,17 +45,18 @@ fn unusable(text: String) -> Trouble {
 /// `--inside SPOOL [ARGUMENTS...]`.
 ///
 /// # Errors
-/// When it cannot become what it is to become.
+/// When the script or command cannot be executed.
 pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     let spool = PathBuf::from(arguments.first().ok_or_else(|| unusable("no job is named".to_owned()))?);
-    // What was checked at the submission may have been swept from /tmp since, and planted by another user.
+    // The checks of the submission may be outdated: /tmp may have been swept since, and files planted by another
+    // user.
     let text = home::read_spooled(&spool, JOB_FILE).map_err(unusable)?;
     let mut label: Label = serde_json::from_slice(&text)
         .map_err(|error| unusable(format!("{}: {error}", spool.join(JOB_FILE).display())))?;
     let (job, member) = own().ok_or_else(|| unusable("this is no job of pinfold's".to_owned()))?;
     let host = pinfold_sys::peer::host_name();
     let restarts = home::note_start(&spool, job);
-    // Whoever asked for it did not know its number, or was killed before it was written down.
+    // The submitter did not know its number, or was killed before recording it.
     if !label.batch || !home::is_in_journal(&spool) {
         label.job = member.map_or(job, |(array, _)| array);
         let instance = std::env::var("PINFOLD_INSTANCE").unwrap_or_default();
@@ -140,7 +141,7 @@ fn redirect(
     Ok(())
 }
 
-/// Ends this process as Slurm ends a job whose files cannot be opened. No program reads this process's own streams, so that
+/// Ends this process as Slurm ends a job whose files cannot be opened. This process's own streams have no reader, so
 /// the cause goes to the job's comment, which `why`, `report` and `scontrol show job` print.
 fn end_unopened(job: u64, cause: &str) {
     if let Ok(mut cluster) = Cluster::connect()
@@ -153,7 +154,7 @@ fn end_unopened(job: u64, cause: &str) {
     signals::send_with(std::process::id(), UNOPENED, 0);
 }
 
-/// Opens a file for an output stream, which the error names. Both streams may write to one file: text goes to its end.
+/// Opens an output file; the error names `stream`. Both streams may share a file, so text is appended.
 pub(crate) fn open(stream: &str, name: impl AsRef<Path>, append: bool) -> Result<File, Trouble> {
     let name = name.as_ref();
     let path = if name == Path::new("none") { Path::new("/dev/null") } else { name };

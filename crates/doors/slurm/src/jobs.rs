@@ -1,6 +1,6 @@
-//! Jobs as Slurm's commands show them: what the daemon knows, with the labels beside it.
+//! Jobs in the view of Slurm's commands: the daemon's facts with their labels.
 //!
-//! Absent here: how fields are written (`fields`), and which jobs a command picks.
+//! Absent here: the text of fields (`fields`), and the selection of jobs by commands.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,14 +13,14 @@ use crate::home::{self, Known, Label, Step};
 use crate::state::State;
 use crate::units;
 
-/// The name of the one cluster, by which a job's own environment tells it from a real one.
+/// The cluster's name, by which a job's environment distinguishes the cluster from a real Slurm cluster.
 pub(crate) const CLUSTER: &str = "pinfold";
-/// The one partition that is there by itself; others are labels.
+/// The default partition; other partitions are labels.
 pub(crate) const PARTITION: &str = "pinfold";
-/// What Slurm shows as the signal of a job that ran out of memory.
+/// The signal number that Slurm shows for jobs out of memory.
 const OUT_OF_MEMORY_SIGNAL: i32 = 125;
 
-/// What a job used, where that is told.
+/// A job's usage, if reported.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Used {
     pub user_s: f64,
@@ -32,13 +32,13 @@ pub(crate) struct Used {
     pub written_bytes: u64,
 }
 
-/// One job, or the members of an array that wait, in one row.
+/// A job, or the waiting members of an array in a single row.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub job: u64,
     /// The array and the index in it.
     pub member: Option<(u64, u32)>,
-    /// Of members in one row, their indexes.
+    /// The indexes of members in a row.
     pub members: Vec<u32>,
     pub name: String,
     pub user: String,
@@ -53,11 +53,11 @@ pub(crate) struct Job {
     pub signal: Option<i32>,
     pub reason: Option<String>,
     pub end: Option<End>,
-    /// How long it may run, in seconds.
+    /// Time limit, in seconds.
     pub limit_s: Option<u64>,
     pub begin_s: Option<f64>,
     pub comment: String,
-    /// Whether a job is not over that it is to start after.
+    /// Whether a predecessor has not ended.
     pub waits: bool,
     pub suspended_s: f64,
     pub requeues: u32,
@@ -163,7 +163,7 @@ impl Job {
     fn state_of(&self, cancelled: bool) -> State {
         match self.phase {
             JobState::Queued | JobState::Held => State::Pending,
-            // What the host froze goes on by itself: to an engine it runs.
+            // A job frozen by the host continues by itself: engines see it running.
             JobState::Frozen | JobState::Parked if self.is_suspended() && shows_suspended() => {
                 State::Suspended
             }
@@ -176,7 +176,7 @@ impl Job {
                 match (self.exit_code, self.signal) {
                     _ if self.end.is_some_and(End::is_limit) => State::Timeout,
                     _ if cancelled || killed || told => State::Cancelled,
-                    // Of a script that went on without what was killed, too.
+                    // Also for a script that continued after a process was killed.
                     _ if because(OUT_OF_MEMORY) => State::OutOfMemory,
                     (Some(0), _) => State::Completed,
                     (Some(_), _) | (_, Some(_)) => State::Failed,
@@ -192,7 +192,7 @@ impl Job {
         self.reason.as_deref().is_some_and(|reason| reason.starts_with("a user or operator"))
     }
 
-    /// Its number as Slurm shows it: `12`, `12_3`, `12_[4-9%2]`.
+    /// Its number as in Slurm: `12`, `12_3`, `12_[4-9%2]`.
     pub(crate) fn shown(&self) -> String {
         match self.member {
             Some((array, _)) if !self.members.is_empty() => {
@@ -214,18 +214,18 @@ impl Job {
         if self.label.partition.is_empty() { PARTITION } else { &self.label.partition }
     }
 
-    /// Whether it runs on this host, or ran here; one that waits, be it once more, has no node.
+    /// Whether it runs or ran on this host; a waiting job, even after a requeue, has no node.
     pub(crate) fn has_node(&self) -> bool {
         self.started_s.is_some() && self.state != State::Pending
     }
 
-    /// How long it has run, in seconds.
+    /// Run time, in seconds.
     pub(crate) fn elapsed_s(&self, now_s: f64) -> u64 {
         let end = self.ended_s.unwrap_or(now_s);
         self.started_s.map_or(0, |start| units::whole(end - start))
     }
 
-    /// Why it waits, or is as it is, as a word of Slurm's.
+    /// The reason for its state, as Slurm's word.
     pub(crate) fn reason_word(&self) -> &'static str {
         match self.state {
             State::Pending if self.phase == JobState::Held => "JobHeldUser",
@@ -252,18 +252,18 @@ impl Job {
         }
     }
 
-    /// How often it was started again.
+    /// The number of restarts.
     pub(crate) fn restarts(&self) -> u32 {
         self.requeues.max(home::restarts(&self.label.spool, self.job))
     }
 
-    /// The command as people know it.
+    /// The command for display.
     pub(crate) fn command_shown(&self) -> String {
         if self.label.command.is_empty() { self.command.join(" ") } else { self.label.command.clone() }
     }
 }
 
-/// Whether a job that its user suspended is shown as such; to several engines it would be over.
+/// Whether to show a suspended state, which several engines treat as the end of the job.
 fn shows_suspended() -> bool {
     std::env::var("PINFOLD_SLURM_SUSPENDED").is_ok_and(|value| value == "1")
 }
@@ -278,7 +278,7 @@ fn cores_of(label: &Label, told: Option<u32>) -> u32 {
     told.filter(|&cores| cores > 0).unwrap_or(asked)
 }
 
-/// Members of an array that wait, in one row with the first of them.
+/// Joins waiting members of an array into the row of the first.
 pub(crate) fn in_rows(jobs: Vec<Job>) -> Vec<Job> {
     let mut rows: Vec<Job> = Vec::with_capacity(jobs.len());
     let mut open: BTreeMap<(u64, &'static str), usize> = BTreeMap::new();

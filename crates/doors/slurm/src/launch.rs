@@ -1,7 +1,7 @@
-//! From what is asked for to `pinfold submit` and `pinfold run`: what is kept for the job's first process, and the
-//! command line.
+//! Turns a request into `pinfold submit` or `pinfold run`: the files for the job's first process, and the command
+//! line.
 //!
-//! The program that is executed is the one beside this one, never what a search path says.
+//! Executes the program beside this program, never a program from the search path.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -20,13 +20,13 @@ use crate::script::Script;
 use crate::trouble::Trouble;
 use crate::units::{MEMORY_MAX_BYTES, now_s, whole};
 
-/// Each of so many jobs has the scripts of those that are over removed.
+/// Every so many jobs, the scripts of ended jobs are removed.
 const SWEEP_EVERY: u64 = 64;
 
-/// The program `pinfold`, beside this one.
+/// The program `pinfold` beside this program.
 ///
 /// # Errors
-/// When it is not there.
+/// When it does not exist.
 pub(crate) fn pinfold() -> Result<PathBuf, Trouble> {
     let own = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
     let beside = own.with_file_name("pinfold");
@@ -43,11 +43,10 @@ pub(crate) struct Plan {
     pub options: Vec<OsString>,
 }
 
-/// What is written down of a request, and the options of pinfold's that it comes to. `after`: which jobs it waits for,
-/// as `--after` takes them.
+/// Turns a request into a label and pinfold's options. `after`: the predecessors, in the form of `--after`.
 ///
 /// # Errors
-/// For a directory that cannot be told.
+/// When the current directory is unknown.
 pub(crate) fn plan(
     request: &Request,
     name: String,
@@ -73,7 +72,7 @@ pub(crate) fn plan(
         mem_bytes: request.memory_bytes().filter(|&bytes| bytes > 0),
         mem_per_cpu: matches!(request.mem, Some(Memory::Cpu(_))),
         dependency: request.dependency.clone(),
-        // All of the host's memory is all of the host.
+        // All memory of the host means the whole host.
         exclusive: request.exclusive || request.mem == Some(Memory::Node(0)),
         requeue: request.requeue == Some(true),
         no_requeue: request.requeue == Some(false),
@@ -133,10 +132,10 @@ fn within(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// Keeps the script and the label where the job's first process finds them.
+/// Writes the script and the label for the job's first process.
 ///
 /// # Errors
-/// When they cannot be written.
+/// When the files cannot be written.
 pub(crate) fn spool(label: &mut Label, script: Option<&Script>) -> Result<PathBuf, Trouble> {
     let spool = home::new_spool(&home::directory())?;
     label.spool.clone_from(&spool);
@@ -157,11 +156,10 @@ pub(crate) fn spool(label: &mut Label, script: Option<&Script>) -> Result<PathBu
     Ok(spool)
 }
 
-/// `pinfold VERB OPTIONS -- pinfold-slurm INSIDE SPOOL`, in the directory of the job, with the environment that it is
-/// to have.
+/// `pinfold VERB OPTIONS -- pinfold-slurm INSIDE SPOOL`, in the job's directory, with its environment.
 ///
 /// # Errors
-/// When a program is not there, or the directory cannot be entered.
+/// When a program is missing, or the directory cannot be entered.
 pub(crate) fn command(verb: &str, plan: &Plan, export: Option<&str>) -> Result<Command, Trouble> {
     let own = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
     let mut command = Command::new(pinfold()?);
@@ -179,20 +177,20 @@ pub(crate) fn command(verb: &str, plan: &Plan, export: Option<&str>) -> Result<C
     Ok(command)
 }
 
-/// Removes what is left of jobs that are over, now and then, in a process of its own: whoever hands a job over does not
-/// wait for it. Both return, with nothing left to do.
+/// Occasionally removes the files of ended jobs, in a separate process so that the submission does not wait. Both
+/// processes return, with nothing left to do.
 pub(crate) fn sweep(cluster: &mut Cluster, job: u64) {
     if !job.is_multiple_of(SWEEP_EVERY) || !matches!(spawn::fork_away(), Ok(Side::Child)) {
         return;
     }
-    // Whoever reads what this command says must not wait for the sweep.
+    // Readers of this command's output must not wait for the sweep.
     if spawn::null_streams().is_ok() {
         sweep_now(cluster);
     }
 }
 
 fn sweep_now(cluster: &mut Cluster) {
-    // One at a time is enough, and two would shorten one journal.
+    // A single sweep is enough, and two sweeps would shorten the same journal.
     let Ok(_lock) = cluster.home.lock_sweep() else { return };
     let Ok(view) = cluster.host() else { return };
     let live = view.jobs.iter().map(|it| it.array_id.unwrap_or(it.job)).collect();

@@ -1,9 +1,9 @@
-//! Slurm's commands on one host, backed by pinfold: one program under many names (`sbatch`, `srun`, `squeue` ...), or
-//! `pinfold-slurm COMMAND`. What workflow engines call, with the answers that they read.
+//! Slurm's commands on a single host, backed by pinfold: a program under many names (`sbatch`, `srun`, `squeue` ...),
+//! or `pinfold-slurm COMMAND`. Supports the calls of workflow engines, with the answers that engines parse.
 //!
-//! Reading order: `options` (which options each command has), `getopt` (how they are read), `request` (what a job asks
-//! for), `launch` and `inside` (how it becomes a job of pinfold's), `cluster`, `jobs` and `fields` (how jobs are shown),
-//! then the commands. Absent here: any decision about jobs, and running them, which `pinfold submit` and `pinfold run` do.
+//! Reading order: `options` (options of each command), `getopt` (parsing), `request` (a job's request), `launch` and
+//! `inside` (conversion to a job of pinfold), `cluster`, `jobs` and `fields` (display of jobs), then the commands.
+//! Absent here: decisions about jobs and their execution, done by `pinfold submit` and `pinfold run`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -51,7 +51,7 @@ const OWN: &str = "pinfold-slurm";
 
 type Do = fn(&[OsString]) -> Result<u8, Trouble>;
 
-/// What a command does; `None`: there is none of this name.
+/// The function of a command; `None`: unknown name.
 fn known(name: &str) -> Option<Do> {
     let command: Do = match name {
         "sbatch" => sbatch::sbatch,

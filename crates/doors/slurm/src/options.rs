@@ -1,4 +1,4 @@
-//! Which options each command has, and what becomes of each; docs/slurm.md has the same as tables, which a test compares.
+//! The options of each command and their effects; docs/slurm.md has the same tables, and a test compares them.
 
 use crate::getopt::{Meaning, Opt, Takes};
 
@@ -6,7 +6,7 @@ const NO: Takes = Takes::Nothing;
 const VALUE: Takes = Takes::Value;
 const MAYBE: Takes = Takes::Maybe;
 
-/// Why what asks for a device is refused.
+/// Message for refused requests of devices.
 const GRES: &str = "Invalid generic resource (gres) specification";
 const FEATURE: &str = "Invalid feature specification";
 const LICENSE: &str = "Invalid license specification";
@@ -34,10 +34,10 @@ const fn lacking(long: &'static str, short: char, takes: Takes, why: &'static st
     opt(long, short, takes, Meaning::Lacking(why))
 }
 
-/// What all commands have in common.
+/// Common to all commands.
 const EVERY: &[Opt] = &[same("clusters", 'M', VALUE), same("usage", ' ', NO), same("version", 'V', NO)];
 
-/// What the commands have in common that show something.
+/// Common to the commands that show data.
 const SHOW: &[Opt] = &[
     ignored("local", ' ', NO),
     ignored("verbose", 'v', NO),
@@ -45,7 +45,7 @@ const SHOW: &[Opt] = &[
     refused("yaml", ' ', MAYBE, NOT_HERE),
 ];
 
-/// What squeue and sinfo have in common.
+/// Common to squeue and sinfo.
 const TABLE: &[Opt] = &[
     same("Format", 'O', VALUE),
     same("all", 'a', NO),
@@ -61,7 +61,7 @@ const TABLE: &[Opt] = &[
     ignored("noconvert", ' ', NO),
 ];
 
-/// What sbatch, srun and salloc have in common.
+/// Common to sbatch, srun and salloc.
 const JOB: &[Opt] = &[
     same("account", 'A', VALUE),
     same("begin", 'b', VALUE),
@@ -152,7 +152,7 @@ const JOB: &[Opt] = &[
     refused("uid", ' ', VALUE, "Access/permission denied"),
 ];
 
-/// What sbatch and srun have in common: a job's streams and its environment.
+/// Common to sbatch and srun: a job's streams and its environment.
 const STREAMS: &[Opt] = &[
     same("error", 'e', VALUE),
     same("export", ' ', VALUE),
@@ -162,13 +162,13 @@ const STREAMS: &[Opt] = &[
     ignored("propagate", ' ', MAYBE),
 ];
 
-/// What srun and salloc have in common.
+/// Common to srun and salloc.
 const NOW: &[Opt] = &[ignored("immediate", 'I', MAYBE), ignored("no-requeue", ' ', NO)];
 
-/// What sbatch and salloc have in common.
+/// Common to sbatch and salloc.
 const LOGIN: &[Opt] = &[ignored("get-user-env", ' ', MAYBE)];
 
-/// Those of sbatch alone.
+/// Of sbatch alone.
 const BATCH: &[Opt] = &[
     same("array", 'a', VALUE),
     same("no-requeue", ' ', NO),
@@ -181,7 +181,7 @@ const BATCH: &[Opt] = &[
     refused("export-file", ' ', VALUE, NOT_HERE),
 ];
 
-/// Those of srun alone.
+/// Of srun alone.
 const RUN: &[Opt] = &[
     same("kill-on-bad-exit", 'K', MAYBE),
     same("label", 'l', NO),
@@ -217,7 +217,7 @@ const RUN: &[Opt] = &[
     refused("multi-prog", ' ', NO, NOT_HERE),
 ];
 
-/// Those of salloc alone.
+/// Of salloc alone.
 const ALLOC: &[Opt] = &[
     ignored("bell", ' ', NO),
     ignored("kill-command", 'K', MAYBE),
@@ -226,7 +226,7 @@ const ALLOC: &[Opt] = &[
     refused("no-shell", ' ', NO, NOT_HERE),
 ];
 
-/// Those of squeue alone.
+/// Of squeue alone.
 const SQUEUE: &[Opt] = &[
     same("account", 'A', VALUE).or(&["accounts"]),
     same("array", 'r', NO),
@@ -249,7 +249,7 @@ const SQUEUE: &[Opt] = &[
     refused("reservation", 'R', VALUE, RESERVATION),
 ];
 
-/// Those of sacct alone.
+/// Of sacct alone.
 const SACCT: &[Opt] = &[
     same("accounts", 'A', VALUE),
     same("allocations", 'X', NO),
@@ -298,7 +298,7 @@ const SACCT: &[Opt] = &[
     refused("timelimit-min", 'k', VALUE, NOT_HERE),
 ];
 
-/// Those of scancel alone.
+/// Of scancel alone.
 const SCANCEL: &[Opt] = &[
     same("account", 'A', VALUE),
     same("batch", 'b', NO),
@@ -326,7 +326,7 @@ const SCANCEL: &[Opt] = &[
     refused("reservation", 'R', VALUE, RESERVATION),
 ];
 
-/// Those of sinfo alone.
+/// Of sinfo alone.
 const SINFO: &[Opt] = &[
     same("Node", 'N', NO),
     same("nodes", 'n', VALUE),
@@ -341,7 +341,7 @@ const SINFO: &[Opt] = &[
     refused("reservation", 'T', NO, RESERVATION),
 ];
 
-/// Those of scontrol alone.
+/// Of scontrol alone.
 const SCONTROL: &[Opt] = &[
     same("all", 'a', NO),
     same("details", 'd', NO),

@@ -1,12 +1,12 @@
-//! Names of output files in which `%j` and others stand for something.
+//! Expands `%j` and other patterns in names of output files.
 
 use crate::jobs::Job;
 
-/// What stands for the letters.
+/// The values of the patterns.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meant<'a> {
     pub job: u64,
-    /// The array's number; the job's own of one that is no member.
+    /// The array's number; without an array the job's own.
     pub array: u64,
     pub index: Option<u32>,
     pub user: &'a str,
@@ -16,8 +16,8 @@ pub(crate) struct Meant<'a> {
     pub step: Option<u32>,
 }
 
-/// The name with what is meant: `%A %a %b %J %j %N %n %s %t %u %x`, digits before the letter for zeros before a number, `%%`
-/// for `%`. A backslash before all of it takes the name as it is.
+/// Expands `%A %a %b %J %j %N %n %s %t %u %x`, with digits before the letter for leading zeros, and `%%` as `%`. A
+/// backslash in the name disables expansion.
 pub(crate) fn expand(pattern: &str, meant: &Meant<'_>) -> String {
     if pattern.contains('\\') {
         return pattern.replace('\\', "");
@@ -37,7 +37,7 @@ pub(crate) fn expand(pattern: &str, meant: &Meant<'_>) -> String {
         let number = |number: u64| format!("{number:0width$}");
         let text = match rest.next() {
             Some('A') => number(meant.array),
-            // As in Slurm, of a job that is no member.
+            // As in Slurm, for a job outside of an array.
             Some('a') => meant.index.map_or_else(|| "4294967294".to_owned(), |index| number(index.into())),
             Some('b') => number(u64::from(meant.index.unwrap_or(u32::MAX - 1) % 10)),
             Some('j') => number(meant.job),
@@ -45,7 +45,7 @@ pub(crate) fn expand(pattern: &str, meant: &Meant<'_>) -> String {
                 Some(step) => format!("{}.{step}", meant.job),
                 None => number(meant.job),
             },
-            // As in Slurm, the short one.
+            // The short host name, as in Slurm.
             Some('N') => meant.host.split('.').next().unwrap_or_default().to_owned(),
             Some('n') => number(0),
             Some('s') => meant.step.map_or_else(|| "batch".to_owned(), |step| number(step.into())),

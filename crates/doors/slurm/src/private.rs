@@ -1,6 +1,6 @@
-//! Directories and files of this user's alone: nobody else can change them, or put something else in their place.
+//! Private directories and files: no other user can change or replace them.
 //!
-//! Absent here: which directories and files these are.
+//! Absent here: the choice of directories and files.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -12,31 +12,31 @@ use pinfold_sys::{files, peer};
 /// As many links may stand in a path, as in the kernel's rule.
 const LINKS_MAX: u32 = 40;
 
-/// The mode of a directory in which only an entry's owner can rename it.
+/// The mode bit of a directory in which only an entry's owner can rename it.
 const STICKY: u32 = 0o1000;
 
-/// Makes a directory where it is missing, for this user alone, and refuses one whose entries somebody else could exchange.
+/// Makes a private directory if missing, and refuses a directory whose entries another user could replace.
 ///
 /// # Errors
-/// With the part of the path that is another user's, that others can write to, or that cannot be made.
+/// With the part of the path that belongs to another user, is writable by others, or cannot be made.
 pub(crate) fn make(directory: &Path) -> Result<(), String> {
     walk(directory, true, LINKS_MAX)?;
     is_own(directory)
 }
 
-/// As [`make`], and makes nothing.
+/// As [`make`], without making the directory.
 ///
 /// # Errors
-/// As [`make`], and for a directory that is not there.
+/// As [`make`], and for a missing directory.
 pub(crate) fn check(directory: &Path) -> Result<(), String> {
     walk(directory, false, LINKS_MAX)?;
     is_own(directory)
 }
 
-/// Opens a file in a directory that was checked; it must be a regular file of this user's, and no link.
+/// Opens a file in a checked directory; it must be a regular file of this user, not a link.
 ///
 /// # Errors
-/// What the kernel says, or that the file is another user's, or none.
+/// The kernel's error, or that the file is not regular or belongs to another user.
 pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = files::without_links(options).open(path)?;
     let found = file.metadata()?;
@@ -49,11 +49,11 @@ pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Looks at each directory above, and at the directories that links lead through: whoever can write to one of them decides
-/// what the path means.
+/// Checks each directory above, including directories behind links: a user who can write to any of them controls the
+/// path.
 fn walk(path: &Path, make: bool, links: u32) -> Result<(), String> {
     let failed = |at: &Path, error: io::Error| format!("failed to look at {}: {error}", at.display());
-    // Inside of a user namespace root may be shown as another number: the owner of `/` is root in each.
+    // Inside a user namespace root may have another number: the owner of `/` is root in each namespace.
     let top = fs::symlink_metadata("/").map_err(|error| failed(Path::new("/"), error))?.uid();
     let trusted = |found: &Metadata| [peer::own_uid(), 0, top].contains(&found.uid());
     let others = if peer::own_uid() == 0 { 0o022 } else { 0o002 };
@@ -75,7 +75,7 @@ fn walk(path: &Path, make: bool, links: u32) -> Result<(), String> {
         if !found.is_dir() {
             return Err(format!("{} is no directory", at.display()));
         }
-        // Others' directories above a home are the site's choice; root's files are not to depend on them.
+        // Other users' directories above a home are the site's choice; root's files must not depend on them.
         if !trusted(&found) && (shared || peer::own_uid() == 0) {
             return Err(foreign(&at, &found));
         }
@@ -91,7 +91,7 @@ fn foreign(at: &Path, found: &Metadata) -> String {
     format!("{} belongs to another user (uid {})", at.display(), found.uid())
 }
 
-/// What is at a path, a link itself included; where nothing is, a new directory if that is to be made.
+/// The metadata at a path, of a link itself; makes a missing directory if `make`.
 fn find(at: &Path, make: bool) -> Result<Metadata, String> {
     let found = fs::symlink_metadata(at);
     let found = match found {

@@ -1,6 +1,6 @@
-//! What sbatch, srun and salloc ask for, from their options.
+//! The request of sbatch, srun and salloc, from their options.
 //!
-//! Absent here: which options there are (`options`), and handing a job over (`launch`).
+//! Absent here: the tables of options (`options`), and submission (`launch`).
 
 use crate::getopt::Given;
 use crate::jobs::CLUSTER;
@@ -39,7 +39,7 @@ pub(crate) struct Request {
     pub partition: String,
     pub qos: String,
     pub quiet: bool,
-    /// `--requeue` or `--no-requeue`, where one was said.
+    /// `--requeue` or `--no-requeue`, if given.
     pub requeue: Option<bool>,
     pub test_only: bool,
     pub verbose: u32,
@@ -49,20 +49,20 @@ pub(crate) struct Request {
     pub help: Option<&'static str>,
 }
 
-/// Memory that is asked for, in bytes.
+/// Requested memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// On the host; 0: all that it has.
+    /// On the host; 0: all memory.
     Node(u64),
-    /// For each CPU.
+    /// Per CPU.
     Cpu(u64),
 }
 
 impl Request {
-    /// Takes in options; later ones win.
+    /// Adds options; later options win.
     ///
     /// # Errors
-    /// In Slurm's words, for a value that means nothing or asks for what is not there.
+    /// In Slurm's words, for an invalid value or an absent feature.
     pub(crate) fn take(&mut self, given: &[Given], host: &str) -> Result<(), String> {
         given.iter().try_for_each(|option| self.take_one(option, host))
     }
@@ -129,7 +129,7 @@ impl Request {
                 self.limit_s = Some(limit);
             }
             "verbose" => self.verbose += 1,
-            // srun has a number of seconds there.
+            // For srun the option is a number of seconds.
             "wait" => self.wait = given.value.is_none(),
             "wrap" => self.wrap = Some(value()),
             "help" => self.help = Some("help"),
@@ -140,17 +140,17 @@ impl Request {
         Ok(())
     }
 
-    /// How many tasks there are.
+    /// The number of tasks.
     pub(crate) fn tasks(&self) -> u32 {
         self.ntasks.or(self.ntasks_per_node).unwrap_or(1).max(1)
     }
 
-    /// How many cores that takes.
+    /// The number of cores for all tasks.
     pub(crate) fn cores(&self) -> u32 {
         self.tasks().saturating_mul(self.cpus_per_task.unwrap_or(1).max(1))
     }
 
-    /// Memory it is expected to need, in bytes.
+    /// Expected memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
         match self.mem? {
             Memory::Node(bytes) => Some(bytes),
@@ -158,12 +158,12 @@ impl Request {
         }
     }
 
-    /// The time limit in seconds, if there is one.
+    /// The time limit in seconds, if any.
     pub(crate) fn limit(&self) -> Option<u64> {
         self.limit_s.flatten()
     }
 
-    /// From the environment: `SBATCH_ACCOUNT` and others.
+    /// Adds options from the environment: `SBATCH_ACCOUNT` and others.
     ///
     /// # Errors
     /// As for options.
@@ -183,7 +183,7 @@ impl Request {
     }
 }
 
-/// Variables behind `SBATCH_`, `SLURM_` (srun) or `SALLOC_`, and the options that they stand for.
+/// Variables behind `SBATCH_`, `SLURM_` (srun) or `SALLOC_`, and their options.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("ACCOUNT", "account"),
     ("ARRAY_INX", "array"),
@@ -213,7 +213,7 @@ fn count(option: &str, text: &str) -> Result<u32, String> {
     count.ok_or_else(|| format!("Invalid numeric value \"{text}\" for {option}."))
 }
 
-/// The ways to join processes of MPI that srun offers: none. A launcher of MPI's own starts them.
+/// Refuses MPI launch plugins of srun: MPI's own launcher starts the processes.
 fn mpi(name: &str) -> Result<(), String> {
     match name {
         "none" | "" => Ok(()),
@@ -231,7 +231,7 @@ fn memory(option: &str, text: &str) -> Result<u64, String> {
     })
 }
 
-/// `MIN[-MAX]`, of which one must do.
+/// `MIN[-MAX]`, of which a single node must suffice.
 fn nodes(text: &str) -> Result<(), String> {
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| text.parse::<u64>().ok();
@@ -259,7 +259,7 @@ fn only_host(list: &str, host: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a cluster is this one.
+/// Whether a list of clusters is this cluster.
 pub(crate) fn cluster(list: &str) -> Result<(), String> {
     match list.split(',').find(|name| *name != CLUSTER && *name != "all") {
         None => Ok(()),
@@ -268,7 +268,7 @@ pub(crate) fn cluster(list: &str) -> Result<(), String> {
 }
 
 fn array(text: &str) -> Result<String, String> {
-    // Slurm takes `[0-3]%2`, as it shows one, for `0-3%2`.
+    // Slurm accepts its own display form `[0-3]%2` for `0-3%2`.
     let text = &text.replace(['[', ']'], "");
     let spec = text.parse::<pinfold_proto::array::ArraySpec>();
     spec.map_err(|error| format!("Batch job submission failed: Invalid job array specification: {error}"))?;

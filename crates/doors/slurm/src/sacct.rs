@@ -1,4 +1,4 @@
-//! `sacct`: what jobs used, also long after.
+//! `sacct`: the usage of jobs, even long after their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -29,9 +29,9 @@ const LONG: &str = "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,Max
                     MaxRSSTask,AveRSS,MinCPU,MinCPUNode,MinCPUTask,AveCPU,NTasks,AllocCPUS,Elapsed,State,ExitCode,\
                     ReqMem,MaxDiskRead,MaxDiskWrite,AllocTRES";
 
-/// So many jobs that were asked for before the first moment are looked at, for they may have run on.
+/// Most jobs considered that were submitted before the start time, because they may have run on,
 const EARLIER_MAX: usize = 1000;
-/// So long before it, in seconds.
+/// and how long before it, in seconds.
 const EARLIER_S: f64 = 7.0 * 86_400.0;
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ struct Asked {
     format: Option<String>,
     allocations: bool,
     heads: bool,
-    /// The separator; and whether it ends lines.
+    /// The separator, and whether it ends lines.
     parsable: Option<(String, bool)>,
     jobs: Option<Vec<Named>>,
     /// Jobs of which no more than these steps were named.
@@ -49,7 +49,7 @@ struct Asked {
     accounts: Option<Vec<String>>,
     qos: Option<Vec<String>>,
     users: Option<Vec<String>>,
-    /// Whether this host is among those whose jobs are meant.
+    /// Whether the requested nodes include this host.
     here: Option<bool>,
     states: Option<Vec<State>>,
     start_s: Option<f64>,
@@ -73,7 +73,7 @@ impl Asked {
             };
             match option.name.as_str() {
                 "allocations" => asked.allocations = true,
-                // Each user is told of the jobs that they may see, and root of all.
+                // Each user sees the permitted jobs, and root all jobs.
                 "allusers" => asked.users = None,
                 "array" => asked.each_member = true,
                 "accounts" => asked.accounts = Some(list(&value)),
@@ -132,7 +132,7 @@ impl Asked {
     }
 }
 
-/// Shows what jobs used.
+/// Shows the usage of jobs.
 ///
 /// # Errors
 /// In sacct's words.
@@ -190,7 +190,7 @@ fn chosen(cluster: &mut Cluster, asked: &mut Asked) -> Result<Vec<Job>, Failure>
     Ok(jobs)
 }
 
-/// The jobs that are named by steps alone, as `12.batch` or `12.0`, and those steps.
+/// Jobs named only by steps, like `12.batch` or `12.0`, with these steps.
 fn only_steps(names: &[Named], members: &[Vec<u64>]) -> BTreeMap<u64, BTreeSet<String>> {
     let mut steps: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
     let mut whole = BTreeSet::new();
@@ -206,7 +206,7 @@ fn only_steps(names: &[Named], members: &[Vec<u64>]) -> BTreeMap<u64, BTreeSet<S
     steps
 }
 
-/// The columns of a format, with the widths that they have by themselves.
+/// The columns of a format, with their default widths.
 fn columns(format: &str) -> Result<Vec<(Column, &'static str)>, Trouble> {
     let mut all = Vec::new();
     let every = fields::SACCT.join(",");
@@ -293,7 +293,7 @@ fn row(
                 }
             }
             None => {
-                // What is cut ends with a sign of that.
+                // A cut text ends with a sign.
                 let long = said.chars().count() > width && width > 0;
                 let cut = || said.chars().take(width - 1).chain(['+']).collect();
                 padded(&if long { cut() } else { said.clone() }, width, column.right, text);

@@ -1,17 +1,17 @@
-//! What commands print.
+//! Output of the commands.
 
 use std::io::Write as _;
 
 use crate::getopt::{Meaning, Opt, Takes, shown};
 use crate::trouble::Trouble;
 
-/// The version of Slurm whose words are spoken.
+/// The version of Slurm whose messages are used.
 pub(crate) const VERSION: &str = "slurm 25.11.0-pinfold";
 
-/// Writes to standard output. A reader that is gone is no failure.
+/// Writes to standard output; a closed pipe is no error.
 ///
 /// # Errors
-/// When it cannot be written, to a full disk for one, or is closed: then all seems to be written.
+/// When writing fails, for example on a full disk, or standard output is closed: the text would be lost silently.
 pub(crate) fn out(text: &str) -> Result<(), Trouble> {
     if !pinfold_sys::stdout::is_open() {
         return Err(Trouble::new("standard output is closed".to_owned()));
@@ -25,7 +25,7 @@ pub(crate) fn out(text: &str) -> Result<(), Trouble> {
     }
 }
 
-/// `COMMAND: error: TEXT` on standard error; what cannot be written has no reader.
+/// `COMMAND: error: TEXT` on standard error; write errors are ignored.
 pub(crate) fn error(command: &str, text: &str) {
     let _ = writeln!(std::io::stderr(), "{command}: error: {text}");
 }
@@ -35,7 +35,7 @@ pub(crate) fn info(command: &str, text: &str) {
     let _ = writeln!(std::io::stderr(), "{command}: {text}");
 }
 
-/// What is said of a wrong option.
+/// The message for a wrong option.
 pub(crate) fn usage(command: &'static str) -> impl Fn(String) -> Trouble {
     move |text| {
         let is_refused = !text.contains("option");

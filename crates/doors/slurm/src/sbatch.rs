@@ -55,7 +55,7 @@ pub(crate) fn sbatch(arguments: &[OsString]) -> Result<u8, Trouble> {
     request.take(&given, &host)?;
     let name = request.name.clone().unwrap_or_else(|| script.name.clone());
     let refused = |why: String| Trouble::new(format!("Batch job submission failed: {why}"));
-    // Its answer is not waited for where nothing has to be asked: the job is handed over meanwhile.
+    // Waits for the answer only when a query follows: the job is submitted meanwhile.
     let mut daemon = Daemon::greet().map_err(|failure| refused(words(&failure)))?;
     let after = match request.dependency.as_str() {
         "" => String::new(),
@@ -96,7 +96,7 @@ pub(crate) fn sbatch(arguments: &[OsString]) -> Result<u8, Trouble> {
     }
 }
 
-/// The daemon: greeted, and with its answer once that is needed.
+/// The daemon: greeted, and connected on demand.
 struct Daemon {
     greeting: Option<Greeting>,
     cluster: Option<Cluster>,
@@ -107,7 +107,7 @@ impl Daemon {
         Ok(Self { greeting: Some(Cluster::greet()?), cluster: None })
     }
 
-    /// The daemon, once it has answered; one that was replaced since it was greeted, or failed, is greeted anew.
+    /// The connected daemon; reconnects if the daemon was replaced or failed since the greeting.
     fn cluster(&mut self) -> Result<&mut Cluster, Failure> {
         let greeted = || Cluster::greeted(Cluster::greet()?);
         let cluster = match (self.cluster.take(), self.greeting.take()) {
@@ -128,8 +128,8 @@ fn line(arguments: &[OsString]) -> String {
     ["sbatch".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A label that cannot be kept is missed by later commands until the job starts, which tries that once more; the job is
-/// there all the same.
+/// If a label cannot be recorded, later commands lack it until the job starts and tries again; the job itself is
+/// unaffected.
 pub(crate) fn keep(cluster: &Cluster, label: &Label) {
     match cluster.home.add(label) {
         Ok(()) => home::note_in_journal(&label.spool),
@@ -141,10 +141,10 @@ fn not_kept(job: u64, why: &str) {
     say::error("sbatch", &format!("what was said of job {job} could not be kept: {why}"));
 }
 
-/// Hands the job over, once more where the daemon is just being replaced: of a job whose keeper has ended before it told
-/// the number, the daemon has nothing to start.
+/// Submits the job, again if the daemon is just being replaced: when a keeper ended before it reported the number,
+/// the daemon has no job to start.
 fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<u64, Trouble> {
-    // Removes what was kept of a job that there is not.
+    // Removes the files of a job that does not exist.
     let forget = || drop(std::fs::remove_dir_all(&plan.label.spool));
     let mut command = command("submit", plan, request.export.as_deref()).inspect_err(|_| forget())?;
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -157,14 +157,14 @@ fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<
         Ok(Err(refused)) => refused,
         Err(away) => Refused { code: Some(away.code.code().into()), said: away.message },
     };
-    // The daemon may have the job of a keeper that was killed, and starts another, which needs the script.
+    // After a keeper was killed, the daemon may have the job and start another keeper, which needs the script.
     if refused.code.is_some() {
         forget();
     }
     Err(refused.trouble())
 }
 
-/// Starts the job's keeper, which lets go of its streams once it has told the number.
+/// Starts the job's keeper, which closes its streams after reporting the number.
 fn hand_over(command: &mut Command, verbose: bool) -> Result<u64, Refused> {
     let failed = |error: io::Error| Refused {
         code: Some(ExitCode::Failed.code().into()),
@@ -183,8 +183,8 @@ fn hand_over(command: &mut Command, verbose: bool) -> Result<u64, Refused> {
     }
 }
 
-/// All that these streams say. Both are read at once: more than a pipe holds may be said on one before the other ends. By
-/// this thread alone: where the user's processes are as many as may be, there is no other.
+/// Reads the streams to their ends. Both are read together, because either may fill its pipe before the other ends;
+/// and in this thread, because a user at the process limit gets no other thread.
 fn texts(streams: [Option<OwnedFd>; 2]) -> io::Result<[String; 2]> {
     let mut streams = streams.map(|stream| stream.map(File::from));
     let mut said = [Vec::new(), Vec::new()];
@@ -210,16 +210,16 @@ fn texts(streams: [Option<OwnedFd>; 2]) -> io::Result<[String; 2]> {
     Ok(said.map(|said| String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// The line that says what is wrong: the first that calls itself an error, else the last.
+/// The line with the cause: the first error line, else the last line.
 fn reason(said: &str) -> &str {
     let error = said.lines().find_map(|line| line.strip_prefix("error: "));
     let last = || said.lines().rfind(|line| !line.trim().is_empty());
     error.or_else(last).unwrap_or("").trim_start_matches("pinfold: ")
 }
 
-/// A `pinfold submit` that told no number.
+/// A failed `pinfold submit`.
 struct Refused {
-    /// Its exit code; `None`: a signal ended it.
+    /// Its exit code; `None`: ended by a signal.
     code: Option<i32>,
     said: String,
 }
@@ -229,7 +229,7 @@ impl Refused {
         self.code == Some(i32::from(known.code()))
     }
 
-    /// What it said, as sbatch says it.
+    /// Its message in sbatch's words.
     fn trouble(&self) -> Trouble {
         if self.code.is_none() {
             let text = "Batch job submission failed: Socket timed out on send/recv operation\nsbatch: error: what hands \
@@ -262,13 +262,13 @@ fn report(job: u64, request: &Request) -> Result<(), Trouble> {
     accepted::tell("job", job, &line).map_err(|failure| Trouble::new(failure.message))
 }
 
-/// Waits for the end; of an array, of all its members, whose highest status counts. 1 where a signal ended it, and at least
-/// that where it did not complete.
+/// Waits for the end of a job, or of all members of an array; returns the highest status. 1 if a signal ended the
+/// job, and at least 1 if it did not complete.
 fn wait(cluster: &mut Cluster, job: u64) -> Result<u8, Trouble> {
     loop {
         match ended(cluster, job) {
             Ok(reports) => {
-                // Read anew: it says who was cancelled meanwhile.
+                // Read anew for cancellations in the meantime.
                 let known = cluster.home.read();
                 let jobs = reports.into_iter().map(|report| Job::of_report(report, &known));
                 return Ok(jobs.map(|job| status(&job)).max().unwrap_or(1));

@@ -1,4 +1,4 @@
-//! `scancel`: ends jobs or steps, or signals them.
+//! `scancel`: ends or signals jobs or steps.
 
 use std::ffi::OsString;
 use std::io::BufRead as _;
@@ -24,7 +24,7 @@ use crate::trouble::{INVALID_JOB, Trouble, words};
 use crate::units::now_s;
 use crate::users::users_that_exist;
 
-/// Which jobs, and what becomes of them. A name, account, partition or QOS is one, whatever is in it: a job called `a,b` is
+/// The selected jobs and the action. Names, accounts, partitions and QOS are taken literally: a job called `a,b` is
 /// neither `a` nor `b`.
 #[derive(Debug, Default)]
 struct Asked {
@@ -34,7 +34,7 @@ struct Asked {
     name: Option<String>,
     users: Option<Vec<String>>,
     states: Option<Vec<State>>,
-    /// Whether this host is among those whose jobs are meant.
+    /// Whether the requested nodes include this host.
     here: Option<bool>,
     signal: Option<i32>,
     batch: bool,
@@ -45,7 +45,7 @@ struct Asked {
     help: Option<&'static str>,
 }
 
-/// Variables, and the options that they stand for; of switches `true` and `t` alone count.
+/// Variables and their options; switches accept only `true` and `t`.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("SCANCEL_ACCOUNT", "account"),
     ("SCANCEL_BATCH", "batch"),
@@ -129,24 +129,24 @@ impl Asked {
             && is(&self.name, &job.name)
             && self.users.as_ref().is_none_or(|users| users.contains(&job.user))
             && self.states.as_ref().is_none_or(|states| states.contains(&job.state))
-            // A job that waits uses no host yet.
+            // A waiting job uses no host yet.
             && self.here.is_none_or(|here| here && job.has_node())
     }
 }
 
-/// What is ended or signalled of a job.
+/// The part of a job that is ended or signalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// All of it; a signal goes where options say.
+    /// The whole job; options decide the receivers of a signal.
     Whole,
     /// The script's shell.
     Script,
-    /// A step, by its number.
+    /// A step by its number.
     Step(u32),
 }
 
 impl Part {
-    /// What stands behind a job's number.
+    /// The part behind a job's number.
     fn of(named: &Named) -> Result<Self, Trouble> {
         match named.step.as_deref() {
             None => Ok(Self::Whole),
@@ -167,10 +167,10 @@ impl Part {
     }
 }
 
-/// Ends jobs or steps, or signals them.
+/// Ends or signals jobs or steps.
 ///
 /// # Errors
-/// In scancel's words. What is over, or unknown, is none.
+/// In scancel's words. Ended and unknown jobs are no error.
 pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
     let (given, operands) =
         parse(&options::scancel(), arguments, Order::Free).map_err(say::usage("scancel"))?;
@@ -192,7 +192,7 @@ pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
     let failed = |failure: Failure| Trouble::new(words(&failure));
     let mut cluster = Cluster::connect().map_err(failed)?;
     let jobs = match named.is_empty() {
-        // Nobody ends what is not his own without saying so, root neither.
+        // Other users' jobs are ended only on explicit request, even for root.
         true => {
             let own = own_name();
             let jobs = cluster.jobs(false).map_err(failed)?.into_iter();
@@ -202,7 +202,7 @@ pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
         false => live(&mut cluster, &named, &asked)?,
     };
     let mut status = 0;
-    // Those that wait are later ones: none of them is to start in the place of one that ends.
+    // In reverse order, so that waiting jobs, which are later, do not start in place of ended jobs.
     for (job, part) in jobs.into_iter().rev().filter(|(job, _)| asked.wants(job)) {
         if asked.confirm && !is_confirmed(&job, part)? {
             continue;
@@ -224,7 +224,7 @@ pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
     Ok(status)
 }
 
-/// Whether the user says yes. The end of what is read is a no.
+/// Whether the user confirms. End of input means no.
 fn is_confirmed(job: &Job, part: Part) -> Result<bool, Trouble> {
     loop {
         let (shown, name) = (part.shown(job), pinfold_proto::text::plain(&job.name));
@@ -242,7 +242,7 @@ fn is_confirmed(job: &Job, part: Part) -> Result<bool, Trouble> {
     }
 }
 
-/// Those of the named ones that are not over.
+/// The living jobs among the named jobs.
 fn live(cluster: &mut Cluster, named: &[(Named, Part)], asked: &Asked) -> Result<Vec<(Job, Part)>, Trouble> {
     let failed = |failure: Failure| Trouble::new(words(&failure));
     let names: Vec<Named> = named.iter().map(|(name, _)| name.clone()).collect();
@@ -285,13 +285,13 @@ fn end(cluster: &mut Cluster, job: &Job, part: Part, asked: &Asked) -> Result<()
         None => 0,
     };
     if signal == 0 || signal == signals::SIGKILL {
-        // Before it is over, so that nobody sees it over and does not know why.
+        // Recorded before the end, so that every observer of the end sees the cause.
         let _ = cluster.home.cancelled(job.job, now_s());
     }
     cluster.control(job.job, Verb::Cancel { signal })
 }
 
-/// Signals the tasks of one step, or ends them; the rest of the job goes on.
+/// Signals or ends the tasks of a step; the rest of the job continues.
 fn end_step(job: &Job, step: u32, signal: Option<i32>) -> Result<(), Failure> {
     let Ok(proc) = Proc::open(std::path::Path::new("/proc")) else { return Ok(()) };
     let Some(srun) = step_process(&proc, &job.pids, step) else {
@@ -299,12 +299,13 @@ fn end_step(job: &Job, step: u32, signal: Option<i32>) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Failed, text));
     };
     match signal {
-        // Its own death would leave its tasks behind.
+        // Killing `srun` itself would leave its tasks behind.
         Some(signals::SIGKILL) => {
             below(&proc, srun).into_iter().for_each(|pid| signals::send(pid, signals::SIGKILL));
         }
         Some(signal) => signals::send(srun, signal),
-        // It kills them in time: this process does not wait, and another one would be part of the job if this one is.
+        // `srun` kills its tasks in time: this process does not wait, and a helper process could be part of the same
+        // job.
         None => signals::send_with(srun, signals::SIGTERM, KILL_FOLLOWS),
     }
     Ok(())
@@ -333,7 +334,7 @@ fn to_parts(job: &Job, signal: i32, batch: bool) {
     to.into_iter().for_each(|pid| signals::send(pid, signal));
 }
 
-/// The process of the script: the first of the job, or where that is one of ours its child.
+/// The process of the script: the first process of the job, or its child if the first is `pinfold-slurm`.
 fn shell(proc: &Proc, pids: &[u32]) -> Option<u32> {
     let stat = |pid: u32| proc.stat(pid).ok().flatten();
     let first =

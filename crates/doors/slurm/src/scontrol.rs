@@ -70,7 +70,7 @@ fn pair(word: &str) -> Option<(String, &str)> {
     word.split_once('=').map(|(key, value)| (key.to_ascii_lowercase(), value))
 }
 
-/// The jobs that words name: their numbers, also behind `JobId=`, or behind `JobName=` the name of jobs of one's own.
+/// The named jobs: numbers, also behind `JobId=`, or the user's own jobs behind `JobName=`.
 fn named(cluster: &mut Cluster, list: &str) -> Result<Vec<Job>, Trouble> {
     let list = match pair(list) {
         Some((key, name)) if key == "jobname" || key == "name" => return called(cluster, name),
@@ -89,7 +89,7 @@ fn named(cluster: &mut Cluster, list: &str) -> Result<Vec<Job>, Trouble> {
     }
 }
 
-/// One's own jobs of this name that are not over.
+/// The user's own living jobs of this name.
 fn called(cluster: &mut Cluster, name: &str) -> Result<Vec<Job>, Trouble> {
     let failed = |failure: Failure| Trouble::of_load("slurm_load_jobs", &failure);
     let own = pinfold_sys::peer::own_name();
@@ -105,7 +105,7 @@ fn connect() -> Result<Cluster, Trouble> {
     Cluster::connect().map_err(|failure| Trouble::of_load("slurm_load_jobs", &failure))
 }
 
-/// Does the same to each job.
+/// Applies the verb to each job.
 fn each(lists: &[String], verb: Verb) -> Result<u8, Trouble> {
     if lists.is_empty() {
         return Err(Trouble::new("too few arguments for keyword"));

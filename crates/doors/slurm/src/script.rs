@@ -1,4 +1,4 @@
-//! Batch scripts: where they come from, and the `#SBATCH` lines in them.
+//! Batch scripts: their source, and their `#SBATCH` lines.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use crate::getopt::words_of;
 
-/// The largest script that is taken, in bytes.
+/// The largest accepted script, in bytes.
 const SIZE_MAX: u64 = 64 << 20;
 
-/// A script that was read.
+/// A batch script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Script {
     pub text: Vec<u8>,
-    /// The name a job of it has unless it is said.
+    /// The default name of its job.
     pub name: String,
-    /// The file, as people know it.
+    /// The file's path for display.
     pub path: String,
 }
 
@@ -54,7 +54,7 @@ impl Script {
     /// The words of its `#SBATCH` lines, up to the first command.
     ///
     /// # Errors
-    /// For a line that parts heterogeneous jobs.
+    /// For a separator of heterogeneous jobs.
     pub(crate) fn options(&self) -> Result<Vec<OsString>, String> {
         let mut words = Vec::new();
         for line in self.text.split(|&byte| byte == b'\n') {

@@ -9,18 +9,18 @@ use crate::cluster::{Cluster, is_unknown};
 /// A name of jobs, and of a step of theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// As it was said.
+    /// As typed.
     pub text: String,
     /// The job or jobs.
     pub job: JobName,
-    /// What stood behind the point.
+    /// The text behind the dot.
     pub step: Option<String>,
 }
 
-/// The names of a list; commas within brackets do not part them.
+/// Splits a list of names; commas within brackets do not split.
 ///
 /// # Errors
-/// The name that is none.
+/// With the invalid name.
 pub(crate) fn names(list: &str) -> Result<Vec<Named>, String> {
     let (mut all, mut word, mut inside) = (Vec::new(), String::new(), false);
     for c in list.chars().chain([',']) {
@@ -45,12 +45,12 @@ fn name(text: &str) -> Result<Named, String> {
         Some((job, step)) => (job, Some(step.to_owned())),
         None => (text, None),
     };
-    // As in Slurm, `12_*` is all of an array.
+    // As in Slurm, `12_*` is the whole array.
     let job: JobName = job.strip_suffix("_*").unwrap_or(job).parse().map_err(|_| text.to_owned())?;
     Ok(Named { text: text.to_owned(), job, step })
 }
 
-/// The numbers of the jobs that each name means; of one that nobody knows, none.
+/// The numbers of the jobs of each name; empty for an unknown name.
 pub(crate) fn members(cluster: &mut Cluster, names: &[Named]) -> Result<Vec<Vec<u64>>, Failure> {
     if names.is_empty() {
         return Ok(Vec::new());

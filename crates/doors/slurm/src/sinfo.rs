@@ -1,4 +1,4 @@
-//! `sinfo`: the partition and its one node.
+//! `sinfo`: the partition and its node.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ const SUMMARY: &str = "%9P %.5a %.10l %.16F  %N";
 const NODE: &str = "%N %.6D %.9P %6t";
 const NODE_LONG: &str = "%N %.6D %.9P %11T %.4c %.8z %.6m %.8d %.6w %8f %20E";
 
-/// The cores that running jobs have, at most all.
+/// The cores of running jobs, at most all cores.
 pub(crate) fn cores_used(jobs: &[Job], cores: u64) -> u64 {
     let runs = |job: &&Job| !matches!(job.phase, JobState::Queued | JobState::Held | JobState::Exited);
     jobs.iter().filter(runs).map(|job| u64::from(job.cores)).sum::<u64>().min(cores)

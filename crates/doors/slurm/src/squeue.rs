@@ -1,4 +1,4 @@
-//! `squeue`: jobs that wait and run, and for a short while those that are over.
+//! `squeue`: waiting and running jobs, and for a short while ended jobs.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,10 +24,10 @@ const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 
-/// What is said of a list that cannot be had.
+/// The failed operation in error messages.
 const LOAD: &str = "slurm_load_jobs";
 
-/// Which jobs, and how they are shown.
+/// The selection and display of jobs.
 #[derive(Debug, Default)]
 struct Asked {
     columns: Vec<Column>,
@@ -44,10 +44,10 @@ struct Asked {
     partitions: Option<Vec<String>>,
     accounts: Option<Vec<String>>,
     qos: Option<Vec<String>>,
-    /// By what, and whether the largest comes first; what is named first counts most.
+    /// Sort keys, most significant first; true sorts descending.
     sort: Vec<(char, bool)>,
     cluster: bool,
-    /// Whether this host is among those whose jobs are meant.
+    /// Whether the requested nodes include this host.
     here: Option<bool>,
     help: Option<&'static str>,
 }
@@ -57,10 +57,10 @@ pub(crate) fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// States by their words, in either form and any case; `None`: all.
+/// States by long or short word in any case; `None`: all.
 ///
 /// # Errors
-/// For a word that is none.
+/// For an unknown word.
 pub(crate) fn states(text: &str) -> Result<Option<Vec<State>>, String> {
     let mut all = Vec::new();
     for word in list(text) {
@@ -118,14 +118,13 @@ pub(crate) fn states(text: &str) -> Result<Option<Vec<State>>, String> {
     Ok(Some(all))
 }
 
-/// Slurm's letters for what jobs are sorted by; `A` and `F` are this program's own.
+/// Slurm's sort letters; `A` and `F` are this program's own.
 const SORTS: &str = "ABCDFGHIJLMNOPQSTUVbcdefghijlmnptuvz";
 
-/// What is to be sorted by: letters, with commas between them or without, each with `-` before it where the largest comes
-/// first.
+/// Parses sort keys: letters, optionally separated by commas, each descending after `-`.
 fn sort_keys(text: &str) -> Result<Vec<(char, bool)>, String> {
     let (mut keys, mut down) = (Vec::new(), false);
-    // One cluster is all there is.
+    // There is only one cluster.
     for letter in text.replace("cluster", "").chars() {
         match letter {
             '-' => down = true,
@@ -141,7 +140,7 @@ impl Asked {
     fn of(given: &[Given], environment: impl Fn(&str) -> Option<String>) -> Result<Self, Trouble> {
         let mut asked = Self { heads: true, ..Self::default() };
         let (mut letters, mut names) = (environment("SQUEUE_FORMAT"), environment("SQUEUE_FORMAT2"));
-        // Of no state at all where every state that was said is one in which no job is here.
+        // Empty if no job can be in any of the requested states.
         let mut wanted = environment("SQUEUE_STATES").map(|text| states(&text)).transpose()?;
         let listed = |name: &str| environment(name).map(|text| list(&text));
         asked.users = environment("SQUEUE_USERS").map(|text| known_users(&text));
@@ -197,7 +196,7 @@ impl Asked {
             let shown = |state: &State| if start { *state == State::Pending } else { !state.is_over() };
             Some(State::ALL.into_iter().filter(shown).collect())
         });
-        // What is said wins over the environment's formats.
+        // Options win over the environment's formats.
         let by_itself = said || !(asked.long || start);
         let (letters, names) = (letters.filter(|_| by_itself), names.filter(|_| by_itself));
         match (letters, names) {
@@ -208,7 +207,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Whether jobs that are over may be meant.
+    /// Whether ended jobs are selected.
     fn wants_over(&self) -> bool {
         self.states.as_ref().is_none_or(|states| states.iter().any(|state| state.is_over()))
     }
@@ -219,7 +218,7 @@ impl Asked {
         };
         let qos = if job.label.qos.is_empty() { "normal" } else { &job.label.qos };
         self.states.as_ref().is_none_or(|states| states.contains(&job.state))
-            // A job that waits has no node yet.
+            // A waiting job has no node yet.
             && self.here.is_none_or(|here| here && job.has_node())
             && of(&self.users, &job.user)
             && of(&self.names, &job.name)
@@ -239,7 +238,7 @@ impl Asked {
     }
 }
 
-/// Whether a list of nodes has this host.
+/// Whether a list of nodes includes this host.
 pub(crate) fn is_here(nodes: &str) -> bool {
     let host = pinfold_sys::peer::host_name();
     list(nodes).iter().any(|node| *node == host || node == "localhost")
@@ -316,7 +315,7 @@ fn sort(jobs: &mut [Job], by: &[(char, bool)]) {
     }
 }
 
-/// What fields are written with.
+/// The context of fields.
 pub(crate) fn around() -> Around {
     let gid = pinfold_sys::own::group();
     Around {
@@ -330,7 +329,7 @@ pub(crate) fn around() -> Around {
     }
 }
 
-/// A group's name, as the host's own file has it.
+/// A group's name from `/etc/group`.
 fn group_name(gid: u32) -> String {
     let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let found = text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! `srun`: within a job a step of it, outside of one a job in the foreground with one step.
+//! `srun`: within a job, a step of the job; otherwise a job in the foreground with a single step.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -23,11 +23,11 @@ mod streams;
 
 pub(crate) use streams::{FIFOS, fifos};
 
-/// The word before a command that is one of several tasks, which learns its number from pinfold.
+/// The word before a command that runs as a task, which learns its number from pinfold.
 pub(crate) const TASK: &str = "--task";
-/// Set for a command that is in its `--chdir` already.
+/// Set for a command that already runs in its `--chdir`.
 const ENTERED: &str = "PINFOLD_SLURM_ENTERED";
-/// Set for such a task where its lines are labelled.
+/// Set for a task with labelled lines.
 const LABELLED: &str = "PINFOLD_SLURM_LABELLED";
 
 /// Runs a step, or a job.
@@ -72,19 +72,19 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
     let after = dependency::after(&request.dependency, &name, &mut cluster)?;
     let line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     let plan = launch::plan(&request, name, &after, format!("srun {line}"))?;
-    // Within the job it is called once more, and is a step there; by this name, by which scancel knows steps.
+    // Within the job srun is called again and becomes a step; the name `srun` lets scancel recognize steps.
     let again: Vec<OsString> = [commands::directory()?.join("srun").into_os_string()]
         .into_iter()
         .chain(arguments.iter().cloned())
         .collect();
-    // The job is in the directory that was named: it is not to be entered from itself.
+    // The job already runs in the named directory, which may be relative.
     in_the_foreground(plan, &again, request.export.as_deref(), &[(ENTERED, "1")])
 }
 
-/// Becomes `pinfold run` with this command, and with these variables beside those that are exported.
+/// Becomes `pinfold run` with this command, with additional variables.
 ///
 /// # Errors
-/// When that cannot be.
+/// When `pinfold` cannot be executed.
 pub(crate) fn in_the_foreground(
     mut plan: Plan,
     words: &[OsString],
@@ -99,10 +99,10 @@ pub(crate) fn in_the_foreground(
     Err(failed_to_execute(Path::new("pinfold"), &error))
 }
 
-/// `--task COMMAND...`: one of several tasks that pinfold started.
+/// `--task COMMAND...`: a task started by pinfold.
 ///
 /// # Errors
-/// When it cannot be executed.
+/// When the command cannot be executed.
 pub(crate) fn task(words: &[OsString]) -> Result<u8, Trouble> {
     let number = std::env::var("PINFOLD_TASK_ID").unwrap_or_else(|_| "0".to_owned());
     let program = words.first().ok_or_else(|| Trouble::new("no command"))?;
@@ -116,7 +116,7 @@ pub(crate) fn task(words: &[OsString]) -> Result<u8, Trouble> {
     Err(failed_to_execute(Path::new(program), &error))
 }
 
-/// The journal of the daemon whose job this process is part of.
+/// The journal of this job's daemon.
 fn journal() -> Home {
     Home::of(&std::env::var("PINFOLD_INSTANCE").unwrap_or_default())
 }

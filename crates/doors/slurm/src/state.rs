@@ -1,4 +1,4 @@
-//! A job's state in Slurm's words. Absent here: from what it follows (`jobs`).
+//! A job's state in Slurm's words. Absent here: its derivation (`jobs`).
 
 /// A job's state in Slurm's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,22 +6,22 @@ use pinfold_client::Failure;
 use pinfold_proto::ExitCode;
 use pinfold_sys::spawn;
 
-/// What a command says as it fails, and its exit status.
+/// A command's error message and exit status.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     /// The exit status.
     pub status: u8,
-    /// What is said.
+    /// The message.
     pub text: String,
-    /// Whether `COMMAND: error: ` goes before it.
+    /// Whether to print `COMMAND: error: ` first.
     pub named: bool,
 }
 
-/// Of a daemon that is not there.
+/// No daemon.
 pub(crate) const CONTACT: &str = "Unable to contact slurm controller (connect failure)";
-/// Of one that went away while it was asked; engines try again when they read these words.
+/// The daemon went away during a request; engines retry on these words.
 pub(crate) const TIMED_OUT: &str = "Socket timed out on send/recv operation";
-/// Of a job that nobody knows.
+/// An unknown job.
 pub(crate) const INVALID_JOB: &str = "Invalid job id specified";
 
 impl Trouble {
@@ -35,7 +35,7 @@ impl Trouble {
         Self { named: false, ..Self::new(text) }
     }
 
-    /// A list that cannot be had, `slurm_load_jobs error: ...`.
+    /// A list that cannot be loaded, `slurm_load_jobs error: ...`.
     pub(crate) fn of_load(what: &str, failure: &Failure) -> Self {
         Self::bare(format!("{what} error: {}", words(failure)))
     }
@@ -47,7 +47,7 @@ impl From<String> for Trouble {
     }
 }
 
-/// A failure in Slurm's words where it has some.
+/// A failure in Slurm's words where possible.
 pub(crate) fn words(failure: &Failure) -> String {
     match failure.code {
         ExitCode::NoDaemon if failure.message.contains("went away") => TIMED_OUT.to_owned(),
@@ -57,10 +57,10 @@ pub(crate) fn words(failure: &Failure) -> String {
     }
 }
 
-/// Of a job that is over, or ends.
+/// A job that has ended or is ending.
 pub(crate) const OVER: &str = "Job/step already completing or completed";
 
-/// Why something cannot be done to a job, which is called `shown` here.
+/// Why an action on job `shown` failed.
 pub(crate) fn of_job(failure: &Failure, shown: &str) -> String {
     let why = if failure.message.contains("over already") { OVER.to_owned() } else { words(failure) };
     format!("{why} for job {shown}")

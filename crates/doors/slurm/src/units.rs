@@ -1,4 +1,4 @@
-//! Times, sizes and numbers in Slurm's forms. Absent here: whose they are.
+//! Times, sizes and numbers in Slurm's forms. Absent here: their meaning.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -10,7 +10,7 @@ pub(crate) const LIMIT_MAX_S: u64 = 100 * 366 * 86_400;
 /// The most bytes of a size.
 pub(crate) const MEMORY_MAX_BYTES: u64 = (1 << 63) - 1;
 
-/// A time limit: minutes, `M:S`, `H:M:S`, `D-H`, `D-H:M` or `D-H:M:S`, in seconds; `Some(None)`: there is none.
+/// A time limit in seconds: minutes, `M:S`, `H:M:S`, `D-H`, `D-H:M` or `D-H:M:S`; `Some(None)`: unlimited.
 pub(crate) fn limit_s(text: &str) -> Option<Option<u64>> {
     if ["-1", "infinite", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Some(None);
@@ -54,7 +54,7 @@ pub(crate) fn memory_bytes(text: &str) -> Option<u64> {
     number.checked_mul(1024_u64.pow(power)).filter(|&bytes| bytes <= MEMORY_MAX_BYTES)
 }
 
-/// A size in the largest unit in which it is a whole number of at least 1; sacct's way.
+/// A size in the largest unit that gives a whole number, as in sacct.
 pub(crate) fn exact_size(bytes: u64) -> String {
     let (mut value, mut unit) = (bytes / 1024, 0);
     while value > 0 && value.is_multiple_of(1024) && unit < 4 {
@@ -63,7 +63,7 @@ pub(crate) fn exact_size(bytes: u64) -> String {
     if value == 0 { "0".to_owned() } else { format!("{value}{}", ["K", "M", "G", "T", "P"][unit]) }
 }
 
-/// A size in this unit (`K`, `M`, `G`, `T`), with two digits behind the point where it is not whole.
+/// A size in this unit (`K`, `M`, `G`, `T`), with two decimals unless whole.
 pub(crate) fn size_in(bytes: u64, unit: char) -> String {
     let power = "KMGTP".find(unit.to_ascii_uppercase()).map_or(1, |at| at + 1);
     let whole = 1024_u64.pow(u32::try_from(power).unwrap_or(1));
@@ -104,14 +104,14 @@ pub(crate) fn cpu_time(seconds: f64) -> String {
     format!("{:02}:{:02}.{:03}", millis / 60_000, millis / 1000 % 60, millis % 1000)
 }
 
-/// A figure that is not negative as a whole number, cut.
+/// Truncates a figure to a whole number; negative figures give 0.
 pub(crate) fn whole(value: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
     let whole = value.max(0.0) as u64;
     whole
 }
 
-/// A moment in Unix seconds as text, local; in the form of `SLURM_TIME_FORMAT` if that says one.
+/// A local time as text, from Unix seconds; in the form of `SLURM_TIME_FORMAT` if set.
 pub(crate) fn date(unix_s: f64) -> String {
     let form = std::env::var("SLURM_TIME_FORMAT").unwrap_or_default();
     let seconds = i64::try_from(whole(unix_s)).unwrap_or(i64::MAX);
@@ -124,7 +124,7 @@ pub(crate) fn date(unix_s: f64) -> String {
     }
 }
 
-/// A moment in Unix seconds as text that names its zone.
+/// A time as text with its zone, from Unix seconds.
 pub(crate) fn utc(unix_s: f64) -> String {
     let seconds = i64::try_from(whole(unix_s)).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).map(|at| at.to_string()).unwrap_or_default()
@@ -135,16 +135,16 @@ pub(crate) fn now_s() -> f64 {
     Timestamp::now().as_duration().as_secs_f64()
 }
 
-/// What a time of day or a date without a year is of.
+/// How to complete a time of day or a date without a year.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Toward {
-    /// The next one, as for a job's begin.
+    /// The next, as for a job's begin.
     Next,
-    /// Today's, and this year's or last year's, as for a search.
+    /// Today, or the past twelve months, as for a search.
     Past,
 }
 
-/// A moment in Unix seconds, as `--begin` and sacct's `--starttime` name one, local.
+/// A local time in Unix seconds, in the forms of `--begin` and sacct's `--starttime`.
 pub(crate) fn moment(text: &str, toward: Toward) -> Option<f64> {
     moment_from(text.trim(), &ZonedDateTime::now(), toward)
         .map(|at| at.timestamp().as_duration().as_secs_f64())
@@ -193,7 +193,7 @@ fn local(at: DateTime, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     at.to_zoned_datetime(now.time_zone().clone()).ok()
 }
 
-/// The next time that the clock says this; toward the past today's.
+/// The next occurrence of a time of day; toward the past, today's.
 fn at_clock(now: &ZonedDateTime, time: Time, toward: Toward) -> Option<ZonedDateTime> {
     let today = local(now.date().to_datetime(time), now)?;
     if today > *now || toward == Toward::Past {
@@ -261,7 +261,7 @@ fn day(text: &str, now: &ZonedDateTime) -> Option<(Date, bool)> {
     }
 }
 
-/// `HH:MM[:SS]` with `AM` or `PM` behind it where that is meant; `noon` and the like.
+/// `HH:MM[:SS]`, optionally with `AM` or `PM`; `noon` and the like.
 fn clock(text: &str) -> Option<Time> {
     let lower = text.to_ascii_lowercase();
     let named = [("midnight", 0), ("elevenses", 11), ("noon", 12), ("fika", 15), ("teatime", 16)];

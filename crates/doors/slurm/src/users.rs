@@ -1,4 +1,4 @@
-//! Users as options name them. Absent here: whose jobs somebody may see.
+//! Users as options name them. Absent here: permissions.
 
 use pinfold_proto::text::plain;
 
@@ -14,15 +14,15 @@ fn users(text: &str) -> Vec<String> {
     list(text).into_iter().map(name).collect()
 }
 
-/// The same of users whom this host knows. The others are told on standard error and left out, as Slurm does: if none is
-/// left, nobody's jobs are shown.
+/// The users that exist on this host. Unknown users are reported on standard error and dropped, as in Slurm: an empty
+/// list then matches no jobs.
 pub(crate) fn known_users(text: &str) -> Vec<String> {
     let (known, unknown) = by_whether_known(users(text), exists);
     unknown.iter().for_each(|user| say::error("squeue", &format!("Invalid user: {}", plain(user))));
     known
 }
 
-/// Users by name or number, all of whom this host must know. A refusal begins with `words`.
+/// Users by name or number; all must exist on this host. A refusal begins with `words`.
 pub(crate) fn users_that_exist(text: &str, words: &str) -> Result<Vec<String>, String> {
     let (known, unknown) = by_whether_known(users(text), exists);
     unknown.first().map_or(Ok(known), |user| Err(format!("{words}: {}", plain(user))))
@@ -32,7 +32,7 @@ fn exists(name: &str) -> std::io::Result<bool> {
     pinfold_sys::peer::look_up_name(name).map(|user| user.is_some())
 }
 
-/// Users who are known, and those who surely are not: a name service that fails for a moment hides nobody's jobs.
+/// Splits users into known and certainly unknown users: a temporary failure of a name service must not hide jobs.
 fn by_whether_known(
     users: Vec<String>,
     exists: impl Fn(&str) -> std::io::Result<bool>,

@@ -1,8 +1,8 @@
-//! A signal that a job gets before its time limit, as `--signal` says it. Absent here: sending it (`batch_step`).
+//! `--signal`: a signal before a job's time limit. Absent here: sending it (`batch_step`).
 
 use std::str::FromStr;
 
-/// Which signal, to whom and when.
+/// The signal, its receiver and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Warning {
     /// To the script's shell alone; else to the job's steps.
@@ -14,7 +14,7 @@ pub(crate) struct Warning {
 }
 
 impl Warning {
-    /// Whether it comes later than the job's start.
+    /// Whether the signal comes after the job's start.
     pub(crate) fn comes_later(self, limit_s: Option<u64>) -> bool {
         limit_s.is_some_and(|limit| self.before_s < limit)
     }
@@ -23,7 +23,7 @@ impl Warning {
 impl FromStr for Warning {
     type Err = String;
 
-    /// `[R:|B:]SIGNAL[@SECONDS]`: 60 s before unless it is said.
+    /// `[R:|B:]SIGNAL[@SECONDS]`: 60 s before the limit by default.
     fn from_str(text: &str) -> Result<Self, String> {
         let invalid = || format!("Invalid --signal specification: {text}");
         let mut rest = text;

@@ -1,5 +1,5 @@
-//! Programs started with the directory of these commands before all others in their search path: `pinfold slurm --dir`,
-//! `pinfold slurm -- COMMAND`.
+//! Starts programs with the directory of these commands first in their search path: `pinfold slurm --dir`, `pinfold
+//! slurm -- COMMAND`.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -23,8 +23,8 @@ pub(crate) fn dir() -> Result<u8, Trouble> {
     say::out(&format!("{}\n", directory()?.display())).map(|()| 0)
 }
 
-/// Becomes a command that finds these commands first. What says where the daemon and the jobs' records are is named in so
-/// many words, for some engines drop the variables from which that follows.
+/// Becomes a command that finds these commands first. Variables name the daemon and the records explicitly, because
+/// some engines drop the variables from which the defaults follow.
 pub(crate) fn within(words: &[OsString]) -> Result<u8, Trouble> {
     let words = if words.first().is_some_and(|word| word == "--") { &words[1..] } else { words };
     let program =

@@ -1,4 +1,4 @@
-//! `scontrol requeue` and `requeuehold`: a batch job that runs is ended, waits again, and begins anew.
+//! `scontrol requeue` and `requeuehold`: ends a running batch job, which waits and runs again.
 
 use pinfold_proto::wire::Verb;
 
@@ -10,12 +10,12 @@ use crate::trouble::{OVER, Trouble, words};
 
 use super::{connect, named};
 
-/// Each of the jobs; with `hold` it waits until it is released.
+/// Requeues each job; with `hold` it waits for its release.
 ///
 /// # Errors
-/// Where no job is named. What cannot be done to a job is said, with status 1 at the end.
+/// Without a job. Failures of single jobs are reported, with status 1 at the end.
 pub(super) fn requeue(lists: &[String], hold: bool) -> Result<u8, Trouble> {
-    // Slurm's options before the list: a state of its own for jobs that wait, and only those that did not complete.
+    // Slurm's options before the list: a special state for waiting jobs, and only incomplete jobs.
     let is_option = |word: &&String| {
         let word = word.to_ascii_lowercase();
         word.starts_with("state=") || word == "incomplete"
@@ -48,7 +48,7 @@ fn one(cluster: &mut Cluster, job: &Job, hold: bool) -> Result<(), String> {
     if let Some(why) = why {
         return Err(why.to_owned());
     }
-    // Suspended first, it is held once it waits again.
+    // Suspending first makes the job held when it waits again.
     let verbs = [hold.then_some(Verb::Suspend), Some(Verb::Requeue)];
     for verb in verbs.into_iter().flatten() {
         cluster.control(job.job, verb).map_err(|failure| words(&failure))?;

@@ -15,7 +15,7 @@ use crate::units::{date, long_time, whole};
 
 use super::{connect, named};
 
-/// Shows what the first word names.
+/// Shows the entity of the first word.
 pub(super) fn show(operands: &[String], oneliner: bool) -> Result<u8, Trouble> {
     let Some(first) = operands.first() else {
         return Err(Trouble::new("too few arguments for keyword:show"));
@@ -35,7 +35,7 @@ pub(super) fn show(operands: &[String], oneliner: bool) -> Result<u8, Trouble> {
     say::out(&text).map(|()| 0)
 }
 
-/// What a word stands for: the first of these that it begins, as in Slurm.
+/// The entity of a word: the first entity with this prefix, as in Slurm.
 fn entity(word: &str) -> Option<&'static str> {
     const ENTITIES: &[(&str, &str)] = &[
         ("config", "config"),
@@ -52,9 +52,9 @@ fn entity(word: &str) -> Option<&'static str> {
     begun.map(|(_, entity)| *entity)
 }
 
-/// Lines of a record, or one.
+/// A record in several lines, or in a single line.
 fn record(lines: &[Vec<(&str, String)>], oneliner: bool) -> String {
-    // A blank within a value would part it, where records are of one line.
+    // A blank within a value would split it in single-line records.
     let shown = |(name, value): &(&str, String)| {
         let value = plain(value);
         let value = if oneliner { value.replace(' ', "_") } else { value };
@@ -175,7 +175,7 @@ fn of_job(job: &Job) -> Vec<Vec<(&'static str, String)>> {
     lines
 }
 
-/// What engines read of it, and who and where.
+/// The settings that engines read, with host and time.
 fn config() -> Result<String, Trouble> {
     let mut cluster = connect()?;
     let view = host(&mut cluster)?;
@@ -186,7 +186,7 @@ fn config() -> Result<String, Trouble> {
         ("JobAcctGatherFrequency", "1".to_owned()),
         ("JobRequeue", "1".to_owned()),
         ("KillWait", format!("{} sec", KILL_WAIT.as_secs())),
-        // One more than the members that an array may have: engines make their arrays as large as this allows.
+        // The most members of an array plus 1: engines size their arrays by this value.
         ("MaxArraySize", (pinfold_proto::array::MEMBERS_MAX + 1).to_string()),
         ("MaxJobCount", "10000".to_owned()),
         ("MinJobAge", format!("{MIN_JOB_AGE_S} sec")),
@@ -301,7 +301,7 @@ fn boot_s() -> f64 {
     std::time::Duration::from_secs(seconds.min(whole(crate::units::now_s()))).as_secs_f64()
 }
 
-/// `a[1-3,5]` as lines; without one, the nodes of the job around.
+/// Expands `a[1-3,5]` to lines; by default the nodes of the surrounding job.
 fn hostnames(of: Option<&str>) -> Result<String, Trouble> {
     let list = of.map(str::to_owned).or_else(|| std::env::var("SLURM_JOB_NODELIST").ok());
     let list = list.ok_or_else(|| Trouble::new("host list is empty"))?;
@@ -313,7 +313,7 @@ fn hostnames(of: Option<&str>) -> Result<String, Trouble> {
     Ok(text)
 }
 
-/// The most names that one list may stand for.
+/// The most names of a list.
 const HOSTS_MAX: usize = 100_000;
 
 fn hosts(list: &str) -> Option<Vec<String>> {

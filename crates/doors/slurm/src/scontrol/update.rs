@@ -1,4 +1,4 @@
-//! `scontrol update`: what can be changed of a job.
+//! `scontrol update`: changes of a job.
 
 use pinfold_proto::wire::Verb;
 
@@ -34,7 +34,7 @@ pub(super) fn update(operands: &[String]) -> Result<u8, Trouble> {
     Ok(0)
 }
 
-/// A limit in seconds; `TimeLimit+=30` and `TimeLimit=+30` are minutes more than the one there is.
+/// A limit in seconds; `TimeLimit+=30` and `TimeLimit=+30` add minutes to the present limit.
 fn new_limit(key: &str, value: &str, now_s: Option<u64>) -> Option<Option<u64>> {
     let (sign, text) = match key.strip_prefix("timelimit")? {
         "" if value.starts_with(['+', '-']) => value.split_at(1),
@@ -69,7 +69,7 @@ fn change(cluster: &mut Cluster, of: &Job, key: &str, value: &str) -> Result<(),
         }
         "comment" => Verb::Comment(value.to_owned()),
         "priority" => match value.parse() {
-            // As in Slurm, that is a hold.
+            // As in Slurm, priority 0 is a hold.
             Ok(0) => Verb::Hold,
             Ok(priority) => Verb::Priority(priority),
             Err(_) => return Err(invalid(key, value)),

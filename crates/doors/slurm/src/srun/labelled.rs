@@ -1,6 +1,6 @@
-//! What tasks write, read here so that their numbers stand before their lines.
+//! Reads the output of tasks and labels its lines with task numbers.
 //!
-//! Each stream has a thread: one that waits for its own reader holds up no other, and no signal.
+//! Each stream has a thread: a stream that waits for its own reader blocks no other stream, and no signal.
 
 use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,15 +9,15 @@ use std::thread;
 
 use pinfold_sys::ready;
 
-/// Those who read what tasks write. Its descriptor is at its end once all are done.
+/// The readers of tasks' output. The descriptor `end` hangs up once all readers are done.
 pub(super) struct Readers {
     end: PipeReader,
-    /// Each of them has it open; `None`: there will be no more of them.
+    /// Each reader holds a copy; `None`: no further readers.
     open: Option<PipeWriter>,
 }
 
 impl Readers {
-    /// None so far.
+    /// No readers yet.
     ///
     /// # Errors
     /// When no descriptor is left.
@@ -26,7 +26,7 @@ impl Readers {
         Ok(Self { end, open: Some(open) })
     }
 
-    /// Reads what a task writes, as far as that is a pipe to here.
+    /// Reads the piped output of a task.
     ///
     /// # Errors
     /// When no descriptor or thread is left.
@@ -46,7 +46,7 @@ impl Readers {
         self.open = None;
     }
 
-    /// Whether all has been read, once there are no more of them.
+    /// Whether all readers have finished, after [`Self::are_all`].
     pub(super) fn are_done(&self) -> bool {
         ready::is_hung_up(&self.end)
     }
@@ -70,7 +70,7 @@ fn begin(
         while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
             let mut text = format!("{task}: ").into_bytes();
             text.append(&mut line);
-            // One call a line, so that lines of several tasks stay whole. A reader that is gone is no failure.
+            // A call per line keeps lines of several tasks whole. A closed pipe is no error.
             let _ = write(&text);
         }
         drop(open);

@@ -1,4 +1,4 @@
-//! A step: so many tasks of one command within a job, each with its number, awaited together.
+//! A step: numbered tasks of a command within a job, awaited together.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,10 +26,10 @@ use super::labelled::Readers;
 use super::streams::Streams;
 use super::{ENTERED, LABELLED, TASK, journal};
 
-/// Signals that are the tasks' to take.
+/// Signals passed on to the tasks.
 const PASSED_ON: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD"];
 
-/// The job that a step is of.
+/// The job of a step.
 pub(super) struct Of {
     pub job: u64,
     pub member: Option<(u64, u32)>,
@@ -37,8 +37,8 @@ pub(super) struct Of {
     pub host: String,
 }
 
-/// How many tasks there are, and how many cores each has; `None`: that is more than the job has. What the job asked for
-/// each of its tasks holds for those of a step that says nothing, as far as there are cores.
+/// The number of tasks, and the cores of each; `None` if the job has fewer cores. A step without options inherits the
+/// job's cores per task as far as they fit.
 fn sizes(request: &Request, variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
     let told = |name: &str| variable(name).and_then(|text| text.parse::<u32>().ok());
     let tasks =
@@ -50,16 +50,16 @@ fn sizes(request: &Request, variable: impl Fn(&str) -> Option<String>) -> Option
     fits(&each).then_some((tasks, each))
 }
 
-/// The directory that the tasks are to be in, if that is another than this process's.
+/// The tasks' directory, if it differs from this process's.
 fn directory(request: &Request) -> Option<&str> {
     request.directory.as_deref().filter(|_| std::env::var_os(ENTERED).is_none())
 }
 
-/// The most steps of a job that are told apart.
+/// The most numbered steps of a job.
 const STEPS_MAX: u32 = 100_000;
 
-/// The step's number: the first that no other step of the job has. They were given out in order, so that a search by
-/// halves finds it: a job may have thousands.
+/// The step's number: the first unused number of the job. Numbers are given out in order, so a binary search finds
+/// it: a job may have thousands of steps.
 fn number(spool: &Path, job: u64) -> u32 {
     let file = |step: u32| spool.join(format!("step-{job}-{step}"));
     let (mut free, mut after) = (0, STEPS_MAX);
@@ -67,7 +67,7 @@ fn number(spool: &Path, job: u64) -> u32 {
         let middle = free + (after - free) / 2;
         if file(middle).exists() { free = middle + 1 } else { after = middle }
     }
-    // Another step may take it at the same moment. Where nothing can be written, no number is better than this.
+    // Another step may take the number at the same moment. If files cannot be written, this number is as good as any.
     let is_mine = |step: &u32| {
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file(*step));
         !made.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists)
@@ -75,7 +75,7 @@ fn number(spool: &Path, job: u64) -> u32 {
     (free..STEPS_MAX).find(is_mine).unwrap_or(0)
 }
 
-/// Runs a step to its end; ends with the highest status of its tasks.
+/// Runs a step to its end; returns the highest status of its tasks.
 pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, Trouble> {
     let (tasks, each) = sizes(request, |name| std::env::var(name).ok()).ok_or_else(|| {
         let job = of.job;
@@ -116,7 +116,7 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
     Ok(worst)
 }
 
-/// Runs a task that pinfold bound to its end, with its number before each of its lines.
+/// Runs a task bound by pinfold to its end, with labelled output.
 pub(super) fn run_labelled(task: u32, mut command: Command, program: &Path) -> Result<u8, Trouble> {
     let mut running = Running::new(|| 0, true)?;
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -125,7 +125,7 @@ pub(super) fn run_labelled(task: u32, mut command: Command, program: &Path) -> R
     started.map(|()| worst(&ended, cut_by))
 }
 
-/// Blocks what is the tasks' to take.
+/// Blocks the signals that are passed on to the tasks.
 fn block() -> Result<Signals, Trouble> {
     let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
     Ok(Signals::block(&numbers).map_err(|error| error.to_string())?)
@@ -155,21 +155,20 @@ struct Running {
     readers: Readers,
     label: bool,
     arrived: Signals,
-    /// When what still runs is killed.
+    /// When surviving tasks are killed.
     kill_at: Option<Instant>,
 }
 
 impl Running {
-    /// Signals are blocked first of all, the step's number is the next: one that ended this process would leave the
-    /// tasks that have started. And so before the readers, for a thread that does not block the end of a child may be
-    /// the one that receives it, and drop it.
+    /// Blocks signals before the step's number is taken: a signal that ended this process would orphan started tasks.
+    /// Also before the readers start, because a thread without the block could receive and drop SIGCHLD.
     fn new(step: impl FnOnce() -> u32, label: bool) -> Result<Self, Trouble> {
         let arrived = block()?;
         let readers = Readers::new().map_err(|error| error.to_string())?;
         Ok(Self { step: step(), pids: BTreeMap::new(), readers, label, arrived, kill_at: None })
     }
 
-    /// Starts all tasks, up to the first that cannot be started.
+    /// Starts the tasks, up to the first failure.
     fn start(
         &mut self,
         of: &Of,
@@ -200,12 +199,12 @@ impl Running {
         self.readers.read(&mut child, task)
     }
 
-    /// Sends a signal to each task that runs.
+    /// Signals each running task.
     fn send(&self, signal: i32) {
         self.pids.keys().for_each(|&pid| signals::send(pid, signal));
     }
 
-    /// By `pinfold run`, which lays tasks out on the job's cores and binds them.
+    /// Through `pinfold run`, which binds tasks to the job's cores.
     fn start_bound(
         &mut self,
         of: &Of,
@@ -224,7 +223,7 @@ impl Running {
         ]);
         command.arg("--").arg(own).arg(TASK).args(words);
         self.dress(&mut command, request, (tasks, each), &of.host);
-        // Only the tasks know their numbers: each has its own lines labelled.
+        // Each task labels its own lines, because only tasks know their numbers.
         self.label = false;
         streams.give(&mut command, false);
         if request.label && request.output.is_none() {
@@ -256,9 +255,9 @@ impl Running {
         }
     }
 
-    /// Waits for the tasks, and then for the last of what they wrote. Where one could not be started, the others are
-    /// ended. Without a host nothing is said of those that fail. Gives how they ended, and the signal after which their
-    /// output is read no further: what a task leaves behind may have it open without end.
+    /// Waits for the tasks and the rest of their output. If a start failed, the other tasks are ended. Without a
+    /// host, failures are not reported. Returns the endings, and the signal after which output is read no further: a
+    /// task's leftover process may keep a pipe open for ever.
     fn attend(
         mut self,
         started: &Result<(), Trouble>,
@@ -301,7 +300,7 @@ impl Running {
         }
     }
 
-    /// Passes on what has arrived; gives a signal that no task is there for.
+    /// Passes on arrived signals; returns a signal that arrived after all tasks ended.
     fn hear(&mut self) -> Option<i32> {
         let mut last = None;
         while let Some(signal) = self.arrived.next() {
@@ -312,7 +311,7 @@ impl Running {
                 continue;
             }
             last = Some(signal.signal).filter(|_| self.pids.is_empty());
-            // What the terminal sends to its foreground group, the tasks have as well.
+            // The terminal's signals to the foreground group reach the tasks directly.
             if !signal.to_group {
                 self.send(signal.signal);
             }
@@ -321,7 +320,7 @@ impl Running {
     }
 }
 
-/// Kills the tasks and all that they started.
+/// Kills the tasks and all their descendants.
 fn kill_all() {
     let Ok(proc) = Proc::open(Path::new("/proc")) else { return };
     below(&proc, std::process::id()).into_iter().for_each(|pid| signals::send(pid, signals::SIGKILL));

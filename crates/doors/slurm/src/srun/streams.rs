@@ -1,8 +1,8 @@
-//! Where the streams of a task lead.
+//! The streams of a task.
 //!
-//! Files are opened here, and FIFOs are not: one opens when its other end does, and until then the process that opens
-//! it hears no signal that it blocks. So the task's own process does, which blocks none, and then becomes the command
-//! (`--fifos`).
+//! This process opens regular files, but not FIFOs: opening blocks until the other end opens, and the opening process
+//! would miss its blocked signals meanwhile. The task's own process, which blocks no signals, opens FIFOs and then
+//! becomes the command (`--fifos`).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,15 +23,15 @@ pub(crate) const FIFOS: &str = "--fifos";
 
 /// Where a stream leads.
 enum Stream {
-    /// Where that of this process does, or to a pipe that is read here.
+    /// This process's stream, or a pipe read here.
     Usual,
     File(File),
-    /// To the FIFO at this path, which does not depend on a directory.
+    /// A FIFO by its absolute path.
     Fifo(PathBuf),
 }
 
 impl Stream {
-    /// To what has this name.
+    /// The stream with this file name.
     fn named(name: &str, open: impl FnOnce(&str) -> Result<File, Trouble>) -> Result<Self, Trouble> {
         if !std::fs::metadata(name).is_ok_and(|found| found.file_type().is_fifo()) {
             return open(name).map(Self::File);
@@ -61,7 +61,7 @@ impl Stream {
         match self {
             Self::Usual => usual(),
             Self::File(file) => file.into(),
-            // Until it is there.
+            // Until the task opens the FIFO.
             Self::Fifo(_) => Stdio::inherit(),
         }
     }
@@ -89,7 +89,7 @@ impl Streams {
             step: Some(step),
         };
         let output = |stream: &str, pattern: &String| {
-            // Tasks that share a file append to it; the first of them empties it.
+            // Tasks that share a file append; the first task truncates it.
             let shared = !pattern.contains("%t") && task > 0;
             let append = shared || request.append.unwrap_or(false);
             Stream::named(&expand(pattern, &meant), |name| open(stream, name, append))
@@ -101,7 +101,7 @@ impl Streams {
             .map_or(Ok(Stream::Usual), |pattern| output("stdout", pattern))?;
         let err = match &request.error {
             Some(error) if Some(error) != request.output.as_ref() => output("stderr", error)?,
-            // As in Slurm, both go to one file unless it is said.
+            // As in Slurm, both go to the same file by default.
             _ => out.shared()?,
         };
         let input = match &request.input {
@@ -112,7 +112,7 @@ impl Streams {
         Ok(Self([input, out, err]))
     }
 
-    /// The command line of a program, or of what opens the FIFOs and becomes it.
+    /// The command line of a program, or of the helper that opens FIFOs and becomes the program.
     ///
     /// # Errors
     /// When this program is not found.
@@ -126,7 +126,7 @@ impl Streams {
         Ok(command)
     }
 
-    /// Gives them to a command; `read`: what it writes to no file is read here.
+    /// Sets the streams of a command; `read`: output without a file is piped to this process.
     pub(super) fn give(self, command: &mut Command, read: bool) {
         let Self([input, out, err]) = self;
         let usual = || if read { Stdio::piped() } else { Stdio::inherit() };
@@ -139,11 +139,11 @@ fn input_file(name: &Path) -> Result<File, Trouble> {
     File::open(name).map_err(failed)
 }
 
-/// `--fifos INPUT OUTPUT ERROR COMMAND...`: a task that opens FIFOs as its streams; an empty word stands for a stream
-/// that it has already.
+/// `--fifos INPUT OUTPUT ERROR COMMAND...`: a task that opens FIFOs as its streams; an empty word keeps the present
+/// stream.
 ///
 /// # Errors
-/// When one cannot be opened, or the command cannot be executed.
+/// When a FIFO cannot be opened, or the command cannot be executed.
 pub(crate) fn fifos(words: &[OsString]) -> Result<u8, Trouble> {
     let [input, out, err, program, rest @ ..] = words else { return Err(Trouble::new("no command")) };
     let mut command = Command::new(program);
