@@ -1,12 +1,12 @@
-//! Lines that are added to a file of somebody else's, marked so that they can be taken out again: what is left then is the
-//! file as it was, byte for byte, whatever else was changed in it meanwhile.
+//! Marked lines added to another program's file. Removing them restores the file byte for byte, including later
+//! changes elsewhere in the file.
 
 const BEGIN: &str = "# pinfold: begin; `pinfold wlm uninstall` removes these lines\n";
-/// The file's last line had no end, which it got for ours to begin on one of their own.
+/// Mark for a file whose last line had no newline and got a newline.
 const BEGIN_JOINED: &str = "# pinfold: begin, with the end of the line before\n";
 const END: &str = "# pinfold: end\n";
 
-/// The text with these lines at its end; those that were added before are replaced.
+/// The text with these lines at its end; replaces lines added before.
 #[must_use]
 pub fn add(text: &str, lines: &str) -> String {
     let mut text = remove(text);
@@ -23,11 +23,11 @@ pub fn add(text: &str, lines: &str) -> String {
     text
 }
 
-/// The text without what was added.
+/// The text without the added lines.
 #[must_use]
 pub fn remove(text: &str) -> String {
     let Some((before, rest)) = begin(text) else { return text.to_owned() };
-    // Without an end only the mark goes: what follows may be anybody's.
+    // Without an end mark only the begin mark is removed: later lines may be the user's.
     let after = rest.split_once(END).map_or(rest, |(_, after)| after);
     format!("{before}{after}")
 }
@@ -38,7 +38,7 @@ pub fn is_there(text: &str) -> bool {
     begin(text).is_some()
 }
 
-/// What is before the lines that were added, and what follows their mark.
+/// The text before the added lines, and the text behind their begin mark.
 fn begin(text: &str) -> Option<(&str, &str)> {
     if let Some((before, rest)) = text.split_once(BEGIN) {
         return Some((before, rest));

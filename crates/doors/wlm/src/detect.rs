@@ -1,45 +1,45 @@
-//! Which workload managers are on a host, of which version, and what of pinfold's hooks is set up there.
+//! Detects the workload managers of a host, their versions, and their hooks to pinfold.
 
 use crate::block;
 use crate::manager::Manager;
 
-/// What can be asked of a host.
+/// Queries to a host.
 pub trait Surroundings {
-    /// The text of a file; `None`: it is not there, or may not be read.
+    /// The text of a file; `None`: missing or unreadable.
     fn file(&self, path: &str) -> Option<String>;
-    /// Whether a path is there.
+    /// Whether a path exists.
     fn exists(&self, path: &str) -> bool;
-    /// The first lines that a program of the search path says to these words; `None`: it is not there, or failed.
+    /// The first lines of a program's output for a command line; `None`: not found, or failed.
     fn answer(&self, words: &[&str]) -> Option<String>;
     /// A variable of the environment.
     fn variable(&self, name: &str) -> Option<String>;
 }
 
-/// Something that is missing, and how that is mended.
+/// A missing part, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What.
+    /// The missing part.
     pub what: String,
     /// The way out.
     pub remedy: String,
 }
 
-/// A manager that is here.
+/// A detected manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Which.
     pub manager: Manager,
-    /// Its version, as it says it.
+    /// Its version, as reported by the manager.
     pub version: Option<String>,
     /// Its directory of configuration.
     pub conf: String,
     /// Whether its configuration names pinfold's hooks.
     pub set_up: bool,
-    /// What is missing until jobs of its come to pinfold.
+    /// The parts missing until its jobs reach pinfold.
     pub missing: Vec<Missing>,
 }
 
-/// The managers that are here.
+/// The detected managers.
 #[must_use]
 pub fn detect(host: &dyn Surroundings) -> Vec<Found> {
     let all = [slurm(host), grid_engine(host), htcondor(host), pbs(host)];
@@ -64,10 +64,10 @@ pub fn conf_of(manager: Manager, host: &dyn Surroundings) -> String {
     }
 }
 
-/// Where Debian's Slurm finds lines of other packages.
+/// The directory for other packages' lines in Debian's Slurm.
 const DROP_INS: &str = "plugstack.conf.d";
 
-/// The file by which a package of pinfold's has set a manager up; `None`: none has.
+/// The file by which a package of pinfold configured a manager; `None` without that file.
 #[must_use]
 pub fn packaged(manager: Manager, host: &dyn Surroundings) -> Option<String> {
     let conf = conf_of(manager, host);
@@ -128,7 +128,7 @@ fn slurm(host: &dyn Surroundings) -> Option<Found> {
     Some(Found { manager: Manager::Slurm, version, conf, set_up, missing: lacks })
 }
 
-/// Lines that are no comments.
+/// Lines without comments and blanks.
 fn active(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }

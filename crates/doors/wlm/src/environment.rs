@@ -1,4 +1,4 @@
-//! Whose job an environment belongs to: the variables that workload managers give to their jobs, from their public manuals.
+//! Identifies the workload manager's job of an environment by the variables in the managers' public manuals.
 //!
 //! | manager | manual |
 //! | --- | --- |
@@ -10,42 +10,42 @@
 //! | LoadLeveler | Using and Administering, "Run-time environment variables" |
 //! | NetworkComputer | User Guide, "Job environment variables" |
 //!
-//! An environment is its process's own to change: what follows from it is a claim of its user's.
+//! A process can change its environment, so the result is only a claim of its user.
 
 use pinfold_proto::ExternalName;
 
-/// A job as its environment tells of it.
+/// A job identified by its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dispatched {
     /// Its name.
     pub external: ExternalName,
-    /// The processors (PUs) that it was given on this host, where that is told.
+    /// Its processors (PUs) on this host, if the environment names a number.
     pub pus: Option<u32>,
-    /// The name that its user gave it, or its manager by its program.
+    /// Its name by its user, or by its manager from the program.
     pub title: Option<String>,
 }
 
 /// The value of a variable.
 pub type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// How one manager names a job.
+/// The variables of a manager.
 struct Known {
     /// The first part of the name.
     word: &'static str,
-    /// All of these are there.
+    /// Variables that must all be set.
     needs: &'static [&'static str],
-    /// From its variables to the job's name in it.
+    /// Makes the job's name in the manager from the variables.
     id: fn(Get<'_>) -> Option<String>,
-    /// Variables that may hold the number of processors on this host; the first that is a number counts.
+    /// Variables with the number of processors on this host; the first valid number counts.
     pus: &'static [&'static str],
-    /// The variable that holds the name of the job.
+    /// The variable with the title of the job.
     title: &'static str,
 }
 
 /// The most characters of a job's name.
 const TITLE_MAX: usize = 64;
 
-/// Torque and Slurm's wrappers set variables of PBS's as well, so that the order counts.
+/// Ordered, because Torque and Slurm's wrappers also set PBS variables.
 const KNOWN: [Known; 8] = [
     Known {
         word: "slurm",
@@ -69,7 +69,7 @@ const KNOWN: [Known; 8] = [
         word: "condor",
         needs: &["_CONDOR_JOB_AD"],
         id: |get| {
-            // As the wrapper read it from the job's ad.
+            // Set by the wrapper from the job's ad.
             let id = get("PINFOLD_CONDOR_ID")?;
             let (cluster, process) = id.split_once('.')?;
             Some(format!("{}.{}", number(cluster)?, number(process)?))
@@ -118,7 +118,7 @@ const KNOWN: [Known; 8] = [
     },
 ];
 
-/// The job that an environment belongs to; `None`: no manager is known by it.
+/// The job of an environment; `None`: no known manager.
 #[must_use]
 pub fn identify(get: Get<'_>) -> Option<Dispatched> {
     let set = |name: &str| get(name).filter(|value| !value.is_empty());
@@ -130,7 +130,7 @@ pub fn identify(get: Get<'_>) -> Option<Dispatched> {
     Some(Dispatched { external, pus, title })
 }
 
-/// A job's name as its user wrote it, without what is no text.
+/// A job's title without control characters.
 fn title(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_control()).take(TITLE_MAX).collect()
 }
@@ -140,7 +140,7 @@ fn number(text: &str) -> Option<String> {
     digits.then(|| text.to_owned())
 }
 
-/// A job's number with that of its task, where it has some.
+/// A job's number, with its task's number if any.
 fn with_task(job: &str, task: Option<String>, between: char) -> Option<String> {
     let job = number(job)?;
     let task = task.and_then(|task| number(&task));

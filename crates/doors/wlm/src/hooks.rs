@@ -1,17 +1,17 @@
-//! The files that are installed as hooks, as texts: scripts and sources with the paths of this host in them.
+//! The hook files to install, as texts: scripts and sources with this host's paths.
 
 use crate::manager::Manager;
 
-/// Where things are on this host.
+/// Paths and choices of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The directory of the hooks.
     pub dir: String,
     /// The program `pinfold`.
     pub pinfold: String,
-    /// The daemon's socket, where it is not the usual one.
+    /// The daemon's socket, if not the default.
     pub socket: Option<String>,
-    /// Jobs wait for a daemon that is away, instead of running unmanaged.
+    /// Whether jobs wait for an absent daemon, instead of running unmanaged.
     pub waits_for_daemon: bool,
 }
 
@@ -22,7 +22,7 @@ pub struct Hook {
     pub name: &'static str,
     /// Its text.
     pub text: String,
-    /// Whether it is executed.
+    /// Whether the file is executable.
     pub executable: bool,
 }
 
@@ -53,13 +53,13 @@ pub fn hooks(manager: Manager, place: &Place) -> Vec<Hook> {
     }
 }
 
-/// The file that a source is built into, and the words of the compiler's command line behind its own.
+/// The source file to compile, and the further arguments of the compiler.
 #[must_use]
 pub fn built(manager: Manager) -> Option<(&'static str, &'static str)> {
     (manager == Manager::Slurm).then_some(("pinfold_spank.c", "pinfold_spank.so"))
 }
 
-/// A template with the words of command lines in it, quoted for its language.
+/// Fills command lines into a template, quoted for its language.
 fn filled(template: &str, place: &Place) -> String {
     let pinfold = pinfold_words(place);
     let mut enter = pinfold.clone();
@@ -68,7 +68,7 @@ fn filled(template: &str, place: &Place) -> String {
         enter.extend(["--down", "wait"].map(str::to_owned));
     }
     template
-        // What several hooks do alike.
+        // Parts common to several hooks.
         .replace("@ASK@", include_str!("hooks/ask.sh").trim_end())
         .replace("@NAME@", include_str!("hooks/name.sh").trim_end())
         .replace("@PINFOLD_LIST@", &python_list(&pinfold))
@@ -85,7 +85,7 @@ fn pinfold_words(place: &Place) -> Vec<String> {
     words
 }
 
-/// Words as a shell reads them.
+/// Words quoted for a shell.
 fn shell_words(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:=,+@".contains(&byte);

@@ -1,11 +1,10 @@
-//! Workload managers: which of them are on a host, what pinfold's hooks are there, which lines of configuration make them
-//! take these, and whose job an environment belongs to.
+//! Workload managers: detection on a host, pinfold's hooks, the configuration lines that enable the hooks, and
+//! identification of jobs by their environment.
 //!
-//! Reading order: [`manager`] (the managers), [`environment`] (a job's name, cores and memory by its environment), [`hooks`]
-//! (the files that are installed, as texts), [`settings`] (the lines of configuration), [`block`] (how these get into a file
-//! and out of it again), [`detect`] (what is here and what is missing), [`sync`] (what a
-//! manager is kept told). Absent here: any file, program or process: the
-//! caller reads, runs and writes.
+//! Reading order: [`manager`] (the managers), [`environment`] (a job's name, cores and memory by its environment),
+//! [`hooks`] (the hook files, as texts), [`settings`] (the lines of configuration), [`block`] (adding lines to a file
+//! and removing them), [`detect`] (present and missing parts), [`sync`] (messages to a manager). Absent here: files,
+//! programs and processes: the caller reads, runs and writes.
 
 pub mod block;
 pub mod detect;

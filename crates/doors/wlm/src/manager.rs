@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A workload manager, or all those of which an environment tells enough.
+/// A workload manager; [`Manager::Generic`] covers managers known only by their environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manager {
     /// Slurm: a SPANK plugin.
@@ -14,20 +14,20 @@ pub enum Manager {
     Htcondor,
     /// OpenPBS and PBS Professional: hooks in Python.
     Pbs,
-    /// Any other: a job starter.
+    /// Any other manager: a job starter.
     Generic,
 }
 
-/// A word that names none of them.
+/// An unknown word for a manager.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no workload manager that pinfold knows: slurm, gridengine, htcondor, pbs, generic")]
 pub struct UnknownManager(pub String);
 
 impl Manager {
-    /// All of them.
+    /// All managers.
     pub const ALL: [Self; 5] = [Self::Slurm, Self::GridEngine, Self::Htcondor, Self::Pbs, Self::Generic];
 
-    /// The word for it on a command line.
+    /// Its word on command lines.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

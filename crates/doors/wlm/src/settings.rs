@@ -1,5 +1,5 @@
-//! The lines of configuration that make a manager take pinfold's hooks. They are printed for its operator; pinfold adds them
-//! itself only where it is told to.
+//! The configuration lines that enable pinfold's hooks in a manager. They are printed for the operator; pinfold adds
+//! them only on request.
 
 use crate::hooks::Place;
 use crate::manager::Manager;
@@ -9,24 +9,24 @@ use crate::manager::Manager;
 pub enum Where {
     /// Lines of a file, by its usual path.
     File(String),
-    /// Commands of the manager's own, as root or its administrator types them.
+    /// Commands of the manager, typed by root or its administrator.
     Commands,
 }
 
-/// Settings of one kind, with what they are for.
+/// Lines for the same place, with their purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Where they belong.
+    /// Their place.
     pub to: Where,
     /// The lines.
     pub lines: String,
-    /// What they do, in a sentence.
+    /// Their effect, in a sentence.
     pub why: &'static str,
     /// Whether the hooks work without them.
     pub optional: bool,
 }
 
-/// What the operator of a manager is to add, `conf` being the manager's directory of configuration.
+/// The settings for an operator to add; `conf` is the manager's directory of configuration.
 #[must_use]
 pub fn settings(manager: Manager, place: &Place, conf: &str) -> Vec<Setting> {
     let dir = &place.dir;
@@ -113,7 +113,8 @@ fn htcondor(dir: &str, file: Where) -> Vec<Setting> {
     ]
 }
 
-/// Whether what jobs of its class need is free: names as `wlm learned` makes them, of the batch's name or else the program's.
+/// Whether the memory that the job's class needs is free: names as made by `wlm learned`, from the batch's name or
+/// else the program's.
 const LEARNED_FITS: &str = "((eval(strcat(\"PinfoldLearned_\", replaceAll(\"[^A-Za-z0-9]\", strcat(TARGET.Owner, \"_\", \
      TARGET.JobBatchName ?: regexps(\"^(.*/)?([^/]*)$\", TARGET.Cmd, \"\\\\2\")), \"_\"))) > PinfoldMemoryFree) =!= True)";
 
@@ -158,7 +159,7 @@ fn grid_engine(dir: &str) -> Vec<Setting> {
     ]
 }
 
-/// What the plugin is told in plugstack.conf.
+/// The plugin's arguments in plugstack.conf.
 fn spank_words(place: &Place) -> String {
     let socket = place.socket.as_ref().map(|socket| format!(" socket={socket}")).unwrap_or_default();
     let down = if place.waits_for_daemon { " down=wait" } else { "" };

@@ -1,43 +1,44 @@
-//! What a manager is told as things change on a host: how many jobs a core takes, whether the host is drained, and which jobs
-//! have been frozen for long, or wait.
+//! Keeps a manager informed of a host: the number of jobs per core, draining, and jobs that have been frozen for long
+//! or wait.
 //!
-//! Absent: asking and telling (the caller runs the manager's commands), and the clock.
+//! Absent: executing the manager's commands (the caller does), and the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What becomes in Slurm of a job that is frozen for long, as its site chose.
+/// Slurm's reaction to a job frozen for long, chosen by the site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// Its AdminComment says so.
+    /// A note in its AdminComment.
     Comment,
-    /// Slurm suspends it, too, and gives its cores to the next job.
+    /// Slurm suspends the job too, and gives its cores to the next job.
     Suspend,
-    /// Slurm ends it and runs it again later, from its beginning.
+    /// Slurm ends the job and runs it again later, from its beginning.
     Requeue,
 }
 
-/// News of a job, by its number in Slurm.
+/// A change of a job, with its number in Slurm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// It has been frozen for so long.
+    /// The job has been frozen for the configured time.
     Frozen(String),
-    /// It is frozen no longer, of which Slurm was told before.
+    /// A job reported as frozen has been thawed.
     Resumed(String),
 }
 
-/// What a note begins with that says where a job is frozen.
+/// Prefix of the note with the host that froze a job.
 const FROZEN: &str = "pinfold: frozen on ";
-/// What one begins with that says how much longer a job's limit was made.
+/// Prefix of the note with the extension of a job's limit.
 const RAISED: &str = "pinfold: waited ";
 
-/// The number in Slurm of a job with that name; `None`: it is none of Slurm's.
+/// The number in Slurm of a job with that name; `None`: not a job of Slurm.
 #[must_use]
 pub fn slurm_job(external: &str) -> Option<&str> {
     let id = external.strip_prefix("slurm:")?.split('.').next()?;
     (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())).then_some(id)
 }
 
-/// How many jobs a core is to get for so many slots on so many cores: what is beyond a whole number waits on the host.
+/// How many jobs per core Slurm should allow for these slots: a fraction is rounded up, and the excess jobs wait on
+/// the host.
 #[must_use]
 pub fn jobs_a_core(slots: u64, cores: u64) -> u64 {
     slots.div_ceil(cores.max(1)).max(1)
@@ -49,24 +50,24 @@ pub fn oversubscribe(jobs_a_core: u64) -> String {
     format!("FORCE:{jobs_a_core}")
 }
 
-/// The value of `OverSubscribe` in what `scontrol show partition` says of one.
+/// The value of `OverSubscribe` in the output of `scontrol show partition`.
 #[must_use]
 pub fn oversubscribe_in(text: &str) -> Option<&str> {
     text.split_whitespace().find_map(|word| word.strip_prefix("OverSubscribe="))
 }
 
-/// Whether a name can be one of a partition or a node in Slurm: letters, digits, and a few signs.
+/// Whether a name is valid for a partition or node of Slurm: letters, digits, and a few signs.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     !name.is_empty() && !name.starts_with('-') && name.bytes().all(good)
 }
 
-/// What Slurm's reason begins with for a node that was drained here.
+/// Prefix of Slurm's reason for a node drained by pinfold.
 const DRAINED: &str = "pinfold: drained";
 
-/// The command by which Slurm is told that a host is drained here, or no longer; `None`: its node, as `scontrol show node`
-/// shows it, needs no change. A node that others drained stays drained.
+/// The command that drains or resumes the host's node in Slurm; `None` if its state, in the output of `scontrol show
+/// node`, needs no change. A node drained by other users stays drained.
 #[must_use]
 pub fn drain(node: &str, shown: &str, draining: bool) -> Option<Vec<String>> {
     let state = shown.split_whitespace().find_map(|word| word.strip_prefix("State=")).unwrap_or_default();
@@ -83,11 +84,11 @@ pub fn drain(node: &str, shown: &str, draining: bool) -> Option<Vec<String>> {
     Some(update.into_iter().chain(values).collect())
 }
 
-/// The most jobs of one [`listed`].
+/// The most jobs of a [`listed`] command.
 pub const LISTED_MAX: usize = 500;
 
-/// The command by which Slurm lists these jobs, or all, a line each, for [`is_of`], [`longer`], [`commands`] and [`told`].
-/// No word of a job's user is among it, which could be anything.
+/// The command that lists these jobs, or all jobs, a line each, for [`is_of`], [`longer`], [`commands`] and [`told`].
+/// The fields include no text of a job's user, which could contain any characters.
 #[must_use]
 pub fn listed(jobs: &[&str]) -> Vec<String> {
     let format = "JobID:20,UserName:64,State:20,TimeLimit:20,admin_comment:4096";
@@ -104,26 +105,26 @@ fn line<'a>(job: &str, shown: &'a str) -> Option<Vec<&'a str>> {
     lines.find(|words| words.first() == Some(&job))
 }
 
-/// What Slurm's AdminComment says of a job, which only administrators set: notes, ours among others.
+/// The notes in a job's AdminComment, including ours; only administrators set an AdminComment.
 fn notes(line: &[&str]) -> Vec<String> {
     let text = line.get(4..).unwrap_or_default().join(" ");
     text.split("; ").filter(|note| !["", "(null)", "N/A"].contains(note)).map(str::to_owned).collect()
 }
 
-/// An AdminComment with these notes, and this one in place of those that begin as it does.
+/// An AdminComment with these notes, in which `note` replaces the notes with the prefix `begin`.
 fn noted(mut notes: Vec<String>, begin: &str, note: Option<String>) -> String {
     notes.retain(|note| !note.starts_with(begin));
     notes.extend(note);
     format!("AdminComment={}", notes.join("; "))
 }
 
-/// Whether a job is this user's in Slurm, too: on a host anybody can call a job of their own by the number of another.
+/// Whether a job belongs to this user in Slurm too: on a host any user can claim another job's number.
 #[must_use]
 pub fn is_of(job: &str, user: &str, shown: &str) -> bool {
     line(job, shown).is_some_and(|words| words.get(1) == Some(&user))
 }
 
-/// The jobs of which Slurm was told that they are frozen on this host.
+/// The jobs noted in Slurm as frozen on this host.
 #[must_use]
 pub fn told(shown: &str, host: &str) -> Vec<String> {
     let note = format!("{FROZEN}{host}");
@@ -134,9 +135,9 @@ pub fn told(shown: &str, host: &str) -> Vec<String> {
         .collect()
 }
 
-/// The command by which a job that Slurm has started gets the minutes back that it waits here, `most_min` in all; `None`: it
-/// has them, or has no limit. `shown` is what [`listed`] says. What a job was given stands in its AdminComment, so that another
-/// run of this gives nothing twice.
+/// The command that extends the limit of a running job by its waiting time here, at most `most_min` in total; `None`:
+/// no extension is due, or no limit. `shown` is the output of [`listed`]. The AdminComment records the extension, so
+/// that another run does not repeat it.
 #[must_use]
 pub fn longer(job: &str, shown: &str, waited_min: u64, most_min: u64) -> Option<Vec<String>> {
     let words = line(job, shown)?;
@@ -160,7 +161,7 @@ pub fn longer(job: &str, shown: &str, waited_min: u64, most_min: u64) -> Option<
     ])
 }
 
-/// Which jobs are frozen, since when, and of which of them Slurm was told.
+/// The frozen jobs with the start of their freeze, and the jobs already reported to Slurm.
 #[derive(Debug, Default)]
 pub struct Watched {
     since_s: BTreeMap<String, f64>,
@@ -174,13 +175,12 @@ impl Watched {
         Self { since_s: BTreeMap::new(), told: told.into_iter().collect() }
     }
 
-    /// The jobs of which Slurm was told that they are frozen.
+    /// The jobs reported to Slurm as frozen.
     pub fn told(&self) -> impl Iterator<Item = &str> {
         self.told.iter().map(String::as_str)
     }
 
-    /// Takes in which jobs are frozen at `now_s`; gives what Slurm is to be told of those that have been so for `after_s` or
-    /// longer, and of those that are no longer.
+    /// Updates the frozen jobs at `now_s`; returns news of jobs frozen for `after_s` or longer, and of thawed jobs.
     pub fn step(&mut self, now_s: f64, frozen: &BTreeSet<String>, after_s: f64) -> Vec<News> {
         self.since_s.retain(|job, _| frozen.contains(job));
         let mut news = Vec::new();
@@ -198,7 +198,7 @@ impl Watched {
     }
 }
 
-/// The commands by which Slurm is told, each as its words. `shown` is what [`listed`] says of the job, which may be over.
+/// The commands that report news to Slurm. `shown` is the output of [`listed`] for the job; the job may have ended.
 #[must_use]
 pub fn commands(news: &News, policy: Policy, host: &str, shown: &str) -> Vec<Vec<String>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
