@@ -1,5 +1,5 @@
-//! Telling the number of a job that was accepted. It runs, whether or not its number can be told: who hears no more than
-//! that the command failed hands it over again. Absent here: how a job is accepted.
+//! Reports the number of an accepted job. The job runs even if the report fails, and a caller that saw only a failure
+//! would submit it again. Absent here: the submission.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use pinfold_sys::stdout;
 
 use crate::Failure;
 
-/// Writes the line that has the number to standard output.
+/// Writes the line with the number to standard output.
 ///
 /// # Errors
-/// When nobody has it then; the failure names the number.
+/// When the line cannot be written; the failure names the number.
 pub fn tell(what: &str, job: impl Display, line: &str) -> Result<(), Failure> {
     tell_to(&mut io::stdout().lock(), stdout::is_open(), what, job, line)
 }
 
-/// `is_open`: what is written to a closed one seems to be written.
+/// `is_open`: writes to a closed standard output seem to succeed.
 fn tell_to(
     out: &mut dyn Write,
     is_open: bool,

@@ -1,5 +1,5 @@
-//! Reaching a daemon: the socket, the first words, and a private daemon (`starting`) where none runs.
-//! Absent here: what is said after that.
+//! Connects to a daemon: the socket, the greeting, and a private daemon (`starting`) if no daemon runs. Absent here:
+//! later requests.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,10 +17,10 @@ use crate::occupied;
 
 mod starting;
 
-/// The variable that forbids to start a private daemon, as `--no-autostart` does: what a command starts inherits it.
+/// The variable that forbids starting a private daemon, like `--no-autostart`; inherited by the command's children.
 pub const NO_AUTOSTART: &str = "PINFOLD_NO_AUTOSTART";
 
-/// Where the daemon is and whether one may be started.
+/// The daemon's place, and whether a daemon may be started.
 #[derive(Debug, Clone)]
 pub struct Dial {
     places: Places,
@@ -28,8 +28,8 @@ pub struct Dial {
     autostart: bool,
 }
 
-/// Whether the host's service manager starts the daemon that belongs here: root's usual places are the service's. A
-/// private daemon would keep it out when it comes back, and take its jobs to other control groups.
+/// Whether the host's service manager is responsible for the daemon: root's default places belong to the service. A
+/// private daemon would keep the service out when it returns, and move its jobs to other control groups.
 fn is_service_s(places: &Places) -> bool {
     const MANAGED: &str = "/run/systemd/system";
     const ENABLED: &str = "/etc/systemd/system/multi-user.target.wants/pinfoldd.service";
@@ -38,31 +38,31 @@ fn is_service_s(places: &Places) -> bool {
         && std::fs::symlink_metadata(ENABLED).is_ok()
 }
 
-/// A connection that asks one thing at a time.
+/// A connection with a single request at a time.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
     decoder: Decoder,
-    /// What the daemon said of itself.
+    /// The daemon's greeting.
     pub welcome: Welcome,
 }
 
-/// A connection on which a greeting was said, and whose answer is still to be heard.
+/// A connection with a sent greeting, not yet answered.
 #[derive(Debug)]
 pub struct Greeting(Client);
 
 /// The daemon's first words.
 #[derive(Debug, Clone, Default)]
 pub struct Welcome {
-    /// Slots there are.
+    /// The number of slots.
     pub slots: u64,
-    /// Whether starts come with doors.
+    /// Whether starts pass door files.
     pub doors: bool,
-    /// Its instance, as its jobs have it in their environment.
+    /// Its instance, as in the environment of its jobs.
     pub instance: String,
-    /// The directory that it keeps its state in.
+    /// Its state directory.
     pub state: PathBuf,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// The PUs that jobs may use.
     pub cpus: CpuSet,
@@ -80,7 +80,7 @@ impl Dial {
         Self { places, autostart: socket.is_none() && !no_autostart && !served }
     }
 
-    /// Connects and greets; starts a private daemon when there is none and one may be started.
+    /// Connects and greets; starts a private daemon if needed and allowed.
     pub fn connect(&self) -> Result<Client, Failure> {
         Client::greet(self.stream()?)
     }
@@ -90,20 +90,19 @@ impl Dial {
         Greeting::say(self.stream()?)
     }
 
-    /// Connects if a daemon is there; never starts one.
+    /// Connects to a running daemon; never starts a daemon.
     pub fn connect_if_there(&self) -> Option<Client> {
         self.stream_if_there().and_then(|stream| Client::greet(stream).ok())
     }
 
-    /// Connects if a daemon is there; never starts one. No answer is waited for longer than this.
+    /// Connects to a running daemon; never starts a daemon. Each answer must arrive within `limit`.
     pub fn connect_within(&self, limit: Duration) -> Option<Client> {
         let stream = self.stream_if_there()?;
         stream.set_read_timeout(Some(limit)).ok()?;
         Client::greet(stream).ok()
     }
 
-    /// A connection on which nothing has been said; a private daemon is started for it when there is none and one may
-    /// be.
+    /// A connection before the greeting; starts a private daemon if needed and allowed.
     pub fn stream(&self) -> Result<UnixStream, Failure> {
         match UnixStream::connect(&self.places.socket) {
             Ok(stream) => self.trusted(stream),
@@ -115,7 +114,7 @@ impl Dial {
         }
     }
 
-    /// The words for a daemon that is not there, and that is not started from here.
+    /// The message for an absent daemon that may not be started.
     fn no_daemon(&self, error: &io::Error) -> String {
         let socket = self.places.socket.display();
         if is_service_s(&self.places) {
@@ -131,12 +130,10 @@ impl Dial {
         )
     }
 
-    /// The state directory for a private daemon that is started from here: where the daemon before it kept its state, if a
-    /// command started that one too.
+    /// The state directory for a private daemon: the previous daemon's state, if a command started that daemon too.
     ///
     /// # Errors
-    /// One was started otherwise, on another state, and may have left jobs: only that state has them, and only its owner
-    /// knows how it is started.
+    /// When the previous daemon was started otherwise on another state: only its owner can start it for its jobs.
     fn state_to_start_on(&self) -> Result<PathBuf, Failure> {
         let own = &self.places.state;
         let Some(before) = whereabouts::noted(&self.places.socket) else { return Ok(own.clone()) };
@@ -159,8 +156,8 @@ impl Dial {
         Err(Failure::new(ExitCode::NoDaemon, text))
     }
 
-    /// The same with a private daemon that is started for it. On a busy host it may have found itself idle, and have
-    /// ended, before it was asked anything: then another one is started, once.
+    /// As [`Self::stream`], after starting a private daemon. On a busy host the daemon may end as idle before the
+    /// first request; it is then started once more.
     fn stream_to_a_new_one(&self) -> Result<UnixStream, Failure> {
         self.start_daemon()?;
         let connect = || UnixStream::connect(&self.places.socket);
@@ -175,8 +172,8 @@ impl Dial {
         self.trusted(stream)
     }
 
-    /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and, if a daemon is there,
-    /// how many jobs wait to be written to it.
+    /// The state directory: reported by the daemon, or the default of this user; and from a running daemon the number
+    /// of jobs not yet written to it.
     pub fn state_dir(&self) -> Result<(PathBuf, Option<u64>), Failure> {
         let Some(mut client) = self.connect_if_there() else {
             let noted = whereabouts::noted(&self.places.socket);
@@ -188,23 +185,23 @@ impl Dial {
         }
     }
 
-    /// A connection on which nothing has been said, if a daemon is there.
+    /// A connection before the greeting, to a running daemon.
     pub fn stream_if_there(&self) -> Option<UnixStream> {
         self.stream_on(&self.places.socket)
     }
 
-    /// The socket that the daemon of this state noted, if it is another one than this.
+    /// The socket noted by the daemon of this state, if it differs from this socket.
     pub fn elsewhere(&self, state: &Path) -> Option<PathBuf> {
         occupied::elsewhere(&self.places.socket, state)
     }
 
-    /// As [`Self::stream_if_there`], on a socket that was noted.
+    /// As [`Self::stream_if_there`], on a noted socket.
     pub fn stream_on(&self, socket: &Path) -> Option<UnixStream> {
         UnixStream::connect(socket).ok().and_then(|stream| self.trusted(stream).ok())
     }
 
-    /// The connection, if who listens is root or this user: anybody else could put a socket where a daemon's would be,
-    /// and would then say what is in the environment of this user's commands.
+    /// Accepts a connection only if root or this user listens: another user could listen in the daemon's place, and
+    /// would then control the environment of this user's commands.
     fn trusted(&self, stream: UnixStream) -> Result<UnixStream, Failure> {
         let listens = peer::of(&stream).map(|peer| peer.uid);
         if listens.as_ref().is_ok_and(|&user| user == 0 || user == peer::own_uid() || peer::is_unmapped(user))
@@ -226,17 +223,17 @@ impl Dial {
         &self.places.socket
     }
 
-    /// The directory in which a private daemon started from here would keep its state.
+    /// The state directory of a private daemon started from here.
     pub fn state(&self) -> &Path {
         &self.places.state
     }
 
-    /// Whether a private daemon is started from here where none is.
+    /// Whether a private daemon is started when no daemon runs.
     pub fn starts_daemons(&self) -> bool {
         self.autostart
     }
 
-    /// Whether a private daemon started from here would take over from one with this state directory.
+    /// Whether a private daemon started from here could take over this state directory.
     pub fn could_replace(&self, state: &Path) -> bool {
         self.autostart
             && (whereabouts::is_same(&self.places.state, state)
@@ -244,20 +241,20 @@ impl Dial {
     }
 }
 
-/// The daemon's program: beside this one, else in the search path.
+/// The daemon's program: beside this program, else in the search path.
 pub fn daemon_program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("pinfoldd"));
     beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("pinfoldd"))
 }
 
-/// Whether this process may be part of some daemon's job.
+/// Whether this process may be part of a daemon's job.
 #[must_use]
 pub fn inside_any() -> bool {
     ["PINFOLD_INSTANCE", "PINFOLD_JOB_ID"].iter().all(|name| std::env::var_os(name).is_some())
 }
 
 impl Welcome {
-    /// What a daemon says to a greeting.
+    /// Parses a daemon's answer to the greeting.
     pub fn of(reply: Reply) -> Result<Self, Failure> {
         match reply {
             Reply::Welcome { slots, doors, instance, state, warnings, cpus, .. } => {
@@ -270,7 +267,7 @@ impl Welcome {
     }
 }
 
-/// The failure of a daemon that is gone while it is asked.
+/// The failure when the daemon disappears during a request.
 pub fn gone(error: &io::Error) -> Failure {
     Failure::new(ExitCode::NoDaemon, format!("the daemon went away while it was asked: {error}"))
 }
@@ -283,7 +280,7 @@ impl Greeting {
         Ok(Self(client))
     }
 
-    /// Waits for the daemon's first words; a daemon of another version, or one that is gone, is a failure.
+    /// Waits for the daemon's greeting; a daemon of another version, or a vanished daemon, is a failure.
     pub fn answered(mut self) -> Result<Client, Failure> {
         self.0.welcome = Welcome::of(self.0.hear()?)?;
         Ok(self.0)
@@ -301,7 +298,7 @@ impl Client {
         self.hear()
     }
 
-    /// Asks for jobs in pieces, and hands each over as it comes.
+    /// Requests jobs in pieces, and passes each piece to `take` as it arrives.
     pub fn ask_in_pieces(
         &mut self,
         request: &Request,
@@ -321,7 +318,7 @@ impl Client {
         let mut bytes = Vec::new();
         wire::encode(request, &mut bytes).map_err(|error| Failure::doing("the request", &error))?;
         match self.stream.write_all(&bytes) {
-            // A daemon that hung up may have said why before.
+            // A daemon that hung up may have sent the reason before.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(gone(&error)),
             _ => Ok(()),
         }
@@ -345,7 +342,7 @@ impl Client {
     }
 }
 
-/// The failure of an answer that does not fit the question: a daemon with a fault, or not one of ours.
+/// The failure for an answer that does not fit the request: a faulty or foreign daemon.
 pub fn unexpected(reply: &Reply) -> Failure {
     let mut text = format!("{reply:?}");
     text.truncate(text.char_indices().nth(80).map_or(text.len(), |(at, _)| at));

@@ -1,18 +1,18 @@
-//! How a command fails: an exit code and a sentence that names the thing and the way out.
+//! The failure of a command: an exit code, and a sentence with the fault and the way out.
 
 use std::fmt;
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::ErrorCode;
 
-/// A failed command, as its user sees it.
+/// A failed command.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub code: ExitCode,
-    /// What went wrong, down to the cause.
+    /// The message, down to the cause.
     pub message: String,
-    /// Whether no daemon could be had, for whatever reason.
+    /// Whether no daemon was reachable, for any reason.
     pub without_daemon: bool,
 }
 
@@ -27,7 +27,7 @@ impl Failure {
         Self { code: code.into(), message, without_daemon: false }
     }
 
-    /// A failure while doing `what`, with the chain of its causes.
+    /// A failure during the operation `what`, with the chain of its causes.
     pub fn doing(what: impl fmt::Display, cause: &dyn std::error::Error) -> Self {
         let mut message = format!("{what}: {cause}");
         let mut next = cause.source();
@@ -38,7 +38,7 @@ impl Failure {
         Self { code: ExitCode::Failed, message, without_daemon: false }
     }
 
-    /// No daemon could be had, which is the fault of what `code` says.
+    /// No daemon was reachable, because of the fault in `code`.
     pub fn without_daemon(code: ExitCode, message: impl fmt::Display) -> Self {
         Self { without_daemon: true, ..Self::new(code, message) }
     }

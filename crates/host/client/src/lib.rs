@@ -1,8 +1,8 @@
-//! Reaching a daemon, for programs that talk to one: `pinfold` and the commands in Slurm's words.
+//! Connects to a daemon, for `pinfold` and for the commands in Slurm's words.
 //!
-//! Reading order: [`dial`] (the socket, the first words, a private daemon where none runs), [`failure`] (how a command
-//! fails), `occupied` (a daemon that has the state and listens elsewhere), [`accepted`] (the number of an accepted job is
-//! told), [`outputs`] (files that jobs write to). Absent here: what is asked.
+//! Reading order: [`dial`] (the socket, the greeting, a private daemon if no daemon runs), [`failure`] (the failure
+//! of a command), `occupied` (a daemon with the same state on another socket), [`accepted`] (report of an accepted
+//! job), [`outputs`] (output files of jobs). Absent here: the requests.
 
 pub mod accepted;
 pub mod dial;

@@ -1,7 +1,7 @@
-//! A daemon that works on the state on which another was to be started, and listens on another socket: cron and `su` have
-//! no `$XDG_RUNTIME_DIR`, a login has, and both have one home.
+//! Detects a daemon with the same state on another socket: cron and `su` have no `$XDG_RUNTIME_DIR`, a login has, and
+//! they share a home.
 //!
-//! Absent here: waiting for it.
+//! Absent here: waiting for the daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use pinfold_sys::{paths, whereabouts};
 
 use crate::failure::Failure;
 
-/// The socket that the daemon of this state noted, if it is another one than this.
+/// The socket noted by the daemon of this state, if it differs from `own`.
 pub(crate) fn elsewhere(own: &Path, state: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(own).ok();
     whereabouts::listens(state)
         .filter(|other| absolute.as_ref() != Some(other) && !whereabouts::is_same(other, own))
 }
 
-/// That it is there, and how it is reached.
+/// The failure with the other daemon's socket, and the way to reach it.
 pub(crate) fn failure(own: &Path, other: &Path, state: &Path) -> Failure {
     let (own, other, state) = (own.display(), other.display(), state.display());
     let text = format!(

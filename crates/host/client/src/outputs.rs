@@ -1,6 +1,6 @@
-//! Files that jobs write their output to, as noted by the clients of their user: a line of JSON for each job or array of
-//! `submit`, for each `sbatch` job and for each line of `batch --output`, in the user's state directory of this host. The
-//! files are kept small: of two clients that shorten a file at the same moment, one may lose the other's line.
+//! Notes of the output files of jobs, written by their user's clients: a JSON line for each job or array of `submit`,
+//! for each `sbatch` job and for each line of `batch --output`, in the user's state directory of this host. The files
+//! are kept small: when two clients shorten a file at the same moment, a line may be lost.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,16 +15,17 @@ use pinfold_proto::view::{JobView, ReportView};
 use pinfold_sys::{paths, peer, shared};
 use serde::{Deserialize, Serialize};
 
-/// A line is written once its job was accepted, with the client's clock, which need not be the daemon's to the second.
+/// Tolerated difference of clocks: a line has the client's time after the job's acceptance, and the daemon's clock
+/// may differ.
 const CLOCKS_DIFFER_S: f64 = 2.0;
 
-/// File name of the notes on jobs that were submitted.
+/// File name of the notes on submitted jobs.
 pub const SUBMITTED: &str = "outputs.jsonl";
 
 /// File name of the notes on lines of batches, apart: a long list does not displace notes on submitted jobs.
 pub const LINES: &str = "lines.jsonl";
 
-/// A file with notes that is larger, in bytes, loses its older half.
+/// Above this size in bytes a file of notes loses its older half.
 const SIZE_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,16 +34,16 @@ struct Line {
     /// The job, or the array.
     job: u64,
     array: bool,
-    /// Names with what stands for numbers in them, absolute.
+    /// Absolute names with patterns.
     out: PathBuf,
     err: PathBuf,
-    /// When it was written, in Unix seconds; none in lines of an older pinfold.
+    /// When the line was written, in Unix seconds; `None` in lines of an older pinfold.
     #[serde(default)]
     at_s: Option<f64>,
 }
 
-/// Notes in `notes`, [`SUBMITTED`] or [`LINES`], the files that a job, or an array, writes to. `log` does not find a job
-/// whose note cannot be written; nothing else depends on notes.
+/// Notes in `notes`, [`SUBMITTED`] or [`LINES`], the output files of a job or an array. Errors are ignored: only
+/// `log` needs the notes.
 pub fn keep(notes: &str, socket: &Path, job: u64, array: bool, out: &Path, err: &Path) {
     let (Ok(out), Ok(err)) = (std::path::absolute(out), std::path::absolute(err)) else { return };
     let at_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().map(|now| now.as_secs_f64());
@@ -58,7 +59,7 @@ pub fn keep(notes: &str, socket: &Path, job: u64, array: bool, out: &Path, err: 
     let _ = opened.and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
-/// The job whose output is looked up.
+/// The job to look up.
 #[derive(Debug, Clone, Copy)]
 pub struct Meant {
     /// The number of its array, or its own.
@@ -86,7 +87,7 @@ impl Meant {
     }
 }
 
-/// The notes on the jobs of one daemon, by number, and whether the number is that of an array.
+/// The notes on jobs of a daemon, by number and whether the number is an array's.
 #[derive(Debug, Default)]
 pub struct Outputs(BTreeMap<(u64, bool), Line>);
 
@@ -103,15 +104,15 @@ impl Outputs {
 
     fn read(text: &str, socket: &Path) -> Self {
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
-        // The last word counts: a store that was lost begins again with low numbers.
+        // The last line counts: a lost store restarts at low numbers.
         Self(lines.filter(|line| line.socket == socket).map(|line| ((line.job, line.array), line)).collect())
     }
 
-    /// Where standard output and error of a job go. A line that is older than the job is of another store's.
+    /// The files of a job's standard output and error. A line older than the job belongs to another store.
     #[must_use]
     pub fn find(&self, meant: Meant) -> Option<[PathBuf; 2]> {
         let Meant { named, job, index, submitted_s } = meant;
-        // The note on a member itself is newer than that on its array.
+        // A member's own note is newer than its array's.
         let line = self.0.get(&(job, false)).or_else(|| self.0.get(&(named, index.is_some())))?;
         if line.at_s.is_some_and(|at_s| at_s + CLOCKS_DIFFER_S < submitted_s) {
             return None;
@@ -120,12 +121,12 @@ impl Outputs {
         Some([expand(&line.out), expand(&line.err)])
     }
 
-    /// Tells a job of `status` where its output goes.
+    /// Adds the output files to a job of `status`.
     pub fn tell_job(&self, view: &mut JobView) {
         [view.output, view.error_output] = self.words(Meant::of_job(view));
     }
 
-    /// Tells a job of `report` where its output went.
+    /// Adds the output files to a job of `report`.
     pub fn tell_report(&self, view: &mut ReportView) {
         [view.output, view.error_output] = self.words(Meant::of_report(view));
     }
@@ -136,8 +137,8 @@ impl Outputs {
     }
 }
 
-/// A name of which `%A` stands for the array's number, `%a` for the index, `%j` for the job's own number and `%%` for
-/// `%`; anything else stands for itself.
+/// Expands `%A` to the array's number, `%a` to the index, `%j` to the job's own number and `%%` to `%`; other text is
+/// literal.
 #[must_use]
 pub fn expand(pattern: &OsStr, array: u64, index: u32, job: u64) -> PathBuf {
     let (mut name, mut rest) = (Vec::new(), pattern.as_bytes());
@@ -178,8 +179,8 @@ fn absolute(socket: &Path) -> PathBuf {
     std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned())
 }
 
-/// The files that a host reads which writes to `own`. Notes of an earlier version, common to all hosts, come first, as the
-/// last note counts; they are left out where another host has that directory and still writes there.
+/// The files to read for a host with the file `own`. Notes of an earlier version, common to all hosts, come first,
+/// because the last note counts; they are left out if another host owns the directory and still writes there.
 fn files_of(directory: &Path, own: PathBuf, host: &str) -> Vec<PathBuf> {
     let former = directory.join(SUBMITTED);
     let is_read = former != own && shared::may_be_of(directory, paths::DATABASE, host);

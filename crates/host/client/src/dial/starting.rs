@@ -1,4 +1,4 @@
-//! Starting a private daemon where none runs. Absent here: what is said to it.
+//! Starts a private daemon if no daemon runs. Absent here: requests.
 
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -14,18 +14,18 @@ use super::{Dial, daemon_program, inside_any};
 use crate::failure::Failure;
 use crate::occupied;
 
-/// How long a started daemon may take to be ready. It opens its store and probes the host: well under a second, but a
-/// machine deep in swap is slow, and the guard of a daemon that was killed may have the lock for half a minute first.
+/// Time limit for a started daemon to be ready. Opening the store and probing the host take well under a second, but
+/// a swapping machine is slow, and the guard of a killed daemon may hold the lock for half a minute.
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// How long a daemon is waited for that nobody is known to have started.
+/// How long to wait for a daemon that no known client started.
 const NOT_EXPECTED: Duration = Duration::from_secs(2);
 
-/// How long one that had the state is waited for before another is started: it may have been about to end.
+/// How long to wait for a daemon that held the state before starting another: the first may be about to end.
 const START_AGAIN: Duration = Duration::from_secs(3);
 
-/// Variables that mean something to one command alone: libraries and settings of its loader and allocator, its directory
-/// for files, its language. [`inherited::OF_ONE_PROCESS`] has the others.
+/// Variables with a meaning only for the calling command: its loader, allocator, temporary directory and language.
+/// [`inherited::OF_ONE_PROCESS`] has further variables.
 const CALLERS_OWN: [&str; 10] = [
     "GLIBC_TUNABLES",
     "LANG",
@@ -39,20 +39,19 @@ const CALLERS_OWN: [&str; 10] = [
     "TZ",
 ];
 
-/// What there is of another daemon, to which the one that was started gave way.
+/// The state of the daemon that made the started daemon give way.
 enum Other {
     /// It listens here.
     There,
-    /// It has the state, or had it, and does not listen yet.
+    /// It holds or held the state, and does not listen yet.
     Comes,
     /// It does not come.
     None,
 }
 
 impl Dial {
-    /// Starts a private daemon and waits until it is ready. When another client does the same at the same
-    /// moment, one of the two daemons finds the state directory locked and gives way; both clients then
-    /// find the one that is left.
+    /// Starts a private daemon and waits until it is ready. If another client does so at the same moment, a daemon
+    /// finds the state directory locked and gives way; both clients then use the remaining daemon.
     pub(super) fn start_daemon(&self) -> Result<(), Failure> {
         let no = |message: String| Failure::new(ExitCode::NoDaemon, message);
         if is_hidden(&self.places.socket) {
@@ -78,9 +77,9 @@ impl Dial {
         }
     }
 
-    /// A daemon that was started gave up with these words and this exit code.
+    /// The failure of a started daemon, from its message and exit code.
     fn gave_up(&self, said: &str, code: Option<i32>) -> Failure {
-        // Its configuration is wrong: the user's own file, above all.
+        // A faulty configuration, usually the user's own file.
         let is_usage = code == Some(i32::from(ExitCode::Usage.code()));
         let bounds = inherited::bounds();
         let bounded = match bounds.is_empty() {
@@ -95,11 +94,11 @@ impl Dial {
         Failure::without_daemon(if is_usage { ExitCode::Usage } else { ExitCode::NoDaemon }, text)
     }
 
-    /// Waits for another daemon, where the one that was started for this command said this and gave way. The command has
-    /// waited since `began`.
+    /// Waits for another daemon after the started daemon gave way with the message `said`. The command has waited
+    /// since `began`.
     ///
     /// # Errors
-    /// It listens elsewhere.
+    /// When the other daemon listens elsewhere.
     fn other(&self, said: &str, state: &Path, began: Instant) -> Result<Other, Failure> {
         let (own, asked) = (&self.places.socket, Instant::now());
         let is_occupied = said.contains(paths::OCCUPIED);
@@ -108,9 +107,9 @@ impl Dial {
                 return Ok(Other::There);
             }
             let elsewhere = if is_occupied { occupied::elsewhere(own, state) } else { None };
-            // One that was first may take as long to be ready as this one was given, or to make a socket anew that is
-            // gone; or it ended since. One that listens elsewhere does not come here; only what is noted may be of the
-            // daemon before it, for a moment.
+            // The earlier daemon may need as long to be ready as a started daemon, or to replace its lost socket; or
+            // it may have ended. A daemon that listens elsewhere does not come here; a noted socket may briefly be
+            // the previous daemon's.
             let comes = is_occupied && elsewhere.as_ref().is_none_or(|other| !other.exists());
             let patience = if comes { START_AGAIN } else { NOT_EXPECTED };
             if asked.elapsed() < patience {
@@ -123,7 +122,8 @@ impl Dial {
         }
     }
 
-    /// The user's service manager gives a daemon a control group. If that cannot be had, it does without.
+    /// The user's service manager gives a daemon a control group; without a service manager the daemon runs in the
+    /// present group.
     fn launch_somewhere(&self, state: &Path) -> Result<(Child, String), String> {
         let in_scope = user_scope::words().and_then(|words| self.launch(&words, state).ok());
         match in_scope.filter(|(_, said)| !said.trim().is_empty()) {
@@ -132,7 +132,8 @@ impl Dial {
         }
     }
 
-    /// Starts a private daemon on this state, with these words before its command line, and hears what it says: nothing, if it ended.
+    /// Starts a private daemon on this state, with the words `before` in front of its command line, and returns its
+    /// message: empty if it ended.
     fn launch(&self, before: &[&str], state: &Path) -> Result<(Child, String), String> {
         let program = daemon_program();
         let (mut ready, signal) = io::pipe().map_err(|error| format!("failed to make a pipe: {error}"))?;
@@ -165,22 +166,22 @@ impl Dial {
         let said =
             read_until(&mut ready, READY_MAX).map_err(|error| format!("the started daemon: {error}"))?;
         if said.is_empty() && !before.is_empty() {
-            // What was to start it ended instead.
+            // The daemon or its launcher has ended.
             let _ = child.wait();
         }
         Ok((child, said))
     }
 }
 
-/// Whether this process is part of a job that has a `/tmp` of its own in place of the one in which the socket is: another
-/// daemon there would be that job's alone, and know nothing of it.
+/// Whether this process runs in a job with a private `/tmp` that hides the socket: a daemon started there would serve
+/// only that job, unknown to the host's daemon.
 fn is_hidden(socket: &Path) -> bool {
     let hides = ["/tmp", "/var/tmp"].iter().any(|place| socket.starts_with(place));
     hides && inside_any() && socket.parent().is_some_and(|directory| !directory.exists())
 }
 
-/// Makes the socket's directory where it is missing, for this user alone, and refuses one below `/tmp` that
-/// someone else planted.
+/// Makes the socket's directory if missing, for this user alone, and refuses a directory below `/tmp` planted by
+/// another user.
 fn private_directory(socket: &Path) -> Result<(), String> {
     let Some(directory) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -202,7 +203,7 @@ fn private_directory(socket: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// All that `from` says until its end or the first line's end, or an error when that takes too long.
+/// Reads to the end or the first line's end; fails after `limit`.
 fn read_until(from: &mut io::PipeReader, limit: Duration) -> io::Result<String> {
     let deadline = Instant::now() + limit;
     let mut said = Vec::new();
