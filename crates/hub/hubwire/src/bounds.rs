@@ -1,12 +1,12 @@
-//! What a figure of a host may be. A hub adds figures of many hosts up and draws them: one that no host can have makes
-//! the sums and the pages of all useless. So each has a range here, by what it measures, and a message with one outside
-//! of its range is refused with the figure's name. A host brings what its users asked for into these ranges before it
-//! sends it, so that no user's odd wish has a job's record refused.
+//! Valid ranges of a host's figures. A hub sums and plots figures of many hosts, so a single impossible figure would
+//! spoil all sums and pages. A message with a figure outside of its range is refused with the figure's name. A host
+//! clamps its users' requests into the ranges before sending, so that no odd request gets a job's record refused.
 //!
-//! Absent here: lengths of texts and lists, and whether figures of one job fit each other (`bundle`).
+//! Absent here: lengths of texts and lists, and consistency of a job's figures (`bundle`).
 
-/// Looks at figures of a value: `figures!(see, "prefix.", value, Type { field: Kind, ... } with { ... } without { ...
-/// })`. Fields behind `with` are bound for what follows, those behind `without` are no figures; none may be left out.
+/// Visits the figures of a value: `figures!(see, "prefix.", value, Type { field: Kind, ... } with { ... } without {
+/// ... })`. Fields behind `with` are bound for later code, fields behind `without` are not figures; every field must
+/// be listed.
 macro_rules! figures {
     ($see:ident, $prefix:literal, $of:expr, $type:ident { $($field:ident: $kind:ident),* $(,)? }
      with { $($with:ident),* $(,)? } without { $($without:ident),* $(,)? }) => {
@@ -21,26 +21,26 @@ mod status;
 use crate::bundle::{Act, Head, Live, SpoolFigures};
 use crate::series::Columns;
 
-/// What a figure measures, and so what it may be.
+/// The quantity of a figure, which gives its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A moment, in seconds since the Unix epoch: before the year 2200.
     Moment,
-    /// How long something took or may take, in seconds: 20 years.
+    /// A duration or a limit, in seconds: 20 years.
     Span,
     /// Seconds of many threads added up: 65,536 threads for as long.
     Work,
     /// Memory, in bytes: 1 PiB.
     Memory,
-    /// What was moved, or addressed, in bytes: 4 EiB.
+    /// Bytes moved or addressed: 4 EiB.
     Moved,
-    /// How many there are or were: 2^53, so that a program in JavaScript reads it as it is.
+    /// A count: 2^53, exact in JavaScript.
     Count,
     /// Cores, processors, slots: 2^24.
     Cores,
-    /// A part of a whole, with room for what rounding adds.
+    /// A fraction, with tolerance for rounding.
     Part,
-    /// How much larger one is than another.
+    /// A relative difference.
     Ratio,
     /// Degrees Celsius.
     Degrees,
@@ -63,7 +63,7 @@ impl Kind {
     }
 }
 
-/// A number that can be looked at, and brought into a range.
+/// A number with access for checks and clamping.
 trait Figure {
     fn value(&self) -> Option<f64>;
     fn set(&mut self, value: f64);
@@ -117,17 +117,17 @@ impl<T: Figure> Figure for Option<T> {
     }
 }
 
-/// What looks at each figure in turn.
+/// A visitor of figures.
 type See<'a> = &'a mut dyn FnMut(&'static str, Kind, &mut dyn Figure);
 
 /// A figure outside of its range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutOfRange {
-    /// Its name, as JSON has it.
+    /// Its name in JSON.
     pub name: &'static str,
-    /// What was said.
+    /// The value.
     pub value: f64,
-    /// What it may be at least,
+    /// The least valid value,
     pub least: f64,
     /// and at most.
     pub most: f64,
@@ -146,7 +146,7 @@ impl std::fmt::Display for OutOfRange {
     }
 }
 
-/// A number in as many digits as tell it.
+/// A number in its shortest exact form.
 struct Shown(f64);
 
 impl std::fmt::Display for Shown {
@@ -155,12 +155,12 @@ impl std::fmt::Display for Shown {
     }
 }
 
-/// The first figure that is outside of its range.
+/// Finds the first figure outside of its range.
 fn first_beyond(each: impl FnOnce(See<'_>)) -> Result<(), OutOfRange> {
     let mut found = None;
     each(&mut |name, kind, figure| {
         let (least, most) = kind.range();
-        // What is not a number is in no range.
+        // NaN is in no range.
         let beyond = figure.value().filter(|value| !(least..=most).contains(value));
         if let (Some(value), None) = (beyond, &found) {
             found = Some(OutOfRange { name, value, least, most });
@@ -180,15 +180,15 @@ fn bring_within(each: impl FnOnce(See<'_>)) {
     });
 }
 
-/// Checks the figures of a job that is over.
+/// Checks the figures of an ended job.
 ///
 /// # Errors
-/// The first that no host can have.
+/// The first impossible figure.
 pub fn check_head(head: &mut Head) -> Result<(), OutOfRange> {
     first_beyond(|see| each_of_head(head, see))
 }
 
-/// Brings them into their ranges.
+/// Clamps the figures of an ended job into their ranges.
 pub fn bound_head(head: &mut Head) {
     bring_within(|see| each_of_head(head, see));
 }
@@ -196,25 +196,25 @@ pub fn bound_head(head: &mut Head) {
 /// Checks the figures of a series.
 ///
 /// # Errors
-/// The first that no host can have.
+/// The first impossible figure.
 pub fn check_series(series: &mut Columns) -> Result<(), OutOfRange> {
     first_beyond(|see| each_of_series(series, see))
 }
 
-/// Brings them into their ranges.
+/// Clamps the figures of a series into their ranges.
 pub fn bound_series(series: &mut Columns) {
     bring_within(|see| each_of_series(series, see));
 }
 
-/// Checks how a host is.
+/// Checks the figures of a host's state.
 ///
 /// # Errors
-/// The first figure that no host can have.
+/// The first impossible figure.
 pub fn check_live(live: &mut Live) -> Result<(), OutOfRange> {
     first_beyond(|see| each_of_live(live, see))
 }
 
-/// Brings its figures into their ranges.
+/// Clamps the figures of a host's state into their ranges.
 pub fn bound_live(live: &mut Live) {
     bring_within(|see| each_of_live(live, see));
 }
@@ -252,8 +252,7 @@ fn each_of_series(series: &mut Columns, see: See<'_>) {
 }
 
 fn each_of_live(live: &mut Live, see: See<'_>) {
-    // Cores and who has them are drawn, never added up; how many there are has a bound of its own
-    // (`bundle::read_live`).
+    // Cores and their jobs are drawn, never summed; their number has its own bound (`bundle::read_live`).
     figures!(see, "", live, Live { sent_us: Count } with { status, spool } without { version, boot, map, topology });
     figures!(see, "spool.", spool, SpoolFigures {
         bundles: Count, bytes: Moved, max_bytes: Moved, jobs_waiting: Count, refused: Count,

@@ -1,5 +1,5 @@
-//! Bundles: ended jobs of one host, as JSON packed by gzip. Both directions are bounded: a bundle that is longer, packed or
-//! unpacked, is refused, and no more of it than the bound is held in memory. Absent here: the network and the disk.
+//! Bundles: ended jobs of a host, as JSON compressed by gzip. Both directions are bounded: a bundle too long packed
+//! or unpacked is refused, and never held in memory beyond the bound. Absent here: the network and the disk.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -15,59 +15,59 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::bounds::{self, OutOfRange};
 use crate::series::Columns;
 
-/// The version of what is sent. A hub refuses another one with words.
+/// The version of messages. A hub refuses other versions with a message.
 pub const WIRE_VERSION: u32 = 1;
 
-/// The longest message as it is sent, packed, in bytes.
+/// The longest packed message, in bytes.
 pub const PACKED_MAX_BYTES: usize = 4 << 20;
 
 /// The longest message unpacked, in bytes.
 pub const PLAIN_MAX_BYTES: u64 = 24 << 20;
 
-/// The longest word of how a host is, unpacked, in bytes; the hub keeps the last one of each host in memory.
+/// The longest state of a host, unpacked, in bytes; the hub keeps each host's last state in memory.
 pub const LIVE_MAX_BYTES: u64 = 8 << 20;
 
-/// Jobs that are not over and told of, every two seconds.
+/// The most living jobs in a host's state, sent every two seconds.
 pub const LIVE_JOBS_MAX: usize = 2_000;
 
-/// PUs of a machine that is told of.
+/// The most PUs of a machine.
 pub const PUS_MAX: usize = 8_192;
 
-/// Sets of cores, NUMA nodes and resources that are told of, of each kind.
+/// The most sets of cores, NUMA nodes and resources, of each kind.
 pub const SETS_MAX: usize = 2_000;
 
-/// The most parts of a bundle: a host sends some hundreds. One that is nearly empty takes 21 bytes of text, and as much
-/// memory as a whole one once it is read.
+/// The most parts of a bundle: a host sends some hundreds. A nearly empty part takes 21 bytes of text, but as much
+/// memory as a whole part once parsed.
 pub const PARTS_A_BUNDLE: usize = 10_000;
 
-/// Points of a series in one part. The longest part is some 2 MiB of JSON.
+/// Points of a series per part. The longest part is some 2 MiB of JSON.
 pub const POINTS_A_PART: usize = 8_000;
 
 /// The most parts a job has: 24 million points.
 pub const PARTS_MAX: u32 = 3_000;
 
-/// Decisions about a job that are told: the first and the last ones.
+/// The most decisions sent of a job: the first and the last.
 pub const ACTS_MAX: usize = 10_000;
 
-/// Ended jobs of one host. Each part is known by the daemon's instance, the job's number, the moment it was asked for and
-/// the part's number: a hub that has it already counts it as known and changes nothing.
+/// Ended jobs of a host. A part is identified by the daemon's instance, the job's number and submission time, and the
+/// part's number: a hub counts a part it already has as known and ignores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bundle {
     /// [`WIRE_VERSION`].
     pub version: u32,
-    /// The instance of the daemon that gave the jobs their numbers. It lasts as long as the daemon's state directory, over
-    /// restarts of the host: the same job has the same one whenever it is read.
+    /// The instance of the daemon that numbered the jobs. It lasts as long as the daemon's state directory, over
+    /// reboots: a job has the same instance at each reading.
     pub origin: String,
     /// The host's boot when the bundle was made.
     pub boot: String,
-    /// When it was made by the host's clock, in microseconds since the Unix epoch.
+    /// When the bundle was made by the host's clock, in microseconds since the Unix epoch.
     pub made_us: u64,
     /// The parts, up to [`PARTS_A_BUNDLE`].
     #[serde(deserialize_with = "some_parts")]
     pub parts: Vec<Part>,
 }
 
-/// Reads the parts, and no more of them than may be.
+/// Reads at most the allowed number of parts.
 fn some_parts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Part>, D::Error> {
     struct Few;
     impl<'de> Visitor<'de> for Few {
@@ -91,158 +91,158 @@ fn some_parts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Part>, D::Error>
     from.deserialize_seq(Few)
 }
 
-/// A part of a job that is over.
+/// A part of an ended job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// The job's number.
     pub job: u64,
-    /// When it was asked for, in microseconds since the Unix epoch. A number may come again after a store was lost; this
-    /// tells the two apart.
+    /// When the job was submitted, in microseconds since the Unix epoch. Distinguishes jobs whose number recurs after
+    /// a store was lost.
     pub submitted_us: u64,
     /// The part's number, from 0.
     pub part: u32,
     /// How many parts the job has.
     pub parts: u32,
-    /// The job's figures; in part 0 and in no other.
+    /// The job's figures; in part 0 only.
     pub head: Option<Head>,
     /// Points of its series.
     pub series: Option<Columns>,
 }
 
-/// The figures of a job that is over.
+/// The figures of an ended job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Head {
-    /// As `pinfold report --json` has them, without lists.
+    /// As in `pinfold report --json`, without lists.
     pub report: ReportView,
-    /// What the host decided about it, oldest first.
+    /// The host's decisions about the job, oldest first.
     #[serde(default)]
     pub acts: Vec<Act>,
 }
 
-/// What stands as the action where decisions are left out: between the last one before them and the first one after them.
+/// The action in place of omitted decisions, between the last before and the first after the omission.
 pub const LEFT_OUT: &str = "left out";
 
-/// One decision about a job.
+/// A decision about a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Act {
     /// When, in Unix seconds.
     pub time_s: f64,
-    /// What was decided.
+    /// The action.
     pub action: String,
     /// Why.
     pub reason: String,
 }
 
-/// A report and whose it is, for programs.
+/// A report with its host, for programs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     /// The host.
     pub host: String,
-    /// The rest, as on the host.
+    /// The report, as on the host.
     #[serde(flatten)]
     pub report: ReportView,
 }
 
-/// What the hub did with a bundle.
+/// The hub's answer to a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Parts that were new, and are on the hub's disk now.
+    /// New parts, now on the hub's disk.
     pub new: u64,
-    /// Parts that it had before.
+    /// Parts already known.
     pub known: u64,
 }
 
-/// How a host is now. The latest one replaces the one before.
+/// The present state of a host. Each replaces the one before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// [`WIRE_VERSION`].
     pub version: u32,
     /// The host's boot.
     pub boot: String,
-    /// The host's clock when it was sent, in microseconds since the Unix epoch.
+    /// The host's clock at sending, in microseconds since the Unix epoch.
     pub sent_us: u64,
-    /// As `pinfold status --json` has it, of all users' jobs that are not over.
+    /// As in `pinfold status --json`, of all users' living jobs.
     pub status: StatusView,
-    /// What waits in the host's spool.
+    /// The content of the host's spool.
     pub spool: SpoolFigures,
-    /// Which core belongs to what; processes are in the status.
+    /// The allocation of cores; processes are in the status.
     #[serde(default)]
     pub map: Option<MapView>,
-    /// How the cores lie: told once a boot, and again when that changes.
+    /// The topology: sent once per boot, and again after changes.
     #[serde(default)]
     pub topology: Option<Box<Topology>>,
 }
 
-/// What the hub answers to that.
+/// The hub's answer to a host's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveReceipt {
     /// Of the answer, 1.
     pub version: u32,
-    /// Which database the hub has: another number once an earlier copy was put back. `None`: that cannot be told.
+    /// The generation of the hub's database: another number after an earlier copy was restored. `None`: unknown.
     #[serde(default)]
     pub generation: Option<u64>,
 }
 
-/// What waits in a spool.
+/// The content of a spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpoolFigures {
     /// Bundles that the hub does not have yet.
     pub bundles: u64,
     /// Their size on disk, in bytes.
     pub bytes: u64,
-    /// What the spool may hold, in bytes.
+    /// The size limit of the spool, in bytes.
     pub max_bytes: u64,
-    /// Jobs that are over and not in the spool yet.
+    /// Ended jobs not yet in the spool.
     pub jobs_waiting: u64,
-    /// Bundles that the hub refused for good; they are kept on the host's disk.
+    /// Bundles refused by the hub for good, kept on the host's disk.
     pub refused: u64,
 }
 
 /// Why a message could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It is longer than allowed, unpacked.
+    /// The unpacked message is too long.
     #[error("the message is longer than {max_bytes} bytes once it is unpacked")]
     TooLong {
-        /// What is allowed.
+        /// The bound.
         max_bytes: u64,
     },
-    /// It is not what it should be.
+    /// The message is malformed.
     #[error("the message cannot be read: {0}")]
     Malformed(#[source] serde_json::Error),
-    /// It has another version.
+    /// The message has another version.
     #[error("the message has version {found}; this hub reads version {WIRE_VERSION}")]
     Version {
-        /// The version it has.
+        /// The version found.
         found: u32,
     },
-    /// It tells of too many jobs that are not over.
+    /// The message has too many living jobs.
     #[error("the message tells of {found} jobs that are not over, and the most is {LIVE_JOBS_MAX}")]
     Jobs {
         /// Of how many.
         found: usize,
     },
-    /// It tells of too large a machine.
+    /// The message describes too large a machine.
     #[error("the message tells of {found} {what}, and the most is {most}")]
     Machine {
-        /// Of what.
+        /// The kind of object.
         what: &'static str,
         /// Of how many.
         found: usize,
         /// The most.
         most: usize,
     },
-    /// A figure of a job that no host can have.
+    /// An impossible figure of a job.
     #[error("job {job}, part {part}: {figure}")]
     Figure {
         /// The job.
         job: u64,
         /// The part.
         part: u32,
-        /// Which.
+        /// The figure.
         figure: OutOfRange,
     },
-    /// A figure of the host that no host can have.
+    /// An impossible figure of the host.
     #[error("{0}")]
     HostFigure(OutOfRange),
     /// A part contradicts itself.
@@ -252,7 +252,7 @@ pub enum DecodeError {
         job: u64,
         /// The part.
         part: u32,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
 }
@@ -265,32 +265,32 @@ pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     pack_measured(value).map(|(packed, _)| packed)
 }
 
-/// The same, and how long it is unpacked, in bytes.
+/// As [`pack`], with the unpacked length in bytes.
 ///
 /// # Errors
 /// When a number in it is not finite.
 pub fn pack_measured(value: &impl Serialize) -> Result<(Vec<u8>, u64), serde_json::Error> {
-    // Whole: a compressor that gets a word at a time takes several times as long.
+    // Compressed as a whole: feeding the compressor small pieces takes several times as long.
     let plain = serde_json::to_vec(value)?;
     let mut packed = GzEncoder::new(Vec::with_capacity(plain.len() / 8), Compression::new(4));
     packed.write_all(&plain).map_err(serde_json::Error::io)?;
     Ok((packed.finish().map_err(serde_json::Error::io)?, plain.len() as u64))
 }
 
-/// Unpacks a value of at most `max_bytes`. No more than that is unpacked of one that is longer.
+/// Unpacks a value of at most `max_bytes`; stops unpacking at the bound.
 ///
 /// # Errors
-/// When it is longer, or not such a value.
+/// When the message is too long or malformed.
 pub fn unpack<T: DeserializeOwned>(packed: &[u8], max_bytes: u64) -> Result<T, DecodeError> {
     unpack_measured(packed, max_bytes).map(|(value, _)| value)
 }
 
-/// The same, and how long it is unpacked, in bytes.
+/// As [`unpack`], with the unpacked length in bytes.
 ///
 /// # Errors
-/// When it is longer than `max_bytes`, or not such a value.
+/// When the message is longer than `max_bytes` or malformed.
 pub fn unpack_measured<T: DeserializeOwned>(packed: &[u8], max_bytes: u64) -> Result<(T, u64), DecodeError> {
-    // Whole: a parser that reads a byte at a time takes several times as long.
+    // Parsed as a whole: a parser that reads byte by byte takes several times as long.
     let mut plain = Vec::new();
     let unpacked = GzDecoder::new(packed).take(max_bytes.saturating_add(1)).read_to_end(&mut plain);
     let bytes = plain.len() as u64;
@@ -302,10 +302,10 @@ pub fn unpack_measured<T: DeserializeOwned>(packed: &[u8], max_bytes: u64) -> Re
     Ok((value, bytes))
 }
 
-/// Reads a bundle, and checks what can be checked of it alone.
+/// Reads a bundle and checks its consistency.
 ///
 /// # Errors
-/// When it is too long, malformed, of another version, or contradicts itself.
+/// When the bundle is too long, malformed, inconsistent, or has another version.
 pub fn read_bundle(packed: &[u8]) -> Result<Bundle, DecodeError> {
     let mut bundle: Bundle = unpack(packed, PLAIN_MAX_BYTES)?;
     if bundle.version != WIRE_VERSION {
@@ -316,10 +316,10 @@ pub fn read_bundle(packed: &[u8]) -> Result<Bundle, DecodeError> {
     Ok(bundle)
 }
 
-/// Reads how a host is.
+/// Reads a host's state.
 ///
 /// # Errors
-/// When it is too long, malformed or of another version.
+/// When the state is too long, malformed, or has another version.
 pub fn read_live(packed: &[u8]) -> Result<Live, DecodeError> {
     let mut live: Live = unpack(packed, LIVE_MAX_BYTES)?;
     if live.version != WIRE_VERSION {
@@ -389,7 +389,7 @@ fn has_lists(report: &ReportView) -> bool {
         || report.series.is_some()
 }
 
-/// Microseconds of Unix seconds, as [`pinfold_proto::view::seconds`] made them; 0 of what is no time.
+/// Converts Unix seconds from [`pinfold_proto::view::seconds`] to microseconds; 0 for NaN.
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,
@@ -406,7 +406,7 @@ fn bounded(points: &[PointView]) -> Columns {
     columns
 }
 
-/// Decisions, of which those in the middle are left out where they are too many for one message.
+/// Drops decisions in the middle if they are too many for a message.
 fn first_and_last(mut acts: Vec<Act>) -> Vec<Act> {
     let more = acts.len().saturating_sub(ACTS_MAX);
     let middle = ACTS_MAX / 2;
@@ -418,7 +418,7 @@ fn first_and_last(mut acts: Vec<Act>) -> Vec<Act> {
     acts
 }
 
-/// Divides a job that is over into parts. Figures are brought into their ranges.
+/// Divides an ended job into parts, with figures clamped into their ranges.
 #[must_use]
 pub fn parts(mut report: ReportView, acts: Vec<Act>) -> Vec<Part> {
     let points = report.series.take().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! A hub, asked through `pinfold-hub-client`: that program has HTTP and TLS, and is started when something is to be asked.
-//! Errands go to its standard input, answers come from its standard output; each is a line of JSON and then so many bytes.
-//! Absent here: the network.
+//! Talks to a hub through the program `pinfold-hub-client`, which has HTTP and TLS and is started on demand. Errands
+//! go to its standard input, answers come from its standard output; each is a JSON line followed by bytes. Absent
+//! here: the network.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -13,34 +13,34 @@ use crate::bundle::{LiveReceipt, PACKED_MAX_BYTES, Receipt};
 use crate::push::{Uplink, UplinkError};
 use crate::turns::Turns;
 
-/// The program, beside the one that asks.
+/// The program, installed beside the caller.
 pub const PROGRAM: &str = "pinfold-hub-client";
 
-/// The longest answer that a hub makes and that is read, in bytes.
+/// The longest accepted answer of a hub, in bytes.
 pub const ANSWER_MAX_BYTES: usize = 64 << 20;
 
-/// The longest head of an errand or an answer, in bytes: certificates are in it.
+/// The longest head of an errand or an answer, in bytes, including certificates.
 const HEAD_MAX_BYTES: u64 = 1 << 20;
 
 /// Why a hub cannot be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientError {
-    /// The address is none that may be used.
+    /// The address is unusable.
     #[error("{url}: {what}")]
     Address {
-        /// As it was given.
+        /// As given.
         url: String,
-        /// What is wrong with it, and the way out.
+        /// The fault, and the way out.
         what: String,
     },
     /// The certificates given cannot be read.
     #[error("the certificates of the hub's authority: {0}")]
     Certificates(String),
-    /// Nothing came back.
+    /// No answer.
     #[error("{url}: {why}")]
     Unreachable {
-        /// What was asked for.
+        /// The requested address.
         url: String,
         /// The cause.
         why: String,
@@ -53,13 +53,13 @@ pub enum ClientError {
         /// The hub's words.
         words: String,
     },
-    /// The answer is not what was asked for.
+    /// The answer does not fit the request.
     #[error("the hub's answer cannot be read: {0}")]
     Answer(String),
-    /// Who asks cannot be said.
+    /// The sender's identity cannot be stated.
     #[error("{0}")]
     Identity(String),
-    /// The program is not there, or ended.
+    /// The program is missing, or ended.
     #[error("{program}, which is installed beside pinfold: {why}")]
     Program {
         /// Which.
@@ -69,30 +69,30 @@ pub enum ClientError {
     },
 }
 
-/// How something is asked.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Asks for something.
+    /// Reads.
     Get,
-    /// Hands something over.
+    /// Sends a body.
     Post,
 }
 
-/// One exchange with a hub, without what is handed over.
+/// A request to a hub, without its body.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errand {
     /// The hub: `https://HOST[:PORT]`.
     pub url: String,
-    /// Certificates that the hub's own is signed by, as PEM text, where no public authority did.
+    /// PEM certificates of a private authority that signed the hub's certificate.
     pub authority: Option<String>,
-    /// What the head `Authorization` says; empty: nobody asks, and the body is JSON for any server.
+    /// The header `Authorization`; empty: anonymous, and the body is JSON for any server.
     pub authorization: String,
     /// How.
     pub method: Method,
     /// The path, query included.
     pub path: String,
-    /// Bytes that follow.
+    /// Length of the body in bytes.
     pub bytes: usize,
 }
 
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Errand {
 }
 
 impl Errand {
-    /// Whether it goes to the same hub as another.
+    /// Whether both errands go to the same hub.
     #[must_use]
     pub fn same_hub(&self, other: &Self) -> bool {
         self.url == other.url && self.authority == other.authority
@@ -118,7 +118,7 @@ impl Errand {
 enum Answered {
     /// So many bytes follow.
     Bytes(u64),
-    /// None do.
+    /// A failure, without bytes.
     Failed(ClientError),
 }
 
@@ -137,10 +137,10 @@ fn write_line(to: &mut impl Write, head: &impl Serialize) -> io::Result<()> {
     to.write_all(&line)
 }
 
-/// What `pinfold-hub-client` reads; `None`: nothing more comes.
+/// Reads an errand in `pinfold-hub-client`; `None` at the end of input.
 ///
 /// # Errors
-/// When it is no errand.
+/// When the errand is malformed or too long.
 pub fn read_errand(from: &mut impl BufRead) -> io::Result<Option<(Errand, Vec<u8>)>> {
     let Some(errand) = read_line::<Errand>(from)? else { return Ok(None) };
     if errand.bytes > PACKED_MAX_BYTES {
@@ -151,10 +151,10 @@ pub fn read_errand(from: &mut impl BufRead) -> io::Result<Option<(Errand, Vec<u8
     Ok(Some((errand, body)))
 }
 
-/// What `pinfold-hub-client` answers.
+/// Writes an answer in `pinfold-hub-client`.
 ///
 /// # Errors
-/// When nobody reads it any more.
+/// When the reader is gone.
 pub fn write_answer(to: &mut impl Write, answer: Result<Vec<u8>, ClientError>) -> io::Result<()> {
     match answer {
         Ok(body) => {
@@ -166,7 +166,7 @@ pub fn write_answer(to: &mut impl Write, answer: Result<Vec<u8>, ClientError>) -
     to.flush()
 }
 
-/// The program while it runs.
+/// The running program.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -206,14 +206,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It ends by itself when its input does; it holds nothing that would have to be kept.
+        // The program ends with its input and holds no state.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Method {
-    /// As HTTP has it.
+    /// Its word in HTTP.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -223,12 +223,12 @@ impl Method {
     }
 }
 
-/// Who asks.
+/// The sender's identity.
 pub trait Identity: std::fmt::Debug {
-    /// What the head `Authorization` says for this exchange with the hub at this address.
+    /// The header `Authorization` for this request to the hub at this address.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// When the identity is unavailable.
     fn authorization(&mut self, url: &str, method: Method, path: &str) -> Result<String, ClientError>;
 }
 
@@ -254,7 +254,7 @@ impl<I: Identity + ?Sized> Identity for Box<I> {
     }
 }
 
-/// A hub, or several with one database, and who asks.
+/// A hub, or several hubs with a common database, and the sender's identity.
 #[derive(Debug)]
 pub struct Courier<I> {
     hubs: Turns,
@@ -265,8 +265,8 @@ pub struct Courier<I> {
 }
 
 impl Courier<Bearer> {
-    /// The hub at this address, for the holder of the token. `authority`: PEM certificates that the hub's own is signed by,
-    /// in place of those of public authorities.
+    /// The hub at this address, for the holder of the token. `authority`: PEM certificates that replace the public
+    /// authorities.
     #[must_use]
     pub fn with_token(url: &str, token: &str, authority: Option<&str>) -> Self {
         Self::new(url, authority, Bearer(token.to_owned()))
@@ -274,7 +274,7 @@ impl Courier<Bearer> {
 }
 
 impl Courier<Bearer> {
-    /// The same, for those who ask as somebody.
+    /// The same, with a boxed identity.
     #[must_use]
     pub fn boxed(self) -> Courier<Box<dyn Identity>> {
         Courier {
@@ -287,7 +287,7 @@ impl Courier<Bearer> {
     }
 }
 
-/// Nobody in particular.
+/// An anonymous sender.
 #[derive(Debug)]
 struct Anybody;
 
@@ -297,7 +297,7 @@ impl Identity for Anybody {
     }
 }
 
-/// Posts JSON to any server, by a process that ends afterwards.
+/// Posts JSON to any server, through a process that ends afterwards.
 ///
 /// # Errors
 /// When the server cannot be reached, or refuses.
@@ -306,7 +306,7 @@ pub fn post_json(url: &str, body: &[u8]) -> Result<(), ClientError> {
 }
 
 impl<I: Identity> Courier<I> {
-    /// The hub at this address, or those at these with commas between them, for somebody.
+    /// The hub at this address, or hubs at comma-separated addresses.
     pub fn new(url: &str, authority: Option<&str>, identity: I) -> Self {
         let program = std::env::current_exe().map(|own| own.with_file_name(PROGRAM));
         Self {
@@ -318,15 +318,15 @@ impl<I: Identity> Courier<I> {
         }
     }
 
-    /// Asks for something at this path, query included.
+    /// Gets a value from this path, query included.
     ///
     /// # Errors
-    /// When the hub cannot be reached, refuses, or answers something else.
+    /// When the hub cannot be reached, refuses, or the answer is malformed.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
         parsed(&self.get_bytes(path)?)
     }
 
-    /// The same, as it comes.
+    /// Gets raw bytes from this path.
     ///
     /// # Errors
     /// When the hub cannot be reached, or refuses.
@@ -334,18 +334,18 @@ impl<I: Identity> Courier<I> {
         self.exchange(Method::Get, path, &[])
     }
 
-    /// Sends bytes to this path.
+    /// Posts bytes to this path.
     ///
     /// # Errors
-    /// When the hub cannot be reached, refuses, or answers something else.
+    /// When the hub cannot be reached, refuses, or the answer is malformed.
     pub fn post<T: DeserializeOwned>(&mut self, path: &str, body: &[u8]) -> Result<T, ClientError> {
         parsed(&self.exchange(Method::Post, path, body)?)
     }
 
-    /// Sends to this path what is made for the address of the hub that takes it.
+    /// Posts a body made for the address of the answering hub.
     ///
     /// # Errors
-    /// When it cannot be made, or as [`Self::post`].
+    /// When the body cannot be made, or as [`Self::post`].
     pub fn post_made<T: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -400,7 +400,7 @@ fn parsed<T: DeserializeOwned>(answer: &[u8]) -> Result<T, ClientError> {
 }
 
 impl ClientError {
-    /// What it means for something that was sent.
+    /// The meaning of the error for a sent message.
     #[must_use]
     pub fn as_uplink(&self) -> UplinkError {
         let words = self.to_string();

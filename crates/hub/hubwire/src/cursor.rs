@@ -11,26 +11,26 @@ use crate::source::{Found, Numbers};
 /// The version of the file.
 const VERSION: u32 = 1;
 
-/// Of so many jobs that were seen last it is kept when they were asked for: the store may strike off any of them.
+/// Recent jobs whose submission times are kept, because the store may remove any of them.
 const LAST_KEPT: usize = 64;
 
-/// How far the store was read. Written after the spool: a crash between the two has a job sent twice, which the hub knows
-/// it by, and never one left out.
+/// How far the store was read. Written after the spool, so that a crash between the two writes sends a job twice,
+/// which the hub recognizes, and never skips a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     version: u32,
-    /// The daemon's instance whose numbers these are.
+    /// The instance of the daemon that numbered the jobs.
     pub origin: String,
-    /// The highest number that was seen. All up to it are in the spool, or below in `open`.
+    /// The highest number seen. All jobs up to it are in the spool, or in `open`.
     pub seen: u64,
-    /// When the job of that number was asked for, in microseconds since the Unix epoch.
+    /// When that job was submitted, in microseconds since the Unix epoch.
     pub seen_submitted_us: u64,
-    /// The last ones that were seen, and when each was asked for, ascending. An earlier version kept none.
+    /// The last jobs seen with their submission times, ascending. Absent in earlier versions.
     #[serde(default)]
     last: Vec<(u64, u64)>,
-    /// Jobs up to `seen` that are not in the spool yet: they were not over when they were looked at.
+    /// Jobs up to `seen` not yet in the spool, because they had not ended when read.
     pub open: BTreeSet<u64>,
-    /// The generation of the hub's database that these were sent to; `None`: no hub told one yet.
+    /// The generation of the hub's database that received the jobs; `None`: no hub has reported a generation.
     #[serde(default)]
     pub generation: Option<u64>,
 }
@@ -45,7 +45,7 @@ pub struct CursorError {
 }
 
 impl Cursor {
-    /// The beginning: nothing of this daemon's was seen.
+    /// The beginning: no job of this daemon was seen.
     #[must_use]
     pub fn begin(origin: &str) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Cursor {
         *self = Self { generation: self.generation, ..Self::begin(origin) };
     }
 
-    /// These jobs were seen, up to the last of them.
+    /// Adds jobs as seen, up to the last.
     pub fn note(&mut self, new: &[Found]) {
         let Some(last) = new.last() else { return };
         (self.seen, self.seen_submitted_us) = (last.job, last.submitted_us);
@@ -73,15 +73,15 @@ impl Cursor {
         self.last.drain(..self.last.len().saturating_sub(LAST_KEPT));
     }
 
-    /// Whether the store with these numbers is the one that was read, as far as that can be told: the highest job that was seen
-    /// and is still there is the same one. Those above it were struck off, and are not counted as seen any more.
+    /// Whether the store with these numbers is the store read before, as far as is recognizable: the highest seen job
+    /// that still exists is unchanged. Seen jobs above it were removed and no longer count.
     #[must_use]
     pub fn is_of_this_store(&mut self, numbers: &Numbers) -> bool {
         let (job, now_us) = match numbers.highest {
             highest if highest.job < self.seen => (highest.job, highest.submitted_us),
             _ => match numbers.seen_us {
                 Some(now_us) => (self.seen, now_us),
-                // It was struck off, and there are later ones.
+                // The job was removed, and later jobs exist.
                 None => return true,
             },
         };
@@ -91,7 +91,8 @@ impl Cursor {
             None if job == self.seen => self.seen_submitted_us,
             None => return false,
         };
-        // 0: that is not known. A daemon that finds a job still running once the clock was set back has it asked for earlier.
+        // 0 means unknown. After a backward step of the clock, a daemon reports an earlier submission for a job still
+        // running.
         let is_same = then_us == 0 || now_us == then_us || now_us < then_us && self.open.contains(&job);
         if is_same {
             (self.seen, self.seen_submitted_us) = (job, now_us);
@@ -101,8 +102,8 @@ impl Cursor {
         is_same
     }
 
-    /// As it was kept below this directory; `None`: nothing was, or it cannot be used. All jobs are then sent again, and
-    /// the hub knows them.
+    /// Reads the cursor below this directory; `None`: missing or unusable, so all jobs are sent again and the hub
+    /// recognizes them.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -113,7 +114,7 @@ impl Cursor {
         Ok(cursor.filter(|cursor| cursor.version == VERSION))
     }
 
-    /// Keeps it below this directory.
+    /// Writes the cursor below this directory.
     ///
     /// # Errors
     /// When the disk refuses.

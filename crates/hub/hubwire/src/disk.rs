@@ -1,5 +1,4 @@
-//! The few things that the pusher does to a disk, each whole or not at all. A trait, so that tests end the process between
-//! any two of them.
+//! The pusher's disk operations, each atomic. A trait, so that tests can end the process between any two operations.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,20 +7,20 @@ use std::path::Path;
 
 /// A directory's files.
 pub trait Disk {
-    /// Makes or replaces a file with these bytes, in one step: after a crash it has the old ones or the new ones. The bytes
-    /// are on the disk when this returns.
+    /// Creates or replaces a file atomically: after a crash it has the old or the new bytes. The bytes are on disk on
+    /// return.
     ///
     /// # Errors
     /// As the file system refuses.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// Reads a file; `None`: there is none.
+    /// Reads a file; `None`: missing.
     ///
     /// # Errors
     /// As the file system refuses.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
 
-    /// Removes a file; one that is not there is removed.
+    /// Removes a file; a missing file is no error.
     ///
     /// # Errors
     /// As the file system refuses.
@@ -33,18 +32,18 @@ pub trait Disk {
     /// As the file system refuses.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Names and sizes of the files in a directory, which is made if it is missing.
+    /// Names and sizes of the files in a directory; makes a missing directory.
     ///
     /// # Errors
     /// As the file system refuses.
     fn list(&self, dir: &Path) -> io::Result<Vec<(String, u64)>>;
 }
 
-/// The disk as it is.
+/// The real disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
-/// What a file is called until it is whole.
+/// Suffix of incomplete files.
 pub const UNFINISHED: &str = ".unfinished";
 
 impl Disk for RealDisk {
@@ -54,7 +53,7 @@ impl Disk for RealDisk {
         let unfinished = Path::new(&unfinished);
         let result = write_synced(unfinished, bytes).and_then(|()| self.rename(unfinished, path));
         if result.is_err() {
-            // What a full disk left is of no use, and takes room.
+            // An incomplete file on a full disk is useless and takes space.
             let _ = fs::remove_file(unfinished);
         }
         result
@@ -95,7 +94,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Files are for their owner alone: bundles tell of all users' jobs, and the settings hold a token.
+/// Mode 0600: bundles contain all users' jobs, and the settings a token.
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;

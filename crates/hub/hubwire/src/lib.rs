@@ -1,10 +1,10 @@
-//! What a host sends to a hub, and how: one crate for both ends of the wire.
+//! Messages from a host to a hub, and their transport: a crate for both ends of the wire.
 //!
-//! Reading order: [`bundle`] (what is sent, packed and bounded), [`bounds`] (what a figure may be), [`series`] (a job's series as columns), [`disk`] and
-//! [`spool`] (bundles wait on disk until the hub has them), [`cursor`] (which jobs were sent), `load` and `told` (what goes
-//! into one message), [`push`] (the pusher: store to spool to hub), [`courier`] (a hub, through the program that has
-//! HTTP), [`settings`] (which hub, on disk).
-//! Absent here: the daemon's socket (the command line reads it), and the hub's store.
+//! Reading order: [`bundle`] (messages, packed and bounded), [`bounds`] (ranges of figures), [`series`] (a job's
+//! series as columns), [`disk`] and [`spool`] (bundles wait on disk until the hub has them), [`cursor`] (jobs already
+//! sent), `load` and `told` (the content of a message), [`push`] (the pusher: store to spool to hub), [`courier`] (a
+//! hub, through the program with HTTP), [`settings`] (the hub's address and token, on disk). Absent here: the
+//! daemon's socket (the command line reads it), and the hub's store.
 
 pub mod bounds;
 pub mod bundle;

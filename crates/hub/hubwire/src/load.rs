@@ -1,13 +1,13 @@
-//! Parts of jobs on their way into the spool, and how far one got that has more of them than there is room for. Absent here:
-//! the spool.
+//! Parts of jobs on their way into the spool, and the progress of a job with more parts than fit. Absent here: the
+//! spool.
 
 use crate::bundle::Part;
 
-/// Parts that become one bundle.
+/// Parts for a bundle.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     pub(crate) parts: Vec<Part>,
-    /// Jobs of which all parts are there.
+    /// Jobs whose parts are complete.
     pub(crate) done: Vec<u64>,
     /// The parts' size, unpacked and estimated.
     pub(crate) bytes: usize,
@@ -37,7 +37,7 @@ fn in_json(text: &str) -> usize {
     text.bytes().map(bytes).sum()
 }
 
-/// A job of which the first parts are in the spool, and not all.
+/// A job with its first parts, but not all parts, in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partly {
     job: u64,
@@ -47,14 +47,14 @@ pub(crate) struct Partly {
 }
 
 impl Partly {
-    /// That of which this part was put into the spool as the last one; `None`: it is its last part.
+    /// The progress after putting this part into the spool; `None` after the last part.
     pub(crate) fn until(part: &Part) -> Option<Self> {
         let Part { job, submitted_us, parts, part, .. } = *part;
         let done = part + 1;
         (done < parts).then_some(Self { job, submitted_us, parts, done })
     }
 
-    /// How many of these parts are in the spool: none of another job.
+    /// How many of these parts are in the spool; 0 for another job.
     pub(crate) fn done_of(self, parts: &[Part]) -> usize {
         let is = |part: &Part| {
             (part.job, part.submitted_us, part.parts) == (self.job, self.submitted_us, self.parts)

@@ -1,11 +1,11 @@
 //! The pusher: from the host's store into the spool, from the spool to the hub.
 //!
-//! A job is *seen* once its number is known, *open* until its parts are in the spool, and leaves the spool when the hub says
-//! that it has them. The spool is written before the cursor and emptied after the hub's word, so that a crash at any
-//! instant has something sent twice, never left out; the hub counts what it has once. Clock, chance, store, disk and hub are
-//! given from outside.
+//! A job is *seen* once its number is known, *open* until its parts are in the spool, and leaves the spool when the
+//! hub acknowledges them. The spool is written before the cursor and emptied after the acknowledgement, so that a
+//! crash at any instant causes duplicates, never losses; the hub ignores duplicates. Clock, random numbers, store,
+//! disk and hub are parameters.
 //!
-//! Owner of state: the cursor, the spool, the wait after a failure. Absent here: sockets and HTTP.
+//! Owner of state: the cursor, the spool, the backoff. Absent here: sockets and HTTP.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::told;
 pub use crate::source::{Found, Machine, Numbers, Source, SourceError};
 pub use crate::uplink::{Uplink, UplinkError};
 
-/// Jobs that are looked at in one round.
+/// Most new jobs read per round.
 const SEEN_A_ROUND: usize = 10_000;
 
 /// Jobs of a bundle.
@@ -36,19 +36,19 @@ const JOBS_A_BUNDLE: usize = 200;
 /// A bundle is closed at this size, unpacked and estimated, in bytes.
 const BUNDLE_BYTES: usize = 4 << 20;
 
-/// Jobs that are put into the spool in one round, so that how the host is now is sent in between.
+/// Most jobs spooled per round, so that the host's state is sent in between.
 const FILLED_A_ROUND: usize = JOBS_A_BUNDLE;
 
-/// Jobs that the daemon may fail to tell of in one round, before the others wait for the next one.
+/// Failures of the daemon to report a job per round, before the other jobs wait for the next.
 const FAILED_A_ROUND: usize = 5;
 
-/// How often a hub is told again how the cores lie: one that lost its database knows it by then.
+/// How often the topology is repeated, for a hub that lost its database.
 const TOPOLOGY_EVERY: Duration = Duration::from_secs(3_600);
 
-/// Bundles that are sent in one round, so that how the host is now is sent in between.
+/// Most bundles sent per round, so that the host's state is sent in between.
 const BUNDLES_A_ROUND: usize = 16;
 
-/// How long it waits after the first failure,
+/// The pause after the first failure,
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// and at most.
@@ -66,48 +66,48 @@ pub enum PushError {
     /// The cursor.
     #[error(transparent)]
     Cursor(#[from] CursorError),
-    /// A value that is no JSON.
+    /// A value cannot be serialized.
     #[error("failed to pack a bundle: {0}")]
     Pack(#[from] serde_json::Error),
 }
 
-/// What a look at the host gave.
+/// Result of a look at the host.
 #[derive(Debug)]
 pub struct Collected {
-    /// The host now, without jobs that are over.
+    /// The host now, without ended jobs.
     pub status: StatusView,
-    /// Why not all jobs that are over are in the spool: the daemon went away, the spool is full or its disk is. Those that
-    /// are missing follow in a later round.
+    /// Why some ended jobs are not in the spool: the daemon went away, or spool or disk are full. The missing jobs
+    /// follow in a later round.
     pub trouble: Option<PushError>,
 }
 
-/// What a round of sending did.
+/// Result of a round of sending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Bundles that the hub took.
+    /// Bundles accepted by the hub.
     pub bundles: u64,
-    /// Parts that were new to it.
+    /// New parts.
     pub new: u64,
-    /// Parts that it had.
+    /// Parts already known to the hub.
     pub known: u64,
-    /// Bundles that it will never take, with its words; they are put aside.
+    /// Messages of the hub on bundles refused for good, which are put aside.
     pub refused: Vec<String>,
-    /// Why nothing more is sent for now.
+    /// Why sending has stopped for now.
     pub failed: Option<UplinkError>,
 }
 
-/// The pusher of one host.
+/// A host's pusher.
 #[derive(Debug)]
 pub struct Pusher<D> {
     below: PathBuf,
     spool: Spool<D>,
     cursor: Cursor,
     backoff: Backoff,
-    /// Nothing is sent before.
+    /// Earliest time of the next sending.
     not_before: Duration,
-    /// Of a spool that cannot be read or written, which the hub's answers say nothing of.
+    /// Backoff of an unreadable or unwritable spool, independent of the hub's answers.
     disk: Backoff,
-    /// The same of sending all anew, as the hub's database is another one.
+    /// Backoff of sending all jobs again after a change of the hub's database.
     anew: Backoff,
     not_anew_before: Duration,
     boot: String,
@@ -116,20 +116,20 @@ pub struct Pusher<D> {
     machine: Option<Machine>,
     /// How the cores lie as the hub was told, and when.
     told: Option<(Topology, Duration)>,
-    /// Of a job with more parts than there was room for: which of them are in the spool.
+    /// The progress of a job with more parts than fit.
     partly: Option<Partly>,
-    /// What the spool held when the next bundle had no room, in bytes: nothing is read for it until it holds less.
+    /// Bytes in the spool when the next bundle did not fit: no jobs are read until it holds less.
     full_at: Option<u64>,
-    /// Rounds in which jobs were put into the spool, and the one in which the daemon failed to tell of an open job.
+    /// Rounds of spooling, and the round in which the daemon failed to report an open job.
     rounds: u64,
     failed_in: BTreeMap<u64, u64>,
 }
 
 impl<D: Disk> Pusher<D> {
-    /// The pusher whose files are below this directory, as they were left. `boot` names the host's boot.
+    /// The pusher with its files below this directory. `boot` names the host's boot.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the files cannot be read.
     pub fn open(disk: D, below: &Path, spool_bytes: u64, boot: &str) -> Result<Self, PushError> {
         let cursor = Cursor::load(&disk, below)?.unwrap_or_else(|| Cursor::begin(""));
         let spool = Spool::open(disk, below, spool_bytes)?;
@@ -153,15 +153,15 @@ impl<D: Disk> Pusher<D> {
         })
     }
 
-    /// From now on there is another hub, which knows nothing of this host.
+    /// The next hub is another hub, without knowledge of this host.
     pub fn meet(&mut self) {
         self.told = None;
     }
 
-    /// Puts jobs that are over into the spool.
+    /// Spools ended jobs.
     ///
     /// # Errors
-    /// When the daemon cannot be asked how the host is.
+    /// When the daemon does not report the host's state.
     pub fn collect(&mut self, source: &mut dyn Source, now_us: u64) -> Result<Collected, PushError> {
         let origin = source.origin()?;
         if self.cursor.origin != origin {
@@ -170,15 +170,15 @@ impl<D: Disk> Pusher<D> {
         }
         let numbers = source.numbers(self.cursor.seen)?;
         if !self.cursor.is_of_this_store(&numbers) {
-            // An earlier copy of the store was put back, and other jobs have the numbers from there on. Where that is
-            // nobody knows; jobs that the hub has it knows.
+            // An earlier copy of the store was restored, so numbers were reassigned from an unknown point on. The hub
+            // recognizes the jobs that it has.
             self.cursor.restart(&origin);
             self.partly = None;
         }
         let noted = self.note(source, numbers.highest.job);
-        // Once they are noted: a status does not have all jobs that were over by then.
+        // After noting: the status may lack jobs that had ended by then.
         let mut status = source.look(&self.cursor.open)?;
-        // A host of which no map can be told is told of without one.
+        // Without a map the host is sent without its machine.
         self.machine = source.machine().unwrap_or_default();
         status.jobs.retain(|job| job.state != JobState::Exited);
         let living: BTreeSet<u64> = status.jobs.iter().map(|job| job.job).collect();
@@ -186,7 +186,7 @@ impl<D: Disk> Pusher<D> {
         Ok(Collected { status, trouble })
     }
 
-    /// Notes the jobs that are new since the last round.
+    /// Notes the new jobs since the last round.
     fn note(&mut self, source: &mut dyn Source, highest: u64) -> Result<(), PushError> {
         if highest <= self.cursor.seen {
             return Ok(());
@@ -200,7 +200,7 @@ impl<D: Disk> Pusher<D> {
         Ok(())
     }
 
-    /// Moves open jobs that are over into the spool.
+    /// Moves ended open jobs into the spool.
     fn fill(
         &mut self,
         source: &mut dyn Source,
@@ -209,7 +209,7 @@ impl<D: Disk> Pusher<D> {
     ) -> Result<(), PushError> {
         let mut due: Vec<u64> = self.cursor.open.difference(living).copied().collect();
         self.waiting = due.len() as u64;
-        // Those that failed come last, so that they keep no other back.
+        // Jobs that failed come last, so that they do not block other jobs.
         self.failed_in.retain(|job, _| self.cursor.open.contains(job));
         due.sort_by_key(|job| self.failed_in.get(job));
         due.truncate(FILLED_A_ROUND);
@@ -237,7 +237,7 @@ impl<D: Disk> Pusher<D> {
                 }
             };
             match told {
-                // It came back to life between the two questions.
+                // The job was revived between the two requests.
                 Some((report, _)) if report.state != JobState::Exited => continue,
                 Some((report, acts)) => {
                     let parts = bundle::parts(report, acts);
@@ -265,7 +265,7 @@ impl<D: Disk> Pusher<D> {
         SpoolError::Full { dir: self.below.join("spool"), held_bytes, max_bytes }.into()
     }
 
-    /// Puts the parts that are ready into the spool; their jobs stay open.
+    /// Spools the finished parts; their jobs stay open.
     fn spool_parts(&mut self, load: &mut Load, now_us: u64) -> Result<(), PushError> {
         load.bytes = 0;
         if load.parts.is_empty() {
@@ -280,12 +280,12 @@ impl<D: Disk> Pusher<D> {
             }
             return Err(error.into());
         }
-        // A job that is whole by now is not asked for again.
+        // A completed job is not requested again.
         self.partly = partly.or(self.partly);
         Ok(())
     }
 
-    /// Puts the parts that are ready into the spool, and closes their jobs.
+    /// Spools the finished parts, and closes their jobs.
     fn close(&mut self, load: &mut Load, now_us: u64) -> Result<(), PushError> {
         self.spool_parts(load, now_us)?;
         if load.done.is_empty() {
@@ -303,16 +303,16 @@ impl<D: Disk> Pusher<D> {
         Bundle { version: WIRE_VERSION, origin, boot, made_us: now_us, parts }
     }
 
-    /// Whether the wait after the last failure is over at this moment of a clock that only goes forward.
+    /// Whether the pause after the last failure is over, at a time of a monotonic clock.
     #[must_use]
     pub fn may_send(&self, now: Duration) -> bool {
         now >= self.not_before
     }
 
-    /// Sends what is in the spool, the oldest first. `chance` is any number drawn at random.
+    /// Sends the bundles in the spool, the oldest first. `chance` is any random number.
     ///
     /// # Errors
-    /// When the spool cannot be read or written; it is tried again after a pause.
+    /// When the spool cannot be read or written; retried after a pause.
     pub fn send(&mut self, uplink: &mut dyn Uplink, now: Duration, chance: u32) -> Result<Sent, PushError> {
         if !self.may_send(now) {
             return Ok(Sent::default());
@@ -330,7 +330,7 @@ impl<D: Disk> Pusher<D> {
         for _ in 0..BUNDLES_A_ROUND {
             let Some((number, packed)) = self.spool.first()? else { break };
             let answer = if packed.len() > PACKED_MAX_BYTES {
-                // No hub takes it, and nobody needs to be asked.
+                // Every hub would refuse the bundle, so it is not sent.
                 let words = format!("a bundle of {} bytes is longer than {PACKED_MAX_BYTES}", packed.len());
                 Err(UplinkError::Refused(words))
             } else {
@@ -341,7 +341,7 @@ impl<D: Disk> Pusher<D> {
                     self.spool.remove(number)?;
                     self.backoff.reset();
                     sent.bundles += 1;
-                    // What a hub says is data: there may be any number.
+                    // The hub's numbers are untrusted.
                     sent.new = sent.new.saturating_add(receipt.new);
                     sent.known = sent.known.saturating_add(receipt.known);
                 }
@@ -361,10 +361,10 @@ impl<D: Disk> Pusher<D> {
         Ok(sent)
     }
 
-    /// Says how the host is now.
+    /// Sends the host's present state.
     ///
     /// # Errors
-    /// When it cannot be packed.
+    /// When the state cannot be packed.
     pub fn tell(
         &mut self,
         uplink: &mut dyn Uplink,
@@ -398,7 +398,7 @@ impl<D: Disk> Pusher<D> {
                 self.compare(generation, now, chance);
                 Ok(None)
             }
-            // That keeps no bundle back.
+            // A refused state does not delay bundles.
             Err(error @ UplinkError::Refused(_)) => Ok(Some(error)),
             Err(error) => {
                 self.wait(now, chance);
@@ -407,13 +407,13 @@ impl<D: Disk> Pusher<D> {
         }
     }
 
-    /// Sends again all that the daemon has if the hub's database is of another generation: it is an earlier copy that
-    /// was put back, and lacks jobs that it had acknowledged. Those that it has it knows. A hub that says another one each
-    /// time, or two that take turns at one address, are told all anew ever more rarely.
+    /// Sends all jobs of the daemon again if the hub's database has another generation: a restored copy lacks
+    /// acknowledged jobs, and the hub recognizes the jobs that it has. If the generation keeps changing, or two hubs
+    /// alternate at an address, repetitions become rarer.
     fn compare(&mut self, generation: Option<u64>, now: Duration, chance: u32) {
         let may_begin = now >= self.not_anew_before;
         if generation.is_none() || generation == self.cursor.generation {
-            // Of hubs that take turns each is met again within that time.
+            // With alternating hubs, each hub recurs within that time.
             if now >= self.not_anew_before.saturating_add(LONGEST_PAUSE) {
                 self.anew.reset();
             }
@@ -428,7 +428,7 @@ impl<D: Disk> Pusher<D> {
         if lacks {
             cursor.restart(&self.cursor.origin);
         }
-        // Where the disk refuses, this comes again with the hub's next answer.
+        // If the disk refuses, the hub's next answer repeats this.
         if cursor.save(self.spool.disk(), &self.below).is_ok() {
             self.cursor = cursor;
             if lacks {
@@ -440,8 +440,8 @@ impl<D: Disk> Pusher<D> {
         }
     }
 
-    /// Replaces a refused bundle of several jobs by one bundle for each, so that one that cannot be taken keeps no other
-    /// back. Says whether it did.
+    /// Replaces a refused bundle of several jobs by a bundle per job, so that a bad job does not block other jobs.
+    /// Returns whether it did.
     fn divide(&mut self, number: u64, packed: &[u8]) -> Result<bool, PushError> {
         let Ok(whole) = bundle::unpack::<Bundle>(packed, bundle::PLAIN_MAX_BYTES) else { return Ok(false) };
         let jobs: BTreeSet<u64> = whole.parts.iter().map(|part| part.job).collect();
@@ -461,7 +461,7 @@ impl<D: Disk> Pusher<D> {
         self.not_before = now.saturating_add(self.backoff.pause_by_chance(chance));
     }
 
-    /// What waits on the host.
+    /// The content of the spool.
     #[must_use]
     pub fn figures(&self) -> SpoolFigures {
         SpoolFigures {
@@ -473,13 +473,13 @@ impl<D: Disk> Pusher<D> {
         }
     }
 
-    /// Whether jobs that are over were left for the next round.
+    /// Whether ended jobs remain for the next round.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.waiting > 0
     }
 
-    /// Whether all that was over at the last look is at the hub.
+    /// Whether the hub has all jobs that had ended at the last look.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting == 0 && self.spool.bundles() == 0

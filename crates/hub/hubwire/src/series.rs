@@ -1,11 +1,11 @@
-//! A job's series as columns: the same figures as a list of points, a fraction of the size once packed. And a series that is
-//! read point after point within a bounded memory.
+//! A job's series as columns: the figures of a list of points, at a fraction of the packed size. Also a series read
+//! point by point within bounded memory.
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::PointView;
 use serde::{Deserialize, Serialize};
 
-/// Columns of equal length, a row a point. Units are those of [`PointView`].
+/// Columns of equal length, a row per point. Units are those of [`PointView`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Columns {
     /// When, in Unix seconds.
@@ -50,7 +50,7 @@ impl Columns {
         columns
     }
 
-    /// How many points there are; `None`: the columns differ in length.
+    /// How many points; `None`: the columns differ in length.
     #[must_use]
     pub fn len(&self) -> Option<usize> {
         let count = self.time_s.len();
@@ -68,13 +68,13 @@ impl Columns {
         others.iter().all(|&other| other == count).then_some(count)
     }
 
-    /// Whether there is no point.
+    /// Whether the series has no points.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.time_s.is_empty()
     }
 
-    /// The points; none where the columns differ in length.
+    /// The points; empty if the columns differ in length.
     #[must_use]
     pub fn points(&self) -> Vec<PointView> {
         let count = self.len().unwrap_or(0);
@@ -94,17 +94,17 @@ impl Columns {
     }
 }
 
-/// The most points of a series that a host sends: nine days of one a second. A hub shows fewer.
+/// The most points of a sent series: nine days at a point per second. A hub shows fewer.
 pub const POINTS_MAX: usize = 800_000;
 
-/// A series that comes point after point. Where it gets too long, two neighbours become one, again and again.
+/// A series built point by point. When too long, neighbouring points are merged in pairs, repeatedly.
 #[derive(Debug)]
 pub struct Thinned {
     points: Vec<PointView>,
     most: usize,
-    /// So many points as they came are one of `points`, but for the last one.
+    /// Original points merged in each of `points`, except the last.
     each: u64,
-    /// So many are in the last one.
+    /// Original points merged in the last.
     in_last: u64,
 }
 
@@ -138,7 +138,7 @@ impl Thinned {
 
     fn halve(&mut self) {
         let each = self.each;
-        // Each is full when another one comes.
+        // All points are full when another point arrives.
         let (pairs, rest) = self.points.as_chunks::<2>();
         let halved = pairs.iter().map(|[one, other]| joined(one, each, other, each));
         let halved: Vec<PointView> = halved.chain(rest.iter().copied()).collect();
@@ -154,8 +154,8 @@ impl Thinned {
     }
 }
 
-/// Two neighbours as one, as the host's own store thins: the moment and the totals of the later, the most of everything
-/// else, and of cores the mean. `of_one`, `of_other`: how many points each of them was.
+/// Merges two neighbours as the host's store does: time and totals of the later, mean of cores, maximum of other
+/// figures. `of_one`, `of_other`: their numbers of original points.
 fn joined(one: &PointView, of_one: u64, other: &PointView, of_other: u64) -> PointView {
     #[expect(clippy::cast_precision_loss, reason = "counts of points")]
     let (part, all) = (of_one as f64, (of_one + of_other) as f64);

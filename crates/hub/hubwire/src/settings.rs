@@ -9,21 +9,22 @@ use serde::{Deserialize, Serialize};
 use crate::courier::{Bearer, Courier};
 use crate::disk::{Disk as _, RealDisk};
 
-/// A hub that is known.
+/// A configured hub.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Its address, or those of several with one database, with commas between them.
+    /// Its address, or comma-separated addresses of hubs with a common database.
     pub url: String,
     /// The token: a host's own, or a reader's.
     pub token: String,
-    /// Certificates that the hub's own is signed by, as PEM text, where no public authority did.
+    /// PEM certificates of a private authority that signed the hub's certificate.
     pub authority: Option<String>,
-    /// What the hub calls the holder of the token.
+    /// The hub's name for the holder of the token.
     pub name: String,
-    /// The hub's own key when the host joined, in hexadecimal: by it the hub signs what it learned. Of a reader none.
+    /// The hub's public key when the host joined, in hexadecimal, for signatures of learned figures. `None` for a
+    /// reader.
     #[serde(default)]
     pub hub_key: Option<String>,
-    /// The daemon whose jobs are told; `None` of a reader, and where an earlier version joined.
+    /// The daemon whose jobs are sent; `None` for a reader, and after joining with an earlier version.
     #[serde(default)]
     pub daemon: Option<Joined>,
 }
@@ -31,7 +32,7 @@ pub struct Settings {
 /// A daemon that joined a hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Joined {
-    /// Its host's name; empty where an earlier version joined.
+    /// Its host's name; empty after joining with an earlier version.
     #[serde(default)]
     pub host: String,
     /// Its socket.
@@ -41,8 +42,8 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Whether the other is this daemon, or one that took its place. On a home that hosts share each of them has a daemon
-    /// with this path of a socket.
+    /// Whether both are the same daemon, or its successor. Hosts that share a home each have a daemon with the same
+    /// socket path.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.instance == other.instance || self.host == other.host && self.socket == other.socket
@@ -61,17 +62,17 @@ pub enum SettingsError {
     /// The disk refused.
     #[error("failed to {what} {}", .path.display())]
     Disk {
-        /// What was to be done.
+        /// The failed operation.
         what: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
     },
-    /// Others may read the token.
+    /// Other users can read the token.
     #[error("{} can be read by others, and holds a token: chmod 600 it, and have the hub issue a new token", .0.display())]
     Open(PathBuf),
-    /// It is no such file.
+    /// The file is malformed.
     #[error("{}: {source}", .path.display())]
     Malformed {
         /// The file.
@@ -82,10 +83,10 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Those in this file; `None`: there is no such file.
+    /// Reads the settings from a file; `None`: missing.
     ///
     /// # Errors
-    /// When it cannot be read, or others can read it.
+    /// When the file cannot be read, or other users can read it.
     pub fn load(path: &Path) -> Result<Option<Self>, SettingsError> {
         let failed = |source| SettingsError::Disk { what: "read", path: path.to_owned(), source };
         let Some(text) = RealDisk.read(path).map_err(failed)? else { return Ok(None) };
@@ -96,7 +97,7 @@ impl Settings {
         serde_json::from_slice(&text).map(Some).map_err(malformed)
     }
 
-    /// Keeps them in this file, for its owner alone. The directory is made.
+    /// Writes the settings to a file with mode 0600, and makes its directory.
     ///
     /// # Errors
     /// When the disk refuses.

@@ -1,4 +1,4 @@
-//! What a pusher asks its host: the jobs, and how the host is. Absent here: how a daemon is asked, and what is sent.
+//! The pusher's queries to its host: jobs and state. Absent here: the daemon's protocol, and sending.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use pinfold_topo::Topology;
 
 use crate::bundle::Act;
 
-/// What the host's store says.
+/// The host's store and state.
 pub trait Source {
     /// The instance of the daemon.
     ///
@@ -15,33 +15,32 @@ pub trait Source {
     /// When the daemon cannot be asked.
     fn origin(&mut self) -> Result<String, SourceError>;
 
-    /// How far the numbers of jobs go, and what job has the number `seen`.
+    /// The highest number of a job, and the job with the number `seen`.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
     fn numbers(&mut self, seen: u64) -> Result<Numbers, SourceError>;
 
-    /// The host now, with those of its jobs that are not over. All that are living of the jobs noted so far are in `open`;
-    /// jobs that came in since may be missing.
+    /// The host now, with its living jobs. Includes every living job of `open`; newer jobs may be missing.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
     fn look(&mut self, open: &BTreeSet<u64>) -> Result<StatusView, SourceError>;
 
-    /// The first jobs with a number above `seen`, over or not, ascending, at most so many: none is left out up to the last
-    /// of them, whatever comes in meanwhile. `submitted_us` is when the job `seen` was asked for.
+    /// The first jobs with a number above `seen`, ended or not, ascending, at most `most`: complete up to the last,
+    /// whatever arrives meanwhile. `submitted_us` is the submission time of the job `seen`.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
     fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError>;
 
-    /// A job that is over, with its series and what was decided about it; `None`: the store does not know it any more.
+    /// An ended job, with its series and decisions; `None`: the store no longer has the job.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError>;
 
-    /// Which core belongs to what; `None`: that cannot be told.
+    /// The machine with its allocation; `None`: unknown.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
@@ -53,28 +52,28 @@ pub trait Source {
 /// A host's cores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// Which of them belong to what.
+    /// The allocation of cores.
     pub map: MapView,
-    /// How they lie.
+    /// The topology.
     pub topology: Topology,
 }
 
 /// The numbers of a store's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
-    /// The job with the highest one; 0: there is none.
+    /// The job with the highest number; 0 without jobs.
     pub highest: Found,
-    /// When the job was asked for that was seen last, in microseconds since the Unix epoch; `None`: the store does not know
-    /// it any more.
+    /// Submission time of the last job seen, in microseconds since the Unix epoch; `None`: the store no longer has
+    /// the job.
     pub seen_us: Option<u64>,
 }
 
-/// A job that the store knows.
+/// A job in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Found {
     /// Its number.
     pub job: u64,
-    /// When it was asked for, in microseconds since the Unix epoch.
+    /// When it was submitted, in microseconds since the Unix epoch.
     pub submitted_us: u64,
 }
 

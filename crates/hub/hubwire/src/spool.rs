@@ -1,6 +1,6 @@
-//! Bundles on the host's disk until the hub has them, in the order in which they were made, bounded in size.
+//! Bundles on the host's disk until the hub has them, in order, bounded in size.
 //!
-//! Owner of state: the directory `spool`, a file a bundle. Absent here: what is in a bundle.
+//! Owner of state: the directory `spool`, a file per bundle. Absent here: the content of bundles.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,41 +8,41 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, UNFINISHED};
 
-/// What a spool holds unless it is told otherwise, in bytes: some 100,000 jobs.
+/// Default size of a spool in bytes: some 100,000 jobs.
 pub const SPOOL_BYTES: u64 = 256 << 20;
 
-/// Between the numbers of two bundles, so that several can take the place of one and leave in its turn.
+/// Step between the numbers of bundles, so that several bundles can replace a bundle in its place.
 const STEP: u64 = 1_024;
 
 /// How many refused bundles are kept to be looked at; the oldest go first.
 const REFUSED_MAX: usize = 100;
 
-/// Why a spool could not do something.
+/// Why an operation on a spool failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// It may hold no more.
+    /// The spool is full.
     #[error("the spool {} holds {held_bytes} of {max_bytes} bytes; nothing more is put into it until the hub took some", .dir.display())]
     Full {
-        /// Where it is.
+        /// Its directory.
         dir: PathBuf,
-        /// What it holds.
+        /// Its size.
         held_bytes: u64,
-        /// What it may hold.
+        /// Its limit.
         max_bytes: u64,
     },
     /// The disk refused.
     #[error("failed to {what} {}", .path.display())]
     Disk {
-        /// What was to be done.
+        /// The failed operation.
         what: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
     },
 }
 
-/// The bundles that wait.
+/// The waiting bundles.
 #[derive(Debug)]
 pub struct Spool<D> {
     disk: D,
@@ -56,7 +56,7 @@ pub struct Spool<D> {
 }
 
 impl<D: Disk> Spool<D> {
-    /// The spool below this directory, as it was left.
+    /// The spool below this directory.
     ///
     /// # Errors
     /// When the directory cannot be made or read.
@@ -70,7 +70,7 @@ impl<D: Disk> Spool<D> {
             let path = path.to_owned();
             move |source| SpoolError::Disk { what: "read", path, source }
         };
-        // Whoever only looks makes no directory: it would be another user's than the pusher.
+        // A mere reader makes no directory: it could belong to another user than the pusher.
         let list = |dir: &Path| if clear || dir.is_dir() { disk.list(dir) } else { Ok(Vec::new()) };
         let mut held = BTreeMap::new();
         for (name, bytes) in list(&dir).map_err(failed(&dir))? {
@@ -83,12 +83,12 @@ impl<D: Disk> Spool<D> {
         }
         let refused: Vec<String> =
             list(&refused_dir).map_err(failed(&refused_dir))?.into_iter().map(|file| file.0).collect();
-        // Numbers go up over restarts, so that a refused bundle is not replaced by another.
+        // Numbers rise over restarts, so that a refused bundle is never overwritten.
         let last = held.keys().copied().chain(refused.iter().filter_map(|name| number_of(name))).max();
         Ok(Self { disk, dir, refused_dir, max_bytes, held, refused, next: after(last.unwrap_or(0)) })
     }
 
-    /// The spool as it is, only to be looked at: a pusher may work on it. Nothing is made; one that is not there is empty.
+    /// A read-only view of the spool, beside a working pusher. A missing spool is empty.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -96,10 +96,10 @@ impl<D: Disk> Spool<D> {
         Self::read(disk, below, SPOOL_BYTES, false)
     }
 
-    /// Keeps a bundle. It is on the disk when this returns.
+    /// Adds a bundle, which is on disk on return.
     ///
     /// # Errors
-    /// When the spool is full, or the disk is.
+    /// When the spool or the disk is full.
     pub fn put(&mut self, bundle: &[u8]) -> Result<(), SpoolError> {
         let (held_bytes, bytes) = (self.held_bytes(), bundle.len() as u64);
         if held_bytes.saturating_add(bytes) > self.max_bytes && !self.held.is_empty() {
@@ -116,13 +116,13 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Puts these bundles in the place of one, whatever the bound. They leave in its turn, so that the first part of a job
-    /// stays before its later ones. After a crash they are put there again over those that were.
+    /// Replaces a bundle by several bundles in its place, regardless of the limit, so that the first part of a job
+    /// stays before its later parts. Repeating this after a crash overwrites the same files.
     ///
     /// # Errors
     /// When the disk is full.
     pub fn replace(&mut self, number: u64, by: &[Vec<u8>]) -> Result<(), SpoolError> {
-        // Numbers between two steps belong to the one before them. An earlier program made no steps.
+        // Numbers between two steps belong to the bundle before them. An earlier program made no steps.
         let has_room = number.is_multiple_of(STEP) && (by.len() as u64) < STEP;
         for (bundle, at) in by.iter().zip(1..) {
             let place = if has_room { number + at } else { self.next };
@@ -131,16 +131,16 @@ impl<D: Disk> Spool<D> {
         self.remove(number)
     }
 
-    /// Whether it holds as much as it may, so that nothing needs to be read for it.
+    /// Whether the spool is full, so that reading jobs is useless.
     #[must_use]
     pub fn is_full(&self) -> bool {
         !self.held.is_empty() && self.held_bytes() >= self.max_bytes
     }
 
-    /// The oldest bundle and its number. A file that vanished is passed over.
+    /// The oldest bundle and its number. A vanished file is skipped.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn first(&mut self) -> Result<Option<(u64, Vec<u8>)>, SpoolError> {
         while let Some(&number) = self.held.keys().next() {
             let path = self.path(number);
@@ -153,10 +153,10 @@ impl<D: Disk> Spool<D> {
         Ok(None)
     }
 
-    /// The hub has this bundle.
+    /// Removes a bundle that the hub has.
     ///
     /// # Errors
-    /// When it cannot be removed; it is sent again then, and the hub knows it.
+    /// When the file cannot be removed; the bundle is then sent again, and the hub recognizes it.
     pub fn remove(&mut self, number: u64) -> Result<(), SpoolError> {
         let path = self.path(number);
         self.disk.remove(&path).map_err(|source| SpoolError::Disk { what: "remove", path, source })?;
@@ -164,10 +164,10 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// The hub will never take this bundle: it is put aside, so that it keeps no other back.
+    /// Puts a bundle aside that the hub refused for good, so that it does not block other bundles.
     ///
     /// # Errors
-    /// When it cannot be moved.
+    /// When the file cannot be moved.
     pub fn refuse(&mut self, number: u64) -> Result<(), SpoolError> {
         let (path, name) = (self.path(number), name_of(number));
         let aside = self.refused_dir.join(&name);
@@ -194,7 +194,7 @@ impl<D: Disk> Spool<D> {
         self.held.values().sum()
     }
 
-    /// What it may hold, in bytes.
+    /// The size limit, in bytes.
     #[must_use]
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
@@ -206,7 +206,7 @@ impl<D: Disk> Spool<D> {
         self.refused.len() as u64
     }
 
-    /// The disk that it is on.
+    /// The disk.
     pub fn disk(&self) -> &D {
         &self.disk
     }
@@ -216,7 +216,7 @@ impl<D: Disk> Spool<D> {
     }
 }
 
-/// The number of the bundle after this one.
+/// The number of the bundle after this number.
 const fn after(number: u64) -> u64 {
     (number / STEP + 1) * STEP
 }

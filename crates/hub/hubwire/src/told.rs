@@ -1,11 +1,11 @@
-//! How a host is, within the bounds of one message: a hub takes none that is longer, and a host of which it takes none looks
-//! as if it were away. Absent here: when it is told.
+//! Fits a host's state into a message: a hub refuses longer messages, and the host would seem absent. Absent here:
+//! the time of sending.
 
 use pinfold_proto::view::{MapView, StatusView};
 
 use crate::bundle::{self, LIVE_JOBS_MAX, LIVE_MAX_BYTES, Live, PACKED_MAX_BYTES, SETS_MAX};
 
-/// Packs it. Where it tells of too much, jobs are left out that have not started or started last, and then the cores.
+/// Packs the state. If too long, drops jobs that have not started or started last, and then the cores.
 pub(crate) fn pack(live: &mut Live) -> Result<Vec<u8>, serde_json::Error> {
     let (jobs, warnings) = (live.status.jobs.len(), live.status.warnings.len());
     let mut most = LIVE_JOBS_MAX;
@@ -19,7 +19,7 @@ pub(crate) fn pack(live: &mut Live) -> Result<Vec<u8>, serde_json::Error> {
         }
         let (packed, plain_bytes) = bundle::pack_measured(live)?;
         let fits = packed.len() <= PACKED_MAX_BYTES && plain_bytes <= LIVE_MAX_BYTES;
-        // Without jobs and cores it is as short as it gets: the hub says what is wrong with it.
+        // Without jobs and cores no further cut is possible: the hub reports the fault.
         if fits || (told == 0 && live.map.take().is_none()) {
             return Ok(packed);
         }
@@ -27,7 +27,7 @@ pub(crate) fn pack(live: &mut Live) -> Result<Vec<u8>, serde_json::Error> {
     }
 }
 
-/// So many jobs: those that have started first.
+/// Keeps at most `most` jobs: started jobs first.
 fn keep_first(status: &mut StatusView, most: usize) {
     if status.jobs.len() > most {
         status.jobs.sort_by_key(|job| (job.started_s.is_none(), job.job));
@@ -36,7 +36,7 @@ fn keep_first(status: &mut StatusView, most: usize) {
     }
 }
 
-/// The map without what the status has as well, and with a bounded number of sets.
+/// The map without data of the status, and with a bounded number of sets.
 pub(crate) fn bounded_map(mut map: MapView) -> MapView {
     map.sets.truncate(LIVE_JOBS_MAX);
     map.sets.iter_mut().for_each(|set| set.pids.clear());

@@ -1,22 +1,22 @@
-//! Several hubs with one database: what one does not answer the next one is asked. Which of them does not matter, for what one
-//! acknowledges all have. Absent here: the network.
+//! Several hubs with a common database: requests go to the next hub if a hub fails. Any hub will do, because they
+//! share all acknowledged data. Absent here: the network.
 
 use crate::courier::ClientError;
 
-/// Hubs in turn. The one that answered is asked first again.
+/// Hubs in turn; the last hub that answered comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turns {
     urls: Vec<String>,
     at: usize,
 }
 
-/// The addresses of a list with commas between them, without slashes at their ends.
+/// The comma-separated addresses, without trailing slashes.
 pub fn addresses(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(|url| url.trim().trim_end_matches('/')).filter(|url| !url.is_empty())
 }
 
 impl Turns {
-    /// Those at these addresses, with commas between them. One that is empty is refused when it is asked.
+    /// Hubs at comma-separated addresses. An empty address is refused on use.
     #[must_use]
     pub fn new(list: &str) -> Self {
         let mut urls: Vec<String> = addresses(list).map(str::to_owned).collect();
@@ -26,10 +26,10 @@ impl Turns {
         Self { urls, at: 0 }
     }
 
-    /// Asks one after the other, each once, until one answers or refuses for good.
+    /// Asks hub after hub, each once, until a hub answers or refuses for good.
     ///
     /// # Errors
-    /// That of the last one that was asked.
+    /// The error of the last hub asked.
     pub fn ask<T>(&mut self, mut ask: impl FnMut(&str) -> Result<T, ClientError>) -> Result<T, ClientError> {
         let mut asked = 1;
         loop {

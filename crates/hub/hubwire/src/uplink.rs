@@ -1,29 +1,29 @@
-//! The hub as the pusher reaches it. Absent here: HTTP (`courier`).
+//! The pusher's view of the hub. Absent here: HTTP (`courier`).
 
 use crate::bundle::Receipt;
 
 /// Where bundles go.
 pub trait Uplink {
-    /// Hands a packed bundle over; the hub has it on its disk when this returns.
+    /// Sends a packed bundle; on return the hub has it on disk.
     ///
     /// # Errors
-    /// When the hub does not take it.
+    /// When the hub does not accept it.
     fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError>;
 
-    /// Says how the host is now. Gives the generation of the hub's database; `None`: an earlier hub has none.
+    /// Sends the host's present state. Returns the generation of the hub's database; `None` from an earlier hub.
     ///
     /// # Errors
-    /// When the hub does not take it.
+    /// When the hub does not accept it.
     fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError>;
 }
 
-/// Why the hub took nothing.
+/// Why the hub did not accept a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UplinkError {
-    /// It may work later: the hub is away, busy or full.
+    /// A retry may succeed: the hub is away, busy or full.
     #[error("{0}")]
     Later(String),
-    /// It will never take this one.
+    /// The hub will never accept this message.
     #[error("{0}")]
     Refused(String),
     /// The token is not valid, or was revoked.

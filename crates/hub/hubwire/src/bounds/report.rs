@@ -1,11 +1,11 @@
-//! The figures of a report. Each field is named, so that one that is added later is not forgotten.
+//! The figures of a report. Every field is named, so that a new field is not forgotten.
 
 use pinfold_proto::Resource;
 use pinfold_proto::view::{NodeView, ReportView};
 
 use super::{Kind, See};
 
-/// Looks at each.
+/// Visits each figure.
 pub(super) fn each(report: &mut ReportView, see: See<'_>) {
     figures!(see, "", report, ReportView {
         array_id: Count,

@@ -1,4 +1,4 @@
-//! The figures of how a host is. Each field is named, so that one that is added later is not forgotten.
+//! The figures of a host's state. Every field is named, so that a new field is not forgotten.
 
 use pinfold_proto::Resource;
 use pinfold_proto::host::HostPoint;
@@ -9,7 +9,7 @@ use pinfold_proto::view::{
 
 use super::{Kind, See};
 
-/// Looks at each.
+/// Visits each figure.
 pub(super) fn each(status: &mut StatusView, see: See<'_>) {
     figures!(see, "", status, StatusView { at_s: Moment } with {
         slots, memory, projects, resources, other_load, neighbours, reading, jobs
@@ -77,7 +77,7 @@ fn shared(neighbours: &mut NeighboursView, see: See<'_>) {
     } with {} without {});
 }
 
-/// Counters and the clock are read one after the other: the parts of a short time may be a little more than all.
+/// Counters and the clock are read in turn: fractions of a short time may slightly exceed the whole.
 fn point(point: &mut HostPoint, see: See<'_>) {
     figures!(see, "reading.", point, HostPoint {
         time_s: Moment,
