@@ -10,7 +10,7 @@ pub const NODES_MAX: usize = 4;
 const GOOD_PERCENT: u128 = 95;
 
 /// How many nodes of `node_bytes` make a chunk for jobs of `job_bytes` each: the fewest nodes that jobs fill
-/// to [`GOOD_PERCENT`], else the count with the most jobs per node. At least as many as a job needs.
+/// to 95 %, else the count with the most jobs per node. At least as many as a job needs.
 #[must_use]
 pub fn nodes_for(job_bytes: u64, node_bytes: u64) -> usize {
     if job_bytes == 0 || node_bytes == 0 {

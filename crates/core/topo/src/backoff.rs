@@ -16,7 +16,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff whose first delay is `first` and whose delays never exceed `longest`.
+    /// A backoff with delays from `first` up to `longest`.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, times: 0 }

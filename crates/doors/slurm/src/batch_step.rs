@@ -23,7 +23,7 @@ pub(crate) const KILL_FOLLOWS: u32 = 0x6b69_6c6c;
 /// Time between termination and kill of a cancelled job, as in the daemon.
 pub(crate) const KILL_WAIT: Duration = Duration::from_secs(10);
 
-/// Signals that end a process by default and that the script handles: whoever ends the job sends them to all its
+/// Signals that end a process by default and that the script handles: the end of a job sends them to all its
 /// processes.
 const TAKEN: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD", TOLD];
 

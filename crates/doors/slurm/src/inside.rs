@@ -27,7 +27,7 @@ pub(crate) const SPOOL: &str = "PINFOLD_SLURM_JOB";
 
 /// The exit status where the script cannot be read.
 const UNUSABLE: u8 = 53;
-/// The signal that ends a job whose files cannot be opened: Slurm's accounting shows this as FAILED, `0:53`.
+/// The signal that ends a job with unusable files: Slurm's accounting shows this as FAILED, `0:53`.
 const UNOPENED: i32 = 53;
 
 /// The job of this process: its number, and its array and index.
@@ -141,7 +141,7 @@ fn redirect(
     Ok(())
 }
 
-/// Ends this process as Slurm ends a job whose files cannot be opened. This process's own streams have no reader, so
+/// Ends this process as Slurm ends a job with unusable files. This process's own streams have no reader, so
 /// the cause goes to the job's comment, which `why`, `report` and `scontrol show job` print.
 fn end_unopened(job: u64, cause: &str) {
     if let Ok(mut cluster) = Cluster::connect()

@@ -15,7 +15,7 @@ const LINKS_MAX: u32 = 40;
 /// The mode bit of a directory in which only an entry's owner can rename it.
 const STICKY: u32 = 0o1000;
 
-/// Makes a private directory if missing, and refuses a directory whose entries another user could replace.
+/// Makes a private directory if missing, and refuses a directory with entries that another user could replace.
 ///
 /// # Errors
 /// With the part of the path that belongs to another user, is writable by others, or cannot be made.
@@ -49,7 +49,7 @@ pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Checks each directory above, including directories behind links: a user who can write to any of them controls the
+/// Checks each directory above, including directories behind links: a user with write access to any of them controls the
 /// path.
 fn walk(path: &Path, make: bool, links: u32) -> Result<(), String> {
     let failed = |at: &Path, error: io::Error| format!("failed to look at {}: {error}", at.display());

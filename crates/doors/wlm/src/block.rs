@@ -2,7 +2,7 @@
 //! changes elsewhere in the file.
 
 const BEGIN: &str = "# pinfold: begin; `pinfold wlm uninstall` removes these lines\n";
-/// Mark for a file whose last line had no newline and got a newline.
+/// Mark for a file that got a newline behind its last line.
 const BEGIN_JOINED: &str = "# pinfold: begin, with the end of the line before\n";
 const END: &str = "# pinfold: end\n";
 

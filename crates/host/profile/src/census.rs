@@ -103,7 +103,7 @@ pub struct Census {
     next_tree: u64,
     /// Rows in unassigned trees.
     unclaimed: usize,
-    /// Whether lost events may concern processes whose births were not yet read.
+    /// Whether lost events may concern processes with a birth not yet read.
     has_gap: bool,
 }
 

@@ -24,7 +24,7 @@ struct Node {
 }
 
 impl Nodes {
-    /// Continues from stored rows, whose means stand for `span_us`.
+    /// Continues from stored rows; their means stand for `span_us`.
     #[must_use]
     pub fn resume(rows: &[NodeRow], span_us: u64) -> Self {
         let node = |row: &NodeRow| Node {

@@ -6,7 +6,7 @@ const ALIKE: f64 = 0.9;
 /// Most bytes of a compared word: the cost of a comparison is the product of both lengths.
 const LENGTH_MAX: usize = 64;
 
-/// The most similar name by Jaro-Winkler (1990), if its similarity is at least [`ALIKE`]; words above [`LENGTH_MAX`]
+/// The most similar name by Jaro-Winkler (1990), if its similarity is at least `ALIKE`; words above `LENGTH_MAX`
 /// bytes have none.
 #[must_use]
 pub fn most<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {

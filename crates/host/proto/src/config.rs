@@ -105,7 +105,7 @@ pub enum ConfigError {
     /// Two values contradict each other.
     #[error("`{low}` is {low_value}, above `{high}`, {high_value}")]
     Order {
-        /// The key whose value is too high.
+        /// The key with the too high value.
         low: &'static str,
         /// Its value.
         low_value: u8,

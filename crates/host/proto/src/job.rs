@@ -327,7 +327,7 @@ pub struct PlaceView {
     pub gain_high: Option<f64>,
 }
 
-/// NUMA nodes whose PUs all belong to a set, and other jobs' memory there.
+/// NUMA nodes wholly owned by a set, and other jobs' memory there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnNodesView {
     /// The kernel's numbers of the nodes, as a kernel list.

@@ -127,7 +127,7 @@ impl JobRow {
         }
     }
 
-    /// Whether it ended well ([`crate::ended_well`]); false for a job that never ran or whose end is unknown.
+    /// Whether it ended well ([`crate::ended_well`]); false for a job without a run or a known end.
     #[must_use]
     pub fn ended_well(&self) -> bool {
         self.ending.is_some_and(|ending| crate::ended_well(ending.exit_code, self.end))

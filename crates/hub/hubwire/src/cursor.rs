@@ -11,7 +11,7 @@ use crate::source::{Found, Numbers};
 /// The version of the file.
 const VERSION: u32 = 1;
 
-/// Recent jobs whose submission times are kept, because the store may remove any of them.
+/// Number of recent jobs with their submission times kept, because the store may remove any of them.
 const LAST_KEPT: usize = 64;
 
 /// How far the store was read. Written after the spool, so that a crash between the two writes sends a job twice,

@@ -7,7 +7,7 @@ use crate::bundle::Part;
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     pub(crate) parts: Vec<Part>,
-    /// Jobs whose parts are complete.
+    /// Jobs with complete parts.
     pub(crate) done: Vec<u64>,
     /// The parts' size, unpacked and estimated.
     pub(crate) bytes: usize,

@@ -24,7 +24,7 @@ pub struct Settings {
     /// reader.
     #[serde(default)]
     pub hub_key: Option<String>,
-    /// The daemon whose jobs are sent; `None` for a reader, and after joining with an earlier version.
+    /// The daemon that sends its jobs; `None` for a reader, and after joining with an earlier version.
     #[serde(default)]
     pub daemon: Option<Joined>,
 }

@@ -73,7 +73,7 @@ impl Census {
     }
 
     /// Births or ends were lost: the loss may include the end of any known process and births of its children. The
-    /// same holds for processes whose births still wait to be read, until [`Census::caught_up`].
+    /// same holds for processes with births still to be read, until [`Census::caught_up`].
     pub fn untrace(&mut self) {
         self.members.values_mut().flatten().flatten().for_each(|member| member.traced = false);
         self.keepers.values_mut().for_each(|keeper| keeper.traced = false);

@@ -53,7 +53,7 @@ impl Roll {
         self.next_number
     }
 
-    /// Forgets ended processes that are unlisted, or whose number was reused. Unless births are reported reliably, a
+    /// Forgets ended processes that are unlisted, or have a reused number. Unless births are reported reliably, a
     /// listed process counts as living.
     pub(super) fn still_listed(&mut self, alive: &[u32], seen: &[Seen], sure: bool) {
         if !sure {

@@ -232,7 +232,7 @@ pub(super) fn thinned(samples: &[SampleRow], step_us: u64) -> Vec<SampleRow> {
 /// The column of times.
 const TIME: usize = 0;
 
-/// The columns whose values may be absent.
+/// The columns with optional values.
 const MAYBE: [usize; 6] = [5, 12, 13, 14, 15, 16];
 
 fn values(sample: &SampleRow) -> [Option<u64>; COLUMNS] {

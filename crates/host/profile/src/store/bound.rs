@@ -86,7 +86,7 @@ pub(super) fn step(connection: &Connection, bytes_max: u64, next_job: u64) -> ru
     }
     let Some(last_us) = last_end(connection)? else { return done(0, None) };
     let largest = fair::largest(connection)?;
-    // A user whose rows dominate the store gives up data alone.
+    // If a user's rows dominate the store, only that user gives up data.
     if let Some(one) = largest.filter(|one| one.bytes > one.all_bytes / 2 && one.bytes > bytes_max / 4) {
         let jobs = strike_jobs(connection, fair::oldest_of(connection, one.uid, JOBS_MAX)?, next_job)?;
         if jobs > 0 {

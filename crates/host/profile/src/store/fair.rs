@@ -17,7 +17,7 @@ const LOOKED_AT_MAX: usize = 2_048;
 /// Estimated bytes of a job beside its texts: figures, index entries, some decisions.
 const ROW_BYTES: u64 = 1 << 10;
 
-/// The user whose rows take the most space, among several users.
+/// The user with the largest rows, among several users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Largest {
     pub uid: i64,

@@ -19,7 +19,7 @@ pub struct MapView {
     /// The sets of reserved cores.
     #[serde(default)]
     pub set_asides: Vec<SetAsideView>,
-    /// NUMA nodes whose memory is kept for the jobs beside them, alone or joined.
+    /// NUMA nodes with memory kept for the jobs beside them, alone or joined.
     #[serde(default)]
     pub chunks: Vec<ChunkView>,
     /// The countable resources, by name.
@@ -52,7 +52,7 @@ pub struct SetView {
     pub pids: Vec<u32>,
 }
 
-/// NUMA nodes whose memory is joined for some jobs.
+/// NUMA nodes with their memory joined for some jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChunkView {
     /// The kernel's numbers of the nodes, as a kernel list.

@@ -163,7 +163,7 @@ pub enum Reply {
     Where {
         /// The state directory.
         state: String,
-        /// Jobs whose rows in the store are out of date, mostly for lack of disk space.
+        /// Jobs with outdated rows in the store, mostly for lack of disk space.
         #[serde(default)]
         unwritten: u64,
     },

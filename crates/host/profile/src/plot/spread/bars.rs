@@ -125,7 +125,7 @@ impl Bars {
     }
 }
 
-/// The least value above 0 of a histogram whose largest value is far above its median.
+/// The least value above 0 of a histogram with its largest value far above the median.
 fn long_tail(histogram: &Histogram) -> Option<f64> {
     let (median, most) = (histogram.at(50)?, histogram.at(100)?);
     let least = histogram.values.iter().copied().find(|&value| value > 0.0)?;
