@@ -102,6 +102,7 @@ stopped() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat" 2>/dev/null)" = T ]; }
 pid_of() { of "$1" pids | cut -d , -f 1; }
 tells() { grep -q -- "$2" <<<"$1"; }
 same() { [ "$1" = "$2" ] || { say "  $1 is not $2"; return 1; }; }
+fails() { ! "$@"; }
 gone() { [ ! -d "/proc/$1" ]; }
 
 # frozen_and_back NAME: pinfold suspends and resumes it by the manager's name.

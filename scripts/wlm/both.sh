@@ -4,7 +4,8 @@ two_managers() {
   local one two three four
   say "Slurm and Grid Engine at once"
   holds "the hooks of Slurm are installed" "$pinfold" wlm install slurm --to "$work/hooks" --apply >/dev/null
-  holds "those of Grid Engine, too" "$pinfold" wlm install gridengine --to "$work/hooks-ge" >/dev/null
+  holds "those of Grid Engine, too" "$pinfold" wlm install gridengine --to "$work/hooks-ge" >"$work/lines"
+  holds "the printed commands are taken" gridengine_hooked "$work/lines" all.q
   holds "both are found" until_true sh -c "'$pinfold' wlm detect | grep -c 'its jobs come to pinfold' | grep -qx 2"
   one=$(batch --wrap 'sleep 3000')
   holds "a job of Slurm's runs" until_true is "slurm:$one" running
@@ -26,5 +27,7 @@ two_managers() {
   qdel "$two" "$four" >/dev/null
   for one in "slurm:$one" "sge:$two" "sge:$four"; do holds "$one is over" until_true is "$one" exited; done
   holds "Slurm's hooks are removed" "$pinfold" wlm uninstall slurm --to "$work/hooks" >/dev/null
-  holds "Grid Engine's, too" "$pinfold" wlm uninstall gridengine --to "$work/hooks-ge" >/dev/null
+  "$pinfold" wlm uninstall gridengine --to "$work/hooks-ge" 2>"$work/uninstall"
+  holds "what names Grid Engine's is taken back" gridengine_unhooked "$work/uninstall"
+  holds "they are removed, too" until_true "$pinfold" wlm uninstall gridengine --to "$work/hooks-ge"
 }

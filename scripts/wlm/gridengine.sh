@@ -20,8 +20,29 @@ gridengine() {
     gridengine_accounting
   fi
   gridengine_advised
-  holds "hooks are removed" "$pinfold" wlm uninstall gridengine --to "$work/hooks-ge" >/dev/null
+  gridengine_uninstalled
+}
+
+# Hooks that a queue names, or a job that has begun with them, are not removed.
+gridengine_uninstalled() {
+  local one
+  uninstall() { "$pinfold" wlm uninstall gridengine --to "$work/hooks-ge" 2>"$work/uninstall"; }
+  one=$(grid 'sleep 3000')
+  holds "a job runs" until_true is "sge:$one" running
+  holds "hooks that the queue names stay" fails uninstall
+  holds "all of them" test -x "$work/hooks-ge/pinfold-starter.sh" -a -x "$work/hooks-ge/pinfold-epilog.sh"
+  holds "the lines that take them back are taken" gridengine_unhooked "$work/uninstall"
+  holds "the queue names no hook" sh -c "! qconf -sq all.q | grep -qF '$work/hooks-ge'"
+  holds "hooks of a job that has begun stay" fails uninstall
+  holds "it is named: $(cat "$work/uninstall")" grep -q "wait until job $one.1 is over" "$work/uninstall"
+  holds "the job still runs" is "sge:$one" running
+  holds "it is deleted by its own terminate method" qdel "$one"
+  holds "it is gone from Grid Engine" until_true grid_left "$one"
+  holds "hooks are removed" until_true uninstall
   holds "nothing is left of the hooks" test ! -e "$work/hooks-ge"
+  one=$(grid 'exit 3')
+  holds "a job runs without the hooks" until_true used "$one" exit_status
+  holds "with its own status" same "$(used "$one" exit_status)" 3
 }
 
 gridengine_installed() {

@@ -26,7 +26,20 @@ slurm() {
     [ -z "$accounting" ] || slurm_accounting
   fi
   slurm_advised
+  local one
+  # A line of another's own names the plugin, too.
+  cp "$work/slurm/plugstack.conf" "$work/ours"
+  sed -n '/^optional/p' "$work/ours" >>"$work/slurm/plugstack.conf"
+  holds "a plugin that another line names stays" fails "$pinfold" wlm uninstall slurm --to "$work/hooks" 2>"$work/uninstall"
+  holds "the line is named" grep -qF "# delete from $work/slurm/plugstack.conf: optional $work/hooks/pinfold_spank.so" "$work/uninstall"
+  holds "nothing was removed" test -e "$work/hooks/pinfold_spank.so"
+  cp "$work/ours" "$work/slurm/plugstack.conf"
+  one=$(batch --wrap 'sleep 3000')
+  holds "a job runs" until_true is "slurm:$one" running
   holds "hooks are removed" "$pinfold" wlm uninstall slurm --to "$work/hooks"
+  holds "the job still runs" sh -c "[ \"\$(squeue -h -j $one -o %T)\" = RUNNING ]"
+  holds "it is cancelled" scancel "$one"
+  holds "it is gone from Slurm" until_true left "$one"
   holds "the file is as it was, byte for byte" cmp "$work/before" "$work/slurm/plugstack.conf"
   holds "nothing is left of the hooks" test ! -e "$work/hooks"
 }

@@ -9,6 +9,8 @@ pub trait Surroundings {
     fn file(&self, path: &str) -> Option<String>;
     /// Whether a path exists.
     fn exists(&self, path: &str) -> bool;
+    /// The names in a directory; none if it cannot be read.
+    fn names(&self, dir: &str) -> Vec<String>;
     /// The first lines of a program's output for a command line; `None`: not found, or failed.
     fn answer(&self, words: &[&str]) -> Option<String>;
     /// A variable of the environment.
@@ -64,22 +66,6 @@ pub fn conf_of(manager: Manager, host: &dyn Surroundings) -> String {
     }
 }
 
-/// The directory for other packages' lines in Debian's Slurm.
-const DROP_INS: &str = "plugstack.conf.d";
-
-/// The file by which a package of pinfold configured a manager; `None` without that file.
-#[must_use]
-pub fn packaged(manager: Manager, host: &dyn Surroundings) -> Option<String> {
-    let conf = conf_of(manager, host);
-    let path = match manager {
-        Manager::Slurm => format!("{conf}/{DROP_INS}/pinfold.conf"),
-        Manager::Htcondor => format!("{conf}/90-pinfold.conf"),
-        Manager::GridEngine | Manager::Pbs | Manager::Generic => return None,
-    };
-    let text = host.file(&path)?;
-    (text.contains("pinfold") && !block::is_there(&text)).then_some(path)
-}
-
 fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Missing {
     Missing { what: what.into(), remedy: remedy.into() }
 }
@@ -120,16 +106,18 @@ fn slurm(host: &dyn Surroundings) -> Option<Found> {
         ));
     }
     let plugstack = host.file(&format!("{conf}/plugstack.conf")).unwrap_or_default();
-    let included = active(&plugstack).any(|line| line.starts_with("include") && line.contains(DROP_INS));
+    // Debian's Slurm finds lines of packages there.
+    let drop_ins = "plugstack.conf.d";
+    let included = active(&plugstack).any(|line| line.starts_with("include") && line.contains(drop_ins));
     let set_up = active(&plugstack).any(|line| line.contains("pinfold_spank"))
-        || (included && packaged(Manager::Slurm, host).is_some());
+        || (included && host.exists(&format!("{conf}/{drop_ins}/pinfold.conf")));
     lacks.extend((!set_up).then(|| install(Manager::Slurm)));
     let version = version.as_deref().map(first_line);
     Some(Found { manager: Manager::Slurm, version, conf, set_up, missing: lacks })
 }
 
 /// Lines without comments and blanks.
-fn active(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn active(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
@@ -188,16 +176,16 @@ fn pbs(host: &dyn Surroundings) -> Option<Found> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
+pub(crate) mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
     #[derive(Default)]
-    struct Fake {
-        files: BTreeMap<&'static str, &'static str>,
-        answers: BTreeMap<&'static str, &'static str>,
-        variables: BTreeMap<&'static str, &'static str>,
+    pub(crate) struct Fake {
+        pub(crate) files: BTreeMap<&'static str, &'static str>,
+        pub(crate) answers: BTreeMap<&'static str, &'static str>,
+        pub(crate) variables: BTreeMap<&'static str, &'static str>,
     }
 
     impl Surroundings for Fake {
@@ -207,6 +195,12 @@ mod tests {
 
         fn exists(&self, path: &str) -> bool {
             self.files.contains_key(path)
+        }
+
+        fn names(&self, dir: &str) -> Vec<String> {
+            let below = self.files.keys().filter_map(|path| path.strip_prefix(dir)?.strip_prefix('/'));
+            let names = below.filter_map(|path| Some(path.split('/').next()?.to_owned()));
+            names.collect::<BTreeSet<_>>().into_iter().collect()
         }
 
         fn answer(&self, words: &[&str]) -> Option<String> {
@@ -244,7 +238,6 @@ mod tests {
         assert!(!detect(&fake)[0].set_up, "nothing includes it");
         fake.files.insert("/etc/slurm/plugstack.conf", "include /etc/slurm/plugstack.conf.d/*.conf\n");
         assert!(detect(&fake)[0].set_up, "a package has set it up");
-        assert!(packaged(Manager::Slurm, &fake).is_some() && packaged(Manager::Htcondor, &fake).is_none());
         fake.variables.insert("SLURM_CONF", "/private/slurm.conf");
         assert_eq!(detect(&fake)[0].conf, "/private");
     }

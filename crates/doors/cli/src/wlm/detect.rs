@@ -31,6 +31,11 @@ impl Surroundings for Here {
         Path::new(path).exists()
     }
 
+    fn names(&self, dir: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
     fn answer(&self, words: &[&str]) -> Option<String> {
         let (program, rest) = words.split_first()?;
         let out = tempfile::tempfile().ok()?;

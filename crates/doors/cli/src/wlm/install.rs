@@ -8,8 +8,9 @@ use std::process::Command;
 
 use clap::Args;
 use pinfold_proto::ExitCode;
-use pinfold_wlm::detect::{conf_of, packaged};
+use pinfold_wlm::detect::{Surroundings as _, conf_of};
 use pinfold_wlm::hooks::built;
+use pinfold_wlm::references::references;
 use pinfold_wlm::settings::{Setting, Where, settings};
 use pinfold_wlm::{Hook, Manager, Place, block, hooks};
 
@@ -60,6 +61,9 @@ pub(crate) struct UninstallArgs {
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
+    /// Remove the hooks also where the manager cannot tell whether it still names them
+    #[arg(long)]
+    force: bool,
 }
 
 fn directory(to: Option<&Path>, manager: Manager) -> PathBuf {
@@ -92,10 +96,8 @@ fn place(dial: &Dial, args: &InstallArgs) -> Result<(PathBuf, Place), Failure> {
 /// `pinfold wlm install`.
 pub(super) fn install(dial: &Dial, args: &InstallArgs) -> Result<(), Failure> {
     let (dir, place) = place(dial, args)?;
-    if let Some(path) = packaged(args.manager, &Here).filter(|_| args.apply) {
-        let text =
-            format!("a package has set up {} already: {path}; remove that package first", args.manager);
-        return Err(Failure::new(ExitCode::Usage, text));
+    if args.root.is_none() && !args.dry_run {
+        not_packaged(&format!("{HOOKS}/{}", args.manager.word()))?;
     }
     if args.manager == Manager::Slurm && place.dir.contains(char::is_whitespace) {
         let text = format!("--to {}: Slurm takes no path with blanks in plugstack.conf", dir.display());
@@ -234,10 +236,41 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).map_or(0o644, |found| found.permissions().mode() & 0o7777)
 }
 
+/// Refuses to change hooks that belong to a package.
+fn not_packaged(dir: &str) -> Result<(), Failure> {
+    let owner = Here.answer(&["dpkg", "-S", dir]);
+    let Some((package, _)) = owner.as_deref().and_then(|said| said.split_once(": ")) else { return Ok(()) };
+    let text = format!("{dir} belongs to the package {package}: apt-get remove {package} first");
+    Err(Failure::new(ExitCode::Usage, text))
+}
+
+/// Refuses to remove hooks that the manager still names.
+fn not_named(args: &UninstallArgs, dir: &str) -> Result<(), Failure> {
+    let manager = args.manager;
+    let why = match references(manager, dir, &Here) {
+        Some(lines) if lines.is_empty() => return Ok(()),
+        None if args.force => return Ok(()),
+        Some(lines) => {
+            format!("still names files in {dir}. As its administrator, first:\n{}", lines.join("\n"))
+        }
+        None => format!(
+            "does not say whether it still names files in {dir}: set its variables (SLURM_CONF, SGE_ROOT, \
+             CONDOR_CONFIG), look for yourself and say --force, or run this where its administrator does"
+        ),
+    };
+    Err(Failure::new(ExitCode::Failed, format!("nothing is removed: {manager} {why}")))
+}
+
 /// `pinfold wlm uninstall`.
 pub(super) fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
     let dir = directory(args.to.as_deref(), args.manager);
     let place = Place { dir: text_of(&dir)?, pinfold: String::new(), socket: None, waits_for_daemon: false };
+    if !args.dry_run {
+        not_packaged(&place.dir)?;
+    }
+    if dir.exists() {
+        not_named(args, &place.dir)?;
+    }
     let lines = settings(args.manager, &place, &conf_of(args.manager, &Here));
     for one in &lines {
         if let Where::File(path) = &one.to {
@@ -258,10 +291,6 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
     if !args.dry_run {
         // It may hold files of somebody else's.
         let _ = std::fs::remove_dir(&dir);
-    }
-    let by_command = lines.iter().filter(|one| one.to == Where::Commands && !one.optional);
-    for one in by_command {
-        say(&format!("take back in the manager, if it was set there:\n{}", one.lines.trim_end()));
     }
     Ok(())
 }
