@@ -8,8 +8,8 @@ cd "$(dirname "$0")/.."
 install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client"
 strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
 install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service packaging/pinfold-push.service
-# The user of the second one, whom only hosts have that joined a hub.
-install -D -m 644 packaging/pinfold-push.sysusers "$root/usr/share/pinfold/pinfold-push.sysusers"
+# The user of the second one.
+install -D -m 644 packaging/pinfold-push.sysusers "$root/usr/lib/sysusers.d/pinfold.conf"
 for unit in session-.scope user@.service; do
   install -D -m 644 packaging/session.conf "$root/lib/systemd/system/$unit.d/50-pinfold.conf"
 done
@@ -20,7 +20,9 @@ man=$root/usr/share/man
 "$programs/pinfoldd" --manual "$man/man8"
 install -d "$man/man5"
 mv "$man"/man1/*.5 "$man/man5"
-gzip -9 -n "$man"/man[158]/*
+mv "$man"/man1/*.8 "$man/man8"
+ln -s pinfold-hub.1.gz "$man/man1/pinfold-hub-client.1.gz"
+find "$man" -type f -exec gzip -9 -n {} +
 complete() { install -d "$root/$(dirname "$2")" && "$programs/pinfold" completions "$1" >"$root/$2"; }
 complete bash usr/share/bash-completion/completions/pinfold
 complete zsh usr/share/zsh/vendor-completions/_pinfold

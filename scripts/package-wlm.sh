@@ -5,6 +5,7 @@
 set -euo pipefail
 programs=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
+. scripts/debian.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 version=$("$programs/pinfold" --version | cut -d ' ' -f 2)${3-}
@@ -20,10 +21,8 @@ lines_of() { awk -v file="# in $1:" '$0 == file { on = 1; next } on && $0 == "" 
 # readme PACKAGE SENTENCE LINES: what its administrator is to know.
 readme() {
   local documents=$root/usr/share/doc/$1
-  install -d "$documents"
+  debian_documents "$1"
   printf '%s\n\n%s\n\nMore: /usr/share/doc/pinfold/workload-managers.md\n' "$2" "$3" >"$documents/README"
-  cat LICENSE-MIT >"$documents/copyright"
-  gzip -9 -n -c CHANGELOG.md >"$documents/changelog.gz"
 }
 
 # package NAME ARCHITECTURE RELATIONS MANAGER: of what is below `root`; RELATIONS are further lines of its control file.
@@ -52,10 +51,23 @@ begin() {
   root=$work/$1
   install -d -m 755 "$root" "$root/DEBIAN"
 }
-script() { cat >"$root/DEBIAN/$1" && chmod 755 "$root/DEBIAN/$1"; }
 
 # Files that a manager reads are links to what goes with the package: they do not stay behind to name hooks that are gone.
 linked() { install -d "$root/$(dirname "$2")" && ln -s "/$1" "$root/$2"; }
+
+# kept_while_named MANAGER: the package is not removed while the manager names its hooks.
+kept_while_named() {
+  script prerm <<S
+#!/bin/sh
+set -e
+if [ "\$1" = remove ]; then
+  pinfold --no-autostart wlm uninstall $1 --dry-run >/dev/null || {
+    echo "pinfold-$1: where the manager is gone for good, first: rm -r /usr/lib/pinfold/wlm/$1" >&2
+    exit 1
+  }
+fi
+S
+}
 
 slurm_package() {
   local lines slurm next below=usr/lib/pinfold/wlm/slurm
@@ -64,6 +76,7 @@ slurm_package() {
     echo "pinfold-slurm is left out: $(grep -v ': wrote ' "$work/said" | tail -n 1)" >&2
     return
   }
+  stripped "$root/$below/pinfold_spank.so"
   lines_of /etc/slurm/plugstack.conf <<<"$lines" >"$root/$below/plugstack.conf"
   linked $below/plugstack.conf etc/slurm/plugstack.conf.d/pinfold.conf
   # Slurm loads plugins of its own release only, the first two parts of its version.
@@ -82,7 +95,7 @@ if [ "$1" = configure ]; then
     echo "pinfold-slurm: add 'include /etc/slurm/plugstack.conf.d/*.conf' to /etc/slurm/plugstack.conf" >&2
 fi
 S
-  package pinfold-slurm "$(dpkg --print-architecture)" "Depends: pinfold (= $version), libc6, slurm-wlm-basic-plugins (>= $slurm), slurm-wlm-basic-plugins (<< $next~)
+  package pinfold-slurm "$(dpkg --print-architecture)" "Depends: pinfold (>= $hooks_since), libc6, slurm-wlm-basic-plugins (>= $slurm), slurm-wlm-basic-plugins (<< $next~)
 Enhances: slurmd, slurm-client" Slurm
 }
 # release NUMBER: 22.05 of the number of a version in Slurm's headers, 0x160508.
@@ -93,18 +106,8 @@ gridengine_package() {
   hooks_below "$root" gridengine >"$work/lines" 2>/dev/null
   readme pinfold-gridengine "Grid Engine's administrator adds the hooks to a queue (QUEUE) with these commands:" "$(cat "$work/lines")"
   # A queue whose starter is gone runs no job.
-  script prerm <<'S'
-#!/bin/sh
-set -e
-if [ "$1" = remove ] && command -v qconf >/dev/null && qconf -sq '*' 2>/dev/null | grep -q '/usr/lib/pinfold/wlm/gridengine/'; then
-  echo "pinfold-gridengine: queues use its hooks, and would run no job without them. First, for each such QUEUE:" >&2
-  for attribute in starter_method suspend_method resume_method terminate_method epilog; do
-    echo "  qconf -mattr queue $attribute NONE QUEUE" >&2
-  done
-  exit 1
-fi
-S
-  package pinfold-gridengine all "Depends: pinfold (= $version)
+  kept_while_named gridengine
+  package pinfold-gridengine all "Depends: pinfold (>= $hooks_since)
 Recommends: gridengine-exec
 Enhances: gridengine-exec" "Grid Engine"
 }
@@ -129,7 +132,7 @@ configure | remove)
 esac
 S
   done
-  package pinfold-htcondor all "Depends: pinfold (= $version)
+  package pinfold-htcondor all "Depends: pinfold (>= $hooks_since)
 Recommends: condor | htcondor
 Enhances: condor" HTCondor
 }
@@ -138,7 +141,8 @@ pbs_package() {
   begin pinfold-pbs
   hooks_below "$root" pbs >"$work/lines" 2>/dev/null
   readme pinfold-pbs "The administrator of OpenPBS or PBS Professional imports the hook with these commands:" "$(cat "$work/lines")"
-  package pinfold-pbs all "Depends: pinfold (= $version)
+  kept_while_named pbs
+  package pinfold-pbs all "Depends: pinfold (>= $hooks_since)
 Suggests: openpbs-execution
 Enhances: openpbs-execution" PBS
 }

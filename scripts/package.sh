@@ -7,6 +7,7 @@ name=pinfold
 if [ "$1" = --hub ]; then name=pinfold-hub && shift; fi
 programs=$(realpath "$1") out=$(realpath -m "$2") revision=${3-}
 cd "$(dirname "$0")/.."
+. scripts/debian.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
@@ -16,7 +17,6 @@ architecture=$(dpkg --print-architecture)
 # What of the hub's package is installed; that of pinfold is laid out for all kinds of package alike.
 layout_hub() {
   install -D -m 755 -t "$root/usr/bin" "$programs/pinfold-hub"
-  strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the program keeps what debuggers read: strip is not here" >&2
   install -D -m 644 -t "$root/lib/systemd/system" packaging/hub/pinfold-hub.service
   install -D -m 644 packaging/hub/sysusers.conf "$root/usr/lib/sysusers.d/pinfold-hub.conf"
   install -D -m 644 -t "$root/etc/pinfold-hub" packaging/hub/pinfold-hub.toml
@@ -29,18 +29,20 @@ layout_hub() {
 }
 
 if [ $name = pinfold ]; then scripts/layout.sh "$programs" "$root"; else layout_hub; fi
-documents=$root/usr/share/doc/$name
-gzip -9 -n -c CHANGELOG.md >"$documents/changelog.gz"
-cat LICENSE-MIT >"$documents/copyright"
+debian_documents $name
+stripped "$root"/usr/bin/*
+overrides $name <"packaging/debian/$name/overrides"
 
 install -d "$root/DEBIAN"
 (cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"
 # The C library is linked; the newest that its symbols ask for.
 libc=$(objdump -T "$root"/usr/bin/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | cut -d _ -f 2 | sort -V | tail -n 1 || true)
-sed "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@LIBC@/${libc:-2.36}/; s/@SIZE@/$(du -sk "$root" | cut -f 1)/" \
+sed "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@LIBC@/${libc:-2.36}/; s/@HOOKS@/$hooks_since/g; s/@SIZE@/$(du -sk "$root" | cut -f 1)/" \
   "packaging/debian/$name/control" >"$root/DEBIAN/control"
+units=(pinfoldd.service pinfold-push.service)
+[ $name = pinfold ] || units=(pinfold-hub.service)
 for script in postinst prerm postrm; do
-  install -m 755 "packaging/debian/$name/$script" "$root/DEBIAN/$script"
+  script $script "${units[@]}" <"packaging/debian/$name/$script"
 done
 mkdir -p "$out"
 package=$out/${name}_${version}_$architecture.deb

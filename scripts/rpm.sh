@@ -38,6 +38,7 @@ what each job really used, and explains every decision.
 cp -a $work/root/. %{buildroot}
 
 %post
+systemd-sysusers pinfold.conf >/dev/null 2>&1 || true
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   # Jobs run on while the daemon is replaced.

@@ -16,6 +16,8 @@ sql=(postgres:postgresql)
 browser=(chromium:chromium /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core)
 # The other packages: made, and read back.
 rpm=(rpmbuild:rpm rpm2cpio:rpm2cpio cpio:cpio)
+# Debian's own check of packages.
+package=(lintian:lintian)
 # The emulated host.
 lab=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static dpkg-deb:dpkg ldd:libc-bin strip:binutils xz:xz-utils)
 # The Debian system that it is in its full form.
@@ -41,7 +43,7 @@ PATH=$PATH:/usr/sbin:/sbin
 case "${1:---build}" in
   --build) list=("${build[@]}") ;;
   --rpm) list=("${build[@]}" "${rpm[@]}") ;;
-  --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}" "${managers[@]}" "${sql[@]}") ;;
+  --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}" "${package[@]}" "${managers[@]}" "${sql[@]}") ;;
   --browser) list=("${build[@]}" "${reader[@]}" "${browser[@]}") ;;
   --wlm) list=("${build[@]}" "${managers[@]}" "${accounts[@]}") ;;
   --lab) list=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;

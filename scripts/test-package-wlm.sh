@@ -17,6 +17,7 @@ scripts/package-wlm.sh "$programs" "$work/out" >"$work/made"
 scripts/package-wlm.sh "$programs" "$work/newer" +newer1 >/dev/null 2>&1
 must test "$(wc -l <"$work/made")" -ge 3
 managers=$(sed 's#.*/pinfold-\([a-z]*\)_.*#\1#' "$work/made" | tr '\n' ' ')
+. scripts/debian.sh
 version=$("$programs/pinfold" --version | cut -d ' ' -f 2)
 
 # A system with a shell, and what scripts of packages call.
@@ -32,10 +33,12 @@ must_dpkg() { run_dpkg "$@" || { cat "$work/log"; echo "FAILED: dpkg $*" >&2; ex
 # Without the program a hook can do nothing: the packages say so.
 for file in "$work"/out/*.deb; do
   dpkg-deb --field "$file" Depends >"$work/depends"
-  must grep -qE "(^|, )pinfold \(= $version\)" "$work/depends"
+  # A new program alone must not have the hooks removed.
+  must grep -qE "(^|, )pinfold \(>= $hooks_since\)" "$work/depends"
   must fails run_dpkg --install "$file"
   must grep -q 'depends on pinfold' "$work/log"
 done
+must dpkg --compare-versions "$hooks_since" le "$version"
 must_dpkg --force-depends --install "$work"/out/*.deb
 # Nothing names the directory that they were made in, or the program that made them.
 must fails grep -rqF -e "$work" -e "$(realpath "$programs")" "$root/usr/lib/pinfold" "$root/etc"
@@ -66,16 +69,20 @@ must_dpkg --force-depends --install "$work"/newer/*.deb
 must test "$(dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Version}' pinfold-pbs)" = "$version+newer1"
 
 # While a queue uses the hooks they stay, and it is said how to take them back.
-printf '#!/bin/sh\necho "starter_method /usr/lib/pinfold/wlm/gridengine/pinfold-starter.sh"\n' >"$root/bin/qconf"
+install "$programs/pinfold" "$root/usr/bin/pinfold"
+ldd "$programs/pinfold" | grep -o '/[^ ]*' | while read -r library; do install -D "$library" "$root$library"; done
+printf '#!/bin/sh\necho "qname all.q"\necho "starter_method /usr/lib/pinfold/wlm/gridengine/pinfold-starter.sh"\n' >"$root/bin/qconf"
 chmod 755 "$root/bin/qconf"
 must fails run_dpkg --remove pinfold-gridengine
-must grep -q 'starter_method NONE QUEUE' "$work/log"
+must grep -q 'qconf -mattr queue starter_method NONE all.q' "$work/log"
 must test -x "$root/usr/lib/pinfold/wlm/gridengine/pinfold-starter.sh"
 rm "$root/bin/qconf"
+must_dpkg --remove pinfold-gridengine pinfold-pbs
+rm "$root/usr/bin/pinfold"
 for manager in $managers; do
-  must_dpkg --remove "pinfold-$manager"
+  [ "$manager" = gridengine ] || [ "$manager" = pbs ] || must_dpkg --remove "pinfold-$manager"
   must test ! -e "$root/usr/lib/pinfold/wlm/$manager"
 done
 # Links to what is gone would be found by managers.
-must test -z "$(find "$root/etc" "$root/usr" -name '*pinfold*' | tee "$work/left")"
+must test -z "$(find "$root/usr" "$root/etc" -name '*pinfold*' 2>/dev/null | tee "$work/left")"
 echo "hooks' packages (${managers% }): installed, upgraded, removed"

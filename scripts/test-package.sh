@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes the Debian packages of the programs in the directory $1, and installs, upgrades, removes and purges them below a
-# directory of its own; the hub of its package serves there. What systemd makes of the units is not seen here.
+# directory of its own; the hub of its package serves there. systemctl is a stand-in there, which notes what it is told.
 set -euo pipefail
 programs=$1
 cd "$(dirname "$0")/.."
-for needed in dpkg dpkg-deb busybox ldd; do
+export PATH=$PATH:/usr/sbin
+for needed in dpkg dpkg-deb busybox ldd useradd groupadd deb-systemd-helper; do
   command -v $needed >/dev/null || { echo "package: SKIPPED, as $needed is not installed"; exit 0; }
 done
 [ "$(id -u)" = 0 ] || { echo "package: SKIPPED, as only root can install one"; exit 0; }
@@ -18,26 +19,52 @@ for made in "$package" "$hub_package"; do
   echo "$(basename "$made"): $(($(stat -c %s "$made") / 1024)) KiB"
 done
 
-# A system with no more than the package's scripts and programs need.
+# A system with no more than the package's scripts and programs need; it has users, and Debian's own helpers, which are in Perl.
 root=$work/root
-mkdir -p "$root"/{bin,usr/bin,proc,tmp,var/lib/dpkg/{info,updates,triggers}}
+mkdir -p "$root"/{bin,dev,usr/bin,usr/sbin,proc,tmp,var/lib/dpkg/{info,updates,triggers}}
 : >"$root/var/lib/dpkg/status"
+: >"$root/dev/null"
 install -m 755 "$(command -v busybox)" "$root/bin/busybox"
-for name in sh rm chmod chown grep mkdir; do ln -s busybox "$root/bin/$name"; done
-ldd "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client" "$programs/pinfold-hub" | grep -o '/[^ ]*' | grep -v ':$' | sort -u | while read -r library; do
+for name in sh rm rmdir chmod chown grep mkdir id; do ln -s busybox "$root/bin/$name"; done
+for program in useradd groupadd; do install "$(command -v $program)" "$root/usr/sbin/$program"; done
+dpkg -L perl-base init-system-helpers | while read -r file; do [ -d "$file" ] || echo "${file#/}"; done |
+  tar -C / -cf - -T - 2>/dev/null | tar -C "$root" -xf -
+ldd "$programs"/{pinfold,pinfoldd,pinfold-slurm,pinfold-hub-client,pinfold-hub} "$root"/usr/sbin/*add "$root/usr/bin/perl" | grep -o '/[^ ]*' |
+  grep -v ':$' | sort -u | while read -r library; do
   install -D "$library" "$root$library"
 done
+mkdir -p "$root/etc"
+echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
+echo 'root:x:0:' >"$root/etc/group"
+: >"$root/etc/login.defs"
+: >"$root/etc/shadow" && : >"$root/etc/gshadow"
+# boots: from now on systemd is there, which notes what it is told.
+boots() {
+  mkdir -p "$root/run/systemd/system"
+  printf '#!/bin/sh\necho "$@" >>/tmp/systemctl\ncase "$*" in *is-enabled*) echo enabled ;; esac\n' >"$root/usr/bin/systemctl"
+  chmod 755 "$root/usr/bin/systemctl"
+}
 
 must() { "$@" || { echo "FAILED: $*" >&2; exit 1; }; }
 install_it() { DEBIAN_FRONTEND=noninteractive dpkg --root="$root" --force-depends --force-confold --log=/dev/null --install "${1:-$package}" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
 run_dpkg() { dpkg --root="$root" --force-depends --log=/dev/null "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
 
+wanted=$root/etc/systemd/system/multi-user.target.wants
+enabled() { test -L "$wanted/$1" && ! test -L "$root/etc/systemd/system/$1"; }
+told() { grep -q -- "$1" "$root/tmp/systemctl" && rm "$root/tmp/systemctl"; }
+fails() { ! "$@"; }
+
+# In an image nothing runs, and the services are enabled.
 install_it
+must enabled pinfoldd.service
+must fails test -e "$root/tmp/systemctl"
+must grep -q '^pinfold-push:' "$root/etc/passwd"
+boots
 must chroot "$root" /usr/bin/pinfold --version
 must chroot "$root" /usr/bin/pinfoldd --version
 must chroot "$root" /usr/bin/pinfold-slurm sbatch --version
 must test -x "$root/usr/bin/pinfold-hub-client"
-for page in man1/pinfold.1 man1/pinfold-run.1 man5/pinfold.toml.5 man8/pinfoldd.8; do
+for page in man1/pinfold.1 man1/pinfold-run.1 man1/pinfold-hub-client.1 man8/pinfold-admin-wlm.8 man5/pinfold.toml.5 man8/pinfoldd.8; do
   must test -s "$root/usr/share/man/$page.gz"
 done
 must chroot "$root" /usr/bin/pinfold config check /etc/pinfold/pinfold.toml
@@ -54,33 +81,37 @@ fi
 echo '# changed by the administrator' >>"$root/etc/pinfold/pinfold.toml"
 mkdir -p "$root/var/lib/pinfold"
 install_it
+must told 'restart pinfoldd.service'
 must grep -q 'changed by the administrator' "$root/etc/pinfold/pinfold.toml"
 run_dpkg --remove pinfold
+must told 'stop pinfoldd.service'
 must test ! -e "$root/usr/bin/pinfold" -a -e "$root/etc/pinfold/pinfold.toml" -a -d "$root/var/lib/pinfold"
 install_it
+must told 'start pinfoldd.service'
+must enabled pinfoldd.service
+# What an administrator disabled stays so.
+rm "$wanted/pinfoldd.service"
+install_it
+must fails enabled pinfoldd.service
 run_dpkg --purge pinfold
+must test -z "$(find "$root/etc/systemd" "$root/var/lib/systemd" -name 'pinfold*' 2>/dev/null)"
 must test ! -e "$root/usr/bin/pinfoldd" -a ! -e "$root/etc/pinfold" -a ! -e "$root/var/lib/pinfold"
 echo "package: installed, upgraded with its configuration kept, removed and purged"
 scripts/test-package-wlm.sh "$programs"
+if command -v lintian >/dev/null; then
+  scripts/package-wlm.sh "$programs" "$work/out" >/dev/null
+  must lintian --allow-root --tag-display-limit 0 --fail-on error,warning "$work"/out/*.deb
+  echo "package: lintian has nothing to say"
+else
+  echo "package: lintian SKIPPED, as it is not installed"
+fi
 
-# The hub's package. The system that it comes to has users.
-accounts() {
-  local program
-  for program in useradd groupadd; do
-    program=$(command -v $program) || return 1
-    install -D "$program" "$root/usr/sbin/$(basename "$program")"
-    ldd "$program" | grep -o '/[^ ]*' | while read -r library; do install -D "$library" "$root$library"; done
-  done
-  mkdir -p "$root/etc"
-  echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
-  echo 'root:x:0:' >"$root/etc/group"
-  : >"$root/etc/login.defs"
-  : >"$root/etc/shadow" && : >"$root/etc/gshadow"
-}
-accounts || { echo "package: the hub's SKIPPED, as useradd is not installed"; exit 0; }
-export PATH=$PATH:/usr/sbin
+# The hub's package.
+rm -r "$root/usr/bin/systemctl" "$root/run/systemd"
 mode() { stat -c "%a %u:%g" "$root$1"; }
 install_it "$hub_package"
+must enabled pinfold-hub.service
+boots
 user=$(grep '^pinfold-hub:' "$root/etc/passwd" | cut -d : -f 3,4)
 must test "${user%:*}" -gt 0
 must test "$(mode /var/lib/pinfold-hub)" = "700 $user"
@@ -127,9 +158,12 @@ must grep -q 'changed by the administrator' "$root/etc/pinfold-hub/pinfold-hub.t
 must test "$(grep -c '^pinfold-hub:' "$root/etc/passwd")" = 1
 tokens() { as_hub /usr/bin/pinfold-hub tokens --database "$database"; }
 must grep -q node07 <<<"$(tokens)"
+must told 'restart pinfold-hub.service'
 run_dpkg --remove pinfold-hub
+must told 'stop pinfold-hub.service'
 must test ! -e "$root/usr/bin/pinfold-hub" -a -s "$root${database#sqlite:}"
 install_it "$hub_package"
+must enabled pinfold-hub.service
 must grep -q node07 <<<"$(tokens)"
 run_dpkg --purge pinfold-hub
 must test ! -e "$root/usr/bin/pinfold-hub" -a ! -e "$root/etc/pinfold-hub" -a ! -e "$root/etc/default/pinfold-hub" -a ! -e "$root/var/lib/pinfold-hub"

@@ -58,7 +58,10 @@ fn add(command: &Command, path: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io:
         let path = format!("{path} {}", below.get_name());
         add(below, path.trim_start(), pages)?;
     }
-    let man = Man::new(command.clone()).manual("pinfold");
+    // Administrators' commands have pages of their own section.
+    let section_of = if path.split(' ').next() == Some("admin") { "8" } else { "1" };
+    let version = concat!("pinfold ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).manual("pinfold").section(section_of).source(version);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -213,7 +216,7 @@ mod tests {
         let admin = of(tree.find_subcommand("admin").expect("it is a command"));
         let top = of(&tree).into_iter().filter(|name| name != "admin");
         for name in top.chain(admin.into_iter().map(|name| format!("admin-{name}"))) {
-            let file = format!("pinfold-{name}.1");
+            let file = format!("pinfold-{name}.{}", if name.starts_with("admin-") { 8 } else { 1 });
             let page = pages
                 .iter()
                 .find(|(known, _)| *known == file)

@@ -338,6 +338,7 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
 /// How long a keeper that was told to end looks for a daemon to tell how its job ended: one that is being replaced is
 /// back by then, and a host that is going down should not wait longer.
 const NEWS_MAX: Duration = Duration::from_secs(10);
+const ORPHANED: &str = "its daemon is gone, and the daemon's state directory was removed";
 
 /// Stays until its jobs are over and their ends on disk. Signals meant for the keeper are meant for those that run; one
 /// that waits is left to another keeper where there can be one, for what ends all processes of a host that is going
@@ -361,13 +362,25 @@ fn attend(mut keeper: Keeper, notes: &Notes) {
         for (ticket, ending) in keeper.take_unknown() {
             notes.ended(ticket, &ending, &another(&keeper, "does not know"));
         }
-        let Some(signal) = told_to_end else { continue };
+        let orphaned = keeper.is_orphaned(NEWS_MAX);
+        if orphaned {
+            // A package that is purged leaves no keeper behind, once the job that runs is over.
+            for ticket in keeper.waiting() {
+                keeper.withdraw(ticket, ORPHANED);
+                notes.not_started(ticket, ORPHANED);
+            }
+        }
+        let why = match told_to_end {
+            _ if orphaned => ORPHANED.to_owned(),
+            Some(signal) => no_daemon(&keeper, signal),
+            None => continue,
+        };
         if keeper.has_successor() && keeper.pending() == keeper.waiting().len() {
             return;
         }
         if keeper.only_news_for_nobody() && keeper.alone_for().is_some_and(|alone| alone >= NEWS_MAX) {
             for (ticket, ending) in keeper.ends_for_nobody() {
-                notes.ended(ticket, &ending, &no_daemon(&keeper, signal));
+                notes.ended(ticket, &ending, &why);
             }
             return;
         }

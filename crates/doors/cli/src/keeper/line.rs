@@ -104,6 +104,11 @@ impl Line {
         self.is_lost().then(|| self.lost_since.elapsed())
     }
 
+    /// Whether the state of the daemon was removed.
+    pub(super) fn state_is_gone(&self) -> bool {
+        std::fs::symlink_metadata(&self.state).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// When to look again for a daemon that is lost.
     pub(super) fn retry_in(&self) -> Option<Duration> {
         self.is_lost().then(|| self.next_try.saturating_duration_since(Instant::now()))

@@ -3,6 +3,7 @@
 //! Absent here: what users are told of them (`submit/notes`).
 
 use std::path::Path;
+use std::time::Duration;
 
 use pinfold_proto::Ending;
 use pinfold_proto::wire::ErrorCode;
@@ -13,6 +14,11 @@ impl Keeper {
     /// The socket of the daemon that has the jobs, or had them.
     pub(crate) fn socket(&self) -> &Path {
         self.line.socket()
+    }
+
+    /// Whether no daemon will have the jobs again: it has been away for so long, and its state directory was removed.
+    pub(crate) fn is_orphaned(&self, after: Duration) -> bool {
+        self.alone_for().is_some_and(|alone| alone >= after) && self.line.state_is_gone()
     }
 
     /// Jobs that ended, while the daemon that is to hear of it is away.

@@ -24,6 +24,7 @@ any_kind!(
     what_brings_a_job_back_is_sent_before_its_number,
     an_end_that_no_daemon_hears_of_is_noted,
     an_end_of_a_job_that_no_daemon_knows_is_noted,
+    a_keeper_ends_with_its_job_where_the_state_was_removed,
     a_hold_beside_a_stopped_keeper_outlasts_the_daemon,
     a_release_without_a_keeper_outlasts_the_daemon,
 );
@@ -116,6 +117,21 @@ fn gives_up(mut host: Host, options: &[&str], file: &str) {
         ),
     );
     eventually("it gave up", || match status_field(keeper, "State") {
+        Some(state) if !state.starts_with('Z') => Err(state),
+        _ => Ok(()),
+    });
+}
+
+/// As after the purge of the package: no signal tells the keeper to end.
+fn a_keeper_ends_with_its_job_where_the_state_was_removed(kind: Kind) {
+    let mut host = Host::new(kind);
+    let keeper = with_usual_files(&host, &[]);
+    host.crash();
+    std::fs::remove_dir_all(host.state()).expect("the state is removed");
+    host.make("go");
+    let why = "its daemon is gone, and the daemon's state directory was removed";
+    until_noted(&host, "pinfold-1.err", &format!("pinfold: job 1 ended with exit code 3: {why}\n"));
+    eventually("it is done", || match status_field(keeper, "State") {
         Some(state) if !state.starts_with('Z') => Err(state),
         _ => Ok(()),
     });
