@@ -11,8 +11,7 @@ use pinfold_proto::{ExitCode, JobSpec};
 use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::print::{print_json, print_text};
-use pinfold_client::Failure;
-use pinfold_client::{Dial, unexpected};
+use pinfold_client::{Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
 #[group(id = "adoptee", required = true, multiple = false)]

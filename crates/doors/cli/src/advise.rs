@@ -34,8 +34,7 @@ use serde::Serialize;
 use crate::input;
 use crate::print::{JSON_VERSION, print_json, print_text, printed, width, write_json};
 use crate::show::picture_kind;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 use classes::ClassView;
 use format::{Consent, Format};

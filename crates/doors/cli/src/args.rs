@@ -86,9 +86,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Wait for the end of jobs, exit with the status of the last job
     Wait(Pick),
-    /// Submit failed jobs again
+    /// Submit failed jobs again as they were submitted
     Retry(crate::retry::RetryArgs),
-    /// Submit a job again, with other options
+    /// Submit a job again as it was submitted, with other options
     Again(crate::retry::AgainArgs),
     /// End jobs
     Cancel(CancelArgs),

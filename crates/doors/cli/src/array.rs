@@ -24,9 +24,10 @@ use crate::print::say;
 use crate::submit::files::{self, Files, Names, Open};
 use crate::submit::notes::Notes;
 use crate::successor;
-use pinfold_client::Failure;
-use pinfold_client::outputs::{self, SUBMITTED};
-use pinfold_client::{Client, Dial};
+use pinfold_client::{
+    Client, Dial, Failure,
+    outputs::{self, SUBMITTED},
+};
 
 /// How many members are asked for before the first of them is answered.
 const WINDOW: usize = 256;

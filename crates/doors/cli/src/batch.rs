@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{End, ExitCode, JobSpec};
 use pinfold_sys::own;
-use pinfold_sys::ready::Wanted;
+use pinfold_sys::ready::{self, Wanted};
 use pinfold_sys::signals::{SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Side};
 
@@ -30,8 +30,7 @@ use crate::launch::LaunchPlan;
 use crate::progress::Progress;
 use crate::shell;
 use crate::successor;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 mod answer;
 mod args;
@@ -66,7 +65,7 @@ use lines::Lines;
 use outcome::Outcome;
 use pace::Pace;
 use printer::Printer;
-use proxy::{hung_up, proxy};
+use proxy::proxy;
 use sink::Sink;
 use slots::Slots;
 
@@ -262,7 +261,7 @@ impl Batch {
             told.into_iter().for_each(|told| self.hear(told));
             self.work.log.iter_mut().for_each(JobLog::write);
             self.print();
-            if !self.orphaned && hung_up(alive) {
+            if !self.orphaned && ready::is_hung_up(alive) {
                 self.orphan();
             }
             self.kill_late_lines();
@@ -460,6 +459,8 @@ impl Batch {
         outcome.is_over = true;
         self.show(ticket);
         self.log(ticket);
+        // An output that is cut is found when it is shown.
+        let failed = self.outcome(ticket).failed();
         self.progress.ended(failed);
         if failed {
             self.count_failure();

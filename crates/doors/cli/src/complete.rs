@@ -19,12 +19,16 @@ use pinfold_sys::signals;
 
 use crate::help;
 use crate::print::print_text;
+use crate::show::reports;
 
 /// Where a shell's script says that it wants words completed, and which shell it is.
 const ASKED: &str = "PINFOLD_COMPLETE";
 
 /// How long a daemon may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The question for the host and its jobs.
+const ALL: Request = Request::Status { jobs: Vec::new(), all: false, at_us: None };
 
 /// How many jobs that are over are offered.
 const OVER: u32 = 20;
@@ -91,25 +95,8 @@ fn client() -> Option<Client> {
 }
 
 fn living(client: &mut Client) -> Vec<JobView> {
-    match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None }) {
+    match client.ask(&ALL) {
         Ok(Reply::Status(view)) => view.jobs,
-        _ => Vec::new(),
-    }
-}
-
-/// Those of the user that were over last.
-fn over(client: &mut Client) -> Vec<ReportView> {
-    let request = Request::Report {
-        select: Select::Last(OVER),
-        series: false,
-        processes: false,
-        threads: false,
-        files: false,
-        all: false,
-        pieces: false,
-    };
-    match client.ask(&request) {
-        Ok(Reply::Report(views)) => views,
         _ => Vec::new(),
     }
 }
@@ -128,7 +115,8 @@ fn is_plain(word: &str) -> bool {
 
 fn jobs(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(mut client) = client() else { return Vec::new() };
-    let (living, over) = (living(&mut client), over(&mut client));
+    let living = living(&mut client);
+    let over = reports(&mut client, Select::Last(OVER)).unwrap_or_default();
     beginning(current, job_words(&living, &over))
 }
 
@@ -171,20 +159,15 @@ fn jobs_in_list(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn sets(current: &OsStr) -> Vec<CompletionCandidate> {
-    let sets = match client().map(|mut client| client.ask(&Request::Sets)) {
-        Some(Ok(Reply::Sets(view))) => view.sets,
-        _ => return Vec::new(),
-    };
-    beginning(current, sets.into_iter().map(|set| (set.set, format!("PUs {}", set.cpus))))
+    let asked = client().map(|mut client| client.ask(&Request::Sets));
+    let Some(Ok(Reply::Sets(view))) = asked else { return Vec::new() };
+    beginning(current, view.sets.into_iter().map(|set| (set.set, format!("PUs {}", set.cpus))))
 }
 
 fn projects(current: &OsStr) -> Vec<CompletionCandidate> {
-    let asked = Request::Status { jobs: Vec::new(), all: false, at_us: None };
-    let projects = match client().map(|mut client| client.ask(&asked)) {
-        Some(Ok(Reply::Status(view))) => view.projects,
-        _ => return Vec::new(),
-    };
-    let names = projects.into_iter().filter_map(|project| project.project);
+    let asked = client().map(|mut client| client.ask(&ALL));
+    let Some(Ok(Reply::Status(view))) = asked else { return Vec::new() };
+    let names = view.projects.into_iter().filter_map(|project| project.project);
     beginning(current, names.map(|name| (name, String::new())))
 }
 

@@ -24,8 +24,7 @@ use crate::operate;
 use crate::pick::Pick;
 use crate::print::{print_json, print_text, say};
 use crate::run::TIMED_OUT;
-use pinfold_client::Failure;
-use pinfold_client::{Dial, unexpected};
+use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
@@ -150,15 +149,22 @@ pub(crate) fn each(dial: &Dial, pick: &Pick, verbs: &[Verb]) -> Result<(), Failu
     }
     let each_verb = |&job: &u64| verbs.iter().map(move |verb| (job, verb));
     for (job, verb) in jobs.iter().flat_map(each_verb) {
-        match client.ask(&Request::Control { job, verb: verb.clone() }) {
-            Ok(Reply::Done) => {}
-            Ok(Reply::Noted { note }) => say(&note),
-            Ok(other) => return Err(unexpected(&other)),
+        match change(&mut client, job, verb.clone()) {
+            Ok(note) => note.iter().for_each(|note| say(note)),
             Err(failure) if first.is_none() => first = Some(failure),
             Err(failure) => say(&failure.message),
         }
     }
     first.map_or(Ok(()), Err)
+}
+
+/// Changes a job; gives a remark of the daemon's about that.
+pub(crate) fn change(client: &mut Client, job: u64, verb: Verb) -> Result<Option<String>, Failure> {
+    match client.ask(&Request::Control { job, verb })? {
+        Reply::Done => Ok(None),
+        Reply::Noted { note } => Ok(Some(note)),
+        other => Err(unexpected(&other)),
+    }
 }
 
 /// Ends jobs.
@@ -185,10 +191,7 @@ pub(crate) fn wait(dial: &Dial, pick: &Pick) -> Result<ProcessExit, Failure> {
         let count = jobs.len();
         (jobs, count)
     };
-    let reports = match client.ask(&Request::Wait { jobs })? {
-        Reply::Report(reports) => reports,
-        other => return Err(unexpected(&other)),
-    };
+    let reports = answer!(client.ask(&Request::Wait { jobs })?, Report)?;
     let last = &reports[reports.len().saturating_sub(last)..];
     Ok(ProcessExit::from(last.iter().map(status_of).max().unwrap_or(0)))
 }
@@ -250,10 +253,7 @@ fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let keys: Vec<String> =
         changes.iter().filter_map(|change| Some(change.split_once('=')?.0.trim().to_owned())).collect();
-    let mut values = |request: &Request| match client.ask(request)? {
-        Reply::Config(values) => Ok(values),
-        other => Err(unexpected(&other)),
-    };
+    let mut values = |request: &Request| answer!(client.ask(request)?, Config);
     let before = values(&Request::ConfigGet)?;
     let after = values(&Request::ConfigSet { changes })?;
     let file = client.welcome.state.join(paths::SETTINGS);
@@ -277,31 +277,19 @@ fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
     }
     /// Keys whose values can be more than the host has.
     const BOUNDED: [&str; 2] = ["host.memory", "host.cpus"];
-    let set: Vec<String> = BOUNDED
-        .iter()
-        .filter(|&&bounded| keys.iter().any(|key| key == bounded))
-        .map(|key| format!("`{key}`"))
-        .collect();
+    let set: Vec<&&str> = BOUNDED.iter().filter(|&&bounded| keys.iter().any(|key| key == bounded)).collect();
     if set.is_empty() {
         return Ok(());
     }
-    match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
-        Reply::Status(view) => {
-            let is_about = |warning: &&String| set.iter().any(|key| warning.contains(key));
-            let about = view.warnings.iter().filter(is_about);
-            about.for_each(|warning| say(&format!("warning: {warning}")));
-            Ok(())
-        }
-        other => Err(unexpected(&other)),
-    }
+    let view = answer!(client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })?, Status)?;
+    let is_about = |warning: &&String| set.iter().any(|key| warning.contains(&format!("`{key}`")));
+    view.warnings.iter().filter(is_about).for_each(|warning| say(&format!("warning: {warning}")));
+    Ok(())
 }
 
 fn get(dial: &Dial, key: Option<&str>, json: bool) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let values = match client.ask(&Request::ConfigGet)? {
-        Reply::Config(values) => values,
-        other => return Err(unexpected(&other)),
-    };
+    let values = answer!(client.ask(&Request::ConfigGet)?, Config)?;
     let shown: Vec<&ConfigValue> =
         values.iter().filter(|value| key.is_none_or(|key| value.key == key)).collect();
     if let Some(key) = key.filter(|_| shown.is_empty()) {

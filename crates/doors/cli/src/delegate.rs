@@ -47,26 +47,17 @@ pub(crate) fn delegate(args: &DelegateArgs) -> Result<(), Failure> {
 }
 
 /// Whether this host can delegate, by user `uid`; the error names the way out.
-fn possible(root: &Path, uid: u32) -> Result<(), String> {
+fn possible(root: &Path, uid: u32) -> Result<(), &'static str> {
     if uid != 0 {
-        return Err(
-            "only root can delegate control groups; ask an administrator for `pinfold admin delegate`"
-                .to_owned(),
-        );
+        Err("only root can delegate control groups; ask an administrator for `pinfold admin delegate`")
+    } else if !root.join("run/systemd/system").is_dir() {
+        Err("no systemd runs here that could hand control groups to users; run the daemon as root")
+    } else if !root.join("sys/fs/cgroup/cgroup.controllers").is_file() {
+        Err("this host has control groups of the first generation, which users cannot have; start it with \
+             systemd.unified_cgroup_hierarchy=1")
+    } else {
+        Ok(())
     }
-    if !root.join("run/systemd/system").is_dir() {
-        return Err(
-            "no systemd runs here that could hand control groups to users; run the daemon as root".to_owned()
-        );
-    }
-    if !root.join("sys/fs/cgroup/cgroup.controllers").is_file() {
-        return Err(
-            "this host has control groups of the first generation, which users cannot have; start it with \
-                    systemd.unified_cgroup_hierarchy=1"
-                .to_owned(),
-        );
-    }
-    Ok(())
 }
 
 /// Writes or removes the addition and returns its file. A second call changes nothing.
@@ -80,9 +71,7 @@ fn change(root: &Path, undo: bool) -> io::Result<PathBuf> {
         }
     } else {
         fs::create_dir_all(&directory)?;
-        let new = directory.join(format!("{NAME}.new"));
-        fs::write(&new, TEXT)?;
-        fs::rename(new, &file)?;
+        fs::write(&file, TEXT)?;
     }
     Ok(file)
 }

@@ -10,8 +10,7 @@ use pinfold_proto::wire::{Reply, Request};
 
 use crate::job::JobOptions;
 use crate::print::say;
-use pinfold_client::Client;
-use pinfold_client::Failure;
+use pinfold_client::{Client, Failure};
 
 /// An option, and the ability or finding of `doctor` that it rests on.
 fn wanted(options: &JobOptions) -> Vec<(&'static str, &'static str)> {

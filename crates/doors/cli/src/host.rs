@@ -5,23 +5,19 @@ use std::io::{self, Write};
 use clap::Args;
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::DoctorView;
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use pinfold_sys::container;
 
 use pinfold_sys::mode::Roots;
 use serde_json::json;
 
 use crate::print::{JSON_VERSION, print_json, print_text, say};
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 /// `pinfold doctor`: asks the daemon, which knows what holds for its jobs; without one looks for itself.
 pub(crate) fn doctor(dial: &Dial, json: bool) -> Result<(), Failure> {
     let view = match dial.connect_if_there() {
-        Some(mut client) => match client.ask(&Request::Doctor)? {
-            Reply::Doctor(view) => view,
-            other => return Err(pinfold_client::unexpected(&other)),
-        },
+        Some(mut client) => answer!(client.ask(&Request::Doctor)?, Doctor)?,
         None => own_doctor()?,
     };
     if json { print_json(&view) } else { print_text(|out| write_doctor(&view, out)) }

@@ -26,8 +26,7 @@ use serde::Deserialize;
 
 use crate::input;
 use crate::print::say;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 pub(crate) use ask::Elsewhere;
 use identity::Address;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use pinfold_proto::program::default_name;
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec, Terms};
 use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
@@ -18,7 +18,7 @@ use pinfold_sys::{inherited, peer};
 use crate::allocation;
 use crate::job::after::AfterArgs;
 use crate::successor;
-use pinfold_client::{Client, Failure, unexpected};
+use pinfold_client::{Client, Failure};
 
 pub(crate) mod after;
 pub(crate) mod begin;
@@ -188,10 +188,7 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
 /// # Errors
 /// The highest priority is taken.
 pub(crate) fn above_own(client: &mut Client) -> Result<Option<u8>, Failure> {
-    let view = match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
-        Reply::Status(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let view = answer!(client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })?, Status)?;
     let own = peer::own_name();
     let highest = view.jobs.iter().filter(|job| job.user == own).max_by_key(|job| job.priority);
     match highest {

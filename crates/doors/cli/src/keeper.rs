@@ -1,10 +1,10 @@
 //! The keeper: starts the commands of jobs, waits for them, and tells the daemon how they ended. It is the
-//! parent of every command, so an exit status is never lost with the daemon: without one it keeps the status
+//! parent of every command, so an exit status is never lost with the daemon: without a daemon it keeps the status
 //! until there is a daemon again.
 //!
-//! One keeper serves `run` (one job in the foreground), `submit` (one, detached) and `batch` (many). It owns
+//! One keeper serves `run` (a job in the foreground), `submit` (a detached job) and `batch` (many jobs). It owns
 //! the connection, the held children and the signals of its process, which must have one thread.
-//! Absent here: terminals, output, what to run.
+//! Absent here: terminals, output, and the commands.
 //!
 //! `line` and `link` (to the daemon), `waits` (jobs that wait), `start` and `process` (commands), `unheard` (ends
 //! that no daemon took).
@@ -22,8 +22,7 @@ use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Held, Reaped};
 
 use crate::checkpoint::Hooks;
-use pinfold_client::Failure;
-use pinfold_client::{Dial, Welcome, dial as client};
+use pinfold_client::{Dial, Failure, Welcome, dial as client};
 
 mod line;
 mod link;
@@ -39,7 +38,7 @@ use link::Link;
 use process::{OwnVariable, ending_of};
 use start::Permitted;
 
-/// What a keeper has to tell about its jobs, by the tickets they were submitted with.
+/// A keeper's news of its jobs, by the tickets of their submission.
 #[derive(Debug)]
 pub(crate) enum Told {
     /// Accepted: it waits.
@@ -60,7 +59,7 @@ pub(crate) enum Told {
     Lost,
     /// It has been away for some time, and only the user or service that started it can bring it back.
     Away,
-    /// There is a daemon again, and it knows the jobs. Whether it is another one than before, which does not.
+    /// A daemon is there again. `another`: it is not the daemon of before, and does not know the jobs.
     Found { another: bool },
     /// Why a job waits, as [`Keeper::ask_why`] asked.
     Why(Box<WhyView>),
@@ -85,12 +84,12 @@ pub(crate) struct Keeper {
     paused: Option<Vec<Permitted>>,
     /// Why the last program could not be made, until that is told.
     why: Option<String>,
-    /// Accepted jobs that wait and have no child yet, in order: the next to get one.
+    /// Accepted jobs that wait without a child, in the order in which they get a child.
     childless: BTreeSet<u64>,
     told: VecDeque<Told>,
-    /// Whether the daemon has what another keeper needs in this one's place.
+    /// Whether the daemon keeps the start of the jobs, for another keeper in place of this keeper.
     successor: bool,
-    /// What another keeper would need in this one's place, as the daemon is told of it.
+    /// The start of the jobs, to be sent to the daemon.
     left: Option<Request>,
     /// Jobs that no daemon knew as they ended, until they are asked for, and how they ended.
     unknown: Vec<(u64, Ending)>,
@@ -180,7 +179,7 @@ impl Keeper {
         Ok((keeper, welcome))
     }
 
-    /// Asks the daemon to run a job; what comes of it is told under `ticket`.
+    /// Asks the daemon to run a job; news of the job have this `ticket`.
     pub(crate) fn submit(&mut self, ticket: u64, spec: JobSpec) {
         let held = if self.held < self.prefork { self.fork(ticket) } else { None };
         self.jobs.insert(ticket, Kept::new(spec, None, Stage::Waiting(held)));
@@ -195,7 +194,7 @@ impl Keeper {
         self.present(ticket);
     }
 
-    /// Leaves with the daemon what another keeper would need in this one's place: at once, for this one may be killed as
+    /// Leaves the start of the jobs with the daemon, for another keeper: at once, because this keeper may be killed as
     /// soon as the job's number is told.
     pub(crate) fn leave_start(&mut self, job: u64, start: Start) {
         self.successor = true;
@@ -205,7 +204,7 @@ impl Keeper {
         self.flush();
     }
 
-    /// Whether a job that waits goes on waiting when this keeper is gone, for another one.
+    /// Whether a waiting job outlives this keeper and waits for another keeper.
     pub(crate) fn has_successor(&self) -> bool {
         self.successor
     }
@@ -228,7 +227,7 @@ impl Keeper {
         self.jobs.keys().filter_map(|&ticket| Some((ticket, self.running_pid(ticket)?)))
     }
 
-    /// How long no daemon has been there; `None`: one is.
+    /// How long no daemon has been there; `None`: a daemon is there.
     pub(crate) fn alone_for(&self) -> Option<Duration> {
         self.line.alone_for()
     }
@@ -256,7 +255,7 @@ impl Keeper {
         true
     }
 
-    /// Tells the daemon that the terminal sent a job a signal, so that a frozen one is thawed to hear it.
+    /// Tells the daemon that the terminal sent a job a signal, so that a frozen job is thawed to hear it.
     pub(crate) fn interrupted(&mut self, ticket: u64) {
         if let Some(job) = self.jobs.get(&ticket).and_then(|kept| kept.job) {
             self.send(&Request::Interrupted { job });
@@ -268,7 +267,7 @@ impl Keeper {
         self.send(&Request::Control { job, verb: Verb::Cancel { signal } });
     }
 
-    /// Waits until something is to be told, one of `others` is ready, or `timeout` is over.
+    /// Waits for news, for a file of `others` that is ready, or for the end of `timeout`.
     pub(crate) fn wait(&mut self, others: Vec<Wanted<'_>>, timeout: Option<Duration>) -> Vec<Told> {
         self.flush();
         if self.told.is_empty() {
@@ -298,7 +297,7 @@ impl Keeper {
         let limit = [timeout, self.line.retry_in(), late].into_iter().flatten().min();
         wanted.push(Wanted::input(&self.signals));
         wanted.extend(self.line.wanted());
-        // An interrupted or failed wait is a short one; whatever is ready is looked at next.
+        // An interrupted or failed wait counts as a short wait; ready files are looked at next.
         let _ = ready::wait(wanted, limit);
     }
 
@@ -334,7 +333,7 @@ impl Keeper {
 
     fn flush(&mut self) {
         if self.line.flush().is_err() {
-            // What the daemon said before it went is still to be heard, and then its end.
+            // The last words of the daemon are still to be heard, and then its end.
             self.receive();
             self.lose();
         }
@@ -350,7 +349,7 @@ impl Keeper {
         }
     }
 
-    /// Hears what has arrived in full.
+    /// Hears the messages that have arrived in full.
     fn hear_all(&mut self) {
         loop {
             match self.line.next() {
@@ -430,7 +429,7 @@ impl Keeper {
     fn queued(&mut self, ticket: u64, job: u64) {
         let asked = self.jobs.get_mut(&ticket).filter(|kept| kept.job.is_none_or(|known| known == job));
         let Some(kept) = asked else {
-            // It was taken back before it had a number. Nobody would start it when its turn comes.
+            // The job was withdrawn before it had a number. No process would start it at its turn.
             let reason = "it was taken back before it was accepted".to_owned();
             return self.send(&Request::Withdraw { job, reason });
         };
@@ -463,10 +462,10 @@ impl Keeper {
         self.forget(ticket);
     }
 
-    /// Tells the daemon of a job as it stands: a new one is submitted, a known one attached again.
+    /// Tells the daemon of a job as it stands: a new job is submitted, a known job attached again.
     fn present(&mut self, ticket: u64) {
         let Some(kept) = self.jobs.get_mut(&ticket) else { return };
-        // Of a child that is gone nobody is told, so the job gets another.
+        // The end of a lost child is told nowhere, so the job gets another child.
         kept.lost = None;
         let pid = |held: &Option<Held>| held.as_ref().map(Held::pid);
         let request = match (kept.job, &kept.stage) {

@@ -21,8 +21,7 @@ use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram};
 use crate::tasks::{Asked, Laid};
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, Welcome};
+use pinfold_client::{Client, Dial, Failure, Welcome};
 
 /// Standard input, output and error of the job with this ticket; `None`: as the keeper's.
 pub(crate) type Outputs = Rc<dyn Fn(u64) -> Result<[Option<OwnedFd>; 3], ResolveError>>;

@@ -11,10 +11,13 @@ use pinfold_proto::array::called;
 use pinfold_proto::view::VERSION;
 use serde_json::json;
 
-use crate::names::{self, JobRef};
+use crate::names;
+use crate::pick::Pick;
 use crate::print::{print_json, print_text};
-use pinfold_client::outputs::{Meant, Outputs};
-use pinfold_client::{Dial, Failure};
+use pinfold_client::{
+    Dial, Failure,
+    outputs::{Meant, Outputs},
+};
 
 mod tail;
 
@@ -22,9 +25,8 @@ use tail::Jobs;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// The job; also an array, members of one (12_3), a range (12-20) or a name
-    #[arg(value_name = "JOB")]
-    pub job: JobRef,
+    #[command(flatten)]
+    pub pick: Pick,
     /// Go on with what it writes until it is over
     #[arg(short, long, conflicts_with = "json")]
     pub follow: bool,
@@ -56,13 +58,13 @@ impl LogArgs {
 pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
     let mut jobs = Jobs::of(dial)?;
     let mut all = Vec::new();
-    for name in names::meant(&mut jobs.client, &args.job)? {
+    for name in args.pick.meant(&mut jobs.client)? {
         let members = names::members(&mut jobs.client, &[name.clone().into()])?;
         all.extend(members.into_iter().flat_map(|members| members.jobs).map(|member| (name.job, member)));
     }
     let many = all.len() > 1;
     if args.follow && many {
-        let text = format!("--follow: {} has {} members; name one of them", args.job, all.len());
+        let text = format!("--follow: these are {} jobs; name one of them", all.len());
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let outputs = Outputs::of(dial.socket());

@@ -5,6 +5,23 @@
 //! them), [`delegate`] (control groups for users), [`names`] and [`pick`] (which jobs are meant), [`notify`] (who hears of an end), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts), [`mod@wlm`] (workload managers). Absent here: any decision
 //! about jobs, and any write to a control group.
 
+/// The content of a reply of this kind, or the failure of a reply that does not fit the question:
+/// `answer!(client.ask(&Request::Map)?, Map)`.
+macro_rules! answer {
+    ($reply:expr, Done) => {
+        match $reply {
+            pinfold_proto::wire::Reply::Done => Ok(()),
+            other => Err(pinfold_client::unexpected(&other)),
+        }
+    };
+    ($reply:expr, $kind:ident) => {
+        match $reply {
+            pinfold_proto::wire::Reply::$kind(content) => Ok(content),
+            other => Err(pinfold_client::unexpected(&other)),
+        }
+    };
+}
+
 mod adopt;
 mod advise;
 mod again;
@@ -68,8 +85,7 @@ use pinfold_proto::wire::Verb;
 
 use crate::again::Prints;
 use crate::args::{AdminCommand, Cli, Command};
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 fn main() -> ProcessExit {
     pinfold_sys::signals::hear_of_children();

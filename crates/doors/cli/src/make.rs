@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::whole;
 use pinfold_proto::view::SlotsView;
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use pinfold_sys::jobserver::Pool;
 use pinfold_sys::own_dir::OwnDir;
 use pinfold_sys::{affinity, files, paths, peer};
@@ -27,8 +27,7 @@ use crate::job::{self, JobOptions, makeflags, part};
 use crate::launch::LaunchPlan;
 use crate::run::{self, Alone, RunArgs};
 use crate::tasks::Asked;
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, unexpected};
+use pinfold_client::{Client, Dial, Failure};
 
 use server::Server;
 use words::{Told, Tool};
@@ -174,10 +173,7 @@ fn choose_cores(options: &mut JobOptions, most: u32, slots: &SlotsView) {
 
 fn slots(client: &mut Client) -> Result<SlotsView, Failure> {
     // Of no job: what the host has is all that counts here.
-    match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
-        Reply::Status(status) => Ok(status.slots),
-        other => Err(unexpected(&other)),
-    }
+    Ok(answer!(client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })?, Status)?.slots)
 }
 
 /// Whether a command understands `fifo:PATH`. Others than make and ninja are expected to go by the make that is here.

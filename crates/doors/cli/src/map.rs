@@ -9,7 +9,7 @@ use clap::Args;
 use pinfold_profile::map::{self, Map, svg, text};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::MapView;
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use pinfold_sys::discover;
 use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
@@ -17,8 +17,7 @@ use pinfold_topo::{CpuSet, Topology};
 use crate::again::{Again, Prints};
 use crate::print::{JSON_VERSION, colours, print_json, print_text, width};
 use crate::show::{Picture, picture_kind};
-use pinfold_client::Failure;
-use pinfold_client::{Dial, unexpected};
+use pinfold_client::{Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct MapArgs {
@@ -76,10 +75,7 @@ pub(crate) fn show(view: &MapView, topology: &Topology, args: &MapArgs) -> Resul
 /// This host and its jobs; without a daemon there are none.
 fn here(dial: &Dial) -> Result<(MapView, Topology), Failure> {
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Map)? {
-        Reply::Map(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let view = answer!(client.ask(&Request::Map)?, Map)?;
     let cpus: CpuSet = view.cpus.parse().unwrap_or_default();
     let topology = discover::host_within(&cpus)
         .map_err(|error| Failure::doing("failed to read the topology", &error))?;

@@ -13,16 +13,15 @@ use pinfold_proto::wire::{Member, Members, Reply, Request};
 use pinfold_proto::{ExitCode, ExternalName, JobState};
 use serde_json::{Value, json};
 
-use pinfold_client::Failure;
-use pinfold_client::{Client, unexpected};
+use pinfold_client::{Client, Failure, unexpected};
 
 /// The most numbers that a range may span: the daemon is asked about each.
 const RANGE_MAX: u64 = 1000;
 
-/// A job as people say which: by its number, or by its name where that is the name of one job.
+/// A job on a command line: by its number, or by its name if no other job has that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum JobRef {
-    /// By its number, as an array, or as members of one.
+    /// By its number, as an array, or as members of an array.
     Number(JobName),
     /// All jobs with numbers from the first to the second, both included.
     Range(u64, u64),
@@ -43,7 +42,7 @@ impl FromStr for JobRef {
         }
         match text.parse() {
             Ok(number) => Ok(Self::Number(number)),
-            // What begins as a number is meant as one.
+            // A text that begins as a number is meant as a number.
             Err(error) if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
                 Err(error)
             }
@@ -69,37 +68,40 @@ impl From<JobName> for JobRef {
     }
 }
 
-/// The jobs, arrays or members that this names: of a range several.
-pub(crate) fn meant(client: &mut Client, job: &JobRef) -> Result<Vec<JobName>, Failure> {
-    Ok(resolve(client, std::slice::from_ref(job))?.into_iter().flatten().collect())
+/// The jobs, arrays or members that each of these names: of a range several.
+pub(crate) fn resolve(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobName>>, Failure> {
+    let one = |client: &mut Client, names| {
+        let jobs = answer!(client.ask(&Request::Named { names })?, Named)?;
+        Ok(jobs.into_iter().map(|job| vec![job]).collect())
+    };
+    resolve_by(client, jobs, one)
 }
 
-/// The jobs, arrays or members that each of these names.
-fn resolve(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobName>>, Failure> {
-    let named = |job: &JobRef| match job {
-        JobRef::Named(name) => Some(name.clone()),
-        _ => None,
-    };
-    let mut external = external(client, jobs)?.into_iter();
-    let names: Vec<String> = jobs.iter().filter_map(named).collect();
-    let mut found = Vec::new();
-    if !names.is_empty() {
-        match client.ask(&Request::Named { names: names.clone() })? {
-            Reply::Named(jobs) if jobs.len() == names.len() => found = jobs,
-            other => return Err(unexpected(&other)),
-        }
-    }
-    let mut found = found.into_iter();
+/// All jobs that each of these means: of a name that several have, all of them.
+pub(crate) fn all(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobName>>, Failure> {
+    resolve_by(client, jobs, |client, names| answer!(client.ask(&Request::AllNamed { names })?, AllNamed))
+}
+
+/// The same, where `ask` says which jobs each of some names means.
+fn resolve_by(
+    client: &mut Client,
+    jobs: &[JobRef],
+    ask: impl FnOnce(&mut Client, Vec<String>) -> Result<Vec<Vec<u64>>, Failure>,
+) -> Result<Vec<Vec<JobName>>, Failure> {
+    let is_name = |job: &&JobRef| matches!(job, JobRef::Named(_));
+    let names: Vec<String> = jobs.iter().filter(is_name).map(ToString::to_string).collect();
+    let found = if names.is_empty() { Vec::new() } else { ask(client, names)? };
+    let (mut found, mut external) = (found.into_iter(), external(client, jobs)?.into_iter());
     let names = |job: &JobRef| match *job {
         JobRef::Number(ref name) => Ok(vec![name.clone()]),
         JobRef::Range(first, last) => in_range(client, first, last),
-        JobRef::Named(_) => Ok(found.next().map(JobName::from).into_iter().collect()),
+        JobRef::Named(_) => Ok(found.next().unwrap_or_default().into_iter().map(JobName::from).collect()),
         JobRef::External(_) => Ok(external.next().map(JobName::from).into_iter().collect()),
     };
     jobs.iter().map(names).collect()
 }
 
-/// The jobs of a range that there are, and that the user may see; at least one.
+/// The existing jobs of a range that the user may see; at least one job.
 fn in_range(client: &mut Client, first: u64, last: u64) -> Result<Vec<JobName>, Failure> {
     if last - first >= RANGE_MAX {
         let text = format!("{first}-{last} spans more than {RANGE_MAX} numbers; name shorter ranges");
@@ -133,27 +135,7 @@ fn in_range_of(first: u64, view: &JobView) -> Option<JobName> {
     }
 }
 
-/// All jobs that each of these means: of a name that several have, all of them.
-pub(crate) fn all(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Vec<JobName>>, Failure> {
-    let is_name = |job: &&JobRef| matches!(job, JobRef::Named(_));
-    let names: Vec<String> = jobs.iter().filter(is_name).map(ToString::to_string).collect();
-    let mut found = Vec::new();
-    if !names.is_empty() {
-        match client.ask(&Request::AllNamed { names: names.clone() })? {
-            Reply::AllNamed(jobs) if jobs.len() == names.len() => found = jobs,
-            other => return Err(unexpected(&other)),
-        }
-    }
-    let others: Vec<JobRef> = jobs.iter().filter(|job| !is_name(job)).cloned().collect();
-    let (mut found, mut others) = (found.into_iter(), resolve(client, &others)?.into_iter());
-    let meant = |job: &JobRef| match job {
-        JobRef::Named(_) => found.next().unwrap_or_default().into_iter().map(JobName::from).collect(),
-        _ => others.next().unwrap_or_default(),
-    };
-    Ok(jobs.iter().map(meant).collect())
-}
-
-/// The numbers of those that are named as their workload managers name them.
+/// The numbers of jobs by their names in workload managers.
 fn external(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<u64>, Failure> {
     let external = |job: &JobRef| match job {
         JobRef::External(name) => Some(name.clone()),
@@ -163,14 +145,10 @@ fn external(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<u64>, Failure> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let count = names.len();
-    match client.ask(&Request::Externals { names })? {
-        Reply::Externals(jobs) if jobs.len() == count => Ok(jobs),
-        other => Err(unexpected(&other)),
-    }
+    answer!(client.ask(&Request::Externals { names })?, Externals)
 }
 
-/// The pieces of a list between commas; those within brackets do not part them.
+/// The pieces of a list between commas; commas within brackets do not count.
 pub(crate) fn between_commas(text: &str) -> Vec<String> {
     let (mut all, mut piece, mut inside) = (Vec::new(), String::new(), false);
     for c in text.chars().chain([',']) {
@@ -183,7 +161,7 @@ pub(crate) fn between_commas(text: &str) -> Vec<String> {
         }
     }
     if !piece.is_empty() {
-        // A bracket that is never closed: what reads the piece says so.
+        // A bracket that is never closed: the reader of the piece says so.
         piece.pop();
         all.push(piece);
     }
@@ -197,11 +175,7 @@ pub(crate) fn members(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Member
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let count = names.len();
-    let mut found = match client.ask(&Request::Members { names })? {
-        Reply::Members(members) if members.len() == count => members.into_iter(),
-        other => return Err(unexpected(&other)),
-    };
+    let mut found = answer!(client.ask(&Request::Members { names })?, Members)?.into_iter();
     let together = |names: &Vec<JobName>| {
         let all: Vec<Members> = found.by_ref().take(names.len()).collect();
         let array = names.len() > 1 || all.iter().any(|members| members.array);
@@ -210,13 +184,13 @@ pub(crate) fn members(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Member
     Ok(named.iter().map(together).collect())
 }
 
-/// All of them in one list.
+/// The numbers of all these jobs.
 pub(crate) fn jobs(client: &mut Client, names: &[JobRef]) -> Result<Vec<u64>, Failure> {
     let members = members(client, names)?;
     Ok(members.iter().flat_map(|members| &members.jobs).map(|member| member.job).collect())
 }
 
-/// Those that something can still be done to: of a whole array or a range, the jobs that are not over.
+/// The jobs that can still be changed: of a whole array or a range, the jobs that are not over.
 pub(crate) fn not_over(client: &mut Client, names: &[JobRef]) -> Result<Vec<u64>, Failure> {
     let mut all: Vec<u64> = Vec::new();
     for (name, members) in names.iter().zip(members(client, names)?) {
@@ -234,7 +208,7 @@ pub(crate) fn not_over(client: &mut Client, names: &[JobRef]) -> Result<Vec<u64>
     Ok(all)
 }
 
-/// Why the members of an array are in the states they are in; those together of which the same is said, numbers aside.
+/// Why the members of an array are in their states; members with the same reason, numbers aside, form a group.
 pub(crate) struct WhyArray {
     array: u64,
     groups: Vec<Group>,
@@ -242,12 +216,11 @@ pub(crate) struct WhyArray {
 
 struct Group {
     indexes: Vec<u32>,
-    /// What is said of the first of them.
     first: WhyView,
 }
 
 impl WhyArray {
-    /// Of each member with what is said of it.
+    /// Of each member with its reason.
     pub(crate) fn new(array: u64, members: Vec<(Member, WhyView)>) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -262,7 +235,6 @@ impl WhyArray {
         Self { array, groups }
     }
 
-    /// As one JSON object.
     pub(crate) fn json(&self) -> Value {
         let groups = self.groups.iter().map(|group| {
             let mut of_group = json!({
@@ -283,7 +255,6 @@ impl WhyArray {
         json!({ "version": VERSION, "array_id": self.array, "groups": groups.collect::<Vec<_>>() })
     }
 
-    /// As text.
     pub(crate) fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         let count: usize = self.groups.iter().map(|group| group.indexes.len()).sum();
         writeln!(out, "array {} has {count} {}", self.array, if count == 1 { "member" } else { "members" })?;

@@ -12,8 +12,7 @@ use pinfold_proto::wire::{Reply, Request};
 
 use crate::input;
 use crate::print::{print_json, print_text, say};
-use pinfold_client::Failure;
-use pinfold_client::{Dial, unexpected};
+use pinfold_client::{Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
@@ -27,10 +26,7 @@ pub(crate) struct AuditArgs {
 
 /// `pinfold drain` and `undrain`.
 pub(crate) fn drain(dial: &Dial, on: bool) -> Result<(), Failure> {
-    match dial.connect()?.ask(&Request::Drain { on })? {
-        Reply::Done => Ok(()),
-        other => Err(unexpected(&other)),
-    }
+    answer!(dial.connect()?.ask(&Request::Drain { on })?, Done)
 }
 
 /// `pinfold audit`.
@@ -97,10 +93,7 @@ fn what_is_there(path: &Path) -> io::Result<String> {
 }
 
 fn records(dial: &Dial, verify: bool) -> Result<AuditView, Failure> {
-    match dial.connect()?.ask(&Request::Audit { verify })? {
-        Reply::Audit(view) => Ok(view),
-        other => Err(unexpected(&other)),
-    }
+    answer!(dial.connect()?.ask(&Request::Audit { verify })?, Audit)
 }
 
 fn print(records: &[AuditRecord]) -> Result<(), Failure> {

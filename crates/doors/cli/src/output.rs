@@ -1,9 +1,9 @@
-//! Files that this command writes for its user, made so that nobody else gets what is written, or has it written to a
+//! Files that this command writes for its user, made so that no other user gets their content, or has it written to a
 //! file of the user's that was not meant.
 //!
 //! Where others may put files (`/tmp`), a name that is known beforehand may be taken: by a link to a file of the user's,
-//! by a file that its owner reads, by a pipe at which somebody listens. Many kernels refuse that in such directories
-//! (`fs.protected_symlinks` and such), and not all have it switched on. Absent here: links among the directories on
+//! by a file that its owner reads, by a pipe with a reader. Many kernels refuse that in such directories
+//! (`fs.protected_symlinks` and others), and not all have it switched on. Absent here: links among the directories on
 //! the way, which are the user's choice.
 
 use std::fs::{File, OpenOptions, Permissions};
@@ -14,42 +14,42 @@ use std::path::{Path, PathBuf};
 
 use pinfold_sys::{files, peer};
 
-/// Links that are followed, one after the other.
+/// The most links that are followed in a row.
 const LINKS_MAX: u32 = 40;
 
-/// Who named the file.
+/// The origin of a file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// The user, who may mean a link or a file of somebody else's who lets others write.
+    /// The user named it, and may mean a link, or another user's file with write permission.
     ByUser,
-    /// Nobody: the name is the usual one, and a file that is there already is the user's own.
+    /// The usual name: a file that is there already must be the user's own.
     ByRule,
 }
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct How {
-    /// What is there is kept.
+    /// Content is kept.
     keep: bool,
-    /// All that is written goes behind what is there by then.
+    /// Writes go to the end of the file.
     behind: bool,
     /// A FIFO is only looked at: the job itself opens it.
     later: bool,
 }
 
-/// Makes the file, or empties the one that is there.
+/// Makes the file, or empties an existing file.
 pub(crate) fn create(path: &Path, named: Named) -> io::Result<File> {
     open(path, named, How { keep: false, behind: false, later: false })
 }
 
-/// Makes the file, or empties the one that is there, for a job to write to. Another that empties it while the job runs, as
+/// Makes the file, or empties an existing file, for a job's output. Another that empties it while the job runs, as
 /// programs that rotate logs do, leaves no gap in it. A FIFO is only looked at: its opening waits for a reader, and this
 /// process has others to hear.
 pub(crate) fn create_for_job(path: &Path, named: Named) -> io::Result<File> {
     open(path, named, How { keep: false, behind: true, later: true })
 }
 
-/// Makes the file, or opens the one that is there, to write behind what is in it.
+/// Makes the file, or opens an existing file, to append.
 pub(crate) fn append(path: &Path, named: Named) -> io::Result<File> {
     open(path, named, How { keep: true, behind: true, later: false })
 }
@@ -95,10 +95,10 @@ fn open(path: &Path, named: Named, how: How) -> io::Result<File> {
             if std::fs::metadata(&path)?.file_type().is_fifo() {
                 return files::open_pipe_with_reader(&path);
             }
-            // A job writes where the command that submits it does, and not over what that says.
+            // A job appends where the submitting command writes, and overwrites none of its words.
             return match files::inherited_to_write(&path).filter(|_| how.later) {
                 Some(file) => Ok(file),
-                // What was written to it before stays.
+                // Earlier content stays.
                 None => writing(How { behind: true, ..how }).open(path),
             };
         }
@@ -107,7 +107,7 @@ fn open(path: &Path, named: Named, how: How) -> io::Result<File> {
     Err(io::Error::other("too many links lead from one to the next"))
 }
 
-/// To be written, behind what is there or from the start.
+/// The options to write, appending or from the start.
 fn writing(how: How) -> OpenOptions {
     let mut options = OpenOptions::new();
     if how.behind {
@@ -118,13 +118,13 @@ fn writing(how: How) -> OpenOptions {
     options
 }
 
-/// Writes a whole file that the user named. Where a disk has no room for it, what was in it stays.
+/// Writes a whole file that the user named. If the disk has no room for it, the old content stays.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     overwrite(path, bytes, bytes.len() as u64)
 }
 
-/// A file without a name for what is still on its way into one that the user named, so that this stays as it is if the rest
-/// never comes. `None`: what is named keeps nothing (a FIFO, a device).
+/// A file without a name for content on its way into a file that the user named, which stays as it is if the rest
+/// never comes. `None`: the named file keeps no content (a FIFO, a device).
 pub(crate) fn beside(path: &Path) -> io::Result<Option<File>> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => return Ok(None),
@@ -135,7 +135,7 @@ pub(crate) fn beside(path: &Path) -> io::Result<Option<File>> {
     tempfile::tempfile_in(directory_of(path)).or_else(|_| tempfile::tempfile()).map(Some)
 }
 
-/// Writes a whole file that the user named, from one that has all of it. As [`write`].
+/// Writes a whole file that the user named, from a complete copy. As [`write`].
 pub(crate) fn write_from(path: &Path, mut from: File) -> io::Result<()> {
     from.rewind()?;
     let length = from.metadata()?.len();
@@ -144,14 +144,14 @@ pub(crate) fn write_from(path: &Path, mut from: File) -> io::Result<()> {
 
 fn overwrite(path: &Path, mut from: impl io::Read, length: u64) -> io::Result<()> {
     let mut file = open(path, Named::ByUser, How { keep: true, behind: false, later: false })?;
-    // Standard output goes on behind what was written to it.
+    // Standard output goes on behind its content.
     let is_whole = file.metadata()?.is_file() && !files::appends(&file);
     if is_whole {
         files::reserve(&file, length)?;
     }
     let copied = io::copy(&mut from, &mut file);
     if is_whole {
-        // What a disk did not take after all is cut: the rest would be of another table.
+        // A part that the disk did not take is cut: the rest would be of another table.
         match (&copied, file.stream_position()?) {
             (Err(_), 0) => {}
             (_, written) => file.set_len(written)?,
@@ -160,7 +160,7 @@ fn overwrite(path: &Path, mut from: impl io::Read, length: u64) -> io::Result<()
     copied.map(drop)
 }
 
-/// Puts a file in place whole or not at all: whoever reads the one before it goes on reading that. What is at the path, a
+/// Puts a file in place whole or not at all: a reader of the file before it goes on reading that file. The old entry at the path, a
 /// link included, makes way and is not followed. `mode`: its rights; `None`: those of a new file of this process.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -175,7 +175,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Resul
     Ok(())
 }
 
-/// Opens a file that is there and was looked at, and empties it unless what is there is kept.
+/// Opens an existing file that was examined, and empties it unless its content is kept.
 fn reopen(there: File, path: &Path, named: Named, how: How) -> io::Result<File> {
     let found = there.metadata()?;
     let own = found.uid() == peer::own_uid();
@@ -194,7 +194,7 @@ fn reopen(there: File, path: &Path, named: Named, how: How) -> io::Result<File> 
     if found.file_type().is_fifo() && how.later {
         return files::may_be_written(&there).map(|()| there);
     }
-    // The very one that was looked at.
+    // The file that was examined, and no other.
     let file = writing(how).open(own_path(&there))?;
     if found.is_file() && !how.keep {
         file.set_len(0)?;
@@ -202,7 +202,7 @@ fn reopen(there: File, path: &Path, named: Named, how: How) -> io::Result<File> 
     Ok(file)
 }
 
-/// Where a link leads, if it is one to be followed.
+/// The target of a link that may be followed.
 fn target(link: &File, path: &Path, named: Named) -> io::Result<PathBuf> {
     let owner = link.metadata()?.uid();
     let may_follow = owner == peer::own_uid() || (owner == 0 && named == Named::ByUser);

@@ -1,15 +1,16 @@
-//! The options by which commands that change jobs, or wait for jobs, choose among many: `--name`, `--state`, `--all`.
+//! The options by which commands that change jobs, wait for jobs or explain them choose among many: `--name`, `--state`, `--all`.
 
 use clap::Args;
-use pinfold_client::{Client, Failure, unexpected};
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_client::{Client, Failure};
+use pinfold_proto::array::JobName;
+use pinfold_proto::wire::Request;
 use pinfold_proto::{ExitCode, JobState};
 use pinfold_sys::peer;
 
 use crate::names::{self, JobRef};
 use crate::show::{Filter, STATES};
 
-/// Which jobs a command changes, or waits for.
+/// Which jobs a command changes, waits for or explains.
 #[derive(Debug, Args)]
 pub(crate) struct Pick {
     /// Numbers (12), ranges (12-20), members of arrays (12_3) or names of jobs; an array stands for all its members
@@ -34,24 +35,33 @@ impl Pick {
         self.name.is_none() && self.state.is_empty() && !self.all
     }
 
-    /// The numbers of the jobs that are meant and not over; at least one. Without JOB only the user's own are, also for root.
+    /// The numbers of the jobs that are meant and not over; at least one.
     pub(crate) fn not_over(&self, client: &mut Client) -> Result<Vec<u64>, Failure> {
+        if self.is_named() { names::not_over(client, &self.jobs) } else { self.picked(client, false) }
+    }
+
+    /// The jobs that are meant, over or not; at least one. `--all` means jobs that are not over.
+    pub(crate) fn meant(&self, client: &mut Client) -> Result<Vec<JobName>, Failure> {
         if self.is_named() {
-            return names::not_over(client, &self.jobs);
+            return Ok(names::resolve(client, &self.jobs)?.concat());
         }
+        Ok(self.picked(client, !self.all)?.into_iter().map(JobName::from).collect())
+    }
+
+    /// The numbers of the jobs that the options pick. Without JOB only the user's own are, also for root.
+    fn picked(&self, client: &mut Client, over: bool) -> Result<Vec<u64>, Failure> {
         let named = names::jobs(client, &self.jobs)?;
         let all = !named.is_empty();
-        let mut jobs = match client.ask(&Request::Status { jobs: named, all, at_us: None })? {
-            Reply::Status(view) => view.jobs,
-            other => return Err(unexpected(&other)),
-        };
+        let mut jobs =
+            answer!(client.ask(&Request::Status { jobs: named, all: all || over, at_us: None })?, Status)?
+                .jobs;
         let own = peer::own_name();
-        jobs.retain(|job| job.state != JobState::Exited && (all || job.user == own));
+        jobs.retain(|job| (over || job.state != JobState::Exited) && (all || job.user == own));
         let filter = Filter { name: self.name.clone(), state: self.state.clone(), ..Filter::default() };
         let looked_at = jobs.len();
         let jobs: Vec<u64> = filter.apply(jobs)?.iter().map(|job| job.job).collect();
         if jobs.is_empty() {
-            let none = || "there is no job of yours that is not over".to_owned();
+            let none = || format!("there is no job of yours{}", if over { "" } else { " that is not over" });
             let text = filter.none_of(looked_at).unwrap_or_else(none);
             return Err(Failure::new(ExitCode::Failed, text));
         }

@@ -10,14 +10,14 @@ use std::path::Path;
 use clap::Args;
 use pinfold_profile::report::{self, HostProcess};
 use pinfold_proto::view::VERSION;
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use pinfold_sys::procfs::{Proc, ticks_to_us};
 use serde_json::{Value, json};
 
 use crate::names::{self, JobRef};
 use crate::print::{print_json, print_text, width};
 use crate::top::{processes, running, status};
-use pinfold_client::{Client, Dial, Failure, unexpected};
+use pinfold_client::{Client, Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
@@ -55,14 +55,10 @@ pub(crate) fn ps(dial: &Dial, args: &PsArgs) -> Result<(), Failure> {
 
 /// `mark.character` as it is now.
 fn mark(client: &mut Client) -> Result<String, Failure> {
-    match client.ask(&Request::ConfigGet)? {
-        Reply::Config(values) => {
-            let value = values.into_iter().find(|value| value.key == "mark.character");
-            // A daemon of an earlier version has no such key.
-            Ok(value.map_or_else(String::new, |value| value.value.trim_matches('"').replace("\\", "")))
-        }
-        other => Err(unexpected(&other)),
-    }
+    let values = answer!(client.ask(&Request::ConfigGet)?, Config)?;
+    let value = values.into_iter().find(|value| value.key == "mark.character");
+    // A daemon of an earlier version has no such key.
+    Ok(value.map_or_else(String::new, |value| value.value.trim_matches('"').replace("\\", "")))
 }
 
 fn all(client: &mut Client, as_json: bool) -> Result<(), Failure> {

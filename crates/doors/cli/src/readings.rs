@@ -6,11 +6,10 @@ use clap::Args;
 use pinfold_profile::{export, plot, report};
 use pinfold_proto::ExitCode;
 use pinfold_proto::host::HostView;
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 
 use crate::print::{moment_as_of, print_json, print_text, width};
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, unexpected};
+use pinfold_client::{Client, Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
@@ -108,10 +107,7 @@ fn in_order(since_us: u64, until_us: Option<u64>) -> Result<(), Failure> {
 }
 
 fn ask(client: &mut Client, since_us: u64, until_us: Option<u64>, each: bool) -> Result<HostView, Failure> {
-    match client.ask(&Request::Host { since_us, until_us, each })? {
-        Reply::Host(view) => Ok(view),
-        other => Err(unexpected(&other)),
-    }
+    answer!(client.ask(&Request::Host { since_us, until_us, each })?, Host)
 }
 
 #[cfg(test)]

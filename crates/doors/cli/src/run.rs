@@ -23,8 +23,7 @@ use crate::keeper::{Keeper, Told, ended_by_signal, send_signal};
 use crate::launch::LaunchPlan;
 use crate::notify;
 use crate::print::say;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {

@@ -58,10 +58,7 @@ pub(crate) struct SetAsideArgs {
 pub(crate) fn set_aside(dial: &Dial, args: &SetAsideArgs) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     if let (true, Some(name)) = (args.remove, &args.name) {
-        return match client.ask(&Request::SetRemove { name: name.clone() })? {
-            Reply::Done => Ok(()),
-            other => Err(unexpected(&other)),
-        };
+        return answer!(client.ask(&Request::SetRemove { name: name.clone() })?, Done);
     }
     let hold_us = args.hold.map(|hold| u64::try_from(hold.as_micros()).unwrap_or(u64::MAX));
     let asked = SetAside {
@@ -138,14 +135,9 @@ fn figures<'a>(set: &str, jobs: impl IntoIterator<Item = &'a JobView>) -> Figure
 /// `pinfold sets`.
 pub(crate) fn sets(dial: &Dial, json: bool) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Sets)? {
-        Reply::Sets(view) => view,
-        other => return Err(unexpected(&other)),
-    };
-    let jobs = match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
-        Reply::Status(view) => view.jobs,
-        other => return Err(unexpected(&other)),
-    };
+    let view = answer!(client.ask(&Request::Sets)?, Sets)?;
+    let jobs =
+        answer!(client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })?, Status)?.jobs;
     if !json {
         return print(&view, &jobs);
     }

@@ -12,6 +12,8 @@ use pinfold_proto::{ExitCode, program};
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::spawn::resolve;
 
+use crate::successor::SHELL;
+
 /// The variable that names the shell for commands without `--shell`.
 pub(crate) const VARIABLE: &str = "PINFOLD_SHELL";
 const USUAL: &str = "/bin/sh";
@@ -40,7 +42,9 @@ pub(crate) fn run_text(shell: &Path, text: &OsStr) -> Vec<OsString> {
 fn unnamed() -> PathBuf {
     // The calling shell may end while this process waits.
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| calling().or_else(of_user).unwrap_or_else(|| USUAL.into())).clone()
+    let named = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|shell| is_shell(shell));
+    let found = || named(SHELL).or_else(calling).or_else(|| named("SHELL")).unwrap_or_else(|| USUAL.into());
+    FOUND.get_or_init(found).clone()
 }
 
 /// The program of the nearest ancestor that is a shell.
@@ -51,10 +55,6 @@ fn calling() -> Option<PathBuf> {
     ancestors
         .filter_map(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok())
         .find(|path| is_shell(path))
-}
-
-fn of_user() -> Option<PathBuf> {
-    std::env::var_os("SHELL").map(PathBuf::from).filter(|shell| is_shell(shell))
 }
 
 fn is_shell(path: &Path) -> bool {

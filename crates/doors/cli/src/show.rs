@@ -12,7 +12,7 @@ mod recorded;
 mod reports;
 mod status;
 
-pub(crate) use ask::{each, figures, reports};
+pub(crate) use ask::{each, figures, figures_of, reports};
 pub(crate) use export::{ExportArgs, ExportWhat, Written, export};
 pub(crate) use filter::{Filter, STATES};
 pub(crate) use plot::{Drawing, Picture, PlotArgs, drawings, picture_kind, plot, show as show_drawings};

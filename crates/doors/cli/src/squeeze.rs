@@ -19,15 +19,14 @@ use pinfold_profile::plot::{Across, Chart, Panel, Series, Style, Unit};
 use pinfold_profile::report::{Align, Cell, Column, Table, duration, size};
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_duration;
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use serde::Serialize;
 
 use crate::job::part;
 use crate::names::JobRef;
 use crate::print::{JSON_VERSION, print_json, print_text, say, width};
 use crate::show::{Drawing, Picture, picture_kind};
-use pinfold_client::Failure;
-use pinfold_client::{Dial, unexpected};
+use pinfold_client::{Dial, Failure};
 
 use search::{Found, Knee, Tried};
 
@@ -153,10 +152,7 @@ pub(crate) fn squeeze(dial: &Dial, args: &SqueezeArgs) -> Result<(), Failure> {
 /// Refuses where nothing here can bound a job's memory: every run would be one without a bound.
 fn can_bound(dial: &Dial) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Doctor)? {
-        Reply::Doctor(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let view = answer!(client.ask(&Request::Doctor)?, Doctor)?;
     match view.abilities.iter().find(|ability| ability.ability == "limit") {
         Some(limit) if limit.real => Ok(()),
         limit => {

@@ -15,8 +15,7 @@ use pinfold_sys::{files, whereabouts};
 use serde_json::json;
 
 use crate::print::{JSON_VERSION, print_json, print_text};
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {

@@ -25,10 +25,10 @@ use crate::launch::LaunchPlan;
 use crate::output;
 use crate::print::say;
 use crate::successor;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
-use pinfold_client::accepted;
-use pinfold_client::outputs::{self, SUBMITTED};
+use pinfold_client::{
+    Dial, Failure, accepted,
+    outputs::{self, SUBMITTED},
+};
 
 pub(crate) mod files;
 pub(crate) mod notes;
@@ -91,14 +91,14 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     hand_over(json, || accepted(dial, args, plan))
 }
 
-/// Forks a keeper that gets jobs accepted; prints what it says of them.
+/// Forks a keeper that gets jobs accepted; prints its answer.
 pub(crate) fn hand_over(json: bool, accept: impl FnOnce() -> Accepted) -> Result<ProcessExit, Failure> {
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop(answer);
-            // A script of a batch may trap what its caller ignores, and is ended by what its user sends.
+            // A script of a batch may trap signals that its caller ignores, and ends by signals of its user.
             signals::ignore_none();
             keep(accept(), tell);
             Ok(ProcessExit::SUCCESS)
@@ -112,7 +112,7 @@ pub(crate) fn hand_over(json: bool, accept: impl FnOnce() -> Accepted) -> Result
     }
 }
 
-/// What the keeper said: `0 JOB`, of an array `0 JOB INDEX:JOB,...`, or an exit code and a message.
+/// The keeper's answer: `0 JOB`, of an array `0 JOB INDEX:JOB,...`, or an exit code and a message.
 fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
     let (code, text) = said.split_once(' ').unwrap_or((said, ""));
     if code == "0" {
@@ -156,7 +156,7 @@ fn keep(accepted: Accepted, mut tell: PipeWriter) {
 }
 
 /// The same in this process, which is its caller's child and needs no other: a process less for each job. The caller
-/// goes by what is printed, for this ends with the job.
+/// goes by the printed number, for this process ends with the job.
 fn stay(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<ProcessExit, Failure> {
     spawn::lead_session();
     signals::ignore_none();
@@ -167,7 +167,7 @@ fn stay(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Result<ProcessExit, 
     Ok(ProcessExit::SUCCESS)
 }
 
-/// The keeper of jobs that were accepted, where notes on them go, and what is told of them.
+/// The keeper of jobs that were accepted, where notes on them go, and the answer to the caller.
 pub(crate) type Accepted = Result<(Keeper, Notes, String), Failure>;
 
 /// Gets the job, or the array, accepted.
@@ -186,7 +186,7 @@ fn accepted(dial: Dial, args: &SubmitArgs, plan: LaunchPlan) -> Accepted {
 fn detached(mut keeper: Keeper, notes: &Notes) {
     let _ = spawn::null_streams();
     spawn::drop_inherited_files();
-    // Only now: whoever asked need not wait while the command is started.
+    // Only now: the caller need not wait while the command is started.
     keeper.allow_starts();
     attend(keeper, notes);
 }
@@ -221,7 +221,7 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
     Ok((keeper, notes_of(job, files), job))
 }
 
-/// Keeps what was handed over before, in the place of a keeper that is gone. Its output goes behind what is there.
+/// Keeps jobs that were handed over before, in place of a keeper that is gone. Output is appended.
 fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExit, Failure> {
     let prepared = || match (&name.indexes, &args.array) {
         (Some(_), Some(spec)) => {
@@ -235,7 +235,7 @@ fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExi
     attend_anew(dial.clone(), name, prepared)
 }
 
-/// Stays with jobs that were prepared anew; those that cannot be kept are given back.
+/// Stays with jobs that were prepared anew; jobs that cannot be kept are given back.
 pub(crate) fn attend_anew(
     dial: Dial,
     name: &JobName,
@@ -269,7 +269,7 @@ fn notes_of(job: u64, files: Rc<RefCell<Option<Files>>>) -> Notes {
     Notes::new(Box::new(move |_| Some((job, files.borrow().as_ref()?.err.try_clone().ok()?))))
 }
 
-/// What is started, one job or each of an array.
+/// The plan of a job, or of each member of an array.
 pub(crate) fn plan_of(args: &SubmitArgs) -> Result<LaunchPlan, Failure> {
     let mut plan = LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own(), true)?;
     plan.spec.terms.runs_again = true;
@@ -301,7 +301,7 @@ pub(crate) fn give_back(dial: Dial, name: &JobName, reason: &str) {
     let jobs = match name.indexes {
         None => vec![name.job],
         Some(_) => {
-            // If nobody can be asked, nobody can be told.
+            // Without a daemon there is no recipient either.
             let members = dial.connect().and_then(|mut client| array::members_left(&mut client, name));
             members.unwrap_or_default().into_iter().map(|(_, job)| job).collect()
         }
@@ -335,14 +335,14 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
     }
 }
 
-/// How long a keeper that was told to end looks for a daemon to tell how its job ended: one that is being replaced is
+/// How long a keeper that was told to end looks for a daemon to tell how its job ended: a daemon that is being replaced is
 /// back by then, and a host that is going down should not wait longer.
 const NEWS_MAX: Duration = Duration::from_secs(10);
 const ORPHANED: &str = "its daemon is gone, and the daemon's state directory was removed";
 
-/// Stays until its jobs are over and their ends on disk. Signals meant for the keeper are meant for those that run; one
-/// that waits is left to another keeper where there can be one, for what ends all processes of a host that is going
-/// down does not mean the job. What no daemon tells of a job stands in its standard error.
+/// Stays until its jobs are over and their ends on disk. Signals for the keeper are meant for running jobs; a job
+/// that waits is left to another keeper if there can be another, for a shutdown of the host that ends all
+/// processes does not mean the job. News that reach no daemon stand in the job's standard error.
 fn attend(mut keeper: Keeper, notes: &Notes) {
     let mut told_to_end = None;
     while keeper.pending() > 0 {
@@ -388,7 +388,7 @@ fn attend(mut keeper: Keeper, notes: &Notes) {
     notes.notify(&Dial::new(Some(keeper.socket()), true));
 }
 
-/// Passes a signal for the keeper on to the jobs that run. Those that wait are left to another keeper, or withdrawn.
+/// Passes a signal for the keeper on to the jobs that run. Waiting jobs are left to another keeper, or withdrawn.
 fn pass_on(keeper: &mut Keeper, signal: i32, notes: &Notes) {
     let running: Vec<(u64, u32)> = keeper.running().collect();
     for (ticket, pid) in running {
@@ -396,7 +396,7 @@ fn pass_on(keeper: &mut Keeper, signal: i32, notes: &Notes) {
         keeper.interrupted(ticket);
     }
     if keeper.has_successor() {
-        // Another keeps those that wait once this one is gone; those of an array that run are its own to the end.
+        // Another keeper keeps the waiting jobs once this keeper is gone; running members of an array stay here to the end.
         keeper.pause_starts();
         return;
     }
@@ -418,7 +418,7 @@ fn no_daemon(keeper: &Keeper, signal: i32) -> String {
     )
 }
 
-/// The same: it is not the one that had the job.
+/// The same: the daemon that is there did not have the job.
 fn another(keeper: &Keeper, verb: &str) -> String {
     format!("the daemon that had it is gone, and the one on {} now {verb} it", keeper.socket().display())
 }

@@ -1,24 +1,30 @@
-//! What a keeper leaves for another in its place, and how that one is told what it keeps.
+//! The start that a keeper leaves for another keeper, how the other keeper learns of its jobs, and how a process takes on the
+//! surroundings of a submission.
 //!
-//! Absent here: when another keeper is started (`keepers`), and what it then does (`submit`).
+//! Absent here: the start of another keeper (`keepers`), its work (`submit`), and jobs that are submitted once
+//! more (`retry`).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use pinfold_client::Dial;
+use pinfold_client::{Dial, Failure};
+use pinfold_proto::ExitCode;
 use pinfold_proto::array::JobName;
 use pinfold_proto::start::{START_MAX_BYTES, Start};
-use pinfold_sys::{affinity, own, signals};
+use pinfold_sys::spawn::{Environment, Program};
+use pinfold_sys::{affinity, own, peer, signals};
 
 use crate::print::say;
-use crate::shell::{self, VARIABLE};
+use crate::shell;
 
 /// The variable that tells a `submit` which job, or which members of an array, it keeps,
 pub(crate) const JOB: &str = "PINFOLD_KEEPS";
 /// and where the daemon is that has it.
 pub(crate) const SOCKET: &str = "PINFOLD_KEEPS_SOCKET";
-/// Variables that are for keepers, and not for what they start.
-pub(crate) const OWN: [&str; 2] = [JOB, SOCKET];
+/// The shell that called the first keeper: another process starts later ones.
+pub(crate) const SHELL: &str = "PINFOLD_KEEPS_SHELL";
+/// Variables for keepers that jobs do not get.
+pub(crate) const OWN: [&str; 3] = [JOB, SOCKET, SHELL];
 
 /// The job, or the members of an array, that this process is to keep, and the socket of the daemon that has them.
 pub(crate) fn keeps() -> Option<(JobName, PathBuf)> {
@@ -31,16 +37,15 @@ pub(crate) fn dial_of(socket: &Path, usual: &Dial) -> Dial {
     if usual.socket() == socket { usual.clone() } else { Dial::new(Some(socket), true) }
 }
 
-/// What another keeper would need in this one's place; `None`, with a word about it, if that cannot be kept.
+/// The start of this process, for another keeper; `None`, with a warning, if it cannot be kept.
 pub(crate) fn own_start() -> Option<Start> {
     let texts = |all: Vec<OsString>| all.into_iter().map(|text| text.into_string().ok()).collect();
     let words: Option<Vec<String>> = texts(std::env::args_os().collect());
     let pair = |(name, value): (OsString, OsString)| {
         Some(format!("{}={}", name.into_string().ok()?, value.into_string().ok()?))
     };
-    // A keeper that another process starts has no calling shell.
-    let shell = shell::of(None).ok().map(|shell| (VARIABLE.into(), shell.into_os_string()));
-    let others = std::env::vars_os().filter(|(name, _)| name != VARIABLE);
+    let shell = shell::of(None).ok().map(|shell| (SHELL.into(), shell.into_os_string()));
+    let others = std::env::vars_os().filter(|(name, _)| name != SHELL);
     let environment: Option<Vec<String>> = others.chain(shell).map(pair).collect();
     let directory = match std::env::current_dir() {
         Ok(directory) => directory.into_os_string().into_string().ok(),
@@ -83,6 +88,42 @@ pub(crate) fn own_start() -> Option<Start> {
         return None;
     }
     Some(start)
+}
+
+/// Takes on the user and the surroundings of a submission. The program is `pinfold`, with the submission's environment and
+/// these variables besides.
+pub(crate) fn take_on(
+    start: &Start,
+    uid: u32,
+    words: Vec<OsString>,
+    variables: impl IntoIterator<Item = String>,
+) -> Result<Program, Failure> {
+    // Which process the kernel spares is not for the starter of its keeper to hand on, nor for a user to ask of root.
+    // Before this process is another user's, because its files in /proc are not writable then.
+    let others = uid != peer::own_uid();
+    let spared = if others { start.oom_score_adj.max(0) } else { start.oom_score_adj };
+    let _ = std::fs::write("/proc/self/oom_score_adj", spared.to_string());
+    if others {
+        peer::become_user(uid).map_err(|error| Failure::doing(format!("user {uid}"), &error))?;
+    }
+    // Now, with the user's rights alone: a user's client sent these values, and they must not raise anything.
+    own::set_limits(&start.limits);
+    std::env::set_current_dir(&start.directory).map_err(|error| Failure::doing(&start.directory, &error))?;
+    own::set_umask(start.umask);
+    own::nice_thread(start.nice);
+    own::set_scheduling(start.scheduling, start.io_priority);
+    if let Ok(cpus) = start.cpus.parse() {
+        let _ = affinity::set(0, &cpus);
+    }
+    signals::ignore(&start.ignored);
+    let environment = Environment::of(start.environment.iter().cloned().chain(variables));
+    own_program(words, &environment)
+}
+
+/// This program with other words and another environment.
+pub(crate) fn own_program(words: Vec<OsString>, environment: &Environment) -> Result<Program, Failure> {
+    let path = std::env::current_exe().map_err(|error| Failure::doing("the way to pinfold", &error))?;
+    Program::new(&path, words, environment).map_err(|error| Failure::new(ExitCode::NotExecutable, error))
 }
 
 /// The PUs that this process is bound to, unlike the host's first process; empty: it is bound to none.

@@ -12,15 +12,14 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use pinfold_profile::report::{self, CoreUse, Load, Screen, Sort};
 use pinfold_proto::view::{MapView, ReportView, StatusView};
-use pinfold_proto::wire::{Reply, Request, Select, Verb};
+use pinfold_proto::wire::{Request, Select, Verb};
 use pinfold_proto::{ExitCode, JobState};
 
 use crate::again::interval;
 use crate::print::{colours, is_dumb, moment_as_of, print_json, print_text, rows, say, screen, width};
 use crate::show::say_why;
 use crate::terminal::{Key, Terminal};
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, unexpected};
+use pinfold_client::{Client, Dial, Failure};
 
 use act::Act;
 use cores::Cores;
@@ -75,10 +74,7 @@ impl Told for Client {
     }
 
     fn map(&mut self) -> Result<MapView, Failure> {
-        match self.ask(&Request::Map)? {
-            Reply::Map(view) => Ok(view),
-            other => Err(unexpected(&other)),
-        }
+        answer!(self.ask(&Request::Map)?, Map)
     }
 
     fn job(&mut self, job: u64) -> Result<Option<ReportView>, Failure> {
@@ -86,11 +82,7 @@ impl Told for Client {
     }
 
     fn control(&mut self, job: u64, verb: Verb) -> Result<Option<String>, Failure> {
-        match self.ask(&Request::Control { job, verb })? {
-            Reply::Done => Ok(None),
-            Reply::Noted { note } => Ok(Some(note)),
-            other => Err(unexpected(&other)),
-        }
+        crate::control::change(self, job, verb)
     }
 
     fn is_here(&self) -> bool {
@@ -422,10 +414,7 @@ fn nothing() -> StatusView {
 }
 
 pub(crate) fn status(client: &mut Client, at_us: Option<u64>) -> Result<StatusView, Failure> {
-    match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us })? {
-        Reply::Status(view) => Ok(view),
-        other => Err(unexpected(&other)),
-    }
+    answer!(client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us })?, Status)
 }
 
 pub(crate) fn running(client: &mut Client) -> Result<Vec<u64>, Failure> {
@@ -434,20 +423,10 @@ pub(crate) fn running(client: &mut Client) -> Result<Vec<u64>, Failure> {
 }
 
 pub(crate) fn processes(client: &mut Client, jobs: Vec<u64>) -> Result<Vec<ReportView>, Failure> {
+    let (series, processes, threads, files, all, pieces) = (false, true, false, false, false, false);
     let select = Select::Jobs(jobs);
-    let request = Request::Report {
-        select,
-        series: false,
-        processes: true,
-        threads: false,
-        files: false,
-        all: false,
-        pieces: false,
-    };
-    match client.ask(&request)? {
-        Reply::Report(views) => Ok(views),
-        other => Err(unexpected(&other)),
-    }
+    let request = Request::Report { select, series, processes, threads, files, all, pieces };
+    answer!(client.ask(&request)?, Report)
 }
 
 #[cfg(test)]

@@ -20,8 +20,7 @@ use clap::{Args, Subcommand};
 use pinfold_wlm::Manager;
 
 use crate::print::JsonArgs;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct WlmArgs {

@@ -82,6 +82,8 @@ const TABLE: &[Row] = &[
     ("run|submit", &["--mem-per-cpu", "--mem-per-node", "--memory"], "--mem SIZE is the expected memory of the whole job, --mem-limit SIZE the limit"),
     ("submit", &["-f", "--follow", "--wait"], "`pinfold run` waits for the end of the command; `pinfold wait JOB` and `pinfold log -f JOB` follow a submitted job"),
     ("status", &["-u", "--me", "-j", "--jobs", "-w", "-p", "--partition"], "`pinfold status JOB...` shows single jobs, --user NAME the jobs of a user, --state STATE jobs in a state"),
+    ("log|why|wait|suspend|resume|hold|release|report|plot", &["-1", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9"],
+        "jobs have numbers from 1 on: `pinfold report --last 1` shows the number of the last job"),
     ("cancel", &["-9", "-f", "--force", "-u"], "`pinfold cancel --signal KILL JOB` ends a job at once"),
 ];
 

@@ -37,7 +37,7 @@ pub use top::{
 };
 pub use units::{
     clock_here, counted, date_here, date_utc, duration, parse_date, show_times_in_system_zone, size, total,
-    with_dates_here,
+    with_dates_here, zone,
 };
 
 /// A job for `report`, with its series if `samples` are given. A running job is counted until `now_us`.
@@ -152,6 +152,7 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         array_id: row.spec.array.and_then(|array| array.array),
         array_index: row.spec.array.map(|array| array.index),
         external: row.spec.external.as_ref().map(ToString::to_string),
+        command: row.spec.line.map(|_| line_text(&row.spec.command)),
         set: row.set(),
         memory_bytes,
         swap_bytes,
@@ -176,6 +177,18 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         error_output: None,
         resources: resources(row),
     }
+}
+
+/// The most characters of a line of a list that `status` has.
+const LINE_MAX: usize = 200;
+
+/// The text of a line of a list, without the shell that runs it.
+fn line_text(command: &[String]) -> String {
+    let text = match command {
+        [_, option, text] if option == "-c" => text.clone(),
+        words => words.join(" "),
+    };
+    table::cut(&text, LINE_MAX)
 }
 
 /// The resources of a job; device numbers only after its start.

@@ -108,6 +108,9 @@ pub struct JobView {
     /// Its name in the workload manager that dispatched it.
     #[serde(default)]
     pub external: Option<String>,
+    /// The command of a line of a list, cut where it is long.
+    #[serde(default)]
+    pub command: Option<String>,
     /// Its anonymous and shared memory now.
     pub memory_bytes: Option<u64>,
     /// Its swap now.

@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use pinfold_advise::Curve;
 use pinfold_proto::JobState;
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::wire::Select;
 
 use super::numbers::{self, Number};
 use super::{OfClasses, sampled};
 use crate::print;
 use crate::show;
-use pinfold_client::Client;
-use pinfold_client::Failure;
+use pinfold_client::{Client, Failure};
 
 /// How a run ended, as far as advice goes by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,16 +103,12 @@ impl Run {
 
 /// The runs that `args` asks for, by job number.
 pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Failure> {
-    let request = Request::Report {
-        select: Select::Since(print::moment("--since", &args.since)?),
-        series: false,
-        processes: false,
-        threads: false,
-        files: false,
-        // Other users' jobs have to be asked for, and are told to operators.
-        all: args.all || args.user.as_ref().is_some_and(|user| !is_own(user)),
-        pieces: true,
-    };
+    // Other users' jobs have to be asked for, and are told to operators.
+    let request = crate::show::figures_of(
+        Select::Since(print::moment("--since", &args.since)?),
+        false,
+        args.all || args.user.as_ref().is_some_and(|user| !is_own(user)),
+    );
     let mut runs = Vec::new();
     show::each(client, &request, |report| {
         runs.extend(runs_of(std::slice::from_ref(&report), args));

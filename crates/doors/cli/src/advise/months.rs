@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use pinfold_profile::report::total;
+use pinfold_profile::report::{total, zone};
 use serde::Serialize;
 
 use super::classes::{asked, by_class, ended_well};
@@ -37,7 +36,7 @@ pub(super) struct MonthView {
     pub(super) class: String,
     pub(super) user: String,
     pub(super) cores: u32,
-    /// UTC, as `2026-11`.
+    /// In the zone of this program, as `2026-11`.
     pub(super) month: String,
     /// Runs that ended well in this month.
     pub(super) jobs: usize,
@@ -130,7 +129,7 @@ impl Month {
     #[expect(clippy::cast_possible_truncation, reason = "casts of floats saturate")]
     fn of(unix_s: f64) -> Self {
         let at = Timestamp::from_second(unix_s.floor() as i64).unwrap_or(Timestamp::MAX);
-        let date = TimeZone::UTC.to_datetime(at).date();
+        let date = zone().to_datetime(at).date();
         Self(i32::from(date.year()) * 12 + i32::from(date.month()) - 1)
     }
 
@@ -146,7 +145,7 @@ impl Month {
 
     /// When it begins, in Unix seconds.
     fn first_s(self) -> f64 {
-        let at = self.date().and_then(|date| TimeZone::UTC.to_timestamp(date.into()).ok());
+        let at = self.date().and_then(|date| zone().to_timestamp(date.into()).ok());
         at.map_or(f64::INFINITY, |at| at.as_second() as f64)
     }
 

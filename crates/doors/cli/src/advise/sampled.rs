@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use pinfold_advise::Curve;
 use pinfold_proto::JobState;
 use pinfold_proto::view::PointView;
-use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::wire::Select;
 
 use crate::show;
-use pinfold_client::Client;
-use pinfold_client::Failure;
+use pinfold_client::{Client, Failure};
 
 /// How many of the last runs of a class with several cores are looked at, to find how many cores were ever busy.
 const FOR_CORES: usize = 8;
@@ -30,15 +29,7 @@ pub(super) fn look(
 ) -> Result<(), Failure> {
     let jobs: Vec<u64> = jobs.iter().copied().collect();
     for jobs in jobs.chunks(NAMED_MAX) {
-        let request = Request::Report {
-            select: Select::Jobs(jobs.to_vec()),
-            series: true,
-            processes: false,
-            threads: false,
-            files: false,
-            all: false,
-            pieces: true,
-        };
+        let request = crate::show::figures_of(Select::Jobs(jobs.to_vec()), true, false);
         show::each(client, &request, |report| {
             take(report.job, report.series.as_deref().unwrap_or_default());
             Ok(())

@@ -18,8 +18,8 @@ use crate::job::JobOptions;
     _ => arg,
 }))]
 pub(crate) struct BatchArgs {
-    /// At most N lines at once; +N or -N: so many more or fewer than processors that jobs may use, N%: a part of these
-    /// [default: 0, as many as the host has slots for]
+    /// Most lines that run at once: N, or the number of processors for jobs plus N (+N), minus N (-N) or times N% [default: 0,
+    /// the number of slots of the host]
     #[arg(
         short,
         long,
@@ -42,7 +42,7 @@ pub(crate) struct BatchArgs {
     /// Write the outputs to DIR/1/ARGUMENT/stdout and DIR/1/ARGUMENT/stderr, with 2 and so on for more arguments below
     #[arg(long, alias = "res", value_name = "DIR", conflicts_with_all = ["tag", "ungroup", "output"])]
     pub results: Option<PathBuf>,
-    /// Print the output of a line as a whole, each line of it after the argument (or the command) and a tab
+    /// Put the argument (or the command) and a tab before each line of output
     #[arg(long, conflicts_with = "ungroup")]
     pub tag: bool,
     /// Let the lines write as they run; without this option the output of a line is printed as a whole at its end
@@ -64,7 +64,7 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
           value_parser = whole::<u32>(1..=u32::MAX))]
     pub retries: u32,
-    /// After N lines that failed, start no more (soon), and end those that run (now)
+    /// Stop after N failed lines: soon starts no more lines, now also ends the lines that run
     #[arg(long, alias = "halt-on-error", value_name = "now|soon,fail=N")]
     pub halt: Option<Halt>,
     /// Tell a command or URL when the list has ended: the JSON of `batch --json` (with --detach of `report --json`) on the command's standard input, or by POST
@@ -127,11 +127,12 @@ pub(crate) struct BatchArgs {
     pub shell: Option<PathBuf>,
     #[command(flatten)]
     pub options: JobOptions,
-    /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.
-    /// Lines of a pipe start as they come. With :::, -a or a pipe a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
-    /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::. Each argument of one
-    /// ::: goes with each of the others; those of :::+ go with those of the list before it, one by one. :::: takes
-    /// files. Without COMMAND the arguments are the commands
+    /// A list of shell commands: a file with a command a line, or - for standard input. Blank lines and lines that begin with #
+    /// are skipped; lines of a pipe start as they come. Or, with :::, -a or a pipe, one COMMAND that runs once for each
+    /// argument. In COMMAND {} is the argument, {.} the argument without its ending, {/} without its directory, {//} its
+    /// directory and {#} its number; with several ::: {1} is the argument of the first list. Arguments of several ::: are
+    /// combined in every way; arguments behind :::+ belong one by one to the list before. :::: takes arguments from files.
+    /// Without COMMAND the arguments are the commands
     #[arg(value_name = "FILE|-|COMMAND [::: ARG]")]
     pub words: Vec<OsString>,
 }

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use pinfold_client::Dial;
 use pinfold_proto::wire::Request;
-use pinfold_sys::ready::Wanted;
+use pinfold_sys::ready::{self, Wanted};
 use pinfold_sys::signals::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use pinfold_sys::spawn;
 
 use super::joblog::JobLog;
-use super::proxy::hung_up;
 use super::{Batch, ticket};
 use crate::keeper::{Told, send_signal_to_group};
 
@@ -168,7 +167,7 @@ impl Batch {
                 }
                 self.hear(told);
             }
-            if !self.orphaned && hung_up(alive) {
+            if !self.orphaned && ready::is_hung_up(alive) {
                 self.orphan();
             }
         }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use pinfold_proto::ExitCode;
 use pinfold_sys::files;
@@ -33,19 +33,6 @@ pub(super) struct JobLog {
     unwritten: Vec<u8>,
     /// Whether it was said that its reader is waited for.
     told: bool,
-}
-
-/// One job that ended.
-struct Entry<'a> {
-    /// Its place in the list, from 1.
-    seq: usize,
-    started: SystemTime,
-    ran: Duration,
-    /// Bytes that it wrote to standard output, where they were seen.
-    received: u64,
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    command: &'a [u8],
 }
 
 impl JobLog {
@@ -72,16 +59,22 @@ impl JobLog {
     /// it is done when it is resumed.
     pub(super) fn over(&mut self, index: usize, outcome: &Outcome, command: &[u8]) {
         let Some(started) = outcome.started_at.filter(|_| !outcome.was_told_to_end) else { return };
-        let received = outcome.received.unwrap_or_default();
-        let (ran, exit_code, signal) = (outcome.ran(), outcome.exit_value(), outcome.signal);
-        self.add(&Entry { seq: index + 1, started, ran, received, exit_code, signal, command });
-    }
-
-    fn add(&mut self, entry: &Entry<'_>) {
-        if self.file.is_some() {
-            self.unwritten.extend(entry.line());
-            self.write();
+        if self.file.is_none() {
+            return;
         }
+        let head = format!(
+            "{}\t:\t{:.3}\t{:10.3}\t0\t{}\t{}\t{}\t",
+            index + 1,
+            started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+            outcome.ran().as_secs_f64(),
+            outcome.received.unwrap_or_default(),
+            outcome.exit_value().unwrap_or(0),
+            outcome.signal.unwrap_or(0)
+        );
+        self.unwritten.extend_from_slice(head.as_bytes());
+        self.unwritten.extend(one_line(command));
+        self.unwritten.push(b'\n');
+        self.write();
     }
 
     /// Writes what is taken now. A log that cannot be written is given up with a word, and the jobs go on.
@@ -133,22 +126,9 @@ impl JobLog {
     }
 }
 
-impl Entry<'_> {
-    fn line(&self) -> Vec<u8> {
-        let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let head = format!(
-            "{}\t:\t{:.3}\t{:10.3}\t0\t{}\t{}\t{}\t",
-            self.seq,
-            started.as_secs_f64(),
-            self.ran.as_secs_f64(),
-            self.received,
-            self.exit_code.unwrap_or(0),
-            self.signal.unwrap_or(0)
-        );
-        // A line stays a line, as GNU parallel has it.
-        let command = self.command.iter().map(|&byte| if byte == b'\n' { 0 } else { byte });
-        head.into_bytes().into_iter().chain(command).chain([b'\n']).collect()
-    }
+/// A command as it stands in the log: a line stays a line, as GNU parallel has it.
+fn one_line(command: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    command.iter().map(|&byte| if byte == b'\n' { 0 } else { byte })
 }
 
 /// A log's whole lines, and what is behind them.
@@ -202,17 +182,13 @@ pub(super) fn done(path: &Path, lines: &Lines, failed_again: bool) -> Result<Vec
             continue;
         }
         let (seq, success, command) = read(line).ok_or_else(no_line)?;
-        if lines.count() < seq || line_of(lines, seq - 1) != command {
+        if lines.count() < seq || !one_line(lines.line(seq - 1).as_bytes()).eq(command) {
             return Err(bad("another command than the list has there: the log is of another list"));
         }
         // The last word on a job counts.
         ended.insert(seq - 1, success);
     }
     Ok(ended.into_iter().filter(|(_, success)| *success || !failed_again).map(|(place, _)| place).collect())
-}
-
-fn line_of(lines: &Lines, place: usize) -> Vec<u8> {
-    lines.line(place).as_bytes().iter().map(|&byte| if byte == b'\n' { 0 } else { byte }).collect()
 }
 
 /// Its place from 1, whether it succeeded, and the command.
@@ -226,7 +202,23 @@ fn read(line: &[u8]) -> Option<(usize, bool, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// A line that ended after this time.
+    fn ended(ran: Duration, exit_code: Option<i32>, signal: Option<i32>) -> Outcome {
+        let now = Instant::now();
+        Outcome {
+            started: Some(now),
+            ended: Some(now + ran),
+            started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_790_000_000_250)),
+            received: Some(7),
+            exit_code,
+            signal,
+            ..Outcome::default()
+        }
+    }
 
     #[test]
     fn what_is_not_read_is_kept() {
@@ -238,16 +230,7 @@ mod tests {
         let mut log = JobLog::open(&path, false).unwrap();
         let command = vec![b'x'; 10_000];
         for seq in 1..=20 {
-            let (started, ran) = (SystemTime::UNIX_EPOCH, Duration::ZERO);
-            log.add(&Entry {
-                seq,
-                started,
-                ran,
-                received: 0,
-                exit_code: Some(0),
-                signal: None,
-                command: &command,
-            });
+            log.over(seq - 1, &ended(Duration::ZERO, Some(0), None), &command);
         }
         assert!(log.wanted().is_some() && log.waits());
         let mut lines = io::BufRead::lines(io::BufReader::new(reader));
@@ -268,15 +251,8 @@ mod tests {
         assert_eq!(done(&path, &lines, false).unwrap(), Vec::<usize>::new());
         let mut log = JobLog::open(&path, false).unwrap();
         let mut add = |place: usize, exit_code, signal| {
-            log.add(&Entry {
-                seq: place + 1,
-                started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_790_000_000_250),
-                ran: Duration::from_millis(1_500),
-                received: 7,
-                exit_code,
-                signal,
-                command: lines.line(place).as_bytes(),
-            });
+            let outcome = ended(Duration::from_millis(1_500), exit_code, signal);
+            log.over(place, &outcome, lines.line(place).as_bytes());
         };
         add(0, Some(0), None);
         add(1, Some(3), None);
@@ -288,15 +264,7 @@ mod tests {
         assert_eq!(done(&path, &lines, true).unwrap(), [0]);
         // The second try counts.
         drop(log);
-        JobLog::open(&path, true).unwrap().add(&Entry {
-            seq: 2,
-            started: SystemTime::UNIX_EPOCH,
-            ran: Duration::ZERO,
-            received: 0,
-            exit_code: Some(0),
-            signal: None,
-            command: b"exit 3",
-        });
+        JobLog::open(&path, true).unwrap().over(1, &ended(Duration::ZERO, Some(0), None), b"exit 3");
         assert_eq!(done(&path, &lines, true).unwrap(), [0, 1]);
         // Torn within the number, the command, or the head: the job has not run, and the log stays readable.
         let whole = std::fs::read(&path).unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::ExitCode;
-use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
+use pinfold_proto::wire::{REQUEST_MAX_BYTES, Request};
 use pinfold_sys::spawn::resolve;
 
 use super::args::BatchArgs;
@@ -18,8 +18,7 @@ use super::template::{self, SLOT, Template};
 use crate::input::Feed;
 use crate::job;
 use crate::shell::run_text;
-use pinfold_client::Failure;
-use pinfold_client::{Client, unexpected};
+use pinfold_client::{Client, Failure};
 
 /// No command with several arguments is longer, in bytes: the kernel takes no longer word (`MAX_ARG_STRLEN`).
 const COMMAND_MAX: usize = 128 << 10;
@@ -277,10 +276,7 @@ impl Lines {
                 bytes += weight(&next);
                 asked.push(next);
             }
-            match daemon.ask(&Request::Lengths { commands: asked })? {
-                Reply::Lengths(known) => lengths_us.extend(known),
-                other => return Err(unexpected(&other)),
-            }
+            lengths_us.extend(answer!(daemon.ask(&Request::Lengths { commands: asked })?, Lengths)?);
         }
         Ok(order::longest_first(&lengths_us))
     }

@@ -52,6 +52,13 @@ impl Outcome {
         }
     }
 
+    /// Its output may be cut: whatever its exit code, it did not do well.
+    pub(super) fn was_cut(&mut self, error: &io::Error) {
+        self.exit_code =
+            self.exit_code.map(|code| if code == 0 { ExitCode::Failed.code().into() } else { code });
+        self.reason = Some(format!("the output: {error}"));
+    }
+
     /// Whether its command ended, and the daemon has not said what ended it.
     pub(super) fn awaits_word(&self) -> bool {
         self.started.is_some() && self.ended.is_some() && !self.is_over
@@ -146,6 +153,16 @@ mod tests {
         check(Some(0), Some(End::Timeout), (true, Some(124)));
         check(Some(0), Some(End::CpuLimit), (true, Some(124)));
         check(Some(0), Some(End::Cancelled), (true, Some(1)));
+    }
+
+    #[test]
+    fn a_line_with_a_cut_output_failed() {
+        for (exit_code, want) in [(Some(0), Some(1)), (Some(3), Some(3)), (None, None)] {
+            let mut line = Outcome { exit_code, ..Outcome::default() };
+            line.was_cut(&io::Error::other("TMPDIR: full"));
+            assert_eq!((line.failed(), line.exit_value()), (true, want), "{exit_code:?}");
+            assert_eq!(line.reason.as_deref(), Some("the output: TMPDIR: full"));
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The process that a batch's user typed: it passes signals on to the keeper, and the keeper sees when it is gone. The lines
 //! lead sessions of their own, so that no signal of the terminal reaches them by itself.
 
-use std::io::PipeReader;
 use std::process::ExitCode as ProcessExit;
 
 use pinfold_sys::signals::{
@@ -35,9 +34,4 @@ pub(super) fn proxy(keeper: u32, signals: &Signals) -> ProcessExit {
             }
         }
     }
-}
-
-/// Whether the other end of the pipe is closed: its owner, the command the user typed, is gone.
-pub(super) fn hung_up(alive: &PipeReader) -> bool {
-    ready::is_hung_up(alive)
 }

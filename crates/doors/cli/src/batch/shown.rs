@@ -12,6 +12,10 @@ impl Batch {
         }
         let received = self.work.sink.written(ticket, &self.work.lines.borrow());
         self.outcome(ticket).received = Some(received);
+        if let Err(error) = self.work.sink.is_whole(ticket) {
+            self.outcome(ticket).was_cut(&error);
+            self.told_lost(|_| Err(error));
+        }
         if self.work.sink.holds(ticket) && !self.orphaned {
             self.told_lost(|work| work.sink.print(ticket, &work.lines.borrow(), &mut work.printer));
             self.print();

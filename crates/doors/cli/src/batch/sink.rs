@@ -21,8 +21,10 @@ use super::spool;
 use crate::launch::Outputs;
 use crate::output::{self, Named};
 use crate::submit::files;
-use pinfold_client::Failure;
-use pinfold_client::outputs::{self, LINES};
+use pinfold_client::{
+    Failure,
+    outputs::{self, LINES},
+};
 
 /// Whether standard output or standard error goes somewhere: to keep apart what is thrown away costs each line two files.
 pub(super) fn is_seen() -> bool {
@@ -167,20 +169,25 @@ impl Sink {
         matches!(self, Self::Grouped { kept, ordered, .. } if ordered.is_some() || kept.borrow().contains_key(&ticket))
     }
 
+    /// Whether all is there that a line which ended wrote, as far as it is kept here.
+    pub(super) fn is_whole(&self, ticket: u64) -> io::Result<()> {
+        let Self::Grouped { kept, .. } = self else { return Ok(()) };
+        kept.borrow().get(&ticket).into_iter().flatten().try_for_each(spool::is_whole)
+    }
+
     /// Has printed what was kept of a line that ended, or keeps it on until it is its turn.
     pub(super) fn print(&self, ticket: u64, lines: &Lines, printer: &mut Printer) -> io::Result<()> {
         let Self::Grouped { kept, tagged, to_err, ordered } = self else { return Ok(()) };
         let outputs = kept.borrow_mut().remove(&ticket);
-        let whole = outputs.iter().flatten().try_for_each(spool::is_whole);
         if let Some(ordered) = ordered {
             ordered.borrow_mut().over(ticket, outputs);
-            return whole.and(self.print_due(lines, false, printer));
+            return self.print_due(lines, false, printer);
         }
         let Some([out, err]) = outputs else { return Ok(()) };
         let tag = tagged.then(|| tag(lines, ticket));
         // What becomes of the one is nothing to the other.
         let added = printer.add(out, out_of(*to_err), tag);
-        whole.and(added).and(printer.add(err, Stream::Err, tag))
+        added.and(printer.add(err, Stream::Err, tag))
     }
 
     /// Has the lines printed whose turn it is; `rest`: all that are left. One that is lost keeps none back.

@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 use super::identity::{Hub, hub};
 use super::of_hub;
 use crate::show::{GroupBy, ReportArgs, StatusArgs, Which, WhyArgs};
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 /// Which hosts, other than this one.
 #[derive(Debug, Args)]
@@ -338,7 +337,10 @@ pub(crate) fn why(dial: &Dial, which: &Elsewhere, args: &WhyArgs) -> Result<(), 
     if args.at.is_some() {
         return Err(Failure::new(ExitCode::Usage, "--at is for this host's own jobs"));
     }
-    let path = format!("/api/v1/why?host={}&job={}", encoded(host), number_of(&args.job)?);
+    let [job] = &args.pick.jobs[..] else {
+        return Err(Failure::new(ExitCode::Usage, "why is about one job of another host: name its number"));
+    };
+    let path = format!("/api/v1/why?host={}&job={}", encoded(host), number_of(job)?);
     let answer: Value = hub(dial)?.get(&path).map_err(of_hub)?;
     if args.json {
         return print_json(&answer);

@@ -17,8 +17,7 @@ use crate::map::{MapArgs, show};
 use crate::print::{print_text, say};
 use crate::show::{ExportArgs, ExportWhat, PlotArgs, Written, drawings, show_drawings};
 use crate::top::{Told, TopArgs, watch};
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 /// How many jobs of a class are asked for at once.
 const CLASS_AMONG: u32 = 1000;

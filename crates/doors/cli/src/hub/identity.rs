@@ -8,12 +8,11 @@ use pinfold_hubwire::courier::{ClientError, Courier, Identity, Method};
 use pinfold_hubwire::settings::Settings;
 use pinfold_proto::ExitCode;
 use pinfold_proto::voucher::{Voucher, hex};
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use serde::{Deserialize, Serialize};
 
 use super::{of_settings, reader_dir, reader_file};
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, unexpected};
+use pinfold_client::{Client, Dial, Failure};
 
 /// The file with the hub's address, beside a reader's token or for the whole host.
 const ADDRESS: &str = "hub-address.json";
@@ -104,8 +103,5 @@ impl Identity for Vouched<'_> {
 pub(super) fn vouch(daemon: &mut Client, url: &str, request: &str) -> Result<Voucher, Failure> {
     let asked =
         Request::Vouch { audience: url.trim_end_matches('/').to_owned(), request: request.to_owned() };
-    match daemon.ask(&asked)? {
-        Reply::Vouched(voucher) => Ok(voucher),
-        other => Err(unexpected(&other)),
-    }
+    answer!(daemon.ask(&asked)?, Vouched)
 }

@@ -18,8 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::learned::Learned;
 use super::{JOINED, of_settings, push_dir, source, taken_push_dir};
 use crate::print::{print_json, print_text, say};
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(2);

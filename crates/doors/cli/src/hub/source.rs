@@ -9,12 +9,11 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::learned::Signed;
 use pinfold_proto::view::{DecisionView, LeftOutView, ReportView, StatusView, WhyView};
 use pinfold_proto::voucher::{JOIN, Voucher};
-use pinfold_proto::wire::{Piece, Reply, Request, Select};
+use pinfold_proto::wire::{Piece, Request, Select};
 use pinfold_sys::discover;
 use pinfold_topo::Topology;
 
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, unexpected};
+use pinfold_client::{Client, Dial, Failure};
 
 /// How far before the last job that was seen others are looked for, in microseconds: a clock that was set back by less hides
 /// none.
@@ -71,10 +70,7 @@ impl<'a> Daemon<'a> {
 
     /// The key of the hub from which the daemon takes what was learned elsewhere; `None`: it takes nothing.
     pub(super) fn learns_from(&mut self) -> Result<Option<String>, Failure> {
-        let values = self.with(|client| match client.ask(&Request::ConfigGet)? {
-            Reply::Config(values) => Ok(values),
-            other => Err(unexpected(&other)),
-        })?;
+        let values = self.with(|client| answer!(client.ask(&Request::ConfigGet)?, Config))?;
         let found = values.into_iter().find(|value| value.key == "learning.from_hub");
         let key = found.map(|found| found.value.trim_matches('"').to_owned());
         Ok(key.filter(|key| !key.is_empty()))
@@ -82,10 +78,7 @@ impl<'a> Daemon<'a> {
 
     /// Hands over what a hub learned.
     pub(super) fn learn(&mut self, signed: &Signed) -> Result<(), Failure> {
-        self.with(|client| match client.ask(&Request::Learn { signed: signed.clone() })? {
-            Reply::Done => Ok(()),
-            other => Err(unexpected(&other)),
-        })
+        self.with(|client| answer!(client.ask(&Request::Learn { signed: signed.clone() })?, Done))
     }
 
     /// The daemon's word by which a hub knows its key.
@@ -112,10 +105,7 @@ impl<'a> Daemon<'a> {
 }
 
 fn status(client: &mut Client, request: &Request) -> Result<StatusView, Failure> {
-    match client.ask(request)? {
-        Reply::Status(view) => Ok(view),
-        other => Err(unexpected(&other)),
-    }
+    answer!(client.ask(request)?, Status)
 }
 
 /// Which jobs are the last so many. As long as those are few enough, whatever a clock said when they were asked for.
@@ -176,7 +166,7 @@ fn lost(failure: Failure) -> SourceError {
 fn report(select: Select, series: bool) -> Request {
     // `all` goes with jobs that are not named; those that are named an operator may see anyhow.
     let all = !matches!(select, Select::Jobs(_));
-    Request::Report { select, series, processes: false, threads: false, files: false, all, pieces: true }
+    crate::show::figures_of(select, series, all)
 }
 
 /// Fails unless the daemon takes this user for an operator, who may see all jobs.
@@ -254,10 +244,7 @@ impl Source for Daemon<'_> {
     }
 
     fn machine(&mut self) -> Result<Option<Machine>, SourceError> {
-        let map = self.with(|client| match client.ask(&Request::Map)? {
-            Reply::Map(map) => Ok(map),
-            other => Err(unexpected(&other)),
-        });
+        let map = self.with(|client| answer!(client.ask(&Request::Map)?, Map));
         let map = map.map_err(lost)?;
         let topology = self.topology(&map.cpus).map_err(lost)?;
         Ok(Some(Machine { map, topology }))
@@ -278,10 +265,8 @@ impl Source for Daemon<'_> {
             })?;
             let Some(mut whole) = whole else { return Ok(None) };
             whole.series = Some(series.into_points());
-            match client.ask(&Request::Why { job, at_us: None })? {
-                Reply::Why(why) => Ok(Some((whole, acts(why)))),
-                other => Err(unexpected(&other)),
-            }
+            let why = answer!(client.ask(&Request::Why { job, at_us: None })?, Why)?;
+            Ok(Some((whole, acts(why))))
         });
         if_it_is_there(told)
     }

@@ -4,8 +4,7 @@ use pinfold_proto::array::{ArrayError, JobName};
 use pinfold_proto::{After, AfterEnd};
 
 use crate::names::{self, JobRef};
-use pinfold_client::Client;
-use pinfold_client::Failure;
+use pinfold_client::{Client, Failure};
 
 /// What `--after` says: how each must end, and which; those of one piece count as one.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! A keeper's line to a daemon: there, or lost and looked for.
 //!
-//! Absent here: what is said on it, and what is told of it.
+//! Absent here: the messages on it, and news of it.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -19,13 +19,13 @@ use pinfold_client::{Dial, Welcome};
 /// How often a lost daemon is looked for at first; looking is one `connect`.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How often it is looked for at last: one that has no room for more keepers must have time for others.
+/// How often it is looked for at last: a daemon without room for more keepers must have time for others.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// How long a daemon that is back may take to answer the greeting.
 const WELCOME_MAX: Duration = Duration::from_secs(5);
 
-/// After so long without a daemon a keeper may start one itself.
+/// After so long without a daemon a keeper may start a daemon itself.
 const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
 
 /// See the module's page.
@@ -40,16 +40,16 @@ pub(super) struct Line {
     instance: String,
     /// and by its state directory.
     state: PathBuf,
-    /// Another daemon that has its socket, if one has.
+    /// Another daemon on its socket, if there is one.
     stranger: Option<Stranger>,
-    /// Whether a daemon started from here would have the jobs of the one that is away.
+    /// Whether a daemon started from here would have the jobs of the lost daemon.
     replaceable: bool,
 }
 
 /// Which file a socket is: device, inode and the time of its last change. Each daemon makes its own.
 type FileId = (u64, u64, i64, i64);
 
-/// A daemon on the same socket that has another state. What it was told of the jobs here would get them nowhere, and
+/// A daemon on the same socket that has another state. News of the jobs here would get them nowhere, and
 /// their own daemon would never learn how they end.
 struct Stranger {
     /// Its socket, and which file that was.
@@ -58,17 +58,17 @@ struct Stranger {
     state: PathBuf,
 }
 
-/// The daemon is gone, or says what cannot be understood.
+/// The daemon is gone, or its words cannot be understood.
 #[derive(Debug)]
 pub(super) struct Gone;
 
-/// What came of looking for a lost daemon.
+/// The result of a look for a lost daemon.
 pub(super) enum Looked {
     /// None is lost, or it is not back.
     NotYet,
     /// It has been away for some time, and none may be started from here. Told once.
     Away,
-    /// There is one again.
+    /// A daemon is there again.
     Found { welcome: Welcome, another: bool },
 }
 
@@ -99,7 +99,7 @@ impl Line {
         self.link.is_none()
     }
 
-    /// How long no daemon has been there; `None`: one is.
+    /// How long no daemon has been there; `None`: a daemon is there.
     pub(super) fn alone_for(&self) -> Option<Duration> {
         self.is_lost().then(|| self.lost_since.elapsed())
     }
@@ -114,7 +114,7 @@ impl Line {
         self.is_lost().then(|| self.next_try.saturating_duration_since(Instant::now()))
     }
 
-    /// What to wait for.
+    /// The events to wait for.
     pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
         let link = self.link.as_ref()?;
         Some(if link.out.is_empty() { Wanted::input(&link.stream) } else { Wanted::both(&link.stream) })
@@ -128,7 +128,7 @@ impl Line {
         }
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket takes.
     pub(super) fn flush(&mut self) -> Result<(), Gone> {
         let Some(link) = &mut self.link else { return Ok(()) };
         while !link.out.is_empty() {
@@ -174,7 +174,7 @@ impl Line {
         }
     }
 
-    /// Gives the daemon up; says whether there was one.
+    /// Gives the daemon up; says whether there was a daemon.
     pub(super) fn lose(&mut self) -> bool {
         if self.link.take().is_none() {
             return false;
@@ -196,7 +196,7 @@ impl Line {
         let Some((link, welcome)) = greeted(stream) else { return Looked::NotYet };
         let another = welcome.instance != self.instance;
         if another && !whereabouts::is_same(&welcome.state, &self.state) {
-            // By what it was before it was asked: another one may have taken its place since, and is looked at then.
+            // By its state before it was asked: another daemon may have taken its place since, and is looked at then.
             self.stranger = Some(Stranger { socket, file, state: welcome.state });
             self.told_away = false;
             return self.stays_away(now);
@@ -220,13 +220,13 @@ impl Line {
     }
 
     /// A connection to the daemon that was lost, if it is back, also where it listens elsewhere now; with the socket and
-    /// which file that was before. After a while a private one takes its place, but only on the same state: one that
-    /// somebody started by hand elsewhere would find its socket taken when it comes back, and its jobs forgotten.
+    /// which file that was before. After a while a private daemon takes its place, but only on the same state: a daemon that
+    /// was started by hand elsewhere would find its socket taken when it comes back, and its jobs forgotten.
     fn stream(&self, now: Instant) -> Option<(UnixStream, PathBuf, Option<FileId>)> {
         let is_late = now.duration_since(self.lost_since) >= AUTOSTART_AFTER;
         let own = self.dial.socket().to_owned();
         let file = socket_file(&own);
-        // To connect to a stranger's would keep a private one from its end.
+        // A connection to another user's daemon would keep a private daemon from its end.
         let is_strangers = self.is_strangers(&own, file);
         if !is_strangers && let Some(stream) = self.dial.stream_if_there() {
             return Some((stream, own, file));
@@ -279,7 +279,7 @@ fn socket_file(socket: &Path) -> Option<FileId> {
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
-/// A link on which a daemon that is back has answered. One that does not answer in time is asked anew: signals and
+/// A link on which a daemon that is back has answered. A daemon that does not answer in time is asked anew: signals and
 /// children wait meanwhile.
 fn greeted(stream: UnixStream) -> Option<(Link, Welcome)> {
     let mut link = Link::greet(stream, None).ok()?;

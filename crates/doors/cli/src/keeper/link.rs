@@ -11,8 +11,7 @@ use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_V
 use pinfold_sys::ancillary;
 
 use crate::print::say;
-use pinfold_client::Failure;
-use pinfold_client::{Welcome, dial as client};
+use pinfold_client::{Failure, Welcome, dial as client};
 
 /// See the module's page.
 pub(super) struct Link {

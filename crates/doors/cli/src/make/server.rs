@@ -16,8 +16,7 @@ use super::allowance::Figures;
 use super::ledger::{Change, Ledger, Seen};
 use crate::print::say;
 use crate::run::Beside;
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial};
+use pinfold_client::{Client, Dial, Failure};
 
 /// How often the host is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

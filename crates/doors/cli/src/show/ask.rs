@@ -41,10 +41,14 @@ pub(crate) fn each(
     last.map_or(Ok(()), take)
 }
 
-/// Asks for the figures of jobs, without their courses and lists.
+/// A request for the figures of jobs, perhaps with their series, without their lists; `all`: also jobs of other users.
+pub(crate) fn figures_of(select: Select, series: bool, all: bool) -> Request {
+    Request::Report { select, series, processes: false, threads: false, files: false, all, pieces: true }
+}
+
+/// Asks for the figures of jobs, without their series and lists.
 pub(crate) fn reports(client: &mut Client, select: Select) -> Result<Vec<ReportView>, Failure> {
-    let (series, processes, threads, files, all, pieces) = (false, false, false, false, false, true);
-    ask(client, &Request::Report { select, series, processes, threads, files, all, pieces })
+    ask(client, &figures_of(select, false, false))
 }
 
 /// Asks for one job's figures, without its course; `None`: the daemon knows of no such job.

@@ -7,9 +7,9 @@ use pinfold_profile::plot;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::whole;
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::wire::Select;
 
-use super::ask::{each, selected};
+use super::ask::{each, figures_of, selected};
 use crate::again::Again;
 use crate::names::JobRef;
 use crate::print::{print_text, rows, width};
@@ -131,15 +131,7 @@ fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>
         ([], None, None, Some(_)) => Select::Since(0),
         (jobs, last, since, _) => selected(client, jobs, last, since.as_deref())?,
     };
-    let request = Request::Report {
-        select,
-        series: which.class.is_none(),
-        processes: false,
-        threads: false,
-        files: false,
-        all: args.all,
-        pieces: true,
-    };
+    let request = figures_of(select, which.class.is_none(), args.all);
     let mut reports = Vec::new();
     each(client, &request, |report| {
         // Of many jobs those of the class alone are kept.

@@ -16,8 +16,7 @@ use super::{ToSheet, Written};
 use crate::again::{interval, may_look, until_next_here};
 use crate::names::JobRef;
 use crate::print::{print_json, print_text, say, width};
-use pinfold_client::outputs::Outputs;
-use pinfold_client::{Client, Dial, Failure};
+use pinfold_client::{Client, Dial, Failure, outputs::Outputs};
 
 /// So many jobs are shown where nothing is said of which.
 const LAST: u32 = 20;

@@ -11,9 +11,9 @@ use super::filter::Filter;
 use super::recorded;
 use crate::again::Again;
 use crate::names::{self, JobRef};
+use crate::pick::Pick;
 use crate::print::{colours, moment, print_json, print_text, say, width};
-use pinfold_client::outputs::Outputs;
-use pinfold_client::{Client, Dial, Failure, unexpected};
+use pinfold_client::{Client, Dial, Failure, outputs::Outputs, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
@@ -37,9 +37,8 @@ pub(crate) struct StatusArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// The job; also an array, members of one (12_3), a range (12-20) or a name
-    #[arg(value_name = "JOB")]
-    pub job: JobRef,
+    #[command(flatten)]
+    pub pick: Pick,
     /// As it stood then: so long ago (2h), a date (2026-11-21 22:10) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
@@ -59,10 +58,7 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     let named = !jobs.is_empty();
     let over = args.all || named || since_us.is_some() || filter.state.iter().any(|state| state == "exited");
     let all = over || filter.user.is_some();
-    let mut view = match client.ask(&Request::Status { jobs, all, at_us: None })? {
-        Reply::Status(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let mut view = answer!(client.ask(&Request::Status { jobs, all, at_us: None })?, Status)?;
     view.jobs.retain(|job| over || job.state != JobState::Exited);
     let since_s = since_us.map_or(0.0, pinfold_proto::view::seconds);
     view.jobs.retain(|job| job.submitted_s >= since_s);
@@ -124,7 +120,9 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     match (asked(dial, args, at_us), at_us) {
         (Err(failure), Some(at_us)) if failure.code == ExitCode::Failed => {
             // What the store has forgotten may be in a recording.
-            let JobRef::Number(JobName { job, indexes: None }) = &args.job else { return Err(failure) };
+            let [JobRef::Number(JobName { job, indexes: None })] = &args.pick.jobs[..] else {
+                return Err(failure);
+            };
             match recorded::why(dial, *job, at_us) {
                 Ok(Some(view)) => told(args, &job.to_string(), &view),
                 Ok(None) => Err(failure),
@@ -138,7 +136,7 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
 /// Asks the daemon, and prints what it says.
 fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    for (at, name) in names::meant(&mut client, &args.job)?.iter().enumerate() {
+    for (at, name) in args.pick.meant(&mut client)?.iter().enumerate() {
         if at > 0 && !args.json {
             print_text(|out| writeln!(out))?;
         }
@@ -158,10 +156,8 @@ fn asked_of(
     let mut views = Vec::new();
     let members = names::members(client, &[number.clone().into()])?;
     for member in members.into_iter().flat_map(|members| members.jobs) {
-        match client.ask(&Request::Why { job: member.job, at_us })? {
-            Reply::Why(view) => views.push((member, view)),
-            other => return Err(unexpected(&other)),
-        }
+        let view = answer!(client.ask(&Request::Why { job: member.job, at_us })?, Why)?;
+        views.push((member, view));
     }
     if views.len() != 1 {
         let why = names::WhyArray::new(number.job, views);

@@ -26,8 +26,7 @@ use super::variant::Variant;
 use super::{SimArgs, own};
 use crate::input;
 use crate::print::say;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 /// The longest line of a file, in bytes. One without an end must not fill the memory.
 const LINE_MAX: u64 = 1 << 20;

@@ -3,14 +3,14 @@
 use pinfold_cluster::{Micros, SECOND};
 use pinfold_proto::config::Config;
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{ConfigValue, Piece, Reply, Request, Select};
+use pinfold_proto::wire::{ConfigValue, Piece, Request, Select};
 use pinfold_whatif::contention::Run;
 use pinfold_whatif::list::{Entry, List};
 
 use super::SimArgs;
 use super::input::{Input, Listed};
 use crate::print::say;
-use pinfold_client::{Dial, Failure, unexpected};
+use pinfold_client::{Dial, Failure};
 
 /// Groups of keys that a simulated host heeds.
 const SIMULATED: [&str; 3] = ["cpu.", "memory.", "slots."];
@@ -51,21 +51,12 @@ pub(super) fn config(args: &SimArgs, settings: &[ConfigValue]) -> Config {
 
 /// The jobs of this host's store that are over, as the daemon tells of them.
 pub(super) fn jobs(dial: &Dial, since: &str) -> Result<Input, Failure> {
-    let request = Request::Report {
-        select: Select::Since(crate::print::moment("--since", since)?),
-        series: false,
-        processes: false,
-        threads: false,
-        files: false,
-        all: false,
-        pieces: true,
-    };
+    let request =
+        crate::show::figures_of(Select::Since(crate::print::moment("--since", since)?), false, false);
     let (mut list, mut runs, mut running) = (List::default(), Vec::new(), 0_u64);
     let mut client = dial.connect()?;
-    let settings = match client.ask(&Request::ConfigGet)? {
-        Reply::Config(values) => values.into_iter().filter(is_simulated).collect(),
-        other => return Err(unexpected(&other)),
-    };
+    let settings = answer!(client.ask(&Request::ConfigGet)?, Config)?;
+    let settings = settings.into_iter().filter(is_simulated).collect();
     client.ask_in_pieces(&request, |piece| {
         if let Piece::Jobs(reports) = piece {
             for report in reports {

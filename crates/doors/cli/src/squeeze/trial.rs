@@ -15,8 +15,7 @@ use super::search::Tried;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::show::figures;
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial};
+use pinfold_client::{Client, Dial, Failure};
 
 /// Runs the command again and again.
 pub(super) struct Runner {

@@ -14,8 +14,7 @@ use pinfold_proto::ExitCode;
 
 use super::SubmitArgs;
 use crate::output::{self, Named};
-use pinfold_client::Failure;
-use pinfold_client::outputs::expand;
+use pinfold_client::{Failure, outputs::expand};
 
 /// Where a job's standard output and error go.
 pub(crate) struct Files {
@@ -53,23 +52,27 @@ pub(crate) struct Names {
 impl Names {
     /// The names for a job that is no member of an array.
     pub(crate) fn of_one(args: &SubmitArgs) -> Result<Self, Failure> {
-        let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
-            None => Ok((PathBuf::from(format!("pinfold-%j.{ending}")), Named::ByRule)),
-            Some(path) if expand(path.as_os_str(), 0, 0, 0) == expand(path.as_os_str(), 0, 1, 0) => {
-                Ok((path.clone(), Named::ByUser))
-            }
+        let has_no_index =
+            |name: &Path| expand(name.as_os_str(), 0, 0, 0) == expand(name.as_os_str(), 0, 1, 0);
+        let why = "%a stands for the index in an array, and this is none; %j for the job's number";
+        Self::given(args, "pinfold-%j", has_no_index, why)
+    }
+
+    /// The names that the options give, or by a rule.
+    fn given(
+        args: &SubmitArgs,
+        rule: &str,
+        fits: impl Fn(&Path) -> bool,
+        why_not: &str,
+    ) -> Result<Self, Failure> {
+        let name = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
+            None => Ok((PathBuf::from(format!("{rule}.{ending}")), Named::ByRule)),
+            Some(path) if fits(path) => Ok((path.clone(), Named::ByUser)),
             Some(path) => {
-                let text = format!(
-                    "{option} {}: %a stands for the index in an array, and this is none; %j for the job's number",
-                    path.display()
-                );
-                Err(Failure::new(ExitCode::Usage, text))
+                Err(Failure::new(ExitCode::Usage, format!("{option} {}: {why_not}", path.display())))
             }
         };
-        Ok(Self {
-            out: pattern("--output", &args.output, "out")?,
-            err: pattern("--error", &args.error, "err")?,
-        })
+        Ok(Self { out: name("--output", &args.output, "out")?, err: name("--error", &args.error, "err")? })
     }
 
     /// With the numbers of this job in them.
@@ -103,29 +106,14 @@ impl Names {
         output::append_for_job(&self.err.0, self.err.1)
     }
 
+    /// The names for the members of an array.
     pub(crate) fn of_array(args: &SubmitArgs) -> Result<Self, Failure> {
-        let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
-            None => Ok((PathBuf::from(format!("pinfold-%A_%a.{ending}")), Named::ByRule)),
-            // What is there takes from all, where its name is known before there are members.
-            Some(path)
-                if tells_apart(path.as_os_str())
-                    || path.starts_with("/dev") && is_shared(path.as_os_str()) =>
-            {
-                Ok((path.clone(), Named::ByUser))
-            }
-            Some(path) => {
-                let text = format!(
-                    "{option} {}: all members of the array would write to this one file; put %a, which stands for \
-                     the index, into its name",
-                    path.display()
-                );
-                Err(Failure::new(ExitCode::Usage, text))
-            }
+        // What is there takes from all, where its name is known before there are members.
+        let fits = |name: &Path| {
+            tells_apart(name.as_os_str()) || name.starts_with("/dev") && is_shared(name.as_os_str())
         };
-        Ok(Self {
-            out: pattern("--output", &args.output, "out")?,
-            err: pattern("--error", &args.error, "err")?,
-        })
+        let why = "all members of the array would write to this one file; put %a, which stands for the index, into its name";
+        Self::given(args, "pinfold-%A_%a", fits, why)
     }
 
     /// Those of an array's files that all members write to, by their names. They are opened now: a stream of this

@@ -2,12 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use pinfold_proto::view::{SlotsView, StatusView};
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use serde_json::json;
 
 use crate::print::{JSON_VERSION, print_json, print_text};
-use pinfold_client::Failure;
-use pinfold_client::{Dial, unexpected};
+use pinfold_client::{Dial, Failure};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -78,10 +77,10 @@ fn free(slots: &SlotsView) -> u64 {
 
 /// `pinfold wlm capacity`.
 pub(super) fn capacity(dial: &Dial, args: &CapacityArgs) -> Result<(), Failure> {
-    let view = match dial.connect()?.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
-        Reply::Status(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let view = answer!(
+        dial.connect()?.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })?,
+        Status
+    )?;
     let capacity = Capacity::of(&view);
     if let Some(format) = args.format {
         return print_text(|out| out.write_all(capacity.lines(format).as_bytes()));

@@ -9,11 +9,10 @@ use pinfold_proto::{ExitCode, ExternalName};
 use pinfold_wlm::Manager;
 use serde_json::json;
 
-use crate::names::{JobRef, meant};
+use crate::names::{self, JobRef};
 use crate::print::{JSON_VERSION, print_json, print_text};
 use crate::show::figures;
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
@@ -94,8 +93,9 @@ fn claims(status: Option<i32>, report: Option<&ReportView>) -> Vec<Claim> {
 /// What pinfold knows of the job; `None`: nothing.
 fn report_of(dial: &Dial, name: &ExternalName) -> Result<Option<ReportView>, Failure> {
     let mut client = dial.connect()?;
-    let Ok(found) = meant(&mut client, &JobRef::External(name.clone())) else { return Ok(None) };
-    let Some(job) = found.first().map(|name| name.job) else { return Ok(None) };
+    let names = [JobRef::External(name.clone())];
+    let Ok(found) = names::resolve(&mut client, &names) else { return Ok(None) };
+    let Some(job) = found.concat().first().map(|name| name.job) else { return Ok(None) };
     // The manager may know of its end before pinfold does.
     if !matches!(client.ask(&Request::Wait { jobs: vec![job] })?, Reply::Report(_)) {
         return Ok(None);

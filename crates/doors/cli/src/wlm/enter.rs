@@ -16,8 +16,7 @@ use pinfold_wlm::identify;
 
 use crate::job::{self, JobOptions};
 use crate::print::{print_text, say};
-use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, unexpected};
+use pinfold_client::{Client, Dial, Failure, unexpected};
 
 /// How long between two looks for a daemon.
 const LOOK: Duration = Duration::from_millis(500);

@@ -17,8 +17,7 @@ use pinfold_wlm::{Hook, Manager, Place, block, hooks};
 use super::detect::Here;
 use crate::output;
 use crate::print::{print_text, say};
-use pinfold_client::Dial;
-use pinfold_client::Failure;
+use pinfold_client::{Dial, Failure};
 
 /// Where hooks are kept, unless it is said.
 const HOOKS: &str = "/usr/lib/pinfold/wlm";

@@ -1,12 +1,12 @@
 //! `pinfold wlm over`: a job is over for its manager; what pinfold still has of it is ended.
 
 use clap::Args;
-use pinfold_proto::wire::{Reply, Request, Verb};
+use pinfold_proto::wire::{Request, Verb};
 use pinfold_proto::{ExternalName, JobState};
 use pinfold_sys::signals::SIGKILL;
 
 use crate::print::say;
-use pinfold_client::{Dial, Failure, unexpected};
+use pinfold_client::{Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct OverArgs {
@@ -18,10 +18,7 @@ pub(crate) struct OverArgs {
 /// `pinfold wlm over`.
 pub(super) fn over(dial: &Dial, args: &OverArgs) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Status { jobs: Vec::new(), all: true, at_us: None })? {
-        Reply::Status(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let view = answer!(client.ask(&Request::Status { jobs: Vec::new(), all: true, at_us: None })?, Status)?;
     let name = args.external.to_string();
     let left = view.jobs.iter().filter(|job| job.state != JobState::Exited);
     for job in left.filter(|job| job.external.as_deref().is_some_and(|external| is_of(external, &name))) {

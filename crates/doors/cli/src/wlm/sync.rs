@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::{JobView, StatusView};
-use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::wire::Request;
 use pinfold_proto::{ExitCode, JobState};
 use pinfold_wlm::Manager;
 use pinfold_wlm::detect::Surroundings as _;
@@ -17,7 +17,7 @@ use pinfold_wlm::sync::{self, Policy, Watched};
 use super::detect::Here;
 use crate::again::interval;
 use crate::print::say;
-use pinfold_client::{Dial, Failure, unexpected};
+use pinfold_client::{Dial, Failure};
 
 /// What becomes in Slurm of a job that is frozen for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,10 +104,7 @@ pub(super) fn sync(dial: &Dial, args: &SyncArgs) -> Result<(), Failure> {
 }
 
 fn status(dial: &Dial) -> Result<StatusView, Failure> {
-    match dial.connect()?.ask(&Request::Status { jobs: Vec::new(), all: true, at_us: None })? {
-        Reply::Status(view) => Ok(view),
-        other => Err(unexpected(&other)),
-    }
+    answer!(dial.connect()?.ask(&Request::Status { jobs: Vec::new(), all: true, at_us: None })?, Status)
 }
 
 /// Has a partition send as many jobs a core as there are slots.

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use pinfold_proto::JobState;
+use pinfold_proto::{JobClass, JobState};
 
 use crate::host::{Host, has, said};
 use crate::kind::{Kind, any_kind};
@@ -44,6 +44,8 @@ fn many_jobs_are_picked_at_once(kind: Kind) {
     has(&why, "job 4 ");
     has(&why, "5_[1-2] (2) are queued");
     has(&said(&host, &["report", "4-6", "--csv"], 0), "\n6,sort-c,");
+    has(&said(&host, &["why", "--name", "sort-a"], 0), "job 2 is queued");
+    has(&said(&host, &["log", "--state", "queued", "1"], 1), "the only job does not fit --state queued");
     said(&host, &["cancel", "2-6", "--name", "sort-c"], 0);
     assert_eq!(states(&host, &[2, 4, 5, 6]), [Queued, Queued, Exited, Exited]);
     has(&said(&host, &["cancel", "5_1"], 1), "job 5_1 is over");
@@ -59,6 +61,8 @@ fn many_jobs_are_picked_at_once(kind: Kind) {
     host.make("go");
     said(&host, &["wait", "1"], 0);
     has(&said(&host, &["wait", "--all"], 1), "there is no job of yours that is not over");
+    // Jobs that are over have outputs and reasons, too.
+    has(&said(&host, &["why", "--name", "make"], 0), "job 4 is exited");
 }
 
 fn output_is_found_again(kind: Kind) {
@@ -124,6 +128,7 @@ fn a_list_is_handed_over(kind: Kind) {
     said(&host, &["wait", "night"], 3);
     assert_eq!(host.wrote("pinfold-1_4.err"), "two\n");
     has(&said(&host, &["report", "1_4"], 0), "until [ -e go ]");
+    has(&said(&host, &["status", "1_2"], 0), "echo one $PINFOLD_ARRAY_INDEX");
     // Arguments, a directory for output, and how many at once.
     let words = ["batch", "--detach", "--json", "-j", "1", "--output", "out", "echo {}", ":::", "a", "b"];
     has(&said(&host, &words, 0), "\"array_id\":3");
@@ -134,14 +139,25 @@ fn a_list_is_handed_over(kind: Kind) {
     has(&said(&host, &["batch", "--detach", "echo {}", ":::", ""], 0), "5");
     std::fs::write(host.work("none"), "# nothing\n").expect("a file");
     has(&said(&host, &["batch", "--detach", "none"], 2), "the list has no command");
+    // The line that failed, with its index, its name and the surroundings of the list.
+    let again = said(&host, &["retry", "1"], 0);
+    let again = again.trim();
+    said(&host, &["wait", again], 3);
+    assert_eq!(host.wrote(&format!("pinfold-{again}_4.err")), "two\n");
+    has(&said(&host, &["report", again, "--columns", "name"], 0), "night");
 }
 
 fn what_failed_is_submitted_again(kind: Kind) {
     let host = Host::new(kind);
     std::fs::create_dir(host.work("sub")).expect("a directory");
     kind.give(&host.work("sub"));
-    let script = "cd sub && pinfold submit --mem 64MiB --timeout 1h -- /bin/sh -c '[ -e ../good ] && pwd'";
-    assert_eq!(host.shell(script).out, "1\n");
+    // The command shows what a job gets of its surroundings.
+    let shows = "pwd; umask; ulimit -n; env | grep -v ^PINFOLD_ | sort";
+    let script = format!(
+        "cd sub && export KEPT='a  b' && umask 027 && ulimit -n 100 && pinfold submit --mem 64MiB --timeout 1h --primary \
+         -- /bin/sh -c '{shows}; [ -e ../good ]'"
+    );
+    assert_eq!(host.shell(&script).out, "1\n");
     said(
         &host,
         &["submit", "--array", "1-3", "--", "/bin/sh", "-c", "[ $PINFOLD_ARRAY_INDEX = 2 ] || [ -e good ]"],
@@ -155,8 +171,11 @@ fn what_failed_is_submitted_again(kind: Kind) {
     assert_eq!(said(&host, &["retry", "--failed"], 0), "6\n7\n");
     said(&host, &["wait", "6"], 0);
     said(&host, &["wait", "7"], 0);
-    has(&said(&host, &["log", "6"], 0), "/sub\n");
+    let log = said(&host, &["log", "1"], 0);
+    assert_eq!(said(&host, &["log", "6"], 0), log);
+    ["/sub\n0027\n100\n", "KEPT=a  b\n"].iter().for_each(|words| has(&log, words));
     let report = host.report(6);
+    assert_eq!(report.class, JobClass::Primary);
     assert_eq!((report.claim_bytes, report.timeout_s), (Some(64 << 20), Some(3600.0)));
     // Only the members that failed, with their indexes.
     assert_eq!(host.report(8).array_index, Some(3));
@@ -167,7 +186,16 @@ fn what_failed_is_submitted_again(kind: Kind) {
     assert_eq!(said(&host, &["again", "6", "--mem", "32MiB", "-o", "again.out"], 0), "9\n");
     said(&host, &["wait", "9"], 0);
     assert_eq!(host.report(9).claim_bytes, Some(32 << 20));
-    has(&host.wrote("sub/again.out"), "/sub\n");
+    assert_eq!(host.wrote("sub/again.out"), log);
+    // A job of `run` has its directory, and the environment of the caller, which is told; a start that is gone is refused.
+    host.shell("cd sub && KEPT=old pinfold run -- /bin/sh -c 'pwd; echo $KEPT'").ended_with(0);
+    let done = host.shell("KEPT=new pinfold again 10");
+    has(&done.err, "environment and limits of this command");
+    said(&host, &["wait", "11"], 0);
+    has(&host.wrote("sub/pinfold-11.out"), "/sub\nnew\n");
+    let ended = std::fs::read_dir(host.state().join("ended")).expect("the starts of jobs that are over");
+    ended.flatten().for_each(|entry| std::fs::remove_file(entry.path()).expect("a file"));
+    has(&said(&host, &["again", "6"], 1), "of job 6 are not kept, or not any more");
 }
 
 fn an_end_is_notified(kind: Kind) {

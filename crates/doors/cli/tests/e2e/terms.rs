@@ -309,7 +309,9 @@ fn begun_at_its_time(kind: Kind) {
     assert_eq!(view.exit_code, Some(0), "its time does not count as waiting: {view:?}");
     assert!(asked.elapsed().as_millis() >= 300);
     let job = host.submit(&["--begin", "2099-01-01T00:00:00Z"], "true");
-    has(&said(&host, &["why", &job.to_string()], 0), "it begins at 2099-01-01 00:00:00 UTC");
+    let why = said(&host, &["why", &job.to_string()], 0);
+    has(&why, "it begins at 2099-01-01 00:00:00 UTC");
+    has(&why, " 2099-01-01 00:00:00 UTC at the earliest");
     // It is in nobody's way.
     said(&host, &["run", "--", "true"], 0);
     assert_eq!(host.job(job).state, JobState::Queued);

@@ -21,6 +21,7 @@
 //! | `members` | 1 for each name, 1 for each 32 members named, for a whole array as many as the longest has; for each array of which members are named as for `after` |
 //! | `lengths` | 1 for each command |
 //! | `starts` | 512: a page of files is read |
+//! | `start_of` | 16: one file of at most 120 KiB is read |
 //! | `part` | 32: up to 128 processes are looked at, and 1 for each 256 jobs that are not over |
 //! | `doctor`, `audit` | 512: the host, or a file, is examined |
 //! | `host` | 1 for each 90 readings that are put together |
@@ -57,6 +58,7 @@ pub(crate) const ANSWER_MAX_BYTES: u64 = 32 << 20;
 
 const QUESTION: usize = 64;
 const FILES_READ: usize = 512;
+const FILE_READ: usize = 16;
 const STORE_READ: usize = 1000;
 const NAME_READ: usize = 100;
 /// How far up a process's descent is followed for `part`; one that is deeper below its job counts as part of none.
@@ -149,6 +151,7 @@ pub(crate) fn is_question(request: &Request) -> bool {
             | Request::Report { .. }
             | Request::Lengths { .. }
             | Request::Starts
+            | Request::StartOf { .. }
             | Request::Where
             | Request::Part
             | Request::Vouch { .. }
@@ -189,6 +192,7 @@ fn of_question(request: &Request, load: Load) -> usize {
             each_job + names.len().saturating_mul(NAME_READ)
         }
         Request::Starts => each_job + FILES_READ,
+        Request::StartOf { .. } => FILE_READ,
         Request::Part => LINE_READ + load.jobs / 256,
         Request::Doctor | Request::Audit { .. } | Request::Learn { .. } => FILES_READ,
         Request::Adopt { spec, .. } => load.processes.max(ADOPTED_MAX) / 4 + of_after(spec),
@@ -285,6 +289,7 @@ mod tests {
             (Request::Wait { jobs: numbers }, 10_129),
             (Request::Lengths { commands: vec![Vec::new(); COMMANDS_MAX] }, 4_225),
             (Request::Starts, 13_141),
+            (Request::StartOf { job: 1 }, 145),
             (Request::Part, 942),
             (Request::Doctor, 641),
             (Request::Audit { verify: true }, 641),

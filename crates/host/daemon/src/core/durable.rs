@@ -33,10 +33,10 @@ pub(crate) enum After {
     Reply(ConnectionId, Box<Reply>),
     /// An answer that is made already.
     Frame(ConnectionId, Vec<u8>),
-    /// What a job was handed over with is kept.
-    KeepStart(JobId, Box<Start>),
-    /// It is needed no more: by this job, or a member of this array.
-    ForgetStart(JobId),
+    /// The start of a job of this user is kept.
+    KeepStart(JobId, u32, Box<Start>),
+    /// A job, or a member of an array, is over, and needs its start no more.
+    EndStart(JobId),
 }
 
 /// What is to be flushed.

@@ -131,7 +131,7 @@ pub(crate) enum Effect {
     /// Thaw a job for a moment, so that it hears a signal.
     LetHear(JobId),
     /// Keep what it takes to keep a job once its keeper is gone.
-    KeepStart(JobId, Box<pinfold_proto::start::Start>),
+    KeepStart(JobId, u32, Box<pinfold_proto::start::Start>),
 }
 
 impl Effect {
@@ -143,7 +143,7 @@ impl Effect {
             | Self::Gather(job)
             | Self::Kill(job)
             | Self::LetHear(job)
-            | Self::KeepStart(job, _) => Some(*job),
+            | Self::KeepStart(job, ..) => Some(*job),
             Self::Reply(..) | Self::Frame(..) | Self::Tell(..) => None,
         }
     }

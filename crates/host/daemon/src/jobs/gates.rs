@@ -259,6 +259,11 @@ impl Gates {
         closed || unknown
     }
 
+    /// When a job that waits for its time alone begins to wait for slots, in microseconds since the Unix epoch.
+    pub(crate) fn opens_us(&self, job: JobId) -> Option<u64> {
+        self.closed.get(&job).filter(|closed| closed.waits_for_time_alone())?.begin_us
+    }
+
     /// What a job waits for here, and what would change it, in words. `when` says a time.
     pub(crate) fn words(&self, job: JobId, when: impl Fn(u64) -> String) -> Option<(String, String)> {
         let closed = self.closed.get(&job)?;

@@ -65,12 +65,12 @@ impl Daemon {
                 machine::gather_job(&self.jobs.table, job);
                 None
             }
-            Effect::KeepStart(job, start) => {
+            Effect::KeepStart(job, uid, start) => {
                 self.jobs.starts.keep_start_now(
                     &self.ctx,
                     &mut self.outbox,
                     &mut self.jobs.table,
-                    job,
+                    (job, uid),
                     &start,
                 );
                 None

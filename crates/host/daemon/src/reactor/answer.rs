@@ -7,6 +7,7 @@ use pinfold_policy::{Instant, JobId, Unforeseen};
 use pinfold_profile::report;
 use pinfold_proto::job::PlaceView;
 use pinfold_proto::row::JobRow;
+use pinfold_proto::start::StartOf;
 use pinfold_proto::view::{
     DoctorView, JobView, LeftOutView, MapView, MemoryView, NumberView, SetView, SlotsView, StatusView,
     VERSION, WhyView, seconds,
@@ -20,11 +21,12 @@ use pinfold_topo::CpuSet;
 
 use crate::clients::{projects, rights, vouch};
 use crate::core::clock::wall_us;
-use crate::core::{Refusal, is_alive, store_failed, words};
+use crate::core::{Refusal, denied, is_alive, store_failed, words};
 use crate::host::{resources, sets};
 use crate::jobs::{JobRecord, called, external, unheard};
 use crate::meters::{memory, numa, readings};
 use crate::reactor::Daemon;
+use crate::store::starts::ended::{ENDED_DAYS, ENDED_MAX};
 use crate::surroundings::disk;
 
 /// How long doctor's look at the host is good for, in microseconds: it makes groups and removes them, and everybody may
@@ -50,6 +52,7 @@ impl Daemon {
             Request::Starts => {
                 Ok(self.jobs.starts.starts_for(&self.ctx, &mut self.outbox, &mut self.jobs.table, user))
             }
+            Request::StartOf { job } => start_of(self, user, JobId(job)).map(Reply::Starts),
             Request::Where => {
                 Ok(Reply::Where { state: self.state_dir(), unwritten: self.outbox.journal.count_unwritten() })
             }
@@ -296,6 +299,11 @@ impl Daemon {
     /// When a waiting job probably starts, in Unix seconds, and how sure that is in words, or why it is unknown. No word of
     /// another user's job but its number.
     fn expected_start(&self, now: Instant, job: JobId) -> (Option<f64>, String) {
+        let follows = self.jobs.table.get(&job).is_none_or(|live| !live.row.spec.after.is_empty());
+        if let Some(at_us) = self.jobs.gates.opens_us(job).filter(|_| !follows) {
+            let at_s = seconds(at_us);
+            return (Some(at_s), format!("{} at the earliest", report::date_utc(at_s)));
+        }
         let length = |job| self.meters.learned.usual(&self.jobs.table.get(&job)?.row);
         let unknown = match self.ctx.policy.expected_start(now, job, length) {
             Ok(wait) => {
@@ -407,6 +415,26 @@ impl Daemon {
         view.turns = self.service.turn.view();
         view
     }
+}
+
+/// How a job was submitted. An environment may hold secrets: operators of a host or a project do not get it.
+fn start_of(daemon: &mut Daemon, user: Peer, job: JobId) -> Result<Vec<StartOf>, Refusal> {
+    let row = daemon.row_for(user, job)?;
+    if user.uid != row.uid && user.uid != 0 {
+        return Err(denied("how a job was submitted is for its own user and root"));
+    }
+    let failed = |error| (ErrorCode::Failed, format!("the start of job {job} cannot be read: {error}"));
+    let start = daemon.jobs.starts.of(&row).map_err(failed)?;
+    if start.is_none() && row.spec.terms.runs_again {
+        let text = format!(
+            "the environment and options of job {job} are not kept, or not any more: they are for {ENDED_DAYS} days, of the \
+             last {ENDED_MAX} jobs of a user; `cd {}; pinfold submit COMMAND` submits it anew",
+            row.spec.directory
+        );
+        return Err((ErrorCode::Failed, text));
+    }
+    let of = |start| StartOf { job: job.0, members: Vec::new(), uid: row.uid, start };
+    Ok(start.into_iter().map(of).collect())
 }
 
 fn live_view(live: &JobRecord, measure: Option<&Measure>, now_us: u64) -> JobView {

@@ -29,8 +29,8 @@ impl Daemon {
                     self.clients.server.let_go(id, frame.len());
                     self.outbox.push(Effect::Frame(id, frame));
                 }
-                After::ForgetStart(kept) => self.jobs.starts.forget_unneeded(&self.jobs.table, kept),
-                After::KeepStart(kept, start) => self.outbox.push(Effect::KeepStart(kept, start)),
+                After::EndStart(kept) => self.jobs.starts.end_unneeded(&self.ctx, &self.jobs.table, kept),
+                After::KeepStart(kept, uid, start) => self.outbox.push(Effect::KeepStart(kept, uid, start)),
             }
         }
     }

@@ -168,7 +168,7 @@ impl Daemon {
             live.row.reason = Some(endings::how_it_ended(&live.row));
         }
         // A client that hears that one is over which would have come back may rely on it.
-        let lasting = self.jobs.starts.forget_start(&mut self.outbox, &live.row);
+        let lasting = self.jobs.starts.end_start(&mut self.outbox, &live.row);
         // One that was not heard will still tell, and is answered then.
         if let Some(id) = live.keeper.filter(|_| !live.untold || live.row.ending.is_some()) {
             self.outbox.reply_lasting(id, endings::recorded(job, Some(&live.row)), lasting);
@@ -186,7 +186,7 @@ impl Daemon {
     pub(super) fn close_unstarted(&mut self, job: JobId, reason: &str) {
         let Some(mut live) = self.jobs.table.remove(job) else { return };
         live.does_not_begin();
-        let lasting = self.jobs.starts.forget_start(&mut self.outbox, &live.row);
+        let lasting = self.jobs.starts.end_start(&mut self.outbox, &live.row);
         let now_us = self.ctx.clock.now_us();
         live.set_state(JobState::Exited, now_us);
         live.row.ended_us = Some(now_us);

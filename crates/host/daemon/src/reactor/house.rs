@@ -28,6 +28,7 @@ impl Daemon {
         self.outbox.journal.write_waiting();
         self.outbox.journal.make_spare();
         let now_us = self.ctx.clock.now_us();
+        self.jobs.starts.drop_old(now_us);
         self.clients.audit.keep_up(pinfold_proto::view::seconds(now_us));
         self.service.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");
         let retain_us =

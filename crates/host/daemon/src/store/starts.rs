@@ -2,11 +2,12 @@
 //! command, environment and directory that it was handed over with.
 //!
 //! They lie in the state directory, which only the daemon's user can enter, a file for each job that is not over, and one
-//! for all members of an array, which have one keeper; they are given to the job's own user and to root only, and are gone
-//! when the job is over. The daemon does not start anything of what stands there: it has `pinfold keepers` called, which
+//! for all members of an array, which have one keeper; they are given to the job's own user and to root only, and are kept
+//! for a while when the job is over (`ended`). The daemon does not start anything of what stands there: it has `pinfold keepers` called, which
 //! asks for them and starts a keeper for each as its user. Where the daemon's own rights are cut down by what started it,
 //! jobs would be cut down as well; then that has to call `pinfold keepers`, as the packaged service does.
 
+pub(crate) mod ended;
 mod keeping;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,8 @@ use crate::core::{ConnectionId, Ctx, Next, Outbox, crash, is_alive};
 use crate::jobs::record::{Awaited, JobRecord};
 use crate::jobs::table::JobTable;
 use crate::store::journal::Journal;
+
+use ended::Ended;
 
 /// A job whose keepers ended so often before it started is given up.
 const KEEPERS_MAX: u32 = 3;
@@ -62,6 +65,8 @@ struct Kept {
 pub(crate) struct Starts {
     directory: PathBuf,
     kept: BTreeMap<u64, Kept>,
+    /// Those of jobs that are over.
+    ended: BTreeMap<u64, Ended>,
     /// What those of each user take.
     sizes: Book,
     /// Those that are kept as soon as it is on disk which of them have begun.
@@ -98,6 +103,7 @@ impl Starts {
         Self {
             directory,
             kept: kept.collect(),
+            ended: ended::open(&state.join("ended")),
             sizes: Book::default(),
             coming: BTreeSet::new(),
             called: None,
@@ -112,7 +118,7 @@ impl Starts {
 
     /// The last job of which there is a start.
     pub(crate) fn last(&self) -> Option<u64> {
-        self.kept.keys().next_back().copied()
+        self.kept.keys().next_back().copied().max(self.ended.keys().next_back().copied())
     }
 
     /// Gives what was written and is to be brought to disk.
@@ -139,18 +145,12 @@ impl Starts {
         Ok(written)
     }
 
-    /// `None`: it is gone, or is none. An error: it cannot be read for now.
     fn read(&self, job: JobId) -> io::Result<Option<Start>> {
-        match files::read_regular(&self.path(job)) {
-            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        read(&self.path(job))
     }
 
-    /// A job, or an array as a whole, is over.
+    /// A job does not come back.
     fn forget(&mut self, job: JobId) {
-        crash::point("before a start is forgotten");
         let Some(Kept { uid, bytes }) = self.kept.remove(&job.0) else { return };
         self.sizes.take(uid, bytes);
         if let Err(error) = fs::remove_file(self.path(job)) {
@@ -168,13 +168,17 @@ impl Starts {
             kept.uid = open.get(job).copied().unwrap_or(0);
             self.sizes.add(kept.uid, kept.bytes);
         }
+        self.ended.values().for_each(|ended| self.sizes.add(ended.kept.uid, ended.kept.bytes));
     }
 
-    /// Why one more start of a user's is not kept, if it is not.
-    fn refusal(&self, job: JobId, uid: u32, start: &Start, most: u64) -> Option<String> {
+    /// Why one more start of a user's is not kept, if it is not. Those of jobs that are over make room for it.
+    fn refusal(&mut self, job: JobId, uid: u32, start: &Start, most: u64) -> Option<String> {
         let before = self.kept.get(&job.0).map_or(0, |kept| kept.bytes);
         let more = json_bytes(start).saturating_sub(before);
-        let full = !self.sizes.has_room(uid, more, most);
+        let mut full = !self.sizes.has_room(uid, more, most);
+        while full && self.drop_oldest(uid) {
+            full = !self.sizes.has_room(uid, more, most);
+        }
         full.then(|| quota::starts_too_large(self.sizes.own(uid), most))
     }
 
@@ -193,6 +197,15 @@ fn is_whole(path: &Path) -> io::Result<bool> {
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
     Ok(last == *b"}")
+}
+
+/// `None`: it is gone, or is none. An error: it cannot be read for now.
+fn read(path: &Path) -> io::Result<Option<Start>> {
+    match files::read_regular(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Under which number it is kept what a job was handed over with: a member of an array has that of the array.
@@ -256,21 +269,21 @@ impl Starts {
         }
     }
 
-    /// A job is over: what it was handed over with is needed no more once that is on disk, unless it is an array's of
+    /// A job is over: what it was handed over with starts no keeper any more once that is on disk, unless it is an array's of
     /// which others are left. Until then a power cut leaves a job that is requeued, not one that is lost. Says whether
     /// there was anything.
-    pub(crate) fn forget_start(&mut self, out: &mut Outbox, row: &JobRow) -> bool {
+    pub(crate) fn end_start(&mut self, out: &mut Outbox, row: &JobRow) -> bool {
         let was_kept = self.has(row);
         if was_kept {
-            out.durable.after(After::ForgetStart(kept_as(row)));
+            out.durable.after(After::EndStart(kept_as(row)));
         }
         was_kept
     }
 
     /// The end of a job, or of a member of an array, is on disk.
-    pub(crate) fn forget_unneeded(&mut self, table: &JobTable, kept: JobId) {
+    pub(crate) fn end_unneeded(&mut self, ctx: &Ctx, table: &JobTable, kept: JobId) {
         if !table.contains_key(&kept) && !table.has_members(kept.0) {
-            self.forget(kept);
+            self.end(kept, ctx.clock.now_us());
         }
     }
 

@@ -180,7 +180,8 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
         bytes(job.swap_bytes.filter(|&bytes| bytes > 0)),
         Cell::new(&since(job, now_s)),
         Cell::new(&cut(&job.user, 12)),
-        Cell::new(&cut(job.external.as_ref().unwrap_or(&job.name), 24)),
+        // A line of a list is known by its command.
+        Cell::new(&cut(job.external.as_ref().or(job.command.as_ref()).unwrap_or(&job.name), 32)),
         optional(job.reason.as_deref().map(with_dates_here).as_deref()),
     ]
 }

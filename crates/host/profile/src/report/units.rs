@@ -17,7 +17,8 @@ pub fn show_times_in_system_zone() {
 }
 
 /// The zone in which this program shows times.
-fn zone() -> &'static TimeZone {
+#[must_use]
+pub fn zone() -> &'static TimeZone {
     static SYSTEM: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
     static UTC: TimeZone = TimeZone::UTC;
     if IN_SYSTEM_ZONE.load(Ordering::Relaxed) { &SYSTEM } else { &UTC }

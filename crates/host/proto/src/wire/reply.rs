@@ -153,7 +153,7 @@ pub enum Reply {
     Report(Vec<ReportView>),
     /// To `Report` in pieces.
     Piece(Piece),
-    /// To `Starts`.
+    /// To `Starts` and `StartOf`.
     Starts(Vec<StartOf>),
     /// To `Lengths`: a duration for each command, in microseconds; `None`: no such job ended well.
     Lengths(Vec<Option<u64>>),

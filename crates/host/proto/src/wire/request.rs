@@ -57,6 +57,12 @@ pub enum Request {
     },
     /// The jobs that wait for a keeper: the sender's own, for root all. Answered by `Starts`.
     Starts,
+    /// How a job was submitted: for its own user and root. Answered by `Starts`, with none for a job that was not submitted.
+    /// At worst one file of 120 KiB is read ([`crate::start::START_MAX_BYTES`]).
+    StartOf {
+        /// The job, over or not; of an array, any of its members.
+        job: u64,
+    },
     /// The process asked for by `Grant`. Answered by `Go`.
     Child {
         /// The job.

@@ -110,7 +110,7 @@ fn job(job: &mut JobView, see: See<'_>) {
         begin_s: Moment,
         array_id: Count,
     } with { resources, place, own_nodes } without {
-        job, name, user, project, state, class, priority, cpus, set, array_index, external, pids, exit_code, signal, end, reason, comment, output, error_output
+        job, name, user, project, state, class, priority, cpus, set, array_index, external, command, pids, exit_code, signal, end, reason, comment, output, error_output
     });
     for resource in resources {
         figures!(see, "jobs.resources.", resource, Resource { count: Count } with {} without { name, numbers, addresses });

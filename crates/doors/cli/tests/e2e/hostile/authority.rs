@@ -93,6 +93,7 @@ fn rows_about(running: u64, held: u64) -> Vec<(Request, Came)> {
             (Request::Presented, Came::Silence),
             (Request::Status { jobs: vec![job], all: false, at_us: None }, denied),
             (Request::Why { job, at_us: None }, denied),
+            (Request::StartOf { job }, denied),
             (Request::Wait { jobs: vec![job] }, denied),
             (Request::Begin { job }, denied),
             (Request::Squeeze { job, bytes: 0 }, denied),
@@ -241,6 +242,8 @@ fn an_operator_may_what_root_may_but_name_programs(kind: Kind) {
     let rows = [
         (Request::Status { jobs: vec![held], all: true, at_us: None }, Came::Done),
         (Request::Why { job: held, at_us: None }, Came::Done),
+        // An environment is nothing for operators.
+        (Request::StartOf { job: held }, Came::Error(ErrorCode::Permission)),
         (Request::Control { job: held, verb: Verb::Priority(12) }, Came::Done),
         (Request::Drain { on: true }, Came::Done),
         (Request::Drain { on: false }, Came::Done),

@@ -64,7 +64,7 @@ fn of_request(request: &Request) -> &'static str {
         Request::Submit { .. } => "submit",
         Request::Adopt { .. } => "adopt",
         Request::Keep { .. } => "keep",
-        Request::Starts => "starts",
+        Request::Starts | Request::StartOf { .. } => "starts",
         Request::Child { .. } => "child",
         Request::Attach { .. } => "attach",
         Request::Presented => "presented",

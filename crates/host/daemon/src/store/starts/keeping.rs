@@ -33,8 +33,9 @@ impl Starts {
         kept: JobId,
         start: Box<Start>,
     ) {
-        if let Some(owner) = owner(ctx, table, kept) {
-            self.keep_in_time(out, table, kept, owner, start);
+        let uid = all_of(table, kept).find_map(|job| Some(table.get(&job)?.row.uid));
+        if let Some(uid) = uid {
+            self.keep_in_time(out, table, kept, owner(ctx, uid), start);
         }
     }
 
@@ -62,22 +63,23 @@ impl Starts {
         // First that these have: were the host to go down in between, they would be taken for ones that have not.
         begun.into_iter().for_each(|job| out.journal.touch(job));
         self.coming.insert(kept.0);
-        out.durable.after(After::KeepStart(kept, start));
+        out.durable.after(After::KeepStart(kept, owner.uid, start));
     }
 
-    /// Keeps it on disk, for a job or all members of an array. What is over by now needs it no more.
+    /// Keeps it on disk, for a job or all members of an array, which may be over by now.
     pub(crate) fn keep_start_now(
         &mut self,
         ctx: &Ctx,
         out: &mut Outbox,
         table: &mut JobTable,
-        kept: JobId,
+        (kept, uid): (JobId, u32),
         start: &Start,
     ) {
         self.coming.remove(&kept.0);
-        let Some(owner) = owner(ctx, table, kept) else { return };
+        let owner = owner(ctx, uid);
         if !self.is_refused(out, table, kept, owner, start) {
             self.write_start(out, kept, owner, start);
+            self.end_unneeded(ctx, table, kept);
         }
     }
 
@@ -93,7 +95,7 @@ impl Starts {
     /// Whether its user's starts would take too much with it. The jobs that it is for say so, each once: a keeper may
     /// hand it over again and again, and an array has thousands of rows.
     fn is_refused(
-        &self,
+        &mut self,
         out: &mut Outbox,
         table: &mut JobTable,
         kept: JobId,
@@ -120,13 +122,12 @@ impl Starts {
     }
 }
 
-/// Whose the start of a job is, or of an array; `None`: it is over.
-fn owner(ctx: &Ctx, table: &JobTable, kept: JobId) -> Option<Owner> {
-    let uid = all_of(table, kept).find_map(|job| Some(table.get(&job)?.row.uid))?;
+/// The owner of a start, with its bound.
+fn owner(ctx: &Ctx, uid: u32) -> Owner {
     let config = &ctx.configured.config;
     let most = config.access_max_jobs_size.saturating_mul(quota::STARTS_FACTOR);
     let trusted = rights::is_operator(config, Peer { pid: 0, uid });
-    Some(Owner { uid, most: (!trusted).then_some(most) })
+    Owner { uid, most: (!trusted).then_some(most) }
 }
 
 /// The jobs that a start is for.

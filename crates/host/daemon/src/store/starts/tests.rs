@@ -60,6 +60,42 @@ fn what_is_kept_is_private_and_gone_with_its_job() {
     assert_eq!(Starts::open(state.path()).kept.len(), 0);
 }
 
+#[test]
+fn the_starts_of_jobs_that_are_over_are_bounded() {
+    use super::ended::{ENDED_DAYS, ENDED_MAX};
+    const S: u64 = 1_000_000;
+    let state = tempfile::tempdir().expect("a directory");
+    let row = |job: u64, uid: u32| JobRow::asked_for(job, uid, String::new(), JobSpec::default(), 0);
+    let start = |job: u64| Start { words: vec![job.to_string()], ..Start::default() };
+    let mut starts = Starts::open(state.path());
+    let most = ENDED_MAX as u64;
+    for job in 1..=most + 1 {
+        starts.keep(JobId(job), 5, &start(job)).expect("there is room");
+        starts.end(JobId(job), job * S);
+    }
+    starts.keep(JobId(900), 6, &start(900)).expect("there is room");
+    starts.end(JobId(900), S);
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let directory = state.path().join("ended");
+    assert_eq!((mode(&directory), mode(&directory.join("900.6.1"))), (0o700, 0o600));
+    // Another daemon finds them; the oldest of the user is gone, and no job takes one of another user.
+    let mut again = Starts::open(state.path());
+    again.retain(std::iter::empty());
+    assert_eq!(again.sizes.all(), starts.sizes.all());
+    let of = |starts: &Starts, job, uid| starts.of(&row(job, uid)).expect("a file");
+    assert_eq!(of(&again, 2, 5), Some(start(2)));
+    assert_eq!((of(&again, 1, 5), of(&again, 2, 6), of(&again, 900, 6)), (None, None, Some(start(900))));
+    assert!(!again.has(&row(2, 5)) && again.last() == Some(900), "it starts no keeper");
+    // The oldest give way to a job that waits, of their user alone.
+    let own = again.sizes.own(5);
+    assert_eq!(again.refusal(JobId(901), 5, &start(901), own), None);
+    assert_eq!((of(&again, 2, 5), of(&again, 4, 5)), (None, Some(start(4))));
+    again.drop_old((ENDED_DAYS * 86_400 + 10) * S);
+    assert_eq!((of(&again, 9, 5), of(&again, 10, 5), of(&again, 900, 6)), (None, Some(start(10)), None));
+    let left = fs::read_dir(directory).expect("it is there").count() as u64;
+    assert_eq!(left, most + 1 - 9);
+}
+
 /// An array of three members, numbers 1 to 3, and where what is written of it goes.
 fn array(state: &Path) -> (Outbox, JobTable) {
     let store = Store::open(state).expect("a store").store;
@@ -86,7 +122,7 @@ fn what_is_coming_is_not_queued_again() {
         starts.keep_in_time(&mut out, &mut table, JobId(1), owner, Box::default());
     }
     let queued = out.durable.turn_over(false);
-    assert!(matches!(queued[..], [After::KeepStart(JobId(1), _)]), "{}", queued.len());
+    assert!(matches!(queued[..], [After::KeepStart(JobId(1), 5, _)]), "{}", queued.len());
     assert!(starts.kept.is_empty() && starts.coming.contains(&1), "it waits for the disk");
 }
 
