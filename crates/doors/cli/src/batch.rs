@@ -146,7 +146,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     }
 }
 
-/// What there is to do, and where what comes of it goes.
+/// The lines to run, and the places of their outputs and results.
 struct Work {
     lines: Rc<RefCell<Lines>>,
     /// Where more lines come from; `None`: all are here.
@@ -161,7 +161,7 @@ struct Work {
 }
 
 impl Work {
-    /// What to wait for until more of the outputs, or of the log, is taken.
+    /// The files to wait for until more of the outputs, or of the log, is taken.
     fn unread(&self) -> impl Iterator<Item = Wanted<'_>> {
         self.printer.wanted().into_iter().chain(self.log.as_ref().and_then(JobLog::wanted))
     }
@@ -170,7 +170,7 @@ impl Work {
 struct Batch {
     keeper: Keeper,
     work: Work,
-    /// What all lines ask for.
+    /// The request that all lines share.
     spec: JobSpec,
     named: bool,
     may_be_ended: bool,
@@ -324,8 +324,8 @@ impl Batch {
         self.next < self.work.order.len()
     }
 
-    /// Whether the next line may be asked for. If lines are kept apart, no more than one waits at a time: each is to start
-    /// so long after the one before.
+    /// Whether the next line may be asked for. If lines are kept apart, a single line waits at a time: each is to start
+    /// so long after the line before.
     fn has_room(&self) -> bool {
         let apart = self.pace.is_set()
             && (self.pace.left(Instant::now()).is_some() || !self.keeper.waiting().is_empty());

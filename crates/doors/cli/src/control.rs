@@ -75,7 +75,7 @@ pub(crate) struct SetArgs {
 }
 
 impl SetArgs {
-    /// What is to be done, in order.
+    /// The changes, in order.
     pub(crate) fn verbs(&self) -> Vec<Verb> {
         let limit = |limit: Duration| Some(job::microseconds(limit)).filter(|&us| us > 0);
         [
@@ -144,7 +144,7 @@ pub(crate) fn each(dial: &Dial, pick: &Pick, verbs: &[Verb]) -> Result<(), Failu
     let mut first = None;
     let mut jobs = pick.not_over(&mut client)?;
     if matches!(verbs, [Verb::Cancel { .. }]) {
-        // Those that wait are later ones: none of them is to start in the place of one that ends.
+        // Waiting jobs have higher numbers: none of them is to start in place of a job that ends.
         jobs.reverse();
     }
     let each_verb = |&job: &u64| verbs.iter().map(move |verb| (job, verb));
@@ -178,7 +178,7 @@ pub(crate) fn cancel(dial: &Dial, args: &CancelArgs) -> Result<(), Failure> {
     each(dial, &args.pick, &[Verb::Cancel { signal }])
 }
 
-/// Waits until jobs are over; ends as the last one named did, as Slurm does of an array: with the highest status.
+/// Waits until jobs are over; ends as the last named job did, of an array, as in Slurm, with the highest status.
 pub(crate) fn wait(dial: &Dial, pick: &Pick) -> Result<ProcessExit, Failure> {
     let mut client = dial.connect()?;
     // Of several members the worst counts.
@@ -269,7 +269,7 @@ fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
         }
     }
     for value in after.iter().filter(|value| HOOKS.contains(&&*value.key) && keys.contains(&value.key)) {
-        // What the daemon has taken is good.
+        // The daemon has accepted the values.
         if let Ok((config, _)) = Config::default().with_changes([&*format!("{}={}", value.key, value.value)])
         {
             warn_of_hooks(&config);

@@ -1,4 +1,4 @@
-//! From options and a command line to what is asked of the daemon and what is executed.
+//! From options and a command line to the request to the daemon and the program.
 //!
 //! Options: `options`, `switch`, `after`, `begin`, `resource`, `timeout`. The command: `inputs` (sizes of its
 //! files), `makeflags`, `part` (within a job).
@@ -50,7 +50,7 @@ pub(crate) enum PlaceArg {
     Spread,
 }
 
-/// What the daemon is asked, for this command under these options.
+/// The request to the daemon for this command with these options.
 pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
     let recorded = recorded(command);
     JobSpec {
@@ -97,13 +97,13 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
     }
 }
 
-/// Adds what is asked for a layout: so many cores, and how they lie.
+/// Adds a layout to the request: so many cores, and how they lie.
 pub(crate) fn lay(spec: &mut JobSpec, options: &JobOptions, cores: u32, laid: JobLayout) {
     spec.cores = cores.max(1);
     spec.layout = layout(options, Some(laid));
 }
 
-/// What the daemon is asked for one line of a batch, given what all its lines have in common.
+/// The request to the daemon for a line of a batch, from the request that all lines share.
 pub(crate) fn of_line(common: &JobSpec, named: bool, command: &[OsString], line: u64) -> JobSpec {
     let recorded = recorded(command);
     let name = if named { common.name.clone() } else { cut(&default_name(&recorded), 256) };
@@ -183,7 +183,7 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
     })
 }
 
-/// One priority above the highest of this user's jobs that are not over; `None`: this user has none.
+/// The priority above the highest of this user's jobs that are not over; `None`: this user has no such job.
 ///
 /// # Errors
 /// The highest priority is taken.
@@ -226,7 +226,7 @@ pub(crate) fn environment_of_its_own() -> Environment {
     }
 }
 
-/// What a job has apart from the host. Whether that can be had here is found out before anything waits in a queue for it.
+/// The parts of the host that a job has a copy of. Whether this host can make them is found out before the job waits.
 pub(crate) fn apart(options: &JobOptions) -> Result<Apart, Failure> {
     let apart = Apart { tmp: options.private_tmp, network: options.no_network };
     if !apart.is_any() || part::known().is_some() {

@@ -1,8 +1,8 @@
-//! What jobs are started from: their program, what is asked of the daemon for them, where their output goes, and their
-//! checkpoint command. `run`, `submit` (one job, an array, either of them anew) and `batch` each make one plan of their
+//! The plan of jobs: their program, their request to the daemon, the place of their output, and their
+//! checkpoint command. `run`, `submit` (a job, an array, either of them anew) and `batch` each make a plan of their
 //! options; a keeper takes it from there.
 //!
-//! Absent here: what a keeper does with it, and the names of output files.
+//! Absent here: the keeper's work, and the names of output files.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ pub(crate) struct LaunchPlan {
     /// The layout that was asked for, until it is made for a host.
     asked: Option<Asked>,
     program: Rc<ProgramPlan>,
-    /// What is asked of the daemon; of many jobs, what they have in common.
+    /// The request to the daemon; of many jobs, the common part.
     pub spec: JobSpec,
     /// Where output goes.
     pub outputs: Outputs,
@@ -43,7 +43,7 @@ pub(crate) struct LaunchPlan {
     pub hooks: Option<MakeProgram>,
 }
 
-/// What is executed. Its tasks are known once there is a host to lay them out on.
+/// The program. Its tasks are known once there is a host to lay them out on.
 struct ProgramPlan {
     command: CommandOf,
     environment: Environment,
@@ -87,7 +87,7 @@ impl LaunchPlan {
         Self::new(options, asked, program, job::spec(options, words))
     }
 
-    /// The plan for many commands, one for each ticket. Each leads a session of its own: a signal for all of them
+    /// The plan for many commands, a command for each ticket. Each leads a session of its own: a signal for all of them
     /// reaches all of a command's programs.
     pub(crate) fn of_many(options: &JobOptions, command: CommandOf) -> Result<Self, Failure> {
         let asked = Asked::of(options)?;
@@ -127,7 +127,7 @@ impl LaunchPlan {
         self.lay(|asked| asked.on(cpus))
     }
 
-    /// Lays its tasks out on what this process may use, as a part of a job.
+    /// Lays its tasks out on the PUs of this process, as a part of a job.
     pub(crate) fn lay_inside(&mut self) -> Result<(), Failure> {
         self.lay(Asked::inside)
     }
@@ -165,7 +165,7 @@ impl LaunchPlan {
         self.program.make(ticket, [None, None, None])
     }
 
-    /// A keeper for its jobs. With `first`, it asks for that one along with its greeting.
+    /// A keeper for its jobs. With `first`, it asks for that job along with its greeting.
     pub(crate) fn keeper(
         &mut self,
         dial: Dial,

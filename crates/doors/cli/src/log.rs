@@ -43,7 +43,7 @@ pub(crate) struct LogArgs {
 }
 
 impl LogArgs {
-    /// The files to print, of those of standard output and standard error.
+    /// The files to print, out of the files of standard output and standard error.
     fn wanted(&self, [out, err]: [PathBuf; 2]) -> Vec<PathBuf> {
         match (self.stdout, self.stderr) {
             (true, _) => vec![out],

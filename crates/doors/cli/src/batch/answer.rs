@@ -41,7 +41,7 @@ impl Answer {
         Ok(Self { form, notify: args.notify.clone() })
     }
 
-    /// Prints what came of all lines.
+    /// Prints the results of all lines.
     pub(super) fn print(&mut self, view: &BatchView) -> Result<(), Failure> {
         if let Some(command) = &self.notify {
             let mut text = Vec::new();

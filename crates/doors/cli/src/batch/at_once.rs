@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// A number of lines, or one that follows from the processors.
+/// A number of lines, fixed or relative to the number of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtOnce {
     /// As many as the daemon has slots for.
@@ -15,7 +15,7 @@ pub(crate) enum AtOnce {
 }
 
 impl AtOnce {
-    /// The number of lines where jobs may use so many processors (PUs); at least one.
+    /// The number of lines where jobs may use so many processors (PUs); at least 1.
     pub(crate) fn lines(self, processors: usize) -> usize {
         let wide = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         let lines = match self {

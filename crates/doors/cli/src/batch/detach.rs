@@ -108,7 +108,7 @@ fn spec_of(common: &JobSpec, lines: &Lines, named: bool, place: usize) -> JobSpe
     job::of_line(common, named, &lines.command(place), lines.number(place).unwrap_or_default())
 }
 
-/// Files of the lines: those of `submit --array`, or LINE.out and LINE.err in a directory.
+/// Files of the lines: named as by `submit --array`, or LINE.out and LINE.err in a directory.
 fn names(directory: Option<&Path>) -> Result<Names, Failure> {
     let stem = match directory {
         None => "pinfold-%A_%a".to_owned(),

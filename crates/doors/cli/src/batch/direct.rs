@@ -1,5 +1,5 @@
 //! Lines that need no shell: plain words, the first of them a program. The shell would only look the program up and
-//! execute it, at the cost of its own start, so that is done here instead, as make(1) does with such recipes.
+//! execute it, at the cost of its own start, so that is done here instead, as by make(1) with plain recipes.
 //!
 //! Absent here: any reading of quotes, variables, patterns, redirections. A line with a character that some shell
 //! gives a meaning to goes to the shell as it is.
@@ -20,8 +20,8 @@ use super::slots::Slots;
 use crate::job::JobOptions;
 use crate::launch::LaunchPlan;
 
-/// First words that shells do themselves or that are part of their language (dash, bash, mksh): what they do need not be
-/// what a program of that name does.
+/// First words that shells execute themselves or that are part of their language (dash, bash, mksh): a program of the
+/// same name may differ.
 const SHELL_WORDS: &str = ". : alias bg bind break builtin caller case cat cd chdir command compgen complete compopt continue \
     coproc declare dirs disown do done echo elif else enable esac eval exec exit export false fc fg fi \
     for function getopts global hash help history if in integer jobs kill let local logout mapfile mknod \
@@ -29,7 +29,7 @@ const SHELL_WORDS: &str = ". : alias bg bind break builtin caller case cat cd ch
     sleep source suspend test then time times trap true type typeset ulimit umask unalias unset until \
     wait whence while whoami";
 
-/// What plain words are made of.
+/// The characters of plain words.
 fn plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-./:,+@%=".contains(&byte)
 }
@@ -73,7 +73,7 @@ impl Direct {
     /// program.
     pub(super) fn program(&self, line: &OsStr) -> Option<(PathBuf, Vec<OsString>)> {
         let words = words(line).filter(|_| !self.own_words)?;
-        // Shells that find no PATH have one of their own.
+        // Without PATH a shell has a PATH of its own.
         let search = self.search.as_deref()?;
         Some((resolve(&words[0], Some(search)).ok()?, words))
     }

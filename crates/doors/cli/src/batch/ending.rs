@@ -122,23 +122,23 @@ impl Batch {
         });
     }
 
-    /// The command that wanted the result was killed: what runs goes on, the rest is not started.
+    /// The command that waits for the result was killed: running lines go on, the rest is not started.
     pub(super) fn orphan(&mut self) {
         self.orphaned = true;
         self.withdraw_waiting("the batch command was killed before the job started");
-        // Their reader must not wait for what runs on.
+        // The reader of the outputs must not wait for lines that run on.
         self.work.printer.give_up();
         let _ = spawn::null_streams();
     }
 
-    /// No daemon is there to say what ended lines: they did as their commands say.
+    /// No daemon tells how lines ended: the exit codes of their commands count.
     pub(super) fn over_without_word(&mut self) {
         let waiting: Vec<usize> =
             (0..self.outcomes.len()).filter(|&index| self.outcomes[index].awaits_word()).collect();
         waiting.into_iter().for_each(|index| self.over(ticket(index)));
     }
 
-    /// All lines are over. What is not taken yet of their outputs, or of the log, is waited for, until a signal ends
+    /// All lines are over. The rest of their outputs, or of the log, is waited for, until a signal ends
     /// that; if a signal ended the lines, not for long.
     pub(super) fn drain(&mut self, alive: &PipeReader, with_log: bool) {
         let mut until = self.ending.map(|_| Instant::now() + KILLED_AFTER);

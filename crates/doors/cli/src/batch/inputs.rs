@@ -30,10 +30,10 @@ fn separator(word: &OsString) -> Option<(&'static str, bool, bool)> {
         .find(|(text, ..)| word == text)
 }
 
-/// Ends the options of `batch` among these words, which follow its name, where its arguments begin, as `--` does: what is
-/// behind a separator (`:::`, `:::+`, `::::`, `::::+`) is an argument, whatever it looks like.
+/// Ends the options of `batch` among these words, which follow its name, where its arguments begin, as `--` does: every word
+/// behind a separator (`:::`, `:::+`, `::::`, `::::+`) is an argument.
 pub(crate) fn end_options(words: &mut Vec<OsString>, follow: usize) {
-    // Columns may be apart by such a word.
+    // Columns may be separated by the same word.
     let is_value =
         |at: usize| at > follow && ["-C", "--colsep"].iter().any(|option| words[at - 1] == *option);
     let begins = |at: &usize| words[*at] == "--" || separator(&words[*at]).is_some() && !is_value(*at);
@@ -54,7 +54,7 @@ impl Source<'_> {
     }
 }
 
-/// A list that is not read yet, and whether it is linked to the one before it.
+/// A list that is not read yet, and whether it is linked to the list before it.
 pub(super) type List<'a> = (Source<'a>, bool);
 
 /// Reads all of a list, whose arguments end with this byte in a file.
@@ -73,7 +73,7 @@ pub(super) fn read((source, linked): &List<'_>, ending: u8) -> Result<Input, Fai
     Ok(Input { values, linked: *linked })
 }
 
-/// The words for a list that cannot be read; `hint`: what to do where its file is not there.
+/// The words for a list that cannot be read; `hint`: advice if its file is missing.
 pub(super) fn failed(what: &str, file: &Path, error: &std::io::Error, hint: &str) -> Failure {
     let (code, hint) = match error.kind() {
         std::io::ErrorKind::NotFound => (ExitCode::Usage, hint),
@@ -87,7 +87,7 @@ pub(super) fn argument(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The words of the command, and the lists of arguments: those of `-a`, then those on the command line.
+/// The words of the command, and the lists of arguments: the files of `-a`, then the lists on the command line.
 pub(super) fn split<'a>(
     words: &'a [OsString],
     arg_files: &'a [PathBuf],
@@ -117,7 +117,7 @@ pub(super) fn split<'a>(
     Ok((words[..first].iter().collect(), lists))
 }
 
-/// What separates the columns of an argument, `--colsep`.
+/// The separator of the columns of an argument, `--colsep`.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns(Regex);
 

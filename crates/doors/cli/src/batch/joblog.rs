@@ -1,7 +1,7 @@
-//! The job log: a line for each job that ended, in the columns of GNU parallel's `--joblog`, and what such a log says has
-//! run already.
+//! The job log: a line for each job that ended, in the columns of GNU parallel's `--joblog`, and the lines that
+//! have run already according to a log.
 //!
-//! A log may go to a pipe or a terminal, whose reader may stop. What it does not take is kept until it does: the keeper
+//! A log may go to a pipe or a terminal, whose reader may stop. The rest is kept until it reads on: the keeper
 //! has jobs to wait for, and signals to hear.
 
 use std::collections::BTreeMap;
@@ -29,14 +29,14 @@ pub(super) struct JobLog {
     path: PathBuf,
     /// `None`: it was given up.
     file: Option<File>,
-    /// What the file does not take yet.
+    /// Bytes that the file does not take yet.
     unwritten: Vec<u8>,
     /// Whether it was said that its reader is waited for.
     told: bool,
 }
 
 impl JobLog {
-    /// Begins a log, or goes on with one.
+    /// Begins a log, or continues a log.
     pub(super) fn open(path: &Path, resumes: bool) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::doing(format!("failed to write {}", path.display()), &error);
         let mut file = if resumes {
@@ -44,7 +44,7 @@ impl JobLog {
             remove_torn_end(&file).map_err(failed)?;
             file
         } else {
-            // What an open file of this process has (`/dev/stdout`) is kept, and is none of the log's.
+            // The content of an open file of this process (`/dev/stdout`) is kept, and is no part of the log.
             output::create(path, Named::ByUser).map_err(failed)?
         };
         if file.metadata().map_err(failed)?.len() == 0 {
@@ -55,7 +55,7 @@ impl JobLog {
         Ok(Self { path: path.to_owned(), file: Some(file), unwritten: Vec::new(), told: false })
     }
 
-    /// Writes down a line that is over, if it ran. As with GNU parallel, one that the batch told to end is not in the log:
+    /// Writes down a line that is over, if it ran. As with GNU parallel, a line that the batch told to end is not in the log:
     /// it is done when it is resumed.
     pub(super) fn over(&mut self, index: usize, outcome: &Outcome, command: &[u8]) {
         let Some(started) = outcome.started_at.filter(|_| !outcome.was_told_to_end) else { return };
@@ -77,7 +77,7 @@ impl JobLog {
         self.write();
     }
 
-    /// Writes what is taken now. A log that cannot be written is given up with a word, and the jobs go on.
+    /// Writes as much as is taken now. A log that cannot be written is given up with a word, and the jobs go on.
     pub(super) fn write(&mut self) {
         let Some(file) = &mut self.file else { return };
         while !self.unwritten.is_empty() {
@@ -98,7 +98,7 @@ impl JobLog {
         }
     }
 
-    /// What to wait for before more is written.
+    /// The file to wait for before more is written.
     pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
         self.file.as_ref().filter(|_| !self.unwritten.is_empty()).map(Wanted::output)
     }
@@ -131,12 +131,12 @@ fn one_line(command: &[u8]) -> impl Iterator<Item = u8> + '_ {
     command.iter().map(|&byte| if byte == b'\n' { 0 } else { byte })
 }
 
-/// A log's whole lines, and what is behind them.
+/// A log's whole lines, and the rest behind them.
 fn whole_lines(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1))
 }
 
-/// Whether what is behind a log's whole lines is the begin of its next one, which was torn: its disk was full, or its writer
+/// Whether the rest behind a log's whole lines is the beginning of a line that was torn: its disk was full, or its writer
 /// was killed. Anything else is no job log's.
 fn is_torn_line(whole: &[u8], rest: &[u8]) -> bool {
     if whole.is_empty() {

@@ -34,7 +34,7 @@ pub(super) struct Lines {
     pub(super) places: Vec<(u64, std::ops::Range<usize>)>,
     /// How many lines of the list were read, or commands made.
     read: u64,
-    /// What arguments are put into; `None`: the list has commands.
+    /// The command that takes arguments; `None`: the list has commands.
     template: Option<Template>,
     /// The names of arguments; `None`: the first line has them, or they have none.
     names: Option<Vec<Vec<u8>>>,
@@ -42,7 +42,7 @@ pub(super) struct Lines {
     gathered: Vec<Vec<u8>>,
     /// The arguments of each, where they are commands with arguments put in.
     tags: Vec<Vec<u8>>,
-    /// The directory of each line's output among those of the others, where that follows from its arguments.
+    /// The directory of each line's output in the tree of `--results`.
     trees: Vec<PathBuf>,
     args: BatchArgs,
     /// The shell that runs them.
@@ -50,7 +50,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The lines that a command line names: those of a list of commands, or a command for each argument. Where the list
+    /// The lines that a command line names: a list of commands, or a command for each argument. Where the list
     /// has a writer and is not needed as a whole, its lines come from the feed.
     pub(super) fn of_args(args: &BatchArgs, shell: PathBuf) -> Result<(Self, Option<Feed>), Failure> {
         let (words, mut lists) = inputs::split(&args.words, &args.arg_file)?;
@@ -217,7 +217,7 @@ impl Lines {
         self.places.push((self.read, start..self.text.len()));
     }
 
-    /// The directory of a line's output among those of the others.
+    /// The directory of a line's output in the tree of `--results`.
     pub(super) fn tree(&self, index: usize) -> Option<&Path> {
         self.trees.get(index).map(PathBuf::as_path)
     }
@@ -242,7 +242,7 @@ impl Lines {
         Some(self.places.get(index)?.0)
     }
 
-    /// What tells the output of a line from that of others: its arguments, or the command.
+    /// The tag of a line's output: its arguments, or the command.
     pub(super) fn tag(&self, index: usize) -> &[u8] {
         match self.tags.get(index) {
             Some(tag) => tag,
@@ -261,7 +261,7 @@ impl Lines {
         (0..self.places.len()).collect()
     }
 
-    /// The order in which they are best begun, by what the daemon knows of earlier runs.
+    /// The best order to begin the lines, by the lengths of earlier runs.
     pub(super) fn longest_first(&self, daemon: &mut Client) -> Result<Vec<usize>, Failure> {
         if self.places.len() < 2 {
             return Ok(self.as_they_are());
@@ -271,7 +271,7 @@ impl Lines {
         while commands.peek().is_some() {
             let mut asked = Vec::new();
             let mut bytes = 0;
-            // JSON may make six bytes of one; a command is cut so that one of them always fits.
+            // JSON may make six bytes of one; a command is cut so that it always fits.
             while let Some(next) = commands.next_if(|next| fits(bytes, next)) {
                 bytes += weight(&next);
                 asked.push(next);
@@ -345,7 +345,7 @@ fn commands_in<'a>(words: &[&'a OsString]) -> Option<&'a Path> {
     }
 }
 
-/// What a command adds to a request at most, in bytes.
+/// The most bytes that a command adds to a request.
 fn weight(command: &[String]) -> usize {
     command.iter().map(|word| 6 * word.len() + 3).sum::<usize>() + 3
 }

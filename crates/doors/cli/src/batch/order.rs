@@ -2,14 +2,14 @@
 //!
 //! Pure. Absent: how long that is, which the daemon knows.
 
-/// Two lengths are alike unless one is at least so many times the other,
+/// Two lengths are alike unless the longer is at least so many times the shorter,
 const ALIKE: f64 = 1.25;
 /// or both are below this, in microseconds.
 const SHORT_US: u64 = 100_000;
 
-/// The order in which jobs of these lengths are best begun, as indexes: the longest first, for what is long and comes
-/// last leaves cores idle (Graham, Bounds on multiprocessing timing anomalies, 1969). Those that are about as long as
-/// each other stay as they are, and all do when the length of one is not known.
+/// The order in which jobs of these lengths are best begun, as indexes: the longest first, for a long job that comes
+/// last leaves cores idle (Graham, Bounds on multiprocessing timing anomalies, 1969). Jobs of about the same length
+/// keep their order, and all jobs do if a length is unknown.
 pub(crate) fn longest_first(lengths_us: &[Option<u64>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lengths_us.len()).collect();
     if lengths_us.iter().all(Option::is_some) {
@@ -18,7 +18,7 @@ pub(crate) fn longest_first(lengths_us: &[Option<u64>]) -> Vec<usize> {
     order
 }
 
-/// The step of a length on a scale on which alike ones are about the same.
+/// The step of a length on a scale on which alike lengths are about the same.
 fn step(length_us: u64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 180")]
     let step = (length_us.max(SHORT_US) as f64 / SHORT_US as f64).log(ALIKE).floor() as u64;

@@ -1,5 +1,5 @@
-//! The outputs of lines that ended before others that stand before them (`--keep-order`): kept in one file, whatever
-//! their number, until it is their turn.
+//! The outputs of lines that ended before others that stand before them (`--keep-order`): kept in one file
+//! until it is their turn.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ pub(super) type Places = [Place; 2];
 
 /// See the module's page.
 pub(super) struct Ordered {
-    /// The lines by their tickets, in the order in which they are printed; what is before `next` was.
+    /// The lines by their tickets, in the order in which they are printed; lines before `next` are printed.
     tickets: Vec<u64>,
     next: usize,
     spool: Spool,
@@ -26,22 +26,22 @@ impl Ordered {
         Ok(Self { tickets, next: 0, spool: Spool::made()?, waits: BTreeMap::new() })
     }
 
-    /// One more line follows the others.
+    /// A further line follows the others.
     pub(super) fn expect(&mut self, ticket: u64) {
         self.tickets.push(ticket);
     }
 
-    /// A line is over, with what it wrote.
+    /// A line is over, with its outputs.
     pub(super) fn over(&mut self, ticket: u64, outputs: Option<[File; 2]>) {
         self.spool.tidy();
-        // What need not wait needs no copy.
+        // An output whose turn it is needs no copy.
         let is_next = self.tickets.get(self.next) == Some(&ticket);
         let mut keep = |output| if is_next { Place::Own(output) } else { self.spool.keep(output) };
         let places = outputs.map(|[out, err]| [keep(out), keep(err)]);
         self.waits.insert(ticket, places);
     }
 
-    /// The next line whose turn it is, if it is over; `rest`: those that never ran are passed over.
+    /// The next line whose turn it is, if it is over; `rest`: lines that never ran are passed over.
     pub(super) fn next(&mut self, rest: bool) -> Option<(u64, Option<Places>)> {
         loop {
             let ticket = *self.tickets.get(self.next)?;

@@ -1,4 +1,4 @@
-//! What came of the lines of a batch, and how that is told.
+//! The results of the lines of a batch, and their forms.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime};
@@ -9,7 +9,7 @@ use pinfold_proto::{End, ExitCode, ended_well};
 use super::Work;
 use crate::run::TIMED_OUT;
 
-/// What is known of one line.
+/// The state of a line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     pub job: Option<u64>,
@@ -43,7 +43,7 @@ impl Outcome {
         !ended_well(self.exit_code, self.end)
     }
 
-    /// Its exit code, or where that is 0 though it did not do well, one that says so.
+    /// Its exit code; of a line that exited with 0 and failed all the same, a code other than 0.
     pub(super) fn exit_value(&self) -> Option<i32> {
         match self.end.filter(|_| self.exit_code == Some(0)) {
             Some(end) if end.is_limit() => Some(i32::from(TIMED_OUT)),
@@ -52,14 +52,14 @@ impl Outcome {
         }
     }
 
-    /// Its output may be cut: whatever its exit code, it did not do well.
+    /// Its output may be cut: the line failed, also with exit code 0.
     pub(super) fn was_cut(&mut self, error: &io::Error) {
         self.exit_code =
             self.exit_code.map(|code| if code == 0 { ExitCode::Failed.code().into() } else { code });
         self.reason = Some(format!("the output: {error}"));
     }
 
-    /// Whether its command ended, and the daemon has not said what ended it.
+    /// Whether its command ended, and the daemon has not told the cause of the end.
     pub(super) fn awaits_word(&self) -> bool {
         self.started.is_some() && self.ended.is_some() && !self.is_over
     }
@@ -88,7 +88,7 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
     }
 }
 
-/// The whole batch; of a resumed one the lines that were to be run.
+/// The whole batch; of a resumed batch the lines that were to be run.
 pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchView {
     let lines = work.lines.borrow();
     let mut run = work.order.clone();

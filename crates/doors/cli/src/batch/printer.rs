@@ -1,7 +1,7 @@
-//! What lines wrote, on its way to standard output and standard error: as much as their readers take.
+//! Outputs of lines on their way to standard output and standard error: as much as their readers take.
 //!
 //! A reader may stop. The keeper of the lines has their ends to hear, and signals, so it never waits in a write. Owns
-//! what is still to be printed. Absent here: whose turn it is.
+//! the outputs that are still to be printed. Absent here: their order.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,18 +15,18 @@ use pinfold_sys::ready::{self, Wanted};
 
 use super::spool::{Place, Spool};
 
-/// So much is written at once to what may have a reader: a pipe that has any room has this much (`PIPE_BUF`).
+/// So much is written at once to a stream that may have a reader: a pipe that has any room has this much (`PIPE_BUF`).
 const TO_READER: usize = 4096;
 /// And to a file.
 const TO_FILE: usize = 1 << 20;
 /// No more lines are started where the outputs of so many wait,
 const PARTS_MAX: usize = 1000;
-/// or the file that keeps what waits has come to this size: room in it is reused once nothing waits.
+/// or the file of waiting outputs has come to this size: its room is reused once no output waits.
 const SPOOLED_MAX: u64 = 256 << 20;
 /// So many pieces are written before others have their turn.
 const PIECES_AT_ONCE: usize = 256;
 
-/// One of the two streams.
+/// A standard stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stream {
     Out = 0,
@@ -39,7 +39,7 @@ struct Part {
     at: u64,
     left: u64,
     to: Stream,
-    /// What stands before each line.
+    /// The text before each line.
     tag: Option<Vec<u8>>,
     /// Whether the next byte begins a line.
     begins: bool,
@@ -47,12 +47,12 @@ struct Part {
 
 /// See the module's page.
 pub(super) struct Printer {
-    /// `None`: nobody wants it any more.
+    /// `None`: the outputs are not wanted any more.
     streams: Option<[(File, usize); 2]>,
     parts: VecDeque<Part>,
-    /// What is read and not written yet, of the first part.
+    /// Bytes of the first part that are read and not written yet.
     piece: Vec<u8>,
-    /// Keeps what waits behind others, whatever their number.
+    /// Keeps all outputs that wait behind others.
     spool: Spool,
 }
 
@@ -93,7 +93,7 @@ impl Printer {
         Ok(())
     }
 
-    /// The same with what was kept elsewhere.
+    /// The same with an output that was kept elsewhere.
     pub(super) fn add_kept(&mut self, place: Place, to: Stream, tag: Option<&[u8]>) -> io::Result<()> {
         match place {
             Place::Part(spool, at, left) => self.add_part((spool, at, left), to, tag),
@@ -109,7 +109,7 @@ impl Printer {
         }
     }
 
-    /// Prints what is taken now, or a good piece of it. On failure the part that could not be printed is left out.
+    /// Prints as much as is taken now, or a good piece of it. On failure the part that could not be printed is left out.
     pub(super) fn print(&mut self) -> io::Result<()> {
         for _ in 0..PIECES_AT_ONCE {
             let Some(part) = self.parts.front() else { return Ok(()) };
@@ -140,7 +140,7 @@ impl Printer {
         let count = part.from.read_at(&mut read, part.at)?;
         read.truncate(count);
         part.at += count as u64;
-        // It may have been cut by whoever has it open still.
+        // A process that has it open may have cut it.
         part.left = if count == 0 { 0 } else { part.left - count as u64 };
         match &part.tag {
             None => self.piece = read,
@@ -173,13 +173,13 @@ impl Printer {
         Ok(())
     }
 
-    /// What to wait for before more is printed.
+    /// The stream to wait for before more is printed.
     pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
         let to = self.parts.front()?.to;
         self.streams.as_ref().map(|streams| Wanted::output(&streams[to as usize].0))
     }
 
-    /// Nothing more is printed, and nobody waits here for the ends of the streams; says whether something is left.
+    /// Nothing more is printed, and the ends of the streams are not waited for; says whether something is left.
     pub(super) fn give_up(&mut self) -> bool {
         self.streams = None;
         self.piece.clear();

@@ -1,11 +1,11 @@
-//! What a batch lets others see of its lines while they run: their outputs and the job log.
+//! Outputs of lines and the job log, shown while other lines run.
 
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::{Batch, Work, index};
 
 impl Batch {
-    /// Has the output of a line printed whose last try this was, once.
+    /// Has the output of a line printed after its last try, once.
     pub(super) fn show(&mut self, ticket: u64) {
         if self.outcome(ticket).received.is_some() {
             return;
@@ -29,7 +29,7 @@ impl Batch {
         }
     }
 
-    /// Prints of the outputs what is taken now.
+    /// Prints as much of the outputs as is taken now.
     pub(super) fn print(&mut self) {
         if self.work.printer.wanted().is_some() {
             self.progress.clear();

@@ -26,7 +26,7 @@ use pinfold_client::{
     outputs::{self, LINES},
 };
 
-/// Whether standard output or standard error goes somewhere: to keep apart what is thrown away costs each line two files.
+/// Whether standard output or standard error goes somewhere: separate outputs that no reader sees would cost each line two files.
 pub(super) fn is_seen() -> bool {
     let goes = |stream: BorrowedFd<'_>, on_terminal: bool| {
         let found = stream.try_clone_to_owned().and_then(|copy| File::from(copy).metadata());
@@ -54,7 +54,7 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// What the options ask for; `seen`: standard output or standard error goes somewhere.
+    /// The sink that the options ask for; `seen`: standard output or standard error goes somewhere.
     pub(super) fn of(args: &BatchArgs, seen: bool) -> Result<Self, Failure> {
         // JSON alone goes to standard output.
         let to_err = matches!(args.json, Some(None));
@@ -84,14 +84,14 @@ impl Sink {
         Ok(())
     }
 
-    /// Prints the output of one more line behind those of the others.
+    /// Prints the output of a further line behind the outputs of the others.
     pub(super) fn expect(&self, ticket: u64) {
         if let Self::Grouped { ordered: Some(ordered), .. } = self {
             ordered.borrow_mut().expect(ticket);
         }
     }
 
-    /// Whether what lines write may come between other words on a terminal.
+    /// Whether output of lines may come between other words on a terminal.
     pub(super) fn writes_through(&self) -> bool {
         matches!(self, Self::Through(_))
     }
@@ -101,7 +101,7 @@ impl Sink {
         let (sink, lines) = (self.clone(), lines.clone());
         Rc::new(move |ticket| {
             let [out, err] = sink.open(ticket, &lines.borrow())?;
-            // Standard input is nobody's in particular, so no job gets it.
+            // Standard input belongs to no line in particular, so no job gets it.
             Ok([files::null(), out, err])
         })
     }
@@ -175,7 +175,7 @@ impl Sink {
         kept.borrow().get(&ticket).into_iter().flatten().try_for_each(spool::is_whole)
     }
 
-    /// Has printed what was kept of a line that ended, or keeps it on until it is its turn.
+    /// Prints the outputs of a line that ended, or keeps them until it is their turn.
     pub(super) fn print(&self, ticket: u64, lines: &Lines, printer: &mut Printer) -> io::Result<()> {
         let Self::Grouped { kept, tagged, to_err, ordered } = self else { return Ok(()) };
         let outputs = kept.borrow_mut().remove(&ticket);
@@ -185,12 +185,12 @@ impl Sink {
         }
         let Some([out, err]) = outputs else { return Ok(()) };
         let tag = tagged.then(|| tag(lines, ticket));
-        // What becomes of the one is nothing to the other.
+        // A failure of the first output does not concern the second.
         let added = printer.add(out, out_of(*to_err), tag);
         added.and(printer.add(err, Stream::Err, tag))
     }
 
-    /// Has the lines printed whose turn it is; `rest`: all that are left. One that is lost keeps none back.
+    /// Has the due lines printed; `rest`: all lines that are left. A lost output keeps no other back.
     pub(super) fn print_due(&self, lines: &Lines, rest: bool, printer: &mut Printer) -> io::Result<()> {
         let Self::Grouped { ordered: Some(ordered), tagged, to_err, .. } = self else { return Ok(()) };
         let mut ordered = ordered.borrow_mut();

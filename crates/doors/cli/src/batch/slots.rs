@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// The slot of each line that has one, by its ticket.
+/// The slots of running lines, by their tickets.
 #[derive(Debug, Default)]
 pub(super) struct Slots(BTreeMap<u64, u32>);
 
 impl Slots {
-    /// The slot of a line, which gets one if it has none.
+    /// The slot of a line; a line without a slot gets the lowest.
     pub(super) fn of(&mut self, ticket: u64) -> u32 {
         let free = |slot: &u32| self.0.values().all(|taken| taken != slot);
         let lowest = (1..).find(free).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One file that keeps the outputs of many lines until they are printed, so that what waits takes no descriptors. Where
+//! One file that keeps the outputs of many lines until they are printed, so that waiting outputs take no descriptors. Where
 //! it has no room for an output, the output stays in its own file.
 
 use std::fs::File;
@@ -74,7 +74,7 @@ impl Spool {
         Ok(spool)
     }
 
-    /// How much it keeps, in bytes, with what was printed and is not cut yet.
+    /// Its size in bytes, with printed outputs that are not cut yet.
     pub(super) fn size(&self) -> u64 {
         self.end
     }
@@ -90,16 +90,16 @@ impl Spool {
                 Place::Part(file, at, length)
             }
             Err(_) => {
-                // What was copied of it gives its room back.
+                // The copied part gives its room back.
                 let _ = file.set_len(self.end);
-                // Whoever has it open still goes on at its end.
+                // A process that has it open goes on at its end.
                 let _ = (&output).seek(SeekFrom::End(0));
                 Place::Own(output)
             }
         }
     }
 
-    /// If nothing of it waits any more: what was printed needs no room.
+    /// Gives its room back if no output waits.
     pub(super) fn tidy(&mut self) {
         if self.end > 0
             && let Some(file) = &self.file

@@ -11,7 +11,7 @@ use std::path::Path;
 use pinfold_client::Failure;
 use pinfold_proto::ExitCode;
 
-/// What stands in a command for the number of its slot, which is known when it starts.
+/// The replacement string for the number of a slot, which is known when the command starts.
 pub(super) const SLOT: &[u8] = b"{%}";
 
 /// Replacement strings that would otherwise be taken for text.
@@ -109,7 +109,7 @@ fn put_each(parts: &[Part], chosen: &[Vec<u8>], number: u64, text: &mut Vec<u8>)
     }
 }
 
-/// Which part of a path is put in; numbers are those of endings that it lacks, or is of.
+/// The part of a path that is put in; numbers count the endings that are left out, or taken.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Whole(usize),
@@ -208,7 +208,7 @@ fn parts(text: &[u8], names: &[Vec<u8>]) -> Vec<Part> {
     parts
 }
 
-/// What stands between braces, if that is a replacement string.
+/// The text between braces, if it is a replacement string.
 fn replacement(inner: &[u8], names: &[Vec<u8>]) -> Option<Part> {
     match inner {
         b"#" => return Some(Part::Number),
@@ -238,7 +238,7 @@ fn form(text: &[u8]) -> Option<Form> {
     }
 }
 
-/// Adds a word as a shell reads it back. What looks like [`SLOT`] in it does not in the text.
+/// Adds a word as a shell reads it back. A [`SLOT`] in the word does not appear in the text.
 fn quote(word: &[u8], text: &mut Vec<u8>) {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:,+@%=".contains(byte);
     if !word.is_empty() && word.iter().all(plain) {

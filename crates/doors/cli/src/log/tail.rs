@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A file that a job is about to make as it starts is there within so many looks.
 const LOOKS_FOR_NEW: u32 = 5;
 
-/// So long a daemon that went away is looked for: one that is replaced is back by then.
+/// So long a lost daemon is looked for: a daemon that is replaced is back by then.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// The daemon, asked about jobs while their files are read.
@@ -43,7 +43,7 @@ impl<'a> Jobs<'a> {
                 Ok(other) => return Err(unexpected(&other)),
                 Err(failure) if failure.code == ExitCode::NoDaemon && Instant::now() < until => {
                     std::thread::sleep(LOOK);
-                    // A private one started here would take the place of one that is just being replaced.
+                    // A private daemon started here would take the place of a daemon that is just being replaced.
                     if let Some(client) = self.dial.connect_if_there() {
                         self.client = client;
                     }
@@ -67,7 +67,7 @@ impl<'a> Jobs<'a> {
         Ok(waits)
     }
 
-    /// Prints what a job, which people call `name`, wrote to these files, at most two; with `follow` until the job is over.
+    /// Prints the output of a job, called `name` in messages, from these files, at most two; with `follow` until the job is over.
     /// The second goes to standard error, on a terminal behind a heading.
     pub(super) fn print(
         &mut self,
@@ -98,7 +98,7 @@ impl<'a> Jobs<'a> {
         }
         let (mut shown, mut bytes) = (false, 0);
         loop {
-            // Asked before the files are read: what it wrote until its end is read after.
+            // Asked before the files are read: its last output is read after.
             let over = !follow || self.is_over(job)?;
             for file in &mut files {
                 match file.print(&mut shown).map_err(|error| reading(name, &file.path, &error))?? {
@@ -150,10 +150,10 @@ impl<'a> Jobs<'a> {
     ) -> Result<Option<File>, Failure> {
         let (mut waits, mut looks) = (waits, 0);
         let found = loop {
-            // Asked before the file is looked for: one that began and ended has made it by then.
+            // Asked before the file is looked for: a job that began and ended has made it by then.
             let over = !follow || self.is_over(job)?;
             match std::fs::metadata(path) {
-                // One that has just begun may be about to make it.
+                // A job that has just begun may be about to make it.
                 Err(error) if error.kind() == ErrorKind::NotFound && (waits || !over) => {}
                 found => break found.map_err(|error| reading(name, path, &error))?,
             }
@@ -170,7 +170,7 @@ impl<'a> Jobs<'a> {
             }
             waits = self.status(job)?.is_some_and(|view| view.started_s.is_none());
         };
-        // A device or a pipe would never end, or take from somebody else.
+        // A device or a pipe would never end, or take input from another reader.
         if !found.is_file() {
             let text =
                 format!("job {name} writes to {}, which is no file that could be read again", path.display());
@@ -184,20 +184,20 @@ impl<'a> Jobs<'a> {
 struct Followed {
     file: File,
     path: PathBuf,
-    /// It has the errors of a job whose output is printed as well.
+    /// It is a job's standard error, printed beside the output.
     errors: bool,
     /// No file is at its path any more; said once.
     is_removed: bool,
 }
 
-/// What became of a followed file since it was last looked at.
+/// The fate of a followed file since the last look.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     /// Nothing that was not said before.
     Same,
-    /// It is at its path no more. What has it open still writes to it.
+    /// It is at its path no more. Processes that have it open still write to it.
     Removed,
-    /// Another one is at its path, and read from its start from now on.
+    /// Another file is at its path, and read from its start from now on.
     Replaced,
 }
 
@@ -206,7 +206,7 @@ impl Followed {
         Self { file, path: path.to_owned(), errors, is_removed: false }
     }
 
-    /// Prints what was written to it since, in bytes; `None`: nobody reads any more. `shown`: whether errors were printed
+    /// Prints its new content, and gives its bytes; `None`: the reader is gone. `shown`: whether errors were printed
     /// last. The inner error is of the output.
     fn print(&mut self, shown: &mut bool) -> std::io::Result<Result<Option<u64>, Failure>> {
         // A job that begins anew empties its file, and so do programs that rotate logs.
@@ -234,7 +234,7 @@ impl Followed {
         }
     }
 
-    /// Whether it is still the file at its path. One that was removed is read on until there is another.
+    /// Whether it is still the file at its path. A removed file is read on until there is another.
     fn look(&mut self) -> Seen {
         let path = &self.path;
         let id = |found: &Metadata| (found.dev(), found.ino());
@@ -243,9 +243,9 @@ impl Followed {
                 let is_news = !std::mem::replace(&mut self.is_removed, true);
                 if is_news { Seen::Removed } else { Seen::Same }
             }
-            // A device or a pipe would never end, or take from somebody else.
+            // A device or a pipe would never end, or take input from another reader.
             Ok(there) if there.is_file() && self.file.metadata().is_ok_and(|own| id(&own) != id(&there)) => {
-                // Gone again, or not to be read: what is open is all there is.
+                // Gone again, or not readable: the open file is the only source.
                 let Ok(file) = File::open(path) else { return Seen::Same };
                 (self.file, self.is_removed) = (file, false);
                 Seen::Replaced
@@ -259,7 +259,7 @@ fn reading(name: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::doing(format!("failed to read {}, where job {name} writes", path.display()), error)
 }
 
-/// Writes to standard output, or to standard error; says whether somebody still reads.
+/// Writes to standard output, or to standard error; says whether a reader is left.
 fn written(bytes: &[u8], to_err: bool) -> Result<bool, Failure> {
     let done = if to_err {
         std::io::stderr().lock().write_all(bytes)
