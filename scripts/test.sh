@@ -104,7 +104,16 @@ fi
 if grep -rqE '^ *//[/!] +```' --include='*.rs' crates tools; then
   cargo test --workspace --no-fail-fast --doc || failed+=("code in documentation")
 fi
-options=()
+# Unit tests that need root or an optional program are ignored by `cargo test`. Here they run where the host has that.
+options=(--include-ignored)
+without() {
+  echo "== $1: not run, as $2"
+  options+=(--skip "$1")
+}
+[ "$(id -u)" = 0 ] || without as_root "only root can run these tests"
+[ "$(nproc)" -gt 1 ] || without threads_go_and_come_back "the host has one PU"
+python3 -c 'import os; os.unshare(os.CLONE_NEWUSER)' 2>/dev/null ||
+  without as_root_a_user_of_a_user_namespace_is_none "there are no user namespaces, or Python is older than 3.12"
 if [ -n "${PINFOLD_SHUFFLE:-}" ]; then
   # Test programs of a stable compiler heed this only when they are told that they may.
   runner=CARGO_TARGET_$(rustc --print host-tuple | tr 'a-z-' 'A-Z_')_RUNNER

@@ -417,13 +417,11 @@ mod tests {
     use super::*;
 
     #[test]
+    #[ignore = "needs a temporary directory with attributes of users"]
     fn a_mark_is_set_and_taken_away() {
         let dir = tempfile::tempdir().expect("a directory");
         let group = Group::open(dir.path(), None).expect("opened").expect("there");
-        match group.mark("user.oomd_omit", Some("1")) {
-            Err(Errno::OPNOTSUPP) => return println!("skipped: this file system keeps no attributes"),
-            set => set.expect("set"),
-        }
+        group.mark("user.oomd_omit", Some("1")).expect("set");
         let mut value = [0u8; 8];
         let read = |value: &mut [u8]| rustix::fs::getxattr(dir.path(), "user.oomd_omit", value);
         assert_eq!(read(&mut value), Ok(1));

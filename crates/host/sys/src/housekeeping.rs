@@ -263,12 +263,11 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs two PUs"]
     fn threads_go_and_come_back() {
         let world = World::new(&[]);
         let all = affinity::of(0).unwrap().unwrap();
-        let Some(last) = all.iter().last().filter(|_| all.len() > 1) else {
-            return println!("skipped: there is one PU");
-        };
+        let last = all.iter().last().unwrap();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let mut housekeeping = world.housekeeping();
         let one = CpuSet::single(last);

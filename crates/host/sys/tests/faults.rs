@@ -9,6 +9,7 @@ use pinfold_sys::container::{
 };
 use pinfold_sys::mode::{AbilityName, Mode, Via, decide, probe};
 use pinfold_testkit::fake::FakeHost;
+use pinfold_testkit::ignore;
 use rustix::io::Errno;
 
 type Make = fn(&Path) -> std::io::Result<FakeHost>;
@@ -33,7 +34,6 @@ fn jobs_groups(host: &FakeHost) -> Vec<String> {
     host.groups().into_iter().filter(|group| group.contains("/job-")).collect()
 }
 
-#[test]
 fn a_container_that_cannot_be_shaped_leaves_nothing_behind() {
     on_every_host(|name, host| {
         let containers = open(host);
@@ -58,7 +58,6 @@ fn a_container_that_cannot_be_shaped_leaves_nothing_behind() {
     });
 }
 
-#[test]
 fn a_failed_wish_can_be_repeated() {
     on_every_host(|name, host| {
         let containers = open(host);
@@ -74,7 +73,6 @@ fn a_failed_wish_can_be_repeated() {
     });
 }
 
-#[test]
 fn a_missing_file_is_an_error_to_write_and_nothing_to_read() {
     on_every_host(|name, host| {
         for file in [
@@ -98,7 +96,6 @@ fn a_missing_file_is_an_error_to_write_and_nothing_to_read() {
     });
 }
 
-#[test]
 fn a_group_removed_by_someone_else_is_empty_and_removable() {
     on_every_host(|name, host| {
         let containers = open(host);
@@ -113,7 +110,6 @@ fn a_group_removed_by_someone_else_is_empty_and_removable() {
     });
 }
 
-#[test]
 fn groups_that_a_crash_left_half_made_are_completed() {
     on_every_host(|name, host| {
         let containers = open(host);
@@ -142,7 +138,6 @@ fn groups_that_a_crash_left_half_made_are_completed() {
     });
 }
 
-#[test]
 fn controllers_that_cannot_be_handed_down_are_done_without() {
     let dir = tempfile::tempdir().expect("a directory");
     let host = FakeHost::unified(dir.path()).expect("a fake host");
@@ -157,7 +152,6 @@ fn controllers_that_cannot_be_handed_down_are_done_without() {
     assert!(matches!(container.remove().expect("removed"), Removed::Yes));
 }
 
-#[test]
 fn a_host_in_which_no_group_can_be_made_is_rootless() {
     let dir = tempfile::tempdir().expect("a directory");
     let host = FakeHost::hybrid(dir.path()).expect("a fake host");
@@ -170,7 +164,6 @@ fn a_host_in_which_no_group_can_be_made_is_rootless() {
     assert!(decide(&facts, Some(Mode::Hybrid)).is_err() && decide(&facts, Some(Mode::V2)).is_err());
 }
 
-#[test]
 fn a_probe_leaves_nothing_behind() {
     on_every_host(|name, host| {
         let before = host.groups();
@@ -185,7 +178,6 @@ fn a_probe_leaves_nothing_behind() {
     });
 }
 
-#[test]
 fn names_that_could_lead_elsewhere_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let host = FakeHost::unified(dir.path()).expect("a fake host");
@@ -197,7 +189,6 @@ fn names_that_could_lead_elsewhere_are_refused() {
     }
 }
 
-#[test]
 fn a_rescue_reports_what_it_could_not_do() {
     let dir = tempfile::tempdir().expect("a directory");
     let host = FakeHost::unified(dir.path()).expect("a fake host");
@@ -225,7 +216,6 @@ fn a_rescue_reports_what_it_could_not_do() {
     child.kill().and_then(|()| child.wait()).expect("ended");
 }
 
-#[test]
 fn what_is_inherited_is_not_written() {
     on_every_host(|name, host| {
         let containers = open(host);
@@ -265,13 +255,12 @@ impl Drop for Bystander {
     }
 }
 
-#[test]
 fn a_group_handed_to_us_is_emptied_before_it_hands_anything_down() {
     let (shell, job) = (Bystander::start(), Bystander::start());
     let dir = tempfile::tempdir().expect("a directory");
     let host = match FakeHost::delegated(dir.path(), &[shell.0.id()]) {
         Ok(host) => host,
-        Err(error) => return println!("skipped: a fake delegated group: {error}"),
+        Err(error) => ignore!("a fake delegated group: {error}"),
     };
     let containers = open(&host);
     let tree = containers.plan().tree().expect("the unified hierarchy");
@@ -309,11 +298,10 @@ fn rescue_once_dead(host: &FakeHost) -> Rescue {
 }
 
 /// Every user can lock the directory of a group of root's.
-#[test]
 fn a_users_lock_of_roots_group_is_no_mark() {
     use rustix::fs::FlockOperation::{LockExclusive, LockShared};
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: the group is root's");
+        ignore!("the group is root's");
     }
     on_every_host(|name, host| {
         let own: Vec<_> = {
@@ -346,10 +334,9 @@ fn a_users_lock_of_roots_group_is_no_mark() {
 }
 
 /// A user can give a group in a tree of their own the name of root's instance.
-#[test]
 fn a_users_mark_says_nothing_of_roots_instance_of_that_name() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: one group is root's and one is not");
+        ignore!("one group is root's and one is not");
     }
     on_every_host(|name, host| {
         let containers = open(host);
@@ -367,4 +354,16 @@ fn a_users_mark_says_nothing_of_roots_instance_of_that_name() {
         assert!(!host.groups().contains(&group), "{name}: root's is removed as nobody uses it: {left:?}");
         drop(theirs);
     });
+}
+
+pinfold_testkit::trials! {
+    a_container_that_cannot_be_shaped_leaves_nothing_behind, a_failed_wish_can_be_repeated,
+    a_missing_file_is_an_error_to_write_and_nothing_to_read,
+    a_group_removed_by_someone_else_is_empty_and_removable,
+    groups_that_a_crash_left_half_made_are_completed,
+    controllers_that_cannot_be_handed_down_are_done_without,
+    a_host_in_which_no_group_can_be_made_is_rootless, a_probe_leaves_nothing_behind,
+    names_that_could_lead_elsewhere_are_refused, a_rescue_reports_what_it_could_not_do,
+    what_is_inherited_is_not_written, a_group_handed_to_us_is_emptied_before_it_hands_anything_down,
+    a_users_lock_of_roots_group_is_no_mark, a_users_mark_says_nothing_of_roots_instance_of_that_name,
 }

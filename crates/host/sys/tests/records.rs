@@ -1,20 +1,20 @@
 //! The kernel's records of processes, against processes of this test's own.
 
-#![expect(clippy::print_stdout, reason = "a test says why it is skipped")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_sys::records::{Birth, End, Records, Source};
+use pinfold_testkit::ignore;
 
-fn open() -> Option<Records> {
+fn open() -> Records {
     let records = Records::open();
     if records.source() == Source::Samples {
-        println!("skipped: no records of processes here: {}", records.why_not());
-        return None;
+        ignore!("no records of processes here: {}", records.why_not());
     }
-    Some(records)
+    records
 }
 
 /// What the kernel said until the ends of all of these processes were heard; the ends by process, births by child.
@@ -36,9 +36,8 @@ fn hear(records: &mut Records, wanted: &BTreeSet<u32>) -> (BTreeMap<u32, Birth>,
     (births, ends)
 }
 
-#[test]
 fn every_process_is_told_of_once() {
-    let Some(mut records) = open() else { return };
+    let mut records = open();
     let mut wanted = BTreeMap::new();
     for code in 0..40 {
         let mut child = Command::new("/bin/sh").args(["-c", &format!("exit {code}")]).spawn().unwrap();
@@ -59,12 +58,10 @@ fn every_process_is_told_of_once() {
     }
 }
 
-#[test]
 fn what_a_process_used() {
-    let Some(mut records) = open() else { return };
+    let mut records = open();
     if records.source() != Source::Full {
-        println!("skipped: no figures: {}", records.why_not());
-        return;
+        ignore!("no figures: {}", records.why_not());
     }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("written");
@@ -92,12 +89,10 @@ fn what_a_process_used() {
     assert!(figures.io_write_bytes == 0 || figures.io_write_bytes >= 8 << 20, "{figures:?}");
 }
 
-#[test]
 fn threads_are_told_of_one_by_one() {
-    let Some(mut records) = open() else { return };
+    let mut records = open();
     if records.source() != Source::Full || !std::path::Path::new("/usr/bin/python3").exists() {
-        println!("skipped: no figures of threads ({}), or no python3", records.why_not());
-        return;
+        ignore!("no figures of threads ({}), or no python3", records.why_not());
     }
     let program = "import threading\nts=[threading.Thread(target=lambda: sum(range(200000))) for _ in range(3)]\n\
                    [t.start() for t in ts]\n[t.join() for t in ts]";
@@ -107,4 +102,8 @@ fn threads_are_told_of_one_by_one() {
     let ends: Vec<End> = records.take(usize::MAX).ends.into_iter().filter(|end| end.process == pid).collect();
     assert_eq!(ends.len(), 4, "three threads and the first: {ends:?}");
     assert_eq!(ends.iter().filter(|end| end.is_last).count(), 1, "{ends:?}");
+}
+
+pinfold_testkit::trials! {
+    every_process_is_told_of_once, what_a_process_used, threads_are_told_of_one_by_one,
 }

@@ -5,23 +5,21 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 
 use crate::host::{Host, send, status_field};
-use crate::kind::{Kind, become_nobody, each_kind};
+use crate::kind::{Kind, become_nobody, tests};
 use crate::process::{Done, Running};
 use crate::users::{as_nobody, shared_in};
 use crate::wait::{eventually, looked_at, no_rescue};
 
-each_kind!(
-    what_runs_becomes_a_job,
-    it_waits_for_its_turn,
-    what_may_not_be_adopted,
-    a_part_of_a_job_is_no_job_whatever_its_environment_says,
-    what_only_a_start_can_give,
-    it_outlives_the_daemon,
-    all_of_a_control_group,
-);
+tests! {
+    Each: what_runs_becomes_a_job, it_waits_for_its_turn, what_may_not_be_adopted,
+        a_part_of_a_job_is_no_job_whatever_its_environment_says, it_outlives_the_daemon;
+    Best: what_only_a_start_can_give, all_of_a_control_group;
+    Once: of_another_user;
+}
 
 /// Two processes, one of which descends from the other and ends with it.
 const TWO: &str =
@@ -175,7 +173,7 @@ fn what_may_not_be_adopted(kind: Kind) {
     assert_eq!((keeper.wait().code, running.wait().code), (Some(0), Some(3)));
     host.until(job, JobState::Exited);
     if kind != Kind::Nobody {
-        return println!("skipped: to root no process is another user's; see `of_another_user`");
+        ignore!("to root no process is another user's; see `of_another_user`");
     }
     let mut foreign = std::process::Command::new("/bin/sleep");
     let foreign = crate::process::Killed(foreign.arg("1000").spawn().expect("it starts"));
@@ -274,7 +272,7 @@ fn all_of_a_control_group(kind: Kind) {
         .iter()
         .find(|one| one.writable && one.controllers.iter().all(|name| name != "cpuset"));
     let Some(hierarchy) = writable.filter(|_| kind != Kind::Nobody) else {
-        return println!("skipped: no control group can be made here");
+        ignore!("no control group can be made here");
     };
     let host = Host::new(kind);
     let name = format!("adopts-{}", host.instance());
@@ -300,9 +298,8 @@ fn all_of_a_control_group(kind: Kind) {
 }
 
 /// One's own only, but for operators; and whose the processes are, that one's the job is.
-#[test]
 fn of_another_user() {
-    let Some(host) = shared_in(Kind::Rootless, &[]) else { return };
+    let host = shared_in(Kind::Rootless, &[]);
     let roots = outside(&host, "until [ -e go ]; do sleep 0.05; done");
     let done = looked_at(|| as_nobody(&host, &["adopt", "--pid", &roots.pid().to_string()]));
     assert!(done.code == Some(3) && done.err.contains("another user"), "{done:?}");

@@ -7,11 +7,14 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::users::{as_nobody, shared};
 use crate::wait::eventually;
 
-any_kind!(a_class_that_asks_for_too_much, a_class_of_too_few_runs, the_size_of_inputs_is_known);
+tests! {
+    Best: a_class_that_asks_for_too_much, a_class_of_too_few_runs, the_size_of_inputs_is_known;
+    Once: of_other_users;
+}
 
 const MIB: u64 = 1 << 20;
 
@@ -179,9 +182,8 @@ fn a_class_of_too_few_runs(kind: Kind) {
 }
 
 /// A user sees advice on jobs of one's own; on others' only operators do, without the words that were run.
-#[test]
 fn of_other_users() {
-    let Some(host) = shared(&["profile.interval=50ms"]) else { return };
+    let host = shared(&["profile.interval=50ms"]);
     for _ in 0..3 {
         let job = host.submit(&["--name", "theirs", "--mem", "1GiB"], ": s3cr3t");
         host.until(job, JobState::Exited);

@@ -1,6 +1,7 @@
 //! `pinfold advise replay` by its command line: what it prints, and tables that are wrong, odd or large. What is advised
 //! is tested where that is decided.
 
+use crate::kind::tests;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -22,7 +23,6 @@ fn replay(table: &str, options: &[&str]) -> Said {
     Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-#[test]
 fn each_scored_job_and_the_sum() {
     let train: String = (0..30).map(|n| format!("sort,1,{}\n", 1_000_000_000 + n * 1_000_000)).collect();
     let table =
@@ -49,7 +49,6 @@ fn each_scored_job_and_the_sum() {
 }
 
 /// As after `| head`, whether it ends before the replay does or after.
-#[test]
 fn a_reader_that_has_seen_enough_is_success() {
     for rows in [1, 5000] {
         let table = format!("class,peak_bytes,wall_s\n{}", "a,1000000000,60\n".repeat(rows));
@@ -67,7 +66,6 @@ fn a_reader_that_has_seen_enough_is_success() {
     }
 }
 
-#[test]
 fn the_same_seed_prints_the_same() {
     let mut table = "class,submit_s,end_s,input_bytes,request_bytes,peak_bytes,wall_s\n".to_owned();
     for n in 0..200u64 {
@@ -80,7 +78,6 @@ fn the_same_seed_prints_the_same() {
     assert_eq!(seeded, print(&["--json", "--seed", "7", "--risk", "0.02"]));
 }
 
-#[test]
 fn what_is_wrong_is_told_with_its_line() {
     let wrong = |table: &str, want: &str| {
         let said = replay(table, &["--json"]);
@@ -97,7 +94,6 @@ fn what_is_wrong_is_told_with_its_line() {
     assert_eq!(nothing.out.trim(), r#"{"version":1,"jobs":0,"failures":0,"wastage_gbh":0.0,"classes":0}"#);
 }
 
-#[test]
 fn a_long_history_is_answered() {
     let mut table = "class,input_bytes,peak_bytes,wall_s\n".to_owned();
     for n in 0..12_000u64 {
@@ -112,7 +108,6 @@ fn a_long_history_is_answered() {
 }
 
 /// Whatever a table holds, it is answered with attempts that suffice, or refused with its line.
-#[test]
 fn odd_tables_are_answered() {
     let of = |head: &str, lines: &[String]| {
         let said = replay(&format!("{head}\n{}\n", lines.join("\n")), &["--json"]);
@@ -175,7 +170,6 @@ fn late(count: u32) -> (String, String) {
     (table, series)
 }
 
-#[test]
 fn series_are_replayed_in_segments() {
     let (table, series) = late(20);
     let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -210,4 +204,10 @@ fn series_are_replayed_in_segments() {
     );
     let said = replay(&table, &["--series", "/nowhere/series.gz"]);
     assert!(said.code != Some(0) && said.err.contains("failed to read /nowhere/series.gz"), "{}", said.err);
+}
+
+tests! {
+    Once: each_scored_job_and_the_sum, a_reader_that_has_seen_enough_is_success,
+        the_same_seed_prints_the_same, what_is_wrong_is_told_with_its_line, a_long_history_is_answered,
+        odd_tables_are_answered, series_are_replayed_in_segments;
 }

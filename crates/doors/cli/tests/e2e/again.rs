@@ -5,16 +5,13 @@ use pinfold_proto::view::StatusView;
 use rustix::process::Signal;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-any_kind!(
-    looks_end_with_their_reader,
-    what_is_followed_ends_with_its_reader,
-    nothing_is_printed_to_nowhere,
-    a_picture_is_drawn_again,
-    looks_go_on_over_a_restart,
-);
+tests! {
+    Best: looks_end_with_their_reader, what_is_followed_ends_with_its_reader, nothing_is_printed_to_nowhere,
+        a_picture_is_drawn_again, looks_go_on_over_a_restart;
+}
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 

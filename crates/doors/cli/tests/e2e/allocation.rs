@@ -4,32 +4,30 @@
 use std::path::Path;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 
 use crate::host::{Host, send};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::Done;
 use crate::wait::{eventually, looked_at};
 
-each_kind!(
-    no_more_pus_than_its_manager_gave,
-    ends_with_its_keeper,
-    no_more_than_the_groups_around_it,
-    what_is_adopted_has_what_each_of_its_groups_lets_it_have,
-    they_share_its_memory,
-    what_grid_engine_gave
-);
+tests! {
+    Each: ends_with_its_keeper;
+    Best: no_more_pus_than_its_manager_gave, no_more_than_the_groups_around_it,
+        what_is_adopted_has_what_each_of_its_groups_lets_it_have, they_share_its_memory,
+        what_grid_engine_gave;
+}
 
 const MINE: &str = "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status";
 
-/// The last of the PUs that this process may use; says so where there is only one.
-fn last_pu() -> Option<String> {
+/// The last of the PUs that this process may use; a test is ignored where there is only one.
+fn last_pu() -> String {
     let all = pinfold_sys::discover::allowed().expect("the PUs of this process");
-    let several = all.iter().count() > 1;
-    if !several {
-        println!("skipped: with one PU there is no fewer");
+    if all.iter().count() < 2 {
+        ignore!("with one PU there is no fewer");
     }
-    all.iter().last().filter(|_| several).map(|pu| pu.0.to_string())
+    all.iter().last().expect("several").0.to_string()
 }
 
 /// `pinfold run` as a part of a job of Slurm's, bound to these PUs.
@@ -38,9 +36,9 @@ fn in_slurm(host: &Host, cpus: &str, arguments: &str) -> Done {
 }
 
 fn no_more_pus_than_its_manager_gave(kind: Kind) {
-    let Some(last) = last_pu() else { return };
+    let last = last_pu();
     if !Path::new("/usr/bin/taskset").exists() {
-        return println!("skipped: there is no taskset");
+        ignore!("there is no taskset");
     }
     let host = Host::new(kind);
     // Twice, so that another core would be the next one's turn.
@@ -100,14 +98,14 @@ impl Drop for Groups {
 }
 
 fn no_more_than_the_groups_around_it(kind: Kind) {
-    let Some(last) = last_pu() else { return };
+    let last = last_pu();
     let [cpuset, memory] = ["cpuset", "memory"].map(|name| format!("/sys/fs/cgroup/{name}"));
     let writable = |top: &String| Path::new(top).join("cgroup.procs").exists();
     if kind != Kind::Groups
         || !rustix::process::geteuid().is_root()
         || ![&cpuset, &memory].into_iter().all(writable)
     {
-        return println!("skipped: only root can make groups of the first generation, where there are such");
+        ignore!("only root can make groups of the first generation, where there are such");
     }
     let host = Host::new(kind);
     let groups = [cpuset, memory].map(|top| format!("{top}/asks-{}", host.instance()));
@@ -144,7 +142,7 @@ fn no_more_than_the_groups_around_it(kind: Kind) {
 /// A parent in a group without a bound, and its child in one with.
 fn what_is_adopted_has_what_each_of_its_groups_lets_it_have(kind: Kind) {
     if kind != Kind::Groups || !rustix::process::geteuid().is_root() || !has_memory_groups() {
-        return println!("skipped: only root can make groups of the first generation, where there are such");
+        ignore!("only root can make groups of the first generation, where there are such");
     }
     let host = Host::with(kind, &["slots.factor=4"]);
     let loose = format!("{MEMORY}/asks-{}", host.instance());
@@ -198,7 +196,10 @@ fn what_is_adopted_has_what_each_of_its_groups_lets_it_have(kind: Kind) {
 /// Two processes that have no PU in common would have none as a job, or all.
 fn have_no_pu_in_common(host: &Host) {
     let cpuset = "/sys/fs/cgroup/cpuset";
-    let Some(last) = last_pu().filter(|_| Path::new(cpuset).join("cgroup.procs").exists()) else { return };
+    let last = last_pu();
+    if !Path::new(cpuset).join("cgroup.procs").exists() {
+        ignore!("no first-generation cpusets here");
+    }
     let first = pinfold_sys::discover::allowed().expect("the PUs of this process").iter().next();
     let top = format!("{cpuset}/asks-{}", host.instance());
     let groups: Vec<String> = ["first", "last"].iter().map(|name| format!("{top}/{name}")).collect();
@@ -258,7 +259,7 @@ const MEMORY: &str = "/sys/fs/cgroup/memory";
 fn they_share_its_memory(kind: Kind) {
     let memory = MEMORY;
     if kind != Kind::Groups || !rustix::process::geteuid().is_root() || !has_memory_groups() {
-        return println!("skipped: only root can make groups of the first generation, where there are such");
+        ignore!("only root can make groups of the first generation, where there are such");
     }
     let host = Host::with(kind, &["slots.factor=2"]);
     let group = format!("{memory}/asks-{}", host.instance());

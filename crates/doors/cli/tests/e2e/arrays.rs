@@ -5,17 +5,14 @@ use pinfold_proto::{JobState, view::StatusView};
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-each_kind!(the_last_of_it_share_evenly);
-any_kind!(
-    each_member_has_its_index,
-    no_more_than_asked_for_start,
-    all_or_one_of_them,
-    refused_as_a_whole,
-    across_a_restart,
-);
+tests! {
+    Each: the_last_of_it_share_evenly;
+    Best: each_member_has_its_index, no_more_than_asked_for_start, all_or_one_of_them, refused_as_a_whole,
+        across_a_restart;
+}
 
 /// Each member waits for a file of its own.
 const OWN: &str = "until [ -e go-$PINFOLD_ARRAY_INDEX ]; do sleep 0.05; done; : >done-$PINFOLD_ARRAY_INDEX";

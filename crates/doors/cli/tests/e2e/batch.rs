@@ -9,42 +9,28 @@ use pinfold_proto::view::BatchView;
 use pinfold_proto::wire::{self, Decoder, REQUEST_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_proto::{End, JobState};
 use pinfold_sys::mode::{self, Mode};
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::{Host, send, status_field};
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::process::Done;
 use crate::wait::{PATIENCE, eventually};
 
-any_kind!(
-    results,
-    nothing_to_do,
-    from_standard_input,
-    lines_start_as_they_come,
-    files_that_cannot_be_read,
-    interrupted,
-    signals_of_job_control_are_for_the_lines,
-    a_thousand_jobs,
-    a_hundred_thousand_lines,
-    the_command_is_killed,
-    options_hold_for_every_line,
-    the_longest_first_once_it_is_known,
-    plain_words_need_no_shell,
-    lines_run_in_the_calling_shell,
-    output_in_files_and_a_log_to_resume_from,
-    arguments_tags_and_tries,
-    output_that_a_full_disk_does_not_take,
-    as_many_at_once_as_the_processors_say,
-    giving_up,
-    the_shell_that_calls_runs_the_lines,
-    a_hangup_that_the_caller_ignores_ends_nothing,
-    a_batch_that_is_told_to_end_waits_for_its_lines_handlers,
-    a_line_runs_from_before_its_process_is_made,
-    lines_that_are_ended_did_not_do_well,
-    lines_that_were_cancelled_are_not_tried_again,
-    lines_whose_processes_are_killed_before_their_start,
-);
+tests! {
+    Best: results, nothing_to_do, from_standard_input, lines_start_as_they_come, files_that_cannot_be_read,
+        interrupted, signals_of_job_control_are_for_the_lines, a_thousand_jobs, a_hundred_thousand_lines,
+        the_command_is_killed, options_hold_for_every_line, the_longest_first_once_it_is_known,
+        plain_words_need_no_shell, lines_run_in_the_calling_shell, output_in_files_and_a_log_to_resume_from,
+        arguments_tags_and_tries, output_that_a_full_disk_does_not_take,
+        as_many_at_once_as_the_processors_say, giving_up, the_shell_that_calls_runs_the_lines,
+        a_hangup_that_the_caller_ignores_ends_nothing,
+        a_batch_that_is_told_to_end_waits_for_its_lines_handlers,
+        a_line_runs_from_before_its_process_is_made, lines_that_are_ended_did_not_do_well,
+        lines_that_were_cancelled_are_not_tried_again, lines_whose_processes_are_killed_before_their_start;
+    Once: a_line_whose_process_is_killed_before_it_has_a_number_gets_no_other;
+}
 
 fn view(done: &Done) -> BatchView {
     serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"))
@@ -629,7 +615,6 @@ impl StandIn {
 }
 
 /// Its daemon has taken the process in, and would not take in another: that one would run outside the job's group.
-#[test]
 fn a_line_whose_process_is_killed_before_it_has_a_number_gets_no_other() {
     let host = Host::without_daemon(Kind::Rootless, &[]);
     let listener = UnixListener::bind(host.socket()).expect("a socket");
@@ -663,7 +648,7 @@ fn a_line_runs_from_before_its_process_is_made(kind: Kind) {
         || plan.mode != Mode::Hybrid
         || plan.hierarchies.iter().any(|one| one.carries("io"))
     {
-        return println!("skipped: children are forked ahead here");
+        ignore!("children are forked ahead here");
     }
     let host = Host::new(kind);
     let done = host.pinfold(["batch", "--json", "-j", "1", "true {}", ":::", "1", "2", "3", "4", "5"]);

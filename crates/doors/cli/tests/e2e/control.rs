@@ -3,38 +3,21 @@
 use std::time::{Duration, Instant};
 
 use pinfold_proto::{JobClass, JobState};
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::times::until_frozen;
 use crate::wait::{eventually, no_rescue, within};
 
-each_kind!(
-    suspended_it_stands_still,
-    suspended_in_the_foreground,
-    cancelled,
-    cancelled_at_once,
-    cancelled_while_suspended,
-    a_running_job_changes_its_class,
-    alone_on_the_host,
-    jobs_get_cores_of_their_own,
-    preempted_unless_it_may_not_be,
-    primaries_are_protected,
-    a_limit_on_memory,
-    a_program_killed_for_the_hosts_memory,
-);
-any_kind!(
-    cancelled_while_it_waits,
-    held_and_released,
-    the_order_of_starts,
-    the_queue_is_full,
-    waited_too_long,
-    no_slots,
-    own_jobs_give_way_at_once,
-    jobs_that_are_not_there,
-    words_that_change_nothing_say_so,
-    more_than_the_machine_has,
-);
+tests! {
+    Each: suspended_it_stands_still, cancelled, cancelled_while_suspended, a_running_job_changes_its_class,
+        jobs_get_cores_of_their_own, a_limit_on_memory, a_program_killed_for_the_hosts_memory;
+    Best: suspended_in_the_foreground, cancelled_at_once, alone_on_the_host, preempted_unless_it_may_not_be,
+        primaries_are_protected, cancelled_while_it_waits, held_and_released, the_order_of_starts,
+        the_queue_is_full, waited_too_long, no_slots, own_jobs_give_way_at_once, jobs_that_are_not_there,
+        words_that_change_nothing_say_so, more_than_the_machine_has;
+}
 
 /// One slot, so that what runs next is what the queue says.
 const ONE_SLOT: &[&str] = &["slots.factor=1", "host.cpus=0"];
@@ -335,8 +318,7 @@ fn jobs_get_cores_of_their_own(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=1"]);
     let cores = host.status(&[]).slots.cores;
     if cores < 2 {
-        println!("skipped: one core only");
-        return;
+        ignore!("one core only");
     }
     let script = format!("grep Cpus_allowed_list /proc/self/status >allowed-$PINFOLD_JOB_ID; {WAIT}");
     let jobs = [host.submit(&[], &script), host.submit(&[], &script)];

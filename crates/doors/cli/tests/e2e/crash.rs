@@ -15,28 +15,21 @@ use pinfold_proto::wire::{Request, Verb};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::{Done, Running};
 use crate::site::{NOTE, WAIT, host, logged, module, settled};
 use crate::wait::{PATIENCE, eventually, looked_at, no_rescue, within};
 use crate::wire::Wire;
 
-each_kind!(
-    what_a_program_of_the_sites_leaves_is_not_its_job,
-    at_every_point_of_a_run,
-    at_every_point_of_a_submitted_job,
-    at_every_point_of_a_batch,
-    at_every_point_of_an_array,
-    at_every_point_of_a_prepared_job,
-    at_every_point_of_a_directory_in_memory,
-    at_every_point_of_a_suspension,
-    at_every_point_of_a_cancellation,
-    at_every_point_of_a_requeue,
-    at_every_point_of_a_requeue_as_asked,
-    at_every_point_of_a_checkpoint,
-    at_every_point_of_an_adoption,
-    at_every_point_around_a_restart_of_the_host,
-);
+tests! {
+    Each: at_every_point_of_a_run, at_every_point_of_a_suspension, at_every_point_of_a_cancellation,
+        at_every_point_of_an_adoption;
+    Best: what_a_program_of_the_sites_leaves_is_not_its_job, at_every_point_of_a_submitted_job,
+        at_every_point_of_a_batch, at_every_point_of_an_array, at_every_point_of_a_prepared_job,
+        at_every_point_of_a_directory_in_memory, at_every_point_of_a_requeue,
+        at_every_point_of_a_requeue_as_asked, at_every_point_of_a_checkpoint,
+        at_every_point_around_a_restart_of_the_host;
+}
 
 /// The exit code of a command that found no daemon, or lost it before it was answered.
 const NO_DAEMON: i32 = 4;

@@ -6,32 +6,29 @@ use std::path::Path;
 use std::process::Stdio;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::modules::NobodysPlace;
 use crate::process::{Done, ended_within};
 use crate::wait::{PATIENCE, eventually};
 
-each_kind!(
-    two_on_one_state_directory,
-    commands_elsewhere_name_the_daemon_of_their_state,
-    two_on_one_socket,
-    a_socket_that_a_dead_daemon_left,
-    a_socket_that_was_removed_is_made_anew,
-    something_else_in_the_place_of_the_socket,
-    no_daemon_and_none_wanted,
-    a_private_daemon,
-    a_private_daemon_that_was_idle_too_soon_is_started_again,
-    a_private_daemon_keeps_its_settings,
-    a_private_daemon_keeps_nothing_of_its_starter,
-    many_first_commands_share_one_daemon,
-    a_running_batch_outlives_its_private_daemon,
-    nothing_is_left_in_the_kernel,
-    a_group_that_another_program_removed,
-);
-any_kind!(a_users_configuration_lasts, a_store_that_is_damaged);
+tests! {
+    Each: nothing_is_left_in_the_kernel;
+    Best: two_on_one_state_directory, commands_elsewhere_name_the_daemon_of_their_state, two_on_one_socket,
+        a_socket_that_a_dead_daemon_left, a_socket_that_was_removed_is_made_anew,
+        something_else_in_the_place_of_the_socket, a_group_that_another_program_removed,
+        a_users_configuration_lasts, a_store_that_is_damaged;
+    User: no_daemon_and_none_wanted, a_private_daemon,
+        a_private_daemon_that_was_idle_too_soon_is_started_again, a_private_daemon_keeps_its_settings,
+        a_private_daemon_keeps_nothing_of_its_starter, many_first_commands_share_one_daemon,
+        a_running_batch_outlives_its_private_daemon;
+    Once: one_user_has_one_daemon_wherever_the_command_comes_from,
+        a_user_who_logs_out_and_in_keeps_their_daemon, as_a_containers_first_process_it_leaves_no_zombies,
+        as_a_containers_first_process_that_is_killed_it_leaves_a_while_to_others;
+}
 
 /// Starts another daemon that is expected to give up; gives its exit code and words.
 fn refused(host: &Host, command: &mut std::process::Command) -> (Option<i32>, String) {
@@ -84,11 +81,8 @@ fn commands_elsewhere_name_the_daemon_of_their_state(kind: Kind) {
 }
 
 /// A login has `$XDG_RUNTIME_DIR`, and cron has none or another: both have one home, and so one daemon.
-#[test]
 fn one_user_has_one_daemon_wherever_the_command_comes_from() {
-    if let Some(why) = Kind::Nobody.missing() {
-        return println!("skipped: {why}");
-    }
+    Kind::Nobody.or_ignored();
     let host = Host::without_daemon(Kind::Nobody, &[]);
     let from = |place: &str, arguments: &[&str]| {
         let runtime = host.work(place);
@@ -167,12 +161,9 @@ fn a_socket_that_was_removed_is_made_anew(kind: Kind) {
 }
 
 /// `/run/user/UID` goes with a user's last login and comes with the next one. Meanwhile cron reaches their daemon.
-#[test]
 fn a_user_who_logs_out_and_in_keeps_their_daemon() {
-    if let Some(why) = Kind::Nobody.missing() {
-        return println!("skipped: {why}");
-    }
-    let Some(place) = NobodysPlace::take() else { return };
+    Kind::Nobody.or_ignored();
+    let place = NobodysPlace::take();
     let host = Host::without_daemon(Kind::Nobody, &[]);
     // Which is root's, as `/run/user` is.
     let (users, runtime) = (host.path("user"), host.path("user/65534"));
@@ -237,25 +228,23 @@ fn a_user_who_logs_out_and_in_keeps_their_daemon() {
 
 /// How a daemon ends that is the first process of a namespace, where a script goes on beside it once it listens; `None`:
 /// there are no such namespaces here.
-fn as_a_first_process(host: &Host, beside: &str) -> Option<Done> {
+fn as_a_first_process(host: &Host, beside: &str) -> Done {
     let unshare = |words: &[&str]| {
         let mut command = host.command("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]).args(words).stdin(Stdio::null());
         host.spawn(command).wait()
     };
     if unshare(&["true"]).code != Some(0) {
-        println!("skipped: no namespace of process numbers can be made here");
-        return None;
+        ignore!("no namespace of process numbers can be made here");
     }
     let script = format!(
         r#"(until [ -S "$PINFOLD_SOCKET" ]; do sleep 0.05; done; {beside}) &
         exec pinfoldd --mode rootless --socket "$PINFOLD_SOCKET" --state-dir state"#
     );
-    Some(unshare(&["sh", "-c", &script]))
+    unshare(&["sh", "-c", &script])
 }
 
 /// Keepers, and what jobs leave, have the container's first process for a parent.
-#[test]
 fn as_a_containers_first_process_it_leaves_no_zombies() {
     let host = Host::without_daemon(Kind::Rootless, &[]);
     // Keepers are called `pinfold` as well.
@@ -267,12 +256,11 @@ fn as_a_containers_first_process_it_leaves_no_zombies() {
         while [ "$left" != 0 ] && [ $tries -lt 600 ]; do tries=$((tries + 1)); sleep 0.1; left=$(left); done
         echo "$left" >left
         kill -TERM 1"#;
-    let Some(done) = as_a_first_process(&host, beside) else { return };
+    let done = as_a_first_process(&host, beside);
     assert_eq!((done.code, host.wrote("left").trim()), (Some(0), "0"), "{done:?}");
 }
 
 /// So that its guard has time to thaw what it froze.
-#[test]
 fn as_a_containers_first_process_that_is_killed_it_leaves_a_while_to_others() {
     let host = Host::without_daemon(Kind::Rootless, &[]);
     // The file is there before, for a busy disk can take longer to make one than the others have.
@@ -286,7 +274,7 @@ fn as_a_containers_first_process_that_is_killed_it_leaves_a_while_to_others() {
     let is_left = (0..3).any(|_| {
         let _ = std::fs::remove_dir_all(host.work("state"));
         let _ = std::fs::remove_file(host.socket());
-        let Some(done) = as_a_first_process(&host, beside) else { return true };
+        let done = as_a_first_process(&host, beside);
         assert_eq!(done.code, Some(137), "{done:?}");
         host.wrote("after") == "it is gone\n"
     });
@@ -598,8 +586,7 @@ fn a_group_that_another_program_removed(kind: Kind) {
         removed += usize::from(std::fs::remove_dir(group).is_ok());
     }
     if removed == 0 {
-        println!("skipped: this daemon has no group of the unified hierarchy");
-        return;
+        ignore!("this daemon has no group of the unified hierarchy");
     }
     let pid = host.daemon_pid();
     let proc = pinfold_sys::procfs::Proc::open(std::path::Path::new("/proc")).expect("proc");

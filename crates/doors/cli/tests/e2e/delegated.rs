@@ -7,9 +7,10 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::DoctorView;
 use pinfold_sys::cgroup::Generation;
 use pinfold_sys::mode::{Roots, probe};
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{self, Kind};
+use crate::kind::{self, Kind, tests};
 use crate::wait::{eventually, no_rescue};
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done; exit 9";
@@ -25,27 +26,21 @@ impl Drop for Group {
     }
 }
 
-/// A host with a daemon of a user without rights in a group of that user's; `None`: this cannot be tried here.
-fn delegated() -> Option<(Group, Host)> {
-    let skipped = |why: &str| {
-        println!("skipped: {why}");
-        None
-    };
-    if let Some(why) = Kind::Nobody.missing() {
-        return skipped(&why);
-    }
+/// A host with a daemon of a user without rights in a group of that user's.
+fn delegated() -> (Group, Host) {
+    Kind::Nobody.or_ignored();
     let facts = probe(&Roots::default());
     let tree = facts.hierarchies.iter().find(|one| one.generation == Generation::V2 && one.writable);
-    let Some(tree) = tree else { return skipped("no unified hierarchy in which root may make groups") };
+    let Some(tree) = tree else { ignore!("no unified hierarchy in which root may make groups") };
     let mut host = Host::without_daemon(Kind::Nobody, &[]);
     let name = host.path("").file_name().expect("a name").to_owned();
     let group = Group(tree.base_path().join(name));
     if let Err(error) = std::fs::create_dir(&group.0).and_then(|()| kind::delegate(&group.0)) {
-        return skipped(&format!("a group to give away: {error}"));
+        ignore!("a group to give away: {error}");
     }
     host.delegate(&group.0);
     host.start_daemon();
-    Some((group, host))
+    (group, host)
 }
 
 fn submit_inside(host: &Host, script: &str) -> u64 {
@@ -72,10 +67,9 @@ fn state_of(pid: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-#[test]
 fn a_job_from_within_has_a_group_and_is_frozen_by_it() {
     let _guard = no_rescue();
-    let Some((group, host)) = delegated() else { return };
+    let (group, host) = delegated();
     assert_eq!(host.status(&[]).mode, "v2", "{}", host.daemon_said());
     let job = submit_inside(&host, WAIT);
     let main = main_of(&host, job);
@@ -100,10 +94,9 @@ fn a_job_from_within_has_a_group_and_is_frozen_by_it() {
     assert!(finding.found.contains(&group.0.display().to_string()), "{finding:?}");
 }
 
-#[test]
 fn a_job_from_elsewhere_is_held_by_its_processes() {
     let _guard = no_rescue();
-    let Some((group, mut host)) = delegated() else { return };
+    let (group, mut host) = delegated();
     let job = host.submit(&[], WAIT);
     let main = main_of(&host, job);
     let name = group.0.file_name().expect("a name").to_string_lossy().into_owned();
@@ -130,4 +123,8 @@ fn a_job_from_elsewhere_is_held_by_its_processes() {
     assert!(refused.err.contains("--mem-limit does not hold here"), "{refused:?}");
     let doctor = host.pinfold(["doctor"]);
     assert!(doctor.out.contains("out of reach for the daemon"), "{doctor:?}");
+}
+
+tests! {
+    Once: a_job_from_within_has_a_group_and_is_frozen_by_it, a_job_from_elsewhere_is_held_by_its_processes;
 }

@@ -6,19 +6,17 @@ use std::path::{Path, PathBuf};
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::WhyView;
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::site::{logged, module, settled};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(
-    only_where_the_site_has_a_place,
-    gone_however_the_job_ends,
-    all_of_them_are_bounded,
-    kept_while_a_job_runs_that_the_store_lost,
-    its_name_is_taken_before_others_can,
-);
+tests! {
+    Best: only_where_the_site_has_a_place, gone_however_the_job_ends, all_of_them_are_bounded,
+        kept_while_a_job_runs_that_the_store_lost, its_name_is_taken_before_others_can;
+}
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
@@ -81,7 +79,7 @@ fn only_where_the_site_has_a_place(kind: Kind) {
     set(&format!("modules.disk={}", host.path("disk").display()));
     set("modules.disk_unbounded=off");
     if host.pinfold(["doctor"]).out.contains("kept to its size by a project quota") {
-        return println!("skipped in part: this file system keeps projects to their quotas");
+        ignore!("this file system keeps projects to their quotas");
     }
     refused(&host, &["--disk", "1MiB"], "modules.disk_unbounded");
 }
@@ -180,7 +178,7 @@ fn its_name_is_taken_before_others_can(kind: Kind) {
     assert_eq!(done.code, Some(0), "{done:?}");
     host.stop();
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped in part: only root can be two users");
+        ignore!("only root can be two users");
     }
     let owner = std::fs::metadata(&own[0]).expect("it is there").uid();
     std::os::unix::fs::chown(&own[0], Some(65533), None).expect("we are root");

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::{AuditView, WhyView};
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 
 use crate::host::{Host, send, status_field};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(what_another_program_changes_is_set_back, a_backfiller_is_no_backfiller_while_it_stands_still);
+tests! {
+    Best: what_another_program_changes_is_set_back, a_backfiller_is_no_backfiller_while_it_stands_still;
+}
 
 /// A file of the job's groups, in whichever hierarchy has it.
 fn file_of_job(host: &Host, names: &[&str]) -> Result<PathBuf, String> {
@@ -35,8 +38,7 @@ fn held(host: &Host, change: impl FnOnce()) {
 
 fn what_another_program_changes_is_set_back(kind: Kind) {
     if kind != Kind::Groups {
-        println!("skipped: without control groups a job has no files that another program could write to");
-        return;
+        ignore!("without control groups a job has no files that another program could write to");
     }
     let _frozen = no_rescue();
     let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
@@ -93,9 +95,7 @@ fn a_backfiller_is_no_backfiller_while_it_stands_still(kind: Kind) {
     let file = format!("job-{second}/cpu.idle");
     let Some(file) = host.groups().into_iter().map(|group| group.join(&file)).find(|file| file.exists())
     else {
-        println!("skipped: jobs have no groups of the processor here");
-        host.make("go");
-        return;
+        ignore!("jobs have no groups of the processor here")
     };
     let becomes = |wanted: &str| {
         eventually("its class", || if read(&file) == wanted { Ok(()) } else { Err(read(&file)) });

@@ -4,19 +4,19 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use pinfold_proto::JobState;
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 use crate::process::Killed;
 use crate::site::{NOTE, logged, module};
 use crate::wait::eventually;
 
 /// A host with its state directory on a file system of 2 MiB in a mount namespace of the daemon's own: what happens to it
-/// concerns nobody else. `None`: there can be none here.
-fn small_state(settings: &[&str]) -> Option<Host> {
+/// concerns nobody else.
+fn small_state(settings: &[&str]) -> Host {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can mount a small file system");
-        return None;
+        ignore!("only root can mount a small file system");
     }
     let mut host = Host::without_daemon(Kind::Rootless, settings);
     let state = host.state().display().to_string();
@@ -24,16 +24,15 @@ fn small_state(settings: &[&str]) -> Option<Host> {
     let script = format!("mount -t tmpfs -o size=2m,mode=700 tmpfs {state} && exec \"$@\"");
     let tried = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
     if !tried.is_ok_and(|status| status.success()) {
-        println!("skipped: no mount namespaces here");
-        return None;
+        ignore!("no mount namespaces here");
     }
     host.wrap_daemon(&["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", &script, "sh"]);
-    Some(host)
+    host
 }
 
 /// The same with a file system that outlives the daemon, as long as the process beside it.
-fn lasting_state(settings: &[&str]) -> Option<(Host, Killed)> {
-    let mut host = small_state(settings)?;
+fn lasting_state(settings: &[&str]) -> (Host, Killed) {
+    let mut host = small_state(settings);
     let state = host.state().display().to_string();
     let script =
         format!("mount -t tmpfs -o size=2m,mode=700 tmpfs {state} && : >{state}/mounted && exec sleep 1000");
@@ -45,7 +44,7 @@ fn lasting_state(settings: &[&str]) -> Option<(Host, Killed)> {
         if within_namespace(pid, &host).join("mounted").exists() { Ok(()) } else { Err("it is not") }
     });
     host.wrap_daemon(&["nsenter", "--mount", "--target", &pid.to_string()]);
-    Some((host, holder))
+    (host, holder)
 }
 
 /// The state directory as a process sees it, from outside.
@@ -58,9 +57,8 @@ fn filler(host: &Host) -> PathBuf {
     within_namespace(host.daemon_pid(), host).join("filler")
 }
 
-#[test]
 fn a_full_disk() {
-    let Some(mut host) = small_state(&["profile.interval=100ms"]) else { return };
+    let mut host = small_state(&["profile.interval=100ms"]);
     host.start_daemon();
     host.succeeds(["run", "true"]);
     let filler = filler(&host);
@@ -123,9 +121,8 @@ fn a_full_disk() {
 }
 
 /// There is no room for jobs' rows either, which is said, with what to do; once there is, all is well without a restart.
-#[test]
 fn a_disk_that_is_full_from_the_first_start() {
-    let Some((mut host, holder)) = lasting_state(&[]) else { return };
+    let (mut host, holder) = lasting_state(&[]);
     let state = within_namespace(holder.0.id(), &host);
     let filler = state.join("filler");
     let way_out = format!("free some space on the file system of {0} (`df {0}`)", host.state().display());
@@ -168,9 +165,8 @@ fn a_disk_that_is_full_from_the_first_start() {
 }
 
 /// Accepted jobs are on disk though it is full: a daemon that dies then loses none, nor its number, nor what waits for it.
-#[test]
 fn a_full_disk_and_a_daemon_that_dies() {
-    let Some((mut host, holder)) = lasting_state(&["slots.factor=2", "host.cpus=0"]) else { return };
+    let (mut host, holder) = lasting_state(&["slots.factor=2", "host.cpus=0"]);
     host.start_daemon();
     host.succeeds(["run", "true"]);
     let filler = within_namespace(holder.0.id(), &host).join("filler");
@@ -202,9 +198,8 @@ fn a_full_disk_and_a_daemon_that_dies() {
 }
 
 /// Jobs whose prologs cannot be noted, or whose directories' place cannot, wait for room, however long that takes.
-#[test]
 fn a_full_disk_keeps_jobs_waiting_that_are_prepared() {
-    let Some(mut host) = small_state(&[]) else { return };
+    let mut host = small_state(&[]);
     let site = format!("modules.site={}", module(&host, "a", NOTE));
     let place = host.path("disk");
     std::fs::create_dir(&place).expect("a place");
@@ -244,9 +239,8 @@ fn a_full_disk_keeps_jobs_waiting_that_are_prepared() {
 }
 
 /// The disk is full once the first of two prologs has run: the job waits, and none is called twice.
-#[test]
 fn a_disk_that_fills_up_between_prologs() {
-    let Some(mut host) = small_state(&[]) else { return };
+    let mut host = small_state(&[]);
     let fill = format!(
         "{NOTE}; [ $1 = after ] || head -c 4194304 /dev/zero >{}/filler || :",
         host.state().display()
@@ -268,14 +262,12 @@ fn a_disk_that_fills_up_between_prologs() {
 
 /// A group of the job's name that holds a stranger: the job cannot be contained, so it is not started, and the
 /// client that waits for it is told why.
-#[test]
 fn a_group_that_cannot_be_made() {
     let mut host = Host::without_daemon(Kind::Groups, &[]);
     let plan =
         pinfold_sys::mode::decide(&pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default()), None);
     let Some(hierarchy) = plan.ok().and_then(|plan| plan.hierarchies.first().cloned()) else {
-        println!("skipped: no control groups here");
-        return;
+        ignore!("no control groups here");
     };
     let instance = format!("i{:08x}", std::process::id());
     std::fs::create_dir(host.state()).expect("the state directory");
@@ -286,8 +278,7 @@ fn a_group_that_cannot_be_made() {
     std::fs::create_dir_all(&group).expect("a group in the way");
     let mut stranger = Killed(Command::new("sleep").arg("1000").spawn().expect("a stranger"));
     if std::fs::write(group.join("cgroup.procs"), stranger.0.id().to_string()).is_err() {
-        println!("skipped: {} takes no process", group.display());
-        return;
+        ignore!("{} takes no process", group.display());
     }
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo never >never"]);
     assert!(
@@ -301,4 +292,10 @@ fn a_group_that_cannot_be_made() {
     assert_eq!(view.started_s, None);
     assert!(!host.work("never").exists());
     assert_eq!(host.pinfold(["run", "true"]).code, Some(0), "the next one runs");
+}
+
+tests! {
+    Once: a_full_disk, a_disk_that_is_full_from_the_first_start, a_full_disk_and_a_daemon_that_dies,
+        a_full_disk_keeps_jobs_waiting_that_are_prepared, a_disk_that_fills_up_between_prologs,
+        a_group_that_cannot_be_made;
 }

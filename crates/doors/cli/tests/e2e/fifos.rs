@@ -15,27 +15,21 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::{Killed, Running, ended_within};
 use crate::wait::{PATIENCE, eventually, no_rescue, within};
 use crate::wire::Wire;
 
-each_kind!(
-    a_job_waits_until_its_output_is_read,
-    a_job_that_waits_for_a_reader_is_ended,
-    the_daemon_is_replaced_while_a_job_waits_for_a_reader,
-    the_daemon_and_the_keeper_of_a_job_that_waits_for_a_reader_are_killed,
-    a_job_that_waits_for_a_reader_is_thawed_as_the_daemon_dies,
-    a_keeper_is_replaced_whose_job_writes_to_a_fifo,
-    fifos_that_cannot_be_written,
-);
-any_kind!(
-    why_says_that_nobody_reads,
-    a_reader_from_before_the_start_reads_all_runs,
-    members_write_to_fifos,
-    several_tasks_write_to_a_fifo,
-    a_number_that_cannot_be_told,
-);
+tests! {
+    Each: a_job_that_waits_for_a_reader_is_thawed_as_the_daemon_dies;
+    Best: a_job_waits_until_its_output_is_read, a_job_that_waits_for_a_reader_is_ended,
+        the_daemon_is_replaced_while_a_job_waits_for_a_reader,
+        the_daemon_and_the_keeper_of_a_job_that_waits_for_a_reader_are_killed,
+        a_keeper_is_replaced_whose_job_writes_to_a_fifo, why_says_that_nobody_reads,
+        a_reader_from_before_the_start_reads_all_runs, members_write_to_fifos,
+        several_tasks_write_to_a_fifo, a_number_that_cannot_be_told;
+    User: fifos_that_cannot_be_written;
+}
 
 /// A kernel may name the place where a process waits for a reader otherwise.
 const OPENS_WITHIN: Duration = Duration::from_secs(5);

@@ -4,10 +4,12 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{FileView, ReportView};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-each_kind!(read_and_written, what_a_seek_skips, not_asked_for);
+tests! {
+    Best: read_and_written, what_a_seek_skips, not_asked_for;
+}
 
 fn report(host: &Host, job: u64) -> ReportView {
     let done = host.pinfold(["report", "--json", "--files", &job.to_string()]);

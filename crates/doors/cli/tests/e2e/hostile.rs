@@ -2,19 +2,19 @@
 //! users without rights; what one tries with the other's jobs, with pinfold's own files, or with the host, has no
 //! effect, and everybody else is served meanwhile. Needs root, who can be three users.
 
-mod audit;
-mod authority;
-mod clearing;
-mod cost;
-mod journal;
-mod keepers;
-mod learning;
-mod limits;
-mod parts;
-mod passed;
-mod pids;
-mod rescue;
-mod sets;
+pub(crate) mod audit;
+pub(crate) mod authority;
+pub(crate) mod clearing;
+pub(crate) mod cost;
+pub(crate) mod journal;
+pub(crate) mod keepers;
+pub(crate) mod learning;
+pub(crate) mod limits;
+pub(crate) mod parts;
+pub(crate) mod passed;
+pub(crate) mod pids;
+pub(crate) mod rescue;
+pub(crate) mod sets;
 
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
@@ -26,27 +26,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pinfold_proto::array::JobName;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Select, Verb};
 use pinfold_proto::{Ending, JobArray, JobSpec, JobState};
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 
 use crate::host::{Host, root_process, send, status_field};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::{Done, Killed};
 use crate::users::shared_in;
 use crate::wait::{PATIENCE, eventually, no_rescue, within};
 use crate::wire::{Wire, spec};
 
-each_kind!(
-    reads_nothing_of_anothers,
-    freezes_kills_and_changes_nothing_of_anothers,
-    writes_to_no_group,
-    outgrows_no_bound,
-    raises_no_priority,
-    takes_no_foreign_process,
-    claims_no_others_job_by_its_environment,
-    asks_for_no_memory_that_others_have,
-    shows_others_no_escapes,
-);
-any_kind!(floods_with_requests, floods_with_jobs, absurd_numbers_and_lengths, names_are_no_paths);
+tests! {
+    Each: freezes_kills_and_changes_nothing_of_anothers, raises_no_priority, takes_no_foreign_process;
+    Best: reads_nothing_of_anothers, writes_to_no_group, outgrows_no_bound,
+        claims_no_others_job_by_its_environment, asks_for_no_memory_that_others_have,
+        shows_others_no_escapes, floods_with_requests, floods_with_jobs, absurd_numbers_and_lengths,
+        names_are_no_paths;
+    Once: output_goes_through_no_planted_link, a_directory_in_memory_leads_nowhere,
+        a_planted_state_directory_is_refused, a_daemon_of_another_user_is_not_trusted,
+        a_planted_group_is_left_alone;
+}
 
 /// Two users who may do nothing.
 const VICTIM: u32 = 65534;
@@ -85,14 +84,13 @@ fn victims_job(host: &Host, options: &[&str], script: &str) -> u64 {
 }
 
 /// A daemon of root's, and a working directory that all may use.
-fn shared(kind: Kind, settings: &[&str]) -> Option<Host> {
+fn shared(kind: Kind, settings: &[&str]) -> Host {
     if kind == Kind::Nobody {
-        println!("skipped: a daemon of a user without rights serves that user");
-        return None;
+        ignore!("a daemon of a user without rights serves that user");
     }
-    let host = shared_in(kind, settings)?;
+    let host = shared_in(kind, settings);
     std::fs::set_permissions(host.path("work"), PermissionsExt::from_mode(0o1777)).expect("open to all");
-    Some(host)
+    host
 }
 
 /// Says something on connections of this user's, whom the socket knows by the thread that connects.
@@ -123,9 +121,7 @@ fn serves(host: &Host) {
 }
 
 fn reads_nothing_of_anothers(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4", "profile.files=on", "profile.interval=50ms"]) else {
-        return;
-    };
+    let host = shared(kind, &["slots.factor=4", "profile.files=on", "profile.interval=50ms"]);
     let job = victims_job(
         &host,
         &["--name", "hush-name", "--project", "hush-project"],
@@ -171,7 +167,7 @@ fn reads_nothing_of_anothers(kind: Kind) {
 }
 
 fn freezes_kills_and_changes_nothing_of_anothers(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let job = victims_job(&host, &[], WAIT);
     let number = job.to_string();
     let commands: [&[&str]; 9] = [
@@ -217,9 +213,9 @@ fn freezes_kills_and_changes_nothing_of_anothers(kind: Kind) {
 /// The kernel's files are shut to users: nobody comes in, is let out, freezes or kills by them, or makes groups there.
 fn writes_to_no_group(kind: Kind) {
     if kind != Kind::Groups {
-        return println!("skipped: no job has a group here");
+        ignore!("no job has a group here");
     }
-    let Some(host) = shared(kind, &[]) else { return };
+    let host = shared(kind, &[]);
     let job = victims_job(&host, &[], WAIT);
     let root = root_process(&host.job(job).pids);
     // Those of a job are made one after the other; a look at the job does not wait for the last.
@@ -249,9 +245,9 @@ fn writes_to_no_group(kind: Kind) {
 /// A job stays within its memory and its PUs, whatever it writes where.
 fn outgrows_no_bound(kind: Kind) {
     if kind != Kind::Groups {
-        return println!("skipped: nothing bounds a job here");
+        ignore!("nothing bounds a job here");
     }
-    let Some(host) = shared(kind, &[]) else { return };
+    let host = shared(kind, &[]);
     let script = "cd /sys/fs/cgroup; for file in $(find . */. pinfold */pinfold -maxdepth 1 \\( -name cgroup.procs -o \
                   -name tasks -o -name memory.limit_in_bytes -o -name memory.max -o -name cpuset.cpus \\) 2>/dev/null) \
                   $(find pinfold */pinfold \\( -path '*/job-*/cgroup.procs' -o -path '*/job-*/memory.*' \\) 2>/dev/null); do \
@@ -265,7 +261,7 @@ fn outgrows_no_bound(kind: Kind) {
 }
 
 fn raises_no_priority(kind: Kind) {
-    let Some(host) = shared(kind, &["access.max_priority=10"]) else { return };
+    let host = shared(kind, &["access.max_priority=10"]);
     let job = victims_job(&host, &[], WAIT).to_string();
     for wanted in ["11", "16"] {
         let done = run_as(&host, VICTIM, &["set", &job, "--priority", wanted]);
@@ -303,7 +299,7 @@ fn raises_no_priority(kind: Kind) {
 
 /// Nobody has another's process frozen, pinned or killed by calling it a job of theirs.
 fn takes_no_foreign_process(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let job = victims_job(&host, &[], WAIT);
     let mut bystander = Command::new("/bin/sleep");
     bystander.arg("3600").uid(VICTIM).stdin(Stdio::null());
@@ -337,7 +333,7 @@ fn takes_no_foreign_process(kind: Kind) {
 /// Others are frozen for what a job that runs is expected to need: beyond what is free only operators say so.
 fn asks_for_no_memory_that_others_have(kind: Kind) {
     let settings = ["slots.factor=4", "host.cpus=0", "host.memory=600MiB", "host.swap=0"];
-    let Some(host) = shared(kind, &settings) else { return };
+    let host = shared(kind, &settings);
     let theirs = victims_job(&host, &["--mem", "400MiB"], WAIT);
     let submitted = run_as(
         &host,
@@ -358,7 +354,7 @@ fn asks_for_no_memory_that_others_have(kind: Kind) {
 /// Where nothing else tells whose a process is, its environment does, which anybody can write.
 fn claims_no_others_job_by_its_environment(kind: Kind) {
     let _frozen = no_rescue();
-    let Some(mut host) = shared(kind, &["slots.factor=4", "profile.interval=50ms"]) else { return };
+    let mut host = shared(kind, &["slots.factor=4", "profile.interval=50ms"]);
     let job = victims_job(&host, &[], WAIT);
     let mut liar = Command::new("/bin/sleep");
     liar.arg("3600").uid(ATTACKER).stdin(Stdio::null()).env("PINFOLD_JOB_ID", job.to_string());
@@ -382,7 +378,7 @@ fn claims_no_others_job_by_its_environment(kind: Kind) {
 
 /// One who asks without end, on many connections, and reads the answers, keeps nobody else waiting.
 fn floods_with_requests(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let (stop, heard) = (AtomicBool::new(false), AtomicU64::new(0));
     let flood = |question: Request| {
         speak_as(&host, ATTACKER, |mut wire| {
@@ -427,7 +423,7 @@ fn floods_with_requests(kind: Kind) {
 
 /// One who fills the queue leaves places for others, and their jobs have their turn.
 fn floods_with_jobs(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=1", "host.cpus=0", "slots.queue_depth=12"]) else { return };
+    let host = shared(kind, &["slots.factor=1", "host.cpus=0", "slots.queue_depth=12"]);
     let running = victims_job(&host, &[], WAIT);
     let (accepted, _wire) = speak_as(&host, ATTACKER, |mut wire| {
         let mut accepted = 0;
@@ -461,7 +457,7 @@ fn floods_with_jobs(kind: Kind) {
 
 /// Whatever stands in a request, the daemon lives on.
 fn absurd_numbers_and_lengths(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let long = "x".repeat(100_000);
     let specs = [
         JobSpec { cores: u32::MAX, ..spec() },
@@ -532,7 +528,7 @@ fn absurd_numbers_and_lengths(kind: Kind) {
 
 /// What a job is called is data: it moves no cursor and makes no line.
 fn shows_others_no_escapes(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let name = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\njob 1 root running\u{9b}31m\u{202e}";
     let word = format!(": {name}; {WAIT}");
     let job = victims_job(&host, &["--name", name, "--project", name], &word).to_string();
@@ -572,7 +568,7 @@ fn shows_others_no_escapes(kind: Kind) {
 }
 
 fn names_are_no_paths(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let before = listing(&host.state());
     for name in ["../../../planted", "/planted", "..", ".", "a/b"] {
         let done =
@@ -598,9 +594,8 @@ fn listing(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// The usual name of an output file is known beforehand; who takes it gets nothing and harms nothing.
-#[test]
 fn output_goes_through_no_planted_link() {
-    let Some(host) = shared(Kind::Rootless, &[]) else { return };
+    let host = shared(Kind::Rootless, &[]);
     let precious = host.path("precious");
     std::fs::write(&precious, "precious").expect("a file of root's");
     let (out, pipe, theirs) = (host.work("pinfold-1.out"), host.work("pipe"), host.work("theirs"));
@@ -632,9 +627,8 @@ fn output_goes_through_no_planted_link() {
 }
 
 /// A job's directory in memory, shut, nested and full of links to elsewhere, is removed and nothing else is.
-#[test]
 fn a_directory_in_memory_leads_nowhere() {
-    let Some(host) = shared(Kind::Rootless, &[]) else { return };
+    let host = shared(Kind::Rootless, &[]);
     std::fs::create_dir(host.path("precious")).expect("a directory");
     std::fs::write(host.path("precious/file"), "precious").expect("a file");
     let script = format!(
@@ -652,9 +646,8 @@ fn a_directory_in_memory_leads_nowhere() {
 }
 
 /// A state directory that another user could write to, or put another in place of, is none for a daemon.
-#[test]
 fn a_planted_state_directory_is_refused() {
-    let Some(host) = shared(Kind::Rootless, &[]) else { return };
+    let host = shared(Kind::Rootless, &[]);
     let target = host.path("target");
     std::fs::write(&target, "precious").expect("a file");
     let theirs = host.path("theirs");
@@ -678,9 +671,8 @@ fn a_planted_state_directory_is_refused() {
 }
 
 /// Who listens where a daemon is expected could say what is in the environment of the commands it is asked for.
-#[test]
 fn a_daemon_of_another_user_is_not_trusted() {
-    let Some(other) = shared(Kind::Rootless, &[]) else { return };
+    let other = shared(Kind::Rootless, &[]);
     let planted = Host::new(Kind::Nobody);
     std::fs::set_permissions(planted.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
     for user in [0, ATTACKER] {
@@ -699,12 +691,9 @@ fn a_daemon_of_another_user_is_not_trusted() {
 }
 
 /// A group of pinfold's with strangers in it, which only root can have made, is left as it is.
-#[test]
 fn a_planted_group_is_left_alone() {
-    if let Some(why) = Kind::Groups.missing() {
-        return println!("skipped: {why}");
-    }
-    let Some(mut host) = shared(Kind::Groups, &[]) else { return };
+    Kind::Groups.or_ignored();
+    let mut host = shared(Kind::Groups, &[]);
     let job = victims_job(&host, &[], WAIT);
     host.crash();
     let stranger = Killed(Command::new("/bin/sleep").arg("3600").spawn().expect("a process"));

@@ -9,18 +9,16 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{ReportView, StatusView};
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, become_nobody};
+use crate::kind::{Kind, become_nobody, tests};
 use crate::process::{Done, Running};
 use crate::users::shared;
 use crate::wait::eventually;
 
-any_kind!(
-    jobs_are_told_once,
-    looks_go_on_over_a_restart,
-    what_cannot_be_is_said,
-    estimates_come_from_other_hosts,
-    a_directory_is_one_daemon_s,
-);
+tests! {
+    Best: jobs_are_told_once, looks_go_on_over_a_restart, what_cannot_be_is_said,
+        estimates_come_from_other_hosts, a_directory_is_one_daemon_s;
+    Once: users_see_their_own_jobs_by_the_daemon_s_word;
+}
 
 /// A hub's program, serving; killed when it is dropped.
 struct Hub {
@@ -421,9 +419,8 @@ fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
     host.spawn(command).wait()
 }
 
-#[test]
 fn users_see_their_own_jobs_by_the_daemon_s_word() {
-    let Some(host) = shared(&["profile.interval=50ms"]) else { return };
+    let host = shared(&["profile.interval=50ms"]);
     let dir = tempfile::tempdir().expect("a directory for the hub");
     let hub = Hub::serve(dir.path(), "127.0.0.1:0");
     let (url, token) = (&hub.url, hub.token("--host", "alpha"));

@@ -6,17 +6,14 @@ use pinfold_proto::view::{SetKind, SetsView, WhyView};
 use pinfold_topo::CpuSet;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::tasks::two_cores;
 use crate::wait::eventually;
 
-each_kind!(
-    nobody_else_is_on_its_cores,
-    it_waits_for_its_cores,
-    best_effort_jobs_make_room_at_once,
-    the_daemon_dies_beside_it,
-);
-any_kind!(what_does_not_go_with_it);
+tests! {
+    Each: nobody_else_is_on_its_cores, the_daemon_dies_beside_it;
+    Best: it_waits_for_its_cores, best_effort_jobs_make_room_at_once, what_does_not_go_with_it;
+}
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
@@ -44,7 +41,7 @@ fn why(host: &Host, job: u64) -> WhyView {
 
 fn nobody_else_is_on_its_cores(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=4"]);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     let before = host.submit(&[], &tell("before"));
     host.until(before, JobState::Running);
     let alone = host.submit(&["--isolated"], &tell("alone"));
@@ -89,9 +86,7 @@ fn nobody_else_is_on_its_cores(kind: Kind) {
 
 fn it_waits_for_its_cores(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=4"]);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let cores = host.status(&[]).slots.cores;
     let busy: Vec<u64> = (0..cores).map(|_| host.submit(&[], WAIT)).collect();
     busy.iter().for_each(|&job| drop(host.until(job, JobState::Running)));
@@ -120,9 +115,7 @@ fn it_waits_for_its_cores(kind: Kind) {
 /// Jobs that said `--backfill` go elsewhere or are frozen for those that have cores of their own, and come back.
 fn best_effort_jobs_make_room_at_once(kind: Kind) {
     let host = Host::new(kind);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let slots = host.status(&[]).slots.total;
     // They ask for nothing meanwhile: on a busy machine it would take them long to get it.
     let left: Vec<u64> = (0..slots).map(|_| host.submit(&["--backfill"], "exec sleep 3600")).collect();
@@ -157,7 +150,7 @@ fn best_effort_jobs_make_room_at_once(kind: Kind) {
 fn the_daemon_dies_beside_it(kind: Kind) {
     let _bound = crate::wait::no_rescue();
     let mut host = Host::with(kind, &["slots.factor=4"]);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     let lives = host.submit(&["--isolated"], &tell("lives"));
     host.until(lives, JobState::Running);
     let set = sets(&host).sets[0].clone();
@@ -194,7 +187,7 @@ fn the_daemon_dies_beside_it(kind: Kind) {
 
 fn what_does_not_go_with_it(kind: Kind) {
     let host = Host::new(kind);
-    let Some([first, _]) = two_cores(&host) else { return };
+    let [first, _] = two_cores(&host);
     let cores = host.status(&[]).slots.cores.to_string();
     let map = format!("--cpu-bind=map_cpu:{first}");
     let rows: [(&[&str], i32, &str); 6] = [

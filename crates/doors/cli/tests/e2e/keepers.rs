@@ -9,25 +9,20 @@ use pinfold_proto::{JobSpec, JobState};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::{Killed, full_pipe};
 use crate::site::WAIT;
 use crate::wait::eventually;
 use crate::wire::{Wire, spec};
 
-each_kind!(
-    an_end_is_not_given_up_while_its_keeper_lives,
-    a_job_follows_one_of_which_the_keeper_is_to_tell,
-    jobs_outlast_a_daemon_with_few_files,
-);
-any_kind!(
-    what_brings_a_job_back_is_sent_before_its_number,
-    an_end_that_no_daemon_hears_of_is_noted,
-    an_end_of_a_job_that_no_daemon_knows_is_noted,
-    a_keeper_ends_with_its_job_where_the_state_was_removed,
-    a_hold_beside_a_stopped_keeper_outlasts_the_daemon,
-    a_release_without_a_keeper_outlasts_the_daemon,
-);
+tests! {
+    Each: an_end_is_not_given_up_while_its_keeper_lives;
+    Best: a_job_follows_one_of_which_the_keeper_is_to_tell, jobs_outlast_a_daemon_with_few_files,
+        what_brings_a_job_back_is_sent_before_its_number, an_end_that_no_daemon_hears_of_is_noted,
+        an_end_of_a_job_that_no_daemon_knows_is_noted, a_keeper_ends_with_its_job_where_the_state_was_removed,
+        a_hold_beside_a_stopped_keeper_outlasts_the_daemon,
+        a_release_without_a_keeper_outlasts_the_daemon;
+}
 
 /// The keeper lives and does not connect again; what it tells in the end is written down.
 fn an_end_is_not_given_up_while_its_keeper_lives(kind: Kind) {

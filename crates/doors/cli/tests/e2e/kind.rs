@@ -4,6 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use pinfold_testkit::ignore;
+
 /// The user and group of one who may do nothing (`nobody` of most systems; any number without rights will do).
 const NOBODY: u32 = 65534;
 
@@ -19,22 +21,16 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Runs a test under these rights, or says why that is skipped.
+    /// Runs a test under these rights, or has it ignored.
     pub(crate) fn check(self, test: fn(Self)) {
-        match self.missing() {
-            None => test(self),
-            Some(why) => println!("skipped: {why}"),
-        }
+        self.or_ignored();
+        test(self);
     }
 
-    /// The same of a test that holds under all rights alike, where each kind is asked for.
-    pub(crate) fn check_too(self, test: fn(Self)) {
-        if std::env::var_os("PINFOLD_ALL_RIGHTS").is_some_and(|set| !set.is_empty()) {
-            self.check(test);
-        } else {
-            println!(
-                "skipped: it is the same under all rights; with PINFOLD_ALL_RIGHTS=1 it runs under each"
-            );
+    /// Ends a test as ignored where these rights cannot be had.
+    pub(crate) fn or_ignored(self) {
+        if let Some(why) = self.missing() {
+            ignore!("{why}");
         }
     }
 
@@ -64,6 +60,11 @@ impl Kind {
     /// As this user, as well contained as can be here.
     pub(crate) fn best() -> Self {
         if Self::Groups.missing().is_none() { Self::Groups } else { Self::Rootless }
+    }
+
+    /// As a user without rights.
+    pub(crate) fn user() -> Self {
+        if Self::Nobody.missing().is_none() { Self::Nobody } else { Self::Rootless }
     }
 
     /// Options of a daemon of this kind.
@@ -118,30 +119,64 @@ pub(crate) fn delegate(group: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes a test of each function, once for each kind of rights: rights, or how processes are held together, make a
-/// difference there.
-macro_rules! each_kind {
-    ($($test:ident),+ $(,)?) => {
-        mod groups { $( #[test] fn $test() { crate::kind::Kind::Groups.check(super::$test); } )+ }
-        mod rootless { $( #[test] fn $test() { crate::kind::Kind::Rootless.check(super::$test); } )+ }
-        mod nobody { $( #[test] fn $test() { crate::kind::Kind::Nobody.check(super::$test); } )+ }
-    };
+/// How often, and under which rights, a test runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Run {
+    /// Under each kind of rights. The kernel's containment is asked: limits, freezes, kills, adoption, groups, accounting by
+    /// group. Each kind does that by other means.
+    Each(fn(Kind)),
+    /// Once, with the best containment here. A decision of the daemon or the command is asked, which is the same in all.
+    Best(fn(Kind)),
+    /// Once, as a user without rights: private daemons, and files that such a user may not write.
+    User(fn(Kind)),
+    /// Once: the test chooses its rights itself, or needs none.
+    Once(fn()),
 }
-pub(crate) use each_kind;
 
-/// Makes a test of each function under the best rights that this host gives: what it looks at is decided, kept or shown
-/// in the same way under all. The other kinds have their turn where `PINFOLD_ALL_RIGHTS` is set.
-macro_rules! any_kind {
-    ($($test:ident),+ $(,)?) => {
-        mod any {
-            $( #[test] fn $test() { crate::kind::Kind::best().check(super::$test); } )+
-            mod rootless {
-                $( #[test] fn $test() { crate::kind::Kind::Rootless.check_too(super::super::$test); } )+
+/// A test of the list in its module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Test {
+    pub(crate) module: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) run: Run,
+}
+
+type Trial = (String, Box<dyn FnOnce() + Send>);
+
+impl Test {
+    /// What the runner makes of it. With `PINFOLD_ALL_RIGHTS` all kinds of rights have their turn in each test.
+    pub(crate) fn trials(self) -> Vec<Trial> {
+        let module = self.module.split_once("::").map_or("", |(_, module)| module);
+        let trial = |place: &str, test: Box<dyn FnOnce() + Send>| -> Trial {
+            (format!("{module}{place}::{}", self.name), test)
+        };
+        let each = |test: fn(Kind)| {
+            [("::groups", Kind::Groups), ("::rootless", Kind::Rootless), ("::nobody", Kind::Nobody)]
+                .map(|(place, kind)| trial(place, Box::new(move || kind.check(test))))
+                .into()
+        };
+        match self.run {
+            Run::Once(test) => vec![trial("", Box::new(test))],
+            Run::Each(test) => each(test),
+            Run::Best(test) | Run::User(test)
+                if std::env::var_os("PINFOLD_ALL_RIGHTS").is_some_and(|set| !set.is_empty()) =>
+            {
+                each(test)
             }
-            mod nobody {
-                $( #[test] fn $test() { crate::kind::Kind::Nobody.check_too(super::super::$test); } )+
-            }
+            Run::Best(test) => vec![trial("::any", Box::new(move || Kind::best().check(test)))],
+            Run::User(test) => vec![trial("::any", Box::new(move || Kind::user().check(test)))],
         }
+    }
+}
+
+/// The tests of a module, by how they run: `tests! { Each: one, two; Once: three; }`.
+macro_rules! tests {
+    ($($run:ident: $($test:ident),+;)+) => {
+        pub(crate) const TESTS: &[crate::kind::Test] = &[$($(crate::kind::Test {
+            module: module_path!(),
+            name: stringify!($test),
+            run: crate::kind::Run::$run($test),
+        }),+),+];
     };
 }
-pub(crate) use any_kind;
+pub(crate) use tests;

@@ -6,17 +6,16 @@ use pinfold_proto::view::JobView;
 use rustix::process::Signal;
 
 use crate::host::{Host, send};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::site::WAIT;
 use crate::wait::{eventually, looked_at, no_rescue};
 
-each_kind!(
-    a_job_is_over_with_its_last_process,
-    a_cancelled_job_is_over_with_its_last_process,
-    a_job_whose_keeper_died_is_over_with_its_last_process,
-    a_job_found_by_the_next_daemon_is_over_with_its_last_process,
-    adopted_processes_are_over_with_the_last_of_them,
-);
+tests! {
+    Each: a_job_is_over_with_its_last_process, a_cancelled_job_is_over_with_its_last_process,
+        a_job_whose_keeper_died_is_over_with_its_last_process,
+        a_job_found_by_the_next_daemon_is_over_with_its_last_process,
+        adopted_processes_are_over_with_the_last_of_them;
+}
 
 /// No sample comes to help.
 const SELDOM: &str = "profile.interval=1h";

@@ -6,15 +6,12 @@ use std::net::TcpListener;
 use pinfold_proto::{JobClass, JobState};
 
 use crate::host::{Host, has, said};
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 
-any_kind!(
-    many_jobs_are_picked_at_once,
-    output_is_found_again,
-    a_list_is_handed_over,
-    what_failed_is_submitted_again,
-    an_end_is_notified,
-);
+tests! {
+    Best: many_jobs_are_picked_at_once, output_is_found_again, a_list_is_handed_over,
+        what_failed_is_submitted_again, an_end_is_notified;
+}
 
 /// The states of the jobs that a command names, by number.
 fn states(host: &Host, jobs: &[u64]) -> Vec<JobState> {

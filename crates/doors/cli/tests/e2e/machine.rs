@@ -6,20 +6,18 @@ use std::process::Command;
 use pinfold_proto::JobState;
 use pinfold_proto::view::{SetsView, WhyView};
 use pinfold_sys::affinity;
+use pinfold_testkit::ignore;
 use pinfold_topo::{CpuSet, PuOs};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::tasks::two_cores;
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(
-    jobs_leave_pus_that_are_taken_away,
-    jobs_leave_pus_that_go_off_line,
-    memory_lies_beside_the_cores,
-    a_set_has_a_node_to_itself,
-    the_groups_of_jobs_are_narrowed,
-);
+tests! {
+    Each: jobs_leave_pus_that_are_taken_away, memory_lies_beside_the_cores, a_set_has_a_node_to_itself;
+    Best: jobs_leave_pus_that_go_off_line, the_groups_of_jobs_are_narrowed;
+}
 
 fn one(pu: u64) -> CpuSet {
     CpuSet::single(PuOs(u32::try_from(pu).expect("a PU")))
@@ -45,7 +43,7 @@ fn until_on(host: &Host, job: u64, cpus: &str) {
 /// What the daemon itself may use is taken from it, as an operator would with `taskset`, and given back.
 fn jobs_leave_pus_that_are_taken_away(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=1"]);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     let allowed = affinity::of(host.daemon_pid()).expect("the daemon's affinity").expect("the daemon runs");
     let may_use = |cpus: &CpuSet| assert_eq!(affinity::set(host.daemon_pid(), cpus), Ok(true));
     loses_one_of_two(&host, [first, second], || may_use(&one(first)), || may_use(&allowed));
@@ -53,8 +51,8 @@ fn jobs_leave_pus_that_are_taken_away(kind: Kind) {
 
 /// A PU goes off line and comes back, as the daemon sees it: in a copy of what the kernel says of the machine.
 fn jobs_leave_pus_that_go_off_line(kind: Kind) {
-    let Some((host, machine)) = on_a_copy(kind, &["slots.factor=1"]) else { return };
-    let Some([first, second]) = two_cores(&host) else { return };
+    let (host, machine) = on_a_copy(kind, &["slots.factor=1"]);
+    let [first, second] = two_cores(&host);
     let online = machine.join("cpu/online");
     let had = std::fs::read_to_string(&online).expect("the copy");
     let without: CpuSet = had.trim().parse::<CpuSet>().expect("a list").difference(&one(second));
@@ -64,10 +62,9 @@ fn jobs_leave_pus_that_go_off_line(kind: Kind) {
 
 /// A daemon that finds a copy of this machine's files in place of the kernel's, in a mount namespace of its own; and
 /// the copy. It has PUs and cores, no caches and no nodes.
-fn on_a_copy(kind: Kind, settings: &[&str]) -> Option<(Host, PathBuf)> {
+fn on_a_copy(kind: Kind, settings: &[&str]) -> (Host, PathBuf) {
     if kind == Kind::Nobody || !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can show a daemon another machine");
-        return None;
+        ignore!("only root can show a daemon another machine");
     }
     let mut host = Host::without_daemon(kind, settings);
     let real = Path::new("/sys/devices/system");
@@ -81,8 +78,7 @@ fn on_a_copy(kind: Kind, settings: &[&str]) -> Option<(Host, PathBuf)> {
     };
     copied("cpu/online");
     let Ok(online) = std::fs::read_to_string(copy.join("cpu/online")) else {
-        println!("skipped: the kernel's files show no PUs here");
-        return None;
+        ignore!("the kernel's files show no PUs here");
     };
     for pu in online.trim().parse::<CpuSet>().expect("a list").iter() {
         for file in ["core_cpus", "core_cpus_list", "package_cpus", "package_cpus_list", "core_id"] {
@@ -92,12 +88,11 @@ fn on_a_copy(kind: Kind, settings: &[&str]) -> Option<(Host, PathBuf)> {
     let mount = format!("mount --bind '{}' {}", copy.display(), real.display());
     let tried = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
     if !tried.is_ok_and(|output| output.status.success()) {
-        println!("skipped: no mount namespace of one's own can be had here");
-        return None;
+        ignore!("no mount namespace of one's own can be had here");
     }
     host.wrap_daemon(&["unshare", "-m", "sh", "-c", &format!("{mount} && exec \"$@\""), "sh"]);
     host.start_daemon();
-    Some((host, copy))
+    (host, copy)
 }
 
 /// Two jobs, each on a core; the second core goes and comes back.
@@ -142,8 +137,8 @@ fn why(host: &Host, job: u64) -> WhyView {
 /// and the job runs all the same.
 fn memory_lies_beside_the_cores(kind: Kind) {
     let _bound = no_rescue();
-    let Some((mut host, machine)) = on_a_copy(kind, &[]) else { return };
-    let Some(cores) = two_cores(&host) else { return };
+    let (mut host, machine) = on_a_copy(kind, &[]);
+    let cores = two_cores(&host);
     with_a_node_each(&mut host, &machine, cores);
     let groups = format!("/sys/fs/cgroup/cpuset/pinfold/{}", host.instance());
     let by_groups = kind == Kind::Groups && Path::new(&groups).is_dir();
@@ -203,8 +198,8 @@ fn with_a_node_each(host: &mut Host, machine: &Path, cores: [u64; 2]) {
 /// set starts. The kernel has one node, from which nothing can go.
 fn a_set_has_a_node_to_itself(kind: Kind) {
     let _bound = no_rescue();
-    let Some((mut host, machine)) = on_a_copy(kind, &[]) else { return };
-    let Some(cores) = two_cores(&host) else { return };
+    let (mut host, machine) = on_a_copy(kind, &[]);
+    let cores = two_cores(&host);
     with_a_node_each(&mut host, &machine, cores);
     let by_groups = kind == Kind::Groups
         && Path::new(&format!("/sys/fs/cgroup/cpuset/pinfold/{}", host.instance())).is_dir();
@@ -216,7 +211,6 @@ fn a_set_has_a_node_to_itself(kind: Kind) {
     let view = host.until(inside, JobState::Running);
     let sets: SetsView = serde_json::from_str(&host.pinfold(["sets", "--json"]).out).expect("sets are JSON");
     if !by_groups {
-        println!("in part: without groups nobody is kept off a node, and nothing is said of it");
         assert_eq!((&view.own_nodes, &sets.sets[0].own_nodes), (&None, &None));
         return;
     }
@@ -240,14 +234,14 @@ fn a_set_has_a_node_to_itself(kind: Kind) {
 /// Somebody narrows the group above the jobs' ones.
 fn the_groups_of_jobs_are_narrowed(kind: Kind) {
     if kind != Kind::Groups {
-        return println!("skipped: without groups nobody can narrow them");
+        ignore!("without groups nobody can narrow them");
     }
     let _narrowed = no_rescue();
     let host = Host::new(kind);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     let file = format!("/sys/fs/cgroup/cpuset/pinfold/{}/cpuset.cpus", host.instance());
     let Ok(had) = std::fs::read_to_string(&file) else {
-        return println!("skipped: no first-generation cpusets here");
+        ignore!("no first-generation cpusets here");
     };
     let (first, second) = (first.to_string(), second.to_string());
     let job = host.submit(&[], "while :; do sleep 0.05; done");

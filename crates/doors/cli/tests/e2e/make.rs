@@ -4,17 +4,17 @@ use std::fs::File;
 use std::process::Command;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-any_kind!(
-    what_a_killed_build_left_goes_with_the_next,
-    tokens_follow_the_host,
-    commands_are_told_of_the_jobserver,
-    within_a_job_and_without_a_daemon,
-);
+tests! {
+    Best: what_a_killed_build_left_goes_with_the_next, tokens_follow_the_host,
+        commands_are_told_of_the_jobserver, within_a_job_and_without_a_daemon;
+    Once: a_killed_client_gives_its_token_back_by_fifo;
+}
 
 /// Two commands that run at the same time or not at all, and then one alone, which has a client of the jobserver killed
 /// while that holds a token.
@@ -92,8 +92,7 @@ fn tokens_follow_the_host(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=3"]);
     let cores = host.status(&[]).slots.cores;
     if cores < 2 || Command::new("make").arg("--version").output().is_err() {
-        println!("skipped: it takes two cores and a make");
-        return;
+        ignore!("it takes two cores and a make");
     }
     std::fs::write(host.work("Makefile"), MAKEFILE).expect("a file");
     let make = host.start(["make", "--", "make", "-k", "-j2"]);
@@ -113,12 +112,10 @@ fn tokens_follow_the_host(kind: Kind) {
 }
 
 /// The same by a FIFO, which make knows from 4.4 on: a client of the jobserver that is no make.
-#[test]
 fn a_killed_client_gives_its_token_back_by_fifo() {
     let host = Host::with(Kind::Rootless, &["slots.factor=3"]);
     if host.status(&[]).slots.cores < 2 {
-        println!("skipped: it takes two cores");
-        return;
+        ignore!("it takes two cores");
     }
     let script = "fifo=${MAKEFLAGS#*fifo:}; touch began; until [ -e kill ]; do sleep 0.02; done; \
                   sh -c \"head -c 1 $fifo >token; touch held; kill -9 \\$\\$\"; \

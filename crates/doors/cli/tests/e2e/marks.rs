@@ -6,10 +6,12 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-any_kind!(marked);
+tests! {
+    Best: marked;
+}
 
 fn marked(kind: Kind) {
     let host = Host::with(kind, &["mark.character=+", "profile.interval=50ms"]);

@@ -2,28 +2,24 @@
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::ReportView;
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-each_kind!(
-    memory_of_a_known_allocator,
-    page_cache_is_told_apart,
-    a_spike_of_50_ms,
-    processor_time,
-    two_copies_share_nothing
-);
+tests! {
+    Each: memory_of_a_known_allocator, page_cache_is_told_apart, processor_time;
+    Best: a_spike_of_50_ms, two_copies_share_nothing;
+}
 
 const MIB: u64 = 1024 * 1024;
 
-/// Whether there is a perl, the allocator of these tests: one buffer, filled once, of exactly the size asked for.
-fn has_perl() -> bool {
-    let found = std::path::Path::new("/usr/bin/perl").exists();
-    if !found {
-        println!("skipped: no /usr/bin/perl to allocate with");
+/// Perl is the allocator of these tests: one buffer, filled once, of exactly the size asked for.
+fn has_perl() {
+    if !std::path::Path::new("/usr/bin/perl").exists() {
+        ignore!("no /usr/bin/perl to allocate with");
     }
-    found
 }
 
 /// A program that fills so many MiB and then runs this.
@@ -77,9 +73,7 @@ fn is_within_a_percent(got: u64, want: u64) {
 }
 
 fn memory_of_a_known_allocator(kind: Kind) {
-    if !has_perl() {
-        return;
-    }
+    has_perl();
     let host = Host::with(kind, &["profile.interval=100ms"]);
     let perl = |program: &str, is_seen: &dyn Fn(&ReportView) -> bool| {
         run_until_seen(&host, &["/usr/bin/perl", "-e", program], is_seen)
@@ -102,9 +96,7 @@ fn memory_of_a_known_allocator(kind: Kind) {
 }
 
 fn page_cache_is_told_apart(kind: Kind) {
-    if !has_perl() {
-        return;
-    }
+    has_perl();
     let host = Host::with(kind, &["profile.interval=100ms"]);
     let file = host.work("large").display().to_string();
     let write = format!("dd if=/dev/zero of={file} bs=1M count=128 2>/dev/null");
@@ -118,9 +110,7 @@ fn page_cache_is_told_apart(kind: Kind) {
 }
 
 fn a_spike_of_50_ms(kind: Kind) {
-    if !has_perl() {
-        return;
-    }
+    has_perl();
     // Samples a second apart would see nothing of it.
     let host = Host::with(kind, &["profile.interval=1s"]);
     let report = run(
@@ -133,9 +123,7 @@ fn a_spike_of_50_ms(kind: Kind) {
 }
 
 fn processor_time(kind: Kind) {
-    if !has_perl() {
-        return;
-    }
+    has_perl();
     let host = Host::new(kind);
     // It burns until the kernel says that it had 0.5 s, in a child that is waited for. How much it was in the end, and what
     // came on top for the start of both, it writes down: of itself and of the child, each in user and system time.
@@ -152,9 +140,7 @@ fn processor_time(kind: Kind) {
 }
 
 fn two_copies_share_nothing(kind: Kind) {
-    if !has_perl() {
-        return;
-    }
+    has_perl();
     let host = Host::with(kind, &["profile.interval=100ms", "slots.factor=2"]);
     let program = allocator(
         64,

@@ -4,23 +4,17 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{BatchView, WhyView};
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::{Done, Running};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(
-    what_is_claimed_is_waited_for,
-    growth_stops_the_younger_and_both_end,
-    switched_off_nothing_is_frozen,
-    one_larger_than_the_budget_runs_alone,
-    the_daemon_dies_while_one_stands_still,
-    who_allows_it_begins_anew,
-    a_checkpoint_is_written_before_a_job_is_ended,
-    without_its_checkpoint_a_job_only_stands_still,
-    one_in_the_foreground_begins_anew,
-    a_line_of_a_batch_begins_anew,
-);
-any_kind!(what_ended_well_is_learned_from);
+tests! {
+    Each: growth_stops_the_younger_and_both_end, the_daemon_dies_while_one_stands_still;
+    Best: what_is_claimed_is_waited_for, switched_off_nothing_is_frozen,
+        one_larger_than_the_budget_runs_alone, who_allows_it_begins_anew,
+        a_checkpoint_is_written_before_a_job_is_ended, without_its_checkpoint_a_job_only_stands_still,
+        one_in_the_foreground_begins_anew, a_line_of_a_batch_begins_anew, what_ended_well_is_learned_from;
+}
 
 /// Two slots on any host, and this much memory.
 fn host(kind: Kind, budget: &str) -> Host {

@@ -7,10 +7,12 @@ use pinfold_proto::JobState;
 use pinfold_testkit::free_address;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-any_kind!(scraped, projects_are_scraped);
+tests! {
+    Best: scraped, projects_are_scraped;
+}
 
 /// The body of the answer to `GET /metrics`.
 pub(crate) fn scrape(address: &str) -> Option<String> {

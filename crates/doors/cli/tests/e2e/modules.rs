@@ -6,21 +6,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::WhyView;
+use pinfold_testkit::ignore;
 
 use crate::host::{Host, copy_program};
-use crate::kind::{Kind, become_nobody, each_kind};
+use crate::kind::{Kind, become_nobody, tests};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(
-    a_directory_in_memory,
-    gone_however_the_job_ends,
-    the_daemon_dies_and_comes_back,
-    all_of_them_are_bounded,
-    a_tmp_of_its_own,
-    a_tmp_of_its_own_in_the_directory,
-    lists_and_tasks,
-    no_network_but_loopback,
-);
+tests! {
+    Each: a_directory_in_memory, a_tmp_of_its_own, no_network_but_loopback;
+    Best: gone_however_the_job_ends, the_daemon_dies_and_comes_back, all_of_them_are_bounded,
+        a_tmp_of_its_own_in_the_directory, lists_and_tasks;
+    Once: the_daemon_seen_from_a_tmp_of_its_own, another_users_job_under_roots_daemon;
+}
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
@@ -30,16 +27,14 @@ fn mounts(kind: Kind) -> bool {
     kind != Kind::Nobody && facts.user == 0 && facts.may_mount
 }
 
-/// Whether jobs of this kind can have a `/tmp` of their own; says so where they cannot.
-fn private(host: &Host) -> bool {
+/// Ends a test as ignored where jobs of this kind cannot have a `/tmp` of their own.
+fn private(host: &Host) {
     let done = host.pinfold(["run", "--private-tmp", "true"]);
     if done.code == Some(5) {
-        println!("skipped: {}", done.err);
         assert!(done.err.contains("doctor"), "{done:?}");
-        return false;
+        ignore!("{}", done.err);
     }
     assert_eq!(done.code, Some(0), "{done:?}");
-    true
 }
 
 /// Starts a job that notes where its directory is; gives that.
@@ -149,9 +144,7 @@ fn all_of_them_are_bounded(kind: Kind) {
 fn a_tmp_of_its_own(kind: Kind) {
     let _frozen = no_rescue();
     let host = Host::new(kind);
-    if !private(&host) {
-        return;
-    }
+    private(&host);
     let name = host.path(".").file_name().map(|_| host.instance()).expect("a name of this test's own");
     // The host's directory is below /tmp as a rule: inside, neither it nor anything else of /tmp is there.
     let script = format!(
@@ -179,9 +172,7 @@ fn a_tmp_of_its_own(kind: Kind) {
 
 fn a_tmp_of_its_own_in_the_directory(kind: Kind) {
     let host = Host::new(kind);
-    if !private(&host) {
-        return;
-    }
+    private(&host);
     let script = "echo $TMPDIR; head -c 8388608 /dev/zero >/tmp/large; echo $?; : >/var/tmp/x";
     let done = host.pinfold(["run", "--private-tmp", "--tmp", "4MiB", "--", "/bin/sh", "-c", script]);
     let full = i32::from(mounts(kind));
@@ -206,13 +197,12 @@ fn lists_and_tasks(kind: Kind) {
     kind.give(&host.work("list"));
     let done = host.pinfold(["batch", "--tmp", "1MiB", "list"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    if private(&host) {
-        let done = host.pinfold(["batch", "--private-tmp", "list"]);
-        assert_eq!(done.code, Some(0), "{done:?}");
-        let script = "mkdir /tmp/$PINFOLD_TASK_ID; until [ $(ls /tmp | wc -l) = 2 ]; do sleep 0.05; done";
-        let done = host.pinfold(["run", "--private-tmp", "-n", "2", "--", "/bin/sh", "-c", script]);
-        assert_eq!(done.code, Some(0), "tasks share theirs: {done:?}");
-    }
+    private(&host);
+    let done = host.pinfold(["batch", "--private-tmp", "list"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let script = "mkdir /tmp/$PINFOLD_TASK_ID; until [ $(ls /tmp | wc -l) = 2 ]; do sleep 0.05; done";
+    let done = host.pinfold(["run", "--private-tmp", "-n", "2", "--", "/bin/sh", "-c", script]);
+    assert_eq!(done.code, Some(0), "tasks share theirs: {done:?}");
 }
 
 /// Inside, the one device is loopback, which is up; a server of the host's is not there, and the daemon is.
@@ -223,8 +213,8 @@ fn no_network_but_loopback(kind: Kind) {
     let devices = "sed -n 's/^ *\\([a-z0-9]*\\):.*/\\1/p' /proc/net/dev";
     let done = host.pinfold(["run", "--no-network", "--", "/bin/sh", "-c", devices]);
     if done.code == Some(5) {
-        println!("skipped: {}", done.err);
-        return assert!(done.err.contains("--no-network") && done.err.contains("doctor"), "{done:?}");
+        assert!(done.err.contains("--no-network") && done.err.contains("doctor"), "{done:?}");
+        ignore!("{}", done.err);
     }
     assert_eq!((done.code, done.out.as_str()), (Some(0), "lo\n"), "{done:?}");
     // The kernel has the address in its table only while the device is up.
@@ -241,7 +231,7 @@ fn no_network_but_loopback(kind: Kind) {
     let done = host.pinfold(["run", "--no-network", "--", "/bin/sh", "-c", instance]);
     assert_eq!(done.out.trim(), host.instance(), "its socket is a file: {done:?}");
     if !Path::new("/bin/bash").exists() {
-        return println!("skipped in part: a connection is tried with bash");
+        ignore!("a connection is tried with bash");
     }
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
     let try_it =
@@ -264,17 +254,16 @@ pub(crate) struct NobodysPlace {
 }
 
 impl NobodysPlace {
-    /// `None`, told as the reason why the test is skipped: it is there already.
-    pub(crate) fn take() -> Option<Self> {
+    /// A test is ignored where it is there already.
+    pub(crate) fn take() -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let path = PathBuf::from("/tmp/pinfold-65534");
         if std::fs::create_dir(&path).is_err() {
-            println!("skipped: {} is there already", path.display());
-            return None;
+            ignore!("{} is there already", path.display());
         }
         Kind::Nobody.give(&path);
-        Some(Self { path, _alone: alone })
+        Self { path, _alone: alone }
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -290,12 +279,9 @@ impl Drop for NobodysPlace {
 
 /// A private daemon whose socket lies below `/tmp` is there in a `/tmp` of a job's own, alone; one that somebody named there is
 /// not, and no other is started in its place.
-#[test]
 fn the_daemon_seen_from_a_tmp_of_its_own() {
-    if let Some(why) = Kind::Nobody.missing() {
-        return println!("skipped: {why}");
-    }
-    let Some(_place) = NobodysPlace::take() else { return };
+    Kind::Nobody.or_ignored();
+    let _place = NobodysPlace::take();
     let host = Host::without_daemon(Kind::Nobody, &[]);
     // Where they have a path inside, too, wherever they were built.
     let programs =
@@ -319,13 +305,13 @@ fn the_daemon_seen_from_a_tmp_of_its_own() {
                   pinfold run -- sh -c 'echo $PINFOLD_JOB_ID $PINFOLD_INSTANCE'; echo $PINFOLD_JOB_ID $PINFOLD_INSTANCE";
     let done = run(None, inside);
     if done.code == Some(5) {
-        return println!("skipped: {}", done.err);
+        ignore!("{}", done.err);
     }
     let lines: Vec<&str> = done.out.lines().collect();
     assert!(lines.len() == 4 && lines[..2] == ["pinfold-65534", "1"] && lines[2] == lines[3], "{done:?}");
     let socket = host.path("named").join("pinfold.sock");
     if !socket.starts_with("/tmp") {
-        return println!("skipped in part: this host's directory is not below /tmp");
+        ignore!("this host's directory is not below /tmp");
     }
     let done = run(Some(socket), "pinfold status");
     assert_eq!(done.code, Some(4), "{done:?}");
@@ -333,10 +319,9 @@ fn the_daemon_seen_from_a_tmp_of_its_own() {
 }
 
 /// Root's daemon gives another user's job what is that user's, and nobody else's.
-#[test]
 fn another_users_job_under_roots_daemon() {
     if !mounts(Kind::Rootless) {
-        return println!("skipped: only root can be two users and mount");
+        ignore!("only root can be two users and mount");
     }
     let host = Host::with(Kind::Rootless, &[]);
     use std::os::unix::fs::PermissionsExt;
@@ -350,7 +335,7 @@ fn another_users_job_under_roots_daemon() {
         become_nobody(&mut command);
         let done = host.spawn(command).wait();
         if done.code == Some(5) {
-            return println!("skipped in part: {}", done.err);
+            ignore!("{}", done.err);
         }
         assert_eq!(done.out, "700 65534\n1\n", "{private:?}: {done:?}");
     }

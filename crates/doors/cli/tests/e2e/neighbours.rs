@@ -2,22 +2,20 @@
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::{DoctorView, NeighboursView, StatusView, WhyView};
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 
 use crate::host::{Host, send};
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 use crate::wait::{eventually, no_rescue};
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 const SETTINGS: [&str; 2] = ["slots.factor=1", "host.neighbours=on"];
 
-/// Two daemons that meet in one directory, each another user's; `None`: this cannot be tried here.
-fn two_users() -> Option<[Host; 2]> {
+/// Two daemons that meet in one directory, each another user's.
+fn two_users() -> [Host; 2] {
     for kind in [Kind::Nobody, Kind::Rootless] {
-        if let Some(why) = kind.missing() {
-            println!("skipped: {why}");
-            return None;
-        }
+        kind.or_ignored();
     }
     let mut one = Host::without_daemon(Kind::Nobody, &SETTINGS);
     let mut other = Host::without_daemon(Kind::Rootless, &SETTINGS);
@@ -27,7 +25,7 @@ fn two_users() -> Option<[Host; 2]> {
     std::fs::set_permissions(one.path("."), open).expect("an open directory");
     one.start_daemon();
     other.start_daemon();
-    Some([one, other])
+    [one, other]
 }
 
 fn shared(status: &StatusView) -> NeighboursView {
@@ -51,14 +49,13 @@ fn running(status: &StatusView) -> u64 {
     status.jobs.iter().filter(|job| job.state == JobState::Running).count() as u64
 }
 
-#[test]
 fn two_users_have_half_of_the_host_each() {
     let _guard = no_rescue();
-    let Some([one, mut other]) = two_users() else { return };
+    let [one, mut other] = two_users();
     let alone = until_users(&one, 1);
     let cores = shared(&alone).host_cores;
     if cores < 2 {
-        return println!("skipped: a host of one core has no half");
+        ignore!("a host of one core has no half");
     }
     let jobs: Vec<u64> = (0..=cores).map(|_| one.submit(&[], WAIT)).collect();
     assert_eq!(until_users(&one, 1).slots.cores, cores, "an idle user's share is lent out");
@@ -112,14 +109,13 @@ fn check_words(host: &Host, waits: u64) {
 }
 
 /// A job for all cores waits for another user's job, however that started first; two such jobs do not wait for each other.
-#[test]
 fn a_job_for_all_cores_waits_for_the_neighbour() {
     let _guard = no_rescue();
-    let Some([one, other]) = two_users() else { return };
+    let [one, other] = two_users();
     let theirs = other.submit(&[], WAIT);
     let cores = shared(&until_users(&one, 2)).host_cores;
     if cores < 2 {
-        return println!("skipped: a host of one core has no half");
+        ignore!("a host of one core has no half");
     }
     let all = format!("--cores={cores}");
     let wide = one.submit(&[&all], "true");
@@ -138,10 +134,9 @@ fn a_job_for_all_cores_waits_for_the_neighbour() {
 }
 
 /// A user who may write to the directory plants anything: nobody is found by it, and nobody is kept waiting.
-#[test]
 fn what_is_planted_changes_nothing() {
     let _guard = no_rescue();
-    let Some([one, other]) = two_users() else { return };
+    let [one, other] = two_users();
     let place = one.path("neighbours");
     let name = |user: u32, number: u32| place.join(format!("pinfold-daemon.{user}.{number:016x}"));
     let give = |number: u32| std::os::unix::fs::lchown(name(4000, number), Some(4000), Some(4000));
@@ -172,4 +167,9 @@ fn what_is_planted_changes_nothing() {
 
 fn entry(slots: u64) -> String {
     format!("pinfold 1 {slots:020} {0:020} {0:020} {0:020}\n", 0)
+}
+
+tests! {
+    Once: two_users_have_half_of_the_host_each, a_job_for_all_cores_waits_for_the_neighbour,
+        what_is_planted_changes_nothing;
 }

@@ -2,21 +2,17 @@
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::{AuditView, WhyView};
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::{eventually, no_rescue};
 use rustix::process::Signal;
 
-any_kind!(
-    a_drained_host_starts_nothing_new,
-    changes_are_saved_and_remembered,
-    a_file_without_end,
-    a_forged_audit_shows,
-    one_after_the_other,
-    what_it_needs_is_told_later,
-    how_it_stood_earlier,
-);
+tests! {
+    Best: a_drained_host_starts_nothing_new, changes_are_saved_and_remembered, a_file_without_end,
+        a_forged_audit_shows, one_after_the_other, what_it_needs_is_told_later, how_it_stood_earlier;
+}
 
 fn done(host: &Host, arguments: &[&str]) -> String {
     let done = host.pinfold(arguments);
@@ -114,7 +110,7 @@ fn changes_are_saved_and_remembered(kind: Kind) {
 /// A daemon that was started by hand reads what it wrote when it is started so once more.
 fn saved_for_the_next_start(host: &mut Host) {
     if std::path::Path::new("/etc/pinfold/pinfold.toml").exists() {
-        return println!("skipped: root's daemons read the file that is there");
+        ignore!("root's daemons read the file that is there");
     }
     done(host, &["config", "set", "priority.default=7"]);
     let file = host.state().join("pinfold.toml");

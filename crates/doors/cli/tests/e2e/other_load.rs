@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use pinfold_proto::JobState;
 
 use crate::host::Host;
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -49,7 +49,10 @@ fn free_slots_are_left_to_other_processes(kind: Kind) {
     host.until_exit_code(second, 0);
 }
 
-#[test]
 fn rootless() {
     Kind::Rootless.check(free_slots_are_left_to_other_processes);
+}
+
+tests! {
+    Once: rootless;
 }

@@ -2,14 +2,13 @@
 //! `/dev`.
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
+use pinfold_testkit::ignore;
 
-any_kind!(
-    a_stream_that_is_a_file_is_written_behind_what_is_there,
-    a_pipe_by_its_descriptor,
-    members_share_a_stream,
-    members_share_a_file_of_a_device_directory,
-);
+tests! {
+    Best: a_stream_that_is_a_file_is_written_behind_what_is_there, a_pipe_by_its_descriptor,
+        members_share_a_stream, members_share_a_file_of_a_device_directory;
+}
 
 /// Runs a shell's script, which submits one job or array, and says nothing on standard error.
 fn submits(host: &Host, script: &str) {
@@ -70,7 +69,7 @@ fn members_share_a_stream(kind: Kind) {
 fn members_share_a_file_of_a_device_directory(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let Ok(file) = tempfile::Builder::new().prefix("pinfold-test-").tempfile_in("/dev/shm") else {
-        return println!("skipped: no /dev/shm here");
+        ignore!("no /dev/shm here");
     };
     kind.give(file.path());
     let name = file.path().display();

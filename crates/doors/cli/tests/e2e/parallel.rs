@@ -3,16 +3,13 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 
-any_kind!(
-    lines_know_their_slots,
-    arguments_are_grouped_named_and_shuffled,
-    outputs_are_a_tree,
-    a_silent_batch_tells_of_failures_alone,
-    few_open_files_are_enough_and_jobs_keep_their_limit,
-    words_that_are_not_there_get_advice,
-);
+tests! {
+    Best: lines_know_their_slots, arguments_are_grouped_named_and_shuffled, outputs_are_a_tree,
+        a_silent_batch_tells_of_failures_alone, few_open_files_are_enough_and_jobs_keep_their_limit,
+        words_that_are_not_there_get_advice;
+}
 
 fn lines_know_their_slots(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=3"]);

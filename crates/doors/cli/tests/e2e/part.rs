@@ -4,17 +4,14 @@ use pinfold_proto::JobState;
 use pinfold_proto::wire::{Reply, Request};
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wire::Wire;
 
-any_kind!(
-    without_the_variables_of_the_job,
-    variables_of_a_job_that_is_over,
-    variables_of_a_job_that_it_is_not_in,
-    options_within_a_job,
-    jobs_lend_their_slots_to_jobs_of_their_own,
-    what_is_submitted_is_a_job_of_its_own,
-);
+tests! {
+    Best: without_the_variables_of_the_job, variables_of_a_job_that_is_over,
+        variables_of_a_job_that_it_is_not_in, options_within_a_job,
+        jobs_lend_their_slots_to_jobs_of_their_own, what_is_submitted_is_a_job_of_its_own;
+}
 
 /// Runs `pinfold run` within a job that holds the only slot, and says so if a second job comes of it.
 const ONE_SLOT: [&str; 2] = ["slots.factor=1", "host.cpus=0"];

@@ -14,16 +14,15 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::AuditView;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::Running;
 use crate::reboot::go_down;
 use crate::wait::{eventually, within};
 
-each_kind!(
-    what_began_does_not_begin_again,
-    an_end_that_was_heard_of_is_known,
-    nothing_begins_twice_after_many_cuts,
-);
+tests! {
+    Best: what_began_does_not_begin_again, an_end_that_was_heard_of_is_known,
+        nothing_begins_twice_after_many_cuts;
+}
 
 /// Its script says in a file that it began, and for which time, when it does.
 const BEGINS: &str = "echo \"$PINFOLD_JOB_ID ${PINFOLD_RESTARTS:-0}\" >>ran; ";

@@ -10,7 +10,7 @@ use pinfold_testkit::free_address;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::become_nobody;
+use crate::kind::{become_nobody, tests};
 use crate::process::Done;
 use crate::users::{as_nobody, shared};
 use crate::wait::eventually;
@@ -19,9 +19,8 @@ use crate::wait::eventually;
 const SECRET: &str = "s3cr3t";
 
 /// A shared daemon with a job of root's that is over and one that runs.
-fn with_jobs(settings: &[&str]) -> Option<(Host, u64, u64)> {
-    let host =
-        shared(&[&["profile.interval=50ms", "profile.files=on", "slots.factor=4"], settings].concat())?;
+fn with_jobs(settings: &[&str]) -> (Host, u64, u64) {
+    let host = shared(&[&["profile.interval=50ms", "profile.files=on", "slots.factor=4"], settings].concat());
     let options = ["--name", SECRET, "--project", SECRET];
     let script = format!("exec 5>{SECRET}-$PINFOLD_JOB_ID; until [ -e {SECRET}-go ]; do sleep 0.05; done");
     let over = host.submit(&options, "exit 3");
@@ -32,7 +31,7 @@ fn with_jobs(settings: &[&str]) -> Option<(Host, u64, u64)> {
         let report = host.report(running);
         if report.samples > 1 { Ok(()) } else { Err(format!("{report:?}")) }
     });
-    Some((host, over, running))
+    (host, over, running)
 }
 
 fn end(host: &Host, running: u64) {
@@ -47,7 +46,7 @@ fn says_nothing(done: &Done, arguments: &[&str]) {
 
 /// Asks as nobody for each job and expects a refusal that says nothing.
 fn refused(arguments: &[&str]) {
-    let Some((host, over, running)) = with_jobs(&[]) else { return };
+    let (host, over, running) = with_jobs(&[]);
     for job in [over, running] {
         let job = job.to_string();
         let arguments = [arguments, &[job.as_str()]].concat();
@@ -61,39 +60,32 @@ fn refused(arguments: &[&str]) {
     end(&host, running);
 }
 
-#[test]
 fn report() {
     refused(&["report", "--json", "--processes", "--threads", "--files", "--series"]);
 }
 
-#[test]
 fn report_as_text() {
     refused(&["report"]);
 }
 
-#[test]
 fn export_of_one() {
     refused(&["export", "--format", "jsonl", "--what", "samples"]);
 }
 
-#[test]
 fn plot() {
     refused(&["plot"]);
 }
 
-#[test]
 fn why() {
     refused(&["why", "--json"]);
 }
 
-#[test]
 fn status_of_one() {
     refused(&["status", "--json"]);
 }
 
-#[test]
 fn processes_of_one() {
-    let Some((host, _, running)) = with_jobs(&[]) else { return };
+    let (host, _, running) = with_jobs(&[]);
     let job = running.to_string();
     let arguments = ["ps", "--json", job.as_str()];
     let done = as_nobody(&host, &arguments);
@@ -103,9 +95,8 @@ fn processes_of_one() {
 }
 
 /// Ways that name no job give what is one's own, which is nothing, and exit as they do for a user without jobs.
-#[test]
 fn ways_that_name_no_job() {
-    let Some((host, _, running)) = with_jobs(&[]) else { return };
+    let (host, _, running) = with_jobs(&[]);
     let now = format!("@{}", host.job(running).seen_s.expect("it was seen"));
     let ways: [&[&str]; 15] = [
         &["report", "--json", "--last", "9"],
@@ -138,9 +129,8 @@ fn ways_that_name_no_job() {
 }
 
 /// All jobs are for operators, by whatever way they are asked for.
-#[test]
 fn all_jobs() {
-    let Some((host, _, running)) = with_jobs(&[]) else { return };
+    let (host, _, running) = with_jobs(&[]);
     for arguments in [
         &["report", "--all", "--json", "--last", "9"][..],
         &["export", "--all", "--what", "jobs", "--since", "1h"],
@@ -156,9 +146,8 @@ fn all_jobs() {
 }
 
 /// The kernel shows command lines to everybody; to whom a process belongs among jobs it does not.
-#[test]
 fn processes_of_the_host() {
-    let Some((host, _, running)) = with_jobs(&[]) else { return };
+    let (host, _, running) = with_jobs(&[]);
     let pids = host.job(running).pids;
     let done = as_nobody(&host, &["ps", "--all", "--json"]);
     let view: Value = serde_json::from_str(&done.out).expect("JSON");
@@ -171,9 +160,8 @@ fn processes_of_the_host() {
 }
 
 /// The files of the daemon are its own: store, log, audit, socket directory's other files.
-#[test]
 fn files_of_the_daemon() {
-    let Some((host, _, running)) = with_jobs(&["profile.store_max=1GiB"]) else { return };
+    let (host, _, running) = with_jobs(&["profile.store_max=1GiB"]);
     let state = host.state().display().to_string();
     let script = format!("ls {state} && cat {state}/*");
     let mut command = host.command("/bin/sh");
@@ -191,9 +179,8 @@ fn files_of_the_daemon() {
 }
 
 /// Figures for a monitoring system: jobs are told of to those who may see them, and to users that are named.
-#[test]
 fn metrics() {
-    let Some((host, _, running)) = with_jobs(&[]) else { return };
+    let (host, _, running) = with_jobs(&[]);
     // Somebody else may have taken it since it was found to be free.
     let address = eventually("an address is free", || {
         let address = free_address();
@@ -229,4 +216,9 @@ fn scrape(address: &str, nobody: bool) -> Option<String> {
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
     text.starts_with("HTTP/1.1 200").then_some(text)
+}
+
+tests! {
+    Once: report, report_as_text, export_of_one, plot, why, status_of_one, processes_of_one,
+        ways_that_name_no_job, all_jobs, processes_of_the_host, files_of_the_daemon, metrics;
 }

@@ -2,19 +2,16 @@
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::{ProcessView, ReportView};
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-each_kind!(
-    ten_thousand_short_ones,
-    one_by_one,
-    what_is_whose,
-    shared_memory_is_divided,
-    not_followed,
-    across_a_crash
-);
+tests! {
+    Each: what_is_whose;
+    Best: ten_thousand_short_ones, one_by_one, shared_memory_is_divided, not_followed, across_a_crash;
+}
 
 /// A job's report with its processes and threads.
 fn report(host: &Host, job: u64) -> ReportView {
@@ -27,13 +24,11 @@ fn processes(report: &ReportView) -> &[ProcessView] {
     report.processes.as_deref().expect("processes were asked for")
 }
 
-/// Whether the kernel tells of each process here; otherwise says that the test is skipped.
-fn told(report: &ReportView) -> bool {
-    let told = matches!(report.processes_from.as_deref(), Some("records" | "events"));
-    if !told {
-        println!("skipped: no records of processes here: {:?}", report.processes_from);
+/// Ends a test as ignored where the kernel does not tell of each process.
+fn told(report: &ReportView) {
+    if !matches!(report.processes_from.as_deref(), Some("records" | "events")) {
+        ignore!("no records of processes here: {:?}", report.processes_from);
     }
-    told
 }
 
 fn ten_thousand_short_ones(kind: Kind) {
@@ -42,9 +37,7 @@ fn ten_thousand_short_ones(kind: Kind) {
     host.succeeds(["run", "--", "/bin/sh", "-c", script]);
     host.until(1, JobState::Exited);
     let report = report(&host, 1);
-    if !told(&report) {
-        return;
-    }
+    told(&report);
     assert_eq!(report.processes_total, 10_001, "{:?}", report.processes_from);
     let all = processes(&report);
     assert_eq!(all.iter().map(|process| process.count).sum::<u64>(), 10_001);
@@ -101,21 +94,20 @@ fn one_by_one(kind: Kind) {
     let over = report(&host, job);
     assert!(processes(&over).iter().all(|process| process.ended_s.is_some()), "{over:?}");
     assert_eq!(over.threads, Some(Vec::new()));
-    if told(&over) {
-        let by = |code, signal| {
-            processes(&over).iter().filter(|one| (one.exit_code, one.signal) == (code, signal)).count()
-        };
-        assert_eq!((by(Some(3), None), by(None, Some(9))), (1, 1), "{over:?}");
-        let failed: u64 = processes(&over).iter().map(|process| process.failed).sum();
-        assert_eq!(failed, 2, "{over:?}");
-        let first = &processes(&over)[0];
-        assert_eq!((first.number, first.exit_code), (1, Some(0)));
-        assert!(processes(&over).iter().skip(1).all(|process| process.parent == Some(first.pid)), "{over:?}");
-    }
     let text = host.pinfold(["report", "--processes", &job.to_string()]);
     for word in ["processes by command", "COUNT", "the largest, by CPU time"] {
         assert!(text.out.contains(word), "{text:?}");
     }
+    told(&over);
+    let by = |code, signal| {
+        processes(&over).iter().filter(|one| (one.exit_code, one.signal) == (code, signal)).count()
+    };
+    assert_eq!((by(Some(3), None), by(None, Some(9))), (1, 1), "{over:?}");
+    let failed: u64 = processes(&over).iter().map(|process| process.failed).sum();
+    assert_eq!(failed, 2, "{over:?}");
+    let first = &processes(&over)[0];
+    assert_eq!((first.number, first.exit_code), (1, Some(0)));
+    assert!(processes(&over).iter().skip(1).all(|process| process.parent == Some(first.pid)), "{over:?}");
 }
 
 /// What a child did counts for the child and for the job, and not for the shell that waited for it; and what nobody knows
@@ -166,8 +158,7 @@ fn what_is_whose(kind: Kind) {
 fn shared_memory_is_divided(kind: Kind) {
     const MIB: u64 = 1 << 20;
     if !std::path::Path::new("/usr/bin/python3").exists() {
-        println!("skipped: no /usr/bin/python3 to share memory with");
-        return;
+        ignore!("no /usr/bin/python3 to share memory with");
     }
     let host = Host::with(kind, &["profile.interval=50ms", "profile.pss=false"]);
     let program = "import mmap, os, time\n\

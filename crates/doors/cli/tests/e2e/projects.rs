@@ -4,16 +4,14 @@ use pinfold_proto::view::ProjectView;
 use pinfold_proto::{JobClass, JobState};
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::tasks::two_cores;
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(
-    a_borrower_becomes_a_backfiller,
-    without_a_slot_left_a_borrower_stands_still,
-    memory_that_swap_could_not_take_back_is_not_lent,
-);
-any_kind!(projects_are_set_while_jobs_run);
+tests! {
+    Best: a_borrower_becomes_a_backfiller, without_a_slot_left_a_borrower_stands_still,
+        memory_that_swap_could_not_take_back_is_not_lent, projects_are_set_while_jobs_run;
+}
 
 fn done(host: &Host, arguments: &[&str]) -> String {
     let done = host.pinfold(arguments);
@@ -32,19 +30,19 @@ fn project(host: &Host, name: Option<&str>) -> ProjectView {
 }
 
 /// A host of two cores, two jobs of no project on them.
-fn lent_out(kind: Kind, settings: &[&str]) -> Option<(Host, [u64; 2])> {
+fn lent_out(kind: Kind, settings: &[&str]) -> (Host, [u64; 2]) {
     let host = Host::with(kind, settings);
-    let [first, second] = two_cores(&host)?;
+    let [first, second] = two_cores(&host);
     done(&host, &["config", "set", &format!("host.cpus={first},{second}"), "projects.web.cores=1"]);
     let jobs = [host.submit(&[], &wait_for("a")), host.submit(&[], &wait_for("b"))];
     for job in jobs {
         assert_eq!(host.until(job, JobState::Running).class, JobClass::Primary);
     }
-    Some((host, jobs))
+    (host, jobs)
 }
 
 fn a_borrower_becomes_a_backfiller(kind: Kind) {
-    let Some((host, [first, second])) = lent_out(kind, &[]) else { return };
+    let (host, [first, second]) = lent_out(kind, &[]);
     let rest = project(&host, None);
     assert_eq!((rest.cores_guaranteed, rest.cores_used, rest.cores_borrowed), (Some(1), 2, Some(1)));
     let web = host.submit(&["--project", "web", "--priority", "1"], &wait_for("web"));
@@ -80,7 +78,7 @@ fn a_borrower_becomes_a_backfiller(kind: Kind) {
 
 fn without_a_slot_left_a_borrower_stands_still(kind: Kind) {
     let _frozen = no_rescue();
-    let Some((mut host, [first, second])) = lent_out(kind, &["slots.factor=1"]) else { return };
+    let (mut host, [first, second]) = lent_out(kind, &["slots.factor=1"]);
     let web = host.submit(&["--project", "web"], &wait_for("web"));
     host.until(web, JobState::Running);
     host.until(second, JobState::Frozen);

@@ -4,12 +4,15 @@ use pinfold_profile::store::Store;
 use pinfold_proto::JobState;
 use pinfold_proto::host::{HostPoint, HostRow, HostView};
 use pinfold_proto::view::StatusView;
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-any_kind!(while_a_job_runs, drawn_written_and_scrolled_back_to, many_readings);
+tests! {
+    Best: while_a_job_runs, drawn_written_and_scrolled_back_to, many_readings;
+}
 
 fn view(host: &Host, since: &str) -> HostView {
     let done = host.pinfold(["host", "--json", "--since", since]);
@@ -119,9 +122,7 @@ fn drawn_written_and_scrolled_back_to(kind: Kind) {
 /// More than one answer holds are written each, and put together where they are shown.
 fn many_readings(kind: Kind) {
     if kind.is_other_user() {
-        return println!(
-            "skipped: the store of another user is that user's to write; the tests of `rootless` are these"
-        );
+        ignore!("the store of another user is that user's to write; the tests of `rootless` are these");
     }
     let mut host = Host::new(kind);
     assert_eq!(host.stop(), Some(0));

@@ -11,21 +11,17 @@ use pinfold_proto::{End, JobState};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, any_kind, become_nobody, each_kind};
+use crate::kind::{Kind, become_nobody, tests};
 use crate::users::shared_in;
 use crate::wait::eventually;
 
-each_kind!(
-    the_host_is_restarted,
-    a_keeper_killed_in_the_queue_is_replaced,
-    a_keeper_told_to_end_in_the_queue_is_replaced,
-);
-any_kind!(
-    what_was_submitted_comes_back,
-    what_comes_back_waits_for_what_it_was_to_wait_for,
-    members_come_back_with_their_array,
-    a_damaged_note_of_the_boot_is_no_restart,
-);
+tests! {
+    Best: the_host_is_restarted, a_keeper_killed_in_the_queue_is_replaced,
+        a_keeper_told_to_end_in_the_queue_is_replaced, what_was_submitted_comes_back,
+        what_comes_back_waits_for_what_it_was_to_wait_for, members_come_back_with_their_array,
+        a_damaged_note_of_the_boot_is_no_restart;
+    Once: jobs_of_other_users_come_back_as_theirs;
+}
 
 /// As a restart of the host leaves it, with a new daemon.
 fn restart(host: &mut Host) {
@@ -263,9 +259,8 @@ fn a_keeper_gone_in_the_queue_is_replaced(kind: Kind, signal: Signal) {
     host.until_exit_code(second, 5);
 }
 
-#[test]
 fn jobs_of_other_users_come_back_as_theirs() {
-    let Some(mut host) = shared_in(Kind::Groups, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut host = shared_in(Kind::Groups, &["slots.factor=1", "host.cpus=0"]);
     let open = host.work("open");
     std::fs::create_dir(&open).expect("a directory");
     for path in [host.work("."), open.clone()] {

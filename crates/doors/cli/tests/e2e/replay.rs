@@ -3,10 +3,12 @@
 use pinfold_proto::JobState;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-each_kind!(what_was_decided_is_decided_again, what_is_no_file_is_not_waited_for);
+tests! {
+    Best: what_was_decided_is_decided_again, what_is_no_file_is_not_waited_for;
+}
 
 /// What `replay --json` says.
 fn replayed(host: &Host, options: &[&str]) -> serde_json::Value {

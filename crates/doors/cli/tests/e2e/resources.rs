@@ -7,16 +7,14 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::JobView;
 
 use crate::host::{Host, has, said};
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::{eventually, looked_at, no_rescue};
 
-any_kind!(
-    gpus_are_handed_out_by_number,
-    gpus_that_no_driver_tells_of_are_handed_out_by_number,
-    a_gpu_with_another_number_is_not_handed_out_twice,
-    an_adopted_process_keeps_its_gpu,
-    lines_of_a_batch_take_turns,
-);
+tests! {
+    Best: gpus_are_handed_out_by_number, gpus_that_no_driver_tells_of_are_handed_out_by_number,
+        a_gpu_with_another_number_is_not_handed_out_twice, an_adopted_process_keeps_its_gpu,
+        lines_of_a_batch_take_turns;
+}
 
 /// Tells which GPUs it has, and waits for a file.
 const SCRIPT: &str = "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER >has-$PINFOLD_JOB_ID; \

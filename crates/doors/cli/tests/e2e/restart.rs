@@ -11,29 +11,21 @@ use pinfold_proto::{Ending, JobState};
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send};
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::times::{is_frozen, until_frozen};
 use crate::wait::{PATIENCE, eventually, no_rescue, rescue, within};
 
-each_kind!(
-    killed_while_jobs_run_wait_and_are_suspended,
-    stopped_in_order,
-    ended_while_no_daemon_ran,
-    killed_again_and_again_under_a_batch,
-    killed_for_good_the_guard_thaws,
-    killed_and_replaced_for_a_moment_the_guard_thaws,
-    killed_with_its_guard_rescue_thaws,
-    rescued_before_its_guard_acts_nothing_is_left,
-    a_client_killed_while_its_job_waits,
-    a_client_killed_while_its_job_runs,
-    a_client_and_the_daemon_killed_together,
-    what_others_have_is_given_to_nobody,
-    ended_to_be_requeued_as_the_daemon_died,
-    asked_to_be_requeued_as_the_daemon_died,
-    cancelled_as_the_daemon_died,
-    one_that_was_started_by_hand_is_waited_for,
-    one_whose_state_is_elsewhere_is_replaced_by_none,
-);
+tests! {
+    Each: killed_while_jobs_run_wait_and_are_suspended, ended_while_no_daemon_ran,
+        killed_for_good_the_guard_thaws, killed_and_replaced_for_a_moment_the_guard_thaws,
+        killed_with_its_guard_rescue_thaws, rescued_before_its_guard_acts_nothing_is_left,
+        cancelled_as_the_daemon_died;
+    Best: stopped_in_order, killed_again_and_again_under_a_batch, a_client_killed_while_its_job_waits,
+        a_client_killed_while_its_job_runs, a_client_and_the_daemon_killed_together,
+        what_others_have_is_given_to_nobody, ended_to_be_requeued_as_the_daemon_died,
+        asked_to_be_requeued_as_the_daemon_died, one_that_was_started_by_hand_is_waited_for,
+        one_whose_state_is_elsewhere_is_replaced_by_none;
+}
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 

@@ -9,23 +9,14 @@ use pinfold_proto::JobState;
 use rustix::process::Signal;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 
-each_kind!(
-    exit_status,
-    statuses_of_shells,
-    streams,
-    surroundings,
-    arguments_byte_by_byte,
-    a_large_environment,
-    in_a_pipe,
-    without_a_terminal,
-    signals_are_passed_on,
-    inside_a_job_there_is_no_second_one,
-    ten_thousand_forks,
-    without_a_daemon,
-    what_does_not_hold_here,
-);
+tests! {
+    Each: ten_thousand_forks, what_does_not_hold_here;
+    Best: exit_status, statuses_of_shells, streams, surroundings, arguments_byte_by_byte,
+        a_large_environment, in_a_pipe, without_a_terminal, signals_are_passed_on,
+        inside_a_job_there_is_no_second_one, without_a_daemon;
+}
 
 fn exit_status(kind: Kind) {
     let host = Host::new(kind);

@@ -4,11 +4,13 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::StatusView;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::terminal::Terminal;
 use crate::wait::{eventually, no_rescue};
 
-any_kind!(runs_beside_each_other, as_it_was, on_a_terminal, keys_change_jobs);
+tests! {
+    Best: runs_beside_each_other, as_it_was, on_a_terminal, keys_change_jobs;
+}
 
 fn runs_beside_each_other(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=50ms"]);

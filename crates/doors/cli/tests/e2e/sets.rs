@@ -5,16 +5,14 @@ use pinfold_proto::view::{SetKind, SetsView, WhyView};
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::tasks::two_cores;
 use crate::wait::{PATIENCE, within};
 
-each_kind!(
-    jobs_in_a_set_and_beside_it,
-    who_runs_on_cores_that_are_set_aside_moves,
-    a_shared_set_and_one_for_the_host,
-);
-any_kind!(idle_cores_for_a_script, bad_sets_change_nothing);
+tests! {
+    Each: jobs_in_a_set_and_beside_it, who_runs_on_cores_that_are_set_aside_moves;
+    Best: a_shared_set_and_one_for_the_host, idle_cores_for_a_script, bad_sets_change_nothing;
+}
 
 /// Writes down what the kernel says that it may use, once it is let go on.
 fn tell(name: &str) -> String {
@@ -42,7 +40,7 @@ fn sets(host: &Host) -> SetsView {
 
 fn jobs_in_a_set_and_beside_it(kind: Kind) {
     let mut host = Host::new(kind);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     done(&host, &["set-aside", "db", "--cpus", &second.to_string(), "--memory", "1M"]);
     let inside = host.submit(&["--in", "db"], &tell("inside"));
     let beside: Vec<u64> = (0..2).map(|n| host.submit(&[], &tell(&format!("beside{n}")))).collect();
@@ -95,7 +93,7 @@ fn jobs_in_a_set_and_beside_it(kind: Kind) {
 
 fn who_runs_on_cores_that_are_set_aside_moves(kind: Kind) {
     let host = Host::new(kind);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     let jobs: Vec<u64> = (0..2).map(|n| host.submit(&[], &tell(&n.to_string()))).collect();
     jobs.iter().for_each(|&job| drop(host.until(job, JobState::Running)));
     done(&host, &["set-aside", "cage", "--cpus", &second.to_string()]);
@@ -123,7 +121,7 @@ fn who_runs_on_cores_that_are_set_aside_moves(kind: Kind) {
 
 fn idle_cores_for_a_script(kind: Kind) {
     let host = Host::new(kind);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     assert_eq!(done(&host, &["set-aside", "--idle", "--cores", "9999"]), "");
     // Nothing is waited for that can never be.
     let all = host.status(&[]).slots.cores;
@@ -166,7 +164,7 @@ fn idle_cores_for_a_script(kind: Kind) {
 
 fn a_shared_set_and_one_for_the_host(kind: Kind) {
     let host = Host::new(kind);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     done(&host, &["set-aside", "part", "--shared", "--cpus", &second.to_string()]);
     let one = host.submit(&["--in", "part"], &tell("one"));
     let two = host.submit(&["--in", "part"], &tell("two"));
@@ -186,7 +184,7 @@ fn a_shared_set_and_one_for_the_host(kind: Kind) {
 
 fn bad_sets_change_nothing(kind: Kind) {
     let host = Host::new(kind);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     let (first, second) = (first.to_string(), second.to_string());
     done(&host, &["set-aside", "db", "--cpus", &second]);
     let before = sets(&host);

@@ -4,23 +4,13 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-any_kind!(
-    status_keys,
-    report_keys,
-    why_a_job_waits,
-    doctor,
-    configuration,
-    configuration_files,
-    wrong_usage,
-    the_last_jobs_without_a_word,
-    filters,
-    the_machine,
-    the_map,
-    standard_output_is_closed,
-);
+tests! {
+    Best: status_keys, report_keys, why_a_job_waits, doctor, configuration, configuration_files,
+        wrong_usage, the_last_jobs_without_a_word, filters, the_machine, the_map, standard_output_is_closed;
+}
 
 fn json(host: &Host, arguments: &[&str]) -> Value {
     let done = host.pinfold(arguments);

@@ -1,6 +1,7 @@
 //! `pinfold sim` by its command line: logs, lists and graphs that are sound, cut short, wrong or empty. What rules and
 //! hosts make of jobs is tested where they are.
 
+use crate::kind::tests;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,7 +44,6 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("into memory")
 }
 
-#[test]
 fn runs_beside_each_other() {
     let dir = tempfile::tempdir().expect("a directory");
     for bytes in [LOG.as_bytes().to_vec(), compressed(LOG.as_bytes())] {
@@ -69,7 +69,6 @@ fn runs_beside_each_other() {
     }
 }
 
-#[test]
 fn starts_of_each_job() {
     let dir = tempfile::tempdir().expect("a directory");
     let starts = dir.path().join("starts.csv");
@@ -90,7 +89,6 @@ fn starts_of_each_job() {
 }
 
 /// Each core of a job is a bar: a few wide jobs are more of them than a picture can show.
-#[test]
 fn a_picture_of_more_than_can_be_drawn_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = "; MaxProcs: 400000\n".to_owned()
@@ -101,7 +99,6 @@ fn a_picture_of_more_than_can_be_drawn_is_refused() {
     assert!(!picture.exists());
 }
 
-#[test]
 fn what_is_wrong_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let whole = compressed(LOG.repeat(200).as_bytes());
@@ -126,7 +123,6 @@ fn what_is_wrong_is_named() {
     assert!(said.code == Some(1) && said.err.contains("/nonexistent.swf"), "{}", said.err);
 }
 
-#[test]
 fn hosts_that_decide_for_themselves() {
     let dir = tempfile::tempdir().expect("a directory");
     // Four jobs that compute half of their time and hold 2 GB each; the last waits for the first two.
@@ -162,7 +158,6 @@ fn hosts_that_decide_for_themselves() {
     assert_eq!(std::fs::read_to_string(starts).expect("starts").lines().count(), 5);
 }
 
-#[test]
 fn what_is_wrong_with_lists_and_hosts_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let circle = "{\"wall_s\":1,\"after\":[2]}\n{\"wall_s\":1,\"after\":[1]}\n";
@@ -204,7 +199,6 @@ fn what_is_wrong_with_lists_and_hosts_is_named() {
     }
 }
 
-#[test]
 fn what_was_measured_is_used_and_said() {
     let dir = tempfile::tempdir().expect("a directory");
     let run = |arguments: &[&str]| {
@@ -259,7 +253,6 @@ fn what_was_measured_is_used_and_said() {
     assert!(said.code == Some(1) && said.err.contains("another version"), "{}", said.err);
 }
 
-#[test]
 fn what_a_pipe_gives_is_played_once() {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
@@ -279,7 +272,6 @@ fn what_a_pipe_gives_is_played_once() {
     }
 }
 
-#[test]
 fn what_if_jobs_asked_for_other_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     let gib = 1_u64 << 30;
@@ -318,4 +310,11 @@ fn what_if_jobs_asked_for_other_memory() {
     assert!(said.code == Some(2) && said.err.contains("`--cores` is not understood"), "{}", said.err);
     let said = sim(&file(dir.path(), LOG.as_bytes()), &["--set", "mem=advised"]);
     assert!(said.code == Some(2) && said.err.contains("a log's jobs"), "{}", said.err);
+}
+
+tests! {
+    Once: runs_beside_each_other, starts_of_each_job, a_picture_of_more_than_can_be_drawn_is_refused,
+        what_is_wrong_is_named, hosts_that_decide_for_themselves,
+        what_is_wrong_with_lists_and_hosts_is_named, what_was_measured_is_used_and_said,
+        what_a_pipe_gives_is_played_once, what_if_jobs_asked_for_other_memory;
 }

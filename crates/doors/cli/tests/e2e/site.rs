@@ -6,21 +6,19 @@ use std::path::Path;
 use std::process::Stdio;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::ignore;
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send};
-use crate::kind::{Kind, become_nobody, each_kind};
+use crate::kind::{Kind, become_nobody, tests};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(
-    around_a_job_in_order,
-    a_refusal_has_their_words,
-    after_follows_when_job_and_daemon_are_killed,
-    before_begins_anew_with_the_daemon,
-    after_follows_a_restart_of_the_host,
-    one_that_cannot_be_started_is_called_again,
-    one_that_the_next_daemon_does_not_know_is_told_of,
-);
+tests! {
+    Best: around_a_job_in_order, a_refusal_has_their_words, after_follows_when_job_and_daemon_are_killed,
+        before_begins_anew_with_the_daemon, after_follows_a_restart_of_the_host,
+        one_that_cannot_be_started_is_called_again, one_that_the_next_daemon_does_not_know_is_told_of;
+    Once: an_operator_names_no_programs;
+}
 
 pub(crate) const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
@@ -309,10 +307,9 @@ fn one_that_the_next_daemon_does_not_know_is_told_of(kind: Kind) {
 }
 
 /// A user who names a program that root's daemon starts would be root.
-#[test]
 fn an_operator_names_no_programs() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root can be two users");
+        ignore!("only root can be two users");
     }
     let host = Host::with(Kind::Rootless, &["access.operators=nobody"]);
     std::fs::set_permissions(host.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
@@ -323,7 +320,7 @@ fn an_operator_names_no_programs() {
         host.spawn(command).wait()
     };
     if !Path::new("/etc/passwd").exists() || set("slots.factor=2").code != Some(0) {
-        return println!("skipped: there is no user nobody here, or the programs are out of its reach");
+        ignore!("there is no user nobody here, or the programs are out of its reach");
     }
     for change in ["modules.site=/bin/true", " modules.wrap=/bin/true", "modules.limit=1h"] {
         let done = set(change);

@@ -3,18 +3,23 @@
 use pinfold_proto::JobState;
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::Done;
 use crate::wait::{eventually, no_rescue};
 
-mod choices;
-mod engines;
-mod hostile;
-mod labels;
-mod stay;
-mod step_signals;
+pub(crate) mod choices;
+pub(crate) mod engines;
+pub(crate) mod hostile;
+pub(crate) mod labels;
+pub(crate) mod stay;
+pub(crate) mod step_signals;
 
-each_kind!(a_script_and_its_surroundings, what_the_host_froze_runs, jobs_of_ones_own_are_ended);
+tests! {
+    Best: a_script_and_its_surroundings, what_the_host_froze_runs, jobs_of_ones_own_are_ended;
+    Once: arrays, steps, signals, time_limits, conditions_and_changes,
+        a_job_outlives_the_session_of_its_submission, requeued_jobs, what_is_refused,
+        no_daemon_is_started_unasked;
+}
 
 /// One of the commands, with these words, until it ends.
 fn call(host: &Host, words: &[&str]) -> Done {
@@ -157,7 +162,6 @@ fn jobs_of_ones_own_are_ended(kind: Kind) {
 }
 
 /// Arrays: members in one row while they wait, variables, patterns, single members, `--wait`.
-#[test]
 fn arrays() {
     let host = Host::with(Kind::Rootless, &["slots.factor=1"]);
     let blocker = wrap(&host, &["--exclusive"], "until [ -e go ]; do sleep 0.05; done");
@@ -186,7 +190,6 @@ fn arrays() {
 }
 
 /// `srun`: several tasks, labels, files, statuses; outside of a job one in the foreground.
-#[test]
 fn steps() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let done = call(
@@ -229,7 +232,6 @@ fn steps() {
 }
 
 /// A signal reaches the steps and not the shell, with `--batch` the shell alone.
-#[test]
 fn signals() {
     let host = Host::new(Kind::Rootless);
     script(
@@ -254,7 +256,6 @@ fn signals() {
 }
 
 /// At the time limit a job ends, and before that its shell or its steps hear of it.
-#[test]
 fn time_limits() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     // The shell's own words on how its child ended at the limit are not what is asked here. A busy machine may take
@@ -282,7 +283,6 @@ fn time_limits() {
 }
 
 /// Jobs after others, held ones, labels that change.
-#[test]
 fn conditions_and_changes() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let first = wrap(&host, &["-H", "--comment", "rule_x"], "true");
@@ -330,7 +330,6 @@ fn conditions_and_changes() {
 }
 
 /// A job does not depend on the terminal that it was submitted from.
-#[test]
 fn a_job_outlives_the_session_of_its_submission() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let wait = "until [ -e go ]; do sleep 0.05; done";
@@ -345,7 +344,6 @@ fn a_job_outlives_the_session_of_its_submission() {
 }
 
 /// `scontrol requeue`: from within, as submitit does it, and from outside; held; what cannot be.
-#[test]
 fn requeued_jobs() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     script(
@@ -385,7 +383,6 @@ fn requeued_jobs() {
 }
 
 /// What is not there is refused, with nothing on standard output.
-#[test]
 fn what_is_refused() {
     let host = Host::new(Kind::Rootless);
     let refused = |words: &[&str], text: &str| {
@@ -419,7 +416,6 @@ fn what_is_refused() {
 }
 
 /// What may not start a daemon passes that on to the commands below it.
-#[test]
 fn no_daemon_is_started_unasked() {
     let host = Host::new(Kind::Rootless);
     let mut command = host.command(host.programs().join("pinfold"));

@@ -4,21 +4,17 @@
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 
 const MIB: u64 = 1 << 20;
 
-fn host(kind: Kind) -> Option<Host> {
-    if let Some(why) = kind.missing() {
-        println!("skipped: {why}");
-        return None;
-    }
-    Some(Host::with(kind, &["profile.interval=50ms"]))
+fn host(kind: Kind) -> Host {
+    kind.or_ignored();
+    Host::with(kind, &["profile.interval=50ms"])
 }
 
-#[test]
 fn the_knee_of_sort() {
-    let Some(host) = host(Kind::Groups) else { return };
+    let host = host(Kind::Groups);
     let made = host.shell("seq 1 400000 | sed 's/^/a line of some length that is sorted, number /' >big.txt");
     assert_eq!(made.code, Some(0), "{made:?}");
     let command = ["--", "sort", "-r", "-S", "100M", "--parallel=1", "-o", "/dev/null", "big.txt"];
@@ -40,9 +36,8 @@ fn the_knee_of_sort() {
     assert!(picture.contains("stalled for memory") && picture.contains("bound (MiB)</text>"), "{picture}");
 }
 
-#[test]
 fn a_command_that_needs_nothing_and_one_that_fails() {
-    let Some(host) = host(Kind::Groups) else { return };
+    let host = host(Kind::Groups);
     let fails = host.pinfold(["squeeze", "--json", "--", "sh", "-c", "sleep 0.2; exit 3"]);
     assert_eq!((fails.code, fails.out.as_str()), (Some(1), ""), "{fails:?}");
     assert!(fails.err.contains("fails without a bound (exit code 3)"), "{fails:?}");
@@ -74,9 +69,8 @@ fn as_before(host: &Host, before: &[String]) {
     });
 }
 
-#[test]
 fn a_running_job_is_squeezed_and_no_bound_is_left() {
-    let Some(host) = host(Kind::Groups) else { return };
+    let host = host(Kind::Groups);
     let job = host
         .submit(&[], "head -c 40M /dev/zero >big; sync big; : >written; until [ -e go ]; do sleep 0.05; done")
         .to_string();
@@ -121,9 +115,8 @@ fn a_running_job_is_squeezed_and_no_bound_is_left() {
 }
 
 /// Where nothing bounds memory, every run would be one without a bound.
-#[test]
 fn a_host_without_bounds() {
-    let Some(host) = host(Kind::Rootless) else { return };
+    let host = host(Kind::Rootless);
     let done = host.pinfold(["squeeze", "--json", "--", "true"]);
     assert_eq!((done.code, done.out.as_str()), (Some(5), ""), "{done:?}");
     assert!(done.err.contains("memory cannot be bounded in mode rootless"), "{done:?}");
@@ -133,4 +126,9 @@ fn a_host_without_bounds() {
     assert_eq!(done.code, Some(5), "{done:?}");
     assert!(done.err.contains("by its control group, and this daemon has none"), "{done:?}");
     host.make("go");
+}
+
+tests! {
+    Once: the_knee_of_sort, a_command_that_needs_nothing_and_one_that_fails,
+        a_running_job_is_squeezed_and_no_bound_is_left, a_host_without_bounds;
 }

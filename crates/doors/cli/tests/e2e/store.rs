@@ -10,11 +10,13 @@ use pinfold_proto::wire::{ErrorCode, Piece, Reply, Request, Select, Verb};
 use pinfold_proto::{JobSpec, JobState};
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 use crate::wire::Wire;
 
-any_kind!(below_its_size, in_pieces, drawn_of_all_jobs, unreadable);
+tests! {
+    Best: below_its_size, in_pieces, drawn_of_all_jobs, unreadable;
+}
 
 /// What the store may take.
 const MOST_BYTES: u64 = 1 << 20;

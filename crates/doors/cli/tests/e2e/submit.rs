@@ -6,21 +6,18 @@ use pinfold_proto::wire::Reply;
 use rustix::process::Signal;
 
 use crate::host::{Host, status_field};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::{Done, Running};
 use crate::relay::Between;
 use crate::wait::{PATIENCE, eventually, within};
 
-each_kind!(output_files, the_shell_that_submitted_may_go, a_child_that_lives_on);
-any_kind!(
-    output_files_that_cannot_be_made,
-    what_a_job_wrote,
-    waiting_for_jobs,
-    a_file_that_is_followed,
-    a_followed_file_that_is_removed,
-    a_file_that_came_and_went_unseen_is_followed,
-    a_file_that_is_just_being_made_is_followed,
-);
+tests! {
+    Each: a_child_that_lives_on;
+    Best: output_files, the_shell_that_submitted_may_go, output_files_that_cannot_be_made, what_a_job_wrote,
+        waiting_for_jobs, a_file_that_is_followed, a_followed_file_that_is_removed,
+        a_file_that_came_and_went_unseen_is_followed, a_file_that_is_just_being_made_is_followed;
+    Once: variables_of_the_submitters_process_are_dropped;
+}
 
 fn output_files(kind: Kind) {
     let host = Host::new(kind);
@@ -310,7 +307,6 @@ fn a_file_that_is_just_being_made_is_followed(kind: Kind) {
 }
 
 /// What the submitter's service manager, make and dpkg said to the submitter alone does not reach a job that starts later.
-#[test]
 fn variables_of_the_submitters_process_are_dropped() {
     let host = Host::new(Kind::Rootless);
     let mut command = host.command(host.programs().join("pinfold"));

@@ -6,17 +6,13 @@ use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-each_kind!(live);
-any_kind!(
-    together,
-    lines_are_named_after_their_programs,
-    tables,
-    store_as_a_file,
-    numbers_after_an_earlier_copy
-);
+tests! {
+    Best: live, together, lines_are_named_after_their_programs, tables, store_as_a_file,
+        numbers_after_an_earlier_copy;
+}
 
 /// Three jobs of two names, one of which fails.
 fn ran(kind: Kind) -> Host {

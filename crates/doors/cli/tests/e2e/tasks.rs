@@ -1,29 +1,21 @@
 //! Jobs of several tasks: each where the layout wants it, by the kernel's own word, and all of them one job.
 
 use pinfold_proto::{JobPlace, JobState};
+use pinfold_testkit::ignore;
 use pinfold_topo::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::{Host, said};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-each_kind!(
-    tasks_are_bound_as_planned,
-    signals_reach_every_task,
-    a_step_inside_a_job,
-    bindings_follow_the_job,
-    a_job_on_named_cores_waits_for_them,
-    launchers_beside_each_other_have_different_cores,
-);
-any_kind!(
-    three_kinds_of_user,
-    the_worst_status_counts,
-    a_submitted_job_and_a_batch,
-    bad_layouts_start_nothing,
-    how_cores_lie_is_said_once,
-);
+tests! {
+    Each: tasks_are_bound_as_planned, signals_reach_every_task, bindings_follow_the_job;
+    Best: a_step_inside_a_job, a_job_on_named_cores_waits_for_them,
+        launchers_beside_each_other_have_different_cores, three_kinds_of_user, the_worst_status_counts,
+        a_submitted_job_and_a_batch, bad_layouts_start_nothing, how_cores_lie_is_said_once;
+}
 
 /// Writes down what a task knows of itself, and what the kernel says it may use.
 const TELL: &str = "echo \"$PINFOLD_CPUS $PINFOLD_TASK_ID $PINFOLD_NTASKS ${PINFOLD_TASK_CPUS:--} ${OMP_NUM_THREADS:--} \
@@ -59,8 +51,8 @@ fn usable(host: &Host) -> Vec<u64> {
     usable
 }
 
-/// Whether this host has two PUs on cores of their own; says that a test is skipped where not.
-pub(crate) fn two_cores(host: &Host) -> Option<[u64; 2]> {
+/// Two PUs on cores of their own; a test is ignored where this host has none.
+pub(crate) fn two_cores(host: &Host) -> [u64; 2] {
     let done = host.pinfold(["topology", "--json"]);
     let value: Value = serde_json::from_str(&done.out).expect("the topology is JSON");
     let usable = usable(host);
@@ -68,10 +60,9 @@ pub(crate) fn two_cores(host: &Host) -> Option<[u64; 2]> {
         && value["cores"] == value["pus"]
         && usable.len() >= 2
     {
-        return Some([usable[0], usable[1]]);
+        return [usable[0], usable[1]];
     }
-    println!("skipped: this host has no two cores of one PU each");
-    None
+    ignore!("this host has no two cores of one PU each")
 }
 
 /// What `pinfold layout` plans for these options on these PUs.
@@ -96,7 +87,7 @@ fn three_kinds_of_user(kind: Kind) {
     assert_eq!(plain.mask, plain.job_cpus);
     assert_eq!(plain.task_cpus, "-", "nothing was laid out: {plain:?}");
     // A hint.
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     assert_eq!(run(&host, &["-n", "2", "--hint", "compute_bound"], TELL).code, Some(0));
     let (one, other) = (told(&host, 0), told(&host, 1));
     assert_ne!(one.mask, other.mask);
@@ -113,9 +104,7 @@ fn three_kinds_of_user(kind: Kind) {
 
 fn tasks_are_bound_as_planned(kind: Kind) {
     let host = Host::new(kind);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let cases: [&[&str]; 8] = [
         &["-n", "2"],
         &["-n", "1", "-c", "2"],
@@ -150,9 +139,7 @@ fn tasks_are_bound_as_planned(kind: Kind) {
 
 fn the_worst_status_counts(kind: Kind) {
     let host = Host::new(kind);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let done = run(&host, &["-n", "2"], "exit $((3 + 4 * PINFOLD_TASK_ID))");
     assert_eq!(done.code, Some(7), "{done:?}");
     let done = run(&host, &["-n", "2"], "[ $PINFOLD_TASK_ID = 1 ] || kill -TERM $$; exit 2");
@@ -171,9 +158,7 @@ fn the_worst_status_counts(kind: Kind) {
 
 fn signals_reach_every_task(kind: Kind) {
     let host = Host::new(kind);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let script = "trap 'echo heard >>heard.$PINFOLD_TASK_ID; exit 9' USR1; : >ready.$PINFOLD_TASK_ID; \
                   while :; do sleep 0.05; done";
     let running = host.start(["run", "-n", "2", "--", "/bin/sh", "-c", script]);
@@ -202,9 +187,7 @@ fn signals_reach_every_task(kind: Kind) {
 
 fn a_submitted_job_and_a_batch(kind: Kind) {
     let host = Host::new(kind);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let job = host.submit(&["-n", "2"], TELL);
     assert_eq!(host.until(job, JobState::Exited).exit_code, Some(0));
     let plan = planned(&host, &["-n", "2"], &told(&host, 0).job_cpus);
@@ -223,9 +206,7 @@ fn a_submitted_job_and_a_batch(kind: Kind) {
 
 fn a_step_inside_a_job(kind: Kind) {
     let host = Host::new(kind);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let script =
         format!("echo $PINFOLD_CPUS >cpus; pinfold run -n 2 -- /bin/sh -c '{}'", TELL.replace('\'', "'\\''"));
     let done = run(&host, &["-c", "2"], &script);
@@ -250,15 +231,15 @@ fn bad_layouts_start_nothing(kind: Kind) {
         (&["-B", "0:1"], 2, "--extra-node-info"),
         (&["--cpu-bind", "map_cpu:60000"], 2, "--cpu-bind"),
         (&["--cpu-bind", "mask_cpu:0x0"], 2, "--cpu-bind"),
-        (&["-n", "2", "--cpu-bind", "map_cpu:0"], 2, "--cpu-bind"),
         (&["--ntasks-per-core", "2", "--threads-per-core", "1"], 2, "--ntasks-per-core"),
         (&["-m", "wild"], 2, "--distribution"),
         (&["--hint", "quick"], 2, "--hint"),
+        (&["-n", "2", "--cpu-bind", "map_cpu:0"], 2, "--cpu-bind"),
     ];
     std::fs::write(host.work("list"), ": >started\n").expect("a list");
     for (options, code, word) in cases {
-        if options.contains(&"map_cpu:0") && two_cores(&host).is_none() {
-            continue;
+        if options.contains(&"map_cpu:0") {
+            two_cores(&host);
         }
         for (verb, command) in
             [("run", &["touch", "started"][..]), ("submit", &["touch", "started"]), ("batch", &["list"])]
@@ -283,7 +264,7 @@ fn bad_layouts_start_nothing(kind: Kind) {
 
 fn bindings_follow_the_job(kind: Kind) {
     let host = Host::new(kind);
-    let Some([first, second]) = two_cores(&host) else { return };
+    let [first, second] = two_cores(&host);
     let script = "echo $$ >pid.$PINFOLD_TASK_ID; while :; do sleep 0.05; done";
     let job = host.submit(&["-n", "2"], script);
     let masks = || {
@@ -315,7 +296,7 @@ fn bindings_follow_the_job(kind: Kind) {
 
 fn a_job_on_named_cores_waits_for_them(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=1"]);
-    let Some([_, second]) = two_cores(&host) else { return };
+    let [_, second] = two_cores(&host);
     let bind = format!("--cpu-bind=map_cpu:{second}");
     let wait = "until [ -e go ]; do sleep 0.05; done";
     let one = host.submit(&[&bind], wait);
@@ -334,12 +315,10 @@ fn a_job_on_named_cores_waits_for_them(kind: Kind) {
 fn launchers_beside_each_other_have_different_cores(kind: Kind) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|directory| directory.join("mpirun").is_file()) {
-        return println!("skipped: mpirun is not installed (Debian: openmpi-bin)");
+        ignore!("mpirun is not installed (Debian: openmpi-bin)");
     }
     let host = Host::new(kind);
-    if two_cores(&host).is_none() {
-        return;
-    }
+    two_cores(&host);
     let ranks = (usable(&host).len() / 2).min(2);
     let script = "told=launched.$PINFOLD_JOB_ID.$OMPI_COMM_WORLD_RANK; \
                   sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status >$told.new; \
@@ -393,7 +372,7 @@ fn launchers_beside_each_other_have_different_cores(kind: Kind) {
 /// Whether they really lie so is read back on an emulated host: this one may have a single cache.
 fn how_cores_lie_is_said_once(kind: Kind) {
     let host = Host::new(kind);
-    let Some([first, _]) = two_cores(&host) else { return };
+    let [first, _] = two_cores(&host);
     let map = format!("map_cpu:{first}");
     let rows: [(&[&str], i32, &str); 6] = [
         (&["--place", "sideways"], 2, "possible values: auto, compact, spread"),

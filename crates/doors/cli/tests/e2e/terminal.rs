@@ -9,19 +9,15 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::ended_within;
 use crate::wait::{PATIENCE, eventually, no_rescue};
 
-each_kind!(
-    ctrl_c,
-    ctrl_c_in_the_queue,
-    ctrl_c_thaws,
-    ctrl_z_and_fg,
-    the_terminal_goes_away,
-    the_terminal_of_a_step_goes_away,
-);
-any_kind!(the_size_of_the_window, an_export_does_nothing_to_it, json_does_nothing_to_it, progress_of_a_batch);
+tests! {
+    Each: ctrl_c_thaws, ctrl_z_and_fg;
+    Best: ctrl_c, ctrl_c_in_the_queue, the_terminal_goes_away, the_terminal_of_a_step_goes_away,
+        the_size_of_the_window, an_export_does_nothing_to_it, json_does_nothing_to_it, progress_of_a_batch;
+}
 
 /// A terminal, and the name of its other side.
 fn open(host: &Host) -> (File, String) {

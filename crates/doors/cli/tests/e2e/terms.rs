@@ -8,26 +8,17 @@ use pinfold_proto::{End, JobState};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::host::{Host, has, said};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::no_rescue;
 
-each_kind!(
-    ended_at_its_timeout,
-    ended_at_its_limit_of_cpu_time,
-    frozen_time_does_not_count,
-    signalled_before_its_timeout,
-);
-any_kind!(
-    started_after_how_others_ended,
-    never_started_after_a_failure,
-    jobs_of_one_name_are_waited_for_together,
-    what_is_over_counts_as_one,
-    begun_at_its_time,
-    a_time_set_for_a_job_that_was_requeued_survives_the_daemon,
-    terms_survive_the_daemon,
-    batches_have_timeouts,
-    jobs_are_known_by_their_names,
-);
+tests! {
+    Each: ended_at_its_limit_of_cpu_time;
+    Best: ended_at_its_timeout, frozen_time_does_not_count, signalled_before_its_timeout,
+        started_after_how_others_ended, never_started_after_a_failure,
+        jobs_of_one_name_are_waited_for_together, what_is_over_counts_as_one, begun_at_its_time,
+        a_time_set_for_a_job_that_was_requeued_survives_the_daemon, terms_survive_the_daemon,
+        batches_have_timeouts, jobs_are_known_by_their_names;
+}
 
 const ONE_SLOT: &[&str] = &["slots.factor=1", "host.cpus=0"];
 

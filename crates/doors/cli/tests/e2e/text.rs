@@ -4,17 +4,14 @@
 use pinfold_proto::JobState;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
-any_kind!(
-    status_is_a_table,
-    why_says_cause_and_change,
-    report_is_a_card,
-    plots_in_characters_and_as_pictures,
-    times_are_in_the_zone_of_the_reader,
-    why_and_status_tell_an_expected_start,
-);
+tests! {
+    Best: status_is_a_table, why_says_cause_and_change, report_is_a_card,
+        plots_in_characters_and_as_pictures, times_are_in_the_zone_of_the_reader,
+        why_and_status_tell_an_expected_start;
+}
 
 /// The words of one line of a table, by the head's columns.
 #[track_caller]

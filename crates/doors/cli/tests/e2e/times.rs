@@ -9,17 +9,15 @@ use pinfold_proto::row::JobRow;
 use pinfold_proto::{End, JobState};
 
 use crate::host::{Host, status_field};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(frozen_until_the_guard_thawed_it);
-any_kind!(
-    a_timeout_does_not_count_time_in_which_the_host_slept,
-    a_timeout_counts_though_the_clock_was_set_back,
-    a_timeout_does_not_count_time_in_the_queue,
-    a_wait_goes_on_when_the_daemon_is_restarted,
-    a_job_goes_first_no_sooner_than_earlier_ones_allow,
-);
+tests! {
+    Each: frozen_until_the_guard_thawed_it;
+    Best: a_timeout_does_not_count_time_in_which_the_host_slept,
+        a_timeout_counts_though_the_clock_was_set_back, a_timeout_does_not_count_time_in_the_queue,
+        a_wait_goes_on_when_the_daemon_is_restarted, a_job_goes_first_no_sooner_than_earlier_ones_allow;
+}
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 const HOUR_US: i64 = 3_600_000_000;

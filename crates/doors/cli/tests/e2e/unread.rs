@@ -8,17 +8,15 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::process::Signal;
 
 use crate::host::{Host, send};
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::process::{Killed, Running, ended_within, full_pipe};
 use crate::wait::{PATIENCE, eventually};
 
-any_kind!(
-    a_job_log_that_nobody_reads_holds_up_no_line,
-    a_batch_that_waits_for_the_reader_of_its_log_is_ended,
-    a_job_log_whose_reader_is_gone,
-    output_that_nobody_reads_holds_up_no_line,
-    a_batch_whose_output_nobody_reads_is_ended,
-);
+tests! {
+    Best: a_job_log_that_nobody_reads_holds_up_no_line,
+        a_batch_that_waits_for_the_reader_of_its_log_is_ended, a_job_log_whose_reader_is_gone,
+        output_that_nobody_reads_holds_up_no_line, a_batch_whose_output_nobody_reads_is_ended;
+}
 
 /// So many lines, and together more than a pipe holds.
 const LINES: usize = 40;

@@ -6,19 +6,18 @@ use std::process::Stdio;
 use pinfold_proto::JobState;
 use pinfold_proto::view::StatusView;
 use pinfold_proto::wire::{Reply, Request};
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, become_nobody};
+use crate::kind::{Kind, become_nobody, tests};
 use crate::process::Done;
 use crate::wait::no_rescue;
 use crate::wire::{Wire, spec};
 
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: only root can be two users");
+fn is_root() {
+    if !rustix::process::geteuid().is_root() {
+        ignore!("only root can be two users");
     }
-    root
 }
 
 /// `pinfold` as a user without rights, against root's daemon.
@@ -30,14 +29,12 @@ pub(crate) fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
 }
 
 /// A daemon of root's that others may reach.
-pub(crate) fn shared(settings: &[&str]) -> Option<Host> {
+pub(crate) fn shared(settings: &[&str]) -> Host {
     shared_in(Kind::Rootless, settings)
 }
 
-pub(crate) fn shared_in(kind: Kind, settings: &[&str]) -> Option<Host> {
-    if !is_root() {
-        return None;
-    }
+pub(crate) fn shared_in(kind: Kind, settings: &[&str]) -> Host {
+    is_root();
     let host = Host::with(kind, settings);
     std::fs::set_permissions(host.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
     let built = host
@@ -45,18 +42,16 @@ pub(crate) fn shared_in(kind: Kind, settings: &[&str]) -> Option<Host> {
         .ancestors()
         .all(|dir| std::fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 0o001 != 0));
     if !built {
-        println!("skipped: another user cannot reach {}", host.programs().display());
-        return None;
+        ignore!("another user cannot reach {}", host.programs().display());
     }
-    Some(host)
+    host
 }
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
 /// As run-time systems do that look for what they may use.
-#[test]
 fn programs_read_what_bounds_them() {
-    let Some(host) = shared_in(Kind::Groups, &[]) else { return };
+    let host = shared_in(Kind::Groups, &[]);
     let script = "for line in $(cat /proc/self/cgroup); do path=${line##*:}; for mount in /sys/fs/cgroup \
                   /sys/fs/cgroup/memory; do cat \"$mount$path/memory.max\" \
                   \"$mount$path/memory.limit_in_bytes\" 2>/dev/null; done; done; true";
@@ -64,9 +59,8 @@ fn programs_read_what_bounds_them() {
     assert!(done.out.lines().any(|line| line == "67108864"), "{done:?}");
 }
 
-#[test]
 fn another_users_job() {
-    let Some(host) = shared(&["slots.factor=4"]) else { return };
+    let host = shared(&["slots.factor=4"]);
     let job = host.submit(&["--name", "secret"], WAIT).to_string();
     host.until(1, JobState::Running);
     for verb in ["suspend", "resume", "hold", "release", "cancel", "why", "status", "report", "wait"] {
@@ -93,12 +87,11 @@ fn another_users_job() {
 }
 
 /// Who steers a project sees and changes its jobs, whosever they are, and nothing else.
-#[test]
 fn operators_of_a_project() {
     let _frozen = no_rescue();
-    let Some(host) = shared(&["slots.factor=4"]) else { return };
+    let host = shared(&["slots.factor=4"]);
     if pinfold_sys::peer::user_named("nobody").is_none_or(|user| user.uid != 65534) {
-        return println!("skipped: user 65534 is not called nobody here");
+        ignore!("user 65534 is not called nobody here");
     }
     let set = host.pinfold(["config", "set", "projects.web.operators=nobody", "projects.lab={}"]);
     assert_eq!(set.code, Some(0), "{set:?}");
@@ -141,9 +134,8 @@ fn operators_of_a_project() {
     host.until(lab, JobState::Exited);
 }
 
-#[test]
 fn what_only_operators_may() {
-    let Some(host) = shared(&[]) else { return };
+    let host = shared(&[]);
     let set = host.pinfold(["config", "set", "projects.web.users=root"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     let cases: [(&[&str], &str); 6] = [
@@ -164,8 +156,7 @@ fn what_only_operators_may() {
     let job = host.pinfold(["config", "set", "access.operators=[\"nobody\"]"]);
     assert_eq!(job.code, Some(0));
     if pinfold_sys::peer::user_named("nobody").is_none_or(|user| user.uid != 65534) {
-        println!("skipped in part: user 65534 is not called nobody here");
-        return;
+        ignore!("user 65534 is not called nobody here");
     }
     host.submit(&["--name", "rooted"], WAIT);
     host.until(2, JobState::Running);
@@ -177,9 +168,8 @@ fn what_only_operators_may() {
 }
 
 /// A user's job is that user's in all it does, and root may see and end it.
-#[test]
 fn a_users_job_under_roots_daemon() {
-    let Some(host) = shared(&[]) else { return };
+    let host = shared(&[]);
     let done = as_nobody(&host, &["run", "--", "/bin/sh", "-c", "id -u; id -g; exit 7"]);
     assert_eq!((done.code, done.out.as_str()), (Some(7), "65534\n65534\n"), "{done:?}");
     // A busy daemon has its end on record later than the command returns.
@@ -190,9 +180,8 @@ fn a_users_job_under_roots_daemon() {
 
 /// A file of a control group that root opened lets its holder put any process of the host into that group. So none
 /// goes to another user, whose jobs are contained without.
-#[test]
 fn no_open_files_of_roots() {
-    let Some(host) = shared_in(Kind::Groups, &[]) else { return };
+    let host = shared_in(Kind::Groups, &[]);
     // Threads have users of their own in the kernel, and a socket knows who connected it.
     let asked = std::thread::scope(|scope| {
         let ask = || {
@@ -216,11 +205,8 @@ fn no_open_files_of_roots() {
 }
 
 /// Below `/tmp` anybody can put a directory, or a link, in the place where another's would be.
-#[test]
 fn a_planted_directory_is_refused() {
-    if !is_root() {
-        return;
-    }
+    is_root();
     let host = Host::without_daemon(Kind::Nobody, &[]);
     let theirs = tempfile::tempdir().expect("somebody else's directory");
     let link = host.path("link");
@@ -242,10 +228,9 @@ fn a_planted_directory_is_refused() {
     }
 }
 
-#[test]
 fn sets_are_for_operators_and_for_those_they_name() {
-    let Some(host) = shared(&[]) else { return };
-    let Some([_, second]) = crate::tasks::two_cores(&host) else { return };
+    let host = shared(&[]);
+    let [_, second] = crate::tasks::two_cores(&host);
     let second = second.to_string();
     let denied = |arguments: &[&str]| {
         let done = as_nobody(&host, arguments);
@@ -269,4 +254,10 @@ fn sets_are_for_operators_and_for_those_they_name() {
     assert_eq!(as_nobody(&host, &["set-aside", "idle-1", "--remove"]).code, Some(0));
     host.succeeds(["config", "set", "access.exclusive=root"]);
     denied(&["set-aside", "--idle", "--cores", "1"]);
+}
+
+tests! {
+    Once: programs_read_what_bounds_them, another_users_job, operators_of_a_project,
+        what_only_operators_may, a_users_job_under_roots_daemon, no_open_files_of_roots,
+        a_planted_directory_is_refused, sets_are_for_operators_and_for_those_they_name;
 }

@@ -9,30 +9,19 @@ use pinfold_proto::wire::{
     self, Decoder, ErrorCode, Phase, REPLY_MAX_BYTES, Reply, Request, Verb, WIRE_VERSION,
 };
 use pinfold_proto::{Checkpoint, JobArray, JobSpec, JobState};
+use pinfold_testkit::ignore;
 
 use crate::host::Host;
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::Killed;
 use crate::wait::{PATIENCE, eventually, is_to_be_asked_again, within};
 
-each_kind!(
-    a_foreign_process_as_a_jobs_child,
-    somebody_elses_number,
-    too_many_connections,
-    those_that_keep_jobs_leave_some,
-);
-any_kind!(
-    another_version,
-    no_hello,
-    garbage,
-    oversized,
-    cut_off_in_the_middle,
-    asks_and_never_reads,
-    an_empty_checkpoint_command,
-    asked_for_twice,
-    an_end_that_comes_late,
-    an_array_is_kept_whose_first_is_over,
-);
+tests! {
+    Each: a_foreign_process_as_a_jobs_child, too_many_connections;
+    Best: somebody_elses_number, those_that_keep_jobs_leave_some, another_version, no_hello, garbage,
+        oversized, cut_off_in_the_middle, asks_and_never_reads, an_empty_checkpoint_command,
+        asked_for_twice, an_end_that_comes_late, an_array_is_kept_whose_first_is_over;
+}
 
 pub(crate) struct Wire {
     stream: UnixStream,
@@ -298,8 +287,7 @@ fn somebody_elses_number(kind: Kind) {
 /// takes no slot.
 fn asked_for_twice(kind: Kind) {
     if kind.is_other_user() {
-        println!("skipped: here this process is another user than the jobs'");
-        return;
+        ignore!("here this process is another user than the jobs'");
     }
     let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let submit = Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None };
@@ -327,8 +315,7 @@ fn asked_for_twice(kind: Kind) {
 /// The end of a job that counts as over is heard, and its keeper is told that it is on disk.
 fn an_end_that_comes_late(kind: Kind) {
     if kind.is_other_user() {
-        println!("skipped: here this process is another user than the jobs'");
-        return;
+        ignore!("here this process is another user than the jobs'");
     }
     let host = Host::new(kind);
     let job = host.submit(&[], "exit 3");

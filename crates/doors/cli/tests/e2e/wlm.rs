@@ -6,35 +6,24 @@ use std::process::Stdio;
 
 use pinfold_proto::wire::{Adoptee, ErrorCode, Reply, Request};
 use pinfold_proto::{JobSpec, JobState};
+use pinfold_testkit::ignore;
 
 use crate::host::{Host, status_field};
-use crate::kind::{Kind, any_kind, each_kind};
+use crate::kind::{Kind, tests};
 use crate::process::Running;
 use crate::users::{as_nobody, shared_in};
 use crate::wait::{eventually, no_rescue};
 use crate::wire::Wire;
 
-each_kind!(
-    a_job_waits_in_its_hook,
-    it_stays_in_its_groups,
-    its_daemon_rests,
-    it_outlives_the_daemon,
-    it_outlives_its_first_process_and_the_daemon,
-);
-any_kind!(
-    tasks_of_one_job_are_one,
-    names_that_mean_none_or_several,
-    each_environment_gives_a_name,
-    without_a_daemon_it_runs,
-    a_wrapper_of_htcondors,
-    wishes_that_are_none,
-    wishes_that_the_host_refuses,
-    what_a_manager_allocated,
-    what_grid_engine_allows,
-    a_waiting_job_of_htcondors_is_removed,
-    sizes_that_htcondor_is_told,
-    a_hook_of_pbs,
-);
+tests! {
+    Each: it_outlives_the_daemon, it_outlives_its_first_process_and_the_daemon;
+    Best: a_job_waits_in_its_hook, it_stays_in_its_groups, its_daemon_rests, tasks_of_one_job_are_one,
+        names_that_mean_none_or_several, each_environment_gives_a_name, without_a_daemon_it_runs,
+        a_wrapper_of_htcondors, wishes_that_are_none, wishes_that_the_host_refuses,
+        what_a_manager_allocated, what_grid_engine_allows, a_waiting_job_of_htcondors_is_removed,
+        sizes_that_htcondor_is_told, a_hook_of_pbs;
+    Once: a_name_is_its_owners, jobs_that_cannot_start_leave_their_slots;
+}
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done; exit 3";
 
@@ -542,8 +531,7 @@ fn a_hook_of_pbs(kind: Kind) {
     let mut command = host.command("/bin/sh");
     command.args(["-c", &script]).env("PYTHONPATH", host.work(".")).stdin(Stdio::null());
     if std::process::Command::new("python3").arg("-V").stdout(Stdio::null()).status().is_err() {
-        println!("skipped: no Python 3 here");
-        return;
+        ignore!("no Python 3 here");
     }
     let running = host.spawn(command);
     until(&host, "pbs:9", "running");
@@ -560,9 +548,8 @@ fn a_hook_of_pbs(kind: Kind) {
 }
 
 /// A name is claimed by the owner of the processes only, or by root; on the raw wire.
-#[test]
 fn a_name_is_its_owners() {
-    let Some(host) = shared_in(Kind::Rootless, &[]) else { return };
+    let host = shared_in(Kind::Rootless, &[]);
     let mut wire = Wire::greeted(&host);
     let claim = |pid: u32, name: Option<&str>, in_place: bool| Request::Adopt {
         which: Adoptee::Process(pid),
@@ -600,7 +587,6 @@ fn a_name_is_its_owners() {
 }
 
 /// Jobs that are held, or begin later, take no slot from what a manager may send.
-#[test]
 fn jobs_that_cannot_start_leave_their_slots() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let told = || {

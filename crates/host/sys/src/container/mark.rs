@@ -165,22 +165,19 @@ mod tests {
 
     use super::*;
 
-    /// A directory for marks and a group of an instance, where this process is root's.
-    fn host() -> Option<(tempfile::TempDir, Group)> {
-        if own_uid() != ROOT {
-            println!("skipped: only root's daemons have such a mark");
-            return None;
-        }
+    /// A directory for marks and a group of an instance. Only daemons of root have such a mark.
+    fn host() -> (tempfile::TempDir, Group) {
         let dir = tempfile::tempdir().unwrap();
         let group = dir.path().join("group");
         std::fs::create_dir(&group).unwrap();
         let group = Group::open(&group, None).unwrap().unwrap();
-        Some((dir, group))
+        (dir, group)
     }
 
     #[test]
-    fn it_is_a_file_that_only_root_can_open_and_goes_with_the_daemon() {
-        let Some((dir, group)) = host() else { return };
+    #[ignore = "needs root"]
+    fn as_root_it_is_a_file_that_only_root_can_open_and_goes_with_the_daemon() {
+        let (dir, group) = host();
         let run = dir.path();
         assert!(!lives(run, "i1", &group), "nobody was here");
         let mark = Mark::of_daemon(run, "i1").expect("marked");
@@ -217,8 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_on_a_removed_file_is_no_mark() {
-        let Some((dir, group)) = host() else { return };
+    #[ignore = "needs root"]
+    fn as_root_a_lock_on_a_removed_file_is_no_mark() {
+        let (dir, group) = host();
         let run = dir.path().to_owned();
         let waits = while_alone(&run, "i1", &group, || {
             let run = run.clone();
@@ -230,8 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_the_groups_directory_count_for_users_alone() {
-        let Some((dir, group)) = host() else { return };
+    #[ignore = "needs root"]
+    fn as_root_locks_of_the_groups_directory_count_for_users_alone() {
+        let (dir, group) = host();
         let theirs = File::open(dir.path().join("group")).unwrap();
         theirs.lock_shared().unwrap();
         assert!(!lives(dir.path(), "i1", &group), "a group of root's");
@@ -240,8 +239,9 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_have_made_is_no_place_for_it() {
-        let Some((dir, group)) = host() else { return };
+    #[ignore = "needs root"]
+    fn as_root_what_others_could_have_made_is_no_place_for_it() {
+        let (dir, group) = host();
         let place = dir.path().join("pinfold");
         std::fs::create_dir(&place).unwrap();
         std::fs::set_permissions(&place, PermissionsExt::from_mode(0o777)).unwrap();

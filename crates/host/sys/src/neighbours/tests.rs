@@ -125,16 +125,6 @@ impl Drop for Other {
     }
 }
 
-/// Whether this can be tried; who cannot be two users is told.
-fn two_users() -> bool {
-    let able =
-        rustix::process::geteuid().is_root() && Command::new("python3").arg("--version").output().is_ok();
-    if !able {
-        println!("skipped: only root, with python3, can be two users");
-    }
-    able
-}
-
 fn made(dir: &Path, uid: u32, more: &str) -> String {
     let name = format!("{}/pinfold-daemon.{uid}.0123456789abcdef", dir.display());
     let text = ENTRY.text();
@@ -142,10 +132,8 @@ fn made(dir: &Path, uid: u32, more: &str) -> String {
 }
 
 #[test]
-fn another_users_daemon_is_found_while_it_lives() {
-    if !two_users() {
-        return;
-    }
+#[ignore = "needs root and python3"]
+fn as_root_another_users_daemon_is_found_while_it_lives() {
     let dir = place();
     let board = Board::open(Some(dir.path())).unwrap();
     let other = Other::runs(STRANGER, &made(dir.path(), STRANGER, "fcntl.lockf(f, fcntl.LOCK_EX)")).unwrap();
@@ -161,10 +149,8 @@ fn another_users_daemon_is_found_while_it_lives() {
 }
 
 #[test]
-fn what_is_planted_counts_for_nothing() {
-    if !two_users() {
-        return;
-    }
+#[ignore = "needs root and python3"]
+fn as_root_what_is_planted_counts_for_nothing() {
     let dir = place();
     let board = Board::open(Some(dir.path())).unwrap();
     let victim = STRANGER + 1;
@@ -218,19 +204,13 @@ fn what_is_planted_counts_for_nothing() {
 
 /// A user's subordinate numbers would be as many users as the user likes.
 #[test]
-fn a_user_of_a_user_namespace_is_none() {
-    if !two_users() {
-        return;
-    }
+#[ignore = "needs root and python3 of at least 3.12"]
+fn as_root_a_user_of_a_user_namespace_is_none() {
     let dir = place();
     let board = Board::open(Some(dir.path())).unwrap();
     let script = made(dir.path(), STRANGER, "fcntl.lockf(f, fcntl.LOCK_EX)");
     let apart =
         format!("import os\nassert hasattr(os, 'unshare'), 'old'\nos.unshare(os.CLONE_NEWUSER)\n{script}");
-    let able = Command::new("python3").args(["-c", "import os; os.unshare(os.CLONE_NEWUSER)"]).output();
-    if !able.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: no user namespace, or a Python before 3.12");
-    }
     let other = Other::runs(STRANGER, &apart);
     assert_eq!(board.others(), []);
     drop(other);

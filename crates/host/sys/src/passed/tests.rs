@@ -63,6 +63,7 @@ fn what_is_passed_is_seen_and_not_read() {
 
 /// A byte out of band is dropped by a read that comes upon it, with what came along.
 #[test]
+#[ignore = "needs a kernel with bytes out of band on Unix sockets"]
 fn what_is_out_of_band_is_seen_as_well() {
     let (incoming, client) = admitted();
     let (from, to) = pipe();
@@ -70,11 +71,7 @@ fn what_is_out_of_band_is_seen_as_well() {
     let mut along = SendAncillaryBuffer::new(&mut space);
     let files = [to.as_fd()];
     assert!(along.push(SendAncillaryMessage::ScmRights(&files)));
-    let sent = sendmsg(&client, &[io::IoSlice::new(b"x")], &mut along, SendFlags::OOB);
-    if sent == Err(rustix::io::Errno::OPNOTSUPP) {
-        return eprintln!("skipped: this kernel has no such bytes on Unix sockets");
-    }
-    sent.unwrap();
+    sendmsg(&client, &[io::IoSlice::new(b"x")], &mut along, SendFlags::OOB).unwrap();
     drop(to);
     assert_eq!(incoming.read(&mut [0; 8]).unwrap(), Got::Passed);
     assert!(incoming.close().is_some() && is_open(&from));

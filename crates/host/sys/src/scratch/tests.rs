@@ -15,16 +15,6 @@ fn own() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Whether this process can mount, as the daemon of root's can.
-fn may_mount() -> bool {
-    let facts = crate::mode::probe(&crate::mode::Roots::default());
-    if !(facts.user == 0 && facts.may_mount) {
-        eprintln!("skipped: only root can mount");
-        return false;
-    }
-    true
-}
-
 #[test]
 fn a_plain_one_is_private_and_gone_when_removed() {
     let root = tempfile::tempdir().unwrap();
@@ -103,10 +93,8 @@ fn what_others_planted_is_refused() {
 }
 
 #[test]
-fn a_mounted_one_is_of_its_size_and_its_users() {
-    if !may_mount() {
-        return;
-    }
+#[ignore = "needs root"]
+fn as_root_a_mounted_one_is_of_its_size_and_its_users() {
     let root = tempfile::tempdir().unwrap();
     let scratch = Scratch::mounted(root.path(), "i1");
     let path = scratch.make(3, 1 << 20, 65534).unwrap();
@@ -165,10 +153,8 @@ fn whatever_a_job_leaves_goes() {
 
 /// A step removes no more than it may, and the next one goes on; a directory of a user's is taken from him.
 #[test]
-fn a_step_is_bounded_and_nothing_is_made_meanwhile() {
-    if own() != 0 {
-        return eprintln!("skipped: only root has other users' directories");
-    }
+#[ignore = "needs root"]
+fn as_root_a_step_is_bounded_and_nothing_is_made_meanwhile() {
     let root = tempfile::tempdir().unwrap();
     std::fs::set_permissions(root.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let scratch = Scratch::plain(root.path(), own(), "i1");
@@ -200,10 +186,8 @@ fn count(directory: &Path) -> usize {
 
 /// What was mounted inside, or over it, is detached, and nothing in it is touched.
 #[test]
-fn what_is_mounted_inside_is_not_entered() {
-    if !may_mount() {
-        return;
-    }
+#[ignore = "needs root"]
+fn as_root_what_is_mounted_inside_is_not_entered() {
     let root = tempfile::tempdir().unwrap();
     let theirs = root.path().join("theirs");
     std::fs::create_dir(&theirs).unwrap();
@@ -244,10 +228,8 @@ fn no_mode_is_changed_through_a_link() {
 
 /// Memory of files that somebody has open still is not given back, and this is told.
 #[test]
-fn what_somebody_holds_open_is_not_gone() {
-    if !may_mount() {
-        return;
-    }
+#[ignore = "needs root"]
+fn as_root_what_somebody_holds_open_is_not_gone() {
     let root = tempfile::tempdir().unwrap();
     let scratch = Scratch::mounted(root.path(), "i1");
     let path = scratch.make(1, 1 << 20, own()).unwrap();

@@ -1,10 +1,15 @@
 //! The audit under fire: a disk that is full for a moment, words without end about one's own job.
 
 use pinfold_proto::view::AuditView;
+use pinfold_testkit::ignore;
 
 use super::*;
+use crate::kind::tests;
 
-any_kind!(words_about_ones_own_job);
+tests! {
+    Best: words_about_ones_own_job;
+    Once: a_disk_that_is_full_for_a_moment;
+}
 
 fn audit(host: &Host) -> AuditView {
     let done = host.pinfold(["audit", "--verify", "--json"]);
@@ -24,7 +29,7 @@ impl Drop for Over<'_> {
 /// They are not written one by one, nor flushed; everybody else is served meanwhile, and on record.
 fn words_about_ones_own_job(kind: Kind) {
     const WORDS: u64 = 6_000;
-    let Some(host) = shared(kind, &[]) else { return };
+    let host = shared(kind, &[]);
     let job = victims_job(&host, &[], WAIT);
     let done = AtomicBool::new(false);
     let own = std::thread::scope(|scope| {
@@ -65,14 +70,13 @@ fn words_about_ones_own_job(kind: Kind) {
 }
 
 /// The state directory on a file system of its own, in a mount namespace of the daemon's.
-#[test]
 fn a_disk_that_is_full_for_a_moment() {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root can mount a small file system");
+        ignore!("only root can mount a small file system");
     }
     let tried = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
     if !tried.is_ok_and(|status| status.success()) {
-        return println!("skipped: no mount namespaces here");
+        ignore!("no mount namespaces here");
     }
     let mut host = Host::without_daemon(Kind::Rootless, &[]);
     let state = host.state().display().to_string();

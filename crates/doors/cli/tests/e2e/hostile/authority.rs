@@ -9,13 +9,12 @@ use pinfold_proto::wire::{Adoptee, SetAside};
 use pinfold_proto::{Adopted, After, AfterEnd, JobClass, JobLayout, Terms, TimeoutSignal};
 
 use super::*;
+use crate::kind::tests;
 
-each_kind!(
-    nothing_of_another_users,
-    an_operator_may_what_root_may_but_name_programs,
-    of_others_jobs_only_their_end_is_waited_for,
-    what_a_job_may_not_say_of_itself
-);
+tests! {
+    Best: nothing_of_another_users, an_operator_may_what_root_may_but_name_programs,
+        of_others_jobs_only_their_end_is_waited_for, what_a_job_may_not_say_of_itself;
+}
 
 /// What a request came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +149,7 @@ fn rows_of_operators(set: &str) -> Vec<(Request, Came)> {
 }
 
 fn nothing_of_another_users(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let set = host.pinfold(["set-aside", "roots", "--cores", "1", "--users", "root"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     let running = victims_job(&host, &[], WAIT);
@@ -188,7 +187,7 @@ fn nothing_of_another_users(kind: Kind) {
 /// That a job of another user's is over may be waited for, as it always could be; how it ended is nobody's but its
 /// user's. What a job may wait for is bounded, and what makes no sense is refused.
 fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let theirs = victims_job(&host, &["--name", "secret"], WAIT);
     let after = |end: AfterEnd, job: u64| vec![After { end, ..After::from(job) }];
     // Their job stands for one's own, too: as the second of those that count as one.
@@ -236,7 +235,7 @@ fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
 }
 
 fn an_operator_may_what_root_may_but_name_programs(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4", "access.operators=nobody"]) else { return };
+    let host = shared(kind, &["slots.factor=4", "access.operators=nobody"]);
     let options = ["submit", "--hold", "-o", "/dev/null", "-e", "/dev/null", "--", "true"];
     let held: u64 = run_as(&host, ATTACKER, &options).out.trim().parse().expect("a number");
     let rows = [
@@ -276,7 +275,7 @@ fn an_operator_may_what_root_may_but_name_programs(kind: Kind) {
 fn what_a_job_may_not_say_of_itself(kind: Kind) {
     let settings =
         ["slots.factor=4", "access.exclusive=root", "access.no_suspend=root", "access.max_priority=10"];
-    let Some(host) = shared(kind, &settings) else { return };
+    let host = shared(kind, &settings);
     let set = host.pinfold(["set-aside", "roots", "--cores", "1", "--users", "root"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     let denied = Came::Error(ErrorCode::Permission);

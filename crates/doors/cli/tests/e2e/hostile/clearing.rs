@@ -3,16 +3,16 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use pinfold_testkit::ignore;
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::*;
+use crate::kind::tests;
 
-each_kind!(
-    answers_while_files_are_made,
-    is_ready_before_what_was_left_is_cleared,
-    what_is_held_open_counts,
-    a_mount_that_never_answers,
-);
+tests! {
+    Best: answers_while_files_are_made, is_ready_before_what_was_left_is_cleared, what_is_held_open_counts,
+        a_mount_that_never_answers;
+}
 
 /// Ends the job that [`attackers_directory`] started.
 const GO: &str = "until [ -e over ]; do sleep 0.05; done; : >ended";
@@ -90,7 +90,7 @@ fn is_gone(path: &Path) {
 }
 
 fn answers_while_files_are_made(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let (job, path) = attackers_directory(&host, "64MiB", "true");
     while_files_are_made(&path, || {
         host.make("over");
@@ -103,7 +103,7 @@ fn answers_while_files_are_made(kind: Kind) {
 
 fn is_ready_before_what_was_left_is_cleared(kind: Kind) {
     let _frozen = crate::wait::no_rescue();
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     let (_, path) = attackers_directory(&host, "64MiB", "true");
     host.crash();
     while_files_are_made(&path, || {
@@ -119,9 +119,9 @@ fn is_ready_before_what_was_left_is_cleared(kind: Kind) {
 fn what_is_held_open_counts(kind: Kind) {
     let facts = pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default());
     if !facts.may_mount {
-        return println!("skipped: a directory in memory has no size of its own here");
+        ignore!("a directory in memory has no size of its own here");
     }
-    let Some(host) = shared(kind, &["slots.factor=4", "tmp.total=10MiB"]) else { return };
+    let host = shared(kind, &["slots.factor=4", "tmp.total=10MiB"]);
     let (job, path) = attackers_directory(&host, "8MiB", "head -c 6291456 /dev/zero >$TMPDIR/large");
     let held = std::fs::File::open(path.join("large")).expect("it was written");
     host.make("over");
@@ -144,7 +144,7 @@ fn what_is_held_open_counts(kind: Kind) {
 
 /// A file system of a user's own that gives no answer, in the directory and over it: the daemon asks it nothing.
 fn a_mount_that_never_answers(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let (job, path) = attackers_directory(&host, "8MiB", "mkdir -p $TMPDIR/a/b; : >$TMPDIR/a/file");
     let mut devices = Vec::new();
     for inside in ["a/b", "a", ""] {
@@ -152,7 +152,7 @@ fn a_mount_that_never_answers(kind: Kind) {
             Ok(device) => devices.push(device),
             Err(error) => {
                 host.make("over");
-                return println!("skipped: no FUSE here: {error}");
+                ignore!("no FUSE here: {error}");
             }
         }
     }

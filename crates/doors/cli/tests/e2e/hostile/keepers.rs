@@ -7,31 +7,24 @@ use pinfold_proto::JobClass;
 use pinfold_proto::start::Start;
 use pinfold_proto::view::StatusView;
 use pinfold_proto::wire::{WIRE_VERSION, WIRE_VERSION_OLDEST};
+use pinfold_testkit::ignore;
 
 use super::*;
+use crate::kind::tests;
 
-each_kind!(
-    nothing_runs_that_was_not_started,
-    nothing_ended_that_was_not_started,
-    what_runs_does_not_wait,
-    what_is_left_of_a_job_does_not_wait,
-    what_ran_counts_whatever_its_keeper_says,
-    no_group_is_left_of_a_job_that_waits_again,
-    a_start_that_is_on_disk_is_believed,
-    an_end_just_as_the_keeper_comes_is_believed,
-    an_older_keeper_tells_of_its_jobs_and_no_more,
-    an_end_of_an_earlier_run_is_none_of_the_next,
-);
-any_kind!(
-    no_slot_is_left_to_a_keeper_that_is_refused,
-    no_slot_is_left_to_a_keeper_that_does_not_tell,
-    no_slot_is_left_to_a_keeper_that_is_stopped,
-    no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies,
-    no_slot_is_left_to_one_whose_job_ended_between_two_daemons,
-    no_slot_is_left_to_one_that_does_not_come_back,
-    a_slot_is_not_left_to_one_that_never_answers,
-    suspended_jobs_are_no_more_than_a_user_may_have,
-);
+tests! {
+    Each: what_is_left_of_a_job_does_not_wait;
+    Best: nothing_runs_that_was_not_started, nothing_ended_that_was_not_started, what_runs_does_not_wait,
+        what_ran_counts_whatever_its_keeper_says, no_group_is_left_of_a_job_that_waits_again,
+        a_start_that_is_on_disk_is_believed, an_end_just_as_the_keeper_comes_is_believed,
+        an_older_keeper_tells_of_its_jobs_and_no_more, an_end_of_an_earlier_run_is_none_of_the_next,
+        no_slot_is_left_to_a_keeper_that_is_refused, no_slot_is_left_to_a_keeper_that_does_not_tell,
+        no_slot_is_left_to_a_keeper_that_is_stopped,
+        no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies,
+        no_slot_is_left_to_one_whose_job_ended_between_two_daemons,
+        no_slot_is_left_to_one_that_does_not_come_back, a_slot_is_not_left_to_one_that_never_answers,
+        suspended_jobs_are_no_more_than_a_user_may_have;
+}
 
 fn sleeper(user: u32) -> Killed {
     let mut command = Command::new("/bin/sleep");
@@ -75,7 +68,7 @@ fn is_refused(wire: &mut Wire, request: &Request) {
 
 /// Past the queue, a drain, and the site's programs.
 fn nothing_runs_that_was_not_started(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=4", "access.exclusive=*"]) else { return };
+    let mut host = shared(kind, &["slots.factor=4", "access.exclusive=*"]);
     host.succeeds(["drain"]);
     let child = sleeper(ATTACKER);
     let pid = child.0.id();
@@ -114,7 +107,7 @@ fn nothing_runs_that_was_not_started(kind: Kind) {
 
 /// Each frees its slot for the next one, and is looked at for as long as it is suspended.
 fn suspended_jobs_are_no_more_than_a_user_may_have(kind: Kind) {
-    let Some(host) = shared(kind, &[]) else { return };
+    let host = shared(kind, &[]);
     let mut wire = attackers_connection(&host);
     let mut children = Vec::new();
     loop {
@@ -139,7 +132,7 @@ fn suspended_jobs_are_no_more_than_a_user_may_have(kind: Kind) {
 }
 
 fn nothing_ended_that_was_not_started(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, JobSpec { held: true, ..spec() }, None);
     let ending = Ending { exit_code: Some(0), rss_peak_bytes: 1 << 50, ..Ending::default() };
@@ -157,7 +150,7 @@ fn nothing_ended_that_was_not_started(kind: Kind) {
 
 /// It would give its slot back, and go on.
 fn what_runs_does_not_wait(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let (child, other) = (sleeper(ATTACKER), sleeper(ATTACKER));
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, spec(), Some(child.0.id()));
@@ -170,7 +163,7 @@ fn what_runs_does_not_wait(kind: Kind) {
 
 /// Nor does what is left of it once its first process has ended: its slot would be another job's as well.
 fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let (go, left) = (host.work("go"), host.work("left"));
     let script = format!(
         "until [ -e {go} ]; do sleep 0.02; done; sleep 3600 & echo $! >{left}.new; mv {left}.new {left}; \
@@ -213,10 +206,9 @@ fn what_is_left_of_a_job_does_not_wait(kind: Kind) {
 /// It computed and is over: taken back, or said to wait, it would count as not started, and what it used as nobody's.
 fn what_ran_counts_whatever_its_keeper_says(kind: Kind) {
     if kind == Kind::Rootless {
-        println!("skipped: without groups, what a process used is not known once it has ended");
-        return;
+        ignore!("without groups, what a process used is not known once it has ended");
     }
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let mut wire = attackers_connection(&host);
     for waits in [false, true] {
         // It forks nothing, so that nothing but its time tells of it.
@@ -245,7 +237,7 @@ fn what_ran_counts_whatever_its_keeper_says(kind: Kind) {
 /// Its child ended before it became the job, its keeper says so, and is gone: nothing would remove the group but the next
 /// daemon.
 fn no_group_is_left_of_a_job_that_waits_again(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let child = first_jobs(&host);
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, spec(), Some(child.0.id()));
@@ -263,7 +255,7 @@ fn no_group_is_left_of_a_job_that_waits_again(kind: Kind) {
 
 /// The daemon before died between the word that a job may start and that it did.
 fn a_start_that_is_on_disk_is_believed(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut host = shared(kind, &["slots.factor=4"]);
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, spec(), None);
     assert_eq!(wire.hear(), Some(Reply::Grant { job }));
@@ -281,7 +273,7 @@ fn a_start_that_is_on_disk_is_believed(kind: Kind) {
 
 /// The command ended before the daemon looked at it, and after its keeper said that it runs.
 fn an_end_just_as_the_keeper_comes_is_believed(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut host = shared(kind, &["slots.factor=4"]);
     let mut wire = attackers_connection(&host);
     let granted = |wire: &mut Wire| {
         let job = submit(wire, spec(), None);
@@ -314,7 +306,7 @@ fn an_end_just_as_the_keeper_comes_is_believed(kind: Kind) {
 }
 
 fn an_older_keeper_tells_of_its_jobs_and_no_more(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut host = shared(kind, &["slots.factor=4"]);
     let child = first_jobs(&host);
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, spec(), Some(child.0.id()));
@@ -361,7 +353,7 @@ fn an_older_keeper_tells_of_its_jobs_and_no_more(kind: Kind) {
 
 /// A daemon ended it to requeue it, began it anew, and died before its keeper heard of either.
 fn an_end_of_an_earlier_run_is_none_of_the_next(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     for user in [0, ATTACKER] {
         let mut command = Command::new("/bin/sleep");
         command.arg("3600").uid(user).gid(user).stdin(Stdio::null());
@@ -412,7 +404,7 @@ fn an_end_of_an_earlier_run_is_none_of_the_next(kind: Kind) {
 
 /// It lives, tries again and again, and is refused each time.
 fn no_slot_is_left_to_a_keeper_that_is_refused(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     let child = first_jobs(&host);
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, spec(), Some(child.0.id()));
@@ -435,7 +427,7 @@ fn no_slot_is_left_to_a_keeper_that_is_refused(kind: Kind) {
 
 /// It is connected all the time.
 fn no_slot_is_left_to_a_keeper_that_does_not_tell(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     let child = sleeper(ATTACKER);
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, spec(), Some(child.0.id()));
@@ -449,7 +441,7 @@ fn no_slot_is_left_to_a_keeper_that_does_not_tell(kind: Kind) {
 
 /// By Ctrl-Z, while it waits: the slot goes to the next, and it starts when it goes on.
 fn no_slot_is_left_to_a_keeper_that_is_stopped(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     for user in [0, ATTACKER] {
         let run = |script: &str| host.spawn(command_as(&host, user, &["run", "--", "/bin/sh", "-c", script]));
         let _ = std::fs::remove_file(host.work("go"));
@@ -487,7 +479,7 @@ fn no_slot_is_left_to_a_keeper_that_is_stopped(kind: Kind) {
 
 /// It goes on when the next daemon has long been there.
 fn no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     let script = |script: &str| host.spawn(command_as(&host, 0, &["run", "--", "/bin/sh", "-c", script]));
     let first = script(WAIT);
     host.until(1, JobState::Running);
@@ -511,7 +503,7 @@ fn no_slot_is_left_to_one_that_is_stopped_as_the_daemon_dies(kind: Kind) {
 
 /// Its command ended while no daemon was there, and it is stopped when the next one is.
 fn no_slot_is_left_to_one_whose_job_ended_between_two_daemons(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     let script = format!("echo $$ >pid; {WAIT}");
     let first = host.spawn(command_as(&host, 0, &["run", "--", "/bin/sh", "-c", &script]));
     host.until(1, JobState::Running);
@@ -536,7 +528,7 @@ fn no_slot_is_left_to_one_whose_job_ended_between_two_daemons(kind: Kind) {
 /// It lives, and says nothing to the daemon that came after. That its job runs is believed all the same: it was told to
 /// start by a daemon that died.
 fn no_slot_is_left_to_one_that_does_not_come_back(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     let mut wire = attackers_connection(&host);
     let told = submit(&mut wire, spec(), None);
     assert_eq!(wire.hear(), Some(Reply::Grant { job: told }));
@@ -564,7 +556,7 @@ fn no_slot_is_left_to_one_that_does_not_come_back(kind: Kind) {
 }
 
 fn a_slot_is_not_left_to_one_that_never_answers(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     let mut wire = attackers_connection(&host);
     let job = submit(&mut wire, spec(), None);
     assert_eq!(wire.hear(), Some(Reply::Grant { job }));
@@ -581,7 +573,7 @@ fn a_slot_is_not_left_to_one_that_never_answers(kind: Kind) {
     assert_eq!(host.until(job, JobState::Running).pids, [child.0.id()]);
 }
 
-mod starts {
+pub(crate) mod starts {
     //! What users leave for the next daemon: no amount of it keeps a job of anybody's from coming back.
 
     use std::time::{Duration, Instant};
@@ -590,7 +582,9 @@ mod starts {
 
     use super::super::*;
 
-    any_kind!(many_large_ones_come_back, more_than_a_user_may_have);
+    tests! {
+        Best: many_large_ones_come_back, more_than_a_user_may_have;
+    }
 
     /// How many jobs wait, each with a start as long as may be: several times what one answer holds.
     const MANY: u64 = 120;
@@ -664,9 +658,9 @@ mod starts {
     /// Without rights to start keepers itself, the daemon leaves that to clients that ask it what waits.
     fn many_large_ones_come_back(kind: Kind) {
         if !Path::new("/usr/bin/setpriv").exists() {
-            return println!("skipped: no setpriv here");
+            ignore!("no setpriv here");
         }
-        let Some(mut host) = shared(kind, &[]) else { return };
+        let mut host = shared(kind, &[]);
         host.crash();
         host.wrap_daemon(&["/usr/bin/setpriv", "--no-new-privs"]);
         host.start_daemon();
@@ -686,7 +680,7 @@ mod starts {
 
     /// Beyond what a user's starts may take, a job is not kept, and says so.
     fn more_than_a_user_may_have(kind: Kind) {
-        let Some(host) = shared(kind, &["access.max_jobs_size=1MiB"]) else { return };
+        let host = shared(kind, &["access.max_jobs_size=1MiB"]);
         let (jobs, mut wire) =
             speak_as(&host, ATTACKER, |mut wire| (left(&mut wire, MANY * 2, &largest()), wire));
         let kept = || std::fs::read_dir(host.state().join("starts")).expect("it is there").count();

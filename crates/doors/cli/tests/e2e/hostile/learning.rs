@@ -1,8 +1,11 @@
 //! What is learned from jobs: one user's figures, true or forged, say nothing of another user's jobs.
 
 use super::*;
+use crate::kind::tests;
 
-any_kind!(forged_ends_say_nothing_of_others, forged_ends_say_nothing_of_others_after_a_restart);
+tests! {
+    Best: forged_ends_say_nothing_of_others, forged_ends_say_nothing_of_others_after_a_restart;
+}
 
 /// More than any host has.
 const ABSURD_BYTES: u64 = 1 << 44;
@@ -72,14 +75,14 @@ fn two_run(host: &Host) {
 }
 
 fn forged_ends_say_nothing_of_others(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     forge(&host);
     two_run(&host);
 }
 
 /// A daemon that starts learns from the store, which has what keepers told.
 fn forged_ends_say_nothing_of_others_after_a_restart(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut host = shared(kind, &["slots.factor=4"]);
     forge(&host);
     assert_eq!(host.stop(), Some(0));
     host.start_daemon();

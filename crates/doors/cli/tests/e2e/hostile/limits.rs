@@ -2,25 +2,24 @@
 
 use pinfold_sys::cgroup::Generation;
 use pinfold_sys::mode::{Hierarchy, Roots, probe};
+use pinfold_testkit::ignore;
 
 use super::*;
+use crate::kind::tests;
 use crate::wait::looked_at;
 
 /// A hierarchy in which this controller bounds processes.
-fn carrying(controller: &str) -> Option<Hierarchy> {
-    let found =
-        probe(&Roots::default()).hierarchies.into_iter().find(|one| one.writable && one.carries(controller));
-    if found.is_none() {
-        println!("skipped: no hierarchy of control groups with {controller} that this user may write");
-    }
-    found
+fn carrying(controller: &str) -> Hierarchy {
+    let mut all = probe(&Roots::default()).hierarchies.into_iter();
+    all.find(|one| one.writable && one.carries(controller)).unwrap_or_else(|| {
+        ignore!("no hierarchy of control groups with {controller} that this user may write")
+    })
 }
 
 /// A daemon of root's that holds jobs by groups.
-fn with_groups(kind: Kind, settings: &[&str]) -> Option<Host> {
+fn with_groups(kind: Kind, settings: &[&str]) -> Host {
     if kind != Kind::Groups {
-        println!("skipped: without control groups a job stays in those of the process that asked");
-        return None;
+        ignore!("without control groups a job stays in those of the process that asked");
     }
     shared(kind, settings)
 }
@@ -79,10 +78,8 @@ fn script_in(host: &Host, groups: &[&OwnGroup], script: &str) -> Done {
 const SLEEPS: &str = "pinfold submit -o /dev/null -e /dev/null -- /bin/sleep 1000";
 
 fn a_fork_bomb_takes_no_more_than_its_part(kind: Kind) {
-    let Some(host) = with_groups(kind, &["slots.factor=4", "limits.processes=40"]) else { return };
-    if carrying("pids").is_none() {
-        return;
-    }
+    let host = with_groups(kind, &["slots.factor=4", "limits.processes=40"]);
+    carrying("pids");
     // The inner shell ends when it can fork no more, and the job goes on without forking.
     let bomb = "(while :; do /bin/sleep 1000 & done) 2>/dev/null; : >full; exec /bin/sleep 1000";
     let arguments = ["submit", "-o", "/dev/null", "-e", "/dev/null", "--", "/bin/sh", "-c", bomb];
@@ -102,9 +99,9 @@ fn a_fork_bomb_takes_no_more_than_its_part(kind: Kind) {
 
 fn jobs_share_what_bounds_whoever_asked(kind: Kind) {
     if kind != Kind::Groups || !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root makes groups to ask from");
+        ignore!("only root makes groups to ask from");
     }
-    let (Some(pids), Some(cpu)) = (carrying("pids"), carrying("cpu")) else { return };
+    let (pids, cpu) = (carrying("pids"), carrying("cpu"));
     let name = format!("pinfold-test-{}", std::process::id());
     let processes = OwnGroup::make(&pids, &name);
     processes.write("pids.max", "100");
@@ -121,7 +118,7 @@ fn jobs_share_what_bounds_whoever_asked(kind: Kind) {
     };
     quota.write(quota_file, whole);
     // Gone before the groups that its keepers are in.
-    let Some(mut host) = with_groups(kind, &["slots.factor=4"]) else { return };
+    let mut host = with_groups(kind, &["slots.factor=4"]);
     let submit = |host: &Host, expected: u64| {
         let done = script_in(host, &[&processes, quota], SLEEPS);
         let job: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"));
@@ -159,9 +156,9 @@ fn jobs_share_what_bounds_whoever_asked(kind: Kind) {
 }
 
 fn whoever_left_a_connection_behind_is_not_heard(kind: Kind) {
-    let Some(host) = shared(kind, &[]) else { return };
+    let host = shared(kind, &[]);
     if !Path::new("/usr/bin/python3").exists() {
-        return println!("skipped: no /usr/bin/python3 that leaves a connection to another process");
+        ignore!("no /usr/bin/python3 that leaves a connection to another process");
     }
     // What connected ends, and its child, which is in no group that the daemon could know, asks for a job.
     let script = format!(
@@ -195,9 +192,9 @@ open('done', 'w')
 
 fn leaves_no_managers_job_by_its_environment(kind: Kind) {
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: only root makes groups to ask from");
+        ignore!("only root makes groups to ask from");
     }
-    let Some(pids) = carrying("pids") else { return };
+    let pids = carrying("pids");
     // As slurmstepd names its groups; nothing in the environment says so.
     let name = format!("pinfold-test-slurm-{}-{kind:?}", std::process::id());
     let top = OwnGroup::make(&pids, &name);
@@ -206,7 +203,7 @@ fn leaves_no_managers_job_by_its_environment(kind: Kind) {
     // They go from below.
     below.reverse();
     let [step, ..] = &below;
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     // What asks for a job is held to it, and the job ends with its keeper.
     let done = script_in(&host, &[step], SLEEPS);
     let job: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"));
@@ -235,7 +232,7 @@ fn leaves_no_managers_job_by_its_environment(kind: Kind) {
 }
 
 fn what_comes_back_has_the_limits_it_had(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     let claim = serde_json::json!({
         "words": ["pinfold", "submit", "true"], "environment": [], "directory": "/", "umask": 0o7777,
         "limits": [["nproc", null, null], ["memlock", null, null], ["core", null, null]], "oom_score_adj": -1000,
@@ -269,10 +266,8 @@ fn what_comes_back_has_the_limits_it_had(kind: Kind) {
     serves(&host);
 }
 
-each_kind!(
-    a_fork_bomb_takes_no_more_than_its_part,
-    jobs_share_what_bounds_whoever_asked,
-    whoever_left_a_connection_behind_is_not_heard,
-    leaves_no_managers_job_by_its_environment,
-    what_comes_back_has_the_limits_it_had,
-);
+tests! {
+    Each: a_fork_bomb_takes_no_more_than_its_part, what_comes_back_has_the_limits_it_had;
+    Best: jobs_share_what_bounds_whoever_asked, whoever_left_a_connection_behind_is_not_heard,
+        leaves_no_managers_job_by_its_environment;
+}

@@ -7,15 +7,12 @@ use pinfold_proto::wire;
 
 use super::cost::{held, now_us, report, reports_of, store, submit};
 use super::*;
+use crate::kind::tests;
 
-any_kind!(
-    status_names_thousands_that_are_over,
-    many_waits_for_one_job,
-    an_earlier_moment_with_many_jobs,
-    lists_of_thousands_come_in_pieces,
-    status_of_all_and_names_of_thousands,
-    thousands_start_after_one,
-);
+tests! {
+    Best: status_names_thousands_that_are_over, many_waits_for_one_job, an_earlier_moment_with_many_jobs,
+        lists_of_thousands_come_in_pieces, status_of_all_and_names_of_thousands, thousands_start_after_one;
+}
 
 const JOBS: u64 = 10_000;
 
@@ -47,7 +44,7 @@ fn hold(host: &Host) {
 
 /// Those that are over are read in parts, and each is told once, as it is; so is one that ends meanwhile.
 fn status_names_thousands_that_are_over(kind: Kind) {
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     let at_us = now_us() - 3_600_000_000;
     store(&mut host, JOBS, |job| over(job, if job == JOBS { VICTIM } else { ATTACKER }, at_us));
     let all: Vec<u64> = (1..=JOBS).collect();
@@ -88,7 +85,7 @@ fn status_names_thousands_that_are_over(kind: Kind) {
 /// One job ends for which many wait, each together with hundreds that are over: they are not all told in one turn.
 fn many_waits_for_one_job(kind: Kind) {
     const WAITS: usize = 16;
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     let at_us = now_us() - 3_600_000_000;
     store(&mut host, 200, |job| over(job, ATTACKER, at_us));
     let (mut root, mut keeper) = (Wire::greeted(&host), Wire::greeted(&host));
@@ -120,7 +117,7 @@ fn many_waits_for_one_job(kind: Kind) {
 
 /// They are found in one part, and looked at in several.
 fn an_earlier_moment_with_many_jobs(kind: Kind) {
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     let at_us = now_us() - 3_600_000_000;
     store(&mut host, 1_200, |job| {
         let row = JobRow::asked_for(job, VICTIM, "nobody".to_owned(), spec(), at_us - 30_000_000 + job);
@@ -143,7 +140,7 @@ fn an_earlier_moment_with_many_jobs(kind: Kind) {
 
 /// Whether they are named, the last ones or those since then: all of them, in order, and a job that waits as well.
 fn lists_of_thousands_come_in_pieces(kind: Kind) {
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     let at_us = now_us() - 3_600_000_000;
     store(&mut host, JOBS, |job| over(job, ATTACKER, at_us));
     let mut keeper = Wire::greeted(&host);
@@ -176,7 +173,7 @@ fn lists_of_thousands_come_in_pieces(kind: Kind) {
 /// The last jobs that are over, and those that a name means, are read in parts: others are answered in between. A name that is
 /// repeated is looked for once.
 fn status_of_all_and_names_of_thousands(kind: Kind) {
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     let at_us = now_us() - 3_600_000_000;
     store(&mut host, JOBS, |job| over(job, if job % 2 == 0 { 0 } else { ATTACKER }, at_us));
     let (mut root, mut keeper) = (Wire::greeted(&host), Wire::greeted(&host));
@@ -209,7 +206,7 @@ fn status_of_all_and_names_of_thousands(kind: Kind) {
 /// once. A daemon that dies in between knows the rest again.
 fn thousands_start_after_one(kind: Kind) {
     const WAIT: u64 = 600;
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     let mut root = Wire::greeted(&host);
     let mut check = |shape: &str, before: fn(u64, u64) -> u64, crashes: bool| {
         let mut keeper = Wire::greeted(&host);

@@ -7,18 +7,17 @@ use std::process::Child;
 
 use pinfold_proto::wire::Adoptee;
 use pinfold_sys::procfs::Proc;
+use pinfold_testkit::ignore;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use super::*;
+use crate::kind::tests;
 
-each_kind!(
-    a_number_that_is_roots_by_the_start,
-    a_number_that_is_a_younger_childs_by_the_start,
-    a_number_that_is_anothers_by_the_turn_of_what_was_adopted,
-    a_number_of_one_that_ended_as_it_waited_is_free,
-    thousands_of_children_wait,
-    a_child_that_became_another_users,
-);
+tests! {
+    Each: a_number_that_is_anothers_by_the_turn_of_what_was_adopted, a_child_that_became_another_users;
+    Best: a_number_that_is_roots_by_the_start, a_number_that_is_a_younger_childs_by_the_start,
+        a_number_of_one_that_ended_as_it_waited_is_free, thousands_of_children_wait;
+}
 
 /// The last number that the kernel gave away; the next is above.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
@@ -30,7 +29,7 @@ const OWN_NUMBERS: &str = "PINFOLD_TEST_OWN_NUMBERS";
 
 /// Runs a test once more, as another process in a namespace of numbers of its own, so that no other test meets numbers
 /// that are given again at once. `false`: this process is that one, or there are no such namespaces here.
-fn ran_among_numbers_of_its_own(kind: Kind, test: &str) -> bool {
+fn ran_among_numbers_of_its_own() -> bool {
     let unshare = || {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -40,33 +39,27 @@ fn ran_among_numbers_of_its_own(kind: Kind, test: &str) -> bool {
     if std::env::var_os(OWN_NUMBERS).is_some() || !can() {
         return false;
     }
-    let module = match kind {
-        Kind::Groups => "groups",
-        Kind::Rootless => "rootless",
-        Kind::Nobody => "nobody",
-    };
     let mut again = unshare();
     // The first process of a namespace has to wait for those whose parents are gone, as a shell does.
     again.args(["sh", "-c", "\"$@\"; exit $?", "sh"]);
     again.arg(std::env::current_exe().expect("this program"));
-    again.args(["--exact", &format!("hostile::pids::{module}::{test}"), "--nocapture"]);
+    again.args(["--exact", std::thread::current().name().expect("the test's name")]);
     let done = again.env(OWN_NUMBERS, "1").output().expect("it runs once more");
     let said = String::from_utf8_lossy(&done.stdout);
     println!("{said}{}", String::from_utf8_lossy(&done.stderr));
+    if said.contains("1 ignored") {
+        ignore!("in a namespace of its own: {said}");
+    }
     assert!(done.status.success() && said.contains("1 passed"), "in a namespace of its own");
     true
 }
 
-/// Whether this test can say which number comes next.
-fn chooses_numbers() -> bool {
+/// Ends a test as ignored if it cannot say which number comes next.
+fn chooses_numbers() {
     let last = std::fs::read_to_string(LAST_PID).unwrap_or_default();
-    let may = std::fs::write(LAST_PID, last.trim()).is_ok();
-    if !may {
-        println!(
-            "skipped: {LAST_PID} cannot be written here, so that no number can be given away on purpose"
-        );
+    if std::fs::write(LAST_PID, last.trim()).is_err() {
+        ignore!("{LAST_PID} cannot be written here, so that no number can be given away on purpose");
     }
-    may
 }
 
 fn sleeper(user: u32) -> Child {
@@ -154,11 +147,12 @@ fn control(wire: &mut Wire, job: u64, verb: Verb) {
     heard_all(wire);
 }
 
-fn is_left_alone(kind: Kind, test: &str, strangers_user: u32) {
-    if ran_among_numbers_of_its_own(kind, test) || !chooses_numbers() {
+fn is_left_alone(kind: Kind, strangers_user: u32) {
+    if ran_among_numbers_of_its_own() {
         return;
     }
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    chooses_numbers();
+    let host = shared(kind, &["slots.factor=4"]);
     for way in [Way::WithTheJob, Way::Ahead, Way::AttachedAgain] {
         let tried = (0..TRIES_MAX).any(|_| {
             let mut wire = attackers_connection(&host);
@@ -186,12 +180,12 @@ fn is_left_alone(kind: Kind, test: &str, strangers_user: u32) {
 }
 
 fn a_number_that_is_roots_by_the_start(kind: Kind) {
-    is_left_alone(kind, "a_number_that_is_roots_by_the_start", 0);
+    is_left_alone(kind, 0);
 }
 
 /// It is a child of the same parent, run by the same user: only its start tells that it was never named.
 fn a_number_that_is_a_younger_childs_by_the_start(kind: Kind) {
-    is_left_alone(kind, "a_number_that_is_a_younger_childs_by_the_start", ATTACKER);
+    is_left_alone(kind, ATTACKER);
 }
 
 /// A parent and its child, adopted by the attacker into a job that is held: the parent, the child, the job. The job waits on
@@ -223,11 +217,12 @@ fn adopt(wire: &mut Wire, pid: u32) -> Option<Reply> {
 
 /// What `look` finds once the number of the first of two that wait has passed to a stranger of this user's: it is given that
 /// number, the attacker's connection and the job.
-fn passed_on_as_it_waits(kind: Kind, test: &str, user: u32, look: impl Fn(&Host, u32, &mut Wire, u64)) {
-    if ran_among_numbers_of_its_own(kind, test) || !chooses_numbers() {
+fn passed_on_as_it_waits(kind: Kind, user: u32, look: impl Fn(&Host, u32, &mut Wire, u64)) {
+    if ran_among_numbers_of_its_own() {
         return;
     }
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    chooses_numbers();
+    let host = shared(kind, &["slots.factor=4"]);
     let tried = (0..TRIES_MAX).any(|_| {
         let mut wire = attackers_connection(&host);
         let (first, second, job) = two_that_wait(&mut wire);
@@ -248,8 +243,7 @@ fn passed_on_as_it_waits(kind: Kind, test: &str, user: u32, look: impl Fn(&Host,
 
 /// What is adopted waits for its turn as well.
 fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
-    const TEST: &str = "a_number_that_is_anothers_by_the_turn_of_what_was_adopted";
-    passed_on_as_it_waits(kind, TEST, 0, |_, pid, wire, job| {
+    passed_on_as_it_waits(kind, 0, |_, pid, wire, job| {
         let before = standing(pid);
         control(wire, job, Verb::Release);
         assert_eq!(standing(pid), before);
@@ -258,8 +252,7 @@ fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
 
 /// Else somebody with jobs that wait could keep numbers, and whoever has one of them by now, from being adopted.
 fn a_number_of_one_that_ended_as_it_waited_is_free(kind: Kind) {
-    const TEST: &str = "a_number_of_one_that_ended_as_it_waited_is_free";
-    passed_on_as_it_waits(kind, TEST, VICTIM, |host, pid, _, _| {
+    passed_on_as_it_waits(kind, VICTIM, |host, pid, _, _| {
         let mut theirs = speak_as(host, VICTIM, |wire| wire);
         match adopt(&mut theirs, pid) {
             Some(Reply::Adopted { processes: 1, .. }) => {}
@@ -271,9 +264,9 @@ fn a_number_of_one_that_ended_as_it_waited_is_free(kind: Kind) {
 /// One descriptor for each is more than a daemon may have: the others are known by number and start alone.
 fn thousands_of_children_wait(kind: Kind) {
     if kind == Kind::Nobody {
-        return println!("skipped: a daemon of a user without rights serves that user");
+        ignore!("a daemon of a user without rights serves that user");
     }
-    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut host = shared(kind, &["slots.factor=1", "host.cpus=0"]);
     host.stop();
     host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 256; exec \"$@\"", "sh"]);
     host.start_daemon();
@@ -295,12 +288,12 @@ fn thousands_of_children_wait(kind: Kind) {
 
 /// The same process may be another user's by the start, as a program with the set-user-id bit can make it.
 fn a_child_that_became_another_users(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let host = shared(kind, &["slots.factor=4"]);
     // The attacker's by its real user, and with the right to become anybody.
     let script = "until [ -e go ]; do sleep 0.05; done; exec setpriv --ruid 0 sleep 3600";
     let mut command = host.command("setpriv");
     command.args(["--ruid", &ATTACKER.to_string(), "/bin/sh", "-p", "-c", script]).stdin(Stdio::null());
-    let Ok(child) = command.spawn() else { return println!("skipped: there is no setpriv here") };
+    let Ok(child) = command.spawn() else { ignore!("there is no setpriv here") };
     let child = Killed(child);
     let pid = child.0.id();
     let real = |wanted: u32| {

@@ -2,14 +2,16 @@
 
 use std::fs::File;
 
+use pinfold_testkit::ignore;
+
 use super::*;
+use crate::kind::tests;
 use crate::restart::guard_of;
 
-each_kind!(
-    leaves_a_living_daemons_jobs_alone,
-    leaves_unused_groups_of_another_user_to_root,
-    a_users_lock_of_the_groups_is_no_mark
-);
+tests! {
+    Best: leaves_a_living_daemons_jobs_alone, leaves_unused_groups_of_another_user_to_root,
+        a_users_lock_of_the_groups_is_no_mark;
+}
 
 /// Whether the kernel has frozen all of a job.
 fn is_frozen(host: &Host) -> bool {
@@ -20,17 +22,16 @@ fn is_frozen(host: &Host) -> bool {
 }
 
 /// A host of root's with a job of the victim's that the kernel has frozen.
-fn with_frozen_job(kind: Kind) -> Option<(Host, u64)> {
+fn with_frozen_job(kind: Kind) -> (Host, u64) {
     if kind != Kind::Groups {
-        println!("skipped: without control groups no mark tells that a daemon lives");
-        return None;
+        ignore!("without control groups no mark tells that a daemon lives");
     }
-    let host = shared(kind, &["slots.factor=4"])?;
+    let host = shared(kind, &["slots.factor=4"]);
     let job = victims_job(&host, &[], WAIT);
     assert_eq!(run_as(&host, VICTIM, &["suspend", &job.to_string()]).code, Some(0));
     host.until(job, JobState::Frozen);
     eventually("the kernel has frozen all of it", || if is_frozen(&host) { Ok(()) } else { Err("not yet") });
-    Some((host, job))
+    (host, job)
 }
 
 fn rescued(host: &Host) -> serde_json::Value {
@@ -52,7 +53,7 @@ fn goes_on(host: &Host, job: u64) {
 fn leaves_a_living_daemons_jobs_alone(kind: Kind) {
     // Jobs of other tests whose daemons are gone would be thawed by it.
     let _alone = crate::wait::rescue();
-    let Some((host, job)) = with_frozen_job(kind) else { return };
+    let (host, job) = with_frozen_job(kind);
     // Root's own rescue, and that of a user who may write to no group.
     let done = host.pinfold(["rescue", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
@@ -73,11 +74,10 @@ fn leaves_a_living_daemons_jobs_alone(kind: Kind) {
 /// They hold nobody, and a user's rescue is none the worse for them.
 fn leaves_unused_groups_of_another_user_to_root(kind: Kind) {
     if kind != Kind::Groups {
-        println!("skipped: without control groups none are left");
-        return;
+        ignore!("without control groups none are left");
     }
     let _alone = crate::wait::rescue();
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let mut host = shared(kind, &[]);
     host.succeeds(["run", "true"]);
     let (instance, guard) = (host.instance(), guard_of(&host));
     host.crash();
@@ -109,7 +109,7 @@ fn locked(host: &Host, lock: fn(&File) -> std::io::Result<()>) -> Vec<File> {
 
 fn a_users_lock_of_the_groups_is_no_mark(kind: Kind) {
     let _alone = crate::wait::rescue();
-    let Some((mut host, job)) = with_frozen_job(kind) else { return };
+    let (mut host, job) = with_frozen_job(kind);
     send(guard_of(&host), Signal::KILL);
     host.crash();
     let held = locked(&host, File::lock_shared);

@@ -3,19 +3,18 @@
 use pinfold_proto::JobLayout;
 use pinfold_proto::view::{SetAsideView, SetsView};
 use pinfold_proto::wire::SetAside;
+use pinfold_testkit::ignore;
 
 use super::*;
+use crate::kind::tests;
 use crate::tasks::two_cores;
 
-any_kind!(
-    a_user_reserves_nothing_but_idle_cores,
-    idle_cores_are_given_back_though_a_held_job_names_them,
-    a_set_in_use_is_written_once,
-    nobody_reserves_what_others_wait_for,
-    a_set_that_went_leaves_its_name_to_nobody,
-    reservations_of_an_earlier_daemon_have_bounds,
-    isolated_jobs_keep_within_the_share,
-);
+tests! {
+    Best: a_user_reserves_nothing_but_idle_cores, idle_cores_are_given_back_though_a_held_job_names_them,
+        a_set_in_use_is_written_once, nobody_reserves_what_others_wait_for,
+        a_set_that_went_leaves_its_name_to_nobody, reservations_of_an_earlier_daemon_have_bounds,
+        isolated_jobs_keep_within_the_share;
+}
 
 /// An operator's choice: every user may have idle cores.
 const EXCLUSIVE: &[&str] = &["access.exclusive=*"];
@@ -58,8 +57,8 @@ fn none_left(host: &Host) {
 
 /// Named PUs, memory, long holds and more are an operator's to ask for, on an idle host too.
 fn a_user_reserves_nothing_but_idle_cores(kind: Kind) {
-    let Some(mut host) = shared(kind, EXCLUSIVE) else { return };
-    let Some([_, second]) = two_cores(&host) else { return };
+    let mut host = shared(kind, EXCLUSIVE);
+    let [_, second] = two_cores(&host);
     let minutes = 60_000_000;
     let refused = [
         SetAside { cores: None, cpus: Some(second.to_string()), ..idle(1, minutes) },
@@ -108,10 +107,8 @@ fn a_user_reserves_nothing_but_idle_cores(kind: Kind) {
 }
 
 fn idle_cores_are_given_back_though_a_held_job_names_them(kind: Kind) {
-    let Some(host) = shared(kind, EXCLUSIVE) else { return };
-    if two_cores(&host).is_none() {
-        return;
-    }
+    let host = shared(kind, EXCLUSIVE);
+    two_cores(&host);
     let cores = host.status(&[]).slots.cores;
     let _wire = speak_as(&host, ATTACKER, |mut wire| {
         let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None };
@@ -134,10 +131,8 @@ fn idle_cores_are_given_back_though_a_held_job_names_them(kind: Kind) {
 
 /// Whatever the hold time of a set is, a job in it does not have the daemon write it again and again.
 fn a_set_in_use_is_written_once(kind: Kind) {
-    let Some(host) = shared(kind, EXCLUSIVE) else { return };
-    if two_cores(&host).is_none() {
-        return;
-    }
+    let host = shared(kind, EXCLUSIVE);
+    two_cores(&host);
     let mut child = Command::new("/bin/sleep");
     child.arg("3600").uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
     let child = Killed(child.spawn().expect("a process"));
@@ -169,8 +164,8 @@ fn a_set_in_use_is_written_once(kind: Kind) {
 }
 
 fn nobody_reserves_what_others_wait_for(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=1", EXCLUSIVE[0]]) else { return };
-    let Some([first, _]) = two_cores(&host) else { return };
+    let host = shared(kind, &["slots.factor=1", EXCLUSIVE[0]]);
+    let [first, _] = two_cores(&host);
     let cores = host.status(&[]).slots.cores;
     let running = victims_job(&host, &[], WAIT);
     // One that needs all cores waits for the one that runs; the others are idle meanwhile.
@@ -190,10 +185,8 @@ fn nobody_reserves_what_others_wait_for(kind: Kind) {
 
 /// A job that waits for a set which went does not come into the next one, which is another user's.
 fn a_set_that_went_leaves_its_name_to_nobody(kind: Kind) {
-    let Some(host) = shared(kind, EXCLUSIVE) else { return };
-    if two_cores(&host).is_none() {
-        return;
-    }
+    let host = shared(kind, EXCLUSIVE);
+    two_cores(&host);
     let _wire = speak_as(&host, ATTACKER, |mut wire| {
         let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None };
         wire.send_all(&[Request::SetAside(idle(1, 1)), held]);
@@ -207,8 +200,8 @@ fn a_set_that_went_leaves_its_name_to_nobody(kind: Kind) {
 
 /// Sets that were made for ever before there were bounds go as others do.
 fn reservations_of_an_earlier_daemon_have_bounds(kind: Kind) {
-    let Some(mut host) = shared(kind, EXCLUSIVE) else { return };
-    let Some([_, second]) = two_cores(&host) else { return };
+    let mut host = shared(kind, EXCLUSIVE);
+    let [_, second] = two_cores(&host);
     assert_eq!(host.stop(), Some(0));
     let text = format!(
         r#"[{{"name":"idle-1","kind":"idle","cpus":"{second}","memory_bytes":1048576,"shared":false,"users":[],
@@ -222,10 +215,10 @@ fn reservations_of_an_earlier_daemon_have_bounds(kind: Kind) {
 
 /// However many isolated jobs a user asks for, others keep their share of the cores.
 fn isolated_jobs_keep_within_the_share(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4", "access.exclusive=*"]) else { return };
+    let host = shared(kind, &["slots.factor=4", "access.exclusive=*"]);
     let cores = host.status(&[]).slots.cores;
     if cores < 2 {
-        return println!("skipped: one core is no one's alone");
+        ignore!("one core is no one's alone");
     }
     let job = victims_job(&host, &[], WAIT);
     let mut wire = speak_as(&host, ATTACKER, |wire| wire);

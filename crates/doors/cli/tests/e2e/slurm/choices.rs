@@ -6,14 +6,13 @@ use pinfold_proto::JobState;
 
 use super::{call, said, script, shell, until, wrap};
 use crate::host::Host;
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 
 fn host() -> Host {
     Host::with(Kind::Rootless, &["slots.factor=4"])
 }
 
 /// A name is one name, a host is a filter, what cannot be chosen by is refused, and who asks to be asked is asked.
-#[test]
 fn only_jobs_that_were_meant_are_ended() {
     let host = host();
     let [both, one] = ["a,b", "a"].map(|name| wrap(&host, &["-J", name], "exec sleep 1000"));
@@ -45,7 +44,6 @@ fn only_jobs_that_were_meant_are_ended() {
 }
 
 /// A step that is cancelled ends; its job goes on.
-#[test]
 fn steps_are_ended_alone() {
     let host = host();
     script(
@@ -83,7 +81,6 @@ fn steps_are_ended_alone() {
 }
 
 /// A step that does not end when it is cancelled is killed with all that it started; its job goes on.
-#[test]
 fn steps_that_do_not_end_are_killed() {
     let host = host();
     script(
@@ -102,7 +99,6 @@ fn steps_that_do_not_end_are_killed() {
 }
 
 /// States in which no job is here, fields of old, words that begin an entity, limits that are added to.
-#[test]
 fn what_is_shown_and_changed() {
     let host = host();
     let job = wrap(&host, &["-t", "30"], ": >ready; exec sleep 1000").to_string();
@@ -135,7 +131,6 @@ fn what_is_shown_and_changed() {
 }
 
 /// Values with quotes, the directory of a step, the cores of a job that has the host for itself.
-#[test]
 fn what_jobs_and_steps_are_given() {
     let host = host();
     let wait = |options: &[&str], wrap: &str| {
@@ -158,7 +153,6 @@ fn what_jobs_and_steps_are_given() {
 }
 
 /// A script that ends well when it is told to end did not complete, and who waits for it hears that.
-#[test]
 fn what_did_not_complete_is_no_success() {
     let host = host();
     let stays = "trap 'exit 0' TERM; : >$SLURM_JOB_NAME; while :; do sleep 0.05; done";
@@ -177,4 +171,9 @@ fn what_did_not_complete_is_no_success() {
     let cancelled = cancelled.wait();
     assert_eq!(cancelled.code, Some(1), "{cancelled:?}");
     until(&host, cancelled.out.trim(), "CANCELLED");
+}
+
+tests! {
+    Once: only_jobs_that_were_meant_are_ended, steps_are_ended_alone, steps_that_do_not_end_are_killed,
+        what_is_shown_and_changed, what_jobs_and_steps_are_given, what_did_not_complete_is_no_success;
 }

@@ -4,14 +4,13 @@ use pinfold_proto::JobState;
 
 use super::{call, said, script, shell, until, wrap};
 use crate::host::Host;
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 
 fn host() -> Host {
     Host::with(Kind::Rootless, &["slots.factor=4"])
 }
 
 /// An engine that hears of a failure alone hands the job over again.
-#[test]
 fn a_number_that_cannot_be_told() {
     let host = host();
     for (job, out) in [(1, ">/dev/full"), (2, ">&-")] {
@@ -26,7 +25,6 @@ fn a_number_that_cannot_be_told() {
     assert!(done.code == Some(1) && done.err.starts_with("pinfold: standard output: No space"), "{done:?}");
 }
 
-#[test]
 fn nextflow() {
     let host = host();
     script(
@@ -53,7 +51,6 @@ fn nextflow() {
     queue("2", "CA");
 }
 
-#[test]
 fn snakemake() {
     let host = host();
     let submit = "cd / && sbatch --parsable --job-name 3e5d-4f --output '/tmp/../tmp/%j.none' --export=ALL --comment rule_x -A 'acc' \
@@ -110,7 +107,6 @@ fn snakemake() {
     );
 }
 
-#[test]
 fn parsl_and_psij() {
     let host = host();
     script(
@@ -137,7 +133,6 @@ fn parsl_and_psij() {
     assert_eq!(text, "h1\nh2\nx\n");
 }
 
-#[test]
 fn submitit_and_dask() {
     let host = host();
     script(
@@ -168,7 +163,6 @@ fn submitit_and_dask() {
     assert_eq!(host.wrote("dask"), "dask-worker\n");
 }
 
-#[test]
 fn toil_and_miniwdl() {
     let host = host();
     let done = shell(
@@ -228,7 +222,6 @@ fn toil_and_miniwdl() {
     assert_eq!(call(&host, &wait).code, Some(7));
 }
 
-#[test]
 fn aiida_qtoolkit_pysqa_and_r() {
     let host = host();
     let job = wrap(&host, &["-J", "a job", "-t", "5", "-D", "."], ": >ready; exec sleep 1000");
@@ -259,7 +252,6 @@ fn aiida_qtoolkit_pysqa_and_r() {
     until(&host, &job.to_string(), "CANCELLED");
 }
 
-#[test]
 fn ondemand_cromwell_batchspawner_and_reframe() {
     let host = host();
     let done = shell(
@@ -317,4 +309,9 @@ fn ondemand_cromwell_batchspawner_and_reframe() {
         ],
     );
     assert!(text.starts_with("1|CANCELLED|0:15|20"), "{text}");
+}
+
+tests! {
+    Once: a_number_that_cannot_be_told, nextflow, snakemake, parsl_and_psij, submitit_and_dask,
+        toil_and_miniwdl, aiida_qtoolkit_pysqa_and_r, ondemand_cromwell_batchspawner_and_reframe;
 }

@@ -4,9 +4,8 @@ use pinfold_proto::JobState;
 
 use super::{call, said, script, shell, until, wrap};
 use crate::host::Host;
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 
-#[test]
 fn a_long_script_and_odd_names() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let text = format!(
@@ -31,7 +30,6 @@ fn a_long_script_and_odd_names() {
 }
 
 /// Slurm's accounting shows `0:53`, and each command that describes the job names the file and the stream.
-#[test]
 fn files_that_cannot_be_opened_are_named() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let jobs = [
@@ -51,7 +49,6 @@ fn files_that_cannot_be_opened_are_named() {
 }
 
 /// An engine that asks while no daemon is there is told so, in the words at which it tries again.
-#[test]
 fn a_daemon_that_is_away() {
     let mut host = Host::new(Kind::Rootless);
     let job = wrap(&host, &[], "exec sleep 1000").to_string();
@@ -85,7 +82,6 @@ fn a_daemon_that_is_away() {
 }
 
 /// Neither these commands nor a job's script call what another Slurm put on the search path.
-#[test]
 fn another_slurm_on_the_same_path() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     std::fs::create_dir(host.work("real")).expect("a directory");
@@ -116,7 +112,6 @@ fn another_slurm_on_the_same_path() {
 }
 
 /// Others who can write above a job's directory could exchange its script between the submission and the start.
-#[test]
 fn a_script_that_others_could_exchange() {
     use std::os::unix::fs::PermissionsExt as _;
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
@@ -148,7 +143,6 @@ fn a_script_that_others_could_exchange() {
 }
 
 /// What is so already is no failure, and the other jobs have their turn; no text or figure of a user's does harm.
-#[test]
 fn odd_names_figures_and_verbs() {
     let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
     let [one, two] = ["\u{202e}a\u{2028}b", "two"].map(|name| wrap(&host, &["-J", name], "exec sleep 1000"));
@@ -190,7 +184,6 @@ fn odd_names_figures_and_verbs() {
 }
 
 /// As many members as an array may have.
-#[test]
 fn ten_thousand_members() {
     let host = Host::with(Kind::Rootless, &["slots.queue_depth=100000"]);
     let array = wrap(&host, &["-H", "-a", "0-9999"], "true").to_string();
@@ -200,4 +193,10 @@ fn ten_thousand_members() {
     assert_eq!(said(&host, &["squeue", "-h"]), "");
     let done = call(&host, &["sbatch", "-a", "0-10000", "--wrap", "true"]);
     assert!(done.code == Some(1) && done.err.contains("Invalid job array specification"), "{done:?}");
+}
+
+tests! {
+    Once: a_long_script_and_odd_names, files_that_cannot_be_opened_are_named, a_daemon_that_is_away,
+        another_slurm_on_the_same_path, a_script_that_others_could_exchange, odd_names_figures_and_verbs,
+        ten_thousand_members;
 }

@@ -2,9 +2,11 @@
 
 use super::{call, said, until};
 use crate::host::Host;
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 
-any_kind!(a_job_writes_down_what_sbatch_could_not);
+tests! {
+    Best: a_job_writes_down_what_sbatch_could_not;
+}
 
 /// Its number is told by then, so that the job is there. Here the journal cannot be written at that moment.
 fn a_job_writes_down_what_sbatch_could_not(kind: Kind) {

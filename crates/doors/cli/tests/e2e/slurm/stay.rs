@@ -3,23 +3,23 @@
 use std::process::Stdio;
 
 use pinfold_proto::JobState;
+use pinfold_testkit::ignore;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 
 use super::{said, shell, until};
 use crate::host::{Host, processes_with, send, status_field};
-use crate::kind::{Kind, any_kind};
+use crate::kind::{Kind, tests};
 use crate::process::Done;
 use crate::relay::Between;
 use crate::wait::eventually;
 
-any_kind!(
-    ends_are_heard_of_where_the_caller_ignores_them,
-    nothing_that_the_caller_has_open_is_held,
-    signals_that_the_caller_ignores_reach_the_job,
-    a_daemon_that_is_replaced_meanwhile_gets_the_job,
-    a_keeper_that_is_killed_before_it_tells_the_number,
-);
+tests! {
+    Best: ends_are_heard_of_where_the_caller_ignores_them, nothing_that_the_caller_has_open_is_held,
+        signals_that_the_caller_ignores_reach_the_job, a_daemon_that_is_replaced_meanwhile_gets_the_job,
+        a_keeper_that_is_killed_before_it_tells_the_number;
+    Once: sbatch_returns_with_few_descriptors, sbatch_needs_no_thread;
+}
 
 /// A job that waits for the file `go`.
 const WAITS: &str = "--wrap 'until [ -e go ]; do sleep 0.05; done'";
@@ -36,8 +36,7 @@ fn ends_are_heard_of_where_the_caller_ignores_them(kind: Kind) {
     let host = Host::new(kind);
     let ignoring = ["env", "--ignore-signal=CHLD"];
     if below(&host, &ignoring, "true").code != Some(0) {
-        println!("skipped: this env cannot have a signal ignored");
-        return;
+        ignore!("this env cannot have a signal ignored");
     }
     // Without a shell in between, which would hear of its own.
     let exec = |program: &str, words: &[&str]| {
@@ -147,7 +146,6 @@ fn a_keeper_that_is_killed_before_it_tells_the_number(kind: Kind) {
 }
 
 /// The keeper lets go of its streams, by which sbatch knows that it has said all, with the last descriptor that it may open.
-#[test]
 fn sbatch_returns_with_few_descriptors() {
     let host = Host::new(Kind::Rootless);
     for most in 8..20 {
@@ -159,7 +157,6 @@ fn sbatch_returns_with_few_descriptors() {
 
 /// Where the user's processes are as many as may be, there is no thread for one of the keeper's streams. The size of its
 /// stack refuses it here.
-#[test]
 fn sbatch_needs_no_thread() {
     let host = Host::new(Kind::Rootless);
     let done = below(

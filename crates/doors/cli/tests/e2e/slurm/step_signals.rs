@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::{call, said, script, shell, until};
 use crate::host::{Host, send};
-use crate::kind::Kind;
+use crate::kind::{Kind, tests};
 use crate::wait::eventually;
 
 /// A FIFO in the directory where commands run.
@@ -24,7 +24,6 @@ fn process(host: &Host, name: &str) -> u32 {
 
 /// A step that is told to end before all of its tasks have their files ends those that have. Here nobody ever reads
 /// what the second one writes.
-#[test]
 fn a_step_that_ends_while_it_starts_leaves_no_task() {
     let host = Host::new(Kind::Rootless);
     fifo(&host, "out-1");
@@ -48,7 +47,6 @@ fn a_step_that_ends_while_it_starts_leaves_no_task() {
 }
 
 /// Also where it is the only one; `scancel` finds such a step.
-#[test]
 fn a_step_whose_files_have_no_other_end_is_ended() {
     let host = Host::new(Kind::Rootless);
     fifo(&host, "in");
@@ -66,7 +64,6 @@ fn a_step_whose_files_have_no_other_end_is_ended() {
 }
 
 /// Each task has its own, of whatever kind and however it is started, and none waits for another's.
-#[test]
 fn tasks_read_and_write_fifos() {
     let host = Host::new(Kind::Rootless);
     ["in-0", "in-1", "out-0", "out-1", "bound", "both"].into_iter().for_each(|name| fifo(&host, name));
@@ -88,7 +85,6 @@ fn tasks_read_and_write_fifos() {
 }
 
 /// Where a later task cannot be started, the step ends after those that could be; here they do not mind being told.
-#[test]
 fn a_step_that_cannot_start_ends_with_its_tasks() {
     let host = Host::new(Kind::Rootless);
     let step = "trap '' TERM; unset SLURM_CPUS_ON_NODE; mkdir out-1; srun -n 2 -o out-%t sleep 1000";
@@ -98,7 +94,6 @@ fn a_step_that_cannot_start_ends_with_its_tasks() {
 }
 
 /// What a task leaves behind may have its output open without end: the step waits for that, and can be ended still.
-#[test]
 fn a_step_that_reads_what_is_left_of_a_task_is_ended() {
     let host = Host::new(Kind::Rootless);
     script(
@@ -119,7 +114,6 @@ fn a_step_that_reads_what_is_left_of_a_task_is_ended() {
 }
 
 /// What a step or the parent of a script blocks, to hear of it itself, its tasks and the script do not.
-#[test]
 fn tasks_hear_all_signals() {
     let host = Host::new(Kind::Rootless);
     let mask = ["grep", "SigBlk", "/proc/self/status"];
@@ -136,4 +130,10 @@ fn tasks_hear_all_signals() {
     let script = mask.join(" ");
     said(&host, &["sbatch", "--wait", "-t", "10", "--signal=USR1@60", "-o", "mask", "--wrap", &script]);
     assert_eq!(host.wrote("mask"), none);
+}
+
+tests! {
+    Once: a_step_that_ends_while_it_starts_leaves_no_task, a_step_whose_files_have_no_other_end_is_ended,
+        tasks_read_and_write_fifos, a_step_that_cannot_start_ends_with_its_tasks,
+        a_step_that_reads_what_is_left_of_a_task_is_ended, tasks_hear_all_signals;
 }
