@@ -85,9 +85,14 @@ slurm_package() {
   readme pinfold-slurm "Slurm's daemon on each host and its commands load the plugin by themselves where /etc/slurm/plugstack.conf
 includes plugstack.conf.d, as Debian's does. slurmd reads at its start that the plugin has an epilog: restart it once." \
     "$(sed -n '/^scontrol/p' <<<"$lines" | sed 's/^/More jobs than cores: /')"
-  script postinst <<'S'
+  install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfold-slurm-sync.service
+  install -D -m 644 packaging/pinfold-slurm.default "$root/etc/default/pinfold-slurm"
+  echo /etc/default/pinfold-slurm >"$root/DEBIAN/conffiles"
+  for when in prerm postrm; do printf '#!/bin/sh\nset -e\n#UNITS#\n' | script $when pinfold-slurm-sync.service; done
+  script postinst pinfold-slurm-sync.service <<'S'
 #!/bin/sh
 set -e
+#UNITS#
 if [ "$1" = configure ]; then
   # Jobs run on while slurmd is replaced.
   [ ! -d /run/systemd/system ] || systemctl try-restart slurmd.service || true

@@ -80,7 +80,7 @@ rm "$root/bin/qconf"
 must_dpkg --remove pinfold-gridengine pinfold-pbs
 rm "$root/usr/bin/pinfold"
 for manager in $managers; do
-  [ "$manager" = gridengine ] || [ "$manager" = pbs ] || must_dpkg --remove "pinfold-$manager"
+  [ "$manager" = gridengine ] || [ "$manager" = pbs ] || must_dpkg --purge "pinfold-$manager"
   must test ! -e "$root/usr/lib/pinfold/wlm/$manager"
 done
 # Links to what is gone would be found by managers.

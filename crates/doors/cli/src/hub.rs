@@ -130,7 +130,8 @@ pub(crate) fn hub(dial: &Dial, args: &HubArgs) -> Result<(), Failure> {
 /// else below `$XDG_STATE_HOME` or `~/.local/state`, in a directory of this host's where several hosts may have that one.
 fn push_dir() -> Result<PathBuf, Failure> {
     let own = "PINFOLD_HUB_DIR";
-    let dir = directory(own, "/var/lib/pinfold-push", "XDG_STATE_HOME", ".local/state", "pinfold-push")?;
+    let dir =
+        directory(own, Some("/var/lib/pinfold-push"), "XDG_STATE_HOME", ".local/state", "pinfold-push")?;
     let is_named = std::env::var_os(own).is_some_and(|path| dir.as_os_str() == path);
     Ok(if is_named || peer::own_uid() == 0 { dir } else { shared::of_host_if(dir, JOINED, may_be_of) })
 }
@@ -159,24 +160,29 @@ fn may_be_of(dir: &Path, host: &str) -> bool {
     shared::whose(dir).or_else(|| joined().filter(|of| !of.is_empty())).is_none_or(|of| of == host)
 }
 
-/// Where a reader's token is: `$PINFOLD_HUB_READER_DIR`, else `/etc/pinfold` for root, else below `$XDG_CONFIG_HOME` or
-/// `~/.config`.
+/// Where a reader's token is: `$PINFOLD_HUB_READER_DIR`, else below `$XDG_CONFIG_HOME` or `~/.config`, also root's.
 fn reader_file() -> Result<PathBuf, Failure> {
     reader_dir().map(|dir| dir.join("hub-reader.json"))
 }
 
 fn reader_dir() -> Result<PathBuf, Failure> {
-    directory("PINFOLD_HUB_READER_DIR", "/etc/pinfold", "XDG_CONFIG_HOME", ".config", "pinfold")
+    directory("PINFOLD_HUB_READER_DIR", None, "XDG_CONFIG_HOME", ".config", "pinfold")
 }
 
-fn directory(own: &str, of_root: &str, base: &str, home: &str, name: &str) -> Result<PathBuf, Failure> {
+fn directory(
+    own: &str,
+    of_root: Option<&str>,
+    base: &str,
+    home: &str,
+    name: &str,
+) -> Result<PathBuf, Failure> {
     let path =
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(dir) = path(own) {
         return Ok(dir);
     }
-    if peer::own_uid() == 0 {
-        return Ok(PathBuf::from(of_root));
+    if let Some(dir) = of_root.filter(|_| peer::own_uid() == 0) {
+        return Ok(PathBuf::from(dir));
     }
     let below = path(base).or_else(|| path("HOME").map(|dir| dir.join(home)));
     let none = || Failure::new(ExitCode::Usage, format!("there is no HOME: say a directory by {own}"));

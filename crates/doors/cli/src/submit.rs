@@ -370,11 +370,8 @@ fn attend(mut keeper: Keeper, notes: &Notes) {
                 notes.not_started(ticket, ORPHANED);
             }
         }
-        let why = match told_to_end {
-            _ if orphaned => ORPHANED.to_owned(),
-            Some(signal) => no_daemon(&keeper, signal),
-            None => continue,
-        };
+        let told = told_to_end.map(|signal| no_daemon(&keeper, signal));
+        let Some(why) = told.or(orphaned.then(|| ORPHANED.to_owned())) else { continue };
         if keeper.has_successor() && keeper.pending() == keeper.waiting().len() {
             return;
         }

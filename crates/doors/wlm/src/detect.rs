@@ -161,10 +161,8 @@ fn htcondor(host: &dyn Surroundings) -> Option<Found> {
 }
 
 fn pbs(host: &dyn Surroundings) -> Option<Found> {
-    let version = host
-        .answer(&["qmgr", "-c", "print server"])
-        .map(|_| ())
-        .and_then(|()| host.answer(&["pbs_mom", "--version"]));
+    let server = host.answer(&["qmgr", "-c", "print server"]);
+    let version = server.and_then(|_| host.answer(&["pbs_mom", "--version"]));
     if version.is_none() && !host.exists("/etc/pbs.conf") {
         return None;
     }

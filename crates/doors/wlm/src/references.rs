@@ -26,13 +26,10 @@ pub fn references(manager: Manager, dir: &str, host: &dyn Surroundings) -> Optio
 fn slurm(files: &str, host: &dyn Surroundings) -> Option<Vec<String>> {
     let conf = conf_of(Manager::Slurm, host);
     let main = format!("{conf}/slurm.conf");
-    let shown = host.answer(&["scontrol", "show", "config"]).or_else(|| host.file(&main))?;
-    let told =
-        attributes(&shown).into_iter().find(|(name, _)| name == "PlugStackConfig").map(|(_, value)| value);
-    let mut paths = vec![main, format!("{conf}/plugstack.conf")];
-    paths.extend(
-        told.map(|path| path.trim_start_matches(['=', ' ']).to_owned()).filter(|path| !paths.contains(path)),
-    );
+    let text = host.file(&main)?;
+    let mut paths: Vec<String> =
+        active(&text).filter_map(|line| line.strip_prefix("PlugStackConfig=")).map(str::to_owned).collect();
+    paths.extend([main, format!("{conf}/plugstack.conf")]);
     let (mut lines, mut at) = (Vec::new(), 0);
     // Included files are appended while the list is walked.
     while let Some(path) = paths.get(at).cloned() {
@@ -49,10 +46,10 @@ fn slurm(files: &str, host: &dyn Surroundings) -> Option<Vec<String>> {
 
 /// The files of a pattern with at most one star, in its last part.
 fn matching(pattern: &str, host: &dyn Surroundings) -> Vec<String> {
-    let Some((dir, name)) = pattern.rsplit_once('/') else { return Vec::new() };
+    let (dir, name) = pattern.rsplit_once('/').unwrap_or((".", pattern));
     let (begin, end) = name.split_once('*').unwrap_or((name, ""));
-    let names = host.names(dir).into_iter().filter(|name| name.starts_with(begin) && name.ends_with(end));
-    names.map(|name| format!("{dir}/{name}")).collect()
+    let fits = |name: &String| name.starts_with(begin) && name.ends_with(end);
+    host.names(dir).into_iter().filter(fits).map(|name| format!("{dir}/{name}")).collect()
 }
 
 fn grid_engine(files: &str, host: &dyn Surroundings) -> Option<Vec<String>> {
@@ -184,8 +181,7 @@ mod tests {
         fake.files.insert("/etc/slurm/d/a.off", "required /hooks/pinfold_spank.so\n");
         let line = "# delete from /etc/slurm/d/a.conf: required /hooks/pinfold_spank.so";
         check(Manager::Slurm, &fake, &[line]);
-        fake.answers
-            .insert("scontrol show config", "Prolog = (null)\nPlugStackConfig         = /x/plug.conf\n");
+        fake.files.insert("/etc/slurm/slurm.conf", "PlugStackConfig=/x/plug.conf\n");
         fake.files.insert("/etc/slurm/plugstack.conf", "");
         fake.files.insert("/x/plug.conf", "optional /hooks/pinfold_spank.so pinfold=/usr/bin/pinfold\n");
         let line = "# delete from /x/plug.conf: optional /hooks/pinfold_spank.so pinfold=/usr/bin/pinfold";

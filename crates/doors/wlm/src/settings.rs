@@ -61,6 +61,10 @@ const fn setting(to: Where, lines: String, why: &'static str) -> Setting {
     Setting { to, lines, why, optional: false }
 }
 
+const fn optional(to: Where, lines: String, why: &'static str) -> Setting {
+    Setting { to, lines, why, optional: true }
+}
+
 fn slurm(place: &Place, conf: &str) -> Vec<Setting> {
     let dir = &place.dir;
     vec![
@@ -70,14 +74,11 @@ fn slurm(place: &Place, conf: &str) -> Vec<Setting> {
             "slurmstepd asks pinfold before each task executes; an `optional` plugin that does not load stops no job. slurmd \
              reads at its start that there is an epilog, which ends what is left of a job: restart it",
         ),
-        Setting {
-            optional: true,
-            ..setting(
-                Where::Commands,
-                "scontrol update PartitionName=NAME OverSubscribe=FORCE:2\n".to_owned(),
-                "Slurm sends twice as many jobs as there are cores, as `slots.factor=2` has room for; the rest waits here",
-            )
-        },
+        optional(
+            Where::Commands,
+            "scontrol update PartitionName=NAME OverSubscribe=FORCE:2\n".to_owned(),
+            "Slurm sends twice as many jobs as there are cores, as `slots.factor=2` has room for; the rest waits here",
+        ),
     ]
 }
 
@@ -95,21 +96,18 @@ fn htcondor(dir: &str, file: Where) -> Vec<Setting> {
             ),
             "a job asks pinfold before it executes; slots are closed while the host can take no more (PinfoldOpen)",
         ),
-        Setting {
-            optional: true,
-            ..setting(
-                file,
-                format!(
-                    "STARTD_CRON_JOBLIST = $(STARTD_CRON_JOBLIST) PINFOLD_LEARNED\n\
+        optional(
+            file,
+            format!(
+                "STARTD_CRON_JOBLIST = $(STARTD_CRON_JOBLIST) PINFOLD_LEARNED\n\
                      STARTD_CRON_PINFOLD_LEARNED_EXECUTABLE = {dir}/pinfold-learned.sh\n\
                      STARTD_CRON_PINFOLD_LEARNED_PERIOD = 10m\n\
                      STARTD_CRON_PINFOLD_LEARNED_PREFIX = PinfoldLearned\n\
                      START = ($(START)) && {LEARNED_FITS}\n"
-                ),
-                "a slot takes a job of a class whose size is known only while that much memory is free; its user (condor) has to \
+            ),
+            "a slot takes a job of a class whose size is known only while that much memory is free; its user (condor) has to \
                  be in `access.operators`, and all who can read the machine's attributes see users and names of jobs",
-            )
-        },
+        ),
     ]
 }
 
@@ -130,32 +128,26 @@ fn grid_engine(dir: &str) -> Vec<Setting> {
             ),
             "a job asks pinfold before its script executes; qmod -s and -us suspend and resume it there, qdel ends all of it",
         ),
-        Setting {
-            optional: true,
-            ..setting(
-                Where::Commands,
-                format!(
-                    "qconf -mattr queue slots N QUEUE\n\
+        optional(
+            Where::Commands,
+            format!(
+                "qconf -mattr queue slots N QUEUE\n\
                          qconf -mc   # add: pinfold_slots pfs INT <= YES NO 0 0; pinfold_memory pfm MEMORY <= YES NO 0 0; \
                          pinfold_draining pfd INT >= NO NO 0 0\n\
                          qconf -mconf HOST   # add: load_sensor {dir}/pinfold-load.sh\n\
                          qconf -mattr queue load_thresholds pinfold_draining=1 QUEUE\n"
-                ),
-                "more slots than cores let jobs wait on the host; the load sensor says how many it takes now, and closes the \
+            ),
+            "more slots than cores let jobs wait on the host; the load sensor says how many it takes now, and closes the \
                  queue while the host is drained",
-            )
-        },
-        Setting {
-            optional: true,
-            ..setting(
-                Where::Commands,
-                format!(
-                    "qconf -mattr queue epilog '{dir}/pinfold-epilog.sh $job_id' QUEUE\n\
+        ),
+        optional(
+            Where::Commands,
+            format!(
+                "qconf -mattr queue epilog '{dir}/pinfold-epilog.sh $job_id' QUEUE\n\
                          qsub -jsv {dir}/pinfold-jsv.sh -ac pinfold_class=backfill,pinfold_mem=2G ...   # or jsv_url in qconf -mconf\n"
-                ),
-                "what a job left behind is ended; -ac asks pinfold for a priority, class, memory, a TMPDIR in memory",
-            )
-        },
+            ),
+            "what a job left behind is ended; -ac asks pinfold for a priority, class, memory, a TMPDIR in memory",
+        ),
     ]
 }
 

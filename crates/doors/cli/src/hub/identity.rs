@@ -1,14 +1,16 @@
 //! As whom a hub is asked: as the holder of a reader's token where one is kept, else as this user by the word of this host's
 //! daemon, which signs each request. Owner of state: the file with the hub's address. Absent here: what the hub makes of it.
 
+use std::fs::set_permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pinfold_hubwire::courier::{ClientError, Courier, Identity, Method};
 use pinfold_hubwire::settings::Settings;
 use pinfold_proto::ExitCode;
 use pinfold_proto::voucher::{Voucher, hex};
 use pinfold_proto::wire::Request;
+use pinfold_sys::peer;
 use serde::{Deserialize, Serialize};
 
 use super::{of_settings, reader_dir, reader_file};
@@ -45,12 +47,16 @@ impl Address {
 
     /// Keeps it; root for all users.
     pub(super) fn save(&self) -> Result<(), Failure> {
-        let dir = reader_dir()?;
+        let for_all = std::env::var_os("PINFOLD_HUB_READER_DIR").is_none() && peer::own_uid() == 0;
+        let dir = if for_all { PathBuf::from(OF_HOST) } else { reader_dir()? };
         let (path, new) = (dir.join(ADDRESS), dir.join("hub-address.json.new"));
         let text = serde_json::to_vec(self).unwrap_or_default();
         let kept = std::fs::create_dir_all(&dir)
+            .and_then(
+                |()| if for_all { set_permissions(&dir, PermissionsExt::from_mode(0o755)) } else { Ok(()) },
+            )
             .and_then(|()| std::fs::write(&new, text))
-            .and_then(|()| std::fs::set_permissions(&new, PermissionsExt::from_mode(0o644)))
+            .and_then(|()| set_permissions(&new, PermissionsExt::from_mode(0o644)))
             .and_then(|()| std::fs::rename(&new, &path));
         kept.map_err(|error| Failure::doing(format!("failed to write {}", path.display()), &error))
     }

@@ -9,6 +9,7 @@ use pinfold_proto::quantity::whole;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 use pinfold_proto::{ExitCode, JobState};
+use pinfold_sys::peer;
 
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
@@ -139,6 +140,9 @@ pub(crate) enum GroupBy {
 pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     let sheet = report_sheet(args)?;
     may_look(args.every)?;
+    if !(args.all || args.json || args.csv) && args.which.jobs.is_empty() && peer::own_uid() == 0 {
+        say("only root's own jobs; --all shows the jobs of all users");
+    }
     let mut client = dial.connect()?;
     let request = Request::Report {
         // Of the last few none may have failed.

@@ -56,6 +56,9 @@ pub(crate) struct EnterArgs {
     down: Down,
     #[command(flatten)]
     options: JobOptions,
+    /// The job's command, which is shown where its manager gives the job no name
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 /// So many cores of a list.
@@ -186,9 +189,10 @@ fn spec(args: &EnterArgs, name: &ExternalName, title: Option<String>, pus: Optio
     let listed = args.allocated_cores.and_then(|Listed(count)| Some(count.min(all_cores()?)));
     let cores = args.options.cores.or(listed).or_else(|| cores_of(pus?));
     JobSpec {
-        name: title.unwrap_or_default(),
         directory: String::new(),
-        command: Vec::new(),
+        // The process that is adopted is still the manager's own, such as `slurmstepd`.
+        command: title.clone().map_or_else(|| args.command.clone(), |title| vec![title]),
+        name: title.unwrap_or_default(),
         cores: cores.unwrap_or(1).max(1),
         external: Some(name.clone()),
         allocation: None,
@@ -204,8 +208,8 @@ fn asks(spec: &JobSpec) -> bool {
 
 /// The same job, which asks for no more than its turn on the cores that its manager gave it.
 fn without_wishes(spec: JobSpec) -> JobSpec {
-    let JobSpec { name, cores, external, .. } = spec;
-    JobSpec { name, cores, external, ..JobSpec::default() }
+    let JobSpec { name, cores, external, command, .. } = spec;
+    JobSpec { name, cores, external, command, ..JobSpec::default() }
 }
 
 /// What a manager gave to a job, if that is a part of the host's memory: a job that asks for none may be given all of it.

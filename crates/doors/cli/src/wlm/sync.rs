@@ -123,7 +123,6 @@ fn share(partition: &str, view: &StatusView) -> Result<(), Failure> {
 /// Drains a node in Slurm with the host, and takes it back with it.
 fn drain(node: &str, draining: bool) -> Result<(), Failure> {
     let Some(words) = sync::drain(node, &shown("node", node)?, draining) else { return Ok(()) };
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     run(&words)?;
     let done = if draining { "is drained" } else { "takes jobs again" };
     say(&format!("node {node} {done} in Slurm"));
@@ -161,7 +160,6 @@ fn tell(watched: &mut Option<Watched>, now: Duration, after: Duration, then: The
         .collect();
     for news in watched.step(now.as_secs_f64(), &frozen, after.as_secs_f64()) {
         for words in sync::commands(&news, policy, &view.host, &shown) {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
             // It may be over by now; what Slurm says is its operator's to read.
             run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
         }
@@ -190,7 +188,6 @@ fn give_back(most: Duration, view: &StatusView) {
             continue;
         }
         let Some(words) = sync::longer(number, &shown, minutes, most.as_secs() / 60) else { continue };
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         // It may be over by now; what Slurm says is its operator's to read.
         run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
     }
@@ -213,9 +210,10 @@ fn ask(jobs: &[&str]) -> Option<String> {
     Here.answer(&words.iter().map(String::as_str).collect::<Vec<&str>>())
 }
 
-fn run(words: &[&str]) -> Result<(), Failure> {
+fn run<S: AsRef<str>>(words: &[S]) -> Result<(), Failure> {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     let failed = || Failure::new(ExitCode::Failed, format!("`{}` failed", words.join(" ")));
-    Here.answer(words).map(drop).ok_or_else(failed)
+    Here.answer(&words).map(drop).ok_or_else(failed)
 }
 
 #[cfg(test)]

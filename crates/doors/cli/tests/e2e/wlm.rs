@@ -199,6 +199,7 @@ fn each_environment_gives_a_name(kind: Kind) {
         (&[("PBS_JOBID", "5.server"), ("NCPUS", "1")], "pbs:5"),
         (&[("PBS_JOBID", "5.server"), ("PBS_VERSION", "TORQUE-6.1.1")], "torque:5"),
         (&[("LSB_JOBID", "5"), ("LSB_JOBINDEX", "2")], "lsf:5[2]"),
+        (&[("LSB_JOBID", "6"), ("LSB_JOBNAME", "align.sh")], "lsf:6"),
         (&[("LOADL_STEP_ID", "node1.5.0")], "loadleveler:node1.5.0"),
         (&[("VOV_JOBID", "5")], "networkcomputer:5"),
     ] {
@@ -206,7 +207,10 @@ fn each_environment_gives_a_name(kind: Kind) {
         command.args(["/bin/sh", "-c", "exit 4"]).envs(variables.iter().copied()).stdin(Stdio::null());
         let done = host.spawn(command).wait();
         assert_eq!((done.code, done.err.as_str()), (Some(4), ""), "{name}");
-        until(&host, name, "exited");
+        // Its own command, and not that of the process that the manager started.
+        let named = variables.iter().any(|(variable, _)| *variable == "LSB_JOBNAME");
+        let command = if named { "align.sh" } else { "/bin/sh -c exit 4" };
+        assert_eq!(host.report(until(&host, name, "exited")).command.join(" "), command, "{name}");
     }
     let mut command = host.command(&starter);
     command.args(["/bin/sh", "-c", "exit 4"]).stdin(Stdio::null());
@@ -309,7 +313,7 @@ fn a_wrapper_of_htcondors(kind: Kind) {
     let done = host.spawn(command).wait();
     assert_eq!((done.code, done.err.as_str()), (Some(4), ""));
     let report = host.report(until(&host, "condor:12.0", "exited"));
-    assert_eq!(report.name, "align");
+    assert_eq!((report.name.as_str(), report.command.join(" ").as_str()), ("align", "align"));
     let ad = format!("JobBatchName = \"a \\\"b\\\" c\"\n{}", ad.replace("12", "13"));
     std::fs::write(host.work("ad"), ad).expect("an ad");
     let mut command = host.command(dir.join("pinfold-wrapper.sh"));
@@ -516,6 +520,7 @@ def event():
     made = Event()
     made.type, made.env, made.vnode_list = int(os.environ["EVENT"]), {}, {"here": Node}
     made.job = Job()
+    made.job.Job_Name = "align.pbs"
     made.job.id, made.job.Resource_List = "9.server", {"ncpus": 1}
     return made
 def logmsg(level, text): print("log", text)
@@ -544,7 +549,7 @@ fn a_hook_of_pbs(kind: Kind) {
     host.make("go");
     let done = running.wait();
     assert!(done.code == Some(3) && done.out.contains("accepted"), "{done:?}");
-    until(&host, "pbs:9", "exited");
+    assert_eq!(host.report(until(&host, "pbs:9", "exited")).command, ["align.pbs"]);
 }
 
 /// A name is claimed by the owner of the processes only, or by root; on the raw wire.

@@ -16,11 +16,11 @@ primary | backfill) pinfold_class=--$PINFOLD_ASK_CLASS ;;
 	;;
 esac
 pinfold_ask $pinfold_class ${PINFOLD_ASK_PRIORITY:+"--priority=$PINFOLD_ASK_PRIORITY"} \
-	${PINFOLD_ASK_MEM:+"--mem=$PINFOLD_ASK_MEM"} ${PINFOLD_ASK_TMP:+"--tmp=$PINFOLD_ASK_TMP"}
+	${PINFOLD_ASK_MEM:+"--mem=$PINFOLD_ASK_MEM"} ${PINFOLD_ASK_TMP:+"--tmp=$PINFOLD_ASK_TMP"} -- "$@"
 # A value that is none (2, wrong usage) must not be a way past pinfold.
 if [ "$?" -eq 2 ] && [ -n "${PINFOLD_ASK_PRIORITY:-}${PINFOLD_ASK_MEM:-}${PINFOLD_ASK_TMP:-}" ]; then
 	echo 'pinfold: a wrong value in PINFOLD_ASK_PRIORITY, PINFOLD_ASK_MEM or PINFOLD_ASK_TMP: none of them counts' >&2
-	pinfold_ask $pinfold_class
+	pinfold_ask $pinfold_class -- "$@"
 fi
 while IFS= read -r pinfold_line; do
 	case $pinfold_line in

@@ -39,6 +39,9 @@ def launch(event):
         pus = 0
     if pus > 0:
         words += ["--pus", str(pus)]
+    name = getattr(event.job, "Job_Name", None)
+    if name:
+        words.append("--name=" + str(name))
     status, said, wrong = run(words)
     if status == STRUCK_OFF:
         event.reject("pinfold: " + wrong)

@@ -49,6 +49,9 @@ pub(crate) fn described(
     let is_read = words.is_some();
     let words = words.and_then(|words| words.ok().flatten()).unwrap_or_default();
     let cut = |word: &str| word.chars().take(WORD_MAX_BYTES / 4).collect::<String>();
+    // A manager's hook tells what its process will execute.
+    let told = in_place.then(|| spec.command.join("\0")).filter(|told| !told.is_empty());
+    let words = told.unwrap_or(words);
     spec.command = words.trim_end_matches('\0').split('\0').take(WORDS_MAX).map(cut).collect();
     if spec.command.iter().all(String::is_empty) {
         let name = ctx.proc.text(&format!("{first}/comm")).ok().flatten().unwrap_or_default();
