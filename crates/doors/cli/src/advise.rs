@@ -1,4 +1,4 @@
-//! `pinfold advise`: what classes of jobs need of memory, cores and time, with a stated risk.
+//! `pinfold advise`: the needs of classes of jobs for memory, cores and time, with a stated risk.
 //!
 //! Reading order: [`history`] and [`sampled`] (the runs, from the daemon's store), [`classes`] (what their classes
 //! should ask for), [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`],
@@ -223,7 +223,7 @@ fn tell(runs: &[history::Run], args: &OfClasses) -> Result<(), Failure> {
     }
 }
 
-/// Prints, or writes, what `format` makes of the classes; what it has no words for is told on standard error.
+/// Prints, or writes, the classes in a `format`; parts without words in it are told on standard error.
 fn in_words_of(format: Format, args: &OfClasses, views: &[ClassView]) -> Result<(), Failure> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let made = format::render(format, args.apply, views, now)
@@ -309,7 +309,7 @@ fn wrong(args: &ReplayArgs, error: String) -> Failure {
     Failure::new(ExitCode::Failed, format!("{}: {error}", args.file.display()))
 }
 
-/// What is printed of a replay.
+/// The printed part of a replay.
 struct Printed {
     json: bool,
     out: BufWriter<StdoutLock<'static>>,

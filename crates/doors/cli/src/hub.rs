@@ -1,7 +1,7 @@
 //! A hub: handing what this host's jobs used over to it, and asking it about other hosts.
 //!
-//! The pusher is a process of its own ([`push`]), with no rights but those that an operator has on the daemon's socket.
-//! Absent here: what is sent and how ([`pinfold_hubwire`]), and how the daemon is asked ([`source`]).
+//! The pusher is a process of its own ([`push`]), with no rights but an operator's on the daemon's socket.
+//! Absent here: the bundles ([`pinfold_hubwire`]), and the questions to the daemon ([`source`]).
 
 pub(crate) mod ask;
 pub(crate) mod far;
@@ -31,7 +31,7 @@ use pinfold_client::{Dial, Failure};
 pub(crate) use ask::Elsewhere;
 use identity::Address;
 
-/// The settings of a joined host, and those of a reader.
+/// The settings of a joined host, and the settings of a reader.
 const JOINED: &str = "hub.json";
 
 #[derive(Debug, Args)]
@@ -195,7 +195,7 @@ fn of_hub(error: ClientError) -> Failure {
     let code = match &error {
         ClientError::Address { .. } | ClientError::Certificates(_) => ExitCode::Usage,
         ClientError::Refused { status: 401 | 403, .. } => ExitCode::Permission,
-        // What a proxy before it says while it is away, or the hub itself while it is busy.
+        // The answer of a proxy before it while it is away, or of the hub itself while it is busy.
         ClientError::Refused { status: 502..=504, .. } => ExitCode::NoDaemon,
         ClientError::Unreachable { .. } | ClientError::Identity(_) => ExitCode::NoDaemon,
         _ => ExitCode::Failed,
@@ -213,12 +213,12 @@ fn of_settings(error: SettingsError) -> Failure {
     Failure::doing("the hub's settings", &error)
 }
 
-/// Who the hub says one is.
+/// The user by the hub's word.
 #[derive(Debug, Deserialize)]
 struct Me {
     kind: String,
     name: String,
-    /// What may be seen, in words; not of tokens.
+    /// The visible part, in words; not of tokens.
     #[serde(default)]
     sees: Option<String>,
     /// The hub's own key; not of an earlier hub.
@@ -226,7 +226,7 @@ struct Me {
     key: Option<String>,
 }
 
-/// Looks whether the hub knows the token, and for what.
+/// Looks whether the hub knows the token, and its use.
 fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
     let token = match args.token.as_str() {
         "-" => input::text(std::io::stdin(), input::BY_HAND_MAX)
@@ -269,7 +269,7 @@ fn use_hub(dial: &Dial, args: &UseArgs) -> Result<(), Failure> {
 }
 
 fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
-    // A user who is no operator of the daemon would push own jobs alone, as if they were all.
+    // A user without an operator's rights would push own jobs alone, as if they were all.
     source::check_operator(dial)?;
     let dir = taken_push_dir()?;
     let mut daemon = dial.connect()?;
@@ -281,7 +281,7 @@ fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     check_free(&dir, &own)?;
     let settings = known(&args.url, &args.token, "host")?;
     let settings = Settings { daemon: Some(own), ..settings };
-    // So that the hub knows users whom this host's daemon vouches for.
+    // So that the hub knows users by a voucher of this host's daemon.
     let made = |url: &str| {
         let voucher = identity::vouch(&mut daemon, url, JOIN);
         let failed = |failure: Failure| ClientError::Identity(failure.message);
@@ -326,7 +326,7 @@ fn check_free(dir: &Path, own: &Joined) -> Result<(), Failure> {
     }
 }
 
-/// Starts the pusher, which outlives this command. One that runs already keeps its place.
+/// Starts the pusher, which outlives this command. A pusher that runs already keeps its place.
 fn start(dial: &Dial) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt as _;
     let program =
@@ -369,7 +369,8 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
         }
         _ => Ok(()),
     };
-    // The pusher looks for its settings each time, and ends without them. What it writes before that would be there when this
+    // The pusher looks for its settings each time, and ends without them. What it writes before that would be there
+    // when this
     // host joins again: a hub that knows nothing would not be told of jobs that another one has.
     gone(&dir.join(JOINED))?;
     let _ended = push::ended(&dir, push::LEFT_WITHIN)?;

@@ -1,4 +1,4 @@
-//! `pinfold sim`: jobs played on hosts under a workload manager's rule, and what came of it.
+//! `pinfold sim`: jobs played on hosts under a workload manager's rule, and the results.
 //!
 //! Several runs stand beside each other (`--compare`). Absent: the rules and the figures ([`pinfold_cluster`]).
 //!
@@ -121,7 +121,7 @@ enum Verb {
     Calibrate(calibrate::CalibrateArgs),
 }
 
-/// What decides on a host.
+/// The scheduler of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HostPolicyArg {
     /// The policy of pinfold's daemon

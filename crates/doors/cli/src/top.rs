@@ -1,7 +1,7 @@
 //! `pinfold top`: views from the daemon, again and again, of now or of a moment in the past.
 //!
-//! The daemon is asked what the screen shows, the screen is drawn by `profile`, the terminal is `terminal`'s; here is
-//! what keys do: [`act`] has those that change a job, [`cores`] how busy the cores are. Owner of state: [`Watch`].
+//! The daemon tells the content of the screen, `profile` draws it, `terminal` owns the terminal; here are
+//! the keys: [`act`] has the keys that change a job, [`cores`] how busy the cores are. Owner of state: [`Watch`].
 
 mod act;
 mod cores;
@@ -46,7 +46,7 @@ pub(crate) struct TopArgs {
 /// How many jobs that wait are asked about at each look; the screen has few lines, and the next look comes soon.
 const WHY_MAX: usize = 20;
 
-/// Where what is shown comes from.
+/// The source of the shown data.
 pub(crate) trait Told {
     /// The host, now or at an earlier moment.
     fn status(&mut self, at_us: Option<u64>) -> Result<StatusView, Failure>;
@@ -95,7 +95,7 @@ pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {
     watch(Box::new(dial.connect()?), args)
 }
 
-/// The same for what is told from wherever.
+/// The same for data of any source.
 pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(moment_before).transpose()?;
     let mut watch = Watch::new(told, args.every.max(Duration::from_millis(100)), at_us);
@@ -149,7 +149,7 @@ pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Fail
     }
 }
 
-/// The moment that `--at` names. There is nothing to see of one that is to come.
+/// The moment that `--at` names. A future moment has nothing to see.
 fn moment_before(when: &str) -> Result<u64, Failure> {
     let now = SystemTime::now();
     let at_us = moment_as_of(now, "--at", when)?;
@@ -159,24 +159,24 @@ fn moment_before(when: &str) -> Result<u64, Failure> {
     Ok(at_us)
 }
 
-/// What the screen is about.
+/// The subject of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Showing {
     Jobs,
     Cores,
     /// The processes of a job.
     Inside(u64),
-    /// What keys do.
+    /// The keys.
     Help,
 }
 
-/// What is watched, and how.
+/// The watched jobs, and the view of them.
 struct Watch<'a> {
     told: Box<dyn Told + 'a>,
     interval: Duration,
     screen: Screen,
     showing: Showing,
-    /// What the help is shown over.
+    /// The screen below the help.
     behind: Showing,
     /// The mark on the jobs, while something else is shown.
     marked: usize,
@@ -246,7 +246,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Does what a key asks for; `true`: to end.
+    /// Carries out a key; `true`: to end.
     fn typed(&mut self, key: Key) -> Result<bool, Failure> {
         let page = self.screen.height.saturating_sub(5).max(1);
         let of_here =
@@ -306,7 +306,7 @@ impl<'a> Watch<'a> {
         }
         let jobs = report::shown(&self.now, self.before.as_ref(), &self.screen);
         if let Some(job) = jobs.get(self.screen.selected).map(|job| job.job) {
-            // What jobs were sought by is not what processes are.
+            // The text that jobs were filtered by does not fit processes.
             self.screen.filter.clear();
             self.show(Showing::Inside(job));
         }
@@ -326,7 +326,7 @@ impl<'a> Watch<'a> {
     fn scroll(&mut self, to: impl Fn(usize) -> usize) {
         let most = match self.showing {
             Showing::Jobs => report::shown(&self.now, self.before.as_ref(), &self.screen).len(),
-            // What is scrolled too far stays at its end.
+            // A list that is scrolled too far stays at its end.
             Showing::Cores | Showing::Inside(_) | Showing::Help => usize::from(u16::MAX),
         };
         self.screen.selected = to(self.screen.selected).min(most.saturating_sub(1));
@@ -366,7 +366,7 @@ impl<'a> Watch<'a> {
         Act::of(sign, job.ok_or("no job is marked: q shows the jobs, up and down mark one")?)
     }
 
-    /// To an earlier or later moment; what is not over yet is now.
+    /// To an earlier or later moment; a moment after the end is now.
     fn go(&mut self, by: Duration, back: bool) -> Result<(), Failure> {
         let by_us = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -388,7 +388,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What is there before the first look.
+/// The state before the first look.
 fn nothing() -> StatusView {
     StatusView {
         version: pinfold_proto::view::VERSION,

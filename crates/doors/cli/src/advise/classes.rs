@@ -20,12 +20,12 @@ use super::table::{Job, Table};
 const WALL_RISK: f64 = 0.01;
 /// A core counts as busy from this part on.
 const BUSY: f64 = 0.1;
-/// A request fits if it is not more than so many times what is advised.
+/// A request fits if it is not more than so many times the advice.
 const FITS: f64 = 1.25;
 /// Beyond the memory at which a run failed for want of it.
 const BEYOND_FAILED: f64 = 1.2;
 
-/// What the history says of a class's request.
+/// The history's verdict on a class's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -48,7 +48,7 @@ pub(super) struct ClassView {
     pub(super) user: String,
     /// Cores that its jobs ask for.
     pub(super) cores: u32,
-    /// Runs that ended well: those that advice goes by.
+    /// Runs that ended well: the basis of advice.
     pub(super) jobs: usize,
     /// Runs that did not.
     pub(super) failed: usize,
@@ -102,7 +102,7 @@ pub(super) fn classes(runs: &[Run], risk: Option<f64>, next: Next<'_>) -> Result
     for view in &mut views {
         view.saved_share = (requested_gbh > 0.0).then(|| view.saved_gbh / requested_gbh);
     }
-    // Equal ones stay in the order of their names.
+    // Equal classes stay in the order of their names.
     views.sort_by(|a, b| b.saved_gbh.total_cmp(&a.saved_gbh));
     Ok(views)
 }
@@ -116,12 +116,12 @@ pub(super) fn by_class(runs: &[Run]) -> BTreeMap<(&str, &str, u32), Vec<&Run>> {
     classes
 }
 
-/// Those that advice goes by: they ended well, and what they held is known.
+/// The runs that advice goes by: they ended well, and their peaks are known.
 pub(super) fn ended_well<'a>(runs: &[&'a Run]) -> Vec<&'a Run> {
     runs.iter().copied().filter(|run| run.outcome == Outcome::Done && run.peak_bytes > 0).collect()
 }
 
-/// One class, of at least one run.
+/// A class, of at least one run.
 fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, String> {
     let done = ended_well(runs);
     let Some(last) = runs.last() else { return Err("a class without runs".to_owned()) };
@@ -163,7 +163,7 @@ fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, 
     Ok(view)
 }
 
-/// Fills in what memory to ask for; gives the estimate's own reason.
+/// Fills in the memory to ask for; gives the estimate's own reason.
 fn memory(
     done: &[&Run],
     runs: &[&Run],
@@ -210,17 +210,17 @@ fn memory(
     Some(advice.why)
 }
 
-/// A run that asked for memory: what that came to, in GB x hours.
+/// The cost of a run that asked for memory, in GB x hours.
 pub(super) struct Asked<'a> {
     pub(super) run: &'a Run,
     pub(super) requested_gbh: f64,
     /// Its peak for as long as it ran.
     pub(super) used_gbh: f64,
-    /// What it would have held less, had it asked for what was advised when it was submitted.
+    /// The saving, had the run asked for the memory that was advised at its submission.
     pub(super) saved_gbh: f64,
 }
 
-/// Replays the runs of one class that asked for memory, each with what was known when it was submitted.
+/// Replays the runs of a class that asked for memory, each with the knowledge at its submission.
 pub(super) fn asked<'a>(done: &[&'a Run], risk: Option<f64>) -> Result<Vec<Asked<'a>>, String> {
     let places = places(done);
     let (mut jobs, mut asked) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! A table of jobs that ran, told to a learner one after the other: what it would have advised, and what that costs.
+//! A table of jobs that ran, told to a learner one after the other: its advice, and the cost of that.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const RELEARNT_TIMES: usize = 300;
 /// Twice as much so often is more than a job can need.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// What was advised for one job.
+/// The advice for a job.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Scored {
     /// The job's line, the header being 0.
@@ -26,7 +26,7 @@ pub(super) struct Scored {
     pub(super) attempts_bytes: Vec<u64>,
 }
 
-/// What all advice came to.
+/// The sum of all advice.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Summary {
     pub(super) version: u32,
@@ -40,7 +40,7 @@ pub(super) struct Summary {
     pub(super) classes: usize,
 }
 
-/// What was told of one class.
+/// The jobs of a class that the learner was told of.
 #[derive(Debug)]
 struct Told<'a> {
     learner: Learner,
@@ -53,7 +53,7 @@ struct Told<'a> {
     horizon: u64,
 }
 
-/// How a table is replayed; what is not said is as usual.
+/// How a table is replayed; unset options have their usual values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
     /// See [`Settings`].
@@ -130,7 +130,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Has the learner know what had ended when `job` was submitted, and nothing else.
+    /// Tells the learner of jobs that had ended when `job` was submitted, and of no others.
     fn look(&mut self, job: &Job, settings: &Settings, relearnt: &mut usize) -> Result<(), String> {
         let Some((submit, _)) = job.times else {
             for job in std::mem::take(&mut self.waiting).into_values() {
@@ -167,7 +167,7 @@ impl<'a> Told<'a> {
         Ok(())
     }
 
-    /// Takes the job in, for those that may know of it.
+    /// Takes the job in, for jobs that may know of it.
     fn tell(&mut self, job: &'a Job) {
         match job.times {
             Some((_, end)) => {

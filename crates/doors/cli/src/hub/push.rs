@@ -1,4 +1,5 @@
-//! The pusher as a process: looks at the host every two seconds, and sends. One a directory. It never starts a daemon.
+//! The pusher as a process: looks at the host every two seconds, and sends. A directory has a single pusher. It never
+//! starts a daemon.
 
 use std::fs::File;
 use std::io;
@@ -23,13 +24,13 @@ use pinfold_client::{Dial, Failure};
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What `hub status` reads.
+/// The state that `hub status` reads.
 const SAID: &str = "pusher.json";
 
-/// What the pusher knows of jobs.
+/// The pusher's knowledge of jobs.
 const CURSOR: &str = "cursor.json";
 
-/// What the pusher last said of itself.
+/// The pusher's last words about itself.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Said {
     /// When, in Unix seconds.
@@ -38,7 +39,7 @@ struct Said {
     reached_s: Option<f64>,
     /// Why it took nothing since.
     failed: Option<String>,
-    /// What else is wrong.
+    /// Another fault.
     trouble: Option<String>,
     spool: SpoolFigures,
     /// Jobs' parts that were sent since it was started.
@@ -48,7 +49,7 @@ struct Said {
 /// How long a pusher tries to have its directory alone: `hub status` has it for an instant.
 const ALONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long `leave` waits for the pusher to end: one exchange takes a minute at most. A round may have several.
+/// How long `leave` waits for the pusher to end: an exchange takes a minute at most. A round may have several.
 pub(super) const LEFT_WITHIN: Duration = Duration::from_secs(65);
 
 /// How often it is tried.
@@ -61,7 +62,7 @@ fn of_lock(dir: &Path, error: &io::Error) -> Failure {
     Failure::doing(format!("failed to open {}", dir.join(LOCK).display()), error)
 }
 
-/// The directory for this process alone, as long as what is returned lives; `None`: another has it.
+/// The directory for this process alone, as long as the returned lock lives; `None`: another process has it.
 fn alone(dir: &Path) -> Result<Option<File>, Failure> {
     RealDisk.list(dir).map_err(|error| of_lock(dir, &error))?;
     let file = File::options().create(true).truncate(false).write(true).open(dir.join(LOCK));
@@ -97,7 +98,8 @@ fn is_running(dir: &Path) -> Result<bool, Failure> {
     Ok(lock_of_pusher(dir)?.is_some_and(|lock| lock.try_lock_shared().is_err()))
 }
 
-/// Waits until no pusher works in this directory. None does as long as what is returned lives; `None`: there was none yet.
+/// Waits until no pusher works in this directory. None does as long as the returned lock lives; `None`: there was no
+/// pusher yet.
 pub(super) fn ended(dir: &Path, within: Duration) -> Result<Option<File>, Failure> {
     let lock = lock_of_pusher(dir)?;
     if lock.as_ref().is_none_or(|lock| locked(lock, within)) {
@@ -163,7 +165,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
     }
 }
 
-/// What a round works with.
+/// The inputs of a round.
 struct Round {
     pusher: Pusher<RealDisk>,
     client: Courier<Bearer>,
@@ -172,12 +174,13 @@ struct Round {
     begun: Instant,
     /// The daemon's instance whose key the hub knows.
     known: Option<String>,
-    /// What the hub learned from other hosts, on its way to the daemon.
+    /// The hub's knowledge of other hosts, on its way to the daemon.
     learned: Learned,
 }
 
 impl Round {
-    /// Looks at the host, and sends. What fails is tried again in a later round: a disk that is full now need not stay so.
+    /// Looks at the host, and sends. A failed step is tried again in a later round: a disk that is full now need not
+    /// stay so.
     fn go(&mut self, daemon: &mut source::Daemon<'_>, dir: &Path) {
         let failed = |error| Failure::doing("the pusher", &error).message;
         let missing = |error| Failure::doing("not all is in the spool", &error).message;
@@ -208,7 +211,7 @@ impl Round {
         keep(dir, &self.said);
     }
 
-    /// Notes what was sent; `reached`: the hub was asked, and answered.
+    /// Notes the sent bundles; `reached`: the hub was asked, and answered.
     fn sent(&mut self, sent: &Sent, reached: bool, now_us: u64) {
         self.said.sent = self.said.sent.saturating_add(sent.new).saturating_add(sent.known);
         for why in &sent.refused {
@@ -231,7 +234,7 @@ impl Round {
         if self.known.as_ref() == Some(&origin) {
             return;
         }
-        // A voucher is for one address.
+        // A voucher is for a single address.
         let made = |url: &str| {
             let failed = |failure: Failure| ClientError::Identity(failure.message);
             daemon.vouch(url).map(|voucher| serde_json::to_vec(&voucher).unwrap_or_default()).map_err(failed)
@@ -285,7 +288,7 @@ impl Round {
     }
 }
 
-/// What is lost with it at a power cut is of no use after one.
+/// A power cut may take its content, which is of no use after the cut.
 fn keep(dir: &Path, said: &Said) {
     let (new, path) = (dir.join("pusher.json.new"), dir.join(SAID));
     let text = serde_json::to_vec(said).unwrap_or_default();
@@ -314,7 +317,7 @@ struct HubStatus {
     version: u32,
     /// The hub; `null`: none was joined.
     url: Option<String>,
-    /// What the hub calls this host.
+    /// The hub's name for this host.
     name: Option<String>,
     /// The hub's own key, by which `learning.from_hub` names it.
     hub_key: Option<String>,
@@ -382,7 +385,7 @@ fn write(view: &HubStatus, out: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What waits in a spool whose pusher may be gone.
+/// The bundles that wait in a spool; the pusher may be gone.
 pub(super) fn waiting(dir: &Path) -> Result<SpoolFigures, Failure> {
     let spool = Spool::look(RealDisk, dir).map_err(|error| Failure::doing("the spool", &error))?;
     Ok(SpoolFigures {
@@ -394,7 +397,7 @@ pub(super) fn waiting(dir: &Path) -> Result<SpoolFigures, Failure> {
     })
 }
 
-/// Removes what a pusher kept, but for refused bundles.
+/// Removes the files of a pusher, but for refused bundles.
 pub(super) fn remove_spool(dir: &Path) -> Result<(), Failure> {
     let failed = |what: &Path, error: &io::Error| {
         Failure::doing(format!("failed to remove {}", what.display()), error)

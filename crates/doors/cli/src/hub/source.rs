@@ -19,7 +19,7 @@ use pinfold_client::{Client, Dial, Failure};
 /// none.
 const SLACK_US: u64 = 86_400_000_000;
 
-/// The daemon names so many jobs by their number at most, the last ones.
+/// The daemon names at most so many jobs by their number, the last jobs.
 const LAST_MAX: u64 = 1_000_000;
 
 /// Jobs that are asked for by name, at most.
@@ -68,7 +68,7 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    /// The key of the hub from which the daemon takes what was learned elsewhere; `None`: it takes nothing.
+    /// The key of the hub from which the daemon takes knowledge of other hosts; `None`: it takes none.
     pub(super) fn learns_from(&mut self) -> Result<Option<String>, Failure> {
         let values = self.with(|client| answer!(client.ask(&Request::ConfigGet)?, Config))?;
         let found = values.into_iter().find(|value| value.key == "learning.from_hub");
@@ -76,7 +76,7 @@ impl<'a> Daemon<'a> {
         Ok(key.filter(|key| !key.is_empty()))
     }
 
-    /// Hands over what a hub learned.
+    /// Hands over a hub's knowledge.
     pub(super) fn learn(&mut self, signed: &Signed) -> Result<(), Failure> {
         self.with(|client| answer!(client.ask(&Request::Learn { signed: signed.clone() })?, Done))
     }
@@ -92,7 +92,7 @@ impl<'a> Daemon<'a> {
         self.dial.connect_if_there().ok_or_else(|| Failure::new(ExitCode::NoDaemon, text()))
     }
 
-    /// Asks over the connection that there is, or a new one. After a failure the next question makes a new one.
+    /// Asks over the present connection, or a new connection. After a failure the next question makes a new connection.
     fn with<T>(&mut self, ask: impl FnOnce(&mut Client) -> Result<T, Failure>) -> Result<T, Failure> {
         let mut client = match self.client.take() {
             Some(client) => client,
@@ -147,7 +147,7 @@ fn all_above<H, T>(
     let mut count = with_room(new, (new / 16).min(1_000));
     loop {
         let told = tell(host, count)?;
-        // Those are told from a moment on, however many come in.
+        // These jobs are told from a moment on, however many come in.
         if count > LAST_MAX {
             return Ok(told);
         }
@@ -164,12 +164,12 @@ fn lost(failure: Failure) -> SourceError {
 }
 
 fn report(select: Select, series: bool) -> Request {
-    // `all` goes with jobs that are not named; those that are named an operator may see anyhow.
+    // `all` goes with jobs that are not named; an operator may see named jobs anyhow.
     let all = !matches!(select, Select::Jobs(_));
     crate::show::figures_of(select, series, all)
 }
 
-/// Fails unless the daemon takes this user for an operator, who may see all jobs.
+/// Fails unless this user is an operator of the daemon, with a view of all jobs.
 pub(super) fn check_operator(dial: &Dial) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     client.ask_in_pieces(&report(Select::Last(1), false), |_| Ok(())).map_err(|failure| {
@@ -223,7 +223,7 @@ impl Source for Daemon<'_> {
             let names: Vec<u64> = open.iter().copied().collect();
             let request = Request::Status { all: !names.is_empty(), jobs: names, at_us: None };
             match self.with(|client| status(client, &request)) {
-                // One of them is not known any more.
+                // A job is not known any more.
                 Err(failure) if failure.code == ExitCode::Failed => {}
                 told => return told.map_err(lost),
             }
@@ -272,7 +272,7 @@ impl Source for Daemon<'_> {
     }
 }
 
-/// What was told of a job; `None`: a store forgets old ones, and those that were never written.
+/// The report of a job; `None`: a store forgets old jobs, and jobs that were never written.
 fn if_it_is_there<T>(told: Result<Option<T>, Failure>) -> Result<Option<T>, SourceError> {
     match told {
         Err(failure) if failure.message.contains("there is no job") => Ok(None),

@@ -159,7 +159,7 @@ pub(crate) struct Written<'a> {
     file: Option<&'a Path>,
     /// `None`: the reader has seen enough.
     out: Option<Box<dyn Write>>,
-    /// What is to be in the file once all of it is there.
+    /// The content of the file once it is complete.
     beside: Option<File>,
     /// It goes to a terminal: names are users' own, and must not act there.
     shown: bool,
@@ -192,7 +192,7 @@ impl<'a> Written<'a> {
         self.done(done)
     }
 
-    /// Writes what is left, and the end.
+    /// Writes the rest, and the end.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         let Some(mut out) = self.out.take() else { return Ok(()) };
         let table = std::mem::replace(&mut self.table, export::Table::new(export::Form::Csv));

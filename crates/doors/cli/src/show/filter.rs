@@ -1,4 +1,4 @@
-//! Which jobs of many `status` and `report` show, in which order, and what of them: by the keys that their JSON has.
+//! The choice, the order and the columns of jobs in `status` and `report`: by the keys of their JSON.
 
 use std::cmp::Ordering;
 
@@ -47,7 +47,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Those that are asked for, in order.
+    /// The jobs that fit, in order.
     pub(crate) fn apply<T: Serialize + DeserializeOwned>(&self, jobs: Vec<T>) -> Result<Vec<T>, Failure> {
         self.check(jobs.first())?;
         let mut kept: Vec<(Map<String, Value>, T)> =
@@ -68,10 +68,10 @@ impl Filter {
         self.sort.is_some() || !self.columns.is_empty()
     }
 
-    /// Whether the keys that are named are keys of such jobs, be there any or not.
+    /// Whether the named keys are keys of jobs, also if there is no job.
     fn check<T: Serialize + DeserializeOwned>(&self, first: Option<&T>) -> Result<(), Failure> {
         let mut fields: Vec<&str> = fields::of::<T>().to_vec();
-        // One that is put together of several tells its keys by its values alone.
+        // A type that is put together of several tells its keys by its values alone.
         let first = first.map(keys_of).filter(|_| fields.is_empty());
         fields.extend(first.iter().flat_map(|keys| keys.keys().map(String::as_str)));
         if fields.is_empty() {
@@ -83,7 +83,7 @@ impl Filter {
         unknown.next().map_or(Ok(()), |(option, key)| Err(no_key(option, key, &fields)))
     }
 
-    /// What to say where so many jobs of this host were looked at and none is shown; `None`: nothing kept any back.
+    /// The words if so many jobs of this host were looked at and none is shown; `None`: no option kept a job back.
     pub(crate) fn none_of(&self, looked_at: usize) -> Option<String> {
         let unknown = self.user.as_ref().filter(|user| peer::user_named(user).is_none());
         match unknown {
@@ -92,7 +92,7 @@ impl Filter {
         }
     }
 
-    /// The same of other hosts, whose users are not known here.
+    /// The same of other hosts; their users are not known here.
     pub(crate) fn none_of_elsewhere(&self, looked_at: usize) -> Option<String> {
         let texts = [("--user", &self.user), ("--name", &self.name), ("--project", &self.project)];
         let mut said: Vec<String> =
@@ -144,14 +144,14 @@ fn keys_of<T: Serialize>(job: &T) -> Map<String, Value> {
     }
 }
 
-/// The value of a key; one that is left out where there is nothing to say is as absent.
+/// The value of a key; a key that is left out counts as absent.
 fn value<'a>(keys: &'a Map<String, Value>, key: &str) -> &'a Value {
     keys.get(key).unwrap_or(&Value::Null)
 }
 
 fn no_key(option: &str, key: &str, fields: &[&str]) -> Failure {
     let like = alike::most(key, fields.iter().copied());
-    // Else those of which it is a word.
+    // Else the keys that contain the word.
     let has_word = |field: &&&str| field.split('_').any(|word| word == key);
     let like = like.map_or_else(
         || fields.iter().filter(has_word).map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" or "),
@@ -172,7 +172,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Numbers by size, texts by letters; what is absent comes first.
+/// Numbers by size, texts by letters; absent values come first.
 fn compare(one: &Value, other: &Value) -> Ordering {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => one.total_cmp(&other),
@@ -188,7 +188,7 @@ fn has_failed(keys: &Map<String, Value>) -> bool {
     is_over && !ended_well && end != Some(End::Cancelled)
 }
 
-/// Whether a job's state is one that [`STATES`] has by this word.
+/// Whether a job's state is meant by this word of [`STATES`].
 fn is_in_state(state: &str, word: &str) -> bool {
     state == word || word == "suspended" && matches!(state, "frozen" | "parked")
 }

@@ -63,7 +63,7 @@ pub(crate) struct PlotWhich {
     pub until: Option<String>,
 }
 
-/// What is drawn.
+/// The subjects of a picture.
 pub(crate) enum Drawing {
     Over(plot::Chart),
     Spread(plot::Spread),
@@ -124,7 +124,7 @@ pub(crate) fn show(drawings: &[Drawing], args: &PlotArgs) -> Result<(), Failure>
     })
 }
 
-/// What `pinfold plot` draws of jobs.
+/// The pictures of jobs by `pinfold plot`.
 fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>, Failure> {
     let which = &args.which;
     let select = match (&which.jobs[..], which.last, &which.since, &which.class) {
@@ -134,7 +134,7 @@ fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>
     let request = figures_of(select, which.class.is_none(), args.all);
     let mut reports = Vec::new();
     each(client, &request, |report| {
-        // Of many jobs those of the class alone are kept.
+        // Of many jobs only jobs of the class are kept.
         if which.class.as_ref().is_none_or(|class| report.name == *class && report.started_s.is_some()) {
             reports.push(report);
         }
@@ -143,7 +143,7 @@ fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>
     drawings(reports, which.class.as_deref(), args.each)
 }
 
-/// One picture, unless each job is to have its own.
+/// A single picture, unless each job is to have its own.
 pub(crate) fn drawings(
     reports: Vec<ReportView>,
     class: Option<&str>,

@@ -1,4 +1,4 @@
-//! `pinfold report`: what jobs used.
+//! `pinfold report`: the use of resources by jobs.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl ReportArgs {
         self.series || self.processes || self.threads || self.files
     }
 
-    /// Whether some jobs are picked of those that the daemon tells.
+    /// Whether some jobs are picked out of the daemon's answer.
     fn picks(&self) -> bool {
         let Filter { user, name, state, failed, project, limit, sort, columns } = &self.filter;
         [user, name, project, sort].iter().any(|text| text.is_some())
@@ -167,7 +167,7 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
-/// What a report as comma-separated values has lines of: one kind, for they have other columns each.
+/// The kind of lines of a report as comma-separated values: a single kind, for each kind has other columns.
 fn report_sheet(args: &ReportArgs) -> Result<ToSheet, Failure> {
     let kinds: [(bool, ToSheet); 4] = [
         (args.series, export::samples),
@@ -184,7 +184,7 @@ fn report_sheet(args: &ReportArgs) -> Result<ToSheet, Failure> {
     Ok(first)
 }
 
-/// Prints what there is; says whether all of it is over.
+/// Prints the jobs; says whether all of them are over.
 fn report_once(
     client: &mut Client,
     request: &Request,
@@ -238,7 +238,7 @@ fn report_once(
     pages(client, request, args, outputs)
 }
 
-/// Prints a page or an object of each job, and a line of each where one name means many.
+/// Prints a page or an object of each job, and a line of each if a name means many.
 fn pages(
     client: &mut Client,
     request: &Request,
@@ -248,7 +248,7 @@ fn pages(
     let mut over = true;
     let is_over = |report: &ReportView| report.state == JobState::Exited;
     if !(args.json || args.full || args.has_lists()) {
-        // One name may mean many: an array.
+        // A name may mean many jobs: an array.
         let mut reports = ask(client, request)?;
         reports.iter_mut().for_each(|report| outputs.tell_report(report));
         let over = reports.iter().all(is_over);
@@ -280,7 +280,7 @@ fn summary(reports: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failur
     if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
 }
 
-/// A job as text, with what was asked for beside its figures, and where its output went.
+/// A job as text, with its request beside its figures, and the place of its output.
 fn write_one(mut view: ReportView, out: &mut dyn Write) -> io::Result<()> {
     let note = match (&view.output, &view.error_output) {
         (Some(output), Some(errors)) if output == errors => Some(format!("its output is in {output}")),

@@ -82,10 +82,10 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     print_text(|out| report::write_status(&view, width(), colours(), out))
 }
 
-/// How many jobs that wait are asked about one by one; of the others it is said how to ask.
+/// The most waiting jobs with a question of their own; rows of the others name the command.
 const WHY_MAX: usize = 50;
 
-/// Adds the cause to those that wait and have none; so many are asked about.
+/// Adds the cause to waiting jobs without a reason; so many are asked about.
 pub(crate) fn say_why(client: &mut Client, jobs: &mut [JobView], most: usize) -> Result<(), Failure> {
     let waits = |job: &&mut JobView| {
         matches!(job.state, JobState::Queued | JobState::Held)
@@ -119,7 +119,7 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
     match (asked(dial, args, at_us), at_us) {
         (Err(failure), Some(at_us)) if failure.code == ExitCode::Failed => {
-            // What the store has forgotten may be in a recording.
+            // A job that the store has forgotten may be in a recording.
             let [JobRef::Number(JobName { job, indexes: None })] = &args.pick.jobs[..] else {
                 return Err(failure);
             };
@@ -133,7 +133,7 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     }
 }
 
-/// Asks the daemon, and prints what it says.
+/// Asks the daemon, and prints its answer.
 fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     for (at, name) in args.pick.meant(&mut client)?.iter().enumerate() {
@@ -165,8 +165,7 @@ fn asked_of(
     }
     let Some((member, view)) = views.pop() else { return Ok(()) };
     let name = called(view.job, Some(number.job), member.index);
-    // Of a job that waited the store says no more than that, and of one of which decisions are left out less; a recording
-    // says for what, and has all.
+    // The store has no reason of a wait, and may have left out decisions; a recording has all.
     let waited = matches!(view.state, JobState::Queued | JobState::Held);
     let is_hidden = view.left_out.is_some_and(|left_out| left_out.hides_state);
     let better = match at_us.filter(|_| waited || is_hidden) {

@@ -1,7 +1,8 @@
 //! `pinfold sim calibrate`: measures what cores of this host cost each other, its disk and its swap, and keeps that.
 //!
-//! Each figure is the median of [`ROUNDS`] rounds, in each of which everything is measured once: what changes over a
-//! minute changes all alike. Reading order: [`measure`] (what is measured, and what follows), `real` (how). Absent here:
+//! Each figure is the median of [`ROUNDS`] rounds, in each of which everything is measured once: a change over a
+//! minute changes all alike. Reading order: [`measure`] (the figures, and their meaning), `real` (the measuring).
+//! Absent here:
 //! the file ([`super::calibration`]).
 
 mod real;
@@ -22,9 +23,9 @@ use pinfold_client::Failure;
 const ROUNDS: u32 = 3;
 /// Steps of a round.
 const STEPS: u32 = 14;
-/// Writers at most that wait for the disk at once, one a core.
+/// The most writers that wait for the disk at once, a writer for each core.
 const WRITERS_MAX: usize = 64;
-/// A small request to the disk, and a large one, in bytes.
+/// A small request to the disk, and a large request, in bytes.
 const PAGE: usize = 4096;
 const BLOCK: usize = 128 << 10;
 /// From this part of a core on other programs are worth a word.
@@ -51,18 +52,18 @@ pub(crate) struct CalibrateArgs {
     json: bool,
 }
 
-/// What one core does over and over.
+/// The loop of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Arithmetic in registers.
     Compute,
     /// A walk through more memory than caches hold.
     Memory,
-    /// Jumps through as much, each to where the one before says.
+    /// Jumps through as much, each to the place that the jump before names.
     Jumps,
 }
 
-/// What is measured of a host.
+/// The measurements of a host.
 trait Host {
     /// Cores to measure.
     fn cores(&self) -> usize;
@@ -103,7 +104,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     print_text(|out| tell(&found, out))
 }
 
-/// Measures a host for about so long; `word` is told what could not be measured, and what disturbed.
+/// Measures a host for about so long; `word` is told of failed measurements and of disturbances.
 fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> Result<Calibration, Failure> {
     let cores = host.cores();
     let step = time / (ROUNDS * STEPS);
@@ -175,22 +176,22 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
     })
 }
 
-/// What a disk does in a second.
+/// The figures of a disk for a second.
 #[derive(Debug, Clone, Copy)]
 struct Disk {
-    /// Bytes of one file.
+    /// Bytes of a file.
     bytes: u64,
     /// Of a file a core.
     all_bytes: u64,
-    /// Pages of one writer.
+    /// Pages of a single writer.
     pages: u64,
-    /// Of several, one a core, together.
+    /// Pages of several writers, a writer for each core, together.
     all_pages: u64,
-    /// Blocks of one writer.
+    /// Blocks of a single writer.
     blocks: u64,
-    /// Pages of a writer beside one of blocks.
+    /// Pages of a writer beside a writer of blocks.
     pages_beside: u64,
-    /// Blocks of that one.
+    /// Blocks of that writer.
     blocks_beside: u64,
 }
 
@@ -210,7 +211,7 @@ fn disk_of(host: &mut impl Host, cores: usize, step: Duration) -> Result<Disk, F
     })
 }
 
-/// The median of an odd number; of an even one the higher of the two.
+/// The median of an odd number of values; of an even number the higher value of the two.
 fn middle<T: PartialOrd + Copy>(mut figures: Vec<T>) -> Option<T> {
     figures.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     figures.get(figures.len() / 2).copied()

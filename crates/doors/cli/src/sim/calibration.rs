@@ -1,6 +1,6 @@
-//! What this host was measured to do: kept in a file of the state directory, and used where jobs are played on this host.
+//! The measured figures of this host: kept in a file of the state directory, and used where jobs are played on this host.
 //!
-//! Absent here: measuring ([`super::calibrate`]), and what a simulation makes of it ([`pinfold_whatif::contention`]).
+//! Absent here: measuring ([`super::calibrate`]), and their use in a simulation ([`pinfold_whatif::contention`]).
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
@@ -73,7 +73,7 @@ pub(super) struct Calibration {
 }
 
 impl Calibration {
-    /// The version of what is measured now.
+    /// The version of the present measurement.
     pub(super) fn version() -> u32 {
         VERSION
     }
@@ -101,7 +101,7 @@ impl Calibration {
         Some((writers * one as f64 / all.max(1) as f64 - 1.0) / (writers - 1.0).max(1.0))
     }
 
-    /// One line for people.
+    /// A line for people.
     pub(super) fn in_words(&self) -> String {
         let rate = |rate: Option<u64>| rate.map_or_else(|| "unknown".to_owned(), |rate| size(rate) + "/s");
         format!(
@@ -128,7 +128,7 @@ impl Calibration {
             && self.measured_s.is_finite()
     }
 
-    /// Reads a file; the error names it and what is wrong.
+    /// Reads a file; the error names the file and the fault.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
         // Bounded as it is read: a device says nothing of its size.
@@ -144,7 +144,7 @@ impl Calibration {
         if read.is_sane() { Ok(read) } else { Err(wrong("its figures cannot be")) }
     }
 
-    /// Writes the file, at once: a reader finds the old one or the new one.
+    /// Writes the file, at once: a reader finds the old file or the new file.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let parent = path.parent().unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
@@ -158,7 +158,7 @@ impl Calibration {
     }
 }
 
-/// In thousandths; what is out of range is the nearest that is in it.
+/// In thousandths; a value out of range becomes the nearest value in range.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range here")]
 fn milli(part: f64) -> u16 {
     (part * 1000.0).round().clamp(0.0, f64::from(u16::MAX)) as u16
@@ -169,7 +169,7 @@ pub(super) fn own_path() -> PathBuf {
     paths::defaults(peer::own_uid(), |name| std::env::var_os(name)).state.join(NAME)
 }
 
-/// The calibration that applies, and whether it was named: it then applies to any hosts, else to this one alone.
+/// The calibration that applies, and whether it was named: it then applies to any hosts, else to this host alone.
 pub(super) fn find(args: &SimArgs, site: &Site) -> Result<Option<(Calibration, bool)>, Failure> {
     let named = match args.calibration.as_deref() {
         Some("none") => return Ok(None),
@@ -200,7 +200,7 @@ pub(super) fn find(args: &SimArgs, site: &Site) -> Result<Option<(Calibration, b
     Ok(None)
 }
 
-/// One of another machine's cores says nothing here.
+/// A calibration of another machine's cores says nothing here.
 fn fits(read: Calibration, site: &Site, path: &Path) -> Option<Calibration> {
     let cores = site.own_cores;
     if cores.is_none_or(|cores| cores == read.cores as usize) {
@@ -215,7 +215,7 @@ fn fits(read: Calibration, site: &Site, path: &Path) -> Option<Calibration> {
     None
 }
 
-/// The kept calibration of this host, for people who ask for it.
+/// The kept calibration of this host, for people.
 pub(super) fn kept() -> Result<Calibration, Failure> {
     let path = own_path();
     Calibration::read(&path).map_err(|error| match error.kind() {
