@@ -14,11 +14,11 @@ demo: ## Three acts: real programs, memory that runs short, an urgent job; table
 	@cargo build --release $(binaries)
 	@$(target)/release/pinfold-bench demo
 
-hub-demo: ## A hub with five simulated hosts, and its page on http://127.0.0.1:8470 (until Ctrl-C)
+hub-demo: ## A hub with simulated hosts (HOSTS=5), and its page on http://127.0.0.1:8470 (until Ctrl-C)
 	@scripts/setup.sh --build
 	@cargo build --release --package pinfold-hub
 	@rm -rf $(target)/hub-demo
-	@$(target)/release/pinfold-hub demo --dir $(target)/hub-demo
+	@$(target)/release/pinfold-hub demo --dir $(target)/hub-demo $(if $(HOSTS),--hosts $(HOSTS) --days 2)
 
 hub-browser: ## The hub's page in headless Chromium: each view and role, three sizes, light and dark, keyboard (about 5 minutes)
 	@scripts/setup.sh --browser

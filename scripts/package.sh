@@ -23,6 +23,7 @@ layout_hub() {
   # A password of PostgreSQL's may be put into it.
   install -D -m 640 packaging/hub/default "$root/etc/default/pinfold-hub"
   install -D -m 644 packaging/grafana/pinfold.json "$root/usr/share/pinfold-hub/grafana.json"
+  install -D -m 644 packaging/prometheus/pinfold-alerts.yml "$root/usr/share/pinfold-hub/alerts.yml"
   "$programs/pinfold-hub" manual "$root/usr/share/man/man8"
   gzip -9 -n "$root"/usr/share/man/man8/*
   install -D -m 644 -t "$root/usr/share/doc/pinfold-hub" LICENSE-MIT LICENSE-APACHE docs/hub.md docs/hub-openapi.json

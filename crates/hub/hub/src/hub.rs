@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::response::Response;
-use pinfold_hubwire::bundle::Live;
+use pinfold_hubwire::bundle::{ASKED_MAX, Live};
 use pinfold_proto::view::StatusView;
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -35,11 +35,14 @@ const UNPACKED_AT_ONCE: usize = 2;
 const HELD_AT_ONCE: usize = 128;
 
 /// How often the store is told how a host is; where other hubs read it there, often enough for it to be here to them.
-const KEPT_EVERY: Duration = Duration::from_secs(60);
+const KEPT_EVERY: Duration = Duration::from_secs(45);
 const KEPT_EVERY_SHARED: Duration = Duration::from_secs(4);
 
 /// A host that was not heard for so long is away.
 pub const AWAY_AFTER: Duration = Duration::from_secs(15);
+
+/// A job that is not over is told of for so long after somebody looked at it.
+const WANTED_FOR: Duration = Duration::from_secs(30);
 
 /// For so long a host's clock speaks for or against this one after it was heard.
 const SPEAKS_FOR: Duration = Duration::from_secs(60);
@@ -67,6 +70,8 @@ pub struct Hub {
     kept_us: u64,
     generation: OnceLock<u64>,
     now: Mutex<BTreeMap<i64, Now>>,
+    /// Jobs that are not over and that somebody looks at, by host, and when somebody did last.
+    wanted: Mutex<BTreeMap<i64, Vec<(u64, Instant)>>>,
     /// Bytes of long answers that are held for viewers.
     pub answers: Arc<Shares>,
     /// What hosts send, while it is on its way.
@@ -176,6 +181,7 @@ impl Hub {
             counters: Counters::default(),
             started_us: now_us(),
             now: Mutex::default(),
+            wanted: Mutex::default(),
             answers: Arc::default(),
             arrivals: Arrivals::default(),
             asked: Turns::default(),
@@ -292,6 +298,17 @@ impl Hub {
         let kept = if due { Some(Instant::now()) } else { kept };
         now.insert(host, Now { live, heard_us, heard: Instant::now(), kept });
         due
+    }
+
+    /// The jobs of a host that are looked at, the last first: the host's next words have their reports. `more`: one that
+    /// is looked at now.
+    pub fn wanted(&self, host: i64, more: Option<u64>) -> Vec<u64> {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_host = wanted.entry(host).or_default();
+        of_host.retain(|(job, at)| Some(*job) != more && at.elapsed() < WANTED_FOR);
+        of_host.splice(..0, more.map(|job| (job, Instant::now())));
+        of_host.truncate(ASKED_MAX);
+        of_host.iter().map(|(job, _)| *job).collect()
     }
 
     /// How far a host's clock is ahead of this one, in microseconds, as far as is known. `kept`: what the store says of it.

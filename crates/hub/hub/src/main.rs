@@ -203,7 +203,7 @@ struct CopyArgs {
 #[derive(Debug, Args)]
 struct DemoArgs {
     /// How many hosts
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 5, value_parser = whole::<u32>(1..=50))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 5, value_parser = whole::<u32>(1..=200))]
     hosts: u32,
     /// How many days of jobs each has behind it
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 14, value_parser = whole::<u32>(1..=365))]

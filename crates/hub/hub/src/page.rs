@@ -7,6 +7,7 @@
 
 mod audit;
 mod classes;
+mod cluster;
 mod compare;
 mod drift;
 mod figures;
@@ -15,6 +16,7 @@ mod frame;
 mod hosts;
 mod job;
 mod jobs;
+mod list;
 mod machine;
 mod picture;
 mod sign_in;
@@ -31,7 +33,8 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
+use maud::Markup;
 
 use crate::hub::{Counters, Hub};
 use crate::server::auth;
@@ -41,45 +44,42 @@ use crate::store::Session;
 
 /// All views.
 pub(crate) fn routes() -> Router<Arc<Hub>> {
-    Router::new()
+    let tables: [(&str, MethodRouter<Arc<Hub>>); 11] = [
+        ("/jobs", get(jobs::table)),
+        ("/jobs/{id}/series", get(job::table)),
+        ("/compare", get(compare::table)),
+        ("/classes", get(classes::table)),
+        ("/classes/weeks", get(drift::table)),
+        ("/users", get(usage::table)),
+        ("/projects", get(usage::table)),
+        ("/weekly", get(weekly::table)),
+        ("/workflows", get(workflows::table)),
+        ("/workflows/steps", get(workflows::steps)),
+        ("/audit", get(audit::table)),
+    ];
+    let tables = tables.into_iter().fold(Router::new(), |all, (path, answer)| {
+        all.route(&format!("{path}.csv"), answer.clone()).route(&format!("{path}.parquet"), answer)
+    });
+    tables
         .route("/", get(hosts::view))
         .route("/hosts/{name}", get(machine::view))
         .route("/hosts/{name}/map.svg", get(machine::drawn))
+        .route("/hosts/{name}/day.svg", get(machine::day))
+        .route("/hosts/{name}/jobs/{job}", get(job::live))
+        .route("/hosts/{name}/jobs/{job}/chart.svg", get(job::live_chart))
         .route("/jobs", get(jobs::view))
-        .route("/jobs.csv", get(jobs::table))
-        .route("/jobs.parquet", get(jobs::table))
         .route("/jobs/{id}", get(job::view))
-        .route("/jobs/{id}/series.csv", get(job::table))
-        .route("/jobs/{id}/series.parquet", get(job::table))
         .route("/jobs/{id}/chart.svg", get(job::chart))
         .route("/compare", get(compare::view))
         .route("/compare.svg", get(compare::drawn))
-        .route("/compare.csv", get(compare::table))
-        .route("/compare.parquet", get(compare::table))
         .route("/classes", get(classes::view))
-        .route("/classes.csv", get(classes::table))
-        .route("/classes.parquet", get(classes::table))
         .route("/classes/weeks", get(drift::view))
-        .route("/classes/weeks.csv", get(drift::table))
-        .route("/classes/weeks.parquet", get(drift::table))
-        .route("/users", get(usage::users))
-        .route("/users.csv", get(usage::users_table))
-        .route("/users.parquet", get(usage::users_table))
-        .route("/projects", get(usage::projects))
-        .route("/projects.csv", get(usage::projects_table))
-        .route("/projects.parquet", get(usage::projects_table))
+        .route("/users", get(usage::view))
+        .route("/projects", get(usage::view))
         .route("/weekly", get(weekly::view))
-        .route("/weekly.csv", get(weekly::table))
-        .route("/weekly.parquet", get(weekly::table))
         .route("/workflows", get(workflows::view))
-        .route("/workflows.csv", get(workflows::table))
-        .route("/workflows.parquet", get(workflows::table))
         .route("/workflows/run", get(workflows::run))
-        .route("/workflows/steps.csv", get(workflows::steps))
-        .route("/workflows/steps.parquet", get(workflows::steps))
         .route("/audit", get(audit::view))
-        .route("/audit.csv", get(audit::table))
-        .route("/audit.parquet", get(audit::table))
         .route("/tokens", get(audit::tokens).post(audit::revoke))
         .route("/login", get(sign_in::ask).post(sign_in::enter))
         .route("/logout", axum::routing::post(sign_in::leave))
@@ -122,6 +122,8 @@ async fn icon() -> Response {
 pub(crate) enum NoView {
     /// Nobody is signed in.
     Stranger,
+    /// A form was filled in with a value that cannot be: the form again.
+    Form(Markup),
     /// Something is wrong.
     Problem(Problem),
 }
@@ -136,6 +138,7 @@ impl IntoResponse for NoView {
     fn into_response(self) -> Response {
         match self {
             Self::Stranger => Redirect::to("/login").into_response(),
+            Self::Form(page) => (StatusCode::BAD_REQUEST, page).into_response(),
             Self::Problem(problem) => {
                 let page = frame::bare(
                     "That did not work",

@@ -107,7 +107,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
     let store = Store::open_file(&database, None)?;
     let mut tokens = Vec::new();
     for number in 1..=args.hosts {
-        let (name, token) = (format!("node{number:02}"), secret::token(Kind::Host, &secret::draw()?));
+        let (name, token) = (format!("node{number:03}"), secret::token(Kind::Host, &secret::draw()?));
         let hash = secret::hash_of_token(&token).ok_or_else(|| Failure::failed("no token could be made"))?;
         store.add_token(Kind::Host, &name, &hash, "demo", now_us())?;
         tokens.push((name, token));

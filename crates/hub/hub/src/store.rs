@@ -21,6 +21,7 @@ mod ingest;
 mod keep;
 mod learned;
 mod list;
+pub(crate) mod minutes;
 mod query;
 mod runs;
 mod schema;

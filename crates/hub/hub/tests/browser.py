@@ -24,7 +24,7 @@ from urllib.parse import quote
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-SIZES = {"360": (360, 740), "1280": (1280, 800), "4k": (3840, 2160)}
+SIZES = {"390": (390, 844), "1280": (1280, 800), "2560": (2560, 1440)}
 SCHEMES = ("light", "dark")
 
 # What a page must show as it is, and never read as markup.
@@ -61,11 +61,11 @@ def failed(words):
 class Hub:
     """The program, with simulated hosts and with hostile ones."""
 
-    def __init__(self, program, home):
+    def __init__(self, program, home, hosts):
         self.program, self.home, self.database = program, home, home / "hub.db"
         said = open(home / "log", "w+")
         self.process = subprocess.Popen(
-            [program, "demo", "--dir", str(home), "--listen", "127.0.0.1:0", "--days", "5"],
+            [program, "demo", "--dir", str(home), "--listen", "127.0.0.1:0", "--days", "5", "--hosts", str(hosts)],
             stdout=subprocess.PIPE, stderr=said, text=True,
         )
         link = self.process.stdout.readline().strip()
@@ -132,7 +132,7 @@ def columns(points):
 
 
 def hostile_hosts(hub):
-    """A host whose words are markup, one whose figures make no sense, one that was never heard."""
+    """A host whose words are markup, a host whose figures make no sense, and a host that was never heard."""
     evil = hub.token("evil")
     parts = []
     for job, name in enumerate(HOSTILE, 1):
@@ -170,6 +170,8 @@ def views(hub, role):
     own = {"user": "\"user\" = 'ann'", "manager": "project = 'genomics'", "operator": "name = 'spades'"}[role]
     found = {
         "hosts": "/",
+        "hosts-cards": "/?cards=true&sort=memory",
+        "host": "/hosts/node001",
         "jobs": "/jobs",
         "jobs-filtered": "/jobs?name=s*&sort=memory_peak_bytes&days=365&figures=" + quote("wall_s>1min"),
         "jobs-none": "/jobs?name=nothing-of-that-name",
@@ -260,6 +262,13 @@ LAYOUT = """() => {
 }"""
 
 
+# Views whose tables have room for all their columns, and at which sizes.
+WHOLE = dict.fromkeys(("hosts", "host", "jobs", "classes", "users", "projects", "workflows", "week"), ("390", "1280", "2560"))
+
+CUT = """() => [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)
+  .map(one => `the table "${one.getAttribute('aria-label')}" is ${one.scrollWidth} px wide in ${one.clientWidth}`)"""
+
+
 def watched(context, hub, where):
     """A page whose errors and requests are looked at."""
     page = context.new_page()
@@ -302,7 +311,7 @@ def look_at(hub, browser, out, role):
             at[0] = name
             if answer.status != want:
                 failed(f"{role} {name}: {answer.status}, not {want}")
-            for size in SIZES if role == "operator" and scheme == "light" else ("360", "1280"):
+            for size in SIZES if role == "operator" and scheme == "light" else ("390", "1280"):
                 shot(page, out, f"{role}-{name}", size, scheme, at)
             text = page.inner_text("body")
             if role == "user" and ("genomics\n" in text and "bo\t" in text):
@@ -336,10 +345,13 @@ def shot(page, out, name, size, scheme, at):
     # Another size may want another picture, which comes a moment later.
     page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     until(page, "() => [...document.images].every(one => one.complete || one.loading === 'lazy')")
-    page.screenshot(path=out / f"{name}-{size}-{scheme}.png", full_page=size != "4k")
+    page.screenshot(path=out / f"{name}-{size}-{scheme}.png", full_page=size != "2560")
     for words in page.evaluate(LAYOUT):
         failed(f"{name} {size} {scheme}: {words}")
-    if size == "4k":
+    if size in WHOLE.get(name.removeprefix("operator-"), ()):
+        for words in page.evaluate(CUT):
+            failed(f"{name} {size} {scheme}: {words}")
+    if size == "2560":
         return
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
     for violation in Axe().run(page, options=options).response["violations"]:
@@ -397,7 +409,7 @@ def keyboard(page, hub):
     page.keyboard.press("Enter")
     page.wait_for_url("**/compare?job=*")
     # What scrolls can be scrolled.
-    page.set_viewport_size({"width": 360, "height": 740})
+    page.set_viewport_size({"width": 640, "height": 740})
     page.goto(hub.url + "/jobs")
     page.focus(".scroll")
     page.keyboard.press("ArrowRight")
@@ -411,6 +423,7 @@ def main():
     options = argparse.ArgumentParser()
     for name in ("--hub", "--chromium", "--out"):
         options.add_argument(name, required=True)
+    options.add_argument("--hosts", type=int, default=5, help="simulated hosts")
     options.add_argument("--only", default="", help="names of views, separated by commas")
     args = options.parse_args()
     only.update(name for name in args.only.split(",") if name)
@@ -418,7 +431,7 @@ def main():
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="pinfold-hub-browser-") as home, sync_playwright() as playwright:
-        hub = Hub(args.hub, Path(home))
+        hub = Hub(args.hub, Path(home), args.hosts)
         try:
             hostile_hosts(hub)
             until = time.time() + 300

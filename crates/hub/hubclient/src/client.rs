@@ -189,8 +189,8 @@ impl Uplink for TokenClient {
         self.post("/api/v1/bundles", packed)
     }
 
-    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
-        self.post::<LiveReceipt>("/api/v1/live", packed).map(|receipt| receipt.generation)
+    fn live(&mut self, packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
+        self.post("/api/v1/live", packed)
     }
 }
 

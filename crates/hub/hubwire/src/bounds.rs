@@ -253,7 +253,7 @@ fn each_of_series(series: &mut Columns, see: See<'_>) {
 
 fn each_of_live(live: &mut Live, see: See<'_>) {
     // Cores and their jobs are drawn, never summed; their number has its own bound (`bundle::read_live`).
-    figures!(see, "", live, Live { sent_us: Count } with { status, spool } without { version, boot, map, topology });
+    figures!(see, "", live, Live { sent_us: Count } with { status, spool } without { version, boot, map, topology, asked });
     figures!(see, "spool.", spool, SpoolFigures {
         bundles: Count, bytes: Moved, max_bytes: Moved, jobs_waiting: Count, refused: Count,
     } with {} without {});

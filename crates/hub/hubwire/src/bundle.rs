@@ -46,6 +46,9 @@ pub const POINTS_A_PART: usize = 8_000;
 /// The most parts a job has: 24 million points.
 pub const PARTS_MAX: u32 = 3_000;
 
+/// The most reports of living jobs beside the state of a host.
+pub const ASKED_MAX: usize = 4;
+
 /// The most decisions sent of a job: the first and the last.
 pub const ACTS_MAX: usize = 10_000;
 
@@ -171,16 +174,22 @@ pub struct Live {
     /// The topology: sent once per boot, and again after changes.
     #[serde(default)]
     pub topology: Option<Box<Topology>>,
+    /// Reports of living jobs, by the hub's request, each in one part: figures and a thinned series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Part>,
 }
 
 /// The hub's answer to a host's state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LiveReceipt {
     /// Of the answer, 1.
     pub version: u32,
     /// The generation of the hub's database: another number after an earlier copy was restored. `None`: unknown.
     #[serde(default)]
     pub generation: Option<u64>,
+    /// Living jobs under view, [`ASKED_MAX`] at most: the host's next state carries their reports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wanted: Vec<u64>,
 }
 
 /// The content of a spool.
@@ -328,6 +337,11 @@ pub fn read_live(packed: &[u8]) -> Result<Live, DecodeError> {
     if live.status.jobs.len() > LIVE_JOBS_MAX {
         return Err(DecodeError::Jobs { found: live.status.jobs.len() });
     }
+    if live.asked.len() > ASKED_MAX {
+        return Err(DecodeError::Jobs { found: live.asked.len() });
+    }
+    live.asked.iter().try_for_each(check)?;
+    live.asked.iter_mut().try_for_each(check_figures)?;
     check_machine(&live)?;
     bounds::check_live(&mut live).map_err(DecodeError::HostFigure)?;
     Ok(live)

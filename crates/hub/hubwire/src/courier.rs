@@ -417,9 +417,8 @@ impl<I: Identity> Uplink for Courier<I> {
         self.post("/api/v1/bundles", packed).map_err(|error| error.as_uplink())
     }
 
-    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
-        let answer = self.post::<LiveReceipt>("/api/v1/live", packed);
-        answer.map(|receipt| receipt.generation).map_err(|error| error.as_uplink())
+    fn live(&mut self, packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
+        self.post("/api/v1/live", packed).map_err(|error| error.as_uplink())
     }
 }
 

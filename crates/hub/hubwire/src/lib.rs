@@ -12,6 +12,7 @@ pub mod courier;
 pub mod cursor;
 pub mod disk;
 mod load;
+mod outcome;
 pub mod push;
 pub mod series;
 pub mod settings;

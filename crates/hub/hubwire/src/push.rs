@@ -17,13 +17,14 @@ use pinfold_topo::Topology;
 use pinfold_topo::backoff::Backoff;
 
 use crate::bounds;
-use crate::bundle::{self, Bundle, Live, PACKED_MAX_BYTES, Part, SpoolFigures, WIRE_VERSION};
-use crate::cursor::{Cursor, CursorError};
+use crate::bundle::{self, ASKED_MAX, Bundle, Live, PACKED_MAX_BYTES, Part, SpoolFigures, WIRE_VERSION};
+use crate::cursor::Cursor;
 use crate::disk::Disk;
 use crate::load::{Load, Partly};
 use crate::spool::{Spool, SpoolError};
 use crate::told;
 
+pub use crate::outcome::{Collected, PushError, Sent};
 pub use crate::source::{Found, Machine, Numbers, Source, SourceError};
 pub use crate::uplink::{Uplink, UplinkError};
 
@@ -54,47 +55,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// and at most.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
-/// Why a round ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum PushError {
-    /// The daemon.
-    #[error("the daemon: {0}")]
-    Source(#[from] SourceError),
-    /// The spool.
-    #[error(transparent)]
-    Spool(#[from] SpoolError),
-    /// The cursor.
-    #[error(transparent)]
-    Cursor(#[from] CursorError),
-    /// A value cannot be serialized.
-    #[error("failed to pack a bundle: {0}")]
-    Pack(#[from] serde_json::Error),
-}
-
-/// Result of a look at the host.
-#[derive(Debug)]
-pub struct Collected {
-    /// The host now, without ended jobs.
-    pub status: StatusView,
-    /// Why some ended jobs are not in the spool: the daemon went away, or spool or disk are full. The missing jobs
-    /// follow in a later round.
-    pub trouble: Option<PushError>,
-}
-
-/// Result of a round of sending.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Bundles accepted by the hub.
-    pub bundles: u64,
-    /// New parts.
-    pub new: u64,
-    /// Parts already known to the hub.
-    pub known: u64,
-    /// Messages of the hub on bundles refused for good, which are put aside.
-    pub refused: Vec<String>,
-    /// Why sending has stopped for now.
-    pub failed: Option<UplinkError>,
-}
+/// The longest pause between states to an absent hub. After the first answer bundles follow at once.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
 /// A host's pusher.
 #[derive(Debug)]
@@ -103,8 +65,11 @@ pub struct Pusher<D> {
     spool: Spool<D>,
     cursor: Cursor,
     backoff: Backoff,
-    /// Earliest time of the next sending.
+    /// Earliest time of the next bundle.
     not_before: Duration,
+    /// Backoff of the host's state while the hub is away, and the earliest time of the next state then.
+    silence: Backoff,
+    silent_until: Option<Duration>,
     /// Backoff of an unreadable or unwritable spool, independent of the hub's answers.
     disk: Backoff,
     /// Backoff of sending all jobs again after a change of the hub's database.
@@ -114,6 +79,9 @@ pub struct Pusher<D> {
     waiting: u64,
     /// The host's cores at the last look.
     machine: Option<Machine>,
+    /// Living jobs that the hub requested, and their reports.
+    wanted: Vec<u64>,
+    asked: Vec<Part>,
     /// How the cores lie as the hub was told, and when.
     told: Option<(Topology, Duration)>,
     /// The progress of a job with more parts than fit.
@@ -139,12 +107,16 @@ impl<D: Disk> Pusher<D> {
             cursor,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_before: Duration::ZERO,
+            silence: Backoff::new(FIRST_PAUSE, LONGEST_SILENCE),
+            silent_until: None,
             disk: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             anew: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_anew_before: Duration::ZERO,
             boot: boot.to_owned(),
             waiting: 0,
             machine: None,
+            wanted: Vec::new(),
+            asked: Vec::new(),
             told: None,
             partly: None,
             full_at: None,
@@ -180,6 +152,7 @@ impl<D: Disk> Pusher<D> {
         let mut status = source.look(&self.cursor.open)?;
         // Without a map the host is sent without its machine.
         self.machine = source.machine().unwrap_or_default();
+        self.asked = self.wanted.iter().filter_map(|&job| told::running(source, job)).collect();
         status.jobs.retain(|job| job.state != JobState::Exited);
         let living: BTreeSet<u64> = status.jobs.iter().map(|job| job.job).collect();
         let trouble = noted.and_then(|()| self.fill(source, &living, now_us)).err();
@@ -373,7 +346,7 @@ impl<D: Disk> Pusher<D> {
         now: Duration,
         chance: u32,
     ) -> Result<Option<UplinkError>, PushError> {
-        if !self.may_send(now) {
+        if self.silent_until.unwrap_or(self.not_before) > now {
             return Ok(None);
         }
         let (map, topology) = self.machine.take().map(|machine| (machine.map, machine.topology)).unzip();
@@ -387,21 +360,29 @@ impl<D: Disk> Pusher<D> {
             spool: self.figures(),
             map: map.map(told::bounded_map),
             topology: topology.map(Box::new),
+            asked: std::mem::take(&mut self.asked),
         };
         bounds::bound_live(&mut live);
         match uplink.live(&told::pack(&mut live)?) {
-            Ok(generation) => {
+            Ok(receipt) => {
                 self.backoff.reset();
+                self.silence.reset();
+                if self.silent_until.take().is_some() {
+                    self.not_before = now;
+                }
+                self.wanted = receipt.wanted;
+                self.wanted.truncate(ASKED_MAX);
                 if let Some(topology) = live.topology {
                     self.told = Some((*topology, now));
                 }
-                self.compare(generation, now, chance);
+                self.compare(receipt.generation, now, chance);
                 Ok(None)
             }
             // A refused state does not delay bundles.
             Err(error @ UplinkError::Refused(_)) => Ok(Some(error)),
             Err(error) => {
                 self.wait(now, chance);
+                self.silent_until = Some(now.saturating_add(self.silence.pause_by_chance(chance)));
                 Ok(Some(error))
             }
         }

@@ -34,7 +34,7 @@ pub trait Source {
     /// When the daemon cannot be asked.
     fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError>;
 
-    /// An ended job, with its series and decisions; `None`: the store no longer has the job.
+    /// A job, living or ended, with its series and decisions; `None`: the store no longer has the job.
     ///
     /// # Errors
     /// When the daemon cannot be asked.

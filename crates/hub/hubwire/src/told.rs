@@ -1,9 +1,12 @@
 //! Fits a host's state into a message: a hub refuses longer messages, and the host would seem absent. Absent here:
 //! the time of sending.
 
+use pinfold_proto::JobState;
 use pinfold_proto::view::{MapView, StatusView};
 
-use crate::bundle::{self, LIVE_JOBS_MAX, LIVE_MAX_BYTES, Live, PACKED_MAX_BYTES, SETS_MAX};
+use crate::bundle::{self, LIVE_JOBS_MAX, LIVE_MAX_BYTES, Live, PACKED_MAX_BYTES, Part, SETS_MAX};
+use crate::series::Thinned;
+use crate::source::Source;
 
 /// Packs the state. If too long, drops jobs that have not started or started last, and then the cores.
 pub(crate) fn pack(live: &mut Live) -> Result<Vec<u8>, serde_json::Error> {
@@ -19,12 +22,33 @@ pub(crate) fn pack(live: &mut Live) -> Result<Vec<u8>, serde_json::Error> {
         }
         let (packed, plain_bytes) = bundle::pack_measured(live)?;
         let fits = packed.len() <= PACKED_MAX_BYTES && plain_bytes <= LIVE_MAX_BYTES;
+        if !fits && !live.asked.is_empty() {
+            live.asked.clear();
+            continue;
+        }
         // Without jobs and cores no further cut is possible: the hub reports the fault.
         if fits || (told == 0 && live.map.take().is_none()) {
             return Ok(packed);
         }
         most = told / 2;
     }
+}
+
+/// The most points and decisions in the report of a living job.
+const RUNNING_POINTS: usize = 1_000;
+const RUNNING_ACTS: usize = 200;
+
+/// The report of a living job; `None`: the job has ended, or the daemon does not answer.
+pub(crate) fn running(source: &mut dyn Source, job: u64) -> Option<Part> {
+    let (mut report, mut acts) = source.job(job).ok()??;
+    if report.state == JobState::Exited {
+        return None;
+    }
+    let mut series = Thinned::within(RUNNING_POINTS);
+    report.series.take().into_iter().flatten().for_each(|point| series.push(point));
+    report.series = Some(series.into_points());
+    acts.drain(..acts.len().saturating_sub(RUNNING_ACTS));
+    bundle::parts(report, acts).into_iter().next()
 }
 
 /// Keeps at most `most` jobs: started jobs first.

@@ -1,6 +1,6 @@
 //! The pusher's view of the hub. Absent here: HTTP (`courier`).
 
-use crate::bundle::Receipt;
+use crate::bundle::{LiveReceipt, Receipt};
 
 /// Where bundles go.
 pub trait Uplink {
@@ -10,11 +10,11 @@ pub trait Uplink {
     /// When the hub does not accept it.
     fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError>;
 
-    /// Sends the host's present state. Returns the generation of the hub's database; `None` from an earlier hub.
+    /// Sends the host's present state.
     ///
     /// # Errors
     /// When the hub does not accept it.
-    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError>;
+    fn live(&mut self, packed: &[u8]) -> Result<LiveReceipt, UplinkError>;
 }
 
 /// Why the hub did not accept a message.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use pinfold_hubwire::bundle::{Act, LEFT_OUT};
 use pinfold_hubwire::push::{Found, Machine, Numbers, Source, SourceError};
 use pinfold_hubwire::series::Thinned;
-use pinfold_proto::ExitCode;
 use pinfold_proto::learned::Signed;
-use pinfold_proto::view::{DecisionView, LeftOutView, ReportView, StatusView, WhyView};
+use pinfold_proto::view::{DecisionView, JobView, LeftOutView, ReportView, StatusView, WhyView};
 use pinfold_proto::voucher::{JOIN, Voucher};
 use pinfold_proto::wire::{Piece, Request, Select};
+use pinfold_proto::{ExitCode, JobState};
 use pinfold_sys::discover;
 use pinfold_topo::Topology;
 
@@ -101,6 +101,23 @@ impl<'a> Daemon<'a> {
         let answer = ask(&mut client)?;
         self.client = Some(client);
         Ok(answer)
+    }
+}
+
+/// Waiting jobs of which the cause is asked for at each look, the first ones.
+const CAUSES_MAX: usize = 20;
+
+impl Daemon<'_> {
+    /// The same with the reasons why jobs wait, which a status does not have.
+    fn with_causes(&mut self, mut status: StatusView) -> StatusView {
+        let waits = |job: &&mut JobView| matches!(job.state, JobState::Queued | JobState::Held);
+        for job in status.jobs.iter_mut().filter(waits).filter(|job| job.reason.is_none()).take(CAUSES_MAX) {
+            let request = Request::Why { job: job.job, at_us: None };
+            let why: Result<WhyView, Failure> = self.with(|client| answer!(client.ask(&request)?, Why));
+            // A job that is over by now has no cause any more.
+            job.reason = why.ok().map(|why| why.cause);
+        }
+        status
     }
 }
 
@@ -225,11 +242,11 @@ impl Source for Daemon<'_> {
             match self.with(|client| status(client, &request)) {
                 // A job is not known any more.
                 Err(failure) if failure.code == ExitCode::Failed => {}
-                told => return told.map_err(lost),
+                told => return told.map(|status| self.with_causes(status)).map_err(lost),
             }
         }
         let request = Request::Status { jobs: Vec::new(), all: true, at_us: None };
-        self.with(|client| status(client, &request)).map_err(lost)
+        self.with(|client| status(client, &request)).map(|status| self.with_causes(status)).map_err(lost)
     }
 
     fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
@@ -302,8 +319,6 @@ fn acts(why: WhyView) -> Vec<Act> {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_proto::JobState;
-
     use super::*;
 
     #[test]

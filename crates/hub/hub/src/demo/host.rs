@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::Act;
 use pinfold_hubwire::push::{Found, Machine, Numbers, Source, SourceError};
+use pinfold_proto::host::HostPoint;
 use pinfold_proto::view::{JobView, MapView, PointView, ReportView, SetView, StatusView};
 use pinfold_proto::{JobClass, JobState};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
+use crate::store::minutes::reading;
 use crate::store::now_us;
 
 /// Jobs that are over and are told in a status, as a daemon does.
@@ -172,6 +174,24 @@ impl SimulatedHost {
         Self { name: name.to_owned(), plan }
     }
 
+    /// The jobs that have started and are not over.
+    fn started(&self, now_s: f64) -> Vec<&Planned> {
+        let asked = self.asked_for(now_s);
+        asked.filter(|planned| planned.started_s <= now_s && planned.ended_s > now_s).collect()
+    }
+
+    /// The host as a whole; all stands still for memory while a job is suspended for it.
+    pub(super) fn reading(&self, now_s: f64) -> HostPoint {
+        let (running, frozen): (Vec<_>, Vec<_>) =
+            self.started(now_s).into_iter().partition(|planned| planned.runs(now_s));
+        let held = |all: &[&Planned]| {
+            all.iter().map(|planned| mib_of(planned.peak_bytes, planned.held(planned.at(now_s)))).sum::<u64>()
+        };
+        let busy = running.iter().map(|planned| CLASSES[planned.class].busy).sum();
+        let stalled = if frozen.is_empty() { 0.0 } else { 0.12 };
+        reading(now_s, Some(busy), (held(&running), held(&frozen)), Some(stalled))
+    }
+
     fn asked_for(&self, now_s: f64) -> impl DoubleEndedIterator<Item = &Planned> {
         self.plan.iter().filter(move |planned| planned.submitted_s <= now_s)
     }
@@ -226,9 +246,14 @@ impl Planned {
         self.frozen.is_some_and(|(from, to)| (from..to).contains(&at))
     }
 
+    /// The part of its life that is over at this moment; outside of 0 to 1 it does not live.
+    fn at(&self, now_s: f64) -> f64 {
+        (now_s - self.started_s) / (self.ended_s - self.started_s)
+    }
+
     /// Whether it runs at this moment, on cores.
     fn runs(&self, now_s: f64) -> bool {
-        let at = (now_s - self.started_s) / (self.ended_s - self.started_s);
+        let at = self.at(now_s);
         (0.0..1.0).contains(&at) && !self.is_frozen(at)
     }
 
@@ -330,7 +355,7 @@ impl Planned {
 
     fn view(&self, now_s: f64) -> Result<JobView, SourceError> {
         let class = &CLASSES[self.class];
-        let at = ((now_s - self.started_s) / (self.ended_s - self.started_s)).clamp(0.0, 1.0);
+        let at = self.at(now_s).clamp(0.0, 1.0);
         let state = match () {
             () if now_s >= self.ended_s => "exited",
             () if now_s < self.started_s => "queued",
@@ -347,11 +372,12 @@ impl Planned {
         from(json!({
             "job": self.job, "name": class.name, "user": class.user, "project": class.project, "state": state,
             "class": "primary", "priority": 10, "cpus": null, "memory_bytes": memory, "swap_bytes": swap, "pids": [],
+            "cpu_cores": (state == "running").then_some(class.busy),
             "submitted_s": self.submitted_s, "started_s": (state != "queued").then_some(self.started_s),
             "ended_s": over.then_some(self.ended_s), "exit_code": over.then_some(i32::from(self.failed)), "signal": null,
             "reason": match state {
-                "queued" => Some("waits for slots"),
-                "parked" => Some("suspended: memory is needed by older jobs"),
+                "queued" => Some(format!("it waits for slots: it asks for {}", class.cores)),
+                "parked" => Some("suspended: memory is needed by older jobs".to_owned()),
                 _ => None,
             },
         }))
@@ -394,26 +420,19 @@ impl Source for SimulatedHost {
         let mut jobs =
             living.chain(over).map(|planned| planned.view(now_s)).collect::<Result<Vec<_>, _>>()?;
         jobs.sort_by_key(|job| job.job);
-        let started: Vec<&Planned> = self
-            .asked_for(now_s)
-            .filter(|planned| planned.started_s <= now_s && planned.ended_s > now_s)
-            .collect();
+        let started = self.started(now_s);
         let cores: u32 = started.iter().map(|planned| CLASSES[planned.class].cores).sum();
-        let busy: f64 = started.iter().map(|planned| CLASSES[planned.class].busy).sum();
         let held: u64 = jobs.iter().filter_map(|job| job.memory_bytes).sum();
         let swap: u64 = jobs.iter().filter_map(|job| job.swap_bytes).sum();
-        let pressure = f64::from(u8::from(swap > 0)) * 0.04;
         let mut status: StatusView = from(json!({
             "version": 1, "host": self.name, "mode": "v2",
             "slots": { "cores": CORES, "factor": 1.5, "total": CORES + CORES / 2, "used": cores },
             "memory": { "budget_bytes": MEMORY_BYTES, "held_bytes": held, "swap_held_bytes": swap,
-                "pressure_full_avg10": pressure },
-            "reading": { "time_s": now_s, "span_s": 2.0, "cpu_busy": busy, "memory_used_bytes": held,
-                "swap_used_bytes": swap, "cpu_stalled": null, "memory_stalled": null, "memory_full_stalled": null,
-                "io_stalled": null, "io_full_stalled": null, "temperature_celsius": null, "frequency_mhz": null },
+                "pressure_full_avg10": self.reading(now_s).memory_full_stalled },
             "jobs": [],
         }))?;
         status.jobs = jobs;
+        status.reading = Some(Box::new(self.reading(now_s)));
         Ok(status)
     }
 
@@ -463,6 +482,17 @@ impl Source for SimulatedHost {
 
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
         let planned = self.plan.iter().find(|planned| planned.job == job);
-        planned.map(|planned| Ok((planned.report()?, planned.acts()))).transpose()
+        let Some(planned) = planned else { return Ok(None) };
+        let (mut report, mut acts) = (planned.report()?, planned.acts());
+        let now_s = pinfold_proto::view::seconds(now_us());
+        if now_s < planned.ended_s {
+            (report.state, report.ended_s, report.exit_code) = (JobState::Running, None, None);
+            report.wall_s = Some((now_s - planned.started_s).max(0.0));
+            report.cpu_user_s *= planned.at(now_s).max(0.0);
+            report.cpu_system_s *= planned.at(now_s).max(0.0);
+            report.series.iter_mut().for_each(|points| points.retain(|point| point.time_s <= now_s));
+            acts.retain(|act| act.time_s <= now_s);
+        }
+        Ok(Some((report, acts)))
     }
 }

@@ -9,6 +9,7 @@ use pinfold_profile::report::plain;
 use serde::Deserialize;
 
 use super::figures::moment;
+use super::list;
 use super::table::{Form, Table};
 use super::{Asker, NoView, frame, nothing, operator};
 use crate::hub::Hub;
@@ -41,14 +42,9 @@ pub(super) async fn view(
     let full = acts.len() == PAGE as usize && offset < OFFSET_MAX;
     let view = html! {
         p.lead { "What was done at this hub. What was done on a host that host's own audit tells." }
-        div.scroll tabindex="0" role="region" aria-label="Acts" {
-            table.list {
-                thead { tr { th.right scope="col" { "No." } th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What" } th scope="col" { "Detail" } } }
-                tbody { @for act in &acts { tr {
-                    td.right { (act.id) } td { (when(act.time_us)) } td { (plain(&act.who)) } td { (plain(&act.action)) } td.wrap { (plain(&act.detail)) }
-                } } }
-            }
-        }
+        (list::table("Acts", ">No.|When|Who|What|~Detail", acts.iter().map(|act| vec![
+            html! { (act.id) }, html! { (when(act.time_us)) }, html! { (plain(&act.who)) }, html! { (plain(&act.action)) }, html! { (plain(&act.detail)) },
+        ])))
         nav.pages aria-label="Pages" {
             @if which.page > 0 { a href=(format!("/audit?page={}", which.page - 1)) { "Later acts" } }
             @if full { a href=(format!("/audit?page={}", which.page + 1)) { "Earlier acts" } }
@@ -79,30 +75,25 @@ pub(super) async fn tokens(State(hub): State<Arc<Hub>>, asker: Asker) -> Result<
     let view = html! {
         p.lead { "A host's token pushes that host's jobs and nothing else; a reader's reads all of it. New ones are made at the hub: "
             code { "pinfold-hub token --host NAME" } " or " code { "--reader NAME" } "." }
-        div.scroll tabindex="0" role="region" aria-label="Tokens" {
-            table.list {
-                thead { tr { th.right scope="col" { "No." } th scope="col" { "For" } th scope="col" { "Name" } th scope="col" { "Made" } th scope="col" { "Revoked" } } }
-                tbody { @for token in &tokens { (token_row(token, &session.csrf)) } }
-            }
-        }
+        (list::table("Tokens", ">No.|For|=Name|Made|Revoked", tokens.iter().map(|token| token_row(token, &session.csrf))))
     };
     Ok(frame::around(&session, "/tokens", "Tokens", None, view))
 }
 
-fn token_row(token: &TokenRow, csrf: &str) -> Markup {
-    html! {
-        tr {
-            td.right { (token.id) } td { (token.kind) } td { (plain(&token.name)) } td { (when(token.made_us)) }
-            td { @match token.revoked_us {
-                Some(revoked_us) => (when(revoked_us)),
-                None => form method="post" action="/tokens" {
-                    input type="hidden" name="csrf" value=(csrf);
-                    input type="hidden" name="token" value=(token.id);
-                    button.danger type="submit" aria-label=(format!("Revoke token {} of {}", token.id, token.name)) { "Revoke" }
-                },
-            } }
+fn token_row(token: &TokenRow, csrf: &str) -> Vec<Markup> {
+    let revoked = html! {
+        @match token.revoked_us {
+            Some(revoked_us) => (when(revoked_us)),
+            None => form method="post" action="/tokens" {
+                input type="hidden" name="csrf" value=(csrf);
+                input type="hidden" name="token" value=(token.id);
+                button.danger type="submit" aria-label=(format!("Revoke token {} of {}", token.id, token.name)) { "Revoke" }
+            },
         }
-    }
+    };
+    let (id, name, made) =
+        (html! { (token.id) }, html! { (plain(&token.name)) }, html! { (when(token.made_us)) });
+    vec![id, html! { (token.kind) }, name, made, revoked]
 }
 
 /// What the form says.

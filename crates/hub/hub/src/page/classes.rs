@@ -9,6 +9,7 @@ use pinfold_profile::report::{duration, plain};
 
 use super::figures::{percent, real, real_size};
 use super::filter::Filter;
+use super::list;
 use super::table::{Form, Table};
 use super::{Asker, NoView, drift, frame, jobs, person};
 use crate::hub::Hub;
@@ -23,7 +24,7 @@ pub(super) async fn view(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = Filter::read(&pairs)?;
+    let filter = jobs::asked(&session, ("/classes", "Classes"), Filter::read(&pairs))?;
     let query = filter.day_query(&session.access, now_us());
     hub.ask(move |hub| Ok(page(&hub.store.classes(&query)?, &filter, &session))).await?
 }
@@ -37,40 +38,29 @@ fn page(classes: &Summary<ClassRow>, filter: &Filter, session: &Session) -> Mark
             @if classes.error_part > 0.0 { " Medians and other quantiles are within " (format!("{:.1} %", classes.error_part * 100.0)) "." }
             @if classes.rows.len() > SHOWN { " The first " (SHOWN) " are shown; the files have all." } }
         @if !classes.rows.is_empty() {
-            div.scroll tabindex="0" role="region" aria-label="Classes" {
-                table.list {
-                    thead { tr {
-                        th scope="col" { "Name" } th.right scope="col" { "Jobs" } th scope="col" { "Drift" } th.right scope="col" { "Failed" }
-                        th.right scope="col" { "Hosts" }
-                        th.right scope="col" { "Wall time, median" } th.right scope="col" { "p90" }
-                        th scope="col" { "Memory: median, p90, p99, peak; claim median" }
-                        th.right scope="col" { "Cores used" } th.right scope="col" { "Suspended" } th.right scope="col" { "Unused GiB h" }
-                    } }
-                    tbody { @for class in classes.rows.iter().take(SHOWN) { (row(filter, class)) } }
-                }
-            }
+            (list::table("Classes", "=Name|>Jobs|Drift|>Failed|>Hosts|>Wall time, median|>p90|\
+                ~Memory: median, p90, p99, peak; claim median|>Cores used|>Suspended|>Unused GiB h", classes.rows.iter().take(SHOWN).map(|class| row(filter, class))))
             p { a href=(filter.link("/classes.csv")) download { "These classes as CSV" } ", " a href=(filter.link("/classes.parquet")) download { "as Parquet" } "." }
         }
     };
     frame::around(session, "/classes", "Classes", None, view)
 }
 
-fn row(filter: &Filter, class: &ClassRow) -> Markup {
-    html! {
-        tr {
-            td.name { a href=(filter.of_name(&class.name).link("/jobs")) { (plain(&class.name)) } }
-            td.right { (class.jobs) }
-            td { a href=(filter.of_class(&class.name, drift::DAYS).link("/classes/weeks")) aria-label=(format!("{} by week", plain(&class.name))) { "by week" } }
-            td.right { @if class.failed > 0 { span.bad { (class.failed) } } @else { "0" } }
-            td.right { (class.hosts) }
-            td.right { (duration(class.wall_s.p50)) }
-            td.right { (duration(class.wall_s.p90)) }
-            td { (strip(&class.memory_peak_bytes, class.claim_p50_bytes)) }
-            td.right { (percent(class.cores_used_part)) }
-            td.right { (duration(class.suspended_h * 3_600.0)) }
-            td.right { (real(class.unused_gibh)) }
-        }
-    }
+fn row(filter: &Filter, class: &ClassRow) -> Vec<Markup> {
+    let name = plain(&class.name);
+    vec![
+        html! { a href=(filter.of_name(&class.name).link("/jobs")) { (name) } },
+        html! { (class.jobs) },
+        html! { a href=(filter.of_class(&class.name, drift::DAYS).link("/classes/weeks")) aria-label=(format!("{name} by week")) { "by week" } },
+        list::failures(class.failed),
+        html! { (class.hosts) },
+        html! { (duration(class.wall_s.p50)) },
+        html! { (duration(class.wall_s.p90)) },
+        strip(&class.memory_peak_bytes, class.claim_p50_bytes),
+        html! { (percent(class.cores_used_part)) },
+        html! { (duration(class.suspended_h * 3_600.0)) },
+        html! { (real(class.unused_gibh)) },
+    ]
 }
 
 /// A spread beside its claim, in words and as a strip on a scale of its own.
@@ -104,7 +94,7 @@ pub(super) async fn table(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let query = Filter::read(&pairs)?.day_query(&session.access, now_us());
+    let query = Filter::read(&pairs).checked()?.day_query(&session.access, now_us());
     hub.ask(move |hub| table_of(&hub.store.classes(&query)?.rows).answer("classes", form)).await?
 }
 

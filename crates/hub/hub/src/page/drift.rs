@@ -9,6 +9,7 @@ use pinfold_profile::report::{duration, plain};
 
 use super::figures::real_size;
 use super::filter::Filter;
+use super::list;
 use super::table::{Form, Table};
 use super::{Asker, NoView, frame, jobs, person};
 use crate::drift::{self, Report, Version};
@@ -22,18 +23,16 @@ pub(super) const DAYS: u32 = 365;
 
 type Pairs = Query<Vec<(String, String)>>;
 
-fn asked(pairs: &[(String, String)]) -> Result<Filter, NoView> {
-    let mut filter = Filter::read(pairs)?;
+fn asked(pairs: &[(String, String)]) -> Filter {
+    let mut filter = Filter::read(pairs);
     if !pairs.iter().any(|(key, _)| key == "days") {
         filter.days = DAYS;
     }
     if !filter.figures.is_empty() {
-        return Err(Problem::wrong(
-            "figures: weeks are read from sums, which have no figures of single jobs",
-        )
-        .into());
+        let words = "weeks are read from sums, which have no figures of single jobs".to_owned();
+        filter.wrong.push(("figures".to_owned(), words));
     }
-    Ok(filter)
+    filter
 }
 
 fn report(hub: &Hub, session: &Session, filter: &Filter) -> Result<Report, NoView> {
@@ -46,7 +45,8 @@ pub(super) async fn view(
     Query(pairs): Pairs,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = asked(&pairs)?;
+    let at = ("/classes/weeks", "A class by week");
+    let filter = jobs::asked(&session, at, asked(&pairs))?;
     if filter.name.is_empty() {
         let view = html! { (jobs::form("/classes/weeks", &filter, false)) p { "A name is needed: that of a class." } };
         return Ok(frame::around(&session, "/classes", "A class by week", None, view));
@@ -108,23 +108,17 @@ fn table_of<'a>(
     (memory_top, wall_top): (f64, f64),
     rows: impl Iterator<Item = (Markup, &'a ClassRow)>,
 ) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label=(label) {
-            table.list {
-                thead { tr {
-                    th scope="col" { (first) } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" }
-                    th scope="col" { "Memory peak: median, p95" } th scope="col" { "Wall time: median, p95" }
-                } }
-                tbody { @for (name, row) in rows { tr {
-                    th scope="row" { (name) }
-                    td.right { (row.jobs) }
-                    td.right { @if row.failed > 0 { span.bad { (row.failed) } } @else { "0" } }
-                    td { (strip(&row.memory_peak_bytes, memory_top, real_size)) }
-                    td { (strip(&row.wall_s, wall_top, duration)) }
-                } } }
-            }
-        }
-    }
+    let heads = format!("={first}|>Jobs|>Failed|Memory peak: median, p95|Wall time: median, p95");
+    let cells = |(name, row): (Markup, &ClassRow)| {
+        vec![
+            name,
+            html! { (row.jobs) },
+            list::failures(row.failed),
+            strip(&row.memory_peak_bytes, memory_top, real_size),
+            strip(&row.wall_s, wall_top, duration),
+        ]
+    };
+    list::table(label, &heads, rows.map(cells))
 }
 
 fn strip(spread: &Spread, top: f64, told: fn(f64) -> String) -> Markup {
@@ -143,16 +137,12 @@ fn versions(versions: &[Version], runs: usize) -> Markup {
     html! {
         h2 { "By version" }
         p.lead { "Of the last " (runs) " jobs that ended well, as their runs of workflows say; the last version is below." }
-        div.scroll tabindex="0" role="region" aria-label="By version" {
-            table.list {
-                thead { tr { th scope="col" { "Version" } th.right scope="col" { "Jobs" } th.right scope="col" { "Memory peak, median" }
-                    th.right scope="col" { "Wall time, median" } } }
-                tbody { @for one in versions { tr {
-                    th scope="row" { @if let Some(version) = &one.version { (plain(version)) } @else { "none" } }
-                    td.right { (one.jobs) } td.right { (real_size(one.peak_p50_bytes)) } td.right { (duration(one.wall_p50_s)) }
-                } } }
-            }
-        }
+        (list::table("By version", "=Version|>Jobs|>Memory peak, median|>Wall time, median", versions.iter().map(|version| vec![
+            html! { (version.version.as_deref().map_or_else(|| "none".to_owned(), plain)) },
+            html! { (version.jobs) },
+            html! { (real_size(version.peak_p50_bytes)) },
+            html! { (duration(version.wall_p50_s)) },
+        ])))
     }
 }
 
@@ -163,7 +153,7 @@ pub(super) async fn table(
     Query(pairs): Pairs,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = asked(&pairs)?;
+    let filter = asked(&pairs).checked()?;
     if filter.name.is_empty() {
         return Err(Problem::wrong("name: that of a class is needed").into());
     }

@@ -26,6 +26,12 @@ pub(super) fn word(job: &JobRow, key: &str) -> String {
     at.map(|at| text(&COLUMNS[at], &job.cells[at])).unwrap_or_default()
 }
 
+/// The value of one of a job's columns of whole numbers.
+pub(super) fn whole(job: &JobRow, key: &str) -> Option<i64> {
+    let at = COLUMNS.iter().position(|column| column.key == key)?;
+    if let Cell::Whole(number) = job.cells[at] { Some(number) } else { None }
+}
+
 /// A moment, in microseconds since the Unix epoch.
 pub(super) fn moment(us: i64) -> String {
     let text = date_utc(seconds(u64::try_from(us).unwrap_or(0)));

@@ -18,6 +18,9 @@ pub(super) const VALUE_MAX: usize = 4 * WORD_MAX;
 pub(super) const PERIODS: [(u32, &str); 6] =
     [(1, "a day"), (7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"), (3_650, "ten years")];
 
+/// Fields with a value that cannot be, each with the reason.
+pub(super) type Wrong = Vec<(String, String)>;
+
 /// What an address says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Filter {
@@ -35,15 +38,13 @@ pub(super) struct Filter {
     pub columns: Vec<&'static Column>,
     pub page: u32,
     pub limit: u32,
+    pub wrong: Wrong,
     conditions: Vec<columns::Condition>,
 }
 
 impl Filter {
-    /// Reads what stands behind the `?`.
-    ///
-    /// # Errors
-    /// Words that name what cannot be.
-    pub(super) fn read(pairs: &[(String, String)]) -> Result<Self, Problem> {
+    /// Reads the part of an address behind the `?`.
+    pub(super) fn read(pairs: &[(String, String)]) -> Self {
         let ended = columns::find("ended").unwrap_or(&COLUMNS[0]);
         let mut filter = Self {
             host: String::new(),
@@ -58,17 +59,22 @@ impl Filter {
             columns: Vec::new(),
             page: 0,
             limit: PAGE,
+            wrong: Vec::new(),
             conditions: Vec::new(),
         };
         for (key, value) in pairs {
-            if value.len() > VALUE_MAX {
-                return Err(Problem::wrong(format!("{key}: at most {VALUE_MAX} bytes")));
-            }
-            // A name is as it is: jobs may be called so.
+            // A name keeps its spaces: jobs may be called so.
             let is_name = matches!(key.as_str(), "name" | "project");
-            filter.set(key, if is_name { value } else { value.trim() })?;
+            let set = match value.len() {
+                0..=VALUE_MAX => filter.set(key, if is_name { value } else { value.trim() }),
+                _ => Err(format!("at most {VALUE_MAX} bytes")),
+            };
+            filter.wrong.extend(set.err().map(|words| (key.clone(), words)));
         }
-        filter.conditions = columns::conditions(&filter.figures).map_err(Problem::wrong)?;
+        match columns::conditions(&filter.figures) {
+            Ok(conditions) => filter.conditions = conditions,
+            Err(words) => filter.wrong.push(("figures".to_owned(), words)),
+        }
         if filter.columns.is_empty() {
             filter.columns = COLUMNS.iter().filter(|column| column.usual).collect();
         }
@@ -76,17 +82,22 @@ impl Filter {
             let words = format!(
                 "pages reach back {OFFSET_MAX} jobs: choose a shorter time, a host, a user or a name"
             );
-            return Err(Problem::wrong(words));
+            filter.wrong.push(("page".to_owned(), words));
         }
-        Ok(filter)
+        filter
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
-        let column =
-            || columns::find(value).ok_or_else(|| Problem::wrong(format!("{key}={value}: no such figure")));
-        let number = |most: u32| {
-            parse_whole(value, &(0..=most)).map_err(|error| Problem::wrong(format!("{key}: {error}")))
-        };
+    /// The same, unless it says anything that cannot be.
+    ///
+    /// # Errors
+    /// Words that name the field and the reason.
+    pub(super) fn checked(self) -> Result<Self, Problem> {
+        check(&self.wrong).map(|()| self)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let column = || columns::find(value).ok_or_else(|| format!("{value}: no such figure"));
+        let number = |most: u32| parse_whole(value, &(0..=most)).map_err(|error| error.to_string());
         match key {
             "host" => value.clone_into(&mut self.host),
             "user" => value.clone_into(&mut self.user),
@@ -105,7 +116,7 @@ impl Filter {
             }
             "page" => self.page = number(OFFSET_MAX)?,
             "limit" => self.limit = number(PAGE_MAX)?.max(1),
-            _ => return Err(Problem::wrong(format!("{key}={value}: no such choice"))),
+            _ => return Err(format!("{value}: no such choice")),
         }
         Ok(())
     }
@@ -202,6 +213,15 @@ impl Filter {
     }
 }
 
+/// Refuses an address with a value that cannot be.
+///
+/// # Errors
+/// Words that name the fields and the reasons.
+pub(super) fn check(wrong: &Wrong) -> Result<(), Problem> {
+    let words: Vec<String> = wrong.iter().map(|(key, words)| format!("{key}: {words}")).collect();
+    if words.is_empty() { Ok(()) } else { Err(Problem::wrong(words.join("; "))) }
+}
+
 /// A value as it stands in an address.
 pub(super) fn encoded(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
@@ -239,7 +259,7 @@ mod tests {
             ("col", "job"),
             ("col", "name"),
         ]);
-        let link = Filter::read(&asked).unwrap().link("/jobs");
+        let link = Filter::read(&asked).link("/jobs");
         let want = "/jobs?days=7&sort=memory_peak_bytes&host=n1&name=a%26b%3D%22%3Cx%3E%2A&end=failed\
                     &figures=wall_s%3E1h&dir=up&col=job&col=name";
         assert_eq!(link, want);
@@ -260,16 +280,18 @@ mod tests {
             ("figures", "x>1"),
             ("other", "1"),
         ] {
-            assert!(Filter::read(&pairs(&[(key, value)])).is_err(), "{key}={value}");
+            let filter = Filter::read(&pairs(&[(key, value), ("host", "n1")]));
+            assert_eq!(filter.wrong.len(), 1, "{key}={value}");
+            assert_eq!((filter.wrong[0].0.as_str(), filter.host.as_str()), (key, "n1"), "the rest is kept");
+            assert!(filter.checked().is_err(), "{key}={value}");
         }
-        assert!(Filter::read(&pairs(&[("name", &"x".repeat(801))])).is_err());
+        assert!(Filter::read(&pairs(&[("name", &"x".repeat(801))])).checked().is_err());
     }
 
     #[test]
     fn a_link_to_jobs_of_any_name_is_read_as_that_name() {
         for name in ["trail ", " ", "\u{1f600}".repeat(WORD_MAX).as_str()] {
-            let filter =
-                Filter::read(&pairs(&[("name", name), ("project", name), ("host", " n1 ")])).unwrap();
+            let filter = Filter::read(&pairs(&[("name", name), ("project", name), ("host", " n1 ")]));
             assert_eq!(
                 (filter.name.as_str(), filter.project.as_str(), filter.host.as_str()),
                 (name, name, "n1")

@@ -1,32 +1,48 @@
-//! The hosts as they are now.
+//! The first screen: whether the cluster is well, its users, the reasons why jobs wait, and the hosts.
 
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use maud::{Markup, html};
 use pinfold_profile::report::{duration, plain, size};
-use pinfold_proto::JobState;
-use pinfold_proto::view::{JobView, StatusView};
+use pinfold_proto::view::JobView;
 use serde::Deserialize;
 
-use super::figures::{bar, moment, percent, precise, real};
+use super::cluster::{self, CLOCK_APART_US, Line, RUNNING, SUSPENDED, Sort, Trouble, Use, WAITING, Wait};
+use super::figures::{bar, percent, real, real_size};
+use super::list;
 use super::{Asker, NoView, filter, frame, machine, person};
 use crate::hub::{HostNow, Hub};
-use crate::store::{Access, Session, now_us};
+use crate::store::{Session, now_us};
 
 /// Jobs of a host that are listed; the largest by memory.
 const JOBS_SHOWN: usize = 8;
+
+/// Users, projects and reasons that are listed.
+const NAMED: usize = 6;
+
+/// Hosts of one table: where there is room, several tables stand beside each other.
+const HOSTS_A_TABLE: usize = 50;
 
 /// How often the view is loaded again where that is asked for, in seconds. A page that reloads by itself would take the
 /// place in it away from users of screen readers.
 pub(super) const REFRESH_S: u32 = 5;
 
 /// How the view is wanted.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Look {
-    #[serde(default)]
     live: bool,
+    cards: bool,
+    sort: Sort,
+    up: bool,
+}
+
+impl Look {
+    fn link(self) -> String {
+        let Self { live, cards, sort, up } = self;
+        format!("/?sort={}&up={up}&cards={cards}&live={live}", format!("{sort:?}").to_lowercase())
+    }
 }
 
 pub(super) async fn view(
@@ -35,46 +51,179 @@ pub(super) async fn view(
     Query(look): Query<Look>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    hub.ask(move |hub| Ok(page(&hub.hosts()?, &session, look.live))).await?
+    hub.ask(move |hub| Ok(page(&hub.hosts()?, &session, look))).await?
 }
 
-fn page(hosts: &[HostNow], session: &Session, live: bool) -> Markup {
-    let here = hosts.iter().filter(|host| host.here).count();
+fn page(hosts: &[HostNow], session: &Session, look: Look) -> Markup {
+    let mut lines: Vec<Line<'_>> = hosts.iter().map(|host| Line::of(host, &session.access)).collect();
+    cluster::sort(&mut lines, look.sort, look.up);
     let view = html! {
         @if hosts.is_empty() {
             p { "No host yet. " code { "pinfold-hub token --host NAME" } " makes a token for one, and "
                 code { "pinfold hub join" } " on that host uses it." }
         } @else {
-            p.lead { (here) " of " (hosts.len()) " hosts are heard now. "
-                @if live { "Loaded again every " (REFRESH_S) " s; " a href="/" { "stop that" } "." }
-                @else { a href="/?live=true" { "Load this again every " (REFRESH_S) " s" } "." } }
-            div.cards { @for host in hosts { (card(host, &session.access)) } }
+            (totals(&lines))
+            (now(&lines, session))
+            div.choose { h2 { "Hosts" }
+                @if look.cards { a href=(Look { cards: false, ..look }.link()) { "As rows" } } @else { a href=(Look { cards: true, ..look }.link()) { "As cards" } }
+                @if look.live { span { "Loaded again every " (REFRESH_S) " s; " a href=(Look { live: false, ..look }.link()) { "stop that" } } }
+                @else { a href=(Look { live: true, ..look }.link()) { "Load this again every " (REFRESH_S) " s" } }
+            }
+            @if look.cards {
+                div.cards { @for line in &lines { (card(line, JOBS_SHOWN)) } }
+            } @else {
+                div.wall { @for part in lines.chunks(HOSTS_A_TABLE) { (list::sortable("Hosts", HEADS, orders(look), part.iter().map(row))) } }
+            }
         }
     };
-    frame::around(session, "/", "Hosts", live.then_some(REFRESH_S), view)
+    frame::around(session, "/", "Cluster", look.live.then_some(REFRESH_S), view)
 }
 
-/// A host in short.
-pub(super) fn card(host: &HostNow, access: &Access) -> Markup {
-    let away = !host.here;
+/// Whether the cluster is well, in a sentence and in five figures.
+fn totals(lines: &[Line<'_>]) -> Markup {
+    let of = |trouble| lines.iter().filter(|line| line.trouble == trouble).count();
+    let sum = |figure: fn(&Line<'_>) -> (f64, f64)| {
+        lines.iter().map(figure).fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1))
+    };
+    let jobs = |states| lines.iter().map(|line| line.count(states)).sum::<usize>();
+    let (busy, cores) = sum(|line| line.cores());
+    let (held, budget) = sum(|line| line.memory());
+    let (away, pressed, warned) = (of(Trouble::Away), of(Trouble::Pressure), of(Trouble::Warning));
+    let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
+    let told = [(away, "not heard"), (pressed, "under pressure"), (warned, "with warnings")];
+    let told: Vec<String> = told
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    let trouble = |count: usize, words: &str| html! { span.bad[count > 0] { (count) } span { (words) } };
     html! {
-        section.card.away[away] {
-            h2 { a href=(format!("/hosts/{}", filter::encoded(&host.name))) { (host.name) } }
-            @match (&host.live, host.seen_us) {
-                (_, None) => p { "Not heard yet." },
-                (None, Some(seen_us)) => p { "Last heard " (ago(seen_us)) " ago; how it was is not known." },
-                (Some(live), Some(seen_us)) => {
-                    @if away { p.bad { "Away: last heard " (ago(seen_us)) " ago, " (moment(i64::try_from(seen_us).unwrap_or(0))) "." } }
-                    @if live.map.is_some() {
-                        a href=(format!("/hosts/{}", filter::encoded(&host.name))) {
-                            (machine::of_cores(&host.name, &format!("The cores of {} and the jobs on them", host.name), true))
-                        }
-                    }
-                    (state(&live.status, &host.seen_by(access).map(|seen| seen.jobs).unwrap_or_default()))
-                    @for warning in live.status.warnings.iter().take(5) { p.bad { (plain(warning)) } }
-                    (remarks(host))
-                }
+        p.note { @if told.is_empty() { "All is well: each host is heard, and none is short of memory." } @else { span.bad { (told.join(", ")) } " of " (lines.len()) " hosts" } }
+        div.totals {
+            div { strong { (real(busy)) " of " (real(cores)) } span { "cores busy" } (bar(part(busy, cores), "cores busy")) }
+            div { strong { (real_size(held)) " of " (real_size(budget)) } span { "memory held by jobs" } (bar(part(held, budget), "memory held")) }
+            div { strong { (jobs(RUNNING)) " running" } span { (jobs(SUSPENDED)) " suspended, " (jobs(WAITING)) " waiting" } }
+            div { strong { (trouble(away, " not heard")) } span { (lines.len() - away) " of " (lines.len()) " hosts are heard" } }
+            div { strong { (trouble(pressed, " under pressure")) } span { "stalled for memory " (percent(cluster::PRESSED)) " of the time or more" } }
+        }
+    }
+}
+
+fn uses(title: &str, key: &str, used: &[(&str, Use)]) -> Markup {
+    let heads = format!("={title}|>Cores busy|>Memory|>Started|>Waiting");
+    let row = |(name, used): &(&str, Use)| {
+        let link = format!("/jobs?{key}={}", filter::encoded(name));
+        vec![
+            html! { @if name.is_empty() { "(none)" } @else { a href=(link) { (plain(name)) } } },
+            html! { (real(used.cores)) },
+            html! { (size(used.memory_bytes)) },
+            html! { (used.jobs) },
+            html! { (used.waiting) },
+        ]
+    };
+    html! {
+        section.dense { (list::table(title, &heads, used.iter().take(NAMED).map(row)))
+            @if used.len() > NAMED { p.small { "and " (used.len() - NAMED) " more" } } }
+    }
+}
+
+/// The users and projects of jobs that are not over, and the reasons why jobs wait.
+fn now(lines: &[Line<'_>], session: &Session) -> Markup {
+    let users = cluster::used_by(lines, |job| &job.user);
+    let projects = cluster::used_by(lines, |job| job.project.as_deref().unwrap_or_default());
+    let waits = cluster::waits(lines);
+    let row = |wait: &Wait<'_>| {
+        let job = wait.first;
+        let waited_s = pinfold_proto::view::seconds(now_us()) - job.submitted_s;
+        vec![
+            html! { (job.reason.as_deref().map_or_else(|| "their host did not tell why".to_owned(), plain)) },
+            html! { (wait.jobs) },
+            html! { (duration(waited_s)) },
+            html! { a href=(job_link(wait.host, job.job)) { (job.job) ", " (wait.host) } },
+        ]
+    };
+    html! {
+        @if !session.access.is_all() { p.small { "Below are jobs that you may see: " (session.access.words()) "." } }
+        @if users.is_empty() { p { "No job runs or waits." } } @else {
+            div.panels {
+                (uses("User", "user", &users))
+                (uses("Project", "project", &projects))
+                section.dense { @if waits.is_empty() { p { "No job waits." } } @else {
+                    (list::table("Waiting", "~Jobs wait because|>Jobs|>Longest|=Which", waits.iter().take(NAMED).map(row)))
+                    @if waits.len() > NAMED { p.small { "and " (waits.len() - NAMED) " more reasons" } }
+                } }
             }
+        }
+    }
+}
+
+/// The address of a job that is not over.
+pub(super) fn job_link(host: &str, job: u64) -> String {
+    format!("/hosts/{}/jobs/{job}", filter::encoded(host))
+}
+
+const HEADS: &str = "=Host|State|Cores busy|Memory held|>Stalled|>Running|>Susp.|>Waiting";
+
+/// The address of each order of hosts.
+fn orders(look: Look) -> Vec<list::Sorted> {
+    use Sort::{Cores, Host, Memory, Pressure, Running, Suspended, Trouble, Waiting};
+    let of = |sort: Sort| {
+        let now = (look.sort == sort).then_some(look.up ^ (sort == Host));
+        (Look { sort, up: look.sort == sort && !look.up, ..look }.link(), now)
+    };
+    [Host, Trouble, Cores, Memory, Pressure, Running, Suspended, Waiting].map(of).into()
+}
+
+fn row(line: &Line<'_>) -> Vec<Markup> {
+    let (busy, cores) = line.cores();
+    let (held, budget) = line.memory();
+    let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
+    let link = format!("/hosts/{}", filter::encoded(&line.host.name));
+    let name = html! { a href=(link) { (line.host.name) } };
+    let Some(status) = line.status else { return vec![name, state(line)] };
+    let count = |states| html! { (line.count(states)) };
+    vec![
+        name,
+        state(line),
+        html! { (bar(part(busy, cores), "cores busy")) (real(busy)) " of " (status.slots.cores) },
+        html! { (bar(part(held, budget), "memory held")) (real_size(held)) " of " (real_size(budget)) },
+        html! { span.bad[line.pressure() >= cluster::PRESSED] { (percent(line.pressure())) } },
+        count(RUNNING),
+        count(SUSPENDED),
+        count(WAITING),
+    ]
+}
+
+fn state(line: &Line<'_>) -> Markup {
+    let warnings = line.status.map_or(0, |status| status.warnings.len());
+    let draining = line.status.is_some_and(|status| status.draining);
+    html! {
+        @match (line.trouble, line.host.seen_us) {
+            (Trouble::Away, None) => span.bad { "never heard" },
+            (Trouble::Away, Some(seen_us)) => span.bad { "away " (ago(seen_us)) },
+            (Trouble::Pressure, _) => span.bad { "pressure" },
+            (Trouble::Warning, _) if warnings > 0 => span.bad { (warnings) @if warnings == 1 { " warning" } @else { " warnings" } },
+            (Trouble::Warning, _) => span.bad { "see its page" },
+            (Trouble::Nothing, _) => @if !draining { "well" },
+        }
+        @if draining { " draining" }
+    }
+}
+
+/// A host in short, with so many of its jobs.
+pub(super) fn card(line: &Line<'_>, shown: usize) -> Markup {
+    let host = line.host;
+    let link = format!("/hosts/{}", filter::encoded(&host.name));
+    html! {
+        section.card.away[line.trouble == Trouble::Away] {
+            h2 { a href=(link) { (host.name) } }
+            @if host.live.as_ref().is_some_and(|live| live.map.is_some()) {
+                a href=(link) { (machine::of_cores(&host.name, &format!("The cores of {} and the jobs on them", host.name), true)) }
+            }
+            dl.figures { @for (head, cell) in HEADS.split('|').zip(row(line)).skip(1) { dt { (head.trim_start_matches('>')) } dd { (cell) } } }
+            (jobs(&host.name, &line.jobs, shown))
+            @for warning in line.status.iter().flat_map(|status| &status.warnings).take(5) { p.bad { (plain(warning)) } }
+            (remarks(host))
             p.small { a href=(format!("/jobs?host={}", filter::encoded(&host.name))) { "Its jobs that are over" } }
         }
     }
@@ -86,7 +235,7 @@ fn remarks(host: &HostNow) -> Markup {
     let ahead_us = host.clock_ahead_us.unwrap_or(0);
     let ahead = duration(pinfold_proto::view::seconds(ahead_us.unsigned_abs()));
     html! {
-        @if ahead_us.unsigned_abs() > 5_000_000 {
+        @if ahead_us.unsigned_abs() > CLOCK_APART_US {
             p.bad { "Its clock is " (ahead) @if ahead_us > 0 { " ahead of" } @else { " behind" } " this hub's." }
         }
         @if spool.bundles > 0 || spool.jobs_waiting > 0 {
@@ -96,61 +245,24 @@ fn remarks(host: &HostNow) -> Markup {
     }
 }
 
-/// `jobs`: those that may be seen.
-fn state(status: &StatusView, seen: &[JobView]) -> Markup {
-    let count = |state: &[JobState]| status.jobs.iter().filter(|job| state.contains(&job.state)).count();
-    let running = count(&[JobState::Running]);
-    let suspended = count(&[JobState::Frozen, JobState::Parked]);
-    let waiting = count(&[JobState::Queued, JobState::Held]);
-    let (slots, memory) = (&status.slots, &status.memory);
-    let busy = status.reading.as_ref().and_then(|reading| reading.cpu_busy);
-    let part = |of: u64, all: u64| if all == 0 { 0.0 } else { precise(of) / precise(all) };
+/// Jobs of a host that are not over, those with the most memory first.
+fn jobs(host: &str, jobs: &[JobView], shown: usize) -> Markup {
+    let mut sorted: Vec<&JobView> = jobs.iter().collect();
+    sorted.sort_by_key(|job| (std::cmp::Reverse(job.memory_bytes), job.job));
+    let row = |job: &&JobView| {
+        let reason = job.reason.as_deref().map(plain).unwrap_or_default();
+        vec![
+            html! { a href=(job_link(host, job.job)) { (job.job) } },
+            html! { (plain(&job.name)) },
+            html! { (plain(&job.user)) },
+            html! { span title=(reason) { (job.state.word()) } },
+            html! { (job.memory_bytes.map(size).unwrap_or_default()) },
+        ]
+    };
     html! {
-        dl.figures {
-            dt { "Slots" }
-            dd { (bar(part(slots.used, slots.total), "slots in use")) (slots.used) " of " (slots.total) " on " (slots.cores) " cores" }
-            @if let Some(busy) = busy {
-                dt { "CPU" }
-                dd { (bar(busy / precise(slots.cores.max(1)), "PUs busy")) (real(busy)) " PUs busy" }
-            }
-            dt { "Memory" }
-            dd { (bar(part(memory.held_bytes, memory.budget_bytes), "memory held by jobs"))
-                (size(memory.held_bytes)) " of " (size(memory.budget_bytes))
-                @if memory.swap_held_bytes > 0 { ", " (size(memory.swap_held_bytes)) " in swap" } }
-            @if let Some(pressure) = memory.pressure_full_avg10 {
-                dt { "Pressure" }
-                dd { (bar(pressure, "memory pressure")) (percent(pressure.clamp(0.0, 1.0))) " stalled for memory" }
-            }
-            dt { "Jobs" }
-            dd { (running) " running, " (suspended) " suspended, " (waiting) " waiting"
-                @if status.draining { "; draining" } }
-        }
-        (jobs(seen))
-    }
-}
-
-fn jobs(jobs: &[JobView]) -> Markup {
-    let mut started: Vec<&JobView> = jobs.iter().filter(|job| job.started_s.is_some()).collect();
-    started.sort_by_key(|job| (std::cmp::Reverse(job.memory_bytes), job.job));
-    html! {
-        @if !started.is_empty() {
-            div.scroll tabindex="0" role="region" aria-label="Jobs that have started" {
-                table {
-                    thead { tr { th scope="col" { "Job" } th scope="col" { "Name" } th scope="col" { "User" } th scope="col" { "State" } th.right scope="col" { "Memory" } } }
-                    tbody {
-                        @for job in started.iter().take(JOBS_SHOWN) {
-                            tr {
-                                td { (job.job) }
-                                td.name { (plain(&job.name)) }
-                                td { (plain(&job.user)) }
-                                td title=(job.reason.as_deref().map(plain).unwrap_or_default()) { (job.state.word()) }
-                                td.right { (job.memory_bytes.map(size).unwrap_or_default()) }
-                            }
-                        }
-                    }
-                }
-            }
-            @if started.len() > JOBS_SHOWN { p.small { "and " (started.len() - JOBS_SHOWN) " more" } }
+        @if !jobs.is_empty() {
+            (list::table("Jobs that are not over", "Job|=Name|User|State|>Memory", sorted.iter().take(shown).map(row)))
+            @if jobs.len() > shown { p.small { "and " (jobs.len() - shown) " more" } }
         }
     }
 }

@@ -1,20 +1,26 @@
-//! One job: its figures, its series as a picture, and what the host decided about it.
+//! A job, over or not: its figures, its series, and the decisions about it.
 
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
+use pinfold_hubwire::bundle::microseconds;
+use pinfold_hubwire::series::Columns;
 use pinfold_profile::plot;
 use pinfold_profile::report::{duration, notes, plain, size};
+use pinfold_proto::JobState;
 use pinfold_proto::view::{PointView, ReportView};
 
 use super::figures::{bar, moment, precise, real};
+use super::hosts::{REFRESH_S, job_link};
+use super::list;
 use super::picture::{self, Look};
 use super::table::{Form, Table};
 use super::{Asker, NoView, filter, frame, nothing, person};
 use crate::hub::Hub;
-use crate::store::{Access, JobDetail, Session, WORD_MAX};
+use crate::server::problem::Problem;
+use crate::store::{Access, JobDetail, JobQuery, Session, WORD_MAX, columns};
 
 /// Decisions that are shown.
 const ACTS_SHOWN: usize = 200;
@@ -34,23 +40,78 @@ pub(super) async fn view(
     Path(id): Path<i64>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    hub.ask(move |hub| Ok(page(id, &found(hub, &session.access, id)?, &session))).await?
+    hub.ask(move |hub| Ok(page(&format!("/jobs/{id}"), &found(hub, &session.access, id)?, &session))).await?
 }
 
-fn page(id: i64, detail: &JobDetail, session: &Session) -> Markup {
+/// A page without the report that its host was asked for is loaded again after so many seconds.
+const ASKED_S: u32 = 2;
+
+/// A job by its host and number.
+enum ByHost {
+    /// It is over, and has this number at the hub.
+    Over(i64),
+    /// It is not over, and its host told of it.
+    Told(Box<JobDetail>),
+    /// It is not over, and its host is asked to tell of it.
+    Asked,
+}
+
+fn by_host(hub: &Hub, access: &Access, name: &str, job: u64) -> Result<ByHost, NoView> {
+    let missing = || nothing("There is no such job on that host, or it is not yours to see.");
+    let host = hub.host(name)?.ok_or_else(missing)?;
+    if !host.seen_by(access).is_some_and(|seen| seen.jobs.iter().any(|seen| seen.job == job)) {
+        let conditions = columns::conditions(&format!("job={job}")).map_err(Problem::wrong)?;
+        let (access, host) = (access.clone(), Some(host.name));
+        let over = hub.store.jobs(&JobQuery { access, host, conditions, limit: 1, ..JobQuery::default() })?;
+        return over.jobs.first().map(|row| ByHost::Over(row.id)).ok_or_else(missing);
+    }
+    hub.wanted(host.id, Some(job));
+    let told = host.live.as_ref().and_then(|live| live.asked.iter().find(|part| part.job == job));
+    let Some((part, mut head)) = told.and_then(|part| Some((part, part.head.clone()?))) else {
+        return Ok(ByHost::Asked);
+    };
+    head.report.series = part.series.as_ref().map(Columns::points);
+    let received_us = host.seen_us.unwrap_or(0);
+    Ok(ByHost::Told(Box::new(JobDetail { host: host.name, received_us, head, incomplete: false, one_of: 1 })))
+}
+
+/// A job by its host and number: live while it is not over, and the page of what is kept of it afterwards.
+pub(super) async fn live(
+    State(hub): State<Arc<Hub>>,
+    asker: Asker,
+    Path((host, job)): Path<(String, u64)>,
+) -> Result<Response, NoView> {
+    let session = person(&hub, &asker).await?;
+    hub.ask(move |hub| {
+        let view = match by_host(hub, &session.access, &host, job)? {
+            ByHost::Over(id) => return Ok(Redirect::to(&format!("/jobs/{id}")).into_response()),
+            ByHost::Told(detail) => page(&job_link(&host, job), &detail, &session),
+            ByHost::Asked => {
+                let words = html! { p { "Its host is asked for its report, which comes within some seconds. If it does not, the host is away, or its \
+                    pusher is of an earlier version." } };
+                frame::around(&session, "/jobs", &format!("Job {job} of {host}"), Some(ASKED_S), words)
+            }
+        };
+        Ok(view.into_response())
+    })
+    .await?
+}
+
+fn page(address: &str, detail: &JobDetail, session: &Session) -> Markup {
     let report = &detail.head.report;
+    let over = report.state == JobState::Exited;
     let title = format!("Job {} of {}: {}", report.job, detail.host, plain(&report.name));
     let view = html! {
         @for note in notes(report) { p.note { (plain(&note)) } }
-        (picture(id, detail))
+        (picture(address, detail))
         (figures(report))
         (acts(detail))
         h2 { "Command" }
         pre { (command(report)) }
-        p.small { "Came in at " (moment(i64::try_from(detail.received_us).unwrap_or(0))) " by this hub's clock. "
+        p.small { @if over { "Came in" } @else { "Told" } " at " (moment(i64::try_from(detail.received_us).unwrap_or(0))) " by this hub's clock. "
             a href=(of_same_name(&report.name)) { "All jobs of this name" } }
     };
-    frame::around(session, "/jobs", &title, None, view)
+    frame::around(session, "/jobs", &title, (!over).then_some(REFRESH_S), view)
 }
 
 /// The address of all jobs of a name: they have as much of it as the store keeps.
@@ -63,17 +124,17 @@ fn command(report: &ReportView) -> String {
     plain(&report.command.join(" ").chars().take(COMMAND_SHOWN).collect::<String>())
 }
 
-fn picture(id: i64, detail: &JobDetail) -> Markup {
+fn picture(address: &str, detail: &JobDetail) -> Markup {
     let series = detail.head.report.series.as_ref();
     html! {
         @match series {
             None => p { "Its series is not kept any more, or it has none." },
             Some(points) => {
-                (picture::chart(&format!("/jobs/{id}/chart.svg"), &alternative(&detail.head.report, points)))
-                p { a href=(format!("/jobs/{id}/series.csv")) download { "The series as CSV" } ", "
-                    a href=(format!("/jobs/{id}/series.parquet")) download { "as Parquet" } ", " (points.len()) " points."
+                (picture::chart(&format!("{address}/chart.svg"), &alternative(&detail.head.report, points)))
+                @if detail.head.report.state == JobState::Exited { p { a href=(format!("{address}/series.csv")) download { "The series as CSV" } ", "
+                    a href=(format!("{address}/series.parquet")) download { "as Parquet" } ", " (points.len()) " points."
                     @if detail.one_of > 1 { " It is long: 1 of " (detail.one_of) " points is shown." }
-                    @if detail.incomplete { " Some of it has not come in yet." } }
+                    @if detail.incomplete { " Some of it has not come in yet." } } }
             }
         }
     }
@@ -99,12 +160,17 @@ fn figures(report: &ReportView) -> Markup {
         h2 { "Figures" }
         dl.figures.two {
             dt { "User" } dd { (plain(&report.user)) @if let Some(project) = &report.project { ", project " (plain(project)) } }
-            dt { "Ended" } dd {
+            @let at = |time_s: Option<f64>| time_s.map_or_else(|| "not yet".to_owned(), |time_s| moment(i64::try_from(microseconds(time_s)).unwrap_or(0)));
+            dt { "Submitted" } dd { (at(Some(report.submitted_s))) }
+            dt { "Started" } dd { (at(report.started_s)) }
+            dt { "Ended" } dd { (at(report.ended_s)) }
+            dt { @if report.state == JobState::Exited { "End" } @else { "State" } } dd {
                 @match (report.exit_code, report.signal) {
                     (Some(0), _) if let Some(end) = report.end => span.bad { (end.words()) ", then exit code 0" },
                     (Some(0), _) => { "exit code 0" },
                     (Some(code), _) => span.bad { "exit code " (code) },
                     (None, Some(signal)) => span.bad { "signal " (signal) },
+                    (None, None) if report.state != JobState::Exited => { (report.state.word()) @if let Some(reason) = &report.reason { ": " (plain(reason)) } },
                     (None, None) => span.bad { (report.reason.as_deref().map_or_else(|| report.state.word().to_owned(), plain)) },
                 }
             }
@@ -132,18 +198,10 @@ fn acts(detail: &JobDetail) -> Markup {
     html! {
         @if !acts.is_empty() {
             h2 { "What the host decided" }
-            div.scroll tabindex="0" role="region" aria-label="Decisions" {
-                table {
-                    thead { tr { th.right scope="col" { "After start" } th scope="col" { "Decision" } th scope="col" { "Why" } } }
-                    tbody { @for act in acts.iter().take(ACTS_SHOWN) {
-                        tr {
-                            td.right { @if act.time_s < start_s { "-" (duration(start_s - act.time_s)) } @else { (duration(act.time_s - start_s)) } }
-                            td { (plain(&act.action)) }
-                            td.wrap { (plain(&act.reason)) }
-                        }
-                    } }
-                }
-            }
+            (list::table("Decisions", ">After start|Decision|~Why", acts.iter().take(ACTS_SHOWN).map(|act| {
+                let after = html! { @if act.time_s < start_s { "-" (duration(start_s - act.time_s)) } @else { (duration(act.time_s - start_s)) } };
+                vec![after, html! { (plain(&act.action)) }, html! { (plain(&act.reason)) }]
+            })))
             @if acts.len() > ACTS_SHOWN { p.small { "and " (acts.len() - ACTS_SHOWN) " more" } }
         }
     }
@@ -156,13 +214,34 @@ pub(super) async fn chart(
     Query(look): Query<Look>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
+    let drawn = hub.ask(move |hub| Ok::<_, NoView>(drawn(found(hub, &session.access, id)?, look)));
+    Ok(picture::answer(drawn.await??))
+}
+
+/// The picture of a job that is not over.
+pub(super) async fn live_chart(
+    State(hub): State<Arc<Hub>>,
+    asker: Asker,
+    Path((host, job)): Path<(String, u64)>,
+    Query(look): Query<Look>,
+) -> Result<Response, NoView> {
+    let session = person(&hub, &asker).await?;
     let drawn = hub.ask(move |hub| {
-        let mut report = found(hub, &session.access, id)?.head.report;
-        report.name = plain(&report.name);
-        let draw = |width, height| plot::job_chart(&report).to_svg(width, height);
-        Ok::<_, NoView>(picture::sized(look, (1_100, 640), (380, 640), draw))
+        let ByHost::Told(detail) = by_host(hub, &session.access, &host, job)? else {
+            return Err(nothing("Its host does not tell its series now."));
+        };
+        Ok(drawn(*detail, look))
     });
     Ok(picture::answer(drawn.await??))
+}
+
+/// The series of a job.
+fn drawn(detail: JobDetail, look: Look) -> String {
+    let mut report = detail.head.report;
+    report.name = plain(&report.name);
+    picture::sized(look, (1_100, 640), (380, 640), |width, height| {
+        plot::job_chart(&report).to_svg(width, height)
+    })
 }
 
 pub(super) async fn table(

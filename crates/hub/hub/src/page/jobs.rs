@@ -5,12 +5,13 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use maud::{Markup, html};
+use pinfold_profile::report::plain;
 
 use super::compare::JOBS_MAX;
 use super::figures;
-use super::filter::{Filter, PERIODS};
+use super::filter::{Filter, PERIODS, Wrong};
 use super::table::{Form as Kind, Table};
-use super::{Asker, NoView, frame, person};
+use super::{Asker, NoView, frame, list, person};
 use crate::hub::Hub;
 use crate::store::columns::{COLUMNS, Column, Form};
 use crate::store::{Cell, JobPage, JobQuery, JobRow, Session, TABLE_MAX, now_us};
@@ -21,7 +22,7 @@ pub(super) async fn view(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = Filter::read(&pairs)?;
+    let filter = asked(&session, ("/jobs", "Jobs"), Filter::read(&pairs))?;
     let query = filter.query(&session.access, now_us());
     hub.ask(move |hub| Ok(whole(&hub.store.jobs(&query)?, &filter, &session))).await?
 }
@@ -29,7 +30,7 @@ pub(super) async fn view(
 fn whole(page: &JobPage, filter: &Filter, session: &Session) -> Markup {
     let view = html! {
         (form("/jobs", filter, true))
-        (list(filter, page))
+        (listed(filter, page))
         (pages(filter, page))
         p { a href=(filter.link("/jobs.csv")) download { "This list as CSV" } ", "
             a href=(filter.link("/jobs.parquet")) download { "as Parquet" } " (at most " (TABLE_MAX) " jobs). "
@@ -38,20 +39,49 @@ fn whole(page: &JobPage, filter: &Filter, session: &Session) -> Markup {
     frame::around(session, "/jobs", "Jobs", None, view)
 }
 
+/// The filter of a view. Where the address says anything that cannot be, the form
+/// comes back as it was filled in, with the reason beside the field.
+pub(super) fn asked(
+    session: &Session,
+    (path, title): (&'static str, &'static str),
+    filter: Filter,
+) -> Result<Filter, NoView> {
+    if filter.wrong.is_empty() {
+        return Ok(filter);
+    }
+    let view = form(path, &filter, path == "/jobs");
+    Err(NoView::Form(frame::around(session, path, title, None, view)))
+}
+
+/// A field of a filter, and the reason where its value cannot be.
+pub(super) fn field((key, head, hint): (&str, &str, &str), value: &str, wrong: &Wrong) -> Markup {
+    let why = wrong.iter().find(|(of, _)| of == key).map(|(_, words)| plain(words));
+    html! {
+        label.wide[key == "figures"] {
+            span { (head) }
+            input type="text" name=(key) value=(value) placeholder=(hint) maxlength="300" aria-invalid=[why.as_ref().map(|_| "true")];
+            @if let Some(words) = why { span.bad { (words) } }
+        }
+    }
+}
+
+/// Fields of a filter in which text is typed.
+const FIELDS: [(&str, &str, &str); 5] = [
+    ("host", "Host", ""),
+    ("user", "User", ""),
+    ("project", "Project", ""),
+    ("name", "Name", "align*"),
+    ("figures", "Figures", "memory_peak_bytes>4GiB, wall_s<1h"),
+];
+
 /// The choices of a view.
 pub(super) fn form(path: &str, filter: &Filter, columns: bool) -> Markup {
-    let words = [
-        ("host", "Host", &filter.host, ""),
-        ("user", "User", &filter.user, ""),
-        ("project", "Project", &filter.project, ""),
-        ("name", "Name", &filter.name, "align*"),
-        ("figures", "Figures", &filter.figures, "memory_peak_bytes>4GiB, wall_s<1h"),
-    ];
+    let values = [&filter.host, &filter.user, &filter.project, &filter.name, &filter.figures];
+    let elsewhere = filter.wrong.iter().filter(|(key, _)| !FIELDS.iter().any(|(field, ..)| field == key));
     html! {
         form.filter method="get" action=(path) role="search" {
-            @for (key, head, value, hint) in words {
-                label.wide[key == "figures"] { span { (head) } input type="text" name=(key) value=(value) placeholder=(hint) maxlength="300"; }
-            }
+            @for (key, words) in elsewhere { p.bad { (plain(key)) ": " (plain(words)) } }
+            @for (of, value) in FIELDS.into_iter().zip(values) { (field(of, value, &filter.wrong)) }
             label { span { "Ended" } select name="end" {
                 @for (value, head) in [("", "anyhow"), ("ok", "with exit code 0"), ("failed", "otherwise")] {
                     option value=(value) selected[filter.end == value] { (head) }
@@ -76,21 +106,29 @@ pub(super) fn form(path: &str, filter: &Filter, columns: bool) -> Markup {
     }
 }
 
-fn list(filter: &Filter, page: &JobPage) -> Markup {
+fn listed(filter: &Filter, page: &JobPage) -> Markup {
+    let head = |column: &&Column| {
+        let sign = if column.key == "name" { "=" } else { sign(column) };
+        format!("|{sign}{}", column.head)
+    };
+    let heads: String =
+        std::iter::once("#Compare".to_owned()).chain(filter.columns.iter().map(head)).collect();
+    let link = |column: &&'static Column| {
+        let now = (filter.sort == *column).then_some(filter.ascending);
+        (filter.sorted_by(column).link("/jobs"), now)
+    };
+    let links = filter.columns.iter().map(link).collect();
+    let row = |job: &JobRow| {
+        let words = format!("Compare {}", words_of(job));
+        let tick = html! { input type="checkbox" name="job" value=(job.id) aria-label=(words); };
+        std::iter::once(tick).chain(filter.columns.iter().map(|column| cell(job, column))).collect()
+    };
     html! {
         @if page.jobs.is_empty() {
             p { "No such job." }
         } @else {
             form method="get" action="/compare" {
-                div.scroll tabindex="0" role="region" aria-label="Jobs" {
-                    table.list {
-                        thead { tr { th scope="col" { span.hidden { "Compare" } } @for column in &filter.columns { (head(filter, column)) } } }
-                        tbody { @for job in &page.jobs { tr {
-                            td.choice { input type="checkbox" name="job" value=(job.id) aria-label=(format!("Compare {}", words_of(job))); }
-                            @for column in &filter.columns { (cell(job, column)) }
-                        } } }
-                    }
-                }
+                (list::sortable("Jobs", &heads, links, page.jobs.iter().map(row)))
                 p.choose { button type="submit" { "Compare those that are ticked" } span.small { "2 to " (JOBS_MAX) " jobs" } }
             }
         }
@@ -103,19 +141,8 @@ fn words_of(job: &JobRow) -> String {
     format!("job {} of {}, {}", of("job"), of("host"), of("name"))
 }
 
-fn head(filter: &Filter, column: &'static Column) -> Markup {
-    let sorted = (filter.sort == column).then_some(if filter.ascending { "ascending" } else { "descending" });
-    html! {
-        th scope="col" class=(side(column)) aria-sort=[sorted] {
-            a href=(filter.sorted_by(column).link("/jobs")) {
-                (column.head) @if let Some(way) = sorted { @if way == "ascending" { " \u{25B2}" } @else { " \u{25BC}" } }
-            }
-        }
-    }
-}
-
-fn side(column: &Column) -> &'static str {
-    if matches!(column.form, Form::Text | Form::Moment) { "left" } else { "right" }
+fn sign(column: &Column) -> &'static str {
+    if matches!(column.form, Form::Text | Form::Moment) { "" } else { ">" }
 }
 
 fn cell(job: &JobRow, column: &'static Column) -> Markup {
@@ -126,13 +153,11 @@ fn cell(job: &JobRow, column: &'static Column) -> Markup {
     // Whatever its exit code, a job that was ended did not do well.
     let failed = column.key == "exit_code" && !(matches!(value, Cell::Whole(0)) && ended_by.is_empty());
     html! {
-        td class=(if column.key == "name" { "name" } else { side(column) }) {
-            @if matches!(column.key, "job" | "name") {
-                a href=(format!("/jobs/{}", job.id)) { @if text.is_empty() { "(no name)" } @else { (text) } }
-            } @else if failed {
-                span.bad { @if text.is_empty() { "none" } @else { (text) } @if !ended_by.is_empty() { " " (ended_by) } }
-            } @else { (text) }
-        }
+        @if matches!(column.key, "job" | "name") {
+            a href=(format!("/jobs/{}", job.id)) { @if text.is_empty() { "(no name)" } @else { (text) } }
+        } @else if failed {
+            span.bad { @if text.is_empty() { "none" } @else { (text) } @if !ended_by.is_empty() { " " (ended_by) } }
+        } @else { (text) }
     }
 }
 
@@ -153,7 +178,7 @@ pub(super) async fn table(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let query = Filter::read(&pairs)?.query(&session.access, now_us());
+    let query = Filter::read(&pairs).checked()?.query(&session.access, now_us());
     let query = JobQuery { limit: TABLE_MAX, offset: 0, ..query };
     hub.ask(move |hub| as_table(hub.store.jobs(&query)?.jobs).answer("jobs", kind)).await?
 }

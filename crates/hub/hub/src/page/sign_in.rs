@@ -24,12 +24,14 @@ pub(super) struct Code {
     code: String,
 }
 
-pub(super) async fn ask(Query(link): Query<Code>) -> Markup {
+pub(super) async fn ask(State(hub): State<Arc<Hub>>, Query(link): Query<Code>) -> Markup {
     let view = html! {
         @if link.code.is_empty() {
-            p { "Somebody who may use the hub's database makes a link that signs you in, once, within ten minutes:" }
-            pre { "pinfold-hub login --database sqlite:FILE" }
-            p { "Who has a reader's token makes one by " code { "pinfold hub login" } "." }
+            p { "A link signs you in, once, within ten minutes. On a host of this hub, where you log in and submit jobs, make one by:" }
+            pre { "pinfold hub login" }
+            p { "It shows your own jobs, and all that the host lets you see. It needs nothing else: the host's daemon says who you are." }
+            p { "If that host does not know the hub yet, name it first: " code { "pinfold hub use " (hub.origin) } "." }
+            p { "Operators of the hub make a link on its own machine by " code { "pinfold-hub login --database URL" } "." }
         } @else {
             form method="post" action="/login" {
                 input type="hidden" name="code" value=(link.code);

@@ -8,9 +8,10 @@ use maud::{Markup, html};
 use pinfold_profile::report::plain;
 
 use super::figures::{percent, real, real_size};
-use super::filter::{VALUE_MAX, encoded};
+use super::filter::{VALUE_MAX, Wrong, check, encoded};
+use super::list;
 use super::table::{Form, Table};
-use super::{Asker, NoView, frame, person};
+use super::{Asker, NoView, frame, jobs, person};
 use crate::hub::Hub;
 use crate::server::problem::Problem;
 use crate::store::{Session, UsageRow, now_us};
@@ -22,31 +23,54 @@ type Pairs = Query<Vec<(String, String)>>;
 #[derive(Debug)]
 struct Asked {
     week: Week,
+    /// The week as it was typed.
+    typed: String,
     user: String,
     project: String,
+    wrong: Wrong,
 }
 
 impl Asked {
     fn read(pairs: &[(String, String)], now_us: u64) -> Result<Self, Problem> {
-        let mut asked = Self { week: weekly::last(now_us), user: String::new(), project: String::new() };
+        let week = weekly::last(now_us);
+        let (user, project, wrong) = (String::new(), String::new(), Vec::new());
+        let mut asked = Self { week, typed: week.to_string(), user, project, wrong };
         for (key, value) in pairs {
-            if value.len() > VALUE_MAX {
-                return Err(Problem::wrong(format!("{key}: at most {VALUE_MAX} bytes")));
-            }
-            // A project is as it is called.
-            let value = if key == "project" { value } else { value.trim() };
             match key.as_str() {
-                "week" if value.is_empty() => {}
-                "week" => {
-                    let none = || Problem::wrong(format!("week={value}: a week is wanted, as in 2026-W47"));
-                    asked.week = Week::read(value).ok_or_else(none)?;
+                _ if value.len() > VALUE_MAX => {
+                    return Err(Problem::wrong(format!("{key}: at most {VALUE_MAX} bytes")));
                 }
-                "user" => value.clone_into(&mut asked.user),
+                "week" if value.trim().is_empty() => {}
+                "week" => value.trim().clone_into(&mut asked.typed),
+                "user" => value.trim().clone_into(&mut asked.user),
+                // A project keeps its spaces.
                 "project" => value.clone_into(&mut asked.project),
                 _ => return Err(Problem::wrong(format!("{key}={value}: no such choice"))),
             }
         }
+        let mut wrong = |key: &str, words: &str| asked.wrong.push((key.to_owned(), words.to_owned()));
+        match Week::read(&asked.typed) {
+            Some(week) => asked.week = week,
+            None => wrong("week", "a week is wanted, as in 2026-W47"),
+        }
+        if let Err(words) = Subject::named(&asked.user, &asked.project) {
+            asked.wrong.push(("project".to_owned(), words.to_owned()));
+        }
         Ok(asked)
+    }
+
+    fn form(&self) -> Markup {
+        let fields = [
+            ("week", "Week", &self.typed),
+            ("user", "User", &self.user),
+            ("project", "Project", &self.project),
+        ];
+        html! {
+            form.filter method="get" action="/weekly" role="search" {
+                @for (key, head, value) in fields { (jobs::field((key, head, ""), value, &self.wrong)) }
+                button type="submit" { "Show" }
+            }
+        }
     }
 
     fn link(&self, path: &str, week: Week) -> String {
@@ -72,17 +96,15 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
     let asked = Asked::read(&pairs, now_us())?;
+    if !asked.wrong.is_empty() {
+        return Err(NoView::Form(frame::around(&session, "/weekly", "Week", None, asked.form())));
+    }
     hub.ask(move |hub| Ok(page(&asked.report(hub, &session)?, &asked, &session))).await?
 }
 
 fn page(report: &Report, asked: &Asked, session: &Session) -> Markup {
     let view = html! {
-        form.filter method="get" action="/weekly" role="search" {
-            label { span { "Week" } input type="text" name="week" value=(asked.week) maxlength="8"; }
-            label { span { "User" } input type="text" name="user" value=(asked.user) maxlength="300"; }
-            label { span { "Project" } input type="text" name="project" value=(asked.project) maxlength="300"; }
-            button type="submit" { "Show" }
-        }
+        (asked.form())
         nav.pages aria-label="Weeks" {
             a rel="prev" href=(asked.link("/weekly", asked.week.before())) { "The week before" }
             a rel="next" href=(asked.link("/weekly", asked.week.after())) { "The week after" }
@@ -105,7 +127,9 @@ fn page(report: &Report, asked: &Asked, session: &Session) -> Markup {
 
 fn sums(now: &UsageRow, before: &UsageRow) -> Markup {
     let part = if now.claimed_gibh > 0.0 { now.unused_gibh / now.claimed_gibh } else { 0.0 };
-    let rows: [(&str, f64, f64); 6] = [
+    let counts = [("Jobs", now.jobs, before.jobs), ("Failed", now.failed, before.failed)];
+    let counts = counts.map(|(head, now, before)| (head, now.to_string(), before.to_string()));
+    let rows = [
         ("CPU h", now.cpu_h, before.cpu_h),
         ("Idle core h", now.idle_core_h, before.idle_core_h),
         ("Claimed GiB h", now.claimed_gibh, before.claimed_gibh),
@@ -113,18 +137,12 @@ fn sums(now: &UsageRow, before: &UsageRow) -> Markup {
         ("Waited h", now.queued_h, before.queued_h),
         ("Suspended h", now.suspended_h, before.suspended_h),
     ];
+    let rows = rows.map(|(head, now, before)| (head, real(now), real(before)));
     html! {
         p.lead { (percent(part)) " of the memory that was claimed was never used." }
-        div.scroll tabindex="0" role="region" aria-label="Sums" {
-            table.list {
-                thead { tr { th scope="col" { "Figure" } th.right scope="col" { "This week" } th.right scope="col" { "The week before" } } }
-                tbody {
-                    tr { th scope="row" { "Jobs" } td.right { (now.jobs) } td.right { (before.jobs) } }
-                    tr { th scope="row" { "Failed" } td.right { (now.failed) } td.right { (before.failed) } }
-                    @for (head, now, before) in rows { tr { th scope="row" { (head) } td.right { (real(now)) } td.right { (real(before)) } } }
-                }
-            }
-        }
+        (list::table("Sums", "Figure|>This week|>The week before", counts.into_iter().chain(rows).map(|(head, now, before)| {
+            vec![html! { (head) }, html! { (now) }, html! { (before) }]
+        })))
     }
 }
 
@@ -133,16 +151,12 @@ fn asks(head: &str, words: &str, asks: &[Ask]) -> Markup {
         @if !asks.is_empty() {
             h2 { (head) }
             p.lead { (words) }
-            div.scroll tabindex="0" role="region" aria-label=(head) {
-                table.list {
-                    thead { tr { th scope="col" { "Name" } th.right scope="col" { "Jobs" } th.right scope="col" { "Held" } th.right scope="col" { "Claimed" }
-                        th.right scope="col" { "Ask for" } th.right scope="col" { "Unused GiB h" } } }
-                    tbody { @for ask in asks { tr {
-                        td.name { (plain(&ask.name)) } td.right { (ask.jobs) } td.right { (real_size(ask.held_bytes)) } td.right { (real_size(ask.claim_bytes)) }
-                        td.right { (real_size(ask.ask_bytes)) } td.right { (real(ask.unused_gibh)) }
-                    } } }
-                }
-            }
+            (list::table(head, "=Name|>Jobs|>Held|>Claimed|>Ask for|>Unused GiB h", asks.iter().map(|ask| {
+                let size = |bytes| html! { (real_size(bytes)) };
+                let sizes = [ask.held_bytes, ask.claim_bytes, ask.ask_bytes].map(size);
+                let (name, unused) = (html! { (plain(&ask.name)) }, html! { (real(ask.unused_gibh)) });
+                [name, html! { (ask.jobs) }].into_iter().chain(sizes).chain([unused]).collect()
+            })))
         }
     }
 }
@@ -155,6 +169,7 @@ pub(super) async fn table(
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
     let asked = Asked::read(&pairs, now_us())?;
+    check(&asked.wrong)?;
     hub.ask(move |hub| table_of(&asked.report(hub, &session)?).answer("weekly", form)).await?
 }
 

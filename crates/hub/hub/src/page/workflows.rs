@@ -9,6 +9,7 @@ use pinfold_profile::report::{duration, plain};
 
 use super::figures::{moment, percent, real, real_size};
 use super::filter::{Filter, encoded};
+use super::list;
 use super::table::{Form, Table};
 use super::{Asker, NoView, frame, jobs, nothing, person};
 use crate::hub::Hub;
@@ -38,7 +39,7 @@ pub(super) async fn view(
     Query(pairs): Pairs,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = Filter::read(&pairs)?;
+    let filter = jobs::asked(&session, ("/workflows", "Workflows"), Filter::read(&pairs))?;
     hub.ask(move |hub| Ok(list(&runs(hub, &session, &filter, SHOWN)?, &filter, &session))).await?
 }
 
@@ -48,17 +49,8 @@ fn list(runs: &[RunRow], filter: &Filter, session: &Session) -> Markup {
         p.lead { "Runs of workflows, the last first. A job is of a run when its comment says so: "
             code { "--comment 'workflow=rnaseq version=1.4 run=42'" } ", or when Snakemake's plugin for Slurm asked for it." }
         @if runs.is_empty() { p { "No such run." } } @else {
-            div.scroll tabindex="0" role="region" aria-label="Runs" {
-                table.list {
-                    thead { tr {
-                        th scope="col" { "Workflow" } th scope="col" { "Version" } th scope="col" { "Run" } th scope="col" { "User" }
-                        th scope="col" { "Begun" } th.right scope="col" { "Makespan" } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" }
-                        th.right scope="col" { "Core h" } th.right scope="col" { "Claimed GiB h" } th.right scope="col" { "Unused GiB h" }
-                        th.right scope="col" { "Waited h" } th.right scope="col" { "Hosts" }
-                    } }
-                    tbody { @for run in runs { (row(run)) } }
-                }
-            }
+            (list::table("Runs", "=Workflow|Version|=Run|User|Begun|>Makespan|>Jobs|>Failed|>Core h|\
+                >Claimed GiB h|>Unused GiB h|>Waited h|>Hosts", runs.iter().map(row)))
             @if runs.len() >= SHOWN as usize { p.small { "The last " (SHOWN) " are shown; the files have up to " (RUNS_MAX) "." } }
             p { a href=(filter.link("/workflows.csv")) download { "These runs as CSV" } ", "
                 a href=(filter.link("/workflows.parquet")) download { "as Parquet" } "." }
@@ -77,24 +69,23 @@ fn link(path: &str, run: &RunRow) -> String {
     )
 }
 
-fn row(run: &RunRow) -> Markup {
-    html! {
-        tr {
-            td.name { (plain(&run.workflow)) }
-            td { (run.version.as_deref().map(plain).unwrap_or_default()) }
-            td.name { a href=(link("/workflows/run", run)) { (plain(&run.run)) } }
-            td { (plain(&run.user)) }
-            td { (moment(i64::try_from(run.begun_us).unwrap_or(0))) }
-            td.right { (duration(run.makespan_s())) }
-            td.right { (run.jobs) }
-            td.right { @if run.failed > 0 { span.bad { (run.failed) } } @else { "0" } }
-            td.right { (real(run.core_h)) }
-            td.right { (real(run.claimed_gibh)) }
-            td.right { (real(run.unused_gibh)) }
-            td.right { (real(run.queued_h)) }
-            td.right { (run.hosts) }
-        }
-    }
+fn row(run: &RunRow) -> Vec<Markup> {
+    let figure = |number: f64| html! { (real(number)) };
+    vec![
+        html! { (plain(&run.workflow)) },
+        html! { (run.version.as_deref().map(plain).unwrap_or_default()) },
+        html! { a href=(link("/workflows/run", run)) { (plain(&run.run)) } },
+        html! { (plain(&run.user)) },
+        html! { (moment(i64::try_from(run.begun_us).unwrap_or(0))) },
+        html! { (duration(run.makespan_s())) },
+        html! { (run.jobs) },
+        list::failures(run.failed),
+        figure(run.core_h),
+        figure(run.claimed_gibh),
+        figure(run.unused_gibh),
+        figure(run.queued_h),
+        html! { (run.hosts) },
+    ]
 }
 
 pub(super) async fn table(
@@ -104,7 +95,7 @@ pub(super) async fn table(
     Query(pairs): Pairs,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &asker).await?;
-    let filter = Filter::read(&pairs)?;
+    let filter = Filter::read(&pairs).checked()?;
     hub.ask(move |hub| table_of(&runs(hub, &session, &filter, RUNS_MAX)?).answer("workflows", form)).await?
 }
 
@@ -155,7 +146,8 @@ fn page(detail: &RunDetail, session: &Session) -> Markup {
         h2 { "Beside earlier runs" }
         (changes(detail, &steps))
         h2 { "Steps" }
-        (step_table(shown))
+        (list::table("Steps", "=Step|>Jobs|>Failed|>Ran, median|>ran before|>Peak, median|\
+                >peak before|>Core h|>Claimed GiB h|>Waited h|>Earlier runs", shown.iter().map(step_row)))
         @if steps.len() > shown.len() { p.small { (steps.len() - shown.len()) " steps with fewer core hours are left out; the files have all." } }
         p { a href=(link("/workflows/steps.csv", run)) download { "These steps as CSV" } ", "
             a href=(link("/workflows/steps.parquet", run)) download { "as Parquet" } "." }
@@ -232,42 +224,26 @@ fn words(step: &Step) -> Vec<(bool, String)> {
     of_time.into_iter().chain(of_memory).collect()
 }
 
-fn step_table(steps: &[Step]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Steps" {
-            table.list {
-                thead { tr {
-                    th scope="col" { "Step" } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" }
-                    th.right scope="col" { "Ran, median" } th.right scope="col" { "before" }
-                    th.right scope="col" { "Peak, median" } th.right scope="col" { "before" }
-                    th.right scope="col" { "Core h" } th.right scope="col" { "Claimed GiB h" } th.right scope="col" { "Waited h" }
-                    th.right scope="col" { "Earlier runs" }
-                } }
-                tbody { @for step in steps { tr {
-                    td.name { (plain(&step.step)) }
-                    td.right { (step.jobs) }
-                    td.right { @if step.failed > 0 { span.bad { (step.failed) } } @else { "0" } }
-                    (cells(&step.ran_s, duration)) (cells(&step.peak_bytes, real_size))
-                    td.right { (real(step.core_h)) }
-                    td.right { (real(step.claimed_gibh)) }
-                    td.right { (real(step.queued_h)) }
-                    td.right { (step.earlier_runs) }
-                } } }
-            }
-        }
-    }
+fn step_row(step: &Step) -> Vec<Markup> {
+    let mut row =
+        vec![html! { (plain(&step.step)) }, html! { (step.jobs) }, list::failures(step.failed as u64)];
+    row.extend(cells(&step.ran_s, duration));
+    row.extend(cells(&step.peak_bytes, real_size));
+    row.extend([step.core_h, step.claimed_gibh, step.queued_h].map(|hours| html! { (real(hours)) }));
+    row.push(html! { (step.earlier_runs) });
+    row
 }
 
-fn cells(figure: &Figure, shown: fn(f64) -> String) -> Markup {
-    html! {
-        td.right { (figure.now.map(shown).unwrap_or_default())
-            @match figure.change {
-                Change::More => { " " span.bad { "\u{25b2}" } },
-                Change::Less => " \u{25bc}",
-                Change::TooFew | Change::Within => {},
-            } }
-        td.right { (figure.before.map(|before| shown(before.middle)).unwrap_or_default()) }
-    }
+fn cells(figure: &Figure, shown: fn(f64) -> String) -> [Markup; 2] {
+    let now = html! {
+        (figure.now.map(shown).unwrap_or_default())
+        @match figure.change {
+            Change::More => { " " span.bad { "\u{25b2}" } },
+            Change::Less => " \u{25bc}",
+            Change::TooFew | Change::Within => {},
+        }
+    };
+    [now, html! { (figure.before.map(|before| shown(before.middle)).unwrap_or_default()) }]
 }
 
 fn chain_of(detail: &RunDetail) -> Markup {
@@ -278,17 +254,12 @@ fn chain_of(detail: &RunDetail) -> Markup {
             @if chain.links.len() == 1 { " job" } @else { " jobs" } " ran " (duration(chain.ran_s)) ", waited to start " (duration(chain.queued_s)) " and were suspended "
             (duration(chain.suspended_s)) "; for " (duration(chain.idle_s)) " none of them was asked for." }
         @if hidden > 0 { p.small { "The last " (LINKS_SHOWN) " are shown." } }
-        div.scroll tabindex="0" role="region" aria-label="Chain" {
-            table {
-                thead { tr { th scope="col" { "Job" } th.right scope="col" { "Asked for after" } th.right scope="col" { "Waited" }
-                    th.right scope="col" { "Ran" } th.right scope="col" { "Suspended" } } }
-                tbody { @for link in chain.links.iter().skip(hidden) { @let job = &detail.jobs[link.at]; tr {
-                    td.name { a href=(format!("/jobs/{}", job.id)) { (plain(&job.step)) } }
-                    td.right { (duration(link.idle_s)) } td.right { (duration(link.queued_s)) }
-                    td.right { (duration(link.ran_s)) } td.right { (duration(link.suspended_s)) }
-                } } }
-            }
-        }
+        (list::table("Chain", "=Job|>Asked for after|>Waited|>Ran|>Suspended", chain.links.iter().skip(hidden).map(|link| {
+            let job = &detail.jobs[link.at];
+            let mut row = vec![html! { a href=(format!("/jobs/{}", job.id)) { (plain(&job.step)) } }];
+            row.extend([link.idle_s, link.queued_s, link.ran_s, link.suspended_s].map(|length| html! { (duration(length)) }));
+            row
+        })))
     }
 }
 

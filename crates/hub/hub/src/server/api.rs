@@ -140,7 +140,7 @@ pub async fn live(
     };
     let generation = hub.take(room, read, write).await??;
     Counters::count(&hub.counters.lives);
-    Ok(Json(LiveReceipt { version: 1, generation }))
+    Ok(Json(LiveReceipt { version: 1, generation, wanted: hub.wanted(host, None) }))
 }
 
 /// The longest voucher, in bytes.

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
+use pinfold_proto::host::HostPoint;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::{End, JobState, learned};
 use pinfold_topo::Topology;
@@ -99,6 +100,8 @@ pub(super) struct Told {
     /// How far the host's clock is ahead, in microseconds.
     pub(super) ahead_us: i64,
     pub(super) packed: Vec<u8>,
+    /// Its reading, if it has one.
+    pub(super) point: Option<HostPoint>,
 }
 
 impl Prepared {
@@ -139,7 +142,8 @@ impl Store {
     /// When the database refuses.
     pub fn keep_live(&self, host: i64, live: &Live, packed: Vec<u8>, now_us: u64) -> Result<(), StoreError> {
         let ahead_us = whole(live.sent_us).saturating_sub(whole(now_us));
-        let told = Told { host, boot: cut(&live.boot).to_owned(), now_us, ahead_us, packed };
+        let point = live.status.reading.as_deref().copied();
+        let told = Told { host, boot: cut(&live.boot).to_owned(), now_us, ahead_us, packed, point };
         match self.together(Sent::Live(told)) {
             Ok(_) => Ok(()),
             Err(IngestError::Store(error)) => Err(error),

@@ -200,6 +200,18 @@ CREATE INDEX jobs_failed_project ON jobs (project, ended_us)
 CREATE INDEX jobs_failed_host ON jobs (host, ended_us)
     WHERE (exit_code IS NULL OR exit_code <> 0 OR ended_by IS NOT NULL);
 ",
+    // The last day of each host.
+    "
+CREATE TABLE minutes (
+    host INTEGER NOT NULL REFERENCES hosts (id),
+    time_us INTEGER NOT NULL,
+    cpu_busy REAL,
+    memory_bytes INTEGER NOT NULL,
+    swap_bytes INTEGER NOT NULL,
+    stalled REAL,
+    PRIMARY KEY (host, time_us)
+) WITHOUT ROWID;
+",
 ];
 
 /// The step that made the tables of sums: those of jobs that were there before are made with it.

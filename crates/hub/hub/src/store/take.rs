@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use pinfold_hubwire::bundle::Receipt;
 
 pub(super) use self::line::Line;
-use super::days::Added;
+use pinfold_proto::host::HostPoint;
+
+use super::days::{Added, DAY_US};
 use super::db::{Connection, DbError, Value, values};
 use super::ingest::{COLUMNS, First, IngestError, Prepared, Ready, Told};
 use super::keep::series_table;
@@ -111,8 +113,27 @@ fn heard(connection: &mut dyn Connection, batch: &[Sent]) -> Result<(), DbError>
         let Sent::Live(told) = sent else { continue };
         let set = "UPDATE hosts SET live = ?2, clock_ahead_us = ?3 WHERE id = ?1";
         connection.execute(set, &values![told.host, &told.packed[..], told.ahead_us])?;
+        if let Some(point) = &told.point {
+            keep_reading(connection, told.host, told.now_us, point)?;
+        }
     }
     Ok(())
+}
+
+/// Keeps a reading, and removes the readings of this host that are older than a day.
+fn keep_reading(
+    connection: &mut dyn Connection,
+    host: i64,
+    now_us: u64,
+    point: &HostPoint,
+) -> Result<(), DbError> {
+    let add = "INSERT INTO minutes (host, time_us, cpu_busy, memory_bytes, swap_bytes, stalled) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    let (memory, swap) = (point.memory_used_bytes, point.swap_used_bytes);
+    connection
+        .execute(add, &values![host, now_us, point.cpu_busy, memory, swap, point.memory_full_stalled])?;
+    let old = values![host, now_us.saturating_sub(DAY_US)];
+    connection.execute("DELETE FROM minutes WHERE host = ?1 AND time_us < ?2", &old).map(drop)
 }
 
 /// The table of a month, which may be there already.

@@ -15,6 +15,7 @@ fn live() -> Live {
         spool: SpoolFigures::default(),
         map: Some(map()),
         topology: Some(Box::new(machine())),
+        asked: Vec::new(),
     }
 }
 
@@ -36,6 +37,31 @@ pub(crate) fn one_host_is_as_in_the_list(store: &Store, host: i64) {
     for name in ["", "ALPHA", "alph", "%"] {
         assert!(!store.has_host(name).unwrap() && store.host(name).unwrap().is_none(), "{name}");
     }
+}
+
+/// Readings of the last day are kept, each host's own, and older ones are removed.
+pub(crate) fn a_host_has_its_last_day(store: &Store, host: i64) {
+    let point = |time_s: f64, busy: f64| {
+        let mut reading = idle();
+        reading.reading = serde_json::from_value(serde_json::json!({
+            "time_s": time_s, "span_s": 2.0, "cpu_busy": busy, "memory_used_bytes": 5, "swap_used_bytes": 0,
+            "cpu_stalled": null, "memory_stalled": null, "memory_full_stalled": 0.25, "io_stalled": null,
+            "io_full_stalled": null, "temperature_celsius": null, "frequency_mhz": null,
+        }))
+        .unwrap();
+        Live { status: reading, ..live() }
+    };
+    let day = 86_400_000_000;
+    for (at_us, busy) in [(1_000, 1.0), (day, 2.0), (day + 2_000, 3.0), (day + 2_000, 4.0)] {
+        // The host's clock is wrong by years: the hub's counts.
+        let told = point(9e9, busy);
+        store.keep_live(host, &told, bundle::pack(&told).unwrap(), at_us).unwrap();
+    }
+    let kept = store.minutes(host, 0).unwrap();
+    let told: Vec<_> = kept.iter().map(|point| (point.cpu_busy, point.memory_full_stalled)).collect();
+    assert_eq!(told, [(Some(2.0), Some(0.25)), (Some(3.0), Some(0.25))]);
+    assert_eq!(store.minutes(host, day + 1).unwrap().len(), 1);
+    assert_eq!(store.minutes(host + 1, 0).unwrap(), []);
 }
 
 #[test]

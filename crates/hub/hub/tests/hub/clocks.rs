@@ -20,6 +20,7 @@ fn tell(served: &Served, token: &str, sent_us: u64) {
         spool: SpoolFigures::default(),
         map: None,
         topology: None,
+        asked: Vec::new(),
     };
     let packed = bundle::pack(&live).unwrap();
     let answer = served.request("POST", "/api/v1/live", &[bearer(token)], &packed);

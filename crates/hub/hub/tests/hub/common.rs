@@ -157,7 +157,12 @@ impl Source for MadeUp {
     }
 
     fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
-        Ok(self.jobs.contains_key(&job).then(|| (self.report(job, self.points), Vec::new())))
+        let Some(over) = self.jobs.get(&job) else { return Ok(None) };
+        let mut report = self.report(job, self.points);
+        if !over {
+            (report.state, report.ended_s, report.exit_code) = (pinfold_proto::JobState::Running, None, None);
+        }
+        Ok(Some((report, Vec::new())))
     }
 }
 

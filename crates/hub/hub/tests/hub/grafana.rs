@@ -53,6 +53,7 @@ fn of_a_hub() -> String {
         spool,
         map: None,
         topology: None,
+        asked: Vec::new(),
     };
     let packed = bundle::pack(&live).unwrap();
     assert_eq!(served.request("POST", "/api/v1/live", &[bearer(&host)], &packed).status, 200);
@@ -104,6 +105,26 @@ fn the_dashboard_asks_for_what_there_is() {
     }
     assert!(named.iter().filter(|name| name.starts_with("pinfold_hub_")).count() > 5, "{named:?}");
     assert!(named.len() > 25, "{named:?}");
+}
+
+#[test]
+fn alert_rules_ask_for_what_there_is() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../packaging/prometheus/pinfold-alerts.yml");
+    let rules = std::fs::read_to_string(file).unwrap();
+    let text = of_a_daemon() + &of_a_hub();
+    let expressions: Vec<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).collect();
+    assert_eq!(expressions.len(), rules.matches("- alert: ").count());
+    for expression in expressions {
+        let selectors = selectors(expression);
+        assert!(!selectors.is_empty(), "{expression}");
+        for (name, _) in selectors {
+            let is_there =
+                |line: &str| line.strip_prefix(&name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+            assert!(text.lines().any(is_there), "{name} is no sample: {expression}");
+        }
+    }
 }
 
 #[test]

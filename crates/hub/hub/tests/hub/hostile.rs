@@ -101,6 +101,7 @@ fn figures_out_of_all_ranges_are_shown_and_end_nothing() {
         },
         map: Some(far_map()),
         topology: Some(Box::new(machine())),
+        asked: Vec::new(),
     };
     assert_eq!(live(&served, &host, &far), 422);
     pinfold_hubwire::bounds::bound_live(&mut far);
@@ -344,6 +345,7 @@ fn what_a_host_says_of_itself_is_bounded() {
             spool: SpoolFigures::default(),
             map: None,
             topology: None,
+            asked: Vec::new(),
         }
     };
     assert_eq!(live(&served, &host, &told(2_000)), 200);
@@ -469,6 +471,7 @@ fn people_sign_in_and_revoke_although_hosts_filled_the_database() {
         spool: SpoolFigures::default(),
         map: None,
         topology: None,
+        asked: Vec::new(),
     };
     told.status.warnings =
         (0..20_000u64).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string()).collect();
@@ -515,6 +518,7 @@ fn idle_live() -> Live {
         spool: SpoolFigures::default(),
         map: None,
         topology: None,
+        asked: Vec::new(),
     }
 }
 

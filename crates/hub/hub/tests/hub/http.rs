@@ -137,6 +137,7 @@ fn a_host_writes_its_own_rows_whatever_it_says() {
         spool: SpoolFigures::default(),
         map: None,
         topology: None,
+        asked: Vec::new(),
     };
     let answer =
         site.served.request("POST", "/api/v1/live", &[bearer(&site.other)], &bundle::pack(&live).unwrap());
@@ -517,6 +518,21 @@ fn questions_without_bound_and_figures_that_are_none_are_refused() {
         "figures=wall_s%3E1)%20OR%201%3D1--",
     ] {
         assert_eq!(site.served.get(&format!("/jobs?{bad}"), one(&cookie)).status, 400, "{bad}");
+    }
+    // The form comes back as it was filled in, with the reason beside the field.
+    for (path, reason) in [
+        ("/jobs?host=alpha&figures=nope%3E1", "<span class=\"bad\">nope: no such figure"),
+        ("/classes?host=alpha&figures=wall_s", "<span class=\"bad\">wall_s: FIGURE"),
+        (
+            "/classes/weeks?host=alpha&name=a&figures=wall_s%3E1",
+            "<span class=\"bad\">weeks are read from sums",
+        ),
+        ("/users?host=alpha&days=x", "<p class=\"bad\">days: "),
+        ("/weekly?user=alpha&week=x", "<span class=\"bad\">a week is wanted"),
+    ] {
+        let page = site.served.get(path, one(&cookie));
+        assert_eq!(page.status, 400, "{path}");
+        assert!(page.body.contains("value=\"alpha\"") && page.body.contains(reason), "{path}: {}", page.body);
     }
     for bad in ["last=1000000", "last=200&series=true", "last=-1", "job=x", "select=1", "since_us=1e9"] {
         let answer = site.served.get(&format!("/api/v1/reports?{bad}"), &[bearer(&site.reader)]);

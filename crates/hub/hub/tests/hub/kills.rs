@@ -10,7 +10,7 @@ use crate::common::{MadeUp, machine, report, token};
 use crate::store::{check_lists, check_sums};
 use pinfold_hub::secret;
 use pinfold_hub::store::{Access, Kind, ReportQuery, Store, now_us};
-use pinfold_hubwire::bundle::{self, Receipt};
+use pinfold_hubwire::bundle::{self, LiveReceipt, Receipt};
 use pinfold_hubwire::disk::{Disk, RealDisk, UNFINISHED};
 use pinfold_hubwire::push::{Pusher, Uplink, UplinkError};
 use rand_core::{RngCore as _, SeedableRng as _};
@@ -102,8 +102,8 @@ impl Uplink for Unreliable<'_> {
         Ok(receipt)
     }
 
-    fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
-        Ok(None)
+    fn live(&mut self, _packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
+        Ok(LiveReceipt::default())
     }
 }
 
@@ -240,8 +240,8 @@ fn a_full_spool_leaves_jobs_in_the_store_and_none_is_lost() {
         fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError> {
             Ok(self.0.ingest(self.1, &bundle::read_bundle(packed).unwrap(), now_us()).unwrap())
         }
-        fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
-            Ok(None)
+        fn live(&mut self, _packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
+            Ok(LiveReceipt::default())
         }
     }
     let mut hub = Reliable(store, host);
@@ -313,8 +313,8 @@ fn a_bundle_that_is_refused_keeps_no_other_back() {
             self.0.extend(bundle.parts.iter().map(|part| part.job));
             Ok(Receipt { new: bundle.parts.len() as u64, known: 0 })
         }
-        fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
-            Ok(None)
+        fn live(&mut self, _packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
+            Ok(LiveReceipt::default())
         }
     }
     let dir = tempfile::tempdir().unwrap();
@@ -344,8 +344,8 @@ impl Uplink for OneByOne {
         Ok(Receipt { new: u64::MAX, known: u64::MAX })
     }
 
-    fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
-        Ok(None)
+    fn live(&mut self, _packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
+        Ok(LiveReceipt::default())
     }
 }
 
@@ -378,9 +378,9 @@ fn a_hub_of_another_generation_each_time_is_not_sent_all_without_pause() {
             self.1 += parts;
             Ok(Receipt { new: parts, known: 0 })
         }
-        fn live(&mut self, _packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+        fn live(&mut self, _packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
             self.0 += 1;
-            Ok(Some(self.0))
+            Ok(LiveReceipt { generation: Some(self.0), ..LiveReceipt::default() })
         }
     }
     let dir = tempfile::tempdir().unwrap();
@@ -406,11 +406,11 @@ fn how_the_cores_lie_is_told_once_and_again_when_that_changes() {
         fn bundle(&mut self, _packed: &[u8]) -> Result<Receipt, UplinkError> {
             Ok(Receipt { new: 0, known: 0 })
         }
-        fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+        fn live(&mut self, packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
             let live = bundle::read_live(packed).unwrap();
             let map = live.map.inspect(|map| assert!(map.sets.iter().all(|set| set.pids.is_empty())));
             self.0.push((map.is_some(), live.topology.map(|topology| topology.pus().len())));
-            if self.1 { Ok(None) } else { Err(UplinkError::Refused("not now".into())) }
+            if self.1 { Ok(LiveReceipt::default()) } else { Err(UplinkError::Refused("not now".into())) }
         }
     }
     let dir = tempfile::tempdir().unwrap();
@@ -442,7 +442,7 @@ fn a_long_queue_is_told_of_in_part() {
         fn bundle(&mut self, _packed: &[u8]) -> Result<Receipt, UplinkError> {
             Ok(Receipt { new: 0, known: 0 })
         }
-        fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+        fn live(&mut self, packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
             self.0 = Some(bundle::read_live(packed).unwrap());
             Err(UplinkError::Refused("never".into()))
         }

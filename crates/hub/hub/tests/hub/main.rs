@@ -16,6 +16,7 @@ mod hostile;
 mod http;
 mod kills;
 mod learned;
+mod live;
 mod openapi;
 mod plans;
 mod program;

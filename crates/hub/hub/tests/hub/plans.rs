@@ -252,7 +252,7 @@ const MADE: [&str; 5] =
 
 fn drop_made() -> String {
     let made = MADE.map(|index| format!("DROP INDEX {index};")).concat();
-    let since = "DROP INDEX jobs_failed; ALTER TABLE jobs DROP COLUMN ended_by; \
+    let since = "DROP TABLE minutes; DROP INDEX jobs_failed; ALTER TABLE jobs DROP COLUMN ended_by; \
                  CREATE INDEX jobs_failed ON jobs (ended_us) WHERE (exit_code IS NULL OR exit_code <> 0);";
     format!("{made} {since}")
 }

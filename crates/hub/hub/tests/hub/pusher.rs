@@ -5,7 +5,7 @@ use std::time::Duration;
 use pinfold_hub::secret;
 use pinfold_hub::store::{Access, Kind, Store, now_us};
 use pinfold_hubwire::bundle::{
-    self, Act, Bundle, LIVE_MAX_BYTES, Live, PACKED_MAX_BYTES, POINTS_A_PART, Receipt,
+    self, Act, Bundle, LIVE_MAX_BYTES, Live, LiveReceipt, PACKED_MAX_BYTES, POINTS_A_PART, Receipt,
 };
 use pinfold_hubwire::disk::RealDisk;
 use pinfold_hubwire::push::{Found, Numbers, Pusher, Source, SourceError, Uplink, UplinkError};
@@ -89,9 +89,9 @@ impl Uplink for Hub {
         taken.map_err(|error| UplinkError::Refused(error.to_string()))
     }
 
-    fn live(&mut self, packed: &[u8]) -> Result<Option<u64>, UplinkError> {
+    fn live(&mut self, packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
         packed.clone_into(&mut self.live);
-        Ok(self.generation)
+        Ok(LiveReceipt { generation: self.generation, ..LiveReceipt::default() })
     }
 }
 
@@ -333,4 +333,47 @@ fn a_host_with_many_long_jobs_is_told_of_within_a_message() {
     assert_eq!(started, 100, "those that have started are told first");
     let words = format!("{} more jobs are not told to the hub: it is told of {told}", 1_500 - told);
     assert_eq!(live.status.warnings, [words]);
+}
+
+/// A hub that is away until it is not.
+struct Away {
+    hub: Hub,
+    away: bool,
+    asked: u32,
+}
+
+impl Uplink for Away {
+    fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError> {
+        if self.away { Err(UplinkError::Later("away".into())) } else { self.hub.bundle(packed) }
+    }
+
+    fn live(&mut self, packed: &[u8]) -> Result<LiveReceipt, UplinkError> {
+        self.asked += 1;
+        if self.away { Err(UplinkError::Later("away".into())) } else { self.hub.live(packed) }
+    }
+}
+
+#[test]
+fn bundles_go_as_soon_as_the_hub_is_heard_again_however_long_it_was_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 1 << 20, "boot").unwrap();
+    let mut source = MadeUp::default();
+    source.jobs.extend((1..=3).map(|job| (job, true)));
+    let mut hub = Away { hub: Hub::new(|_| false), away: true, asked: 0 };
+    let mut round = |hub: &mut Away, at_s: u64| {
+        let (now, chance) = (Duration::from_secs(at_s), 0);
+        let collected = pusher.collect(&mut source, now_us()).unwrap();
+        pusher.tell(hub, collected.status, now_us(), now, chance).unwrap();
+        pusher.send(hub, now, chance).unwrap();
+        hub.hub.jobs()
+    };
+    (0..600).step_by(2).for_each(|at_s| assert_eq!(round(&mut hub, at_s), 0));
+    assert!(
+        (50..=150).contains(&hub.asked),
+        "a hub that is away is asked every five to ten seconds: {}",
+        hub.asked
+    );
+    hub.away = false;
+    let heard = (600..700).step_by(2).find(|at_s| round(&mut hub, *at_s) == 3).unwrap();
+    assert!(heard <= 610, "{heard}");
 }

@@ -128,6 +128,7 @@ fn site(trust: Trust) -> Site {
             spool,
             map: Some(map()),
             topology: Some(Box::new(machine())),
+            asked: Vec::new(),
         };
         let packed = bundle::pack(&live).unwrap();
         assert_eq!(served.request("POST", "/api/v1/live", &lines, &packed).status, 200);
@@ -203,7 +204,8 @@ fn pages_of_hosts(page: &dyn Fn(&str) -> String, want: &BTreeSet<String>) {
             }
         }
         assert!(page(&format!("/hosts/{host}/map.svg?small=true")).starts_with("<svg"));
-        assert!(page("/").contains(&format!("/hosts/{host}/map.svg?small=true")));
+        assert!(page("/?cards=true").contains(&format!("/hosts/{host}/map.svg?small=true")));
+        assert!(page(&format!("/hosts/{host}/day.svg")).starts_with("<svg"));
     }
 }
 
@@ -341,7 +343,7 @@ fn check(site: &Site, api: impl Fn(&str) -> Answer, cookie: &str, want: &[&str])
             "bea" => job.ends_with('2'),
             _ => job.ends_with('3'),
         });
-        for view in ["/", "/jobs?days=3650", "/classes?days=3650", "/users?days=3650"] {
+        for view in ["/?cards=true", "/jobs?days=3650", "/classes?days=3650", "/users?days=3650"] {
             let body = page(view);
             let main = body.split("<main").nth(1).unwrap();
             assert_eq!(main.contains(&format!(">{user}<")), seen, "{view} and {user}: {body}");
@@ -480,6 +482,7 @@ fn a_hub_that_is_new_knows_by_which_clock_a_host_signs() {
         spool: SpoolFigures::default(),
         map: None,
         topology: None,
+        asked: Vec::new(),
     };
     let packed = bundle::pack(&live).unwrap();
     assert_eq!(first.request("POST", "/api/v1/live", &[bearer(&alpha.token)], &packed).status, 200);

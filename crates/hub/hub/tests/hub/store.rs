@@ -50,7 +50,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 23] = [
+const CASES: [(&str, Case); 24] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -74,6 +74,7 @@ const CASES: [(&str, Case); 23] = [
     ("series of an answer are bounded", bounds::series_of_an_answer_are_bounded),
     ("jobs from ahead are not the last of a class", bounds::jobs_from_ahead_are_not_the_last_of_a_class),
     ("one host is as in the list", alone::one_host_is_as_in_the_list),
+    ("a host has its last day", alone::a_host_has_its_last_day),
 ];
 
 #[test]
@@ -481,7 +482,7 @@ fn an_earlier_database_gets_its_sums() {
     let earlier = rusqlite::Connection::open(&file).unwrap();
     earlier
         .execute_batch(
-            "DROP INDEX jobs_failed_user; DROP INDEX jobs_failed_name; DROP INDEX jobs_failed_project; \
+            "DROP TABLE minutes; DROP INDEX jobs_failed_user; DROP INDEX jobs_failed_name; DROP INDEX jobs_failed_project; \
              DROP INDEX jobs_failed_host; DROP TABLE tops; DROP TABLE top_days; DROP INDEX jobs_project; \
              DROP INDEX jobs_failed; DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; DROP INDEX jobs_run; ALTER TABLE jobs DROP COLUMN workflow; \
              ALTER TABLE jobs DROP COLUMN run; ALTER TABLE jobs DROP COLUMN step; \
@@ -506,7 +507,7 @@ fn an_earlier_server_gets_its_sums() {
     let (store, host) = known(Store::open(&server.at(), None).unwrap());
     store.ingest(host, &bundle(mixed(300, 1)), 1_700_500_000_000_000).unwrap();
     drop(store);
-    let earlier = "DROP INDEX jobs_failed_user, jobs_failed_name, jobs_failed_project, jobs_failed_host; DROP TABLE tops; \
+    let earlier = "DROP TABLE minutes; DROP INDEX jobs_failed_user, jobs_failed_name, jobs_failed_project, jobs_failed_host; DROP TABLE tops; \
                    DROP TABLE top_days; DROP INDEX jobs_project; DROP INDEX jobs_failed; DROP TABLE spreads; DROP TABLE days; DROP TABLE runs; ALTER TABLE jobs DROP COLUMN workflow, DROP COLUMN run, \
                    DROP COLUMN step, DROP COLUMN ended_by; UPDATE schema_version SET version = 3";
     server.client().batch_execute(earlier).unwrap();

@@ -43,7 +43,16 @@ fn live() -> Live {
         "own_nodes":{"nodes":"0","foreign_before":1.0,"foreign_after":1.0,"kept":true,"found":"x"}}]}"#;
     let status: StatusView = serde_json::from_str(text).unwrap();
     let spool = SpoolFigures { bundles: 1, bytes: 1, max_bytes: 1, jobs_waiting: 1, refused: 1 };
-    Live { version: 1, boot: "b".into(), sent_us: 1, status, spool, map: None, topology: None }
+    Live {
+        version: 1,
+        boot: "b".into(),
+        sent_us: 1,
+        status,
+        spool,
+        map: None,
+        topology: None,
+        asked: Vec::new(),
+    }
 }
 
 fn series() -> Columns {

@@ -110,7 +110,14 @@ mod tests {
     use super::*;
 
     fn told(host: i64) -> Sent {
-        Sent::Live(Told { host, boot: String::new(), now_us: 0, ahead_us: 0, packed: Vec::new() })
+        Sent::Live(Told {
+            host,
+            boot: String::new(),
+            now_us: 0,
+            ahead_us: 0,
+            packed: Vec::new(),
+            point: None,
+        })
     }
 
     #[test]
