@@ -11,15 +11,14 @@ use crate::manager::Manager;
 pub fn references(manager: Manager, dir: &str, host: &dyn Surroundings) -> Option<Vec<String>> {
     let files = format!("{dir}/");
     let (found, program) = match manager {
-        Manager::Slurm => (slurm(&files, host), "scontrol --version"),
-        Manager::GridEngine => (grid_engine(&files, host), "qconf -help"),
-        Manager::Htcondor => (htcondor(&files, host), "condor_version"),
-        Manager::Pbs => (pbs(host), "qmgr --version"),
+        Manager::Slurm => (slurm(&files, host), &["scontrol", "--version"][..]),
+        Manager::GridEngine => (grid_engine(&files, host), &["qconf", "-help"][..]),
+        Manager::Htcondor => (htcondor(&files, host), &["condor_version"][..]),
+        Manager::Pbs => (pbs(host), &["qmgr", "--version"][..]),
         // Only LSF can be asked.
-        Manager::Generic => return lsf(&files, host),
+        Manager::Generic => return Some(lines_of(&host.answer(&["bqueues", "-l"])?, "lsb.queues", &files)),
     };
-    let program: Vec<&str> = program.split(' ').collect();
-    found.or_else(|| host.answer(&program).is_none().then(Vec::new))
+    found.or_else(|| host.answer(program).is_none().then(Vec::new))
 }
 
 /// The files that Slurm reads on this host: its own, the lines of its plugins, and included files.
@@ -113,10 +112,6 @@ fn pbs(host: &dyn Surroundings) -> Option<Vec<String>> {
     host.answer(&["qmgr", "-c", "print server"])?;
     let hook = host.answer(&["qmgr", "-c", "list hook pinfold"]);
     Some(hook.map(|_| "qmgr -c 'delete hook pinfold'".to_owned()).into_iter().collect())
-}
-
-fn lsf(files: &str, host: &dyn Surroundings) -> Option<Vec<String>> {
-    Some(lines_of(&host.answer(&["bqueues", "-l"])?, "lsb.queues", files))
 }
 
 /// The lines to delete from a file.
