@@ -26,7 +26,8 @@ use crate::successor;
 
 #[derive(Debug, Args)]
 pub(crate) struct RetryArgs {
-    /// Failed jobs; of an array, a range or several jobs only those that failed
+    /// Failed jobs; of an array, a range or several jobs only the failed jobs. A job of `run` or of a batch that waited gets
+    /// the environment and limits of this command
     #[arg(value_name = "JOB", required_unless_present = "failed")]
     pub jobs: Vec<JobRef>,
     /// All your jobs that failed, among the last 1000, and were not submitted again since then
