@@ -1,13 +1,15 @@
 //! A transcript: lines that begin with `>` are events, the lines below each are the decisions it brings about.
 //!
 //! `> TIME EVENT ARGUMENTS`, where `TIME` is `+SECONDS` since the last event, or nothing. Starts are answered
-//! at once unless the transcript says `> slow`.
+//! at once unless the transcript says `> slow`. A decision has its reason's code and figures; `words.txt` has the sentences.
 
 #![expect(clippy::unwrap_used, reason = "a transcript that cannot be read fails its test")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use pinfold_policy::code::Value;
 use pinfold_policy::{
     Action, Adopted, Amount, ArrayLimit, Aside, Claim, Class, Command, Decision, EVIDENCE_RUNS, Event,
     Instant, JobId, JobMemory, Kind, Machine, MemorySample, Place, Policy, Preemption, Project, Ran, Request,
@@ -23,21 +25,25 @@ struct Script {
     now_us: u64,
     slow: bool,
     out: String,
+    words: Words,
 }
 
-/// Runs a transcript and compares it with what really happens.
-#[track_caller]
-pub(crate) fn check(transcript: &str) {
-    let mut script = Script { now_us: 1_000_000_000, ..Script::default() };
-    let lines: Vec<&str> = transcript.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    for line in &lines {
-        if let Some(event) = line.strip_prefix('>') {
+/// The sentences of reasons by code, each once for all numbers that it may name.
+pub(crate) type Words = BTreeMap<(&'static str, String), String>;
+
+/// What happens in a transcript: its comments and events, and the decisions of now in place of those that it has.
+pub(crate) fn play(transcript: &str, words: &mut Words) -> String {
+    let mut script = Script { now_us: 1_000_000_000, words: std::mem::take(words), ..Script::default() };
+    for line in transcript.lines() {
+        if line.starts_with(['#', '>']) {
             writeln!(script.out, "{line}").unwrap();
+        }
+        if let Some(event) = line.strip_prefix('>') {
             script.feed(event.trim());
         }
     }
-    let want: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    assert!(script.out == want, "what happened:\n{}\nwhat was expected:\n{want}", script.out);
+    *words = script.words;
+    script.out
 }
 
 impl Script {
@@ -80,6 +86,9 @@ impl Script {
         let decisions = self.policy.step(self.now(), event);
         for decision in &decisions {
             writeln!(self.out, "{}", line(decision)).unwrap();
+            let sentence = decision.reason.to_string();
+            let form = sentence.replace(|letter: char| letter.is_ascii_digit(), "");
+            self.words.entry((decision.reason.code(), form)).or_insert(sentence);
         }
         for decision in decisions {
             if matches!(decision.action, Action::Start { .. }) && !self.slow {
@@ -420,5 +429,22 @@ fn line(decision: &Decision) -> String {
         Action::Near { nodes } => format!("near {nodes:?}"),
         Action::Drop { refused } => format!("drop{}", if *refused { " refused" } else { "" }),
     };
-    format!("{} {action}: {}", decision.job, decision.reason)
+    let mut said = format!("{} {action}: {}", decision.job, decision.reason.code());
+    for figure in decision.reason.figures() {
+        let value = match figure.value {
+            Value::Number(bytes) if figure.name.ends_with("bytes") && bytes % (1 << 20) == 0 => {
+                format!("{}MiB", bytes >> 20)
+            }
+            Value::Number(number) => number.to_string(),
+            Value::Signed(number) => number.to_string(),
+            Value::Time(time) => format!("{time:?}"),
+            Value::Job(job) => job.to_string(),
+            Value::Code(code) => code.to_owned(),
+            Value::Text(text) => text.unwrap_or_else(|| "-".to_owned()),
+            Value::Cpus(cpus) => cpus.to_string(),
+            Value::Nodes(nodes) => format!("{nodes:?}"),
+        };
+        write!(said, " {}={value}", figure.name).unwrap();
+    }
+    said
 }
