@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 
 install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client"
 strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
-install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service packaging/pinfold-push.service
+install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service packaging/pinfold-jobs.service \
+  packaging/pinfold-push.service
 # The user of the second one.
 install -D -m 644 packaging/pinfold-push.sysusers "$root/usr/lib/sysusers.d/pinfold.conf"
 for unit in session-.scope user@.service; do

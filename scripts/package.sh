@@ -42,7 +42,8 @@ sed "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@LIBC@/${libc:-2.
   "packaging/debian/$name/control" >"$root/DEBIAN/control"
 units=(pinfoldd.service pinfold-push.service)
 [ $name = pinfold ] || units=(pinfold-hub.service)
-for script in postinst prerm postrm; do
+for script in preinst postinst prerm postrm; do
+  [ -e "packaging/debian/$name/$script" ] || continue
   script $script "${units[@]}" <"packaging/debian/$name/$script"
 done
 mkdir -p "$out"

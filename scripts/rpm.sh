@@ -37,12 +37,19 @@ what each job really used, and explains every decision.
 %install
 cp -a $work/root/. %{buildroot}
 
+%pre
+if [ "\$1" -gt 1 ] && grep -qs 'populated 1' /sys/fs/cgroup/system.slice/pinfoldd.service/pinfold/cgroup.events &&
+  [ "\$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')" -lt 254 ]; then
+  echo "pinfold: stop new starts (pinfold admin drain), and upgrade when no job runs: this systemd cannot do it before." >&2
+  exit 1
+fi
+
 %post
 systemd-sysusers pinfold.conf >/dev/null 2>&1 || true
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   # Jobs run on while the daemon is replaced.
-  [ "\$1" = 1 ] || systemctl try-restart pinfoldd.service || true
+  [ "\$1" = 1 ] || ! systemctl is-enabled --quiet pinfoldd.service || systemctl restart pinfoldd.service || true
   [ "\$1" = 1 ] || systemctl try-restart pinfold-push.service || true
 fi
 
@@ -50,6 +57,7 @@ fi
 if [ "\$1" = 0 ]; then
   [ ! -d /run/systemd/system ] || systemctl disable --now pinfold-push.service || true
   [ ! -d /run/systemd/system ] || systemctl disable --now pinfoldd.service || true
+  [ ! -d /run/systemd/system ] || systemctl stop pinfold-jobs.service || true
   # Nobody's job stays frozen or bounded by a program that is gone.
   pinfold rescue >/dev/null || true
 fi

@@ -28,7 +28,7 @@ mkdir "$work/root"
 must "$work/root/usr/bin/pinfold" --version
 must "$work/root/usr/bin/pinfoldd" --version
 must "$work/root/usr/bin/pinfold" config check "$work/root/etc/pinfold/pinfold.toml"
-must test -s "$work/root/usr/lib/systemd/system/pinfoldd.service" -a -s "$work/root/usr/share/man/man1/pinfold.1.gz"
+must test -s "$work/root/usr/lib/systemd/system/pinfold-jobs.service" -a -s "$work/root/usr/lib/systemd/system/pinfoldd.service" -a -s "$work/root/usr/share/man/man1/pinfold.1.gz"
 must test -s "$work/root/usr/share/man/man5/pinfold.toml.5.gz" -a -s "$work/root/usr/share/man/man8/pinfoldd.8.gz"
 
 if [ "$(id -u)" = 0 ]; then

@@ -141,7 +141,7 @@ echo "HTCondor's PUs and memory, the job's PUs, its group and its bound: $both"
 [ -s err ] && cat err
 check "it stays on the PUs that HTCondor gave" 0 "$(outside "$(word 3 "$both")" "$(word 1 "$both")")"
 check "HTCondor gave fewer than there are" 1 "$([ "$(pus "$(word 1 "$both")" | wc -l)" -lt "$(nproc)" ] && echo 1)"
-check "in a group of the service's" "0::/system.slice/pinfoldd.service/pinfold" "$(word 4 "$both")"
+check "in systemd's group for jobs" "0::$slice/pinfold-jobs.service/pinfold" "$(word 4 "$both")"
 check "and within HTCondor's memory" "$(word 2 "$both")" "$(word 5 "$both")"
 check "HTCondor gave less than there is" 1 "$([ "$(word 2 "$both")" -lt $((512 << 20)) ] && echo 1)"
 check "with a bound of its own that is smaller" 33554432 "$(word 8 "$both")"

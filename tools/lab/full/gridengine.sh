@@ -82,7 +82,7 @@ grid_work() {
   [ -s err ] && cat err
   check "it stays on the PUs that Grid Engine gave" 0 "$(outside "$(word 2 "$both")" "$(word 1 "$both")")"
   check "Grid Engine gave fewer than there are" 1 "$([ "$(pus "$(word 1 "$both")" | wc -l)" -lt "$(nproc)" ] && echo 1)"
-  check "in a group of the service's" "0::/system.slice/pinfoldd.service/pinfold" "$(word 3 "$both")"
+  check "in systemd's group for jobs" "0::$slice/pinfold-jobs.service/pinfold" "$(word 3 "$both")"
   check "and within Grid Engine's memory, that of both slots" 201326592 "$(word 4 "$both")"
   check "as its user" worker "$(word 5 "$both")"
   check "with a bound of its own that is smaller" 33554432 "$(word 8 "$both")"

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Makes the file system of the lab's full machine, a Debian system with systemd and the workload managers: root.sh OUT
-# SUITE ARCHIVE. Needs root and mmdebstrap. All that is the lab's own comes from elsewhere as it boots (lab/full/init).
+# Makes the file system of the lab's full machine, a Debian system with systemd, of trixie with the workload managers too:
+# root.sh OUT SUITE ARCHIVE. Needs root and mmdebstrap. All that is the lab's own comes from elsewhere as it boots (lab/full/init).
 set -euo pipefail
 out=$(realpath -m "$1") suite=$2 archive=$3
-packages=systemd,systemd-sysv,dbus,iproute2,procps,munge,slurmctld,slurmd,slurm-client
-packages+=,condor,gridengine-master,gridengine-exec,gridengine-client
-# What Slurm's plugin is built with, on the host that it is for.
-packages+=,gcc,libc6-dev,libslurm-dev
+packages=systemd,systemd-sysv,dbus,iproute2,procps
+if [ "$suite" = trixie ]; then
+  packages+=,munge,slurmctld,slurmd,slurm-client,condor,gridengine-master,gridengine-exec,gridengine-client
+  # Slurm's plugin is built on the host that it is for.
+  packages+=,gcc,libc6-dev,libslurm-dev
+fi
 work=$(mktemp -d "$out.XXXX")
 trap 'rm -rf "$work"' EXIT
 root=$work/root

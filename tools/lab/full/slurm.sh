@@ -77,7 +77,7 @@ both=$(srun -n 1 -c 2 --mem 96 sh -c "$allowed; pinfold run sh -c '$allowed; cut
 echo "Slurm's PUs, the job's, its group and its bound: $both"
 check "it stays on the PUs that Slurm gave" 0 "$(outside "$(word 2 "$both")" "$(word 1 "$both")")"
 check "Slurm gave fewer than there are" 1 "$([ "$(pus "$(word 1 "$both")" | wc -l)" -lt "$(nproc)" ] && echo 1)"
-check "in a group of the service's" "0::/system.slice/pinfoldd.service/pinfold" "$(word 3 "$both")"
+check "in systemd's group for jobs" "0::$slice/pinfold-jobs.service/pinfold" "$(word 3 "$both")"
 check "and within Slurm's memory" 100663296 "$(word 4 "$both")"
 check "with a bound of its own that is smaller" 33554432 "$(srun -n 1 --mem 96 pinfold run --mem-limit 32MiB sh -c "$bound")"
 srun -n 1 -c 2 pinfold run --cores 2 true

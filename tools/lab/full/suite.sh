@@ -9,7 +9,9 @@ kept=/var/lib/lab
 mkdir -p $kept
 cd $kept || exit 1
 [ -e failed ] && failed=1
-service=/sys/fs/cgroup/system.slice/pinfoldd.service
+# systemd's group for the jobs lies beside the daemon's.
+slice=/system.slice
+service=/sys/fs/cgroup$slice/pinfold-jobs.service
 socket=/run/pinfold/pinfold.sock
 
 of_job() { cat $service/pinfold/*/job-"$1"/"$2"; }
@@ -43,12 +45,13 @@ install_it() {
   check "systemd waits for its word" notify "$(unit Type)"
   check "and a minute for a sign of life" 1min "$(unit WatchdogUSec)"
   until_is "of which it gives some" no sh -c '[ "$(systemctl show -P WatchdogTimestampMonotonic pinfoldd)" = 0 ] && echo yes || echo no'
-  check "the daemon is in a group of its own" "0::/system.slice/pinfoldd.service/pinfold-daemon" "$(cat /proc/"$(unit MainPID)"/cgroup)"
+  check "the daemon is in a group of its own" "0::$slice/pinfoldd.service" "$(sed 's|/pinfold-daemon$||' /proc/"$(unit MainPID)"/cgroup)"
   for controller in cpu cpuset memory pids; do
     check "it hands down $controller" 1 "$(grep -cw $controller $service/cgroup.subtree_control)"
   done
+  check "beside a process that keeps systemd's group for jobs" "0::$slice/pinfold-jobs.service/pinfold-daemon" "$(cat /proc/"$(systemctl show -P MainPID pinfold-jobs.service)"/cgroup)"
   check "mode" v2 "$(pinfold --no-autostart status --json | tr ',{}' '\n\n\n' | sed -n 's/^"mode": *"\(.*\)"$/\1/p')"
-  check "systemd has nothing to say against its unit" "" "$(systemd-analyze verify --man=no pinfoldd.service 2>&1 | grep pinfoldd)"
+  check "systemd has nothing to say against its unit" "" "$(systemd-analyze verify --man=no pinfoldd.service pinfold-jobs.service 2>&1 | grep pinfold)"
   pinfold doctor
 }
 
@@ -61,7 +64,7 @@ jobs() {
   check "and its exit status" 3 $?
   # shellcheck disable=SC2016
   check "a limit is the kernel's" 67108864 "$(as_worker pinfold run --mem-limit 64MiB sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/memory.max')"
-  check "a job is below the service" "0::/system.slice/pinfoldd.service/pinfold" "$(as_worker pinfold run cut -d / -f 1-4 /proc/self/cgroup)"
+  check "a job is in systemd's group for jobs" "0::$slice/pinfold-jobs.service/pinfold" "$(as_worker pinfold run cut -d / -f 1-4 /proc/self/cgroup)"
   # shellcheck disable=SC2016
   check "a directory in memory is seen by a user's job" tmpfs "$(as_worker pinfold run --tmp 8MiB sh -c 'stat -f -c %T "$TMPDIR"')"
   check "a /tmp of its own is empty" 0 "$(as_worker pinfold run --private-tmp sh -c 'ls -A /tmp | grep -cv "^pinfold-"')"
@@ -82,12 +85,12 @@ reload() {
   systemctl daemon-reload
   check "daemon-reload leaves its settings" "$before" "$(settings "$job")"
   check "and what is handed down" "$down" "$(handed_down)"
-  systemctl set-property --runtime pinfoldd.service CPUWeight=50 MemoryMax=700M
-  check "systemd sets the service's own weight" 50 "$(cat $service/cpu.weight)"
+  systemctl set-property --runtime pinfold-jobs.service CPUWeight=50 MemoryMax=700M
+  check "systemd sets the weight of all jobs together" 50 "$(cat $service/cpu.weight)"
   check "and bound" 734003200 "$(cat $service/memory.max)"
   check "and leaves the job's settings" "$before" "$(settings "$job")"
   check "and what is handed down still" "$down" "$(handed_down)"
-  systemctl set-property --runtime pinfoldd.service CPUWeight= MemoryMax=infinity
+  systemctl set-property --runtime pinfold-jobs.service CPUWeight= MemoryMax=infinity
   systemctl daemon-reexec
   check "systemd starts itself again, and leaves them" "$before" "$(settings "$job")"
   check "the service is active" active "$(systemctl is-active pinfoldd)"
@@ -124,7 +127,6 @@ crash() {
   until_is "it goes on when it is resumed" "frozen 0" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
   until_is "and runs" running said "$job" state
   until_is "with the settings that it had" "$before" settings "$job"
-  check "the rescue after the service's end said what it let go" 1 "$(journalctl --unit pinfoldd --output cat --no-pager | grep -c "job-$job: " | awk '{ print ($1 > 0) }')"
   replaced "restarted" systemctl restart pinfoldd
   until_is "the job is known" running said "$job" state
 
@@ -162,6 +164,94 @@ upgrade() {
   touch upgraded
   waited "$job" 9
   waited "$theirs" 4
+}
+
+# Reads the bounds of two jobs on memory again and again, without a process for each look.
+looks() {
+  while [ -e looked ]; do
+    for group in "$group_of_first" "$group_of_second"; do
+      read -r bound <"$group"/memory.max || bound=gone
+      echo "$bound"
+    done
+    sleep 0.5
+  done 2>&1 | sort -u >looks.txt
+}
+groups() { stat -c %i "$group_of_first" "$group_of_second" | tr '\n' ' '; }
+# through HOW COMMAND...: the daemon is replaced, while jobs run, are frozen and wait
+through() {
+  touch looked
+  looks &
+  replaced "$@"
+  back=$(($(unit ActiveEnterTimestampMonotonic) - $(unit ActiveExitTimestampMonotonic)))
+  echo "back after $((back / 1000)) ms of this machine"
+  until_is "the first runs" running said "$first" state
+  until_is "the second is known, and suspended as its user said" frozen said "$second" state
+  check "the third waits" queued "$(said "$third" state)"
+  rm looked
+  wait
+  check "their bounds were the same all the time" "100663296 67108864 " "$(tr '\n' ' ' <looks.txt)"
+  check "they have the groups that they had" "$had" "$(groups)"
+}
+stop_and_start() { systemctl stop pinfoldd && systemctl start pinfoldd; }
+# three_jobs NAME: one that runs, one that is frozen, one that waits, all until NAME is made
+three_jobs() {
+  first=$(until_made "$1" --mem-limit 96MiB)
+  second=$(until_made "$1" --mem-limit 64MiB)
+  until_is "a job runs" running said "$first" state
+  until_is "another runs" running said "$second" state
+  third=$(pinfold submit --after "$first" -- sh -c 'exit 5')
+  pinfold suspend "$second"
+  group_of_first=$(echo "$service"/pinfold/*/job-"$first") group_of_second=$(echo "$service"/pinfold/*/job-"$second")
+  until_is "which is frozen" "frozen 1" grep frozen "$group_of_second"/cgroup.events
+  had=$(groups)
+}
+three_end() {
+  pinfold resume "$second"
+  touch "$1"
+  waited "$first" 9
+  waited "$second" 9
+  waited "$third" 5
+}
+
+restarts() {
+  echo "== the daemon is replaced in each way, while jobs run, are frozen and wait"
+  three_jobs replaced
+  through "killed" systemctl kill --signal=KILL --kill-whom=main pinfoldd
+  through "killed again" systemctl kill --signal=KILL --kill-whom=main pinfoldd
+  through "restarted" systemctl restart pinfoldd
+  through "stopped and started" stop_and_start
+  through "upgraded" package "dpkg installs it" --install /lab/newer.deb
+  through "downgraded" package "dpkg installs it" --install /lab/pinfold.deb
+  check "no unit has failed" "" "$(systemctl list-units --state=failed --no-legend --plain | cut -d ' ' -f 1 | tr '\n' ' ')"
+  three_end replaced
+}
+
+earlier() {
+  echo "== upgraded from the layout of earlier versions, whose jobs were below the daemon's own group"
+  jobs_group=$service
+  service=/sys/fs/cgroup$slice/pinfoldd.service
+  systemctl mask --quiet --runtime --now pinfold-jobs.service
+  systemctl start pinfoldd
+  until_is "the daemon runs without a unit for jobs" active systemctl is-active pinfoldd
+  three_jobs earlier-layout
+  systemctl unmask --quiet --runtime pinfold-jobs.service
+  if [ "$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')" -lt 254 ]; then
+    dpkg --install /lab/newer.deb
+    check "the upgrade is refused while they run" 1 $?
+    check "and the daemon runs on" active "$(systemctl is-active pinfoldd)"
+    three_end earlier-layout
+  else
+    through "upgraded" package "dpkg installs it" --install /lab/newer.deb
+    check "a new job is in systemd's group for jobs" "0::$slice/pinfold-jobs.service/pinfold" "$(as_worker pinfold run cut -d / -f 1-4 /proc/self/cgroup)"
+    pinfold set "$first" --backfill
+    until_is "a job's class is changed where the job is" 1 cat "$group_of_first"/cpu.idle
+    through "killed" systemctl kill --signal=KILL --kill-whom=main pinfoldd
+    three_end earlier-layout
+  fi
+  check "no group of a job is left there" "" "$(find $service/pinfold -name 'job-*' 2>/dev/null)"
+  service=$jobs_group
+  replaced "upgraded" package "dpkg installs it" --install /lab/newer.deb
+  replaced "downgraded" package "dpkg installs it" --install /lab/pinfold.deb
 }
 
 delegated() {
@@ -264,6 +354,8 @@ elif [ ! -e booted ]; then
   jobs
   reload
   crash
+  restarts
+  earlier
   upgrade
   delegated
   before_restart
@@ -273,7 +365,8 @@ elif [ ! -e booted ]; then
   systemctl start --no-block --job-mode=replace-irreversibly reboot.target
 else
   after_restart
-  managers
+  # They are installed on one of the releases.
+  if command -v slurmctld >/dev/null; then managers; fi
   removed
   finish
 fi

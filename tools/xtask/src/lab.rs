@@ -58,6 +58,9 @@ pub(crate) struct LabArgs {
     /// With --full, this part of its suite alone, by the name of its function: `jobs`, `crash`, `managers`, ...
     #[arg(long, requires = "full", value_name = "PART")]
     only: Option<String>,
+    /// With --full, this release of Debian alone
+    #[arg(long, requires = "full", value_name = "SUITE", value_parser = full::SUITES)]
+    suite: Option<String>,
 }
 
 /// Boots the machine, runs the suite in it, and shows its output.

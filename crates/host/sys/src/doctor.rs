@@ -171,6 +171,9 @@ fn leftovers(facts: &Facts) -> Finding {
     good("leftover_groups", found)
 }
 
+const HANDED_DOWN: &str =
+    "start pinfold-jobs.service before the daemon's service, or give this service Delegate=yes";
+
 fn systemd(facts: &Facts, plan: &Plan) -> Finding {
     let subject = "systemd";
     if !facts.systemd {
@@ -186,9 +189,9 @@ fn systemd(facts: &Facts, plan: &Plan) -> Finding {
                 "manages the hierarchy at {}, and our group at its top is not its own",
                 tree.mount.display()
             ),
-            "run the daemon as a service with Delegate=yes",
+            HANDED_DOWN,
         ),
-        None => lacking(subject, "hands down no group", "run the daemon as a service with Delegate=yes"),
+        None => lacking(subject, "hands down no group", HANDED_DOWN),
     }
 }
 

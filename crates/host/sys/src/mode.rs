@@ -20,7 +20,7 @@ pub use abilities::{Ability, AbilityName, Via};
 pub use facts::{Facts, Hierarchy};
 pub use outside::{Outside, outside};
 pub use probe::probe;
-pub(crate) use probe::{DAEMON_LEAF, is_marked_delegated};
+pub(crate) use probe::{DAEMON_LEAF, JOBS_UNIT, is_marked_delegated};
 
 /// The roots of the trees for containment: the real trees, or fakes below some directory.
 #[derive(Debug, Clone)]

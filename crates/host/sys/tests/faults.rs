@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pinfold_sys::cgroup::Group;
 use pinfold_sys::container::{
     Applied, ContainerError, Containers, Detail, Entered, Removed, Rescue, Shape, Share, rescue,
     rescue_instance,
@@ -278,6 +279,48 @@ fn a_group_handed_to_us_is_emptied_before_it_hands_anything_down() {
     assert_eq!(open(&host).list().expect("list"), [1]);
 }
 
+/// The containers of a daemon to which a service manager handed this group.
+fn open_in(host: &FakeHost, base: &str) -> Containers {
+    let roots = host.roots();
+    let mut group = Group::open(&roots.cgroup, roots.fake.clone()).expect("opened").expect("the top");
+    for name in base.split('/') {
+        group.write("cgroup.subtree_control", "+cpu +cpuset +io +memory +pids").expect("handed down");
+        group = group.make(name).expect("made").0;
+    }
+    let mut facts = probe(&host.probe_roots());
+    (facts.hierarchies[0].base, facts.hierarchies[0].delegated) = (base.to_owned(), true);
+    Containers::open(decide(&facts, None).expect("a mode"), roots, "main").expect("the instance opens")
+}
+
+fn jobs_of_the_earlier_layout_stay_in_their_groups() {
+    let process = Bystander::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::unified(dir.path()).expect("a fake host");
+    let earlier = "system.slice/pinfoldd.service";
+    let job = open_in(&host, earlier).create(1, &Shape::default()).expect("created");
+    assert_eq!(job.enter(process.0.id()).expect("enter"), Entered::Yes);
+    drop(job);
+
+    let base = "system.slice/pinfold-jobs.service";
+    let containers = open_in(&host, base);
+    assert_eq!(containers.list().expect("list"), [1]);
+    let mut job = containers.adopt(1, None).expect("adopted").expect("it is there");
+    assert_eq!(job.pids().expect("pids"), [process.0.id()]);
+    assert_eq!(job.limit(Some(1 << 26)).expect("limited"), Applied::Done);
+    let limit = format!("{earlier}/pinfold/main/job-1/memory.max");
+    assert_eq!(host.read(&limit).expect("readable"), "67108864\n");
+    containers.create(2, &Shape::default()).expect("created");
+    let groups = [format!("{base}/pinfold/main/job-2"), format!("{earlier}/pinfold/main/job-1")];
+    assert_eq!(jobs_groups(&host), groups);
+
+    drop(process);
+    assert!(matches!(job.remove().expect("removed"), Removed::Yes));
+    assert_eq!(jobs_groups(&host), [format!("{base}/pinfold/main/job-2")]);
+    // The next daemon removes the instance's group there.
+    drop(open_in(&host, base));
+    assert!(!host.groups().contains(&format!("{earlier}/pinfold/main")));
+}
+
 fn flock(group: &Path, how: rustix::fs::FlockOperation) -> std::fs::File {
     let opened = std::fs::File::open(group).expect("every user can open it");
     rustix::fs::flock(&opened, how).expect("locked");
@@ -365,5 +408,6 @@ pinfold_testkit::trials! {
     a_host_in_which_no_group_can_be_made_is_rootless, a_probe_leaves_nothing_behind,
     names_that_could_lead_elsewhere_are_refused, a_rescue_reports_what_it_could_not_do,
     what_is_inherited_is_not_written, a_group_handed_to_us_is_emptied_before_it_hands_anything_down,
+    jobs_of_the_earlier_layout_stay_in_their_groups,
     a_users_lock_of_roots_group_is_no_mark, a_users_mark_says_nothing_of_roots_instance_of_that_name,
 }

@@ -1,7 +1,7 @@
-//! The full form of the lab: a Debian system with systemd, on which the project's package is installed, its service
-//! started, upgraded and removed, the host restarted, and jobs come from a workload manager.
+//! The full form of the lab: Debian systems with systemd, of two releases. On each the project's package is installed, its
+//! service started, upgraded and removed, the host restarted, and on one of them jobs come from workload managers.
 //!
-//! The system is made once by `tools/lab/full/root.sh` and kept outside the tree; a machine's writes to it last as long as
+//! A system is made once by `tools/lab/full/root.sh` and kept outside the tree; a machine's writes to it last as long as
 //! the machine. Absent here: the tests (`tools/lab/full/suite.sh`).
 
 use std::fs;
@@ -22,6 +22,8 @@ use super::{LabArgs, cache, find, lacks, said, work_dir};
 const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
 /// Programs needed to make the system, unless it exists.
 const NEEDED_ONCE: [(&str, &str); 1] = [("mmdebstrap", "mmdebstrap")];
+/// The releases: systemd 257 with the workload managers, and 252, which starts services in another way.
+pub(super) const SUITES: [&str; 2] = [NEWER_SUITE, "bookworm"];
 const ROOT_SCRIPT: &str = "tools/lab/full/root.sh";
 /// The suite's files in the directory `/lab`, beside the packages.
 const FILES: [&str; 9] = [
@@ -43,18 +45,27 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let Some(kernel) = Kernel::have()? else { return Ok(()) };
-    let Some(root) = root()? else { return Ok(()) };
+    // A failure on one release does not leave the other untried.
+    let mut outcome = Ok(());
+    for suite in SUITES.into_iter().filter(|suite| args.suite.as_deref().is_none_or(|only| only == *suite)) {
+        outcome = outcome.and(on_release(args, &kernel, suite));
+    }
+    outcome
+}
+
+fn on_release(args: &LabArgs, kernel: &Kernel, suite: &str) -> anyhow::Result<()> {
+    let Some(root) = root(suite)? else { return Ok(()) };
     let target = super::target()?;
     let work = work_dir()?;
     let files = files(&target.join("debug"), work.path())?;
     let initrd = work.path().join("initrd");
-    write_initrd(&initrd, &kernel, &[Put::File("tools/lab/full/init", "init")], work.path())?;
+    write_initrd(&initrd, kernel, &[Put::File("tools/lab/full/init", "init")], work.path())?;
     let smp = args.smp.as_deref().unwrap_or("4,sockets=2,cores=1,threads=2");
-    println!("lab: Debian {NEWER_SUITE}, kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
+    println!("lab: Debian {suite}, kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
     let only = args.only.as_ref().map(|part| format!(" lab.only={part}")).unwrap_or_default();
     let append = format!("systemd.show_status=false{only}");
     let machine = Machine {
-        kernel: &kernel,
+        kernel,
         initrd: &initrd,
         smp,
         node_mib: args.node_mib,
@@ -64,16 +75,17 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
         append: &append,
     };
     let outcome = machine.run(work.path())?;
-    conclude(&Of { form: "full", kernel: &kernel.version, machine: smp }, &outcome, &target)
+    let form = if suite == NEWER_SUITE { "full".to_owned() } else { format!("full-{suite}") };
+    conclude(&Of { form: &form, kernel: &kernel.version, machine: smp }, &outcome, &target)
 }
 
-/// The Debian system, existing or new; `None`, with a message, if it cannot be made.
-fn root() -> anyhow::Result<Option<PathBuf>> {
+/// A release's Debian system, existing or new; `None`, with a message, if it cannot be made.
+fn root(suite: &str) -> anyhow::Result<Option<PathBuf>> {
     let script = fs::read(ROOT_SCRIPT)
         .with_context(|| format!("{ROOT_SCRIPT}: to be run in the project's directory"))?;
     let mut hasher = DefaultHasher::new();
     script.hash(&mut hasher);
-    let place = cache().join(format!("root-{NEWER_SUITE}-{:016x}.ext4", hasher.finish()));
+    let place = cache().join(format!("root-{suite}-{:016x}.ext4", hasher.finish()));
     if place.is_file() {
         return Ok(Some(place));
     }
@@ -89,8 +101,8 @@ fn root() -> anyhow::Result<Option<PathBuf>> {
     let cache = cache();
     fs::create_dir_all(&cache).with_context(|| format!("failed to make {}", cache.display()))?;
     let fresh = cache.join(format!(".root-{}", std::process::id()));
-    let made = archive()
-        .and_then(|archive| said(Command::new(ROOT_SCRIPT).arg(&fresh).args([NEWER_SUITE, &archive])));
+    let made =
+        archive().and_then(|archive| said(Command::new(ROOT_SCRIPT).arg(&fresh).args([suite, &archive])));
     if let Err(error) = made {
         let _ = fs::remove_file(&fresh);
         println!("lab: SKIPPED, as no Debian system could be made: {error:#}");
@@ -98,7 +110,7 @@ fn root() -> anyhow::Result<Option<PathBuf>> {
     }
     // Removes the systems of other versions of the script.
     for old in fs::read_dir(&cache)?.filter_map(Result::ok) {
-        if old.file_name().to_string_lossy().starts_with(&format!("root-{NEWER_SUITE}-")) {
+        if old.file_name().to_string_lossy().starts_with(&format!("root-{suite}-")) {
             let _ = fs::remove_file(old.path());
         }
     }

@@ -57,7 +57,7 @@ impl Container {
         if self.tree.get().is_none() {
             let group = match fresh {
                 true => self.shared.make_fresh(level, self.job)?,
-                false => level.instance.make(&super::levels::group_name(self.job))?.0,
+                false => level.job_or_new(self.job)?,
             };
             let events = group.open_file("cgroup.events")?;
             let tree = Tree { group, events };
@@ -405,18 +405,16 @@ impl Container {
     }
 
     pub(super) fn remove_groups(&self) -> Result<GroupRemoval, ContainerError> {
-        let name = super::levels::group_name(self.job);
         // The unified hierarchy first: as long as a process is in it, the job keeps all its resources.
         let tree = self.tree().zip(self.shared.roles.tree);
         let others = self.groups.iter().zip(0..);
         for (group, index) in tree.into_iter().chain(others) {
             let Some(level) = self.shared.levels.get(index) else { continue };
-            if level.instance.remove(&name, false)? == GroupRemoval::Gone {
+            if level.remove_job(self.job, false)? == GroupRemoval::Gone {
                 continue;
             }
             // Busy with processes, or with groups that the job made below its own and left empty.
-            if !members_below(group)?.is_empty() || level.instance.remove(&name, true)? == GroupRemoval::Busy
-            {
+            if !members_below(group)?.is_empty() || level.remove_job(self.job, true)? == GroupRemoval::Busy {
                 return Ok(GroupRemoval::Busy);
             }
         }

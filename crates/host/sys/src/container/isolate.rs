@@ -13,7 +13,7 @@
 
 use pinfold_topo::CpuSet;
 
-use super::levels::{Shared, group_name};
+use super::levels::Shared;
 use super::{Container, ContainerError};
 use crate::cgroup::{CgroupError, Group};
 use crate::mode::{AbilityName, Via};
@@ -146,7 +146,7 @@ impl Shared {
     pub(super) fn find_partitions(&self) -> Result<(), ContainerError> {
         let Some(level) = self.tree_level() else { return Ok(()) };
         for job in self.jobs()? {
-            let Some(group) = level.instance.child(&group_name(job))? else { continue };
+            let Some(group) = level.job(job)? else { continue };
             let state = group.read(PARTITION)?.unwrap_or_default();
             if state.trim() != "member" && !state.trim().is_empty() {
                 self.note_partition(job, Some(read_set(&group, "cpuset.cpus")?));

@@ -17,12 +17,14 @@ use super::mark::Mark;
 use super::spare::Spare;
 use super::taken::Taken;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
-use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Mode, Plan, Roots, Via, decide};
+use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, JOBS_UNIT, Mode, Plan, Roots, Via, decide};
 use crate::procfs::Proc;
 use crate::scratch::Scratch;
 
 /// The group below which every instance has its own.
 pub(crate) const TOP: &str = "pinfold";
+/// Where the package's service had jobs until version 0.1: below the group of the daemon. Jobs of that time end there.
+const EARLIER_BASE: &str = "system.slice/pinfoldd.service";
 /// Controllers of the unified hierarchy that are of use.
 const USEFUL: [&str; 5] = ["cpu", "cpuset", "memory", "io", "pids"];
 
@@ -33,6 +35,8 @@ pub(super) struct Level {
     base: Group,
     top: Group,
     pub(super) instance: Group,
+    /// The instance's group below [`EARLIER_BASE`], as long as a job has a group there.
+    earlier: Option<Group>,
     /// The mark that the instance is in use, for a rescue by this user, or by root in another user namespace.
     _held: Option<OwnedFd>,
 }
@@ -76,6 +80,29 @@ impl Level {
     /// pinfold's own and below it the instance's.
     pub(super) fn groups_above_jobs(&self) -> [&Group; 2] {
         [&self.top, &self.instance]
+    }
+
+    /// A job's group; `None`: there is none.
+    pub(super) fn job(&self, job: u64) -> Result<Option<Group>, CgroupError> {
+        let name = group_name(job);
+        match (self.instance.child(&name)?, &self.earlier) {
+            (None, Some(earlier)) => earlier.child(&name),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// A job's group, made if there is none.
+    pub(super) fn job_or_new(&self, job: u64) -> Result<Group, CgroupError> {
+        self.job(job)?.map_or_else(|| Ok(self.instance.make(&group_name(job))?.0), Ok)
+    }
+
+    /// Removes a job's group; it must be empty, or hold nothing but empty groups when `deep`.
+    pub(super) fn remove_job(&self, job: u64, deep: bool) -> Result<GroupRemoval, CgroupError> {
+        let name = group_name(job);
+        match &self.earlier {
+            Some(earlier) if earlier.remove(&name, deep)? == GroupRemoval::Busy => Ok(GroupRemoval::Busy),
+            _ => self.instance.remove(&name, deep),
+        }
     }
 
     /// The group above pinfold's own, which belongs to the host.
@@ -177,7 +204,7 @@ impl Shared {
         drop(group);
         let tree = self.roles.tree.and_then(|index| self.levels.get(index));
         for level in tree.into_iter().chain([level]) {
-            if level.instance.remove(&name, false)? == GroupRemoval::Busy {
+            if level.remove_job(job, false)? == GroupRemoval::Busy {
                 return Err(ContainerError::Occupied { job });
             }
         }
@@ -187,10 +214,9 @@ impl Shared {
     /// Opens the first-generation groups that a job still has, and makes the groups that a crash prevented; `None`: no
     /// level has a group of the job.
     pub(super) fn find_groups(&self, job: u64) -> Result<Option<Vec<Group>>, ContainerError> {
-        let name = group_name(job);
         let mut found = Vec::with_capacity(self.levels.len());
         for level in &self.levels {
-            found.push(level.instance.child(&name)?);
+            found.push(level.job(job)?);
         }
         if found.iter().all(Option::is_none) || self.is_spare(job) {
             return Ok(None);
@@ -199,7 +225,7 @@ impl Shared {
         for (level, group) in self.first_levels().iter().zip(found) {
             groups.push(match group {
                 Some(group) => group,
-                None => settled(level, level.instance.make(&name)?.0)?,
+                None => settled(level, level.job_or_new(job)?)?,
             });
         }
         Ok(Some(groups))
@@ -209,7 +235,9 @@ impl Shared {
     pub(super) fn jobs(&self) -> Result<Vec<u64>, ContainerError> {
         let mut jobs = BTreeSet::new();
         for level in &self.levels {
-            jobs.extend(level.instance.children()?.iter().filter_map(|name| job_of(name)));
+            for group in [&level.instance].into_iter().chain(&level.earlier) {
+                jobs.extend(group.children()?.iter().filter_map(|name| job_of(name)));
+            }
         }
         Ok(jobs.into_iter().collect())
     }
@@ -394,7 +422,17 @@ fn open_level(
     for (group, parent) in [(&top, &base), (&own, &top)] {
         prepare(hierarchy, group, parent, pus)?;
     }
-    Ok(Level { hierarchy: hierarchy.clone(), base, top, instance: own, _held: held })
+    let earlier = earlier(hierarchy, roots, instance)?;
+    Ok(Level { hierarchy: hierarchy.clone(), base, top, instance: own, earlier, _held: held })
+}
+
+/// The instance's group at the place of earlier versions, if jobs have groups in it; one without any is removed.
+fn earlier(hierarchy: &Hierarchy, roots: &Roots, instance: &str) -> Result<Option<Group>, CgroupError> {
+    let path = hierarchy.mount.join(EARLIER_BASE).join(TOP);
+    match Group::open(&path, roots.fake.clone())?.filter(|_| hierarchy.base.ends_with(JOBS_UNIT)) {
+        Some(top) if top.remove(instance, false)? == GroupRemoval::Busy => top.child(instance),
+        _ => Ok(None),
+    }
 }
 
 /// Settings of a job's group that hold for its life.

@@ -1,7 +1,6 @@
 //! A job's use of resources, read from its groups. Absent here: rates, peaks over time, any difference between two
 //! readings. Absent values are `None`, never zero.
 
-use super::levels::group_name;
 use super::{Container, ContainerError, Containers};
 use crate::cgroup::{Group, keyed, parse_io_stat, parse_numa_stat};
 use crate::mode::{AbilityName, Via};
@@ -252,7 +251,7 @@ impl Containers {
     pub fn memory_by_node(&self, job: u64) -> Result<Option<Vec<(u32, u64)>>, ContainerError> {
         let level = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index));
         let Some(level) = level else { return Ok(None) };
-        let group = level.instance.child(&group_name(job))?;
+        let group = level.job(job)?;
         by_node(self.shared.plan.via(AbilityName::Limit), group.as_ref())
     }
 }

@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::grouped::members_below;
-use super::levels::group_name;
 use super::measure::{Measure, in_ram_v1, in_ram_v2, in_swap_v2};
 use super::page_out::{advise_process, each_member, page_out_v1, page_out_v2};
 use super::process::Advice;
@@ -148,7 +147,7 @@ impl Containers {
         let plan = &shared.plan;
         let level = shared.roles.memory.and_then(|index| shared.levels.get(index));
         let group = match level {
-            Some(level) => level.instance.child(&group_name(job))?,
+            Some(level) => level.job(job)?,
             None => None,
         };
         let taken = shared.is_taken(job);
@@ -178,7 +177,7 @@ impl Containers {
             advise_process(&shared.proc, of, u64::MAX / 2, Advice::Fetch).map(|()| true)
         };
         match level {
-            Some(level) => match level.instance.child(&group_name(job))? {
+            Some(level) => match level.job(job)? {
                 Some(group) => each_member(|| Ok(members_below(&group)?), advised),
                 None => Ok(()),
             },

@@ -12,7 +12,7 @@ use pinfold_topo::{CpuSet, PuOs};
 use rustix::io::Errno;
 
 use super::grouped::members_below;
-use super::levels::{Shared, group_name};
+use super::levels::Shared;
 use super::{Applied, Container, ContainerError, Containers};
 use crate::cgroup::{CgroupError, Generation, Group};
 use crate::mode::{AbilityName, Via};
@@ -127,7 +127,7 @@ impl Shared {
     fn cpuset_of(&self, job: u64) -> Result<Option<Group>, ContainerError> {
         let level = self.roles.cpuset.and_then(|index| self.levels.get(index));
         let Some(level) = level.filter(|_| self.binds_memory()) else { return Ok(None) };
-        Ok(level.instance.child(&group_name(job))?)
+        Ok(level.job(job)?)
     }
 
     /// All nodes that jobs may use, as a kernel list.

@@ -147,7 +147,7 @@ impl Container {
         }
         let tree = self.tree().and(self.shared.roles.tree).and_then(|index| self.shared.levels.get(index));
         if let Some(level) = tree
-            && level.instance.remove(&group_name(self.job), false)? == GroupRemoval::Busy
+            && level.remove_job(self.job, false)? == GroupRemoval::Busy
         {
             return Ok(false);
         }

@@ -15,6 +15,10 @@ use crate::procfs::{PressureResource, Proc};
 /// processes itself.
 pub(crate) const DAEMON_LEAF: &str = "pinfold-daemon";
 
+/// The unit beside the daemon's own to which systemd hands the jobs' groups: systemd before 254 can start no service
+/// again while groups below the service's own hold processes.
+pub(crate) const JOBS_UNIT: &str = "pinfold-jobs.service";
+
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_SYS_RESOURCE: u32 = 24;
@@ -187,11 +191,8 @@ fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
     if own.is_empty() || own.split('/').any(|part| part == "..") {
         return (String::new(), false);
     }
-    let parent = own.rsplit_once('/').map(|(parent, _)| parent);
-    for candidate in [Some(own), parent].into_iter().flatten() {
-        if is_marked_delegated(&point.join(candidate)) {
-            return (candidate.to_owned(), true);
-        }
+    if let Some(base) = delegated_near(own, |group| is_marked_delegated(&point.join(group))) {
+        return (base, true);
     }
     let may_write = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_ok();
     // A directory without its list of processes is of no use: no process could be put into a group below it.
@@ -200,6 +201,14 @@ fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
         return (own.to_owned(), true);
     }
     (String::new(), false)
+}
+
+/// The group near a process's own group that a manager handed over: the jobs' unit beside it, itself, its parent.
+fn delegated_near(own: &str, is_delegated: impl Fn(&str) -> bool) -> Option<String> {
+    let parent = own.rsplit_once('/').map(|(parent, _)| parent);
+    let beside = parent.map_or(JOBS_UNIT.to_owned(), |parent| format!("{parent}/{JOBS_UNIT}"));
+    let mut candidates = [Some(beside.as_str()), Some(own), parent].into_iter().flatten();
+    candidates.find(|group| is_delegated(group)).map(str::to_owned)
 }
 
 /// systemd marks a delegated group with an extended attribute, `trusted.` for root's, `user.` for others'.
@@ -299,6 +308,19 @@ mod tests {
         let mut left = ["pinfold", "pinfold-probe-4194306-ThreadId1", "pinfold-probe-x-ThreadId1", &own];
         left.sort_unstable();
         assert_eq!(base.children().unwrap(), left);
+    }
+
+    #[test]
+    fn the_jobs_unit_goes_before_the_daemons_own() {
+        let check = |own: &str, delegated: &[&str], want: Option<&str>| {
+            assert_eq!(delegated_near(own, |group| delegated.contains(&group)).as_deref(), want, "{own}");
+        };
+        let (service, jobs) = ("a.slice/pinfoldd.service", "a.slice/pinfold-jobs.service");
+        check(service, &[service, jobs], Some(jobs));
+        check(service, &[service], Some(service));
+        check(service, &["a.slice"], Some("a.slice"));
+        check(service, &["b.slice/pinfold-jobs.service"], None);
+        check("pinfoldd.service", &["pinfold-jobs.service"], Some("pinfold-jobs.service"));
     }
 
     proptest! {
