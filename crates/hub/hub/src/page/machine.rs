@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::cluster::Line;
 use super::figures::{precise, whole, word};
-use super::hosts::{REFRESH_S, card};
+use super::hosts::card;
 use super::picture::Look as Size;
 use super::{Asker, NoView, filter, frame, nothing, person, picture};
 use crate::hub::{HostNow, Hub};
@@ -67,7 +67,7 @@ fn page(host: &HostNow, map: Option<&Map>, session: &Session) -> Markup {
             None => p { "This host tells nothing of its cores." },
         }
     };
-    frame::around(session, "/", &host.name, Some(REFRESH_S), view)
+    frame::around(session, "/", &host.name, None, view)
 }
 
 /// The picture of a host's machine, with its words; a small one has the cores alone.
