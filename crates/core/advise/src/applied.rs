@@ -1,20 +1,17 @@
-//! What jobs of a history would have asked for, had each asked for what was advised when it was submitted.
+//! The requests of a history's jobs, had each asked for the advice at its submission.
 //!
 //! Absent: attempts after a failure: under pinfold a request ends no job.
 
 use std::collections::BTreeMap;
 
-use crate::{Features, Learner, Order, Row, Settings};
-
-/// With fewer runs nothing is advised: a job asks for what it would have.
-pub const RUNS_MIN: usize = 3;
+use crate::{Features, Learner, Order, RUNS_MIN, Row, Settings};
 
 /// A job of a history.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Past<'a> {
     /// Its user.
     pub user: &'a str,
-    /// What it runs: a user's jobs by one name on as many cores are a class.
+    /// Its name: a user's jobs of equal name and number of cores are a class.
     pub name: &'a str,
     /// Cores that it has.
     pub cores: u32,
@@ -24,8 +21,6 @@ pub struct Past<'a> {
     pub ended_s: f64,
     /// How long it ran.
     pub wall_s: f64,
-    /// Memory that it asked for.
-    pub request_bytes: Option<u64>,
     /// The most that it held; `None`: nothing is learned from it.
     pub peak_bytes: Option<u64>,
 }
@@ -34,13 +29,9 @@ impl Past<'_> {
     fn key(&self) -> (&str, &str, u32) {
         (self.user, self.name, self.cores)
     }
-
-    fn features(&self) -> Features {
-        Features { request_bytes: self.request_bytes, ..Features::default() }
-    }
 }
 
-/// What each job is advised to ask for, by what had ended when it was submitted; `None`: too little had.
+/// The advice for each job, by the jobs that had ended at its submission; `None`: too few had.
 #[must_use]
 pub fn requests(history: &[Past<'_>]) -> Vec<Option<u64>> {
     let mut by_submission: Vec<usize> = (0..history.len()).collect();
@@ -57,12 +48,12 @@ pub fn requests(history: &[Past<'_>]) -> Vec<Option<u64>> {
             let Some(peak_bytes) = past.peak_bytes.filter(|&peak| peak > 0) else { continue };
             let learner =
                 learners.entry(past.key()).or_insert_with(|| Learner::new(Settings::of(Order::Time)));
-            learner.observe("", &Row { features: past.features(), peak_bytes, wall_s: past.wall_s });
+            learner.observe(&Row { features: Features::default(), peak_bytes, wall_s: past.wall_s });
         }
         advised[index] = learners
             .get_mut(&job.key())
-            .filter(|learner| learner.runs("") >= RUNS_MIN)
-            .and_then(|learner| learner.advise("", &job.features()))
+            .filter(|learner| learner.runs() >= RUNS_MIN)
+            .and_then(|learner| learner.advise(&Features::default()))
             .map(|advice| advice.bytes);
     }
     advised
@@ -82,7 +73,6 @@ mod tests {
             submitted_s,
             ended_s: submitted_s + 10.0,
             wall_s: 10.0,
-            request_bytes: Some(8 * GB),
             peak_bytes: Some(GB),
         }
     }
@@ -94,7 +84,7 @@ mod tests {
             job(0.0, "a"),
             job(1.0, "a"),
             job(2.0, "a"),
-            // One had not ended yet, none of its class had, another user's are not its.
+            // The last had not ended yet; no job of class b had; another user's jobs are another class.
             job(11.5, "a"),
             job(30.0, "b"),
             Past { user: "v", ..job(30.0, "a") },

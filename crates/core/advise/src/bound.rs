@@ -1,12 +1,12 @@
-//! The middle of some like values, and a bound that the next of them stays below with a stated risk: for lengths of runs
-//! and peaks without features.
+//! The middle of some like values, and a bound that the next of them stays below with a stated risk: for lengths of
+//! runs and peaks without features.
 //!
 //! Split conformal prediction (Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005): of n values
 //! the ceil((n + 1)(1 - risk))-th smallest is exceeded by the next with probability `risk` at most, whatever the
 //! distribution, as long as all are exchangeable. Where n is too small for that, the largest and a share of 1 / n more.
 
-/// The bound for the value that comes after `values`, with `risk` in (0, 1) of being exceeded. What is negative or not
-/// finite is left out; `None`: nothing is left.
+/// The bound for the value that comes after `values`, with `risk` in (0, 1) of being exceeded. Negative and
+/// infinite values are left out; `None`: no value is left.
 #[must_use]
 pub fn bound(values: &[f64], risk: f64) -> Option<f64> {
     let mut sorted: Vec<f64> =
@@ -16,7 +16,7 @@ pub fn bound(values: &[f64], risk: f64) -> Option<f64> {
     Some(sorted.get(rank(n, risk) - 1).copied().unwrap_or(largest * (1.0 + 1.0 / n as f64)))
 }
 
-/// Which of `n` values in ascending order, from 1, the next one exceeds with `risk` at most; `n` + 1: none of them.
+/// Which of `n` values in ascending order, from 1, the next value exceeds with `risk` at most; `n` + 1: none of them.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -27,7 +27,7 @@ pub(crate) fn rank(n: usize, risk: f64) -> usize {
     rank.max(1)
 }
 
-/// The middle one of some values; of an even number the larger of the two. `None`: there is none.
+/// The middle value; of an even number the larger of the two. `None`: no values.
 #[must_use]
 pub fn middle(values: &[u64]) -> Option<u64> {
     let mut sorted = values.to_vec();

@@ -1,26 +1,24 @@
-//! What no error so far tells: runs that are few, in the order in which they ended, and jobs unlike them.
+//! Room for risks without errors so far: runs that are few, in the order in which they ended, and inputs larger than
+//! all before.
 //!
 //! Short jobs end first, so the first runs of a class are its small ones. Where runs come in the order of time, the
-//! margin is wider by 80 % of the allocation / n; of ten runs or fewer the largest is the least that is advised; and a
-//! request larger than any before widens it in proportion. An input larger than any before widens it as far as it is
-//! not known how peaks grow with inputs ([`beyond_inputs`]). Two misses among the last twenty jobs or more mean that the
-//! class drifts: a quarter more for each beyond the first (in the sense of adaptive conformal inference; I. Gibbs and
-//! E. Candes, NeurIPS 2021).
+//! margin is wider by 75 % of the allocation / n, and of ten runs or fewer the largest peak is the least that is
+//! advised. An input larger than any before widens the margin by the uncertainty of the growth ([`beyond_inputs`]).
+//! Every allocation is at most 1.25 times the largest peak, and for a larger input at most three times that peak for
+//! the same ratio of peak and input.
 
 use std::collections::VecDeque;
 
 use crate::history::{Ask, Over, Run, largest_peak};
-use crate::types::{Drift, Order, Settings};
+use crate::types::{Drift, Order};
 
 /// Jobs that are looked back at.
 const LOOKED_BACK: usize = 20;
-/// How much of the allocation is added for each miss beyond the first.
-const DRIFT_STEP: f64 = 0.25;
 /// How much of the allocation is added, by the number of runs.
-const FEW_RUNS: f64 = 0.8;
-/// Of so many runs or fewer the largest is the least that is advised.
+const FEW_RUNS: f64 = 0.75;
+/// Of so many runs or fewer the largest peak is the least that is advised.
 const FEW: usize = 10;
-/// A request or an input counts as larger than all before if it is by this factor.
+/// From this ratio to the largest input on, the uncertainty of the growth is added.
 const LARGER: f64 = 1.2;
 /// Least runs to tell how peaks grow with inputs.
 const SLOPE_RUNS: usize = 6;
@@ -29,8 +27,10 @@ const SLOPE_RUNS: usize = 6;
 const SLOPE_ERRORS: f64 = 4.0;
 /// The logarithm of the most that is added for a larger input.
 const SLOPE_MOST: f64 = 2.0;
-/// The least that is allocated, in GB: below, a process and its libraries have no room to vary.
-pub(crate) const LEAST_GB: f64 = 0.064;
+/// The most that is advised, in largest peaks,
+const MOST: f64 = 1.25;
+/// and for an input larger than all before, besides the ratio of the inputs.
+pub(crate) const MOST_BEYOND: f64 = 3.0;
 
 /// The last jobs: whether they needed more than was advised.
 #[derive(Debug, Default)]
@@ -58,52 +58,40 @@ impl Caution {
 
     /// How the last jobs did with their advice.
     pub(crate) fn drift(&self) -> Drift {
-        Drift { missed: self.recent(), of: self.last.len(), drifts: self.drifts() }
+        let missed = self.last.iter().filter(|missed| **missed).count();
+        Drift { missed, of: self.last.len(), drifts: missed > 1 }
     }
+}
 
-    /// Whether the class has drifted lately.
-    pub(crate) fn drifts(&self) -> bool {
-        self.recent() > 1
+/// The allocation with all caution, in GB.
+pub(crate) fn widen(allocation: f64, ask: &Ask, (runs, number): (&[Run], Over), order: Order) -> f64 {
+    if order == Order::Exchangeable {
+        return allocation;
     }
+    let largest = largest_peak(runs);
+    let of_both = |of: fn(&Ask, &[Run], Over) -> f64| of(ask, runs, Over::Input).max(of(ask, runs, number));
+    let least = if runs.len() <= FEW { largest } else { 0.0 };
+    let wide = (allocation * of_both(beyond_inputs)).max(least) * (1.0 + FEW_RUNS / runs.len().max(1) as f64);
+    let farther = of_both(farther);
+    wide.min(largest * if farther > 1.0 { MOST_BEYOND * farther } else { MOST })
+}
 
-    /// The allocation with all caution, in GB.
-    pub(crate) fn widen(
-        &self,
-        allocation: f64,
-        ask: &Ask,
-        (runs, number): (&[Run], Over),
-        settings: &Settings,
-    ) -> f64 {
-        let beyond = self.recent().saturating_sub(1);
-        let mut factor = 1.0 + DRIFT_STEP * beyond as f64;
-        let mut allocation = allocation;
-        if settings.order == Order::Time {
-            let beyond = beyond_inputs(ask, runs, Over::Input);
-            allocation *=
-                if number == Over::Input { beyond } else { beyond.max(beyond_inputs(ask, runs, number)) };
-            if runs.len() <= FEW {
-                allocation = allocation.max(largest_peak(runs));
-            }
-            factor *= 1.0 + FEW_RUNS / runs.len().max(1) as f64;
-            let largest = runs.iter().filter_map(|run| run.ask.request).fold(0.0, f64::max);
-            let larger = ask.request.filter(|request| largest > 0.0 && *request > largest * LARGER);
-            factor *= larger.map_or(1.0, |request| request / largest);
-        }
-        let wide = (allocation * factor).max(LEAST_GB);
-        let request = ask.request.filter(|_| settings.order == Order::Time);
-        request.map_or(wide, |request| wide.min(request))
-    }
+/// Whether an allocation in GB is more than the runs themselves justify.
+pub(crate) fn grows(allocation: f64, runs: &[Run]) -> bool {
+    allocation > largest_peak(runs) * MOST
+}
 
-    fn recent(&self) -> usize {
-        self.last.iter().filter(|missed| **missed).count()
-    }
+/// How many times the largest input of the runs this job's is, and at least 1.
+pub(crate) fn farther(ask: &Ask, runs: &[Run], over: Over) -> f64 {
+    let (ask, largest) = (over.ask(ask), over.largest(runs));
+    ask.input.filter(|_| largest > 0.0).map_or(1.0, |input| (input / largest).max(1.0))
 }
 
 /// How much wider it is for an input that is larger than any before: by the uncertainty of the growth.
 ///
 /// Estimators are judged by runs within the inputs that were seen, and say nothing of how wrong they are beyond. A line
 /// through the logarithms of peaks and inputs, over the half of the runs with the larger inputs, has a slope with a standard
-/// error (least squares). For the way from the largest input to this one, four of these are added where the slope is 1, and
+/// error (least squares). For the way from the largest input to this one, four of them are added where the slope is 1, and
 /// in proportion less where it is less: where peaks do not grow, inputs do not matter, however large they are.
 fn beyond_inputs(ask: &Ask, runs: &[Run], over: Over) -> f64 {
     let (ask, largest) = (over.ask(ask), over.largest(runs));
@@ -137,36 +125,38 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(misses: usize, request: Option<f64>, order: Order, want: f64) {
-        let mut caution = Caution::default();
-        (0..LOOKED_BACK).for_each(|at| caution.note(at < misses));
-        let known = Ask::new(None, Some(10.0));
-        let runs = vec![Run { ask: known, peak: 1.0, hours: 1.0 }; 16];
-        let got = caution.widen(4.0, &Ask::new(None, request), (&runs, Over::Input), &Settings::of(order));
+    fn check(runs: usize, allocation: f64, order: Order, want: f64) {
+        let runs = vec![Run { ask: Ask::new(None), peak: 8.0, hours: 1.0 }; runs];
+        let got = widen(allocation, &Ask::new(None), (&runs, Over::Input), order);
         assert!((got - want).abs() < 1e-9, "{got}, not {want}");
-        assert_eq!(caution.drifts(), misses > 1);
-        assert_eq!(caution.drift(), Drift { missed: misses, of: LOOKED_BACK, drifts: misses > 1 });
     }
 
     #[test]
-    fn few_runs_large_requests_and_misses_widen_it() {
-        check(0, None, Order::Exchangeable, 4.0);
-        check(1, None, Order::Exchangeable, 4.0);
-        check(3, None, Order::Exchangeable, 6.0);
-        check(0, None, Order::Time, 4.2);
-        check(0, Some(10.0), Order::Time, 4.2);
-        check(0, Some(30.0), Order::Time, 12.6);
-        check(0, Some(3.0), Order::Time, 3.0);
-        check(0, Some(3.0), Order::Exchangeable, 4.0);
+    fn few_runs_widen_it_and_the_largest_peak_bounds_it() {
+        check(16, 4.0, Order::Exchangeable, 4.0);
+        check(15, 4.0, Order::Time, 4.2);
+        check(16, 400.0, Order::Time, 10.0);
+        check(10, 1.0, Order::Time, 8.6);
+        check(11, 1.0, Order::Time, 1.0 + FEW_RUNS / 11.0);
+    }
+
+    #[test]
+    fn two_misses_of_the_last_twenty_are_drift() {
+        for misses in [0, 1, 2, 20] {
+            let mut caution = Caution::default();
+            (0..LOOKED_BACK * 2).for_each(|at| caution.note(at < LOOKED_BACK || at - LOOKED_BACK < misses));
+            assert_eq!(caution.drift(), Drift { missed: misses, of: LOOKED_BACK, drifts: misses > 1 });
+            assert_eq!(caution.record(), ((LOOKED_BACK + misses) as u64, 2 * LOOKED_BACK as u64));
+        }
     }
 
     fn run(input: f64, peak: f64) -> Run {
-        Run { ask: Ask::new(Some(input), None), peak, hours: 1.0 }
+        Run { ask: Ask::new(Some(input)), peak, hours: 1.0 }
     }
 
     #[track_caller]
     fn check_beyond(runs: &[Run], input: f64, least: f64, most: f64) {
-        let got = beyond_inputs(&Ask::new(Some(input), None), runs, Over::Input);
+        let got = beyond_inputs(&Ask::new(Some(input)), runs, Over::Input);
         assert!((least..=most).contains(&got), "{got}, not from {least} to {most}");
     }
 
@@ -190,14 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn of_few_runs_the_largest_is_the_least() {
-        let few = vec![run(1.0, 9.0); FEW];
-        let ask = few[0].ask;
-        let settings = Settings::of(Order::Time);
-        assert!(Caution::default().widen(1.0, &ask, (&few, Over::Input), &settings) >= 9.0);
-        let more = vec![run(1.0, 9.0); FEW + 1];
-        assert!(Caution::default().widen(1.0, &ask, (&more, Over::Input), &settings) < 2.0);
-        let shuffled = Settings::of(Order::Exchangeable);
-        assert!(Caution::default().widen(1.0, &ask, (&few, Over::Input), &shuffled) < 2.0);
+    fn a_larger_input_may_need_more_than_all_before() {
+        let runs: Vec<Run> = (1..=20).map(|n| run(f64::from(n) * 1e9, f64::from(n))).collect();
+        let at = |input: f64| widen(60.0, &Ask::new(Some(input)), (&runs, Over::Input), Order::Time);
+        assert!((at(20e9) - 25.0).abs() < 1e-9 && at(40e9) > 60.0 && !grows(at(20e9), &runs));
+        assert!(grows(at(40e9), &runs));
+        assert!(widen(1e9, &Ask::new(Some(40e9)), (&runs, Over::Input), Order::Time) <= 120.0);
     }
 }

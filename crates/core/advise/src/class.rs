@@ -1,24 +1,24 @@
-//! One class: its last runs, what was fitted to them, and how good its advice was.
+//! A class: its last runs, the fits to them, and the misses of its advice.
 //!
-//! A fit is made when it is asked for and stays as long as few runs have come since: one in fifty, so that a long
-//! history costs no more than a short one.
+//! A fit is made for a question and stays as long as few runs have come since: 2 % of all, so that a long history costs
+//! no more than a short history.
 
-use crate::caution::Caution;
+use crate::caution::{self, Caution};
 use crate::history::{Ask, Over, Run, largest_peak};
 use crate::peaks::RUNS_KEPT;
 use crate::retry::whole;
 use crate::risk::wilson;
 use crate::select::{Candidate, Mixed, Scores, fit, over_number, say};
-use crate::types::{Advice, Drift, Features, GB, Settings};
+use crate::types::{Advice, Drift, Features, GB, Order, Settings};
 
-/// From so many runs on, only some of those to come are scored.
+/// From so many runs on, only some of the later runs are scored.
 const SCORED_ALL: u64 = 2_000;
-/// Of those, one in so many, by chance.
+/// Of the later runs, 1 in so many, by chance.
 const SCORED_PART: u64 = 8;
 /// Most runs between two fits.
 const STALE_MAX: u64 = 250;
 
-/// What is known of a class.
+/// The state of a class.
 #[derive(Debug, Default)]
 pub(crate) struct Class {
     runs: Vec<Run>,
@@ -29,7 +29,6 @@ pub(crate) struct Class {
     seen: u64,
     scores: Scores,
     caution: Caution,
-    last: u64,
 }
 
 impl Class {
@@ -42,17 +41,12 @@ impl Class {
         self.caution.drift()
     }
 
-    /// The turn of its latest run.
-    pub(crate) fn last(&self) -> u64 {
-        self.last
-    }
-
     /// The largest peak that counts, in GB.
     pub(crate) fn largest(&self) -> f64 {
         largest_peak(&self.runs)
     }
 
-    pub(crate) fn observe(&mut self, run: Run, settings: &Settings, turn: u64) {
+    pub(crate) fn observe(&mut self, run: Run, settings: &Settings) {
         if self.runs.len() >= 2 && self.is_scored(settings.seed) {
             self.refresh(settings);
             let said = say(&self.candidates, &self.runs, &run.ask);
@@ -62,14 +56,13 @@ impl Class {
             }
             self.scores.add(&said, &run, largest_peak(&self.runs), settings);
         }
-        // In one move for many, so that forgetting costs nothing to speak of.
+        // Many at once: each removal moves all that stay.
         if self.runs.len() >= RUNS_KEPT + RUNS_KEPT / 10 {
             self.runs.drain(..=RUNS_KEPT / 10);
         }
         self.runs.push(run);
         self.seen += 1;
         self.stale += 1;
-        self.last = turn;
     }
 
     pub(crate) fn advise(&mut self, features: &Features, settings: &Settings) -> Option<Advice> {
@@ -89,9 +82,11 @@ impl Class {
     fn advice(&self, mixed: &Mixed, ask: &Ask, settings: &Settings) -> Advice {
         let allocation = self.widen(mixed, ask, settings);
         let (missed, all) = self.caution.record();
-        let drift = if self.caution.drifts() { "; it drifts, so there is more room" } else { "" };
+        let grows = settings.order == Order::Time && caution::grows(allocation, &self.runs);
+        let growth =
+            if grows { "; its input is larger than all before, and needs grow with inputs" } else { "" };
         let why = format!(
-            "mostly by {}, over {} runs; {missed} of {all} earlier jobs needed more than advised{drift}",
+            "mostly by {}, over {} runs; {missed} of {all} earlier jobs needed more than advised{growth}",
             mixed.kind.name(mixed.over),
             self.runs.len(),
         );
@@ -100,14 +95,16 @@ impl Class {
             risk: mixed.risk.min(0.5),
             interval: wilson(missed, all),
             runs: self.runs.len(),
+            largest_bytes: whole((self.largest() * GB).round()),
+            grows,
             why,
         }
     }
 
-    /// What is advised of what the candidates say together, in GB.
+    /// The advice by the mix of all candidates, in GB.
     fn widen(&self, mixed: &Mixed, ask: &Ask, settings: &Settings) -> f64 {
         let number = over_number(&self.candidates);
-        self.caution.widen(mixed.allocation, ask, (&self.runs, number), settings)
+        caution::widen(mixed.allocation, ask, (&self.runs, number), settings.order)
     }
 
     fn refresh(&mut self, settings: &Settings) {

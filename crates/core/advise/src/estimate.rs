@@ -1,16 +1,13 @@
-//! Estimators: what a run is expected to peak at, fitted to earlier runs, and what each fit says of a run left out.
+//! Estimators of a run's peak, fitted to earlier runs, and the estimates for runs left out of the fit.
 //!
-//! A fit comes with its *left-out* estimates: for every run, what the fit would have said of it without having seen it
+//! A fit comes with its *left-out* estimates: for every run, the estimate of a fit to the other runs
 //! (jackknife; R. F. Barber and others, Predictive inference with the jackknife+, Annals of Statistics 49, 2021).
 //! Margins are made of these errors, since errors on runs that a fit has seen are too small.
 
-mod envelope;
 mod flat;
 mod line;
 mod local;
 mod near;
-mod recent;
-mod request;
 
 use std::sync::Arc;
 
@@ -21,36 +18,24 @@ use crate::history::{Ask, Lot, Over, Sorted};
 pub(crate) enum Kind {
     /// The same for all: the median of the peaks.
     Flat,
-    /// The largest of so many runs before.
-    Recent(usize),
-    /// Relative to the request.
-    Request,
     /// A line over the input size.
     Line,
-    /// A power of the input size.
-    Power,
-    /// A line over the logarithm of the input size.
-    LineOfLog,
     /// The mean of so many runs of the most similar input sizes.
     Near(usize),
     /// Lines fitted near by.
     Local,
-    /// The largest peak of runs with no larger input.
-    Envelope,
 }
 
 /// A fit, to be asked about jobs to come.
 #[derive(Debug)]
 pub(crate) enum Model {
     Constant(f64),
-    Request,
     Line(line::Line),
     Near(Sorted, usize),
     Local(local::Local),
-    Envelope(envelope::Envelope),
 }
 
-/// A fit with what it says of each of the runs when that is left out, in GB, in their order.
+/// A fit with the left-out estimate for each of its runs, in GB, in their order.
 #[derive(Debug)]
 pub(crate) struct Fit {
     /// Its margins share it.
@@ -65,18 +50,13 @@ impl Fit {
 }
 
 impl Kind {
-    /// Fits to runs, at least one. `None`: too few of them, or they do not tell what this kind goes by.
+    /// Fits to runs, at least one. `None`: too few runs, or runs without the feature of this kind.
     pub(crate) fn fit(self, lot: &Lot<'_>) -> Option<Fit> {
         match self {
             Self::Flat => Some(flat::fit(lot)),
-            Self::Recent(count) => recent::fit(lot.runs, count),
-            Self::Request => request::fit(lot.runs),
-            Self::Line => line::fit(lot.runs, line::Scale::Linear),
-            Self::Power => line::fit(lot.runs, line::Scale::LogLog),
-            Self::LineOfLog => line::fit(lot.runs, line::Scale::LogInput),
+            Self::Line => line::fit(lot.runs),
             Self::Near(count) => near::fit(lot, count),
             Self::Local => local::fit(lot),
-            Self::Envelope => envelope::fit(lot),
         }
     }
 
@@ -85,34 +65,24 @@ impl Kind {
         let input = over == Over::Input;
         match self {
             Self::Flat => "the peaks of all earlier runs",
-            Self::Recent(_) => "the latest runs",
-            Self::Request => "the share of the request that runs used",
             Self::Line if input => "a line over the input size",
-            Self::Power if input => "a power of the input size",
-            Self::LineOfLog if input => "a line over the logarithm of the input size",
             Self::Near(_) if input => "runs with similar inputs",
             Self::Local if input => "local lines over the input size",
-            Self::Envelope if input => "the largest run with no larger input",
             Self::Line => "a line over a number of the command",
-            Self::Power => "a power of a number of the command",
-            Self::LineOfLog => "a line over the logarithm of a number of the command",
             Self::Near(_) => "runs with a similar number in the command",
             Self::Local => "local lines over a number of the command",
-            Self::Envelope => "the largest run with no larger number in the command",
         }
     }
 }
 
 impl Model {
-    /// The estimate for a job, in GB. `None`: it does not tell what the fit goes by.
+    /// The estimate for a job, in GB. `None`: the job lacks the feature of the fit.
     pub(crate) fn at(&self, ask: &Ask) -> Option<f64> {
         match self {
             Self::Constant(peak) => Some(*peak),
-            Self::Request => ask.request,
-            Self::Line(line) => line.at(ask),
+            Self::Line(line) => Some(line.at(ask.input?)),
             Self::Near(sorted, count) => sorted.nearest_mean(ask.ln_input?, *count),
             Self::Local(local) => Some(local.at(ask.ln_input?)),
-            Self::Envelope(envelope) => Some(envelope.at(ask.ln_input?)),
         }
     }
 }
@@ -124,8 +94,7 @@ pub(crate) mod tests {
 
     /// Runs of an hour with these inputs in bytes and peaks in GB.
     pub(crate) fn runs(of: &[(f64, f64)]) -> Vec<Run> {
-        let run =
-            |&(input, peak): &(f64, f64)| Run { ask: Ask::new(Some(input), Some(100.0)), peak, hours: 1.0 };
+        let run = |&(input, peak): &(f64, f64)| Run { ask: Ask::new(Some(input)), peak, hours: 1.0 };
         of.iter().map(run).collect()
     }
 
@@ -136,7 +105,7 @@ pub(crate) mod tests {
     fn at(kind: Kind, of: &[(f64, f64)], input: f64) -> Option<f64> {
         let fit = fit(kind, of)?;
         assert_eq!(fit.left_out.len(), of.len());
-        fit.model.at(&Ask::new(Some(input), Some(100.0)))
+        fit.model.at(&Ask::new(Some(input)))
     }
 
     #[track_caller]
@@ -151,14 +120,8 @@ pub(crate) mod tests {
             (1..=20).map(|n| (f64::from(n) * 1e9, 1.0 + 0.5 * f64::from(n))).collect();
         check(Kind::Line, &line, 40e9, 21.0);
         check(Kind::Flat, &line, 40e9, 6.5);
-        check(Kind::Recent(5), &line, 40e9, 11.0);
-        check(Kind::Request, &line, 40e9, 100.0);
         check(Kind::Near(3), &line, 10.1e9, 6.0);
-        check(Kind::Envelope, &line, 10.5e9, 6.0);
-        let power: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n), f64::from(n).powf(1.5))).collect();
-        check(Kind::Power, &power, 100.0, 1000.0);
         let log: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n).exp(), 1.0 + f64::from(n))).collect();
-        check(Kind::LineOfLog, &log, 30f64.exp(), 31.0);
         assert!((at(Kind::Local, &log, 10f64.exp()).unwrap() - 11.0).abs() < 0.01);
     }
 
@@ -169,8 +132,8 @@ pub(crate) mod tests {
         assert!(fit(Kind::Local, &[(5.0, 1.0); 9]).is_none());
         assert!(fit(Kind::Near(7), &[(5.0, 1.0); 9]).is_none());
         let mut unknown = runs(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]);
-        unknown[3].ask = Ask::new(None, None);
-        for kind in [Kind::Line, Kind::Power, Kind::Local, Kind::Near(3), Kind::Envelope, Kind::Request] {
+        unknown[3].ask = Ask::new(None);
+        for kind in [Kind::Line, Kind::Local, Kind::Near(3)] {
             assert!(kind.fit(&Lot::new(&unknown)).is_none(), "{kind:?}");
         }
     }

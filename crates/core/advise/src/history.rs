@@ -1,9 +1,8 @@
 //! The runs of one class, in the units in which they are computed with: GB and hours.
 //!
-//! A fit of all estimators takes every run many times. What is the same for all of them (medians, the order of the
-//! inputs, which inputs lie nearest to which) is found once, in a [`Lot`]: of 500 runs that is most of the work.
+//! A fit of all estimators takes every run many times. Medians and the order of the inputs are the same for all
+//! estimators: they are found once, in a [`Lot`].
 
-use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::types::{Features, GB, NUMBERS, Row};
@@ -11,7 +10,7 @@ use crate::types::{Features, GB, NUMBERS, Row};
 /// A run that ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
-    /// What was known before.
+    /// Known before the start.
     pub(crate) ask: Ask,
     /// The peak, in GB; above 0.
     pub(crate) peak: f64,
@@ -19,35 +18,27 @@ pub(crate) struct Run {
     pub(crate) hours: f64,
 }
 
-/// What an estimator goes by.
+/// The features that estimators use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     /// The size of the inputs, in bytes.
     pub(crate) input: Option<f64>,
-    /// The logarithm of the input size; sizes below a byte count as one. Kept, because every fit asks for it.
+    /// The logarithm of the input size; sizes below a byte count as 1. Kept, because every fit asks for it.
     pub(crate) ln_input: Option<f64>,
-    /// The request, in GB.
-    pub(crate) request: Option<f64>,
-    /// Its numbers; those that are not known are no number.
+    /// Its numbers; NaN where a number is not known.
     numbers: [f64; NUMBERS],
 }
 
 impl Ask {
     pub(crate) fn of(features: &Features) -> Self {
         let input = features.input_bytes.filter(|input| input.is_finite() && *input >= 0.0);
-        let request = features.request_bytes.filter(|&bytes| bytes > 0).map(|bytes| bytes as f64 / GB);
         let number = |number: Option<f64>| number.filter(|number| number.is_finite()).unwrap_or(f64::NAN);
-        Self { numbers: features.numbers.map(number), ..Self::new(input, request) }
+        Self { numbers: features.numbers.map(number), ..Self::new(input) }
     }
 
-    /// `input` in bytes, `request` in GB.
-    pub(crate) fn new(input: Option<f64>, request: Option<f64>) -> Self {
-        Self {
-            input,
-            ln_input: input.map(|input| input.max(1.0).ln()),
-            request,
-            numbers: [f64::NAN; NUMBERS],
-        }
+    /// `input` in bytes.
+    pub(crate) fn new(input: Option<f64>) -> Self {
+        Self { input, ln_input: input.map(|input| input.max(1.0).ln()), numbers: [f64::NAN; NUMBERS] }
     }
 
     /// The number at this place; `None`: it is not known.
@@ -70,7 +61,7 @@ impl Run {
     }
 }
 
-/// What the estimators of a class go by.
+/// The feature that the estimators of a class use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The size of the inputs.
@@ -80,7 +71,7 @@ pub(crate) enum Over {
 }
 
 impl Over {
-    /// The job with what this goes by as its input.
+    /// The job with this feature as its input.
     pub(crate) fn ask(self, ask: &Ask) -> Ask {
         match self {
             Self::Input => *ask,
@@ -97,19 +88,19 @@ impl Over {
     }
 }
 
-/// The middle one of the peaks; 0 of none.
+/// The median of the peaks; 0 without runs.
 pub(crate) fn median_peak(runs: &[Run]) -> f64 {
     let mut peaks: Vec<f64> = runs.iter().map(|run| run.peak).collect();
     let middle = peaks.len() / 2;
     if peaks.is_empty() { 0.0 } else { *peaks.select_nth_unstable_by(middle, f64::total_cmp).1 }
 }
 
-/// The largest peak; 0 of none.
+/// The largest peak; 0 without runs.
 pub(crate) fn largest_peak(runs: &[Run]) -> f64 {
     runs.iter().map(|run| run.peak).fold(0.0, f64::max)
 }
 
-/// The runs that are fitted to, with what many fits need of them: it is found once.
+/// The runs of a fit, with figures that many fits need.
 #[derive(Debug)]
 pub(crate) struct Lot<'a> {
     pub(crate) runs: &'a [Run],
@@ -117,10 +108,8 @@ pub(crate) struct Lot<'a> {
     pub(crate) usual: f64,
     /// The largest peak, in GB.
     pub(crate) largest: f64,
-    /// The logarithms of the inputs in ascending order, each with its place among the runs; `None`: one is not known.
+    /// The logarithms of the inputs in ascending order, each with its place among the runs; `None`: an input is not known.
     inputs: Option<Vec<(f64, usize)>>,
-    /// For each of `inputs`, the places of its [`Self::many`] nearest.
-    nearest: OnceCell<Vec<Range<usize>>>,
 }
 
 impl<'a> Lot<'a> {
@@ -130,16 +119,10 @@ impl<'a> Lot<'a> {
         if let Some(inputs) = &mut inputs {
             inputs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         }
-        let nearest = OnceCell::new();
-        Self { runs, usual: median_peak(runs), largest: largest_peak(runs), inputs, nearest }
+        Self { runs, usual: median_peak(runs), largest: largest_peak(runs), inputs }
     }
 
-    /// How many of the nearest tell how errors spread: the square root of the number of runs.
-    pub(crate) fn many(&self) -> usize {
-        self.runs.len().isqrt().max(1)
-    }
-
-    /// `value` of each run over the logarithm of its input. `None` if the input of one is not known.
+    /// `value` of each run over the logarithm of its input. `None` if an input is not known.
     pub(crate) fn by_input(&self, value: impl Fn(usize, &Run) -> f64) -> Option<Sorted> {
         let point = |&(input, at): &(f64, usize)| (input, value(at, &self.runs[at]), at);
         Some(Sorted(self.inputs.as_ref()?.iter().map(point).collect()))
@@ -149,17 +132,8 @@ impl<'a> Lot<'a> {
     /// them; `None` if there are none. `sorted` is of this lot.
     pub(crate) fn nearest_means(&self, sorted: &Sorted, count: usize) -> Option<Vec<f64>> {
         let points = sorted.points();
-        let ranges = || nearest(points, count);
-        let found;
-        let ranges = match count == self.many() {
-            true => self.nearest.get_or_init(ranges),
-            false => {
-                found = ranges();
-                &found
-            }
-        };
         let mut means = vec![0.0; points.len()];
-        for (place, (range, point)) in ranges.iter().zip(points).enumerate() {
+        for (place, (range, point)) in nearest(points, count).into_iter().zip(points).enumerate() {
             let own = usize::from(range.contains(&place));
             let sum: f64 = points[range.clone()].iter().map(|point| point.1).sum();
             let others = range.len().checked_sub(own).filter(|&others| others > 0)?;
@@ -171,7 +145,7 @@ impl<'a> Lot<'a> {
 
 /// For each point the places of the `count` nearest, and its own where it lies among them.
 fn nearest(points: &[(f64, f64, usize)], count: usize) -> Vec<Range<usize>> {
-    // Of equal ones all begin at the first.
+    // For equal inputs the search begins at the first.
     let mut first = 0;
     let range = |place: usize| {
         let x = points[place].0;
@@ -261,31 +235,29 @@ mod tests {
             let run = |(at, &peak): (usize, &u32)| {
                 let place = (at * 37 % 61) as f64;
                 let input = (10.0 + place + (place * place).sin() / 9.0).exp();
-                Run { ask: Ask::new(Some(input), None), peak: f64::from(peak), hours: 1.0 }
+                Run { ask: Ask::new(Some(input)), peak: f64::from(peak), hours: 1.0 }
             };
             let runs: Vec<Run> = peaks.iter().enumerate().map(run).collect();
             let lot = Lot::new(&runs);
             let sorted = lot.by_input(|_, run| run.peak).unwrap();
-            for count in [count, lot.many()] {
-                let means = lot.nearest_means(&sorted, count).unwrap();
-                for (at, mean) in means.iter().enumerate() {
-                    let want = by_hand(&runs, at, count);
-                    prop_assert!((mean - want).abs() < 1e-9 * want, "{at}: {mean}, not {want}");
-                }
+            let means = lot.nearest_means(&sorted, count).unwrap();
+            for (at, mean) in means.iter().enumerate() {
+                let want = by_hand(&runs, at, count);
+                prop_assert!((mean - want).abs() < 1e-9 * want, "{at}: {mean}, not {want}");
             }
         }
     }
 
     #[test]
     fn equal_inputs_are_near_and_no_run_counts_for_itself() {
-        let run = |peak| Run { ask: Ask::new(Some(5.0), None), peak, hours: 1.0 };
+        let run = |peak| Run { ask: Ask::new(Some(5.0)), peak, hours: 1.0 };
         let runs = [run(1.0), run(10.0), run(100.0), run(1000.0)];
         let lot = Lot::new(&runs);
         let sorted = lot.by_input(|_, run| run.peak).unwrap();
         assert_eq!(lot.nearest_means(&sorted, 1).unwrap(), [10.0, 1.0, 1.0, 1.0]);
         assert!((lot.nearest_means(&sorted, 9).unwrap()[0] - 370.0).abs() < 1e-9);
-        assert_eq!((lot.usual, lot.largest, lot.many()), (100.0, 1000.0, 2));
-        let unknown = [Run { ask: Ask::new(None, None), peak: 1.0, hours: 1.0 }];
+        assert_eq!((lot.usual, lot.largest), (100.0, 1000.0));
+        let unknown = [Run { ask: Ask::new(None), peak: 1.0, hours: 1.0 }];
         assert!(Lot::new(&unknown).by_input(|_, run| run.peak).is_none());
         assert!(Lot::new(&[]).usual.abs() < 1e-9);
     }

@@ -1,19 +1,19 @@
-//! What is added to an estimate, from the errors that the estimator made on runs left out of its fit.
+//! The margin above an estimate, from the errors that the estimator made on runs left out of its fit.
 //!
 //! An error is measured in units of a spread: the same for all jobs, in proportion to the estimate, or as large as the
 //! errors near by (normalized conformal prediction; H. Papadopoulos and others, Regression conformal prediction with
 //! nearest neighbours, JAIR 40, 2011). Of the sorted errors of n runs the j-th is exceeded by the next with probability
 //! (n + 1 - j) / (n + 1) if runs are exchangeable (split conformal prediction; Vovk, Gammerman and Shafer, Algorithmic
 //! Learning in a Random World, 2005); beyond the largest, the tail falls off exponentially, as steep as the largest
-//! errors do (J. Pickands, Annals of Statistics 3, 1975). Among the margins whose risk is small enough the one with the
-//! least expected cost is taken: memory x time beyond the peaks, and for each failure what the attempt held, what the
-//! next one holds too much, and the price of a failure. With normal errors that is the newsvendor's choice.
+//! errors do (J. Pickands, Annals of Statistics 3, 1975). Among the margins of small enough risk the cheapest
+//! is taken. Cost is memory x time beyond the peaks, and for each failure the memory of the attempt, the excess of the
+//! next attempt, and the price of a failure. With normal errors that is the newsvendor's choice.
 
 use std::sync::Arc;
 
 use crate::estimate::{Fit, Model};
-use crate::history::{Ask, Lot, Run, Sorted};
-use crate::types::{Order, Settings};
+use crate::history::{Ask, Lot, Run};
+use crate::types::Settings;
 
 /// How errors spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +22,6 @@ pub(crate) enum Spread {
     Even,
     /// In proportion to the estimate.
     Proportional,
-    /// As with similar inputs.
-    Nearby,
     /// Alike for all jobs, and normally distributed.
     Normal,
 }
@@ -48,48 +46,36 @@ pub(crate) struct Fitted {
     least: f64,
     /// The expected probability of a peak beyond.
     pub(crate) risk: f64,
-    /// What a run is expected to cost, by the errors of the runs left out, in GB x hours.
+    /// The expected cost of a run, by the errors of the runs left out, in GB x hours.
     pub(crate) cost: f64,
 }
 
-#[derive(Debug)]
+/// The unit of an error, in GB.
+#[derive(Debug, Clone, Copy)]
 enum Scale {
     Even(f64),
+    /// The estimate, and at least so much.
     Proportional(f64),
-    /// Errors over inputs, how many near ones count, and what is added to their mean.
-    Nearby(Sorted, usize, f64),
 }
 
 impl Scale {
-    /// The unit of the error for a job with this estimate.
-    fn at(&self, ask: &Ask, estimate: f64) -> Option<f64> {
+    fn at(self, estimate: f64) -> f64 {
         match self {
-            Self::Even(unit) => Some(*unit),
-            Self::Proportional(least) => Some(estimate.max(*least)),
-            Self::Nearby(errors, count, more) => {
-                Some(errors.nearest_mean(ask.ln_input?, *count).unwrap_or(0.0) + more)
-            }
+            Self::Even(unit) => unit,
+            Self::Proportional(least) => estimate.max(least),
         }
-    }
-
-    /// The unit of the error of each run, that run left out.
-    fn left_out(&self, fit: &Fit, lot: &Lot<'_>) -> Option<Vec<f64>> {
-        Some(match self {
-            Self::Even(unit) => vec![*unit; lot.runs.len()],
-            Self::Proportional(least) => fit.left_out.iter().map(|estimate| estimate.max(*least)).collect(),
-            Self::Nearby(errors, count, more) => {
-                lot.nearest_means(errors, *count)?.iter().map(|mean| mean + more).collect()
-            }
-        })
     }
 }
 
 impl Fitted {
-    /// A margin for `fit` over the runs that it was fitted to. `None`: they do not tell what the spread goes by.
+    /// A margin for `fit` over the runs that it was fitted to. `None`: too few runs for this spread.
     pub(crate) fn new(fit: &Fit, spread: Spread, lot: &Lot<'_>, settings: &Settings) -> Option<Self> {
         let least = lot.usual * LEAST_SHARE;
-        let scale = scale(fit, spread, lot)?;
-        let units = scale.left_out(fit, lot)?;
+        let scale = match spread {
+            Spread::Even | Spread::Normal => Scale::Even(lot.usual),
+            Spread::Proportional => Scale::Proportional(least),
+        };
+        let units = fit.left_out.iter().map(|&estimate| scale.at(estimate)).collect();
         let errors = Errors { left_out: &fit.left_out, units, runs: lot.runs, largest: lot.largest };
         let (margin, risk) =
             if spread == Spread::Normal { errors.normal(settings)? } else { errors.cheapest(settings) };
@@ -97,24 +83,12 @@ impl Fitted {
         Some(Self { cost, model: Arc::clone(&fit.model), scale, margin, least, risk })
     }
 
-    /// The allocation for a job, in GB. `None`: it does not tell what the fit goes by.
+    /// The allocation for a job, in GB. `None`: the job lacks the feature of the fit.
     pub(crate) fn at(&self, ask: &Ask) -> Option<f64> {
         let estimate = self.model.at(ask)?;
-        let allocation = estimate + self.margin * self.scale.at(ask, estimate)?;
+        let allocation = estimate + self.margin * self.scale.at(estimate);
         allocation.is_finite().then(|| allocation.max(self.least))
     }
-}
-
-fn scale(fit: &Fit, spread: Spread, lot: &Lot<'_>) -> Option<Scale> {
-    Some(match spread {
-        Spread::Even | Spread::Normal => Scale::Even(lot.usual),
-        Spread::Proportional => Scale::Proportional(lot.usual * LEAST_SHARE),
-        Spread::Nearby => {
-            let errors = lot.by_input(|at, run| (run.peak - fit.left_out[at]).abs())?;
-            let mean = errors.points().iter().map(|point| point.1).sum::<f64>() / lot.runs.len() as f64;
-            Scale::Nearby(errors, lot.many(), 0.3 * mean + 1e-3 * lot.usual)
-        }
-    })
 }
 
 /// How many of `n` errors tell how the tail falls off: the square root, rounded up.
@@ -122,7 +96,7 @@ fn tail_count(n: usize) -> usize {
     (n.isqrt() + usize::from(n.isqrt().pow(2) < n)).clamp(1, n)
 }
 
-/// What a fit says of the runs it did not see, and in which units its errors are measured.
+/// The left-out estimates of a fit, and the units of their errors.
 struct Errors<'a> {
     left_out: &'a [f64],
     units: Vec<f64>,
@@ -199,7 +173,7 @@ impl Errors<'_> {
         errors
     }
 
-    /// What a run costs with this margin and risk, the next one included.
+    /// The mean cost of a run with this margin and risk, the next run included.
     fn cost(&self, (margin, risk): (f64, f64), settings: &Settings) -> f64 {
         let n = self.runs.len() as f64 + 1.0;
         let one = |(at, run): (usize, &Run)| {
@@ -216,7 +190,7 @@ impl Errors<'_> {
             / n
     }
 
-    /// How fast the tail falls off: the mean of the `count` largest errors beyond the next smaller one.
+    /// How fast the tail falls off: the mean of the `count` largest errors beyond the next smaller error.
     fn tail(&self, errors: &[(f64, usize)], count: usize) -> f64 {
         let n = errors.len();
         let foot = errors[(n - count).saturating_sub(1)].0;
@@ -227,30 +201,22 @@ impl Errors<'_> {
         (beyond + prior) / (count as f64 + 1.0)
     }
 
-    /// What a failure of this run costs, by the margin of its first attempt.
+    /// The cost of a failure of this run, by the margin of its first attempt.
     fn failure(&self, at: usize, settings: &Settings) -> Sum {
         let run = &self.runs[at];
-        let again = match run.ask.request.filter(|_| settings.order == Order::Time) {
-            Some(request) => request,
-            None => self.largest * 1.05,
-        };
-        let beyond = (again - run.peak).max(0.0);
+        let beyond = (self.largest * 1.05 - run.peak).max(0.0);
         Sum {
             fixed: (self.left_out[at].max(0.0) + beyond) * run.hours + settings.failure_gbh,
             by_margin: self.units[at] * run.hours,
         }
     }
 
-    /// What a failure of the next run costs: as much as one of all these on average.
+    /// The cost of a failure of the next run: the mean over all runs.
     fn next_failure(&self, settings: &Settings) -> Sum {
         let n = self.runs.len() as f64;
         let mut sum = Sum { fixed: settings.failure_gbh, by_margin: 0.0 };
         for (at, run) in self.runs.iter().enumerate() {
-            let beyond = match run.ask.request.filter(|_| settings.order == Order::Time) {
-                Some(request) => (request - run.peak).max(0.0),
-                None => self.largest * 0.1,
-            };
-            sum.fixed += (self.left_out[at].max(0.0) + beyond) * run.hours / n;
+            sum.fixed += (self.left_out[at].max(0.0) + self.largest * 0.1) * run.hours / n;
             sum.by_margin += self.units[at] * run.hours / n;
         }
         sum
@@ -265,7 +231,7 @@ impl Errors<'_> {
         let errors = || self.runs.iter().zip(self.left_out).map(|(run, estimate)| run.peak - estimate);
         let mean = errors().sum::<f64>() / n;
         let variance = errors().map(|error| (error - mean).powi(2)).sum::<f64>() / (n - 1.5);
-        // Wider by what the fit itself may be off.
+        // Wider by the error of the fit itself.
         let deviation = variance.sqrt() * (1.0 + 1.0 / n);
         let hours = self.runs.iter().map(|run| run.hours).sum::<f64>() / n;
         let unit = self.units.first().copied().unwrap_or(1.0);
@@ -291,6 +257,7 @@ mod tests {
     use super::*;
     use crate::estimate::Kind;
     use crate::estimate::tests::runs;
+    use crate::types::Order;
 
     fn settings(risk: f64) -> Settings {
         Settings { risk, ..Settings::of(Order::Exchangeable) }
@@ -300,7 +267,7 @@ mod tests {
         let runs = runs(&peaks.iter().map(|&peak| (1.0, peak)).collect::<Vec<_>>());
         let lot = Lot::new(&runs);
         let fitted = Fitted::new(&Kind::Flat.fit(&lot).unwrap(), spread, &lot, &settings(risk)).unwrap();
-        (fitted.at(&Ask::new(None, None)).unwrap(), fitted.risk)
+        (fitted.at(&Ask::new(None)).unwrap(), fitted.risk)
     }
 
     #[test]

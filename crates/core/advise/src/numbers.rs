@@ -1,6 +1,6 @@
-//! Which of the numbers of a class's jobs tells what they need.
+//! Which number in the commands of a class the peaks follow.
 //!
-//! A command has many numbers: sizes, seeds, ports. The one whose order is most like that of the peaks is taken (C.
+//! A command has many numbers: sizes, seeds, ports. The number in the order most like that of the peaks is taken (C.
 //! Spearman, The proof and measurement of association between two things, American Journal of Psychology 15, 1904), if
 //! the likeness is more than chance explains: of n runs without any, the coefficient deviates by 1 / sqrt(n - 1) from
 //! 0. Estimators over this number are then judged as all others are ([`crate::select`]).
@@ -13,7 +13,7 @@ const RUNS_MIN: usize = 6;
 /// So many deviations are more than chance explains, some places being tried.
 const DEVIATIONS: f64 = 2.5;
 
-/// The place of the number that peaks follow best; `None`: they follow none, or one run does not tell it.
+/// The place of the number that peaks follow best; `None`: they follow no number, or a run lacks it.
 pub(crate) fn followed(runs: &[Run]) -> Option<usize> {
     if runs.len() < RUNS_MIN {
         return None;
@@ -28,7 +28,7 @@ pub(crate) fn followed(runs: &[Run]) -> Option<usize> {
     (best.0 >= chance.min(0.999)).then_some(best.1)
 }
 
-/// How like the orders of two lists are, or the one and the other reversed: from 0 to 1. `None`: all of one are equal.
+/// How like the orders of two lists are, forwards or backwards: from 0 to 1. `None`: all values of a list are equal.
 fn likeness(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (ranks(a), ranks(b));
     let middle = (a.len() as f64 - 1.0) / 2.0;
@@ -38,7 +38,7 @@ fn likeness(a: &[f64], b: &[f64]) -> Option<f64> {
     (spread > 0.0).then(|| (product(&a, &b) / spread.sqrt()).abs())
 }
 
-/// The place of each value in ascending order, from 0; equal ones share the mean of theirs.
+/// The place of each value in ascending order, from 0; equal values share the mean of their places.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|&a, &b| values[a].total_cmp(&values[b]));

@@ -1,8 +1,8 @@
-//! What jobs of one class are expected to hold, from the peaks of earlier ones: the scheduler's estimates.
+//! The scheduler's estimates of the memory that a class's next job holds, from the peaks of earlier jobs.
 //!
-//! The peaks alone count: what decides within moments, for jobs that can be suspended, needs no more. The
+//! The peaks alone count: a decision within moments, about jobs that can be suspended, needs no more. The
 //! estimates are split conformal quantiles ([`mod@crate::bound`] has the rank). Where so few runs were seen that there
-//! is no such quantile, the largest is taken and something added, less the more were seen. Absent: which jobs are of one
+//! is no such quantile, the largest is taken and something added, less the more were seen. Absent: which jobs are of a
 //! class, and how many classes are remembered.
 
 use std::collections::VecDeque;
@@ -17,12 +17,12 @@ const P50_RISK: f64 = 0.5;
 /// and more than the estimate for safety.
 const P99_RISK: f64 = 0.01;
 
-/// The most that one job held, and the most of it that had to be in RAM, in bytes.
+/// The most that a job held, and the most of it that had to be in RAM, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Peak {
     /// All, swap included.
     pub held_bytes: u64,
-    /// What was not cold; no more than [`Self::held_bytes`].
+    /// The part that was not cold; no more than [`Self::held_bytes`].
     pub needed_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl Peak {
     }
 }
 
-/// What the next job of a class is expected to hold, in bytes; each value no smaller than the one before it.
+/// Estimates for the next job of a class, in bytes, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Expected {
     /// As likely as not it needs no more than this in RAM.
@@ -72,11 +72,11 @@ impl Peaks {
         self.0.is_empty()
     }
 
-    /// What the next job is expected to hold; `request`: what it asks for, in bytes, which bounds what is added to the
+    /// Estimates for the next job; `request`: its request in bytes, which bounds the addition to the
     /// largest peak of few runs. All 0 if no run is known.
     #[must_use]
     pub fn expected(&self, request: Option<u64>) -> Expected {
-        // What lies in swap unused has to lie somewhere: safety goes by all that is held.
+        // Unused memory in swap takes room as well: safety goes by all that is held.
         let needed = at_risk(&mut self.each(|peak| peak.needed_bytes), P50_RISK, request);
         let mut held = self.each(|peak| peak.held_bytes);
         let p50_held = at_risk(&mut held, P50_RISK, request).max(needed);
@@ -93,17 +93,17 @@ impl Peaks {
     }
 }
 
-/// The estimate at this risk from peaks, whose order it changes; 0 of none.
+/// The estimate at this risk from peaks, which it reorders; 0 without peaks.
 fn at_risk(peaks: &mut [u64], risk: f64, request: Option<u64>) -> u64 {
     let Some(&largest) = peaks.iter().max() else { return 0 };
     let runs = peaks.len();
-    // One of them is asked for each time, which needs no order of all.
+    // A single rank needs no order of all.
     let at = rank(runs, risk) - 1;
     if at < runs {
         return *peaks.select_nth_unstable(at).1;
     }
     let more = largest.saturating_add(largest / runs as u64);
-    // The request bounds what is added, not what was seen.
+    // The request bounds the addition, not the largest peak.
     request.map_or(more, |request| more.min(request.max(largest)))
 }
 

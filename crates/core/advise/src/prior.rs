@@ -1,12 +1,12 @@
-//! What is expected of a class of which no run is known here, but some elsewhere: others' estimates, within what this host has.
+//! Estimates for a class that ran on other hosts alone: their estimates, within the memory of this host.
 //! The first own run replaces them. Absent: how others came to them, and whether they are believed.
 
 use crate::peaks::Expected;
 
-/// What the runs of a class elsewhere held.
+/// The peaks of a class's runs on other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prior {
-    /// As likely as not the next one holds no more than this, in bytes.
+    /// As likely as not the next run holds no more than this, in bytes.
     pub p50_held_bytes: u64,
     /// It hardly ever holds more.
     pub p99_held_bytes: u64,
@@ -15,13 +15,13 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// What the next job is expected to hold on a host where no job can hold more than `most_bytes`. `runs_max`: so many runs
+    /// Estimates for the next job on a host where no job can hold more than `most_bytes`. `runs_max`: so many runs
     /// elsewhere count at most, for they were on other hosts, perhaps with other inputs.
     #[must_use]
     pub fn expected(self, most_bytes: u64, runs_max: usize) -> Expected {
         let p50 = self.p50_held_bytes.min(most_bytes);
         Expected {
-            // What was cold there is not known.
+            // The cold part is not known there.
             p50_needed_bytes: p50,
             p50_held_bytes: p50,
             p99_held_bytes: self.p99_held_bytes.min(most_bytes).max(p50),

@@ -1,7 +1,7 @@
-//! What a job gets after an attempt for which its memory was too small.
+//! The allocation after an attempt with too little memory.
 //!
 //! The second attempt goes a little beyond the largest peak that was seen, and at most to twice the first; later ones
-//! double, and reach the request at once (as sites do: back to what was asked for). With runs in the order of time a
+//! double, and reach the request at once (as sites do: back to the request). With runs in the order of time a
 //! request counts from the second failure on; shuffled, doubling alone is left, as in the published comparisons.
 
 use crate::types::{GB, Order};
@@ -9,9 +9,9 @@ use crate::types::{GB, Order};
 /// How much larger than the largest peak a second attempt is at most,
 const BEYOND_LARGEST: f64 = 1.05;
 /// unless the first was about as large: it is larger than that by this factor at least.
-const BEYOND_FIRST: f64 = 1.1;
+const BEYOND_FIRST: f64 = 1.3;
 
-/// The rule for one job.
+/// The rule for a job.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
     largest_bytes: f64,
@@ -40,13 +40,13 @@ impl Retry {
     }
 }
 
-/// The attempt after the first, whose size was `first`: a little more than the largest peak, since most that fail need
+/// The attempt after the first of size `first`: a little more than the largest peak, since most that fail need
 /// no more than that.
 fn beyond_largest(first: f64, largest: f64) -> f64 {
     (first * 2.0).min((largest * BEYOND_LARGEST).max(first * BEYOND_FIRST))
 }
 
-/// Bytes, rounded up; what does not fit is the largest number there is.
+/// Bytes, rounded up; beyond `u64` the largest number.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
 pub(crate) fn whole(bytes: f64) -> u64 {
     bytes.ceil() as u64
@@ -66,7 +66,7 @@ mod tests {
         let gb = |gb: u64| gb * 1_000_000_000;
         check(0.0, None, Order::Exchangeable, gb(4), 1, gb(8));
         check(5.0, None, Order::Exchangeable, gb(4), 1, 5_250_000_000);
-        check(5.0, None, Order::Exchangeable, gb(5), 1, 5_500_000_000);
+        check(5.0, None, Order::Exchangeable, gb(5), 1, 6_500_000_000);
         check(5.0, None, Order::Exchangeable, gb(6), 2, gb(12));
         check(90.0, None, Order::Exchangeable, gb(4), 1, gb(8));
         check(5.0, Some(gb(64)), Order::Exchangeable, gb(4), 1, 5_250_000_000);

@@ -1,44 +1,34 @@
-//! Which estimators are trusted: by what each would have cost so far, and by what its fit costs now.
+//! Which estimators are trusted: by the cost that each would have had so far, and by the expected cost of its fit.
 //!
 //! Every run is first predicted and then learnt from (prequential; A. P. Dawid, Statistical theory: the prequential
-//! approach, JRSS A 147, 1984). What that cost is true of the past, but of few runs it tells little: they were
-//! predicted from fewer still, and one failure decides. So the cost that a fit expects by its left-out errors counts
-//! too (cross-validation; M. Stone, JRSS B 36, 1974), the less the more runs were scored: it is of all runs, and says
-//! nothing of drift. Allocations are averaged with weights (least cost / cost)^7: the best few share the say, the noise
-//! of choosing one is gone, and an estimator that fails loses it (prediction with expert advice; Cesa-Bianchi and
-//! Lugosi, Prediction, Learning, and Games, 2006).
+//! approach, JRSS A 147, 1984). The cost of these predictions is true of the past, but of few runs it tells little:
+//! each was predicted from fewer still, and a single failure decides. So the cost that a fit expects by its left-out
+//! errors counts too (cross-validation; M. Stone, JRSS B 36, 1974), the less the more runs were scored: it is of all
+//! runs, and says nothing of drift. Allocations are averaged with weights (least cost / cost)^7: the best few share the
+//! say, the noise of choosing one is gone, and an estimator that fails loses it (prediction with expert advice;
+//! Cesa-Bianchi and Lugosi, Prediction, Learning, and Games, 2006).
 
+use crate::caution::{MOST_BEYOND, farther};
 use crate::estimate::Kind;
 use crate::history::{Ask, Lot, Over, Run, largest_peak};
 use crate::margin::{Fitted, Spread};
 use crate::numbers;
-use crate::types::{Order, Settings};
+use crate::types::Settings;
 
 /// The estimators and their margins; the first is always there and is the yardstick of the others.
-const CANDIDATES: [(Kind, &[Spread]); 12] = [
-    (Kind::Flat, &[Spread::Even, Spread::Normal]),
-    (Kind::Recent(5), &[Spread::Proportional]),
-    (Kind::Recent(20), &[Spread::Proportional]),
-    (Kind::Request, &[Spread::Proportional]),
-    (Kind::Line, &[Spread::Even, Spread::Proportional, Spread::Nearby, Spread::Normal]),
-    (Kind::Power, &[Spread::Proportional, Spread::Nearby, Spread::Normal]),
-    (Kind::LineOfLog, &[Spread::Even, Spread::Proportional, Spread::Normal]),
-    (Kind::Near(3), &[Spread::Even, Spread::Proportional, Spread::Nearby, Spread::Normal]),
+const CANDIDATES: [(Kind, &[Spread]); 5] = [
+    (Kind::Flat, &[Spread::Even, Spread::Proportional]),
+    (Kind::Line, &[Spread::Even, Spread::Proportional, Spread::Normal]),
+    (Kind::Near(3), &[Spread::Even, Spread::Proportional, Spread::Normal]),
     (Kind::Near(7), &[Spread::Even, Spread::Proportional, Spread::Normal]),
-    (Kind::Local, &[Spread::Even, Spread::Proportional, Spread::Nearby, Spread::Normal]),
-    (Kind::Envelope, &[Spread::Proportional]),
-    // A class without inputs needs one more voice: peaks that grow or fall together.
-    (Kind::Flat, &[Spread::Proportional]),
+    (Kind::Local, &[Spread::Even, Spread::Proportional, Spread::Normal]),
 ];
 
-/// Those over the number that peaks follow ([`numbers`]), in place of the input.
-const OVER_NUMBER: [(Kind, &[Spread]); 6] = [
+/// The estimators over the number that peaks follow ([`numbers`]), in place of the input.
+const OVER_NUMBER: [(Kind, &[Spread]); 3] = [
     (Kind::Line, &[Spread::Even, Spread::Proportional]),
-    (Kind::Power, &[Spread::Proportional]),
-    (Kind::LineOfLog, &[Spread::Proportional]),
     (Kind::Near(3), &[Spread::Proportional]),
-    (Kind::Local, &[Spread::Proportional, Spread::Nearby]),
-    (Kind::Envelope, &[Spread::Proportional]),
+    (Kind::Local, &[Spread::Proportional]),
 ];
 
 /// How much more the better are trusted.
@@ -47,8 +37,6 @@ const POWER: f64 = 7.0;
 const LEFT_OUT: f64 = 0.8;
 /// and the number of scored runs from which on it is half as much.
 const LEFT_OUT_RUNS: f64 = 30.0;
-/// No estimate is believed beyond so many times the largest peak, unless the input is larger by more.
-const BEYOND_LARGEST: f64 = 3.0;
 
 /// A candidate fitted to the runs of its class, and its kind.
 #[derive(Debug)]
@@ -58,13 +46,13 @@ pub(crate) struct Candidate {
     fitted: Option<Fitted>,
 }
 
-/// What the candidates say together.
+/// The mix of all candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Mixed {
     /// In GB.
     pub(crate) allocation: f64,
     pub(crate) risk: f64,
-    /// The one that weighs most, and what it goes by.
+    /// The candidate of the largest weight, and its feature.
     pub(crate) kind: Kind,
     pub(crate) over: Over,
 }
@@ -85,7 +73,7 @@ pub(crate) fn fit(runs: &[Run], settings: &Settings) -> Vec<Candidate> {
     };
     add(&CANDIDATES, Over::Input, Some(&Lot::new(runs)));
     let Some(over) = numbers::followed(runs).map(Over::Number) else {
-        // They have their places all the same: what was paid for each is counted by place.
+        // They keep their places: costs are counted by place.
         add(&OVER_NUMBER, Over::Input, None);
         return candidates;
     };
@@ -94,7 +82,7 @@ pub(crate) fn fit(runs: &[Run], settings: &Settings) -> Vec<Candidate> {
     candidates
 }
 
-/// The number that peaks follow; of jobs without one, the size of the inputs.
+/// The number that peaks follow; without a number, the size of the inputs.
 pub(crate) fn over_number(candidates: &[Candidate]) -> Over {
     candidates.last().map_or(Over::Input, |candidate| candidate.over)
 }
@@ -102,11 +90,7 @@ pub(crate) fn over_number(candidates: &[Candidate]) -> Over {
 /// The allocation of each candidate for a job, in GB, and its risk.
 pub(crate) fn say(candidates: &[Candidate], runs: &[Run], ask: &Ask) -> Vec<Option<(f64, f64)>> {
     let largest_peak = largest_peak(runs);
-    let asked = |over: Over| {
-        let (ask, largest) = (over.ask(ask), over.largest(runs));
-        let farther = ask.input.filter(|_| largest > 0.0).map_or(1.0, |input| (input / largest).max(1.0));
-        (ask, largest_peak * BEYOND_LARGEST * farther)
-    };
+    let asked = |over: Over| (over.ask(ask), largest_peak * MOST_BEYOND * farther(ask, runs, over));
     let (by_input, by_number) = (asked(Over::Input), asked(over_number(candidates)));
     let one = |candidate: &Candidate| {
         let (ask, most) = if candidate.over == Over::Input { &by_input } else { &by_number };
@@ -116,7 +100,7 @@ pub(crate) fn say(candidates: &[Candidate], runs: &[Run], ask: &Ask) -> Vec<Opti
     candidates.iter().map(one).collect()
 }
 
-/// What was paid for each candidate so far, in GB x hours, and for how many runs.
+/// The cost of each candidate so far, in GB x hours, and for how many runs.
 #[derive(Debug, Default)]
 pub(crate) struct Scores {
     paid: Vec<f64>,
@@ -124,7 +108,7 @@ pub(crate) struct Scores {
 }
 
 impl Scores {
-    /// Adds what each would have cost for a run. One that said nothing pays what the first does.
+    /// Adds the cost of each for a run. A candidate without an allocation pays as the first.
     pub(crate) fn add(&mut self, said: &[Option<(f64, f64)>], run: &Run, largest: f64, settings: &Settings) {
         self.paid.resize(said.len(), 0.0);
         self.runs += 1.0;
@@ -136,7 +120,7 @@ impl Scores {
         }
     }
 
-    /// All candidates' allocations, averaged. `None`: nobody says anything.
+    /// All candidates' allocations, averaged. `None`: no candidate has an allocation.
     pub(crate) fn mix(&self, candidates: &[Candidate], said: &[Option<(f64, f64)>]) -> Option<Mixed> {
         let part = LEFT_OUT * LEFT_OUT_RUNS / (LEFT_OUT_RUNS + self.runs);
         // A run, in the mean.
@@ -161,27 +145,20 @@ impl Scores {
     }
 }
 
-/// What an allocation for a run costs, in GB x hours, failures included.
+/// The cost of an allocation for a run, in GB x hours, failures included.
 fn cost(allocation: f64, run: &Run, largest: f64, settings: &Settings) -> f64 {
-    let request = run.ask.request.filter(|_| settings.order == Order::Time);
-    let first = request.map_or(allocation, |request| allocation.min(request));
-    if first >= run.peak {
-        return (first - run.peak) * run.hours;
+    if allocation >= run.peak {
+        return (allocation - run.peak) * run.hours;
     }
-    let mut paid = first * run.hours + settings.failure_gbh;
-    let mut next = match request {
-        Some(request) => request.max(first * 2.0),
-        // More than what the second attempt is usually given: an estimator that fails is not to look cheap.
-        None => (first * 2.0).min((largest * 1.2).max(first * 1.25)),
-    };
-    if request.is_none() {
-        for _ in 0..64 {
-            if next >= run.peak {
-                break;
-            }
-            paid += next * run.hours + settings.failure_gbh;
-            next *= 2.0;
+    let mut paid = allocation * run.hours + settings.failure_gbh;
+    // More than the usual second attempt: an estimator that fails is not to look cheap.
+    let mut next = (allocation * 2.0).min((largest * 1.2).max(allocation * 1.25));
+    for _ in 0..64 {
+        if next >= run.peak {
+            break;
         }
+        paid += next * run.hours + settings.failure_gbh;
+        next *= 2.0;
     }
     paid += (next - run.peak).max(0.0) * run.hours;
     paid

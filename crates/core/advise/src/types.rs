@@ -1,15 +1,17 @@
-//! What a learner is told and asked, what it answers, and how it weighs.
+//! Questions to a learner, its answers, and its settings.
 
+/// A request fits if it is at most so many times the advice.
+const FITS: f64 = 1.25;
 /// Bytes of the inner unit, GB.
 pub(crate) const GB: f64 = 1e9;
 
 /// How the runs of a class follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// As they ended, at a site: short jobs end first, and what comes may differ from what was.
+    /// As they ended, at a site: short jobs end first, and later runs may differ from earlier runs.
     #[default]
     Time,
-    /// Shuffled: the next run is drawn from the same lot as those known.
+    /// Shuffled: the next run is drawn from the same lot as the known runs.
     Exchangeable,
 }
 
@@ -19,7 +21,7 @@ pub struct Settings {
     /// The largest share of jobs that may need more than advised, in (0, 1). The cost of failures keeps it lower
     /// where memory is cheap compared with them.
     pub risk: f64,
-    /// What a failed attempt costs besides the memory it held, in GB x hours: the queue, the reader's attention.
+    /// The cost of a failed attempt besides the memory it held, in GB x hours: the queue, the reader's attention.
     pub failure_gbh: f64,
     /// How runs follow each other.
     pub order: Order,
@@ -45,16 +47,12 @@ impl Settings {
 /// How many numbers of a job count, besides the size of its inputs.
 pub const NUMBERS: usize = 4;
 
-/// What is known of a job before it starts.
+/// The features of a job, known before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Features {
     /// Size of its inputs, in bytes.
     pub input_bytes: Option<f64>,
-    /// What it asks for, in bytes.
-    pub request_bytes: Option<u64>,
-    /// A number for its user: what one user asks for and needs says nothing of another's.
-    pub user: Option<u32>,
-    /// Numbers that may tell what it needs, as arguments of its command; each place means the same in all jobs of a
+    /// Numbers that its needs may follow, as arguments of its command; each place means the same in all jobs of a
     /// class.
     pub numbers: [Option<f64>; NUMBERS],
 }
@@ -62,7 +60,7 @@ pub struct Features {
 /// A run that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// What was known before.
+    /// Known before the start.
     pub features: Features,
     /// The most memory it held, in bytes.
     pub peak_bytes: u64,
@@ -70,10 +68,10 @@ pub struct Row {
     pub wall_s: f64,
 }
 
-/// What to allocate for a job.
+/// The allocation for a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// Bytes; with runs in the order of time never above the request where there is one.
+    /// Bytes; with runs in the order of time at most 1.25 times the largest peak, unless `grows`.
     pub bytes: u64,
     /// The expected probability, from the fits' own errors, that the job needs more; at most 0.5.
     pub risk: f64,
@@ -81,11 +79,44 @@ pub struct Advice {
     pub interval: (f64, f64),
     /// How many runs this rests on.
     pub runs: usize,
-    /// Which estimator weighs most and why it is trusted, as a sentence.
+    /// The largest peak of these runs, in bytes.
+    pub largest_bytes: u64,
+    /// Whether the job's input, or its number, is larger than all before: the needs may be larger too.
+    pub grows: bool,
+    /// The estimator with the largest weight, the misses so far, and whether `grows`, in words.
     pub why: String,
 }
 
-/// Whether the needs of a class changed lately: how many of its last runs needed more than what the runs before them had
+/// A request beside the advice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Too few runs for advice.
+    Unknown,
+    /// No memory was requested.
+    Unasked,
+    /// More than 1.25 times the advice.
+    TooMuch,
+    /// Less than the advice, and less than a run held.
+    TooLittle,
+    /// About the advice.
+    Fits,
+}
+
+impl Advice {
+    /// This advice beside a request.
+    #[must_use]
+    pub fn verdict(&self, request: Option<u64>) -> Verdict {
+        match request {
+            None => Verdict::Unasked,
+            Some(request) if request < self.bytes.min(self.largest_bytes) => Verdict::TooLittle,
+            Some(request) if request as f64 > self.bytes as f64 * FITS => Verdict::TooMuch,
+            Some(_) => Verdict::Fits,
+        }
+    }
+}
+
+/// Whether the needs of a class changed lately: how many of its last runs needed more than the runs before them had
 /// advised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drift {
@@ -93,6 +124,6 @@ pub struct Drift {
     pub missed: usize,
     /// Of so many.
     pub of: usize,
-    /// Whether these are more than chance explains: advice then has more room.
+    /// Whether the misses are more than chance explains.
     pub drifts: bool,
 }

@@ -3,8 +3,8 @@
 //! Reading order: [`history`] and [`sampled`] (the runs, from the daemon's store), [`classes`] (what their classes
 //! should ask for), [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`],
 //! [`months`] (what was requested, used and could have been saved, by month); [`numbers`] are those that commands
-//! name; [`replay`] tells what would have been advised for the jobs of a [`table`], and [`over_time`] for those of a
-//! [`series`]. How memory is estimated is decided in the crate `advise`; [`sizes`] is for workload managers. Absent
+//! name; [`replay`] tells what would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the
+//! crate `advise`; [`sizes`] is for workload managers. Absent
 //! here: any write to the daemon.
 
 mod classes;
@@ -12,11 +12,9 @@ mod format;
 mod history;
 mod months;
 mod numbers;
-mod over_time;
 mod picture;
 mod replay;
 mod sampled;
-mod series;
 pub(crate) mod sizes;
 mod table;
 mod text;
@@ -114,14 +112,9 @@ enum Period {
 #[derive(Debug, clap::Args)]
 struct ReplayArgs {
     /// The table, with the header class,submit_s,end_s,train,input_bytes,request_bytes,peak_bytes,wall_s,numbers;
-    /// only class, peak_bytes and wall_s are needed; - for standard input. With --series, the columns id, task,
-    /// t0_unix, seconds, input_bytes, mem_req_bytes and mem_peak_mb. Files that end in .gz are read as well
+    /// only class, peak_bytes and wall_s are needed; - for standard input. Files that end in .gz are read as well
     #[arg(value_name = "FILE.csv|-")]
     file: PathBuf,
-    /// The memory of each job over time, and what would have been advised for when: lines of an id and readings
-    /// DT:MB, tenths of a second since the reading before and 10^6 bytes
-    #[arg(long, value_name = "FILE")]
-    series: Option<PathBuf>,
     /// The largest share of jobs that may need more than advised, between 0 and 1 [default: 0.1]; the cost of
     /// failures keeps it lower
     #[arg(long, value_name = "F", value_parser = share)]
@@ -268,38 +261,20 @@ fn in_words_of(format: Format, args: &OfClasses, views: &[ClassView]) -> Result<
 }
 
 fn replay_table(args: &ReplayArgs) -> Result<(), Failure> {
-    if let Some(series) = &args.series {
-        return replay_over_time(args, series);
-    }
     let text = read(&args.file)?;
     let table = table::Table::read(&text).map_err(|error| wrong(args, error))?;
     let mut printed = Printed::new(args.json);
     let summary = replay::replay(&table, args.asked(), |scored| printed.line(scored));
     let words = |it: &replay::Summary| {
+        let asked = it.requested.map_or(String::new(), |asked| {
+            format!(
+                "; the requests of {} jobs: {:.2} wasted, {} attempts failed",
+                asked.jobs, asked.wastage_gbh, asked.failures
+            )
+        });
         format!(
-            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed",
+            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed{asked}",
             it.jobs, it.classes, it.wastage_gbh, it.failures
-        )
-    };
-    printed.end(args, summary, words)
-}
-
-/// `advise replay --series`: with segments over time, beside peaks alone.
-fn replay_over_time(args: &ReplayArgs, series: &Path) -> Result<(), Failure> {
-    let jobs = series::Jobs::read(&read(&args.file)?, &read(series)?).map_err(|error| wrong(args, error))?;
-    let mut printed = Printed::new(args.json);
-    let summary = over_time::replay(&jobs, args.asked(), |scored| printed.line(scored));
-    let words = |it: &over_time::Summary| {
-        format!(
-            "{} jobs of {} classes: {:.2} GB x hours wasted, {} attempts failed; {} jobs in segments; by peaks alone \
-             {:.2}, and {} failed",
-            it.jobs,
-            it.classes,
-            it.wastage_gbh,
-            it.failures,
-            it.segmented,
-            it.by_peak.wastage_gbh,
-            it.by_peak.failures
         )
     };
     printed.end(args, summary, words)
@@ -329,11 +304,11 @@ impl Printed {
     }
 
     /// Prints the last line. A reader that has seen enough (`| head`) is success, as everywhere.
-    fn end<S: Serialize>(
+    fn end(
         mut self,
         args: &ReplayArgs,
-        summary: Result<S, String>,
-        words: impl FnOnce(&S) -> String,
+        summary: Result<replay::Summary, String>,
+        words: impl FnOnce(&replay::Summary) -> String,
     ) -> Result<(), Failure> {
         printed(match (self.failed.take(), summary) {
             (Some(error), _) => Err(error),

@@ -89,10 +89,13 @@ pub fn report(store: &Store, query: &JobQuery) -> Result<Report, StoreError> {
 fn advice(runs: &[ClassRun]) -> pinfold_advise::Drift {
     let mut learner = Learner::new(Settings::of(Order::Time));
     for run in runs {
-        let features = Features { request_bytes: run.claim_bytes, ..Features::default() };
-        learner.observe("", &Row { features, peak_bytes: run.peak_bytes, wall_s: run.wall_s });
+        learner.observe(&Row {
+            features: Features::default(),
+            peak_bytes: run.peak_bytes,
+            wall_s: run.wall_s,
+        });
     }
-    learner.drift("")
+    learner.drift()
 }
 
 /// The last versions in the order in which they came. If no run says one there is nothing to tell.
@@ -175,8 +178,7 @@ impl Report {
         if of == 0 {
             return "Advice: not known. It needs 3 jobs that ended well.".to_owned();
         }
-        let verdict =
-            if drifts { "the class drifts, so advice adds room" } else { "the class does not drift" };
+        let verdict = if drifts { "the class drifts" } else { "the class does not drift" };
         format!(
             "Advice: {verdict}. Of the last {of} jobs {missed} needed more than what those before them advised."
         )

@@ -2,10 +2,11 @@
 //!
 //! Reading order: [`store`] (what is kept), [`secret`] (tokens, codes), [`hub`] (the store, and how hosts are now),
 //! [`clock`] (whether its clock may be believed), [`map`] (their cores), [`server`] (HTTP: hosts push, programs ask),
-//! [`page`] (what people see), [`learning`] (what hosts are told of each other's classes), [`metrics`] (what a monitoring
-//! system reads), [`settings`] (the configuration file), [`demo`] (simulated hosts). Absent here: any decision about jobs,
+//! [`page`] (what people see), [`advice`] (what to ask for), [`learning`] (what hosts are told of each other's classes), [`metrics`] (what a
+//! monitoring system reads), [`settings`] (the configuration file), [`demo`] (simulated hosts). Absent here: any decision about jobs,
 //! and any word to a host beyond the answer to its own question.
 
+mod advice;
 pub mod clock;
 pub mod demo;
 pub mod drift;

@@ -6,9 +6,11 @@ mod week;
 
 use std::collections::BTreeSet;
 
+use pinfold_advise::{Verdict, middle};
 use serde_json::{Value, json};
 
-use crate::store::{Access, ClassRow, Group, JobQuery, Store, StoreError, UsageRow};
+use crate::advice::{self, Class, ask_bytes};
+use crate::store::{Access, ClassRow, ClassRun, Group, JobQuery, Store, StoreError, UsageRow};
 
 pub use mail::{MailError, headers, last, text};
 pub use week::Week;
@@ -16,18 +18,8 @@ pub use week::Week;
 /// Classes that are named.
 const NAMED: usize = 10;
 
-/// Fewer jobs say too little of what to ask for.
-const JOBS_MIN: u64 = 3;
-
-/// From so many jobs on the p99 is known; of fewer the largest counts.
-const P99_FROM: u64 = 100;
-
-/// What is advised above the peak, and below which part of the claim that is worth saying.
-const HEADROOM: f64 = 1.2;
-const WORTH: f64 = 0.7;
-
-/// Sizes that are advised are whole MiB, as those of `pinfold advise`.
-const STEP_BYTES: f64 = 1_048_576.0;
+/// Names whose jobs are looked at one by one: those with the most unused memory, and as many that held more than they claimed.
+const LOOKED_AT: usize = 2 * NAMED;
 
 /// Of whose jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,22 +48,24 @@ impl Subject {
     }
 }
 
-/// What to ask for next time.
+/// A user's jobs of one name and number of cores, and what to ask for next time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// The class.
+    /// Their name.
     pub name: String,
-    /// Jobs of the week.
+    /// Their user.
+    pub user: String,
+    /// Cores that each asked for.
+    pub cores: u32,
+    /// Those that ended well in the week.
     pub jobs: u64,
-    /// What half of them claimed up to, in bytes.
-    pub claim_bytes: f64,
-    /// The most that one of them claimed.
-    pub claim_most_bytes: f64,
-    /// The most that they held: the p99 of many, else the largest.
-    pub held_bytes: f64,
+    /// What half of these claimed up to, in bytes.
+    pub claim_bytes: u64,
+    /// The most that one of those held that the advice goes by, in bytes.
+    pub held_bytes: u64,
     /// What to ask for.
-    pub ask_bytes: f64,
-    /// Memory claimed and never used, in GiB times hours.
+    pub ask_bytes: u64,
+    /// Memory that those of the week claimed and never used, in GiB times hours.
     pub unused_gibh: f64,
 }
 
@@ -88,7 +82,7 @@ pub struct Report {
     pub before: UsageRow,
     /// Classes with the most memory claimed in vain, and what to ask for.
     pub asks: Vec<Ask>,
-    /// Classes that held more than they claimed.
+    /// Classes that claim less than they need.
     pub short: Vec<Ask>,
     /// Classes with the most failures.
     pub failing: Vec<ClassRow>,
@@ -137,15 +131,33 @@ fn sum(rows: &[UsageRow]) -> UsageRow {
     })
 }
 
-/// What a class should ask for; `None`: too few jobs, or none claimed memory.
-fn ask(class: &ClassRow) -> Option<Ask> {
-    let claim_bytes = class.claim_p50_bytes.filter(|claim| *claim > 0.0 && class.jobs >= JOBS_MIN)?;
-    let peaks = &class.memory_peak_bytes;
-    let held_bytes = if class.jobs >= P99_FROM { peaks.p99 } else { peaks.most };
-    let ask_bytes = (held_bytes * HEADROOM / STEP_BYTES).ceil().max(1.0) * STEP_BYTES;
-    let (name, jobs, unused_gibh) = (class.name.clone(), class.jobs, class.unused_gibh);
-    let claim_most_bytes = class.claim_most_bytes.unwrap_or(claim_bytes);
-    Some(Ask { name, jobs, claim_bytes, claim_most_bytes, held_bytes, ask_bytes, unused_gibh })
+/// The classes of a name that had jobs with claims in a week, each with the verdict about its claims.
+fn asks(store: &Store, query: &JobQuery, name: &str, week: Week) -> Result<Vec<(Verdict, Ask)>, StoreError> {
+    let (since_us, until_us) = week.range_us();
+    let ask = |class: Class| {
+        let of_week = || class.runs.iter().filter(|run| run.ended_us >= since_us);
+        let claimed = || of_week().filter_map(|run| Some((run, run.claim_bytes.filter(|&claim| claim > 0)?)));
+        let claim_bytes = middle(&claimed().map(|(_, claim)| claim).collect::<Vec<_>>())?;
+        let unused =
+            |(run, claim): (&ClassRun, u64)| gib(claim.saturating_sub(run.peak_bytes)) * run.wall_s / 3600.0;
+        let ask = Ask {
+            name: name.to_owned(),
+            user: class.user.clone(),
+            cores: class.cores,
+            jobs: of_week().count() as u64,
+            claim_bytes,
+            held_bytes: class.advice.largest_bytes,
+            ask_bytes: ask_bytes(&class.advice),
+            unused_gibh: claimed().map(unused).sum(),
+        };
+        Some((class.advice.verdict(Some(claim_bytes)), ask))
+    };
+    Ok(advice::classes(store, name, query.clone(), until_us)?.into_iter().filter_map(ask).collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "15 digits of a size are enough")]
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / 1_073_741_824.0
 }
 
 /// The report of a week.
@@ -159,10 +171,24 @@ pub fn report(store: &Store, access: &Access, subject: Subject, week: Week) -> R
     let mut failing: Vec<ClassRow> = classes.iter().filter(|class| class.failed > 0).cloned().collect();
     failing.sort_by(|a, b| b.failed.cmp(&a.failed).then_with(|| a.name.cmp(&b.name)));
     failing.truncate(NAMED);
-    let asked = || classes.iter().filter_map(ask);
-    let asks = asked().filter(|ask| ask.ask_bytes < ask.claim_bytes * WORTH).take(NAMED).collect();
-    // Claims of one class may differ: only one that is above each of them was not covered for certain.
-    let short = asked().filter(|ask| ask.held_bytes > ask.claim_most_bytes * 1.05).take(NAMED).collect();
+    let claimed = || classes.iter().filter(|class| class.claim_most_bytes.is_some());
+    let short = claimed().filter(|class| Some(class.memory_peak_bytes.most) > class.claim_most_bytes);
+    let names: BTreeSet<&str> =
+        claimed().take(LOOKED_AT).chain(short.take(LOOKED_AT)).map(|class| class.name.as_str()).collect();
+    let mut asked = Vec::new();
+    for name in names {
+        asked.extend(asks(store, &query(access, &subject, week), name, week)?);
+    }
+    asked.sort_by(|(_, a), (_, b)| b.unused_gibh.total_cmp(&a.unused_gibh));
+    let of = |wanted| -> Vec<Ask> {
+        asked
+            .iter()
+            .filter(|(verdict, _)| *verdict == wanted)
+            .take(NAMED)
+            .map(|(_, ask)| ask.clone())
+            .collect()
+    };
+    let (asks, short) = (of(Verdict::TooMuch), of(Verdict::TooLittle));
     Ok(Report { week, subject, now, before, asks, short, failing })
 }
 
@@ -185,7 +211,7 @@ pub fn json(report: &Report) -> Value {
     };
     let asks = |asks: &[Ask]| -> Vec<Value> {
         let one = |ask: &Ask| {
-            json!({ "name": ask.name, "jobs": ask.jobs, "claim_p50_bytes": ask.claim_bytes, "held_bytes": ask.held_bytes,
+            json!({ "name": ask.name, "user": ask.user, "cores": ask.cores, "jobs": ask.jobs, "claim_p50_bytes": ask.claim_bytes, "held_bytes": ask.held_bytes,
                 "ask_bytes": ask.ask_bytes, "unused_gibh": ask.unused_gibh })
         };
         asks.iter().map(one).collect()
@@ -202,34 +228,4 @@ pub fn json(report: &Report) -> Value {
     };
     json!({ "version": 1, "week": report.week.to_string(), "user": user, "project": project, "sums": sums(&report.now),
         "sums_before": sums(&report.before), "ask_less": asks(&report.asks), "ask_more": asks(&report.short), "failing": failing })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::Spread;
-
-    #[test]
-    fn what_to_ask_for_is_a_fifth_more_in_whole_mib() {
-        let check = |held_bytes: f64, mebibytes: f64| {
-            let class = ClassRow {
-                name: "align".to_owned(),
-                hosts: 1,
-                jobs: JOBS_MIN,
-                failed: 0,
-                wall_s: Spread::default(),
-                memory_peak_bytes: Spread { most: held_bytes, ..Spread::default() },
-                claim_p50_bytes: Some(1e9),
-                claim_most_bytes: None,
-                cores_used_part: 0.0,
-                unused_gibh: 0.0,
-                suspended_h: 0.0,
-            };
-            assert_eq!(ask(&class).map(|ask| ask.ask_bytes), Some(mebibytes * 1_048_576.0), "{held_bytes}");
-        };
-        check(0.0, 1.0);
-        check(327_680.0, 1.0);
-        check(55.2 * 1_048_576.0, 67.0);
-        check(1_073_741_824.0, 1_229.0);
-    }
 }

@@ -25,7 +25,7 @@ impl Local {
         self.without(ln_input, usize::MAX)
     }
 
-    /// The estimate without the point at one place.
+    /// The estimate without the point at a place.
     fn without(&self, ln_input: f64, left_out: usize) -> f64 {
         let middle = self.sorted.below(ln_input);
         let points = self.sorted.points();

@@ -1,4 +1,4 @@
-//! The mean of the runs whose inputs were the most similar (k nearest neighbours, over the logarithm of the size).
+//! The mean of the runs with the most similar inputs (k nearest neighbours, over the logarithm of the size).
 
 use super::{Fit, Model};
 use crate::history::Lot;

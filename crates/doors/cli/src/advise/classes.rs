@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_advise::{Features, Learner, Order, Row, Settings, bound};
+use pinfold_advise::{Ended, Features, Row, Verdict, answer, bound};
 use pinfold_profile::report::total;
 use serde::Serialize;
 
 use super::history::{Outcome, Run};
 use super::numbers::{Number, Places};
-use super::over_time::{SegmentView, views};
 use super::replay::{self, RUNS_MIN};
 use super::table::{Job, Table};
 
@@ -20,26 +19,6 @@ use super::table::{Job, Table};
 const WALL_RISK: f64 = 0.01;
 /// A core counts as busy from this part on.
 const BUSY: f64 = 0.1;
-/// A request fits if it is not more than so many times the advice.
-const FITS: f64 = 1.25;
-/// Beyond the memory at which a run failed for want of it.
-const BEYOND_FAILED: f64 = 1.2;
-
-/// The history's verdict on a class's request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Verdict {
-    /// Too few runs to say anything.
-    Unknown,
-    /// Nothing was asked for.
-    Unasked,
-    /// More than is needed was asked for.
-    TooMuch,
-    /// Less than is needed was asked for.
-    TooLittle,
-    /// What was asked for is about what is needed.
-    Fits,
-}
 
 /// A class, as JSON has it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,8 +41,6 @@ pub(super) struct ClassView {
     pub(super) peak_p99_bytes: Option<u64>,
     /// `null`: the history cannot say.
     pub(super) advised_bytes: Option<u64>,
-    /// What it needs when, the last being `advised_bytes`; `null`: that from the start, as far as is known.
-    pub(super) segments: Option<Vec<SegmentView>>,
     /// The expected probability that the next run needs more.
     pub(super) risk: Option<f64>,
     /// The 95 % interval of the share of earlier runs that needed more than was advised for them.
@@ -94,7 +71,7 @@ pub(super) struct Next<'a> {
 }
 
 /// What the classes of `runs` should ask for, those first that would save the most. The runs stand in the order in which
-/// they were submitted. `risk`: see [`Settings`].
+/// they were submitted. `risk`: see [`pinfold_advise::Settings`].
 pub(super) fn classes(runs: &[Run], risk: Option<f64>, next: Next<'_>) -> Result<Vec<ClassView>, String> {
     let views = by_class(runs).into_values().map(|runs| class(&runs, risk, next));
     let mut views = views.collect::<Result<Vec<_>, _>>()?;
@@ -144,7 +121,6 @@ fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, 
         peak_p50_bytes: nearest(&peaks, 0.5).map(whole),
         peak_p99_bytes: nearest(&peaks, 0.99).map(whole),
         advised_bytes: None,
-        segments: None,
         risk: None,
         risk_interval: None,
         saved_gbh: total(asked.iter().map(|asked| asked.saved_gbh)),
@@ -158,54 +134,35 @@ fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, 
         verdict: Verdict::Unknown,
         why: String::new(),
     };
-    let learned = if enough { memory(&done, runs, (risk, next), &mut view) } else { None };
+    let learned = memory(runs, (risk, next), &mut view);
     view.why = super::text::why(&view, learned.as_deref());
     Ok(view)
 }
 
-/// Fills in the memory to ask for; gives the estimate's own reason.
-fn memory(
-    done: &[&Run],
-    runs: &[&Run],
-    (risk, next): (Option<f64>, Next<'_>),
-    view: &mut ClassView,
-) -> Option<String> {
-    let settings = Settings::of(Order::Time);
-    let mut learner = Learner::new(Settings { risk: risk.unwrap_or(settings.risk), ..settings });
-    let mut by_end = done.to_vec();
-    by_end.sort_by(|a, b| a.ended_s.total_cmp(&b.ended_s).then(a.job.cmp(&b.job)));
-    let places = places(done);
-    for run in by_end {
-        let row = row(run, &places);
-        match &run.curve {
-            Some(curve) => learner.observe_curve("", &row, curve),
-            None => learner.observe("", &row),
-        }
+/// Fills in what memory to ask for; gives the estimate's own reason.
+fn memory(runs: &[&Run], (risk, next): (Option<f64>, Next<'_>), view: &mut ClassView) -> Option<String> {
+    let done = ended_well(runs);
+    let places = places(&done);
+    let ended = |run: &&Run| {
+        let well = run.outcome == Outcome::Done;
+        Ended { well, at_s: run.ended_s, row: row(run, &places) }
+    };
+    let features = Features {
+        input_bytes: next.input_bytes.map(|bytes| bytes as f64),
+        numbers: places.values(next.numbers),
+    };
+    let advice = answer(&runs.iter().map(ended).collect::<Vec<_>>(), &features, risk)?;
+    let short = runs.iter().filter(|run| run.outcome == Outcome::Short).map(|run| run.peak_bytes).max();
+    if short.is_some_and(|held| held > advice.bytes) {
+        return None;
     }
-    let input_bytes = next.input_bytes.map(|bytes| bytes as f64);
-    let numbers = places.values(next.numbers);
-    let features = |request_bytes| Features { request_bytes, input_bytes, user: None, numbers };
-    let mut known = features(view.requested_bytes);
-    let mut advice = learner.advise("", &known)?;
-    let failed_at = runs.iter().filter(|run| run.outcome == Outcome::Short).map(|run| run.peak_bytes).max();
-    let floor = failed_at.map_or(0, |bytes| whole(bytes as f64 * BEYOND_FAILED));
-    let largest = done.iter().map(|run| run.peak_bytes).max().unwrap_or(0);
-    let short = |request: u64| largest > request || floor > request;
-    if view.requested_bytes.is_some_and(short) {
-        // Advice within a request that is too small would be as wrong as the request.
-        known = features(None);
-        advice = learner.advise("", &known)?;
-    }
-    let bytes = advice.bytes.max(floor);
-    view.advised_bytes = Some(bytes);
-    view.segments = learner.over_time("", &known, bytes).map(|over_time| views(&over_time.plan));
+    view.advised_bytes = Some(advice.bytes);
     view.risk = Some(advice.risk);
     view.risk_interval = Some(advice.interval);
-    view.verdict = match view.requested_bytes {
-        None => Verdict::Unasked,
-        Some(request) if short(request) => Verdict::TooLittle,
-        Some(request) if request as f64 > bytes as f64 * FITS => Verdict::TooMuch,
-        Some(_) => Verdict::Fits,
+    view.verdict = match advice.verdict(view.requested_bytes) {
+        // A run that failed at its limit needed more, though no run that ended well held more.
+        Verdict::Fits if short.is_some() && view.requested_bytes < Some(advice.bytes) => Verdict::TooLittle,
+        verdict => verdict,
     };
     Some(advice.why)
 }
@@ -227,14 +184,10 @@ pub(super) fn asked<'a>(done: &[&'a Run], risk: Option<f64>) -> Result<Vec<Asked
     for &run in done {
         let Some(request) = run.request_bytes else { continue };
         let (row, times) = (row(run, &places), Some((run.submitted_s, run.ended_s)));
-        // As a failed job is submitted again without advice: with twice as much.
-        let attempts = std::iter::successors(Some(request.max(1)), |&last| {
-            (last < run.peak_bytes).then(|| last.saturating_mul(2))
-        });
-        let saved_gbh = replay::waste_gbh(&row, &attempts.collect::<Vec<_>>());
+        let saved_gbh = replay::waste_gbh(&row, &replay::doubled(request, run.peak_bytes));
         let gbh = |bytes: u64| bytes as f64 / 1e9 * run.wall_s / 3600.0;
         asked.push(Asked { run, requested_gbh: gbh(request), used_gbh: gbh(run.peak_bytes), saved_gbh });
-        jobs.push(Job { line: jobs.len(), class: 0, times, train: false, row });
+        jobs.push(Job { line: jobs.len(), class: 0, times, train: false, request_bytes: Some(request), row });
     }
     let table = Table { jobs, classes: vec![String::new()] };
     replay::replay(&table, replay::Asked { risk, ..replay::Asked::default() }, |scored| {
@@ -251,8 +204,7 @@ fn places(done: &[&Run]) -> Places {
 fn row(run: &Run, places: &Places) -> Row {
     let input_bytes = run.input_bytes.map(|bytes| bytes as f64);
     let numbers = places.values(&run.numbers);
-    let features = Features { request_bytes: run.request_bytes, input_bytes, user: None, numbers };
-    Row { features, peak_bytes: run.peak_bytes, wall_s: run.wall_s }
+    Row { features: Features { input_bytes, numbers }, peak_bytes: run.peak_bytes, wall_s: run.wall_s }
 }
 
 /// The cores to ask for: all but those that were never busy in any of the runs that were looked at sample by sample.

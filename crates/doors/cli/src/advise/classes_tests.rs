@@ -1,4 +1,3 @@
-use pinfold_advise::Curve;
 use proptest::prelude::*;
 
 use super::*;
@@ -22,7 +21,6 @@ fn run(n: u32, peak_bytes: u64) -> Run {
         wall_s: 3_600.0,
         cores_mean: 0.9,
         cores_peak: None,
-        curve: None,
         outcome: Outcome::Done,
     }
 }
@@ -118,47 +116,6 @@ fn what_history_cannot_say_is_said() {
     assert!(classes(&[], None, Next::default()).unwrap().is_empty());
 }
 
-/// It holds 1 GiB, and 12 for the last quarter of its hours; a sample a minute.
-fn late(n: u32, hours: f64) -> Run {
-    let wall_s = hours * 3_600.0;
-    let minutes = (0..240u32).map(|minute| f64::from(minute) / 240.0 * wall_s);
-    let held = |at_s: f64| if at_s < wall_s * 0.75 { GIB } else { 12 * GIB };
-    let curve = Curve::of(minutes.map(|at_s| (at_s, held(at_s))), wall_s);
-    let ended_s = f64::from(n) * 100_000.0 + wall_s;
-    let submitted_s = f64::from(n) * 100_000.0;
-    Run { curve, wall_s, submitted_s, started_s: submitted_s, ended_s, ..run(n, 12 * GIB) }
-}
-
-#[test]
-fn what_is_needed_when_is_told_where_samples_are() {
-    let runs: Vec<Run> = (0..32).map(|n| late(n, 10.0)).collect();
-    let view = one(&runs);
-    let segments = view.segments.clone().unwrap();
-    let [first, .., last] = &segments[..] else { panic!("{segments:?}") };
-    assert!((GIB..2 * GIB).contains(&first.bytes) && Some(last.bytes) == view.advised_bytes, "{view:?}");
-    assert!((18_000.0..27_000.1).contains(&last.from_s), "{view:?}");
-    assert!(
-        view.why.contains("; it needs 1.") && view.why.contains("% of a median run), and 12."),
-        "{}",
-        view.why
-    );
-    // The peak is as without them.
-    let blind: Vec<Run> = runs.iter().map(|run| Run { curve: None, ..run.clone() }).collect();
-    let blind = one(&blind);
-    assert_eq!((blind.segments.as_ref(), blind.advised_bytes), (None, view.advised_bytes));
-    assert!(!blind.why.contains("it needs"), "{}", blind.why);
-    // A run that failed at its limit raises the last segment.
-    let mut short = runs.clone();
-    short.push(Run {
-        outcome: Outcome::Short,
-        request_bytes: Some(20 * GIB),
-        curve: None,
-        ..run(40, 20 * GIB)
-    });
-    let view = one(&short);
-    assert_eq!(view.segments.unwrap().last().map(|last| last.bytes), view.advised_bytes);
-}
-
 #[test]
 fn requests_that_are_too_small_missing_or_right() {
     let asking = |request: Option<u64>| -> Vec<Run> {
@@ -177,13 +134,39 @@ fn requests_that_are_too_small_missing_or_right() {
 }
 
 #[test]
-fn a_run_that_failed_at_its_limit_raises_the_advice() {
-    let mut runs: Vec<Run> = (0..20).map(|n| run(n, GIB)).collect();
-    runs.push(Run { outcome: Outcome::Short, request_bytes: Some(6 * GIB), ..run(20, 6 * GIB) });
-    let view = one(&runs);
-    assert_eq!((view.failed, view.failed_at_limit, view.verdict), (1, 1, Verdict::TooLittle));
-    assert!(view.advised_bytes.unwrap() >= 7 * GIB, "{view:?}");
-    assert!(view.why.contains("1 run failed at its memory limit"), "{}", view.why);
+fn no_less_is_advised_than_a_run_held_that_failed_at_its_limit() {
+    let of = |limit: u64| {
+        let mut runs: Vec<Run> =
+            (0..20).map(|n| Run { request_bytes: Some(limit), ..run(n, 4 * GIB) }).collect();
+        runs.push(Run { outcome: Outcome::Short, request_bytes: Some(limit), ..run(20, limit) });
+        one(&runs)
+    };
+    let view = of(6 * GIB);
+    assert_eq!((view.failed, view.failed_at_limit, view.verdict), (1, 1, Verdict::Unknown));
+    assert_eq!(view.advised_bytes, None);
+    assert!(
+        view.why.contains("ask for more than that limit; 1 run failed at its memory limit"),
+        "{}",
+        view.why
+    );
+    assert_eq!(of(4 * GIB).verdict, Verdict::TooLittle);
+}
+
+/// Forty equal runs, the largest of 156 MiB, whatever they asked for.
+#[test]
+fn the_answer_does_not_depend_on_what_was_asked() {
+    let of = |request: Option<u64>| {
+        let held = |n: u32| (151 + u64::from(n) % 6) << 20;
+        let asking = |n| Run { request_bytes: request, ..run(n, held(n)) };
+        one(&(0..40).map(asking).collect::<Vec<_>>())
+    };
+    let free = of(None);
+    for (mib, verdict) in [(105, Verdict::TooLittle), (300, Verdict::TooMuch), (16 << 10, Verdict::TooMuch)] {
+        let view = of(Some(mib << 20));
+        assert_eq!((view.advised_bytes, view.risk), (free.advised_bytes, free.risk));
+        assert_eq!(view.verdict, verdict, "{mib}");
+    }
+    assert!(free.advised_bytes.is_some_and(|bytes| (156 << 20..195 << 20).contains(&bytes)), "{free:?}");
 }
 
 #[test]
@@ -242,5 +225,21 @@ proptest! {
             prop_assert!(view.cores_advised >= 1 && view.cores_advised <= view.cores);
             prop_assert!(!view.why.is_empty());
         }
+    }
+
+    /// Requests change no figure of the answer; and it says that a class asks for too little only with more to ask for.
+    #[test]
+    fn requests_change_no_answer(
+        runs in prop::collection::vec((1u64..1 << 40, 1u64..1 << 40), 3..40)
+    ) {
+        let of = |asks: bool| {
+            let asking = |(&(peak, request), n): (&(u64, u64), u32)| {
+                Run { request_bytes: asks.then_some(request), ..run(n, peak) }
+            };
+            one(&runs.iter().zip(0..).map(asking).collect::<Vec<_>>())
+        };
+        let (with, without) = (of(true), of(false));
+        prop_assert_eq!((with.advised_bytes, with.risk), (without.advised_bytes, without.risk));
+        prop_assert!(with.verdict != Verdict::TooLittle || with.advised_bytes > with.requested_bytes);
     }
 }

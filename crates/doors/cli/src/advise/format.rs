@@ -18,9 +18,6 @@ mod snakemake;
 use super::classes::{ClassView, whole};
 use super::text::{mebibytes, minutes};
 
-/// Beyond what is advised, where nobody looks at each request.
-const MARGIN: f64 = 1.2;
-
 /// Whose words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
@@ -46,7 +43,7 @@ pub(crate) enum Consent {
     Report,
     /// Where a job asks for no memory
     Fill,
-    /// Also where it asks for more, with a margin of 1.2; back after one failure
+    /// Also where it asks for more than advised; back after one failure
     Lower,
 }
 
@@ -73,7 +70,7 @@ struct Need<'a> {
     user: &'a str,
     class: &'a str,
     cores: u32,
-    /// What is advised, in MiB; with the margin where it is applied.
+    /// What is advised, in MiB.
     memory_mib: u64,
     /// What its jobs ask for now.
     requested_mib: Option<u64>,
@@ -95,7 +92,7 @@ pub(super) fn render(
     views: &[ClassView],
     now_s: f64,
 ) -> Result<Made, &'static str> {
-    let needs = views.iter().filter_map(|view| need(view, consent, now_s)).collect();
+    let needs = views.iter().filter_map(|view| need(view, now_s)).collect();
     let needs = largest(needs, consent, matches!(format, Format::Nextflow | Format::Snakemake));
     let mut left_out = Vec::new();
     let mut named = |may: fn(&str) -> bool| -> Vec<&Need<'_>> {
@@ -129,14 +126,13 @@ pub(super) fn render(
     Ok(Made { files, left_out })
 }
 
-fn need(view: &ClassView, consent: Consent, now_s: f64) -> Option<Need<'_>> {
+fn need(view: &ClassView, now_s: f64) -> Option<Need<'_>> {
     let advised = view.advised_bytes?;
-    let margin = if consent == Consent::Report { 1.0 } else { MARGIN };
     Some(Need {
         user: &view.user,
         class: &view.class,
         cores: view.cores_advised,
-        memory_mib: mebibytes(whole(advised as f64 * margin)).max(1),
+        memory_mib: mebibytes(advised).max(1),
         requested_mib: view.requested_bytes.map(mebibytes),
         wall_min: view.wall_advised_s.map(minutes),
         jobs: view.jobs,

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_advise::Curve;
 use pinfold_proto::JobState;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::Select;
@@ -52,8 +51,6 @@ pub(super) struct Run {
     pub(super) cores_mean: f64,
     /// The most cores that it kept busy from one sample to the next; `None`: not looked at.
     pub(super) cores_peak: Option<f64>,
-    /// When it held how much; `None`: not looked at, or no sample is there.
-    pub(super) curve: Option<Curve>,
     pub(super) outcome: Outcome,
 }
 
@@ -90,7 +87,6 @@ impl Run {
             wall_s,
             cores_mean: if wall_s > 0.0 { cpu_s / wall_s } else { 0.0 },
             cores_peak: None,
-            curve: None,
             outcome,
         })
     }
@@ -127,9 +123,7 @@ fn look(client: &mut Client, runs: &mut [Run]) -> Result<(), Failure> {
     let at: BTreeMap<u64, usize> = runs.iter().enumerate().map(|(at, run)| (run.job, at)).collect();
     sampled::look(client, &wanted, |job, points| {
         if let Some(run) = at.get(&job).and_then(|&at| runs.get_mut(at)) {
-            // Of one core there is none to save.
-            run.cores_peak = sampled::cores_peak(points).filter(|_| run.cores > 1);
-            run.curve = sampled::curve(points, run.started_s, run.wall_s, run.peak_bytes);
+            run.cores_peak = sampled::cores_peak(points);
         }
     })
 }

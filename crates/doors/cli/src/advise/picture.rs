@@ -43,10 +43,7 @@ fn chart(runs: &[Run], view: &ClassView) -> Chart {
         style,
     };
     let held = |run: &Run| (run.outcome == Outcome::Done).then_some(run.peak_bytes);
-    let mark = |bytes: u64, name: &str| (bytes as f64, name.to_owned());
-    let advised = view.advised_bytes.map(|bytes| mark(bytes, "advised"));
-    let first = view.segments.as_ref().and_then(|segments| segments.first());
-    let first = first.map(|segment| mark(segment.bytes, "at first"));
+    let advised = view.advised_bytes.map(|bytes| (bytes as f64, "advised".to_owned()));
     Chart {
         title: format!("{}: {} runs", view.class, view.jobs),
         panels: vec![Panel {
@@ -56,7 +53,7 @@ fn chart(runs: &[Run], view: &ClassView) -> Chart {
                 series("asked for", Style::Steps, &|run| run.request_bytes),
                 series("held at most", Style::Line, &held),
             ],
-            marks: advised.into_iter().chain(first).collect(),
+            marks: advised.into_iter().collect(),
             ..Panel::default()
         }],
         without: "no run of it held memory".to_owned(),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-pub(super) use pinfold_advise::applied::RUNS_MIN;
+pub(super) use pinfold_advise::RUNS_MIN;
 use pinfold_advise::{Learner, Order, Row, Settings};
 use serde::Serialize;
 
 use super::table::{Job, Table};
 
-/// Where the class and its user are new and no request is told, a job gets this much: 4 GB.
+/// Where the class is new and no request is told, a job gets this much: 4 GB.
 const UNKNOWN_BYTES: u64 = 4_000_000_000;
 /// When a job was submitted before one that came earlier in the file, its class is learnt anew from so many runs,
 const RELEARNT: usize = 100;
@@ -38,6 +38,17 @@ pub(super) struct Summary {
     pub(super) wastage_gbh: f64,
     /// Classes of all jobs.
     pub(super) classes: usize,
+    /// The same of the requests themselves, by the jobs that have one; `None`: no job has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) requested: Option<Requested>,
+}
+
+/// What the requests of some jobs came to, each doubled after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub(super) struct Requested {
+    pub(super) jobs: usize,
+    pub(super) failures: usize,
+    pub(super) wastage_gbh: f64,
 }
 
 /// The jobs of a class that the learner was told of.
@@ -88,15 +99,21 @@ pub(super) fn replay(
     let mut classes: Vec<Told<'_>> = table.classes.iter().map(|_| Told::new(settings)).collect();
     for job in table.jobs.iter().filter(|job| job.train) {
         classes[job.class].train.push(job);
-        classes[job.class].learner.observe("", &job.row);
+        classes[job.class].learner.observe(&job.row);
     }
-    let mut summary =
-        Summary { version: 1, jobs: 0, failures: 0, wastage_gbh: 0.0, classes: table.classes.len() };
+    let mut summary = Summary {
+        version: 1,
+        jobs: 0,
+        failures: 0,
+        wastage_gbh: 0.0,
+        classes: table.classes.len(),
+        requested: None,
+    };
     let mut relearnt = 0;
     for job in table.jobs.iter().filter(|job| !job.train) {
         let told = &mut classes[job.class];
         told.look(job, &settings, &mut relearnt)?;
-        let attempts_bytes = attempts(&mut told.learner, &job.row);
+        let attempts_bytes = attempts(&mut told.learner, job, timed);
         summary.add(job, &attempts_bytes);
         each(&Scored { row: job.line, attempts_bytes })?;
         told.tell(job);
@@ -109,6 +126,13 @@ impl Summary {
         self.jobs += 1;
         self.failures += attempts_bytes.len().saturating_sub(1);
         self.wastage_gbh += waste_gbh(&job.row, attempts_bytes);
+        if let Some(request) = job.request_bytes {
+            let requested = self.requested.get_or_insert_default();
+            let attempts_bytes = doubled(request, job.row.peak_bytes);
+            requested.jobs += 1;
+            requested.failures += attempts_bytes.len() - 1;
+            requested.wastage_gbh += waste_gbh(&job.row, &attempts_bytes);
+        }
     }
 }
 
@@ -134,7 +158,7 @@ impl<'a> Told<'a> {
     fn look(&mut self, job: &Job, settings: &Settings, relearnt: &mut usize) -> Result<(), String> {
         let Some((submit, _)) = job.times else {
             for job in std::mem::take(&mut self.waiting).into_values() {
-                self.learner.observe("", &job.row);
+                self.learner.observe(&job.row);
             }
             self.horizon = u64::MAX;
             return Ok(());
@@ -154,14 +178,14 @@ impl<'a> Told<'a> {
             let known: Vec<&Job> =
                 self.ended.range(..=(now, usize::MAX)).rev().take(RELEARNT).map(|(_, job)| *job).collect();
             for job in self.train.iter().chain(known.iter().rev()) {
-                self.learner.observe("", &job.row);
+                self.learner.observe(&job.row);
             }
             self.waiting = self.ended.range((now, usize::MAX)..).map(|(&at, &job)| (at, job)).collect();
             self.horizon = self.ended.range(..=(now, usize::MAX)).next_back().map_or(0, |(at, _)| at.0);
             return Ok(());
         }
         for (at, job) in std::mem::replace(&mut self.waiting, later) {
-            self.learner.observe("", &job.row);
+            self.learner.observe(&job.row);
             self.horizon = self.horizon.max(at.0);
         }
         Ok(())
@@ -175,26 +199,33 @@ impl<'a> Told<'a> {
                 self.ended.insert((ordered(end), job.line), job);
             }
             None => {
-                self.learner.observe("", &job.row);
+                self.learner.observe(&job.row);
                 self.horizon = u64::MAX;
             }
         }
     }
 }
 
-/// The attempts that a job of the one class of `learner` would have been given, up to the first that suffices.
-pub(super) fn attempts(learner: &mut Learner, row: &Row) -> Vec<u64> {
-    let features = &row.features;
-    let few = learner.runs("") < RUNS_MIN;
-    let first = match features.request_bytes.filter(|_| few) {
+/// The attempts of a job without advice: its request, and twice as much after each failure.
+pub(super) fn doubled(request: u64, peak_bytes: u64) -> Vec<u64> {
+    let next = |&last: &u64| (last < peak_bytes).then(|| last.saturating_mul(2));
+    std::iter::successors(Some(request.max(1)), next).collect()
+}
+
+/// The attempts that a job of the learner's class would have been given, up to the first that suffices. In the order of time
+/// the first is never above the request: no manager raises one.
+fn attempts(learner: &mut Learner, job: &Job, timed: bool) -> Vec<u64> {
+    let (request, row) = (job.request_bytes, &job.row);
+    let first = match request.filter(|_| learner.runs() < RUNS_MIN) {
         Some(request) => request,
         None => {
-            let advice = learner.advise("", features).map(|advice| advice.bytes);
-            advice.or(features.request_bytes).unwrap_or(UNKNOWN_BYTES)
+            let advice = learner.advise(&row.features).map(|advice| advice.bytes).or(request);
+            let most = request.filter(|_| timed).unwrap_or(u64::MAX);
+            advice.unwrap_or(UNKNOWN_BYTES).min(most)
         }
     };
     let mut attempts = vec![first];
-    let retry = learner.retry("", features);
+    let retry = learner.retry(request);
     let mut last = first;
     for failed in 1..=ATTEMPTS_MAX {
         if last >= row.peak_bytes {
@@ -267,10 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn waste_counts_failed_attempts_whole() {
+    fn waste_counts_failed_attempts_whole_and_the_requests_are_told_too() {
         let (attempts, summary) = of("a,,,,,1000000000,1500000000,3600\n");
         assert_eq!(attempts, [[1_000_000_000, 2_000_000_000]]);
         assert_eq!((summary.failures, summary.wastage_gbh), (1, 1.5));
+        let (_, summary) =
+            of("a,,,,,1000000000,2500000000,3600\na,,,,,,5,1\na,,,,,8000000000,1000000000,3600\n");
+        assert_eq!(summary.requested, Some(Requested { jobs: 2, failures: 2, wastage_gbh: 4.5 + 7.0 }));
+        assert_eq!(of("a,,,,,,5,1\n").1.requested, None);
     }
 
     #[test]

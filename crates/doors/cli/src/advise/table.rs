@@ -20,6 +20,7 @@ pub(super) struct Job {
     pub(super) times: Option<(f64, f64)>,
     /// Known from the start and not scored.
     pub(super) train: bool,
+    pub(super) request_bytes: Option<u64>,
     pub(super) row: Row,
 }
 
@@ -123,15 +124,13 @@ fn job<'a>(field: impl Fn(&str) -> &'a str) -> Result<(&'a str, Job), String> {
     };
     let request = number("request_bytes", 0.0)?.filter(|&request| request > 0.0);
     let request_bytes = request.map(|request| bytes("request_bytes", request)).transpose()?;
-    let features = Features {
-        input_bytes: number("input_bytes", 0.0)?,
-        request_bytes,
-        user: None,
-        numbers: numbers(field("numbers"))?,
-    };
+    let mut numbers = numbers(field("numbers"))?;
+    // A program that sizes itself by its request (Java) holds as much: the request may tell, as any number of a command.
+    numbers[NUMBERS - 1] = numbers[NUMBERS - 1].or(request);
+    let features = Features { input_bytes: number("input_bytes", 0.0)?, numbers };
     let peak_bytes = bytes("peak_bytes", needed("peak_bytes")?)?;
     let row = Row { features, peak_bytes, wall_s: needed("wall_s")? };
-    Ok((name, Job { line: 0, class: 0, times, train, row }))
+    Ok((name, Job { line: 0, class: 0, times, train, request_bytes, row }))
 }
 
 /// Numbers with blanks between them; a `-` stands for one that is not known.

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use pinfold_profile::report::{Align, Cell, Column, Table, duration, plain, size};
 
-use super::classes::{ClassView, Verdict, whole};
+use super::classes::{ClassView, whole};
 use super::months::Sheet;
-use super::over_time::SegmentView;
 use super::replay::RUNS_MIN;
+use pinfold_advise::Verdict;
 
 const fn column(head: &'static str, align: Align, leave_out: u8) -> Column {
     Column { head, align, leave_out }
@@ -143,6 +143,10 @@ pub(super) fn why(view: &ClassView, learned: Option<&str>) -> String {
                 "only {} of it ended well, and advice takes {RUNS_MIN}: keep what you ask for",
                 runs(few)
             ),
+            _ if view.failed_at_limit > 0 => {
+                "a memory limit ended a run that held more than advice from the others: ask for more than that limit"
+                    .to_owned()
+            }
             _ => "nothing can be said of its memory: keep what you ask for".to_owned(),
         },
         Verdict::Unasked => {
@@ -161,9 +165,6 @@ pub(super) fn why(view: &ClassView, learned: Option<&str>) -> String {
     if view.failed_at_limit > 0 {
         why.push_str(&format!("; {} failed at its memory limit", runs(view.failed_at_limit)));
     }
-    if let Some(segments) = &view.segments {
-        why.push_str(&format!("; {}", over_time(segments, view.wall_p50_s)));
-    }
     if view.cores_advised < view.cores {
         why.push_str(&format!(
             "; of its {} cores never more than {} were busy",
@@ -174,22 +175,6 @@ pub(super) fn why(view: &ClassView, learned: Option<&str>) -> String {
         why.push_str(&format!(" ({learned})"));
     }
     why
-}
-
-/// What is needed when; `usual_s`: how long a run takes.
-fn over_time(segments: &[SegmentView], usual_s: Option<f64>) -> String {
-    let of_run = |until_s: f64| match usual_s.filter(|&usual_s| usual_s > 0.0) {
-        Some(usual_s) => format!(" ({:.0} % of a median run)", until_s / usual_s * 100.0),
-        None => String::new(),
-    };
-    let mut told = "it needs".to_owned();
-    for (at, pair) in segments.windows(2).enumerate() {
-        let (bytes, until_s) = (size(pair[0].bytes), pair[1].from_s);
-        let word = if at == 0 { "for its first" } else { "until" };
-        told.push_str(&format!(" {bytes} {word} {}{},", duration(until_s), of_run(until_s)));
-    }
-    told.push_str(&format!(" and {} after that", size(segments.last().map_or(0, |last| last.bytes))));
-    told
 }
 
 /// A size as it is asked for: whole MiB.

@@ -126,7 +126,6 @@ fn past<'a>(entries: &'a [Entry], ended_s: &[f64]) -> Vec<Past<'a>> {
         // Where nothing is known of waits, it ran at once.
         ended_s: ended_s.get(place).copied().unwrap_or(entry.submit_s + entry.wall_s),
         wall_s: entry.wall_s,
-        request_bytes: entry.memory_request_bytes,
         peak_bytes: entry.memory_peak_bytes,
     };
     entries.iter().enumerate().map(one).collect()

@@ -155,59 +155,8 @@ fn odd_tables_are_answered() {
     of("class,submit_s,end_s,peak_bytes,wall_s", &lines);
 }
 
-/// Jobs of ten hours that hold 2 GB, and 32 from the eighth hour on, one after the other.
-fn late(count: u32) -> (String, String) {
-    let mut table = "id,task,t0_unix,seconds,input_bytes,mem_req_bytes,mem_peak_mb\n".to_owned();
-    let mut series = String::new();
-    for id in 0..count {
-        table += &format!("{id},sort,{},35998,1000,64000000000,32000\n", u64::from(id) * 100_000);
-        series += &format!("{id} 0:2000:100");
-        for minute in 1..600 {
-            series += if minute < 480 { " 600:2000:100" } else { " 600:32000:" };
-        }
-        series.push('\n');
-    }
-    (table, series)
-}
-
-fn series_are_replayed_in_segments() {
-    let (table, series) = late(20);
-    let mut file = tempfile::NamedTempFile::new().expect("a file");
-    file.write_all(series.as_bytes()).expect("series");
-    let path = file.path().to_str().expect("a name").to_owned();
-    let said = replay(&table, &["--series", &path, "--json"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    let mut lines: Vec<Value> =
-        said.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let sum = lines.pop().expect("a sum");
-    assert_eq!((lines.len(), &sum["jobs"], &sum["failures"]), (20, &20.into(), &0.into()), "{sum}");
-    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number"));
-    assert!(number(&sum["wastage_gbh"]) < number(&sum["by_peak"]["wastage_gbh"]) * 0.8, "{sum}");
-    let last = &lines[19];
-    let segments = last["attempts"][0].as_array().expect("a list");
-    assert!(last["id"] == "19" && segments.len() > 1, "{last}");
-    assert_eq!(segments[0]["from_s"], 0.0, "{last}");
-    assert!(number(&segments[0]["bytes"]) < 4e9, "{last}");
-    assert_eq!(segments[segments.len() - 1]["bytes"], last["attempts_bytes"][0]);
-    let words = replay(&table, &["--series", &path]);
-    assert!(
-        words.out.starts_with("20 jobs of 1 classes: ") && words.out.contains("by peaks alone"),
-        "{}",
-        words.out
-    );
-    // What is wrong is told, and with which file.
-    let said = replay("id,task\n", &["--series", &path]);
-    assert!(
-        said.code == Some(1) && said.err.contains("line 0: the column t0_unix is missing"),
-        "{}",
-        said.err
-    );
-    let said = replay(&table, &["--series", "/nowhere/series.gz"]);
-    assert!(said.code != Some(0) && said.err.contains("failed to read /nowhere/series.gz"), "{}", said.err);
-}
-
 tests! {
     Once: each_scored_job_and_the_sum, a_reader_that_has_seen_enough_is_success,
         the_same_seed_prints_the_same, what_is_wrong_is_told_with_its_line, a_long_history_is_answered,
-        odd_tables_are_answered, series_are_replayed_in_segments;
+        odd_tables_are_answered;
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use maud::{Markup, html};
-use pinfold_profile::report::plain;
+use pinfold_profile::report::{plain, size};
 
-use super::figures::{percent, real, real_size};
+use super::figures::{percent, real};
 use super::filter::{VALUE_MAX, Wrong, check, encoded};
 use super::list;
 use super::table::{Form, Table};
@@ -111,8 +111,8 @@ fn page(report: &Report, asked: &Asked, session: &Session) -> Markup {
         }
         @if report.now.jobs == 0 { p { "No job ended in this week." } } @else {
             (sums(&report.now, &report.before))
-            (asks("What to ask for next time", "The most that was held, and a fifth more.", &report.asks))
-            (asks("What held more than it claimed", "It may be stopped for want of memory.", &report.short))
+            (asks("What to ask for next time", "By the jobs of 90 days that ended well, as pinfold advise says.", &report.asks))
+            (asks("What claims less than it needs", "It may be stopped for want of memory.", &report.short))
             @if !report.failing.is_empty() {
                 h2 { "What failed" }
                 ul { @for class in &report.failing { li { (plain(&class.name)) ": " (class.failed) " of " (class.jobs) " jobs" } } }
@@ -151,11 +151,10 @@ fn asks(head: &str, words: &str, asks: &[Ask]) -> Markup {
         @if !asks.is_empty() {
             h2 { (head) }
             p.lead { (words) }
-            (list::table(head, "=Name|>Jobs|>Held|>Claimed|>Ask for|>Unused GiB h", asks.iter().map(|ask| {
-                let size = |bytes| html! { (real_size(bytes)) };
-                let sizes = [ask.held_bytes, ask.claim_bytes, ask.ask_bytes].map(size);
-                let (name, unused) = (html! { (plain(&ask.name)) }, html! { (real(ask.unused_gibh)) });
-                [name, html! { (ask.jobs) }].into_iter().chain(sizes).chain([unused]).collect()
+            (list::table(head, "=Name|User|>Cores|>Jobs|>Held at most|>Claimed|>Ask for|>Unused GiB h", asks.iter().map(|ask| {
+                let sizes = [ask.held_bytes, ask.claim_bytes, ask.ask_bytes].map(|bytes| html! { (size(bytes)) });
+                let class = [html! { (plain(&ask.name)) }, html! { (plain(&ask.user)) }, html! { (ask.cores) }, html! { (ask.jobs) }];
+                class.into_iter().chain(sizes).chain([html! { (real(ask.unused_gibh)) }]).collect()
             })))
         }
     }
@@ -177,10 +176,12 @@ fn table_of(report: &Report) -> Table {
     let rows: Vec<&Ask> = report.asks.iter().chain(&report.short).collect();
     let mut table = Table::new(rows.len());
     table.text("name", rows.iter().map(|ask| Some(ask.name.clone())));
+    table.text("user", rows.iter().map(|ask| Some(ask.user.clone())));
+    table.count("cores", rows.iter().map(|ask| Some(ask.cores.into())));
     table.count("jobs", rows.iter().map(|ask| Some(ask.jobs)));
-    table.real("claim_p50_bytes", rows.iter().map(|ask| Some(ask.claim_bytes)));
-    table.real("held_bytes", rows.iter().map(|ask| Some(ask.held_bytes)));
-    table.real("ask_bytes", rows.iter().map(|ask| Some(ask.ask_bytes)));
+    table.count("claim_p50_bytes", rows.iter().map(|ask| Some(ask.claim_bytes)));
+    table.count("held_bytes", rows.iter().map(|ask| Some(ask.held_bytes)));
+    table.count("ask_bytes", rows.iter().map(|ask| Some(ask.ask_bytes)));
     table.real("unused_gibh", rows.iter().map(|ask| Some(ask.unused_gibh)));
     table
 }

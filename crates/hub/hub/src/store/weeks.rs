@@ -17,8 +17,10 @@ pub const LAST_WEEKS: usize = 2;
 /// The most hosts, those with the most jobs.
 const HOSTS_MAX: usize = 20;
 
-/// The most jobs that are read one by one, the last ones.
+/// The most jobs of a class that are read one by one, the last ones,
 const RUNS_MAX: u32 = 500;
+/// and of the classes of one name.
+const NAMED_RUNS_MAX: u32 = 5_000;
 
 /// A class over some time.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,6 +40,14 @@ pub struct Weeks {
 /// A job of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassRun {
+    /// Its name.
+    pub name: String,
+    /// Its user.
+    pub user: String,
+    /// Cores that it asked for.
+    pub cores: u32,
+    /// When it ended, in microseconds since the Unix epoch.
+    pub ended_us: u64,
     /// The most memory that it held, in bytes.
     pub peak_bytes: u64,
     /// What it claimed.
@@ -72,9 +82,14 @@ impl Store {
                 found.last = together.remove(&0).map(|summed| summed.row(String::new()));
             }
             (found.hosts, found.more_hosts) = by_host(connection, query)?;
-            found.runs = runs(connection, query)?;
+            found.runs = runs(connection, query, RUNS_MAX)?;
             Ok(found)
         })
+    }
+
+    /// The last jobs of a name that ended well, the oldest first.
+    pub(crate) fn class_runs(&self, query: &JobQuery) -> Result<Vec<ClassRun>, StoreError> {
+        self.read("put a class together", |connection| runs(connection, query, NAMED_RUNS_MAX))
     }
 }
 
@@ -146,9 +161,9 @@ fn by_host(connection: &mut dyn Connection, query: &JobQuery) -> Result<(Vec<Cla
 }
 
 /// The last jobs that ended well, the oldest first, whatever end is asked for.
-fn runs(connection: &mut dyn Connection, query: &JobQuery) -> Result<Vec<ClassRun>, DbError> {
+fn runs(connection: &mut dyn Connection, query: &JobQuery, most: u32) -> Result<Vec<ClassRun>, DbError> {
     let well = JobQuery { ending: Some(Ending::Succeeded), sort: None, ascending: false, ..query.clone() };
-    let ids = list::latest(connection, &well, RUNS_MAX)?;
+    let ids = list::latest(connection, &well, most)?;
     let dialect = connection.dialect();
     let (conditions, values) = well.conditions(dialect, true);
     let text = |places: &str| {
@@ -156,17 +171,20 @@ fn runs(connection: &mut dyn Connection, query: &JobQuery) -> Result<Vec<ClassRu
         format!(
             "SELECT memory_peak_bytes, claim_bytes, coalesce(wall_s, 0.0), (SELECT max(runs.version) FROM runs WHERE \
              runs.workflow = jobs.workflow AND runs.\"user\" = jobs.\"user\" AND runs.run = jobs.run AND runs.host = jobs.host), \
-             jobs.ended_us, jobs.id FROM {from} WHERE {words} AND {conditions} AND jobs.started_us IS NOT NULL"
+             jobs.ended_us, jobs.id, jobs.\"user\", jobs.cores, jobs.name FROM {from} \
+             WHERE {words} AND {conditions} AND jobs.started_us IS NOT NULL"
         )
     };
-    let mut found: Vec<((u64, i64), ClassRun)> = Vec::new();
+    let mut found: Vec<(i64, ClassRun)> = Vec::new();
     list::each_of(connection, &ids, (&text, &values), &mut |row| {
         let (peak_bytes, claim_bytes, wall_s) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let run = ClassRun { peak_bytes, claim_bytes, wall_s, version: row.get(3)? };
-        found.push(((row.get(4)?, row.get(5)?), run));
+        let (version, ended_us, user, cores) = (row.get(3)?, row.get(4)?, row.get(6)?, row.get(7)?);
+        let run =
+            ClassRun { name: row.get(8)?, user, cores, ended_us, peak_bytes, claim_bytes, wall_s, version };
+        found.push((row.get(5)?, run));
         Ok(())
     })?;
-    found.sort_by_key(|(place, _)| *place);
+    found.sort_by_key(|(id, run)| (run.ended_us, *id));
     Ok(found.into_iter().map(|(_, run)| run).collect())
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use pinfold_profile::report::{plain, size};
 
 use super::{Ask, Report, Subject, Week};
+use crate::advice::mebibytes;
 
 /// The longest name in a line, in characters.
 const NAME_MAX: usize = 60;
@@ -29,15 +30,6 @@ fn whose(subject: &Subject) -> String {
         Subject::User(user) => format!("jobs of {}", name(user)),
         Subject::Project(project) => format!("jobs of project {}", name(project)),
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and sizes are not below 0"
-)]
-fn bytes(bytes: f64) -> String {
-    size(bytes as u64)
 }
 
 /// How a sum compares with that of the week before.
@@ -108,15 +100,17 @@ pub fn text(report: &Report) -> String {
     );
     let _ = writeln!(out, "  Suspended hours    {:>10.1}", now.suspended_h);
     if !asks.is_empty() {
-        out.push_str("\nWhat to ask for next time (the most that was held, and a fifth more)\n\n");
+        out.push_str(
+            "\nWhat to ask for next time (by the jobs of 90 days that ended well, as pinfold advise)\n\n",
+        );
         for ask in asks {
             let free = format!("leaves free most of {:.1} GiB h unused", ask.unused_gibh);
-            line(ask, ask.claim_bytes, &free, &mut out);
+            line(ask, &free, &mut out);
         }
     }
     if !short.is_empty() {
-        out.push_str("\nWhat held more than it claimed, and may be stopped for want of memory\n\n");
-        short.iter().for_each(|ask| line(ask, ask.claim_most_bytes, "covers it", &mut out));
+        out.push_str("\nWhat claims less than it needs, and may be stopped for want of memory\n\n");
+        short.iter().for_each(|ask| line(ask, "covers it", &mut out));
     }
     if !failing.is_empty() {
         out.push_str("\nWhat failed\n\n");
@@ -127,15 +121,16 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-fn line(ask: &Ask, claim_bytes: f64, what: &str, out: &mut String) {
+fn line(ask: &Ask, what: &str, out: &mut String) {
     let _ = writeln!(
         out,
-        "  {} ({} jobs): held {}, claimed {}. --mem {} {what}",
+        "  {} ({} jobs of {}): held {} at most, claimed {}. --mem {} {what}",
         name(&ask.name),
         ask.jobs,
-        bytes(ask.held_bytes),
-        bytes(claim_bytes),
-        bytes(ask.ask_bytes).replace(' ', ""),
+        name(&ask.user),
+        size(ask.held_bytes),
+        size(ask.claim_bytes),
+        mebibytes(ask.ask_bytes),
     );
 }
 
@@ -156,10 +151,11 @@ mod tests {
         let ask = Ask {
             name: evil.into(),
             jobs: 12,
-            claim_bytes: 8.0 * 1_073_741_824.0,
-            claim_most_bytes: 8.0 * 1_073_741_824.0,
-            held_bytes: 1.5 * 1_073_741_824.0,
-            ask_bytes: 1.8125 * 1_073_741_824.0,
+            user: evil.into(),
+            cores: 1,
+            claim_bytes: 8 << 30,
+            held_bytes: 3 << 29,
+            ask_bytes: 29 << 26,
             unused_gibh: 78.0,
         };
         let class = ClassRow {
@@ -200,7 +196,7 @@ mod tests {
             "Week 2026-W47",
             "+20 % on the week before",
             "78 % of what was claimed",
-            "--mem 1.81GiB",
+            "--mem 1856MiB",
             "3 of 12 jobs",
         ] {
             assert!(text.contains(words), "{words}: {text}");

@@ -50,7 +50,7 @@ fn store() -> (tempfile::TempDir, Store, i64) {
 /// What a test asks of a database, each with a fresh one.
 type Case = fn(&Store, i64);
 
-const CASES: [(&str, Case); 24] = [
+const CASES: [(&str, Case); 25] = [
     ("what cannot be taken keeps nothing back that comes with it", what_cannot_be_taken_keeps_nothing_back),
     ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
     ("classes and usage add up", classes_and_usage_add_up),
@@ -65,6 +65,7 @@ const CASES: [(&str, Case); 24] = [
     ("a list is the same whichever way it is found", a_list_is_the_same_whichever_way),
     ("lists know of no job that was removed", lists_know_of_no_job_that_was_removed),
     ("a week is of all users", wide::a_week_is_of_all_users),
+    ("a week advises by runs that ended well", wide::a_week_advises_by_runs_that_ended_well),
     ("the most wasteful of many classes", wide::the_most_wasteful_of_many_classes),
     ("a class by host is that of the hosts with the most jobs", wide::a_class_by_host_has_the_most_jobs),
     ("a run is whole wherever the time is cut", wide::a_run_is_whole_wherever_the_time_is_cut),

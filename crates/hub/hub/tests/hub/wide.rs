@@ -1,9 +1,11 @@
 //! Questions over more users, classes, months and hosts than one page has, the same over both databases.
 use std::time::{Duration, Instant};
 
+use pinfold_advise::{Ended, Features, Row, answer};
 use pinfold_hub::store::{Access, Group, JobQuery, Kind, RUNS_MIN, Store, UsageRow, Whose, class_of};
 use pinfold_hub::weekly::{self, Subject, Week};
 use pinfold_proto::learned::{self, CLASS_BYTES};
+use pinfold_proto::view::ReportView;
 use pinfold_proto::voucher::hex;
 use sha2::{Digest as _, Sha256};
 
@@ -40,6 +42,42 @@ pub(crate) fn a_week_is_of_all_users(store: &Store, host: i64) {
     }
     let nobody = JobQuery { user: Some("nobody".into()), ..all() };
     assert_eq!(store.usage(Group::All, &nobody).unwrap(), []);
+}
+
+/// What a week says to ask for is the answer of the crate `advise` by the class's runs that ended well, whatever failed and
+/// whatever was claimed.
+pub(crate) fn a_week_advises_by_runs_that_ended_well(store: &Store, host: i64) {
+    const MIB: u64 = 1 << 20;
+    let job = |number: u64, name: &str, peak_bytes, claim_bytes, exit_code| ReportView {
+        claim_bytes: Some(claim_bytes),
+        exit_code: Some(exit_code),
+        ..report(number, name, peak_bytes)
+    };
+    let well = |number: u64| (151 + number % 6) * MIB;
+    let mut jobs: Vec<ReportView> = Vec::new();
+    for (from, name, claim_bytes) in
+        [(100, "much", 4096 * MIB), (200, "little", 105 * MIB), (300, "fits", 170 * MIB)]
+    {
+        jobs.extend((0..40).map(|at| job(from + at, name, well(at), claim_bytes, 0)));
+        jobs.extend((40..45).map(|at| job(from + at, name, 900 * MIB, claim_bytes, 1)));
+    }
+    jobs.extend((400..402).map(|number| job(number, "few", 10 * MIB, 4096 * MIB, 0)));
+    let others = ReportView { user: "ben".into(), ..job(500, "much", 3000 * MIB, 4096 * MIB, 0) };
+    jobs.push(others);
+    store.ingest(host, &bundle(jobs), 1).unwrap();
+    let ended = (0..40u32).map(|at| Ended {
+        well: true,
+        at_s: f64::from(at),
+        row: Row { features: Features::default(), peak_bytes: well(at.into()), wall_s: 3600.0 },
+    });
+    let advice = answer(&ended.collect::<Vec<_>>(), &Features::default(), None).unwrap();
+    let week = weekly::report(store, &Access::All, Subject::All, Week::of(1_700_003_601_000_000)).unwrap();
+    let told = |asks: &[weekly::Ask]| -> Vec<(String, u64, u64, u64)> {
+        asks.iter().map(|ask| (ask.name.clone(), ask.jobs, ask.held_bytes, ask.ask_bytes)).collect()
+    };
+    let ask_bytes = advice.bytes.div_ceil(MIB) * MIB;
+    assert_eq!(told(&week.asks), [("much".to_owned(), 40, 156 * MIB, ask_bytes)]);
+    assert_eq!(told(&week.short), [("little".to_owned(), 40, 156 * MIB, ask_bytes)]);
 }
 
 /// Of more classes than are put together those with the most unused memory are told, each as a whole.

@@ -22,16 +22,16 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
     let rows: Vec<Row> = runs.iter().map(|job| row(job, job.hours * 3600.0)).collect();
     let mut learner = Learner::new(Settings::of(Order::Time));
     let mut stream = rows.iter().cycle();
-    stream.by_ref().take(HISTORY).for_each(|row| learner.observe("", row));
+    stream.by_ref().take(HISTORY).for_each(|row| learner.observe(row));
     let (mut predicted, mut computed, mut learnt) = (Vec::new(), Vec::new(), Vec::new());
     for row in stream.take(TIMED) {
         let (begun, begun_ms) = (Instant::now(), processor_ms());
-        let advice = learner.advise("", &row.features).context("a class with runs has no advice")?;
+        let advice = learner.advise(&row.features).context("a class with runs has no advice")?;
         computed.push(processor_ms() - begun_ms);
         predicted.push(begun.elapsed().as_secs_f64() * 1e3);
         anyhow::ensure!(advice.runs >= HISTORY, "the advice rests on {} runs only", advice.runs);
         let begun = Instant::now();
-        learner.observe("", row);
+        learner.observe(row);
         learnt.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -57,8 +57,7 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
 
 /// The row learnt from a run of so many seconds.
 fn row(job: &Job, wall_s: f64) -> Row {
-    let request_bytes = job.request.map(whole);
-    let features = Features { input_bytes: job.input, request_bytes, ..Features::default() };
+    let features = Features { input_bytes: job.input, ..Features::default() };
     Row { features, peak_bytes: whole(job.peak), wall_s }
 }
 

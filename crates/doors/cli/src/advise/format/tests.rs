@@ -1,5 +1,5 @@
-use super::super::classes::Verdict;
 use super::*;
+use pinfold_advise::Verdict;
 
 const GIB: u64 = 1 << 30;
 /// Names that mean something in one of the formats.
@@ -29,7 +29,6 @@ fn view(class: &str) -> ClassView {
         peak_p50_bytes: Some(3 * GIB),
         peak_p99_bytes: Some(3 * GIB),
         advised_bytes: Some(3 * GIB + 1),
-        segments: None,
         risk: Some(0.021),
         risk_interval: Some((0.0, 0.09)),
         saved_gbh: 400.0,
@@ -136,7 +135,7 @@ fn of_one_name_the_largest_need_counts_where_jobs_are_looked_up_by_it() {
     let made = render(Format::Slurm, Consent::Lower, &views, 0.0).unwrap();
     let rows: Vec<&str> = made.files[1].text.lines().skip(1).collect();
     assert_eq!(rows.len(), 2, "{rows:?}");
-    assert!(rows[0].starts_with("ann\tALIGN\t3687\t1\t"), "{rows:?}");
+    assert!(rows[0].starts_with("ann\tALIGN\t3073\t1\t"), "{rows:?}");
     let made = render(Format::Snakemake, Consent::Report, &views, 0.0).unwrap();
     assert_eq!(made.files[0].text.matches("mem_mb").count(), 1);
     assert!(made.files[0].text.contains("mem_mb: 9664"));
