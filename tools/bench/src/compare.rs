@@ -116,7 +116,7 @@ pub(crate) fn compare(
 /// The jobs that wait for a device, by themselves: the device's time, which the bound leaves out.
 #[derive(Debug)]
 struct Device {
-    /// So many at a time, and how long they took, seconds.
+    /// The numbers at a time, and their times, seconds.
     makespans_s: Vec<(usize, Vec<f64>)>,
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn against_alone(
     Ok(())
 }
 
-/// How long freezes took from the kernel's word that jobs stall, or from the reading, until the job stood still.
+/// The times of freezes from the kernel's report of stalls, or from the reading, until the job stood still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 struct Freezes {
     count: usize,

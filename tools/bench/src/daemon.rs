@@ -16,7 +16,7 @@ use pinfold_proto::view::{DoctorView, LoopView};
 use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a daemon may take to answer, and to stop.
+/// The longest time for a daemon to answer, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The two binaries under test.
@@ -94,7 +94,6 @@ impl Daemon {
         &self.pinfold
     }
 
-    /// Where it listens.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
@@ -106,7 +105,7 @@ impl Daemon {
             .with_context(|| format!("failed to open {} to all", home.display()))
     }
 
-    /// How long turns of its loop took, by its own word.
+    /// The durations of its loop's turns, as it reports them.
     pub(crate) fn turns(&self) -> anyhow::Result<LoopView> {
         let output = self.command().args(["doctor", "--json"]).output().context("failed to ask doctor")?;
         let view: DoctorView = serde_json::from_slice(&output.stdout).context("doctor's answer")?;
@@ -133,12 +132,12 @@ impl Daemon {
         }
     }
 
-    /// How many jobs are in a state, as `status` tells it.
+    /// The number of jobs in a state, by `status`.
     pub(crate) fn count(&self, state: &str) -> usize {
         self.jobs().iter().filter(|job| job["state"] == state).count()
     }
 
-    /// Waits until so many jobs run; an error when they do not after a while.
+    /// Waits until `count` jobs run; an error when they do not after a while.
     pub(crate) fn await_so_many(&self, count: usize) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -166,7 +165,7 @@ impl Daemon {
         }
     }
 
-    /// How long each job that was frozen for memory took to stand still.
+    /// The freezes of jobs for memory.
     pub(crate) fn freezes(&self) -> Vec<Freeze> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter_map(freeze).collect()
@@ -268,7 +267,7 @@ pub(crate) struct Freeze {
     pub(crate) asked_us: u64,
 }
 
-/// The figures in the line of the log that tells of a freeze.
+/// The figures in a log line about a freeze.
 fn freeze(line: &str) -> Option<Freeze> {
     let figure = |name: &str| {
         let (_, rest) = line.split_once(name)?;

@@ -25,10 +25,10 @@ use crate::run::Run;
 /// Options of the demo.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Where the results go.
+    /// Directory of the results.
     #[arg(long, value_name = "DIR", default_value = "demo-results")]
     out: PathBuf,
-    /// Which acts.
+    /// Acts to play.
     #[arg(long, value_name = "ACT", default_values = ["programs", "memory", "urgent"])]
     act: Vec<Act>,
     /// Work per job of the real programs; 1 makes jobs of 5-20 seconds.
@@ -37,12 +37,11 @@ pub(crate) struct DemoArgs {
     /// Directory of the binaries `pinfold` and `pinfoldd`; beside this program by default.
     #[arg(long, value_name = "DIR")]
     binaries: Option<PathBuf>,
-    /// Where temporary files go; the system's directory for them by default.
+    /// Directory of temporary files; the system's directory for them by default.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
 
-/// An act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Act {
     /// Real programs: one per core, twice as many, pinfold
@@ -92,7 +91,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says something at once and in the record.
+/// Prints a text at once and adds it to the record.
 fn note(record: &mut Record, text: &str) {
     done(text);
     record.say(text);

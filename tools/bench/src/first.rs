@@ -16,7 +16,7 @@ use crate::stats::median;
 /// Options of the chart.
 #[derive(Debug, Args)]
 pub(crate) struct FirstArgs {
-    /// Where the kept data are, and where the chart goes.
+    /// Directory of the kept data and of the chart.
     #[arg(long, value_name = "DIR", default_value = "docs/bench")]
     dir: PathBuf,
 }

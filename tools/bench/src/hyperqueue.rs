@@ -12,7 +12,7 @@ use crate::ordered::Ordered;
 
 const SCRIPT: &str = include_str!("../peers/hq.py");
 
-/// How the lines of a file become tasks.
+/// The way from a file's lines to tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lines {
     /// Each is a command of the shell.
@@ -37,7 +37,6 @@ impl HyperQueue {
         })
     }
 
-    /// Its version.
     pub(crate) fn version() -> Option<String> {
         let show = "import importlib.metadata as m; print(m.version('hyperqueue'))";
         let output = Command::new(Self::python()?).args(["-c", show]).output().ok()?;

@@ -67,9 +67,9 @@ pub(crate) struct Cutting {
     pub(crate) count: usize,
     /// Bases in each.
     pub(crate) length: usize,
-    /// A base in so many is replaced.
+    /// Each base is replaced with a chance of 1 in this number.
     pub(crate) every: usize,
-    /// Where all are cut, or `None` for random places.
+    /// The place of all cuttings, or `None` for random places.
     pub(crate) place: Option<usize>,
 }
 

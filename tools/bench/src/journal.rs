@@ -31,7 +31,7 @@ pub(crate) enum Mark {
     Ended(Ending),
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
     /// Name of the job.

@@ -81,7 +81,7 @@ pub(crate) fn run(
 mod tests {
     use super::*;
 
-    /// Each case in its smallest form says what it used, and that is what it was asked to use.
+    /// Each case in its smallest form reports its use, and the report agrees with the request.
     #[test]
     fn every_case_says_what_it_used() {
         if let Some(why) = missing() {

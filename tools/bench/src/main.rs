@@ -58,7 +58,7 @@ enum Row {
     Mpi(row::mpi::MpiArgs),
     /// A code that needs nothing but a core, beside load, kept apart by hand and by pinfold.
     Isolated(row::isolated::IsolatedArgs),
-    /// How much the CPU time of the same memory-bound job varies beside others.
+    /// The variation of the CPU time of a memory-bound job beside others.
     Bandwidth(row::bandwidth::BandwidthArgs),
     /// The loss of a primary to backfillers, their use of the rest, and its wake-up delay.
     Interfere(row::interfere::InterfereArgs),
@@ -68,7 +68,7 @@ enum Row {
     Short(row::short::ShortArgs),
     /// The cost of watching 100 and 1,000 processes.
     Cost(row::cost::CostArgs),
-    /// How long turns of the daemon's loop take while many users ask as much as they may.
+    /// Durations of turns of the daemon's loop while many users ask as much as they may.
     Loop(row::turns::TurnsArgs),
     /// The error of figures for a program with known use.
     Truth(row::truth::TruthArgs),

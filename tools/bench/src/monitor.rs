@@ -15,13 +15,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::watch::descendants;
 use crate::way::installed;
 
-/// How long a peer may take to stop.
+/// The longest time for a peer to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A peer that is left out, with the reason.
 pub(crate) const LEFT_OUT: &str = "prmon is left out: it is no package of Debian 12 and no crate.";
 
-/// A peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Peer {
@@ -83,7 +82,7 @@ impl Peer {
 pub(crate) struct Monitor {
     peer: Peer,
     child: Child,
-    /// The file that its output is in; of below, its configuration, which says where its store is.
+    /// The file of its output; for below, its configuration, which names its store.
     output: PathBuf,
     started: Instant,
     started_s: u64,
@@ -193,9 +192,8 @@ impl Drop for Monitor {
 pub(crate) struct Seen {
     /// A row for each process and sample.
     pub(crate) rows: Vec<ProcessRow>,
-    /// Samples.
     pub(crate) samples: usize,
-    /// How long it was at work, seconds.
+    /// Its working time, seconds.
     pub(crate) lived_s: f64,
 }
 
@@ -391,7 +389,7 @@ mod tests {
         assert_eq!(rows, want);
     }
 
-    /// A peer that is installed here says what it sees in a form that is understood.
+    /// A peer that is installed here prints its observations in a known form.
     #[test]
     fn a_peer_sees_this_process() {
         let peer = Peer::Pidstat;

@@ -16,12 +16,12 @@ pub(crate) struct Ordered {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    /// How long it may take to end.
+    /// The longest time for its end.
     patience: Duration,
 }
 
 impl Ordered {
-    /// Starts `command` and waits until it says `ready`.
+    /// Starts `command` and waits until it prints `ready`.
     pub(crate) fn start(
         name: &'static str,
         mut command: Command,

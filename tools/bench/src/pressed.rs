@@ -40,7 +40,6 @@ impl Pressed {
         Ok(pressed)
     }
 
-    /// The group.
     pub(crate) fn group(&self) -> &Path {
         &self.group
     }

@@ -267,7 +267,7 @@ mod tests {
         assert!(interleave(Vec::new()).is_empty());
     }
 
-    /// Whatever is installed: names are unique, and every program is either there or spoken of.
+    /// With any programs installed: names are unique, and every program is either there or mentioned.
     #[test]
     fn nothing_is_left_out_silently() {
         let directory = tempfile::tempdir().unwrap();

@@ -42,13 +42,13 @@ pub(crate) struct RowArgs {
     /// Keep the raw data and the table as NAME.jsonl and NAME.md, in place of earlier files.
     #[arg(long, value_name = "NAME")]
     pub(crate) keep: Option<String>,
-    /// Where kept data go.
+    /// Directory of kept data.
     #[arg(long, value_name = "DIR", default_value = "docs/bench")]
     pub(crate) keep_in: PathBuf,
     /// Directory of the binaries `pinfold` and `pinfoldd`; beside this program by default.
     #[arg(long, value_name = "DIR")]
     pub(crate) binaries: Option<PathBuf>,
-    /// Where temporary files go; the system's directory for them by default.
+    /// Directory of temporary files; the system's directory for them by default.
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
 }

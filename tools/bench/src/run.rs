@@ -88,7 +88,7 @@ pub(crate) struct Run {
     pub(crate) launcher: Value,
     /// The time until each job frozen for memory stood still, from the detection of the shortage, microseconds.
     pub(crate) freezes_us: Vec<u64>,
-    /// How much of that went by until the kernel was asked, in the same order.
+    /// The part of these times until the request to the kernel, in the same order.
     pub(crate) freezes_asked_us: Vec<u64>,
     /// Jobs that were killed and run again.
     pub(crate) run_again: usize,
@@ -207,8 +207,8 @@ impl Bench<'_> {
 
     /// Runs `work` on a thread of its own while `watch` takes samples. Returns the elapsed seconds.
     ///
-    /// When it takes too long or a signal came, `give_up` is called at each turn until `work` returns: with true
-    /// the first time. All jobs are ended.
+    /// After the time limit or a signal, `give_up` is called at each turn until `work` returns: with true the first time.
+    /// All jobs are ended.
     fn observe<T: Send>(
         &self,
         watch: &mut Watch,

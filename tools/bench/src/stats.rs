@@ -50,12 +50,12 @@ pub(crate) struct Spread {
     pub(crate) mean: f64,
     /// Their standard deviation, of a sample.
     pub(crate) deviation: f64,
-    /// How many there are.
+    /// The number of values.
     pub(crate) count: usize,
 }
 
 impl Spread {
-    /// Of these values; `None` for fewer than two.
+    /// The statistics of these values; `None` for fewer than two.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         if count < 2 {

@@ -60,7 +60,7 @@ impl Watch {
         })
     }
 
-    /// Says that the run begins now.
+    /// Sets the beginning of the run.
     pub(crate) fn begin(&mut self) {
         self.started_us = now_us();
         self.last_us = self.started_us;

@@ -27,7 +27,7 @@ pub(crate) enum Way {
         /// Jobs at a time.
         slots: usize,
     },
-    /// As `Native`, but the jobs beyond `normal` are started by `chrt --idle`.
+    /// As `Native`, with the jobs beyond `normal` started by `chrt --idle`.
     Idle {
         /// Slots of the normal class.
         normal: usize,
@@ -101,7 +101,7 @@ pub(crate) enum Way {
     Managed {
         /// Which.
         manager: Manager,
-        /// How much it sends to the host.
+        /// The number of jobs on the host.
         sent: Sent,
         /// MiB reported to pinfold as the host's memory, if less than the host has.
         budget_mib: Option<u64>,
@@ -111,7 +111,6 @@ pub(crate) enum Way {
 /// Knowledge of each job's peak of memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Knows {
-    /// Nothing.
     Nothing,
     /// The user's statement by `--mem`, MiB.
     Told(u64),
@@ -343,14 +342,14 @@ impl Ready {
         daemon.into_iter().chain(managed.map(std::num::NonZero::get)).collect()
     }
 
-    /// How long each job that the daemon froze for memory took to stand still.
+    /// The freezes of jobs for memory by the daemon.
     pub(crate) fn freezes(&self) -> Vec<Freeze> {
         self.daemon.as_ref().map(Daemon::freezes).unwrap_or_default()
     }
 
     /// Stops the processes that `prepare` started, and returns leftovers.
     pub(crate) fn finish(self) -> anyhow::Result<Vec<PathBuf>> {
-        // It ends its jobs, of which the daemon is to hear.
+        // The manager ends its jobs, and the daemon has to see that.
         drop(self.managed);
         self.daemon.map_or(Ok(Vec::new()), Daemon::stop)
     }
@@ -442,7 +441,7 @@ fn parallel(batch: &Batch<'_>, file: &Path, slots: usize, options: &[&str]) -> a
         .stderr(Stdio::piped())
         .output()
         .context("failed to run GNU parallel")?;
-    // 1-101 is the number of failed jobs, which the journal tells better; above that parallel itself failed.
+    // 1-101 is the number of failed jobs, for which the journal is more exact; above that parallel itself failed.
     match output.status.code() {
         Some(code) if code <= 101 => Ok(()),
         _ => bail!("GNU parallel ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)),

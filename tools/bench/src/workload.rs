@@ -25,7 +25,6 @@ pub(crate) struct Job {
 pub(crate) struct Staged {
     /// Shell command that runs it below `exec`.
     pub(crate) line: String,
-    /// Its directory.
     pub(crate) directory: PathBuf,
     outputs: Vec<String>,
 }
@@ -76,7 +75,7 @@ pub(crate) fn quote(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }
 
-/// FNV-1a, 64 bits: enough to tell whether two runs gave the same bytes, not against malice.
+/// FNV-1a, 64 bits: enough to detect a difference between the outputs of two runs, not against malice.
 #[derive(Debug)]
 struct Checksum(u64);
 

@@ -1,4 +1,4 @@
-//! The rows end to end in their smallest form, without pinfold: native launchers and what peers are installed.
+//! The rows end to end in their smallest form, without pinfold: native launchers and the installed peers.
 #![expect(clippy::unwrap_used, reason = "a test's helper fails by panicking, as a test does")]
 
 use std::fs;
@@ -13,7 +13,7 @@ const BENCH: &str = env!("CARGO_BIN_EXE_pinfold-bench");
 /// Beside it, and needed by row `waits`.
 const LOAD: &str = env!("CARGO_BIN_EXE_pinfold-load");
 
-/// Runs a row with its temporary files and what it keeps below `directory`; no pinfold is to be found there.
+/// Runs a row with its temporary and kept files below `directory`; no pinfold is to be found there.
 fn row(directory: &Path, arguments: &[&str]) -> Output {
     row_finding(directory, arguments, &std::env::var_os("PATH").unwrap_or_default())
 }
@@ -152,7 +152,7 @@ fn a_primary_beside_others() {
             let found = runs.iter().find(|run| run["primary"] == primary && run["way"] == way);
             let run = found.unwrap_or_else(|| panic!("no {primary}, {way}: {runs:?}"));
             assert!(run["seconds"].as_f64().unwrap() > 0.0, "{run}");
-            // On a busy machine those of nice 19 may have had nothing in so short a time; there where nobody is, nobody had.
+            // On a busy machine jobs at nice 19 may have had nothing in so short a time; alone there are none.
             let beside_s = run["beside_s"].as_f64().unwrap();
             assert!(beside_s >= 0.0 && (way != "alone" || beside_s <= 0.0), "{run}");
             let late = run["late_us"].as_array().unwrap().len();
@@ -193,7 +193,7 @@ fn memory_bound_jobs() {
 #[test]
 fn jobs_within_a_budget() {
     let directory = tempfile::tempdir().unwrap();
-    // No peers: some of them suspend or kill by what the whole host has left, whoever takes it.
+    // No peers: some of them suspend or kill by the whole host's free memory, whatever uses it.
     let programs = tempfile::tempdir().unwrap();
     for program in ["sh", "taskset", "head", "cksum", "rm"] {
         let found = std::env::split_paths(&std::env::var_os("PATH").unwrap())

@@ -18,7 +18,7 @@ use pages::Page;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BookArgs {
-    /// Where the site goes
+    /// Directory of the site
     #[arg(long, value_name = "DIR", default_value = "target/book")]
     out: PathBuf,
     /// Write the pages that are made from the code anew

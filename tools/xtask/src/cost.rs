@@ -1,6 +1,6 @@
 //! `cargo xtask cost`: the scheduler's time for an event, on a full machine with many jobs waiting.
 //!
-//! In CPU time of this thread: on a shared machine the wall clock tells of the others.
+//! In CPU time of this thread: on a shared machine the wall clock includes other load.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A full machine with so many jobs waiting, of several priorities, widths and classes.
+    /// A full machine with this many jobs waiting, of several priorities, widths and classes.
     fn new(cores: u32, waiting: u64) -> Self {
         let mut bench = Self { policy: Policy::default(), now: 1, next: 1, cores, running: Vec::new() };
         bench.step(Event::Configure(Settings::default()));

@@ -52,7 +52,7 @@ struct Target {
 
 pub(crate) fn fuzz(args: &FuzzArgs) -> anyhow::Result<()> {
     let targets = targets()?;
-    // A panic is told with its input below.
+    // A panic is reported with its input below.
     std::panic::set_hook(Box::new(|_| {}));
     let mut broken = Vec::new();
     for target in targets.iter().filter(|target| target.name.contains(&args.only)) {

@@ -22,7 +22,7 @@ const PLAIN: u64 = 20_000;
 const PRESSURE: u64 = 5_000;
 /// Hashes on a line of the file.
 const A_LINE: usize = 10;
-/// So many episodes that differ are named.
+/// The most differing episodes that are named.
 const NAMED: usize = 10;
 
 #[derive(Debug, clap::Args)]
@@ -138,7 +138,7 @@ fn play(set: &Set, threads: usize) -> anyhow::Result<Vec<(u32, u64)>> {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some((seed, only)) = set.episodes.get(place) else { return };
                     match (set.play)(*seed, false, only) {
-                        // Half of a hash tells two histories apart as well, and takes half of the room.
+                        // Half of a hash distinguishes two histories as well, and takes half of the room.
                         Ok(outcome) => {
                             let half = u32::try_from(outcome.hash & u64::from(u32::MAX)).unwrap_or_default();
                             let mut all = played.lock().unwrap_or_else(PoisonError::into_inner);

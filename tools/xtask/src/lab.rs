@@ -1,5 +1,5 @@
-//! The lab: an emulated host on which the real programs meet a kernel with control groups v2 alone, several NUMA nodes
-//! and threads that share cores, none of which the machine at hand may have.
+//! The lab: an emulated host on which the real programs run on a kernel with control groups v2 alone, several NUMA nodes
+//! and threads that share cores, which the present machine may lack.
 //!
 //! QEMU emulates in software, so it needs no rights and no help of the processor. The fast form has all its files in a file
 //! system in memory, made anew each time: busybox, the programs, their libraries, and `tools/lab/`. The full form
@@ -42,7 +42,7 @@ pub(crate) struct LabArgs {
     /// Cut the power instead, while jobs run, and check the disk after each cut
     #[arg(long, conflicts_with = "full")]
     power: bool,
-    /// With --power, so many cuts
+    /// With --power, the number of cuts
     #[arg(long, requires = "power", default_value_t = 40, value_name = "N")]
     cuts: usize,
     /// The machine, as QEMU has it after `-smp` [default: 8,sockets=2,cores=2,threads=2; with --full

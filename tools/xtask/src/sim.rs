@@ -26,7 +26,7 @@ pub(crate) struct SimArgs {
     /// Compare strategies on the toy model instead
     #[arg(long)]
     toy: bool,
-    /// Play with these jobs, disturbances and kinds of faults only, as a failure says it
+    /// Play with these jobs, disturbances and kinds of faults only, as a failure prints them
     #[arg(long, value_name = "jobs=..;upsets=..;faults=..")]
     only: Option<Only>,
     /// Play episodes in which memory does not suffice
@@ -34,10 +34,10 @@ pub(crate) struct SimArgs {
     pressure: bool,
 }
 
-/// How an episode went.
+/// The result of an episode.
 pub(crate) struct Played {
     pub(crate) decisions: u64,
-    /// Over all decisions.
+    /// The hash over all decisions.
     pub(crate) hash: u64,
     /// Jobs that the kernel killed where it was unavoidable.
     lost: u64,

@@ -17,13 +17,13 @@ use serde_json::Value;
 
 /// Jobs that wait at a time.
 const WAITING: usize = 6;
-/// How long the daemon may take to be there, and a job that is left to end.
+/// The longest start of the daemon, and the longest end of a job that is left.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LAST_END: Duration = Duration::from_secs(900);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SoakArgs {
-    /// How long jobs are handed over
+    /// Time for which jobs are submitted
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
     /// Another seed, another course [default: from the time]
@@ -35,7 +35,7 @@ pub(crate) struct SoakArgs {
     /// Size of the swap file, in MiB; as root, where there is no swap
     #[arg(long, default_value_t = 4096)]
     swap_mib: u64,
-    /// Where pinfold, pinfoldd and pinfold-load are
+    /// Directory of pinfold, pinfoldd and pinfold-load
     #[arg(long, default_value = "target/release")]
     binaries: PathBuf,
 }

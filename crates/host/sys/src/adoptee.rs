@@ -88,8 +88,8 @@ pub fn group_of_a_job(text: &str) -> Option<(String, u64)> {
     groups_of_jobs(text).into_iter().next()
 }
 
-/// As [`group_of_a_job`], for all groups: a daemon within a job has its own jobs' groups below the job's. In each
-/// hierarchy the outermost first.
+/// All groups of jobs around a process, in each hierarchy the outermost first: a daemon within a job has its own jobs'
+/// groups below the job's.
 #[must_use]
 pub fn groups_of_jobs(text: &str) -> Vec<(String, u64)> {
     let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
@@ -134,14 +134,13 @@ impl Processes {
         self.everybody.get(&pid).map(|stat| stat.parent)
     }
 
-    /// The start of a process, in clock ticks since the host's boot, which tells it from a later process with its
-    /// number.
+    /// The start of a process, in clock ticks since the host's boot, which tells it from a later process with its number.
     #[must_use]
     pub fn start_ticks(&self, pid: u32) -> Option<u64> {
         self.everybody.get(&pid).map(|stat| stat.start_ticks)
     }
 
-    /// How many there are.
+    /// The number of processes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.everybody.len()
@@ -158,8 +157,7 @@ impl Processes {
             let Some(stat) = self.everybody.get(&pid) else { continue };
             if seen.insert(pid) {
                 waiting.extend(self.children.get(&pid).into_iter().flatten());
-                // An ended process may have living children; children that it left to another parent are not found
-                // here.
+                // An ended process may have living children; children that it left to another parent are not found here.
                 found.extend((!stat.is_ended()).then_some(*stat));
             }
         }
@@ -199,7 +197,7 @@ impl Processes {
     }
 }
 
-/// As [`Processes::tree`], of the processes as they are now.
+/// [`Processes::tree`] of the present processes.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
@@ -321,7 +319,7 @@ mod tests {
 
     #[test]
     fn each_of_a_deep_line_is_asked_once() {
-        // One below the other, one beside them, one whose parent's number is another's now, and two that are each other's parents.
+        // A child, an unrelated process, a process with its parent's number reused, and two that are each other's parents.
         let chain = (1..=500).map(|pid| (pid, pid - 1, 'S'));
         let others = [(600, 500, 'S'), (601, 700, 'S'), (700, 450, 'S'), (800, 801, 'S'), (801, 800, 'S')];
         let (_root, proc) = proc(&chain.chain(others).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Which PUs a thread may run on, read from the kernel and set.
+//! The PUs of a thread, read from the kernel and set.
 //!
 //! Safe to call with any number: a vanished thread is a valid answer. Absent here: the choice of PUs.
 

@@ -1,10 +1,8 @@
-//! A job's sandbox: a `/tmp` and `/var/tmp` of its own, and a network of its own with loopback alone. Both are the
-//! kernel's namespaces, which end with the job's last process: nothing is left to remove, even after the daemon's
-//! death.
+//! A job's sandbox: a `/tmp` and `/var/tmp` of its own, and a network of its own with loopback alone. Both are the kernel's
+//! namespaces, which end with the job's last process: nothing is left to remove, even after the daemon's death.
 //!
-//! Root makes the namespaces directly; another user makes a user namespace around them, in which only that user has a
-//! name. Later mounts of the host show inside; mounts made inside do not show on the host. Absent here: the decision to
-//! use it.
+//! Root makes the namespaces directly; another user makes a user namespace around them, in which only that user has a name.
+//! Later mounts of the host show inside; mounts made inside do not show on the host. Absent here: the decision to use it.
 
 use std::ffi::CString;
 use std::io;
@@ -277,6 +275,6 @@ fn failed(operation: &'static str, place: &str, errno: Errno) -> ApartError {
 fn errno_of(error: &ApartError) -> i32 {
     let (ApartError::Namespace { source, .. } | ApartError::Fork(source) | ApartError::Failed { source, .. }) =
         error;
-    // As an exit status, of which the kernel keeps eight bits.
+    // The error number as an exit status, of which the kernel keeps eight bits.
     source.raw_os_error().filter(|errno| (1..256).contains(errno)).unwrap_or(libc::EIO)
 }

@@ -1,4 +1,4 @@
-//! Threads aside, for reads that a process can delay for any time.
+//! Threads for reads that a process can delay for any time; the daemon's loop does not wait for them.
 //!
 //! The kernel's files on a process's memory, environment, command line and I/O wait for locks that the process holds
 //! while it executes a program or maps memory. If that involves a file system of the user's own, the wait lasts as long
@@ -38,11 +38,11 @@ const ALL_PART: u32 = 10;
 pub enum Purpose {
     /// The use of resources and open files of jobs' processes.
     Figures,
-    /// How shared memory is divided.
+    /// Proportional sizes of shared memory.
     Shares,
     /// The command lines and starts of processes.
     Beginnings,
-    /// Which memory is to be moved.
+    /// Address ranges to move.
     Pages,
     /// The environments of all processes of the host.
     Marks,
@@ -55,8 +55,7 @@ impl Purpose {
     }
 }
 
-/// The purpose, and the user of the processes. For processes of a job that is the job's user, whatever users they act
-/// as.
+/// The purpose, and the user of the processes. For processes of a job that is the job's user, whatever users they act as.
 pub type Of = (Purpose, u32);
 
 /// The number that stands for all subordinate numbers of a user (`/etc/subuid`): the first of them. Any other number
@@ -119,7 +118,7 @@ impl State {
         may
     }
 
-    /// How long this user's answers may be waited for now.
+    /// The remaining waiting time for this user's answers.
     fn may_wait(&mut self, user: u32, now: Instant) -> Duration {
         self.patience.retain(|_, one| one.left(now, WAIT_MAX, USERS_PART) < WAIT_MAX);
         let own = self.patience.get(&user).map_or(WAIT_MAX, |one| one.left);
@@ -154,11 +153,11 @@ pub struct Answer<T> {
 /// Whether something was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked<T> {
-    /// It was.
+    /// The result.
     Read(T),
     /// Not yet.
     NotYet,
-    /// It never will be: the reading failed.
+    /// The reading failed.
     Never,
 }
 
@@ -189,7 +188,7 @@ impl Place {
         let thread = std::thread::Builder::new().name("reader".to_owned()).stack_size(STACK_BYTES);
         let begun = thread.spawn(move || {
             let read = reading();
-            // Once the end is heard of, the place is free.
+            // The place is free before the caller sees the end.
             drop(self);
             // The caller may be gone.
             let _ = tell.send(read);
@@ -303,7 +302,7 @@ mod tests {
         for purpose in [Purpose::Marks, Purpose::Figures] {
             assert!(state.begin((purpose, own), own) && !state.begin((purpose, own), own), "{purpose:?}");
         }
-        // Those count for no other.
+        // These users' threads count for no other user.
         state.at_work.remove(&(Purpose::Figures, 7));
         assert!(state.begin((Purpose::Figures, 8), own));
     }
@@ -313,7 +312,7 @@ mod tests {
         let mut state = State { at_work: BTreeMap::new(), patience: BTreeMap::new(), with_all: None };
         let mut now = Instant::now();
         let (mut waited, begin) = (Duration::ZERO, now);
-        // A user whose processes are held up just so long that each is waited for.
+        // A user whose processes delay each read just until the wait ends.
         while now < begin + Duration::from_secs(100) {
             let may_wait = state.may_wait(1, now);
             assert!(may_wait <= WAIT_MAX);

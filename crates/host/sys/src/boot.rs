@@ -1,4 +1,4 @@
-//! This boot of the host: the kernel's name for it, and when it began.
+//! This boot of the host: the kernel's identifier and its start.
 //!
 //! Absent here: the consequences of another boot.
 
@@ -14,7 +14,7 @@ pub fn id() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
-/// When the host came up, by its clock of now, since the Unix epoch.
+/// The start of this boot by the present clock, since the Unix epoch.
 #[must_use]
 pub fn began() -> Duration {
     let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

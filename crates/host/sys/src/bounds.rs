@@ -13,9 +13,9 @@ use crate::managers;
 use crate::mode::{Hierarchy, Roots};
 use crate::procfs::Proc;
 
-/// The first generation has no word for "no limit", and says the largest number of whole pages.
+/// The first generation shows "no limit" as the largest number of whole pages.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
-/// So many groups are looked at on the way down; managers nest a handful of levels.
+/// The most nested groups that are read; managers nest a handful of levels.
 const DEPTH_MAX: usize = 64;
 
 /// The bounds found around a process.
@@ -58,7 +58,7 @@ impl Bounds {
 pub struct GroupBound {
     /// The resource.
     pub what: Limited,
-    /// How much.
+    /// The bound, in the resource's unit.
     pub most: u64,
     /// The group.
     pub group: PathBuf,
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Files and what is in them, below a directory.
+    /// Files with contents, below a directory.
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -327,7 +327,7 @@ mod tests {
         check(&all, "no line of the kernel's\n", &bounds("", None, None));
     }
 
-    /// What is bounded around a process in this group, as `WHAT=MOST GROUP`.
+    /// The bounds around a process in this group, as `WHAT=MOST GROUP`.
     fn limits(root: &Path, all: &[Hierarchy], used: &[Hierarchy], groups: &str) -> Vec<String> {
         let proc = tree(&[("7/cgroup", groups)]);
         let proc = Proc::open(proc.path()).unwrap();
@@ -369,7 +369,7 @@ mod tests {
         ];
         assert_eq!(of("0::/user/u1/s/t\n"), want);
         assert_eq!(limits(root.path(), &all, &[], "0::/user/u1/s/t\n"), [""; 0], "a job stays there");
-        // What is around the daemon's groups as well holds without a word.
+        // Bounds around the daemon's groups too hold anyway, and are not reported.
         let all = [hierarchy(root.path(), Generation::V2, "user/u1", &[])];
         let want = [
             "processes=40 user/u1/s",

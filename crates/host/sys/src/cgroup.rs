@@ -1,9 +1,8 @@
 //! One control group as an open directory, and the text of its files.
 //!
-//! Purpose: read, write, make and remove below an open directory, by relative name, on the kernel's tree or on a fake
-//! tree. A write never creates a file, so a misspelt name fails on a fake tree too. Owner of state: the open directory.
-//! Absent here: the groups of jobs, the choice of writes, and any difference between the two generations of control
-//! groups.
+//! Purpose: read, write, make and remove below an open directory, by relative name, on the kernel's tree or on a fake tree.
+//! A write never creates a file, so a misspelt name fails on a fake tree too. Owner of state: the open directory. Absent
+//! here: the groups of jobs, the choice of writes, and any difference between the two generations of control groups.
 
 mod mounts;
 mod parse;
@@ -141,9 +140,9 @@ pub struct Group {
 /// The result of removing a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupRemoval {
-    /// It is gone, now or since before.
+    /// The group is gone, now or since before.
     Gone,
-    /// It still holds processes or groups.
+    /// The group still has processes or groups.
     Busy,
 }
 
@@ -168,7 +167,7 @@ impl Group {
         Self::open(path, self.fake.clone())
     }
 
-    /// Where it is, for messages.
+    /// Its path, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -383,7 +382,7 @@ impl Group {
             .map_err(|errno| CgroupError::Read { path: self.path.join(file), source: errno.into() })
     }
 
-    /// Opens a file of the group to be written by someone else.
+    /// Opens a file of the group for writes by another process.
     pub(crate) fn open_to_write(&self, file: &str) -> Result<OwnedFd, CgroupError> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::openat(&self.dir, file, flags, Mode::empty())

@@ -29,7 +29,7 @@ const NAMES: [(&str, &str); 16] = [
 /// Namespaces that bound a process's view and rights.
 const NAMESPACES: [&str; 4] = ["user", "pid", "net", "ipc"];
 
-/// The limits of a process, all of them; `None`: it is gone, or the kernel says less.
+/// All limits of a process; `None`: it is gone, or the kernel lists fewer.
 ///
 /// # Errors
 /// When the file is there and cannot be read.
@@ -72,7 +72,7 @@ pub fn beyond_its_user(proc: &Proc, pid: u32) -> Option<String> {
     NAMESPACES.iter().find(differs).map(|name| format!("it is in another {name} namespace"))
 }
 
-/// Of `/proc/PID/status` (proc(5)).
+/// Parses `/proc/PID/status` (proc(5)).
 fn held_by(status: &str) -> Option<&'static str> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let set = |name: &str| field(name).is_some_and(|value| value != "0");

@@ -7,8 +7,7 @@
 //! and its last requests, so that nothing is written twice. Absent here: any schedule, and any memory across a restart:
 //! [`Containers::adopt`] finds jobs again in the kernel.
 //!
-//! A process or a group that vanished is an answer ([`Entered::Gone`], an empty list, [`Removed::Yes`]), not an
-//! error.
+//! A process or a group that vanished is an answer ([`Entered::Gone`], an empty list, [`Removed::Yes`]), not an error.
 
 mod drift;
 mod enter;
@@ -77,16 +76,16 @@ pub const HOOK_VARIABLE: &str = "PINFOLD_HOOK_OF";
 /// Whether a process got in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entered {
-    /// It is in.
+    /// The process is in the container.
     Yes,
-    /// It had ended before.
+    /// The process had ended before.
     Gone,
 }
 
 /// Whether a wish had its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// It had.
+    /// The setting was written.
     Done,
     /// The job stays unchanged, for this reason: a fact about the host or the job, no failure.
     Kept(&'static str),
@@ -99,7 +98,7 @@ pub enum Applied {
     reason = "one at a time, for a moment; a box would cost more than it saves"
 )]
 pub enum Removed {
-    /// It is.
+    /// The container is gone.
     Yes,
     /// The container still has processes and is returned.
     Busy(Container),
@@ -131,12 +130,11 @@ pub struct Container {
     shared: Arc<Shared>,
     /// A group for each level of [`Shared`] but the unified level, in its order; empty in rootless mode.
     groups: Vec<Group>,
-    /// The group in the unified hierarchy. With self-attach files it is made at the first need, and is empty until
-    /// then.
+    /// The group in the unified hierarchy. With self-attach files it is made at the first need, and is empty until then.
     tree: OnceLock<Tree>,
     /// The self-attach files, open since the first use.
     doors: OnceLock<Doors>,
-    /// Which processes belong to the job, in rootless mode.
+    /// The processes of the job, in rootless mode.
     family: Option<Mutex<Family>>,
     /// The last request. `None` after adoption: unknown.
     cpus: Option<CpuSet>,
@@ -152,7 +150,7 @@ pub struct Container {
     meant: Option<Shape>,
     /// Whether the job was adopted: memory from before is charged to the earlier groups.
     taken: bool,
-    /// Whether another manager says on which PUs its processes run.
+    /// Whether another manager chooses the PUs of its processes.
     bound_elsewhere: bool,
 }
 
@@ -397,7 +395,7 @@ impl Container {
         }
     }
 
-    /// How long the job was stalled since its start, by resource; `None` where groups do not account it.
+    /// The stalls of the job since its start, by resource; `None` where groups do not account them.
     pub fn stalls(&self) -> Result<Option<Stalls>, ContainerError> {
         let of = |resource| self.pressure(resource);
         let (Some(cpu), Some(memory), Some(io)) =
@@ -415,8 +413,8 @@ impl Container {
         }))
     }
 
-    /// Moves up to `bytes` of the job's memory to swap (file pages are just dropped); says how many left. It may
-    /// take as long as the swap device takes, so large amounts are best asked for in pieces.
+    /// Moves up to `bytes` of the job's memory to swap (file pages are dropped); returns the moved bytes. May take as long
+    /// as the swap device, so request large amounts in pieces.
     pub fn page_out(&self, bytes: u64) -> Result<u64, ContainerError> {
         match self.shared.plan.via(AbilityName::PageOut) {
             Via::V2 => self.page_out_v2(bytes),

@@ -184,7 +184,7 @@ pub fn xml(path: &Path) -> Result<Survey, DiscoverError> {
     let mut bytes = Vec::new();
     if known <= FILE_BYTES_MAX {
         let file = File::open(path).map_err(read)?;
-        // A pipe tells no size beforehand.
+        // A pipe has no size beforehand.
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
     }
     let bytes_len = known.max(bytes.len() as u64);

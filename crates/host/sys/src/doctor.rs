@@ -153,7 +153,7 @@ fn open_files(facts: &Facts, plan: &Plan) -> Finding {
     lacking(subject, found, format!("raise the limit to {wanted} or more (LimitNOFILE=, ulimit -n)"))
 }
 
-/// So many groups of daemons are named.
+/// The most leftover groups of daemons that are named.
 const LEFTOVERS_NAMED: usize = 4;
 
 fn leftovers(facts: &Facts) -> Finding {
@@ -198,7 +198,7 @@ fn systemd(facts: &Facts, plan: &Plan) -> Finding {
 /// The controllers that a group for jobs should have.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
 
-/// How a user gets a group from the own service manager.
+/// The command by which a user gets a group from the own service manager.
 const OWN_SCOPE: &str = "systemd-run --user --scope -p Delegate=yes $SHELL";
 
 fn delegation(facts: &Facts, plan: &Plan) -> Finding {

@@ -74,7 +74,7 @@ pub fn open_pipe_with_reader(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Where a link leads that was opened by [`look_at`].
+/// The target of a link opened by [`look_at`].
 ///
 /// # Errors
 /// When it is no link.
@@ -92,7 +92,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     open_regular_with(OpenOptions::new().read(true), path)
 }
 
-/// As [`open_regular`], in the way that `options` say; where these make files, there need be none.
+/// As [`open_regular`], with these `options`; a missing file is an error unless they create it.
 ///
 /// # Errors
 /// When the file is not regular, or a system error.
@@ -118,11 +118,11 @@ fn open_if_regular(
 ) -> io::Result<File> {
     match found {
         Ok(found) => is_regular(&found)?,
-        // It may be about to be made.
+        // The options may create it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // It may have become another since; a regular file is never waited for.
+    // The file may have been replaced since; a regular file never makes the open wait.
     let file = with_flags(options, OFlags::NONBLOCK | OFlags::NOCTTY | further).open(path)?;
     is_regular(&file.metadata()?)?;
     Ok(file)
@@ -144,7 +144,7 @@ fn is_regular(found: &Metadata) -> io::Result<()> {
 /// All that a regular file holds; see [`open_regular`].
 ///
 /// # Errors
-/// As [`open_regular`], and as it cannot be read.
+/// As [`open_regular`], and errors of the read.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.read_to_end(&mut bytes)?;

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
 
-/// Which side of a fork this is.
+/// The side of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The process that called, with the number of its new child.
@@ -101,8 +101,7 @@ pub fn drop_files_but(keep: impl AsFd) {
 /// Closes all descriptors that an exec would close, but `keep`: the child may wait for long, and must not hold the
 /// caller's connection or another child's release pipe open meanwhile.
 ///
-/// Descriptors are handed out lowest first, so after a run of unused numbers there are no more worth the
-/// calls.
+/// Descriptors are handed out lowest first, so after a run of unused numbers there are no more worth the calls.
 pub(crate) fn drop_own_files(keep: RawFd) {
     const UNUSED_MAX: u32 = 64;
     let (mut fd, mut unused) = (3, 0);
@@ -171,7 +170,7 @@ pub fn null_streams() -> io::Result<()> {
             if null.as_raw_fd() == 0 {
                 rustix::stdio::dup2_stdout(&null)?;
                 rustix::stdio::dup2_stderr(&null)?;
-                // It is standard input from now on.
+                // The descriptor is standard input from now on.
                 let _ = null.into_raw_fd();
                 return Ok(());
             }

@@ -1,10 +1,9 @@
 //! The GPUs of a host, in the order in which their vendors' runtimes number them.
 //!
 //! NVIDIA: the GPUs that the driver lists below `/proc/driver/nvidia/gpus` (README of the driver, "Using the /proc File
-//! System Interface"); without that list, display controllers on the PCI bus that the driver is bound to. CUDA counts
-//! them by PCI address where `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`. AMD: nodes with SIMDs below
-//! `/sys/class/kfd/kfd/topology`, in the order of nodes, as ROCr counts them. The PCI device in sysfs has the
-//! neighbourhood of a GPU.
+//! System Interface"); without that list, display controllers on the PCI bus that the driver is bound to. CUDA counts them
+//! by PCI address where `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`. AMD: nodes with SIMDs below `/sys/class/kfd/kfd/topology`, in
+//! the order of nodes, as ROCr counts them. The PCI device in sysfs has the neighbourhood of a GPU.
 //!
 //! Absent: drivers that give a GPU to no runtime of these (nouveau, vfio), parts of a GPU (MIG), whether a GPU is in use.
 
@@ -92,9 +91,9 @@ pub struct Gpu {
     pub vendor: Vendor,
     /// Its number, as the vendor's runtime counts.
     pub number: u32,
-    /// Where it is on the PCI bus.
+    /// Its place on the PCI bus.
     pub address: Address,
-    /// Its model, where the driver tells it.
+    /// Its model, if the driver has it.
     pub model: Option<String>,
     /// CUDA's permanent name of the GPU (`GPU-...`), if the driver has it.
     pub uuid: Option<String>,
@@ -241,7 +240,7 @@ fn gpu(
         address,
         model,
         uuid,
-        // -1 where the firmware does not tell it.
+        // -1 if the firmware does not report it.
         numa: text("numa_node").trim().parse().ok(),
         cpus: text("local_cpulist").trim().parse().unwrap_or_default(),
     }

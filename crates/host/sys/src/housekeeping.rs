@@ -254,7 +254,7 @@ mod tests {
         // Other PUs: as if it had begun with these.
         first.keep_clear(&set("3"), &set("0-3"), &world.proc, |_| false).unwrap();
         assert_eq!([world.at(1), world.at(2)], ["0-2", "0-2"]);
-        // The daemon dies, somebody changes one by hand, and the next daemon comes.
+        // The daemon dies, a user changes a binding by hand, and the next daemon comes.
         drop(first);
         fs::write(world.dir.path().join("irq/2/smp_affinity_list"), "1\n").unwrap();
         assert_eq!(world.housekeeping().put_back(&world.proc).unwrap(), 1);
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(affinity::of(child.id()).unwrap().unwrap(), all.difference(&one));
         housekeeping.keep_clear(&CpuSet::new(), &all, &world.proc, |_| true).unwrap();
         assert_eq!(affinity::of(child.id()).unwrap().unwrap(), all);
-        // One that is bound to the PU alone stays.
+        // A thread bound to the PU alone stays.
         affinity::set(child.id(), &one).unwrap();
         let cleared = housekeeping.keep_clear(&one, &all, &world.proc, |pid| pid == child.id()).unwrap();
         assert_eq!(cleared.threads, 0);

@@ -47,7 +47,7 @@ impl Process {
         self.pid
     }
 
-    /// When it started, in clock ticks since boot.
+    /// Its start, in clock ticks since boot.
     #[must_use]
     pub const fn start_ticks(&self) -> u64 {
         self.start_ticks

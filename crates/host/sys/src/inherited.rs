@@ -7,7 +7,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::{affinity, fork, own, signals};
 
-/// Limits without which a daemon works best: the shell's option and the value below which the limit is told.
+/// Limits that restrict a daemon: the shell's option and the value below which the limit is reported.
 const LIMITS: [(Resource, &str, u64); 7] = [
     (Resource::Cpu, "ulimit -t", u64::MAX),
     (Resource::Fsize, "ulimit -f", u64::MAX),

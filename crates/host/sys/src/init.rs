@@ -63,7 +63,7 @@ fn let_others_end(arriving: &Signals) {
     loop {
         while reap().is_some() {}
         let left = until.saturating_duration_since(Instant::now());
-        // It fails once there is none.
+        // `waitid` fails once there is no child.
         if left.is_zero() || waitid(WaitId::All, any).is_err() {
             return;
         }

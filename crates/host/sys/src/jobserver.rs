@@ -58,7 +58,7 @@ impl Pool {
     /// Tokens that no client holds.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report the number.
     pub fn free(&self) -> io::Result<u32> {
         Ok(u32::try_from(rustix::io::ioctl_fionread(&self.own)?).unwrap_or(u32::MAX))
     }

@@ -25,13 +25,12 @@ use crate::signals::{
 
 pub use crate::tasks::{TaskPlan, TaskStart};
 
-/// How often a leader looks whether its tasks are still bound as planned.
+/// The period of a leader's check that its tasks are still bound as planned.
 const LOOK_EVERY_MS: i64 = 500;
 
 /// The signals of the keeper that go on to the tasks.
 const PASSED_ON: [i32; 9] = [SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
 
-/// A task.
 #[derive(Debug)]
 struct Task {
     pid: u32,
@@ -39,10 +38,10 @@ struct Task {
     ended: bool,
 }
 
-/// How the worst task ended so far.
+/// The worst end of a task so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Worst {
-    /// As a shell says it: the exit code, or 128 and the signal's number.
+    /// As in a shell: the exit code, or 128 plus the signal's number.
     status: i32,
     signal: Option<i32>,
 }
@@ -159,7 +158,7 @@ impl Leader<'_> {
             self.reap();
         }
         if let Some(signal) = self.worst.signal {
-            // The task has left its core dump; the leader has nothing to tell.
+            // The task has left its core dump; the leader has nothing to add.
             fork::leave_no_core();
             end_self_by(signal);
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::adoptee::Processes;
 use crate::procfs::{Proc, ProcessStat};
 
-/// So many processes are looked at on the way up.
+/// The most ancestors that are read.
 const ANCESTORS_MAX: usize = 64;
 
 const GRID_ENGINE: &str = "Grid Engine";
@@ -42,7 +42,7 @@ pub fn of_processes<'a>(
     found
 }
 
-/// Of `/proc/PID/cgroup`.
+/// Parses `/proc/PID/cgroup`.
 fn of_groups(text: &str) -> Option<String> {
     text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find_map(of_group)
 }

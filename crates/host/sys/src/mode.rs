@@ -1,4 +1,4 @@
-//! How jobs are contained on this host: facts are probed, then a plan is decided from them purely.
+//! Containment of jobs on this host: facts are probed, then a plan is decided from them purely.
 //!
 //! Purpose: [`probe`] reads the host's facts into [`Facts`]; [`decide`] turns facts into a [`Plan`], with the means of
 //! each ability, whether it is effective here, and the change that would make it so. Owner of state: none. Absent here:
@@ -25,11 +25,11 @@ pub(crate) use probe::{DAEMON_LEAF, JOBS_UNIT, is_marked_delegated};
 /// The roots of the trees for containment: the real trees, or fakes below some directory.
 #[derive(Debug, Clone)]
 pub struct Roots {
-    /// Where the hierarchies of control groups are mounted, `/sys/fs/cgroup`.
+    /// The mounts of control groups, `/sys/fs/cgroup`.
     pub cgroup: PathBuf,
-    /// Where processes are described, `/proc`.
+    /// The process file system, `/proc`.
     pub proc: PathBuf,
-    /// Where root's daemons leave their marks, in a directory of pinfold's: `/run`.
+    /// The runtime directory, with the marks of root's daemons in a directory of pinfold's: `/run`.
     pub run: PathBuf,
     /// The fake kernel of a fake tree of control groups; `None` on real trees.
     pub fake: Option<Arc<dyn FakeKernel>>,
@@ -43,7 +43,7 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// Where a mount point named by the kernel lies below these roots; `None`: outside them.
+    /// The path of a mount point of the kernel below these roots; `None`: outside them.
     #[must_use]
     pub fn resolve(&self, mount_point: &str) -> Option<PathBuf> {
         let usual = Path::new("/sys/fs/cgroup");
@@ -113,7 +113,7 @@ pub enum ModeError {
     /// The unified hierarchy is there, but no group can be made in it.
     #[error("the mode v2 needs to make groups in {}, and user {user} may not", .mount.display())]
     TreeNotOurs {
-        /// Where it is mounted.
+        /// The mount point.
         mount: PathBuf,
         /// The asking user.
         user: u32,

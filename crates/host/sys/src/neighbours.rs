@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat};
 use rustix::process::{Flock, FlockType};
 
-/// Where files may lie, the first that will do: all daemons of a host come to the same.
+/// Places of the files: the first usable place, the same for all daemons of a host.
 const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
 /// The prefix of each file's name; the user's number and a random number follow.
 const PREFIX: &[u8] = b"pinfold-daemon.";
-/// A longer file is none of these.
+/// A longer file is no daemon's.
 const FILE_BYTES_MAX: usize = 160;
-/// So many names are looked at.
+/// The most names that are read.
 const NAMES_MAX: usize = 100_000;
 /// The most files of a user that are opened.
 const FILES_OF_USER_MAX: usize = 8;
@@ -96,7 +96,7 @@ pub struct Board {
     path: PathBuf,
     uid: u32,
     own: Option<Own>,
-    /// How this user namespace sees its users.
+    /// The map of this user namespace's users.
     namespace: Vec<u8>,
 }
 
@@ -111,7 +111,7 @@ impl Board {
     /// Opens `named`, or the host's directory.
     ///
     /// # Errors
-    /// When no directory will do.
+    /// When no directory is usable.
     pub fn open(named: Option<&Path>) -> Result<Self, BoardError> {
         let uid = crate::peer::own_uid();
         let (dir, path) = match named {
@@ -139,7 +139,7 @@ impl Board {
         &self.path
     }
 
-    /// Says `entry` of this daemon.
+    /// Publishes `entry` of this daemon.
     ///
     /// # Errors
     /// When the file cannot be made or written.

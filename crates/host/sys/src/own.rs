@@ -50,11 +50,11 @@ pub fn name_thread(name: &CStr) {
 
 /// Sets the nice value of the calling thread, -20 to 19; without the right to lower it, it stays.
 pub fn nice_thread(nice: i32) {
-    // Of the calling thread, on Linux.
+    // On Linux this call affects the calling thread only.
     let _ = rustix::process::setpriority_process(None, nice);
 }
 
-/// The nice value of the calling thread; `None`: the kernel does not tell it.
+/// The nice value of the calling thread; `None`: unknown.
 #[must_use]
 pub fn nice() -> Option<i32> {
     rustix::process::getpriority_process(None).ok()

@@ -20,7 +20,7 @@ use crate::files;
 /// The most leftover directories that each new process checks.
 const LEFT_MAX: usize = 256;
 
-/// How often a name is tried, as another may have it.
+/// The most names that are tried, as another process may have a name.
 const TRIES_MAX: usize = 16;
 
 /// See the module's page.
@@ -39,7 +39,7 @@ impl OwnDir {
     /// of killed processes. `contents`: the names of the files that will be in it.
     ///
     /// # Errors
-    /// When none can be made there.
+    /// When no directory can be made there.
     pub fn make(parent: &Path, prefix: &str, contents: &'static [&'static str]) -> io::Result<Self> {
         let place = openat(CWD, parent, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         for name in left_over(&place, prefix) {
@@ -64,7 +64,7 @@ impl OwnDir {
         Err(io::Error::other("no directory could be made that stays"))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -162,7 +162,7 @@ mod tests {
         let one = OwnDir::make(place.path(), PREFIX, &["tokens"]).unwrap();
         fs::write(one.path().join("tokens"), "").unwrap();
         assert_eq!(fs::metadata(one.path()).unwrap().permissions().mode() & 0o777, 0o700);
-        // What a killed one leaves: the same, with nobody's lock on it.
+        // The directory of a killed process: the same, without a lock.
         let left = own(place.path(), "pinfold-test-left", 0o700);
         fs::write(left.join("tokens"), "").unwrap();
         let next = OwnDir::make(place.path(), PREFIX, &["tokens"]).unwrap();
@@ -181,7 +181,7 @@ mod tests {
         fs::write(place.path().join("pinfold-test-file"), "").unwrap();
         own(place.path(), "pinfold-test-open", 0o755);
         own(place.path(), "other", 0o700);
-        // A file in it that is a link goes, and not what it leads to; with a file that nobody knows it stays.
+        // A link in it is removed, and not its target; with an unknown file the directory stays.
         let inside = own(place.path(), "pinfold-test-inside", 0o700);
         symlink(target.join("tokens"), inside.join("tokens")).unwrap();
         let full = own(place.path(), "pinfold-test-full", 0o700);

@@ -26,7 +26,7 @@ const SO_PASSRIGHTS: i32 = 83;
 /// The size of the pieces in which received data is inspected when a connection is closed, in bytes,
 const PIECE: usize = 64 * 1024;
 
-/// and in so many pieces. Usually there is nothing.
+/// and the most pieces. Usually there is none.
 const PIECES_MAX: usize = 4;
 
 /// The pause before another attempt to start a thread.
@@ -52,7 +52,7 @@ pub struct Incoming {
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Got {
-    /// So many bytes; 0: the client sends no more.
+    /// The number of bytes; 0: the client sends no more.
     Bytes(usize),
     /// Descriptors come with the next bytes, or right behind them; nothing was read.
     Passed,
@@ -73,7 +73,7 @@ impl Listener {
         // Before any client can connect: connections inherit the listener's setting.
         let refuses = refuse(&socket);
         rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        // As many as the kernel lets wait.
+        // The kernel's largest backlog.
         rustix::net::listen(&socket, -1)?;
         Ok(Self { inner: Some(UnixListener::from(socket)), refuses })
     }
@@ -311,7 +311,7 @@ fn close_range(first: RawFd, last: RawFd) {
     }
 }
 
-/// Has the kernel refuse to pass descriptors to this socket; says whether it will.
+/// Makes the kernel refuse to pass descriptors to this socket; returns whether it can.
 fn refuse(socket: &OwnedFd) -> bool {
     set_pass_rights(&socket.as_fd(), false).is_ok()
 }

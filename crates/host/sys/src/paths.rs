@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(socket_beside(directory, 8, &[home, runtime]), "/run/user/7/pinfold/pinfold.sock");
     }
 
-    /// A login has `$XDG_RUNTIME_DIR`, and cron has not: one user's commands find the one daemon from both.
+    /// A login has `$XDG_RUNTIME_DIR`, and cron has not: a user's commands find the same daemon from both.
     #[test]
     fn commands_find_the_daemon_of_their_state() {
         let (login, cron, state) = ("/run/user/7/pinfold/pinfold.sock", "/tmp/pinfold-7/pinfold.sock", "/h");
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!((is(&none, true), is(&none, false)), (true, false));
         assert_eq!(asked.take(), [dir.path(), dir.path()]);
         assert!(!is(Path::new("relative/of/it"), false));
-        // One that can be made is the same before and after that.
+        // A home that can be made gives the same places before and after.
         let places = |home: &Path| {
             let variable = |name: &str| (name == "HOME").then(|| home.into());
             (defaults(7, variable).state, user_state(variable))
@@ -355,7 +355,7 @@ mod tests {
         let home = ("HOME", "/h");
         assert_eq!(of(&[home]), "/h/.local/state/pinfold/hosts/one");
         assert_eq!(of(&[home, ("XDG_STATE_HOME", "/s")]), "/s/pinfold/hosts/one");
-        // What somebody names is meant so.
+        // A named place is never replaced.
         assert_eq!(of(&[home, ("PINFOLD_STATE_DIR", "/c")]), "/c");
         assert_eq!(of(&[]), "/tmp/pinfold-7/state");
     }

@@ -229,7 +229,7 @@ mod tests {
         let (seen, _) = listener.accept().unwrap();
         assert_eq!(process(&seen, &proc).map(|stat| stat.pid), Some(std::process::id()));
         drop(mine);
-        // One that connects and ends, while somebody else has its end of the connection as well.
+        // A process connects and ends, while another process holds its end of the connection too.
         let kept =
             rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None);
         let (kept, address) = (kept.unwrap(), rustix::net::SocketAddrUnix::new(&path).unwrap());

@@ -36,14 +36,14 @@ pub const THREADS_MAX: usize = 64;
 /// The most bytes read of a file, unless stated otherwise: the kernel's longest own files have some hundred thousand.
 /// The bound is needed, as a process can make its files as long as it likes.
 const TEXT_BYTES_MAX: usize = 4 << 20;
-/// Of files about the whole host: users may mount a thousand file systems (fusermount3(1)) at paths of 16 KiB each.
+/// For files about the whole host: users may mount a thousand file systems (fusermount3(1)) at paths of 16 KiB each.
 const LONG_TEXT_BYTES_MAX: usize = 256 << 20;
 /// For an environment: the kernel starts no process with a longer environment (execve(2)); a process can lengthen its
 /// own later.
 const ENVIRON_BYTES_MAX: usize = 6 << 20;
-/// Of mapped ranges: as many as a process may have as a rule (65,530), but their files may have long names.
+/// For mapped ranges: as many as a process may have as a rule (65,530), but their files may have long names.
 const MAPS_BYTES_MAX: usize = 8 << 20;
-/// Of children: the numbers of as many processes as a host can have.
+/// For children: the numbers of as many processes as a host can have.
 const CHILDREN_BYTES_MAX: usize = 32 << 20;
 /// For the description of an open file: locks, in any number, stand behind the fields that are read.
 const FDINFO_BYTES_MAX: usize = 4 << 10;
@@ -192,7 +192,7 @@ impl Proc {
         Ok(sum)
     }
 
-    /// How long the thread of this directory was ready and waited for a processor.
+    /// The time that the thread of this directory was ready and waited for a processor.
     fn waited_us(&self, folder: &str) -> Result<Option<u64>, ProcError> {
         let text = self.text(&format!("{folder}/schedstat"))?;
         let waited_ns = text.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
@@ -226,7 +226,7 @@ impl Proc {
         Ok((!text.is_empty()).then_some(text))
     }
 
-    /// As [`Proc::command_line`], with the arguments apart by NULs.
+    /// As [`Proc::command_line`], with the arguments separated by NULs.
     pub fn arguments(&self, pid: u32, bytes_max: usize) -> Result<Option<String>, ProcError> {
         self.beginning(&format!("{pid}/cmdline"), bytes_max)
     }
@@ -261,8 +261,7 @@ impl Proc {
         Ok(read.map(|(bytes, more)| if more { (up_to_last(bytes, 0), true) } else { (bytes, false) }))
     }
 
-    /// The mapped ranges of a process, as the kernel prints them, cut if very many; `None`: it is gone, or not
-    /// readable.
+    /// The mapped ranges of a process, as the kernel prints them, cut if very many; `None`: it is gone, or not readable.
     pub fn maps(&self, pid: u32) -> Result<Option<String>, ProcError> {
         let file = format!("{pid}/maps");
         let Some((bytes, more)) = self.bytes(&file, MAPS_BYTES_MAX)? else { return Ok(None) };
@@ -275,7 +274,7 @@ impl Proc {
         self.required("stat", parse_host_cpu)
     }
 
-    /// How many threads want to run.
+    /// Runnable threads.
     pub fn load(&self) -> Result<Load, ProcError> {
         self.required("loadavg", parse_load)
     }
@@ -302,7 +301,7 @@ impl Proc {
         self.whole(file, LONG_TEXT_BYTES_MAX)
     }
 
-    /// A file of at most so many bytes.
+    /// A file of at most `bytes_max` bytes.
     fn whole(&self, file: &str, bytes_max: usize) -> Result<Option<String>, ProcError> {
         match self.bytes(file, bytes_max)? {
             // The beginning of a list, or of a number, would read as the whole.
@@ -321,7 +320,7 @@ impl Proc {
         Ok(read.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Where a symbolic link leads; `None`: it is not there, or not to be looked at.
+    /// The target of a symbolic link; `None`: it does not exist, or is not readable.
     pub(crate) fn link(&self, file: &str) -> Option<PathBuf> {
         std::fs::read_link(self.root.join(file)).ok()
     }
@@ -345,7 +344,7 @@ impl Proc {
         }
     }
 
-    /// At most so many bytes of a file, and whether there are more.
+    /// At most `bytes_max` bytes of a file, and whether there are more.
     fn bytes(&self, file: &str, bytes_max: usize) -> Result<Option<(Vec<u8>, bool)>, ProcError> {
         self.bytes_if(file, bytes_max, || true)
     }
@@ -441,13 +440,12 @@ fn read_at_most(fd: &OwnedFd, most: usize) -> Result<(Vec<u8>, bool), Errno> {
 
 /// Ticks of `/proc/PID/stat` as microseconds.
 pub fn ticks_to_us(ticks: u64) -> u64 {
-    // 100 on every Linux of note; a kernel that says 0 would be broken, and dividing by it must not panic.
+    // 100 on every usual Linux; 0 would be a broken kernel, and the division by it must not panic.
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(per_second)).unwrap_or(u64::MAX)
 }
 
-/// The present, in clock ticks since the host's boot: processes that start later have a larger start in
-/// `/proc/PID/stat`.
+/// The present, in clock ticks since the host's boot: processes that start later have a larger start in `/proc/PID/stat`.
 #[must_use]
 pub fn ticks_now() -> u64 {
     const NS: u128 = 1_000_000_000;

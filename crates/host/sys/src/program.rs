@@ -24,8 +24,8 @@ pub struct Program {
     path: CString,
     arguments: Vec<CString>,
     environment: Environment,
-    /// Where its standard input, output and error go; `None`: as the caller's. An output that was only looked at
-    /// ([`crate::files::look_at`]) is opened by the child.
+    /// Standard input, output and error; `None`: as the caller's. The child opens an output that is only a place
+    /// ([`crate::files::look_at`]).
     pub streams: [Option<OwnedFd>; 3],
     /// Whether it leads a session of its own, apart from any terminal.
     pub own_session: bool,
@@ -95,13 +95,13 @@ impl Environment {
     }
 }
 
-/// Why a command cannot be started, told apart as shells do.
+/// The reason for which a command cannot be started, by the cases of shells.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// The command does not exist (shells exit with 127).
     #[error("{}: command not found", .0.display())]
     NotFound(PathBuf),
-    /// It is there but may not or cannot be executed (shells exit with 126).
+    /// The file exists but cannot be executed (shells exit with 126).
     #[error("{}: {why}", .path.display())]
     NotExecutable {
         /// The file.

@@ -28,7 +28,7 @@ impl<'a> Wanted<'a> {
         Self(PollFd::new(descriptor, PollFlags::IN | PollFlags::OUT))
     }
 
-    /// The end of the other side alone, which is always told.
+    /// The end of the other side alone, which is always reported.
     pub fn end(descriptor: &'a impl AsFd) -> Self {
         Self(PollFd::new(descriptor, PollFlags::empty()))
     }
@@ -55,7 +55,7 @@ pub fn wait(wanted: Vec<Wanted<'_>>, limit: Option<Duration>) -> io::Result<bool
 /// Waits as [`wait`] does until one descriptor can be read.
 ///
 /// # Errors
-/// As of [`wait`].
+/// As [`wait`].
 pub fn readable(descriptor: &impl AsFd, limit: Option<Duration>) -> io::Result<bool> {
     wait(vec![Wanted::input(descriptor)], limit)
 }
@@ -67,12 +67,12 @@ pub fn is_hung_up(descriptor: &impl AsFd) -> bool {
     poll(&mut all, Some(&now)).is_ok() && all[0].revents().contains(PollFlags::HUP)
 }
 
-/// Which changes of a descriptor a [`Set`] tells. Errors and ends are always told.
+/// The changes of a descriptor that a [`Set`] reports. Errors and ends are always reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changes {
     /// Something can be read.
     Input,
-    /// The kernel says that a file of its own changed (`EPOLLPRI`).
+    /// A file of the kernel's own changed (`EPOLLPRI`).
     Priority,
     /// Something can be read, room to write: each if so said.
     Of {
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Set {
 }
 
 impl Set {
-    /// An empty set that tells up to `at_once` changes a wait.
+    /// An empty set that reports up to `at_once` changes in a wait.
     ///
     /// # Errors
     /// When no descriptor is left.
@@ -158,7 +158,7 @@ mod tests {
         to.write_all(b"x").unwrap();
         assert!(readable(&from, None).unwrap());
         drop(to);
-        // What another test starts at this moment has the pipe open as well, until it executes its program.
+        // A child of another test, started at this moment, has the pipe open until it executes its program.
         assert!(wait(vec![Wanted::end(&from)], None).unwrap());
         assert!(is_hung_up(&from));
     }

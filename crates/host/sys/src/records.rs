@@ -25,7 +25,7 @@ pub struct Birth {
     pub pid: u32,
     /// The process that forked it.
     pub parent: u32,
-    /// How long ago, in microseconds.
+    /// The time since then, in microseconds.
     pub age_us: u64,
 }
 
@@ -54,15 +54,15 @@ pub struct End {
 pub struct Figures {
     /// The kernel's name of it: up to 15 bytes of the command's last part.
     pub name: String,
-    /// How long it lived, in microseconds.
+    /// Its lifetime, in microseconds.
     pub lived_us: u64,
-    /// How long its process lived until then, in microseconds.
+    /// The lifetime of its process until then, in microseconds.
     pub process_lived_us: u64,
     /// Processor time in user mode, in microseconds, without the kernel's teardown of the process.
     pub cpu_user_us: u64,
     /// Processor time in the kernel, in microseconds.
     pub cpu_system_us: u64,
-    /// How long it was ready and waited for a processor, in microseconds.
+    /// The time it was ready and waited for a processor, in microseconds.
     pub waited_us: u64,
     /// The largest resident size of its process, in bytes.
     pub rss_peak_bytes: u64,
@@ -86,10 +86,10 @@ pub struct Figures {
     pub switches_forced: u64,
 }
 
-/// Which of the kernel's sources are open.
+/// The open sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Every process is told of, with all figures.
+    /// Every start and end is reported, with all figures.
     Full,
     /// Every start and end is reported; figures are the last sample's.
     Births,
@@ -217,7 +217,7 @@ impl Records {
     }
 }
 
-/// The kernel tells numbers as they are in the first namespaces, and only to processes there.
+/// The kernel reports numbers of the first namespaces, and only to processes there.
 fn outside_first_namespaces() -> Option<String> {
     // PROC_PID_INIT_INO and PROC_USER_INIT_INO of the kernel's proc_ns.h.
     for (name, first) in [("pid", 0xEFFF_FFFCu32), ("user", 0xEFFF_FFFD)] {

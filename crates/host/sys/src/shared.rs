@@ -43,10 +43,10 @@ const SHARED: [FsWord; 25] = [
     0x7c7c_6673, // Parallels'
 ];
 
-/// The file that says which host has a directory.
+/// The file with the name of the host that has a directory.
 const HOST: &str = "host";
 
-/// By how much the clocks of hosts and of their file server may differ.
+/// The largest difference between the clocks of hosts and of their file server.
 const CLOCKS_DIFFER_BY: Duration = Duration::from_secs(300);
 
 /// Whether other hosts may share the directory, or its nearest existing parent.
@@ -150,7 +150,7 @@ pub fn claim(directory: &Path, host: &str) -> io::Result<()> {
     noted
 }
 
-/// Where that is noted.
+/// The file of that note.
 #[must_use]
 pub fn note(directory: &Path) -> PathBuf {
     directory.join(HOST)

@@ -23,7 +23,7 @@ use crate::{fork, peer};
 /// The most bytes that are kept of each of a program's two streams.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// How much of its words goes into an error.
+/// The most characters of its output in an error.
 const WORDS_MAX_CHARS: usize = 500;
 
 /// The search path of a program of the site's.
@@ -40,7 +40,7 @@ pub struct Call {
     pub variables: Vec<(String, String)>,
     /// The bytes on its standard input.
     pub input: Vec<u8>,
-    /// How long it may take.
+    /// The time limit.
     pub limit: Duration,
 }
 
@@ -75,22 +75,22 @@ pub enum SiteError {
         /// Why it failed.
         source: io::Error,
     },
-    /// It says no.
+    /// The program refused.
     #[error("{} {how}{said}", .program.display())]
     Refused {
         /// The file.
         program: PathBuf,
-        /// How it ended.
+        /// Its end.
         how: String,
         /// Its output, after a colon; empty: none.
         said: String,
     },
-    /// It took too long and was killed.
+    /// The program exceeded the time limit and was killed.
     #[error("{} did not end within {limit:?}{said}", .program.display())]
     TooLong {
         /// The file.
         program: PathBuf,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
         /// Its output until then.
         said: String,

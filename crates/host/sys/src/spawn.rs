@@ -67,7 +67,7 @@ impl Held {
     pub fn fork(program: &Program, doors: &[OwnedFd]) -> io::Result<Self> {
         let (wait, release) = pipe_with(PipeFlags::CLOEXEC)?;
         match fork()? {
-            // It never comes back, hence runs no destructor of the parent's values twice.
+            // The call never returns, hence runs no destructor of the parent's values twice.
             Side::Child => become_program(program, wait.as_fd(), doors),
             Side::Parent(pid) => Ok(Self { pid, release }),
         }
@@ -137,7 +137,7 @@ fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) ->
     }
 }
 
-/// Says why the program is not started as it should be, and ends.
+/// Reports why the program cannot be started as requested, and ends.
 fn give_up(error: &ApartError) -> ! {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let _ = rustix::io::write(rustix::stdio::stderr(), format!("pinfold: {error}{cause}\n").as_bytes());

@@ -1,4 +1,4 @@
-//! Moves pages of single processes from NUMA nodes to others, by migrate_pages(2), and tells which processes are no job's.
+//! Moves pages of single processes from NUMA nodes to others, by migrate_pages(2), and lists the processes without a job.
 //!
 //! Later allocations of the process are unaffected. Safe to call with any number: a vanished process is a valid answer.
 //! Owns no state. Absent here: the choice of processes, and an operator's permission.

@@ -8,7 +8,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use crate::ready;
 
-/// Columns and lines of the terminal at standard output; `None`: there is none, or it does not say.
+/// Columns and lines of the terminal at standard output; `None`: no terminal, or unknown.
 #[must_use]
 pub fn size() -> Option<(usize, usize)> {
     let size = tcgetwinsize(stdout()).ok()?;
@@ -25,7 +25,7 @@ impl Raw {
     /// Takes the terminal over.
     ///
     /// # Errors
-    /// When standard input is none.
+    /// When standard input is no terminal.
     pub fn take() -> io::Result<Self> {
         let before = tcgetattr(stdin())?;
         let mut raw = before.clone();

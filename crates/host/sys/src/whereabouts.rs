@@ -59,7 +59,7 @@ pub fn note(socket: &Path, state: &Path, private: bool) -> io::Result<()> {
     };
     let first = if private { PRIVATE } else { STARTED_BY_HAND };
     let text = [first, b"\n", state.as_os_str().as_bytes(), b"\n"].concat();
-    // Clients of other users read it to say where the state is.
+    // Clients of other users read it to name the state's place.
     let written = file
         .write_all(&text)
         .and_then(|()| file.set_permissions(PermissionsExt::from_mode(0o644)))

@@ -1,4 +1,4 @@
-//! What goes wrong in control groups, one fault at a time, on fake hierarchies.
+//! Faults in control groups, one at a time, on fake hierarchies.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -327,7 +327,7 @@ fn flock(group: &Path, how: rustix::fs::FlockOperation) -> std::fs::File {
     opened
 }
 
-/// Rescues what a daemon left that was killed. What another test starts at this moment has the mark open as well, until it
+/// Rescues the jobs of a killed daemon. A child of another test, started at this moment, has the mark open until it
 /// executes its program.
 fn rescue_once_dead(host: &FakeHost) -> Rescue {
     let deadline = Instant::now() + Duration::from_secs(120);

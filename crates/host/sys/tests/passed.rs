@@ -1,5 +1,5 @@
-//! Sockets that clients pass and whose last close would wait. A program of their own has these tests: where another test
-//! starts a child, the child has copies until it executes its program, and would be the last to close them.
+//! Sockets that clients pass and whose last close would wait. A program of their own has these tests: a child of another
+//! test has copies until it executes its program, and would be the last to close them.
 
 use std::io::Read as _;
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use pinfold_sys::ancillary;
 use pinfold_sys::passed::{Closer, Got, Held, Listener};
 use pinfold_testkit::lingers;
 
-/// A connection, as an older kernel gives it, that has such a socket; and what that is connected to.
+/// A connection, as an older kernel gives it, with a lingering socket; and the socket's peer.
 fn holds_one_that_lingers() -> (Held, TcpStream) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("s");
@@ -25,14 +25,14 @@ fn holds_one_that_lingers() -> (Held, TcpStream) {
     (incoming.close().expect("it has one"), other)
 }
 
-/// Ends when the other end of a connection has been closed for good: only then is there nobody to send to.
+/// Returns when the other end of a connection has been closed for good, after all data.
 fn await_close(mut other: TcpStream) {
     let mut buffer = vec![0; 1 << 20];
     // All that was unsent arrives, and then the end.
     while other.read(&mut buffer).expect("no reset") > 0 {}
 }
 
-/// Those before the last one are not read, so that a close that waits for them never comes to the last.
+/// The peers of the others are never read, so that a closer that waits for them never reaches the last.
 #[test]
 fn what_lingers_is_closed_without_waiting() {
     let mut closer = Closer::default();

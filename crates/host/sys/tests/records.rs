@@ -17,7 +17,7 @@ fn open() -> Records {
     records
 }
 
-/// What the kernel said until the ends of all of these processes were heard; the ends by process, births by child.
+/// The kernel's records until the ends of all of these processes; the ends by process, births by child.
 fn hear(records: &mut Records, wanted: &BTreeSet<u32>) -> (BTreeMap<u32, Birth>, BTreeMap<u32, Vec<End>>) {
     let (mut births, mut ends) = (BTreeMap::new(), BTreeMap::<u32, Vec<End>>::new());
     // Where no figures come, the kernel tells of an end a moment after it was waited for.

@@ -20,7 +20,7 @@ const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 /// Others start processes meanwhile and take the number.
 const TRIES_MAX: usize = 50;
 
-/// What is done before one of the writes.
+/// An action before one of the writes.
 type Deed = Box<dyn FnOnce() + Send>;
 
 /// A fake kernel in which something happens just before a number is written into a group.
@@ -71,7 +71,7 @@ fn end(mut child: Child) {
     let _ = child.wait();
 }
 
-/// A stranger with this number, if nobody else takes it first.
+/// A stranger with this number, unless another process takes it first.
 fn stranger_with(pid: u32) -> Option<Child> {
     for _ in 0..TRIES_MAX {
         std::fs::write(LAST_PID, (pid - 1).to_string()).ok()?;
@@ -100,7 +100,7 @@ fn who_has_the_number_of_one_that_ended_is_put_back() {
     }
 }
 
-/// The number changes hands before this write; `None`: somebody else took it.
+/// The number changes hands before this write; `None`: another process took it.
 fn tried_at(name: &str, make: impl Fn(&Path) -> io::Result<FakeHost>, write: usize) -> Option<()> {
     let dir = tempfile::tempdir().expect("a directory");
     let host = make(dir.path()).expect("a fake host");

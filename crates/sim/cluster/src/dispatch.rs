@@ -57,7 +57,7 @@ impl<'a> Dispatcher<'a> {
         Self { jobs, rule, hosts, line: Line::default(), estimator: Estimator::new(runtimes) }
     }
 
-    /// A job is submitted, at the end of the queue.
+    /// Adds a job at the end of the queue.
     pub fn submit(&mut self, index: usize) {
         let job = &self.jobs[index];
         let estimate_us = self.estimator.estimate(job);
@@ -88,13 +88,13 @@ impl<'a> Dispatcher<'a> {
         pass.started
     }
 
-    /// Where a job is, or was.
+    /// The present or past place of a job.
     #[must_use]
     pub fn parts(&self, index: usize) -> &[Part] {
         self.hosts.parts(index)
     }
 
-    /// Where each job was; nowhere if it never started.
+    /// The place of each job; empty if it never started.
     #[must_use]
     pub fn into_parts(self) -> Vec<Parts> {
         self.hosts.into_parts()

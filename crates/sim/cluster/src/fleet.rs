@@ -5,7 +5,7 @@ use crate::job::Job;
 /// Hosts, all alike. A pool of processors is a single host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fleet {
-    /// How many hosts, at least 1.
+    /// The number of hosts, at least 1.
     pub hosts: u32,
     /// Cores of each, at least 1.
     pub cores: u32,
@@ -59,7 +59,7 @@ impl Fleet {
         u32::try_from(u64::from(self.hosts) * each).unwrap_or(u32::MAX)
     }
 
-    /// For how many processors of a job so much memory suffices.
+    /// The processors of a job for which this much memory suffices.
     pub(crate) fn fitting(&self, job: &Job, memory: Option<u64>) -> u64 {
         let most = memory.map(|memory| memory.min(self.job_memory));
         most.and_then(|memory| memory.checked_div(job.memory)).unwrap_or(u64::MAX)
@@ -71,7 +71,7 @@ impl Fleet {
 pub struct Part {
     /// The host, from 0 on.
     pub host: u32,
-    /// How many.
+    /// The number of processors.
     pub processors: u32,
 }
 

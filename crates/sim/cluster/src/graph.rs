@@ -1,6 +1,6 @@
 //! Jobs that may start only after others have ended.
 
-/// Which jobs wait for which, by their places in the list of jobs. Without any, each starts as soon as it may.
+/// Dependencies among jobs, by their places in the list. A job without any starts as soon as it may.
 ///
 /// Places beyond the list of jobs are barriers: a barrier is over as soon as everything before it is over. A barrier
 /// between two layers of jobs needs as many edges as both layers have jobs, instead of an edge for each pair.
@@ -60,7 +60,7 @@ impl Graph {
         self.followers.get(job).map_or(&[], Vec::as_slice)
     }
 
-    /// Which jobs never become free, if there are any.
+    /// The jobs that never become free, if any.
     fn never_free(&self) -> Option<Vec<bool>> {
         let mut waits_for = self.waits_for.clone();
         let mut free: Vec<usize> = (0..waits_for.len()).filter(|&job| waits_for[job] == 0).collect();
@@ -103,7 +103,7 @@ mod tests {
         let members = |after| Graph::new(after).unwrap_err().members;
         assert_eq!(members(vec![vec![0]]), [0]);
         assert_eq!(members(vec![vec![], vec![0, 3], vec![1], vec![2]]), [1, 3, 2]);
-        // One that only waits for a circle is none of its members.
+        // A job that only waits for a cycle is no member of it.
         assert_eq!(members(vec![vec![1], vec![2], vec![1]]), [1, 2]);
     }
 }

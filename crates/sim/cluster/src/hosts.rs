@@ -16,14 +16,14 @@ use crate::wanted::Tables;
 #[derive(Debug, Clone, Copy)]
 struct Running {
     start_us: Micros,
-    /// When it is believed to end.
+    /// The estimated end.
     expected_us: Micros,
 }
 
 /// A job's part that ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct End {
-    /// When it is believed to.
+    /// The estimated end.
     pub at_us: Micros,
     /// The job's place in the list.
     pub index: usize,
@@ -32,7 +32,6 @@ pub(crate) struct End {
     pub memory: u64,
 }
 
-/// A host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Host {
     /// Slots that are taken.
@@ -70,7 +69,7 @@ pub(crate) struct Hosts {
     /// Running jobs by estimated end.
     by_end: BTreeSet<(Micros, usize)>,
     running: Vec<Option<Running>>,
-    /// Where each job is or was.
+    /// The present or past place of each job.
     parts: Vec<Parts>,
     tables: Tables,
 }
@@ -329,7 +328,7 @@ impl Hosts {
 }
 
 impl Host {
-    /// When so many slots and so much memory are believed to be free, and how many and how much are then.
+    /// The estimated time at which these slots and this memory are free, and the free slots and memory then.
     pub(crate) fn fits_at(
         &self,
         slots: u32,

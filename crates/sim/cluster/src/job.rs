@@ -14,9 +14,9 @@ pub const RAMP_MILLI: u16 = 333;
 pub struct Job {
     /// Its number in the list.
     pub number: u64,
-    /// When it is submitted.
+    /// The time of submission.
     pub submit_us: Micros,
-    /// How long it runs on processors of its own, above 0.
+    /// The run time on processors of its own, above 0.
     pub run_us: Micros,
     /// The run time that its user asks for, at least `run_us`.
     pub requested_us: Micros,
@@ -30,8 +30,7 @@ pub struct Job {
     pub memory_peak: u64,
     /// The part of its run, in thousandths, over which it grows to the peak: 1 to 1000.
     pub ramp_milli: u16,
-    /// The part of that time in which each processor computes, in thousandths: 1 to 1000; `None`: as over all of its
-    /// run.
+    /// The part of that time in which each processor computes, in thousandths: 1 to 1000; `None`: as over all of its run.
     pub ramp_busy_milli: Option<u16>,
     /// Its disk reads and writes in a second of its run, in bytes for each processor; 0: unknown.
     pub io_rate: u64,
@@ -101,7 +100,7 @@ enum Unfit {
     TooLarge,
 }
 
-/// How many lines of a list are not played, by why.
+/// The numbers of lines of a list that are not played, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
     /// More processors than the machine has.

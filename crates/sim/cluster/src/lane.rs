@@ -55,7 +55,7 @@ impl Lane {
         None
     }
 
-    /// Takes a job out; says whether it was there.
+    /// Removes a job; returns whether it was there.
     pub(crate) fn remove(&mut self, place: usize) -> bool {
         let was = self.places[place].take().is_some();
         if was {

@@ -13,11 +13,10 @@ use crate::lane::Lane;
 pub(crate) struct Waiting {
     /// Its place in the list of jobs.
     pub index: usize,
-    /// Processors.
     pub processors: u32,
     /// Memory for each of them, in bytes.
     pub memory: u64,
-    /// How long it is believed to take.
+    /// The estimated run time.
     pub estimate_us: Micros,
     /// Whether it has to lie on a single host.
     pub on_one_host: bool,
@@ -85,7 +84,7 @@ pub(crate) struct Free {
 /// The free room beside a reservation. It shows only whether a job may fit; the search for a host follows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hole {
-    /// When the reservation is, from now on.
+    /// The time until the reservation.
     pub window_us: Micros,
     /// For jobs that end before it,
     pub in_time: Free,

@@ -9,14 +9,14 @@ use crate::{Micros, SECOND};
 /// Source: Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", JSSPP 1998.
 pub const BOUND: Micros = 10 * SECOND;
 
-/// When something became of a job.
+/// The times of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// The earliest possible start: submitted, and all predecessors ended.
     pub submit_us: Micros,
-    /// When it started.
+    /// The start.
     pub start_us: Micros,
-    /// When it ended.
+    /// The end.
     pub end_us: Micros,
 }
 
@@ -40,7 +40,7 @@ pub struct Metrics {
     pub mean_bounded_slowdown: f64,
 }
 
-/// The figures of a run on so many processors; `spans` is in the order of `jobs`.
+/// The figures of a run on this many processors; `spans` is in the order of `jobs`.
 #[must_use]
 pub fn metrics(jobs: &[Job], spans: &[Span], processors: u64) -> Metrics {
     if jobs.is_empty() || processors == 0 {

@@ -21,18 +21,18 @@ pub struct Options {
     pub fleet: Fleet,
     /// The rule.
     pub dispatch: Dispatch,
-    /// Where estimates come from.
+    /// The source of estimates.
     pub runtimes: Runtimes,
 }
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
-    /// When each job started and ended, in the order of the jobs given.
+    /// The start and end of each job, in the order of the given jobs.
     pub spans: Vec<Span>,
-    /// Where each was.
+    /// The place of each job.
     pub parts: Vec<Parts>,
-    /// How many submissions and ends there were.
+    /// The number of submissions and ends.
     pub events: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Arrivals<'a> {
 }
 
 impl<'a> Arrivals<'a> {
-    /// Of jobs in order of submission.
+    /// Arrivals of jobs in order of submission.
     ///
     /// # Panics
     /// They are not.
@@ -63,13 +63,13 @@ impl<'a> Arrivals<'a> {
         arrivals
     }
 
-    /// When the next time of submission is.
+    /// The next time of submission.
     #[must_use]
     pub fn next_us(&self) -> Option<Micros> {
         self.jobs.get(self.next).map(|job| job.submit_us)
     }
 
-    /// A job is over, and with it the barriers that waited for it last.
+    /// Records the end of a job, and of the barriers that waited for it last.
     pub fn ended(&mut self, index: usize) {
         let (mut over, mut barriers) = (Some(index), Vec::new());
         while let Some(index) = over {
@@ -144,7 +144,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// When the next event is.
+    /// The time of the next event.
     fn next_us(&self) -> Option<Micros> {
         let end = self.ends.peek().map(|Reverse((at_us, _))| *at_us);
         self.arrivals.next_us().into_iter().chain(end).min()
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::SECOND;
 
-    /// Jobs of `(submission, length)` on one processor, and what each waits for: when each starts.
+    /// The starts of jobs of `(submission, length)` with these predecessors on a single processor.
     #[track_caller]
     fn check(jobs: &[(u64, u64)], after: &[&[usize]], want: &[u64]) {
         let job = |&(submit_us, run_us)| Job { submit_us, run_us, requested_us: run_us, ..Job::default() };
@@ -210,7 +210,7 @@ mod tests {
     fn a_barrier_is_over_with_the_last_that_it_waits_for() {
         // Job 2 waits for both others by barrier 3.
         check(&[(0, 5), (0, 5), (3, 1)], &[&[], &[], &[3], &[0, 1]], &[0, 5, 10]);
-        // By barriers 3 and 4, one behind the other; 5 waits for nothing, and 6 for that.
+        // By barriers 3 and 4, in a chain; 5 waits for nothing, and 6 for 5.
         check(&[(0, 5), (0, 5), (3, 1)], &[&[6], &[4, 5], &[], &[0], &[3], &[], &[5]], &[0, 6, 5]);
     }
 }

@@ -1,11 +1,11 @@
-//! How long the dispatcher believes that a job takes.
+//! The dispatcher's estimates of run times.
 
 use std::collections::BTreeMap;
 
 use crate::job::Job;
 use crate::{Micros, SECOND};
 
-/// Where the dispatcher's estimates come from.
+/// The source of the dispatcher's estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Runtimes {
     /// The users' requests.
@@ -34,7 +34,7 @@ impl Estimator {
         Self { from, last: BTreeMap::new() }
     }
 
-    /// How long a job is believed to take when it is submitted: at least a microsecond.
+    /// The estimated run time of a job at its submission: at least a microsecond.
     pub(crate) fn estimate(&self, job: &Job) -> Micros {
         match self.from {
             Runtimes::Requested => job.requested_us,
@@ -47,7 +47,7 @@ impl Estimator {
         }
     }
 
-    /// How long a job is believed to take that has run for `elapsed_us` and outlived its estimate.
+    /// The estimated run time of a job that has run for `elapsed_us` and outlived its estimate.
     pub(crate) fn outlived(job: &Job, elapsed_us: Micros) -> Micros {
         let doubled = elapsed_us.saturating_mul(2).max(elapsed_us.saturating_add(SECOND));
         // A job outlives its request only on a shared host.

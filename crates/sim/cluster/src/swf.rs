@@ -12,11 +12,11 @@ pub type Seconds = u64;
 pub struct Record {
     /// The job's number in the log.
     pub job: u64,
-    /// When it was submitted; `None` where the log has a negative time.
+    /// The time of submission; `None` where the log has a negative time.
     pub submit_s: Option<Seconds>,
-    /// How long it waited on the machine of the log.
+    /// The wait on the machine of the log.
     pub wait_s: Option<Seconds>,
-    /// How long it ran.
+    /// The run time.
     pub run_s: Option<Seconds>,
     /// Processors that it got.
     pub allocated: Option<u64>,
@@ -49,24 +49,24 @@ pub enum LineError {
     /// Fields are missing or too many.
     #[error("line {line} has {fields} fields, and a job has 18")]
     Fields {
-        /// Which line, the first is 1.
+        /// The line number, from 1.
         line: u64,
-        /// How many it has.
+        /// The number of its fields.
         fields: usize,
     },
     /// A field is no number.
     #[error("line {line}, field {field}: `{text}` is no number")]
     Number {
-        /// Which line, the first is 1.
+        /// The line number, from 1.
         line: u64,
-        /// Which field, the first is 1.
+        /// The field number, from 1.
         field: usize,
         /// The field's text.
         text: String,
     },
 }
 
-/// How many fields a job has.
+/// The number of fields of a job.
 const FIELDS: usize = 18;
 /// A field's text in an error message is cut to this many characters.
 const SHOWN: usize = 40;

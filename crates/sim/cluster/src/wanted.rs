@@ -45,7 +45,7 @@ impl Tables {
         }
     }
 
-    /// The host on which so many slots and so much memory are believed to be free first, the lowest of several.
+    /// The host with the earliest estimated time at which these slots and this memory are free, the lowest of several.
     pub(crate) fn first(&mut self, hosts: &[Host], slots: u32, processors: u32, memory: u64) -> u32 {
         if hosts.len() == 1 {
             return 0;

@@ -118,8 +118,8 @@ fn every_start_of_sdsc() {
     starts("SDSC-SP2-1998-4.2-cln", 128, "easy");
 }
 
-/// Nothing starts where there is no room, on one host or on many, whatever the rule and the estimates are; and a job
-/// that fits on one host lies on one.
+/// Nothing starts without room, on one host or on many, under any rule and estimates; and a job that fits on a single host
+/// lies on a single host.
 #[test]
 fn nothing_starts_where_there_is_no_room() {
     let fleets = [

@@ -1,4 +1,4 @@
-//! Which cores are single jobs' alone, as the disk has them.
+//! The isolated cores of single jobs, as on the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -33,13 +33,13 @@ pub(crate) struct Scene<'a> {
     pub(crate) world: &'a World,
     pub(crate) settings: &'a Settings,
     pub(crate) cores: &'a [CpuSet],
-    /// The cores that are set aside, if any are.
+    /// The set of cores, empty if none.
     pub(crate) set: &'a [CpuSet],
     /// The cores that are single jobs' alone.
     pub(crate) alone: &'a Alone,
     /// Other programs' changes.
     pub(crate) watch: &'a Watch,
-    /// Failures that the policy has not heard of.
+    /// Failures not yet reported to the policy.
     pub(crate) unreported: &'a BTreeMap<JobId, u32>,
     pub(crate) now: Instant,
     /// Counts the steps.
@@ -54,7 +54,7 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Its class: as told, or as wanted while that could not be told.
+    /// Its class: as decided, or as wanted while the decision is pending.
     fn class(&self) -> Option<Class> {
         let unsure = self.entry.phase == Phase::Starting || self.entry.failed.contains_key("weigh");
         if unsure { self.info.class } else { Some(self.entry.class) }
@@ -109,7 +109,7 @@ impl Scene<'_> {
         match self.settings.protect_milli {
             _ if !self.settings.backfill => slots.min(self.cores.len()),
             0 if !self.settings.hold_back => slots,
-            // How many, is checked by itself.
+            // Another check covers the total.
             _ => slots.min(self.policy.slots().1),
         }
     }

@@ -25,7 +25,7 @@ impl Dice {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// Yes, in so many of 1,000 cases.
+    /// Whether an event of this probability, in thousandths, occurs.
     pub fn chance(&mut self, permille: u32) -> bool {
         self.below(1000) < u64::from(permille)
     }

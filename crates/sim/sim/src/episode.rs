@@ -34,7 +34,7 @@ const ISOLATED: u64 = 0x616c_6f6e;
 /// ... for other programs' writes.
 const MEDDLING: u64 = 0x6d65_6464;
 
-/// How an episode went.
+/// The result of an episode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// FNV-1a over the codes and figures of all decisions and their times.
@@ -45,7 +45,7 @@ pub struct Outcome {
     pub crashes: u64,
     /// Simulated time, in microseconds.
     pub length_us: u64,
-    /// How many decisions were made for each reason.
+    /// The number of decisions for each reason.
     pub tally: BTreeMap<&'static str, u64>,
 }
 
@@ -59,7 +59,7 @@ pub struct Failure {
     pub options: Box<Options>,
     /// The broken promise.
     pub violation: Violation,
-    /// How many disturbances there had been.
+    /// The number of disturbances before.
     pub upsets: u64,
     /// The history up to there, when it was asked for.
     pub trace: Vec<String>,

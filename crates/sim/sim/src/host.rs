@@ -1,5 +1,4 @@
-//! The simulated daemon: feeds the policy, writes its disk, carries actions out on the simulated host, and
-//! crashes.
+//! The simulated daemon: feeds the policy, writes its disk, carries actions out on the simulated host, and crashes.
 //!
 //! Owns the state of an episode, but not its course. The disk survives a crash; the policy does not, and is rebuilt from the
 //! disk (wanted state) and the host (actual state).
@@ -36,13 +35,13 @@ use meddling::{Meddling, Write};
 /// The daemon's clock when the episode begins: far enough from 0 to be set back.
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 
-/// The name of the set of cores that may be set aside.
+/// The name of the set of cores.
 pub(crate) const SET: &str = "s";
 
 /// A scheduled event.
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
-    /// A job is asked for.
+    /// A job is submitted.
     Arrive(JobId),
     /// A start, the so-many-th, is carried out.
     StartDone(JobId, u64),
@@ -56,7 +55,7 @@ pub(crate) enum Happening {
     Sample,
     /// A disturbance.
     Chaos,
-    /// Cores are set aside, or others, or none.
+    /// The set of cores changes.
     SetAside,
     /// The daemon looks for cores for the jobs that wait to be isolated.
     KeepHouse,
@@ -99,9 +98,9 @@ pub(crate) struct Host {
     pub(crate) ledger: Ledger,
     pub(crate) settings: Settings,
     pub(crate) cores: Vec<CpuSet>,
-    /// Cores that are set aside, none of them among `cores`.
+    /// The cores of the set, none of them among `cores`.
     pub(crate) set: Vec<CpuSet>,
-    /// How the cores lie, if not all alike.
+    /// The topology of the cores, if not all alike.
     topology: Option<Topology>,
     /// Faults happen.
     pub(crate) chaos: bool,
@@ -125,16 +124,16 @@ pub(crate) struct Host {
     pub(crate) adopting: bool,
     disk: BTreeMap<JobId, Record>,
     starting: BTreeMap<JobId, Start>,
-    /// Failures the policy has not heard of yet.
+    /// Failures not yet reported to the policy.
     unreported: BTreeMap<JobId, u32>,
     agenda: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     generation: u64,
     /// Since when each job waits for a share that its project owns, in true time.
     owed_us: BTreeMap<JobId, u64>,
-    /// How much of the cores is left, by the samples.
+    /// The idle part of the cores, by the samples.
     left: Left,
-    /// Which jobs wait for a core, by the samples.
+    /// Jobs that wait for a core, by the samples.
     stalled: Stalled,
     /// The clock's offset beyond the origin and the true time, in us.
     offset_us: i64,
@@ -241,7 +240,7 @@ impl Host {
         self.world.now_us().saturating_add(at.0.saturating_sub(self.raw_clock()))
     }
 
-    /// The daemon hears of an event. Nothing happens while there is no daemon.
+    /// Reports an event to the daemon. No effect without a daemon.
     pub(crate) fn deliver(&mut self, event: Event) -> Result<(), Violation> {
         let turns = matches!(
             event,

@@ -13,23 +13,23 @@ use pinfold_topo::CpuSet;
 
 use crate::violation::Violation;
 
-/// How long a job that got a signal may go on without a slot.
+/// The time for which a signalled job may run without a slot.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// The time after a signal in which a further signal changes nothing.
 const CALM: Duration = Duration::from_secs(60);
-/// How long a job may be suspended for a primary's sake.
+/// The longest suspension of a job for a primary.
 const HELD_BACK_MAX: Duration = Duration::from_secs(600);
 /// The least time between a failure and the next try.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Where a job is.
+/// The phase of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It waits for its start.
+    /// Waits for its start.
     Waiting,
-    /// It was told to start.
+    /// A start was decided.
     Starting,
-    /// It runs or is frozen.
+    /// Runs or is frozen.
     Running,
 }
 
@@ -38,7 +38,7 @@ pub enum Phase {
 pub struct Entry {
     /// The request, with the present priority.
     pub request: Request,
-    /// When it was asked for.
+    /// The time of submission.
     pub submitted: Instant,
     /// Since when it waits, at the most.
     pub since: Instant,
@@ -48,19 +48,19 @@ pub struct Entry {
     pub held: bool,
     /// Whether its user suspended it.
     pub suspended: bool,
-    /// Where it is.
+    /// The phase.
     pub phase: Phase,
-    /// When it was told to start.
+    /// The time of the start decision.
     pub started: Instant,
-    /// When it answered.
+    /// The time of the answer to the start.
     pub answered: Option<Instant>,
-    /// The class it was told.
+    /// The decided class.
     pub class: Class,
-    /// Whether it was told to share cores evenly, as a backfiller.
+    /// Whether it shares cores evenly, as a backfill job.
     pub even: bool,
-    /// The PUs it was told.
+    /// The decided PUs.
     pub cpus: CpuSet,
-    /// Whether it was told to freeze.
+    /// Whether a freeze was decided.
     pub frozen: bool,
     /// Until when it is left alone because of a signal.
     pub grace: Option<Instant>,
@@ -68,7 +68,7 @@ pub struct Entry {
     pub calm: Option<Instant>,
     /// Until when it may be suspended for a primary's sake.
     pub held_back: Option<(Instant, JobId)>,
-    /// It was thawed for a signal, without a slot.
+    /// Whether it was thawed for a signal, without a slot.
     pub slotless: bool,
     /// Actions with a reported failure and no new request: start, bind, weigh, freeze or thaw; with the time of the
     /// failure.
@@ -92,7 +92,7 @@ impl Entry {
             (self.grace, self.calm) = (Some(now.after(GRACE)), Some(now.after(CALM)));
             self.slotless |= out;
         } else if was_suspended {
-            // It waits for its return, and gets the signal then.
+            // A job that waits for its return gets the signal then.
             self.since = now;
         }
     }
@@ -178,7 +178,7 @@ impl Ledger {
         self.started_of(limit.array) >= limit.at_most as usize
     }
 
-    /// How many members of an array have started and are not over.
+    /// The number of started members of an array that are not over.
     #[must_use]
     pub fn started_of(&self, array: u64) -> usize {
         let ours = |entry: &&Entry| entry.request.array.is_some_and(|limit| limit.array == array);
@@ -270,7 +270,7 @@ impl Ledger {
         let just_answered = entry.answered == Some(now);
         if let Reason::Slot(SlotReason::Preempted { priority, .. }) = decision.reason
             && priority <= entry.request.priority
-            // It did not ask for the backfill class.
+            // The job did not ask for the backfill class.
             && entry.request.class != Some(Class::Backfill)
             && !just_answered
         {
@@ -331,7 +331,7 @@ impl Ledger {
         }
     }
 
-    /// The policy was told of a failure.
+    /// Records a failure that was reported to the policy.
     pub fn failed(&mut self, job: JobId, action: &Action, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         match action {

@@ -27,19 +27,19 @@ pub enum Mutant {
     IgnoreRelease,
     /// A running job is frozen for nothing.
     FreezeForNothing,
-    /// A job is started a second time.
+    /// A job is started twice.
     StartTwice,
-    /// A start is decided and not told.
+    /// A start is decided and not executed.
     DropStart,
     /// A job that is moved is not bound anew.
     DropBind,
     /// A job that should make way for an exclusive job continues.
     DropFreeze,
-    /// New settings are not heard.
+    /// New settings are dropped.
     IgnoreSettings,
-    /// A change of the machine is not heard.
+    /// Changes of the machine are dropped.
     IgnoreHotplug,
-    /// A job is forgotten at a restart.
+    /// A job is lost at a restart.
     ForgetAtRestart,
     /// A failure is not reported.
     IgnoreFailure,
@@ -47,7 +47,7 @@ pub enum Mutant {
     IgnoreShares,
     /// Projects take more than is their own.
     DoubleShares,
-    /// As many backfillers run as there are slots.
+    /// As many backfill jobs run as there are slots.
     IgnoreProtection,
     /// Reports of idle cores are dropped.
     IgnoreIdleness,
@@ -73,11 +73,11 @@ pub enum Mutant {
     IsolateAnywhere,
     /// A job that can never be isolated is not refused.
     NeverRefuseIsolated,
-    /// Which cores are a job's alone is forgotten at a restart.
+    /// Isolated cores are lost at a restart.
     ForgetIsolated,
     /// Drift is not corrected.
     NeverHeal,
-    /// It is set again each time.
+    /// Drift is corrected every time.
     AlwaysHeal,
     /// Two that insist are left for a minute each time.
     LeaveForAMinute,
@@ -155,7 +155,7 @@ impl Mutant {
         event
     }
 
-    /// The settings that the policy hears instead of these.
+    /// The settings for the policy, changed by the mistake.
     pub(crate) fn hear(self, mut settings: Settings) -> Settings {
         match self {
             Self::IgnoreShares => settings.projects.clear(),
@@ -171,7 +171,7 @@ impl Mutant {
         settings
     }
 
-    /// Whether the policy never hears of this.
+    /// Whether the event is dropped.
     pub(crate) fn swallows(self, event: &Event) -> bool {
         match self {
             Self::DropExit => matches!(event, Event::Exited(_)),

@@ -29,7 +29,7 @@ const STEPS_MAX: usize = 20_000;
 pub struct Outcome {
     /// Jobs that ran to their ends.
     pub jobs: usize,
-    /// How often a job was bound to nodes,
+    /// The number of bindings of jobs to nodes,
     pub bound: usize,
     /// to several of them,
     pub shared: usize,
@@ -69,7 +69,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host of so many nodes with so many cores each, and so many MiB on each node.
+    /// A host with `nodes` nodes of `cores` cores each, and this many MiB on each node.
     ///
     /// # Panics
     /// If that is no machine.
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    /// Asks for a job of so many cores that comes to hold so many MiB, growing by so many a second, and runs for so long.
+    /// Submits a job of this many cores that grows to a peak in MiB at a rate in MiB a second, and runs for the given time.
     ///
     /// # Errors
     /// When a promise is broken.
@@ -118,13 +118,13 @@ impl Host {
         self.step(Event::Submit(request))
     }
 
-    /// How many jobs run.
+    /// The number of running jobs.
     #[must_use]
     pub fn running(&self) -> usize {
         self.bodies.len()
     }
 
-    /// How many of them are bound to nodes.
+    /// The number of running jobs bound to nodes.
     #[must_use]
     pub fn bound(&self) -> usize {
         self.bodies.values().filter(|body| !body.nodes.is_empty()).count()
@@ -371,7 +371,7 @@ mod tests {
         assert!(all.shared > 60 && all.narrowed > 10, "{all:?}");
     }
 
-    /// Jobs of a little more than half a node: seven of them fit into four nodes, where one for each node would be four.
+    /// Jobs of a little more than half a node: seven of them fit into four nodes, where a job for each node would be four.
     #[test]
     fn chunks_pack_what_single_nodes_do_not() {
         for (nodes, percent, want) in [(4, 51, 7), (2, 51, 3), (4, 66, 5), (4, 32, 12), (4, 90, 4)] {

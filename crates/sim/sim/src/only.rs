@@ -18,7 +18,7 @@ pub enum Fault {
     SlowStarts,
     /// Cores are sampled, so that backfillers move.
     Samples,
-    /// Readings are old when they are told.
+    /// Readings are reported late.
     OldReadings,
     /// Readings are lost.
     LostReadings,
@@ -96,7 +96,7 @@ pub(crate) enum Item {
 }
 
 impl Only {
-    /// Only these things.
+    /// Only these items.
     pub(crate) fn of(items: &[Item]) -> Self {
         Self { kept: Some(items.iter().copied().collect()), ..Self::default() }
     }

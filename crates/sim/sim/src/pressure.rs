@@ -6,8 +6,7 @@
 //! [`episode`] (the course, and the conditions at its end), [`mutant`] (deliberate mistakes), [`toy`] (a model of its own
 //! as the governor's yardstick).
 //!
-//! Absent: classes, users' commands but suspension, cores that come and go, failed starts: the other episodes have
-//! these.
+//! Absent: classes, users' commands but suspension, cores that come and go, failed starts: the other episodes have these.
 
 pub mod body;
 pub mod books;

@@ -25,7 +25,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Which setting it is a value of.
+    /// The setting of this value.
     pub(crate) fn setting(&self) -> Setting {
         match self {
             Self::Cpus(_) => Setting::Cpus,

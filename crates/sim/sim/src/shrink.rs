@@ -80,7 +80,7 @@ mod tests {
         assert!(tries < 150, "{tries}");
         assert_eq!(minimal(vec![1, 2, 3], |_| true), []);
         assert_eq!(minimal(vec![1, 2, 3], |some| some.len() == 3), [1, 2, 3]);
-        // Of two that do, one is left.
+        // Of two that do, a single item is left.
         assert_eq!(minimal((0..10).collect(), |some| some.contains(&4) || some.contains(&8)), [8]);
     }
 }

@@ -9,7 +9,7 @@ use pinfold_policy::{ArrayLimit, Class, MemorySettings, Place, Preemption, Proje
 use crate::dice::Dice;
 use crate::only::{Fault, Only};
 
-/// How an episode is.
+/// The options of an episode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Cores of the host.
@@ -39,15 +39,15 @@ pub struct Options {
     pub fail_permille: [u32; 6],
     /// Actions at which the daemon crashes, in thousandths.
     pub crash_permille: u32,
-    /// How long a freeze takes at most, in microseconds.
+    /// The longest freeze, in microseconds.
     pub freeze_us: u64,
-    /// How long a start takes at most, in microseconds.
+    /// The longest start, in microseconds.
     pub start_us: u64,
     /// Mean time between two disturbances, in microseconds.
     pub chaos_us: u64,
-    /// Which disturbances there are.
+    /// The kinds of disturbances.
     pub chaos: Vec<Chaos>,
-    /// When chaos ends, in microseconds.
+    /// The end of chaos, in microseconds.
     pub chaos_end_us: u64,
     /// Whether readings are taken.
     pub samples: bool,
@@ -57,13 +57,13 @@ pub struct Options {
     pub machine: Option<String>,
     /// Jobs that wish certain cores, in thousandths.
     pub wish_permille: u32,
-    /// Whether cores are set aside now and then,
+    /// Whether cores are set aside at times,
     pub sets: bool,
     /// and for which part of the jobs, in thousandths.
     pub aside_permille: u32,
-    /// The arrays of which only so many members may have started: the first and the last job of each, and how many.
+    /// Arrays with a limit on started members: the first and the last job of each, and the limit.
     pub arrays: Vec<(u64, u64, u32)>,
-    /// So many jobs that follow each other are a list; 0: each is by itself.
+    /// The length of lists of consecutive jobs; 0: no lists.
     pub list_jobs: u64,
     /// Whether backfillers are held back where a primary waits,
     pub hold_back: bool,
@@ -75,7 +75,7 @@ pub struct Options {
     pub isolated: BTreeSet<u64>,
     /// Mean time between two programs that write to jobs' groups, in microseconds; 0: there is none.
     pub meddle_us: u64,
-    /// How many of them insist, in thousandths.
+    /// The part of them that insists, in thousandths.
     pub insist_permille: u32,
     /// The seed of their random numbers.
     pub meddle_seed: u64,
@@ -92,7 +92,7 @@ pub enum Chaos {
     Clock,
     /// The keeper of a job dies, or the job itself is killed.
     Keeper,
-    /// A user says something to a job.
+    /// A user's command to a job.
     Command,
     /// The daemon is killed between two actions.
     Kill,
@@ -196,12 +196,12 @@ impl Options {
         self.noise_milli = dice.pick(&[0, 5, 100]);
     }
 
-    /// Which jobs are a list, from dice of its own once more.
+    /// Draws the lists, from dice of its own once more.
     pub fn draw_lists(&mut self, dice: &mut Dice) {
         self.list_jobs = dice.pick(&[0, 0, 2, 5, 20, 1000]);
     }
 
-    /// Which jobs are to have cores to themselves, from dice of its own.
+    /// Draws the isolated jobs, from dice of its own.
     pub fn draw_isolated(&mut self, dice: &mut Dice) {
         let part = dice.pick(&[0, 0, 0, 100, 300]);
         if self.cores > 1 {
@@ -239,7 +239,7 @@ impl Options {
     }
 }
 
-/// A machine of so many cores: sockets and caches, or nothing of the kind.
+/// A machine of this many cores: with sockets and caches, or `None`.
 fn machine(dice: &mut Dice, cores: u32, pus: u32) -> Option<String> {
     let mut all = vec![None];
     for (parts, machine) in [

@@ -28,7 +28,7 @@ pub struct Work {
     pub duty_milli: u64,
     /// Its threads.
     pub threads: u64,
-    /// It does not die of a signal.
+    /// Whether it survives a signal.
     pub stubborn: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Container {
     pub class: Class,
     /// The weight of its group.
     pub priority: u8,
-    /// It backfills, with a primary's weight.
+    /// Whether it backfills with a primary's weight.
     pub even: bool,
     /// The PUs of its group; empty: all.
     pub cpus: CpuSet,
@@ -78,14 +78,14 @@ struct Place {
     job: JobId,
     /// The cores, by their place in the world.
     cores: Vec<usize>,
-    /// How much of each.
+    /// The demand on each core.
     each: u64,
     /// Its class: 0 normal, 1 idle.
     idle: usize,
 }
 
 impl World {
-    /// A host with so many cores of so many PUs.
+    /// A host with these cores, of `pus` PUs each.
     #[must_use]
     pub fn new(cores: u32, pus_per_core: u32) -> Self {
         // Siblings are numbered as most machines do it: 0 and N/2, 1 and N/2 + 1 ...
@@ -146,19 +146,19 @@ impl World {
         }
     }
 
-    /// How fast a job computes now, in thousandths of a core.
+    /// The present speed of a job, in thousandths of a core.
     #[must_use]
     pub fn rate(&self, job: JobId) -> u64 {
         self.containers.get(&job).map_or(0, |container| container.rate)
     }
 
-    /// How idle each core is now, in thousandths.
+    /// The present idleness of each core, in thousandths.
     pub fn idle_milli(&self) -> impl Iterator<Item = u16> + '_ {
         let idle = |&rate: &u64| u16::try_from((CORE_RATE - rate.min(CORE_RATE)) * 1000 / CORE_RATE);
         self.core_rates.iter().map(move |rate| idle(rate).unwrap_or(0))
     }
 
-    /// When the next job will have done its work, if nothing changes.
+    /// The time at which the next job completes its work, if nothing changes.
     #[must_use]
     pub fn next_end_us(&self) -> Option<u64> {
         let end = |container: &Container| match container.rate {
@@ -191,7 +191,7 @@ impl World {
         done.into_iter().for_each(|job| self.end(job));
     }
 
-    /// How busy each core was since the last call, in thousandths of `elapsed_us`.
+    /// The busy time of each core since the last call, in thousandths of `elapsed_us`.
     pub fn take_busy_milli(&mut self, elapsed_us: u64) -> Vec<u64> {
         let milli = |busy: &mut u64| std::mem::take(busy) / elapsed_us.max(1);
         self.busy.iter_mut().map(milli).collect()
@@ -285,7 +285,7 @@ mod tests {
         check(&[(Class::Primary, 0, 100, 500)], &[200]);
         check(&[(Class::Primary, 0, 100, 1000), (Class::Primary, 0, 100, 1000)], &[200, 200]);
         check(&[(Class::Primary, 0, 100, 1000), (Class::Primary, 1, 300, 1000)], &[100, 300]);
-        // The idle class has what is left: half of the core while the primary waits half of its time.
+        // The idle class has the rest: half of the core while the primary waits half of its time.
         check(&[(Class::Primary, 0, 100, 500), (Class::Backfill, 0, 100, 1000)], &[200, 200]);
         // Of a busy core it has 3 of 1,000: 3 ms in the first second.
         check(&[(Class::Primary, 0, 1000, 1000), (Class::Backfill, 0, 103, 1000)], &[1000, 1100]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_sim::{Mutant, Only, Outcome, run, run_only, shrink};
 
-/// Plays an episode; what is printed on failure is all that is needed to see it again.
+/// Plays an episode; the output of a failure suffices to play it again.
 #[track_caller]
 fn play(seed: u64) -> Outcome {
     play_only(seed, &Only::default())
@@ -103,7 +103,7 @@ fn a_failing_episode_is_cut_down_to_what_it_needs() {
     let mutant = Some(Mutant::ForgetAtRestart);
     let failure = (0..200).find_map(|seed| run(seed, mutant, false).err()).expect("it is caught");
     let only = shrink(&failure, mutant);
-    // A restart, or a fault that brings one about, and a job that is forgotten at it.
+    // A restart, or a fault that causes a restart, and a job that is forgotten at it.
     assert!(
         only.count() <= 4,
         "{only}, of {} jobs and {} disturbances",

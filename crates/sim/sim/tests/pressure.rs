@@ -9,7 +9,7 @@ use pinfold_policy::{
 use pinfold_sim::pressure::books::Books;
 use pinfold_sim::pressure::{Mutant, Outcome, run, run_only, shrink, toy};
 
-/// Plays an episode; what is printed on failure is all that is needed to see it again.
+/// Plays an episode; the output of a failure suffices to play it again.
 #[track_caller]
 fn play(seed: u64) -> Outcome {
     match run(seed, None, false) {
@@ -35,7 +35,7 @@ fn promises_hold_and_everything_happens() {
         }
     }
     assert!(tally.get("requeue").is_some_and(|&count| count > 0), "{tally:?}");
-    // Slowing of which nobody feels anything would keep them, too.
+    // A throttle that no job feels would keep them, too.
     let slowed = tally.get("slow").copied().unwrap_or_default();
     assert!(slowed > 60 && felt * 6 > slowed, "{slowed} slowed, {felt} held at their bounds");
     // Episodes in which nothing happens would keep every promise.
@@ -67,7 +67,8 @@ fn every_mutant_is_caught() {
     }
 }
 
-/// What the books say of a slowed job that is frozen for memory after these readings of it and of the one before it, MiB.
+/// The books' verdict on a throttled job that is frozen for memory after these readings of it and of the job before it,
+/// MiB.
 fn freeze_of_a_slowed_job(readings: &[(u64, u64)]) -> Result<(), String> {
     let mut books = Books::new(Settings::default());
     let at = |tenths: u64| Instant(1_000_000 + tenths * 100_000);
@@ -159,12 +160,12 @@ fn the_toy_model_ranks_the_strategies() {
 
 #[test]
 fn a_failing_episode_is_cut_down_to_what_it_needs() {
-    // One who may not be frozen is: that needs this one, somebody to be frozen for, and no disturbance.
+    // A job is frozen without permission: that needs this job, another to be frozen for, and no disturbance.
     let mutant = Some(Mutant::IgnoreNoSuspend);
     let failure = (0..400).find_map(|seed| run(seed, mutant, false).err()).expect("it is caught");
     let only = shrink(&failure, mutant);
     assert!(only.count() < 12 && only.count() < failure.options.tasks.len() + 11, "{only}");
-    // What is printed plays it again, and nothing of it can be left out.
+    // The printed part plays it again, and nothing of it can be left out.
     let again = only.to_string().parse().expect("it reads as it is written");
     let smaller = run_only(failure.seed, mutant, false, &again).expect_err("it breaks the same promise");
     assert_eq!(smaller.violation.rule, failure.violation.rule);

@@ -1,7 +1,7 @@
-//! Kinds of jobs that run faster apart, and such that do not: whether the policy lays them as the best choice would.
+//! Job classes that run faster spread, and others that do not: whether the policy places them as the best choice would.
 //!
-//! Each kind has a gain by lying apart, and scatters; its jobs come one after the other, on a machine of four caches that
-//! others use too. What is best is known beforehand, by comparing both ways of lying without any scatter.
+//! Each class has a gain by a spread placement, and scatters; its jobs come in turn, on a machine of four caches that
+//! others use too. The best is known beforehand, by comparing both placements without any scatter.
 #![expect(clippy::unwrap_used, reason = "a test stops where its own input is not as it should be")]
 #![expect(
     clippy::cast_possible_truncation,
@@ -15,8 +15,8 @@ use std::fmt::Write as _;
 use pinfold_policy::{Action, Event, Instant, JobId, Kind, Known, Machine, Policy, Ran, Request, Shape};
 use pinfold_topo::synthetic::facts_of;
 
-/// How much shorter a run apart is, in thousandths; LS-Dyna is published with 105 and -52. Those between nothing and the
-/// 3 % that are asked for are left out: there either is as good as the other to the policy.
+/// The gain of a spread run, in thousandths; LS-Dyna is published with 105 and -52. Gains between 0 and the required 3 %
+/// are left out: there both placements are equal to the policy.
 const GAINS: [i32; 8] = [-200, -100, -52, -20, 60, 105, 150, 250];
 /// The deviation of a run's length, in thousandths.
 const SCATTERS: [u32; 5] = [2, 10, 20, 50, 100];

@@ -67,7 +67,7 @@ impl Customer {
 
 /// A small request to a disk, in bytes: a page.
 pub const REQUEST_BYTES: u64 = 4096;
-/// So often at most the waits are found from each other: they settle in far fewer turns.
+/// The most iterations of the mutual waits: they converge in far fewer.
 const TURNS: u32 = 32;
 
 /// A job's present activity on a host.
@@ -171,9 +171,9 @@ impl Contention {
 /// A job that ran on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// When it started.
+    /// The start.
     pub start_us: Micros,
-    /// When it ended.
+    /// The end.
     pub end_us: Micros,
     /// Processor time of all its cores.
     pub cpu_us: Micros,
@@ -276,17 +276,17 @@ mod tests {
         let io =
             |requests: u64, busy_milli| Doing { io_rate: requests * REQUEST_BYTES, busy_milli, ..COMPUTES };
         let waits = io(100, 0);
-        // By itself, beside jobs that need no disk, and beside one that stands, none waits longer.
+        // Alone, beside jobs without disk use, and beside a stopped job, no job waits longer.
         check(serves(1000), 8, &[waits, io(0, 0), COMPUTES], &[1000; 3]);
         check(serves(1000), 8, &[waits, Doing { speed_milli: 0, ..waits }], &[1000, 0]);
         check(serves(0), 8, &[waits; 4], &[1000; 4]);
-        // One after the other: those that do nothing but wait get the same part of the disk each.
+        // In turn: jobs that only wait get the same part of the disk each.
         check(serves(1000), 8, &[waits; 2], &[500; 2]);
         check(serves(1000), 8, &[waits; 4], &[250; 4]);
         check(serves(500), 8, &[waits; 2], &[666; 2]);
         // By its bytes it would wait longer than it waits at all.
         check(serves(1000), 8, &[io(u64::MAX / REQUEST_BYTES, 1000); 4], &[1000; 4]);
-        // The one that computes beside its waits loses less, and takes less from the other.
+        // The job that computes beside its waits loses less, and takes less from the other.
         let mut jobs = [waits, io(50, 500)];
         serves(1000).apply(8, &mut jobs);
         let [first, second] = jobs.map(|job| job.speed_milli);
@@ -311,7 +311,7 @@ mod tests {
         // Half of the first was beside the second.
         let two = contention.alone_us(2, &[run(0, 20, 20), run(10, 20, 10)]);
         assert_eq!(two, [18 * SECOND, 8 * SECOND]);
-        // Beside one that only waits there is nothing to take out, and one without length has none.
+        // Beside a job that only waits there is no slowdown to take out, and a job without length has none.
         let three = contention.alone_us(2, &[run(0, 20, 20), run(0, 20, 0), run(7, 7, 0)]);
         assert_eq!(three, [20 * SECOND, 20 * SECOND, 0]);
     }

@@ -20,7 +20,7 @@ use crate::memory::{Body, Hardware, Memory};
 
 /// The policy's clock when the first second begins.
 const ORIGIN_US: u64 = 1_000_000_000_000;
-/// So often the cores are looked at, a second apart, after jobs came to run elsewhere or otherwise.
+/// The number of readings of the cores, a second apart, after a change of jobs' cores or activity.
 const LOOKS: u8 = 3;
 /// Memory is read this often at most while it is scarce and otherwise, as the daemon does,
 const READING_TIGHT: Micros = SECOND / 10;
@@ -52,7 +52,7 @@ pub(crate) struct News {
 /// Totals of the hosts' operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Toll {
-    /// How often jobs were frozen,
+    /// The number of freezes,
     pub freezes: u64,
     /// and for how long together.
     pub frozen_us: Micros,
@@ -87,7 +87,7 @@ struct Under {
     look_us: Option<Micros>,
     looked_us: Micros,
     looks: u8,
-    /// When memory is read next.
+    /// The time of the next reading of memory.
     reading_us: Option<Micros>,
 }
 
@@ -142,7 +142,7 @@ impl Host {
         }
     }
 
-    /// A job ended well, and held so much at most.
+    /// Teaches the policy a successful run with this peak.
     fn learn(&mut self, index: usize, job: &Job, processors: u32, held: u64, now_us: Micros) {
         let Some(under) = &mut self.under else { return };
         let Some(kind) = kind(job, processors).filter(|_| held > 0) else { return };
@@ -376,7 +376,7 @@ impl Host {
         }
     }
 
-    /// The most that a job which started comes to hold.
+    /// Sets the peak of a started job.
     pub(crate) fn set_peak(&mut self, index: usize, job: &Job) {
         let (Some(part), Some(memory)) = (self.parts.get(&index), &mut self.memory) else { return };
         if let Some(body) = memory.bodies.get_mut(&index) {

@@ -19,10 +19,10 @@ pub struct Entry {
     /// Its number; no other job of the list has it. Unsaid: its line.
     #[serde(default)]
     pub job: Option<u64>,
-    /// When it is submitted, in seconds from any beginning.
+    /// The time of submission, in seconds from any origin.
     #[serde(default)]
     pub submit_s: f64,
-    /// How long it runs on cores of its own, in seconds.
+    /// The run time on cores of its own, in seconds.
     pub wall_s: f64,
     /// The requested run time; default, and at least: the actual run time.
     #[serde(default)]
@@ -119,7 +119,7 @@ impl List {
         &self.entries
     }
 
-    /// How many jobs it has.
+    /// The number of jobs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -237,7 +237,7 @@ impl Entry {
     }
 }
 
-/// So many bytes over a run are so many in a second.
+/// The rate in bytes a second of `bytes` over a run.
 fn in_a_second(bytes: u64, run_us: Micros) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(SECOND) / u128::from(run_us.max(1))).unwrap_or(u64::MAX)
 }
@@ -401,10 +401,10 @@ mod tests {
         assert_eq!(first_end, spans[300..].iter().map(|(_, span)| span.start_us).min());
     }
 
-    /// The jobs that each job of a list waits for, through those that are not played.
+    /// The predecessors of each job of a list, through jobs that are not played.
     fn through(entries: &[Entry], played: &[bool]) -> Vec<Vec<usize>> {
         let mut found: Vec<Vec<usize>> = Vec::new();
-        // Each waits for earlier ones alone.
+        // Each waits for earlier jobs alone.
         for entry in entries {
             let of = |&after: &u64| {
                 let place = usize::try_from(after - 1).unwrap();

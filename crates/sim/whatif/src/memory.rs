@@ -15,7 +15,7 @@ use pinfold_cluster::{Micros, SECOND};
 /// The memory that a running job touches in a second, in bytes.
 const TOUCHED: u64 = 1 << 30;
 
-/// From so much on, paged out at once, the daemon can tell how fast the device is, in bytes.
+/// The least page-out, in bytes, from which the daemon can measure the device's rate.
 const MEASURED_MIN: u64 = 1 << 20;
 
 /// Memory and swap of a host.
@@ -34,15 +34,15 @@ pub struct Hardware {
 /// The memory of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Body {
-    /// The most it comes to hold.
+    /// Its peak.
     pub peak: u64,
     /// Its memory now, swap included.
     pub held: u64,
-    /// Of it in swap, and out of use.
+    /// The part of `held` in swap, and out of use.
     pub swapped: u64,
-    /// It is suspended.
+    /// Whether it is suspended.
     pub frozen: bool,
-    /// By how much it grows in a second now.
+    /// Its present growth in a second.
     pub growth: u64,
 }
 
@@ -52,7 +52,7 @@ impl Body {
     }
 }
 
-/// Over so much of its work a job grows, in microseconds.
+/// The part of its work over which a job grows, in microseconds.
 pub(crate) fn ramp_us(job: &Job) -> u128 {
     u128::from(job.run_us) * u128::from(job.ramp_milli) / 1000
 }
@@ -245,12 +245,12 @@ impl Memory {
         u16::try_from(1000 - speed.min(1000)).unwrap_or(1000)
     }
 
-    /// How much all grow in a second.
+    /// The growth of all jobs in a second.
     pub(crate) fn growth(&self) -> u64 {
         total(self.bodies.values().map(|body| body.growth))
     }
 
-    /// When something changes by itself, from now on: the pager is done with an order, or RAM is full.
+    /// The time until the next change: the pager completes an order, or RAM is full.
     pub(crate) fn next_us(&self) -> Option<Micros> {
         let order = self.orders.front().map(|order| {
             let body = self.bodies.get(&order.index).copied().unwrap_or_default();
@@ -271,12 +271,12 @@ impl Memory {
     }
 }
 
-/// Bytes of all. A list may say of several jobs that each holds more than there is in the world.
+/// The sum, saturating: a list may give several jobs absurd sizes.
 fn total(bytes: impl Iterator<Item = u64>) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// How long so many bytes take, rounded up.
+/// The time for these bytes, rounded up.
 fn took_us(bytes: u64, rate: u64) -> Micros {
     u64::try_from((u128::from(bytes) * u128::from(SECOND)).div_ceil(u128::from(rate.max(1))))
         .unwrap_or(u64::MAX)

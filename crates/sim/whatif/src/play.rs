@@ -1,4 +1,4 @@
-//! The events of a cluster whose hosts decide for themselves: submissions, ends, and hosts' wake-ups.
+//! The events of a cluster of self-deciding hosts: submissions, ends, and hosts' wake-ups.
 //!
 //! A job over several hosts runs at the speed of its slowest part. At each moment all ends come first, then hosts'
 //! wake-ups, then all submissions, then passes of the dispatcher.
@@ -113,7 +113,7 @@ impl From<Played> for Outcome {
 /// The end of the simulation, some 146,000 years after the beginning: a job that has not ended by then never does.
 const LAST_US: Micros = u64::MAX / 4;
 
-/// A thing to come.
+/// A future event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// A job's work is done, if its speed is still that of this version.
@@ -182,7 +182,7 @@ pub fn play(
     hosts: &Hosts,
     mut progress: impl FnMut(usize),
 ) -> Outcome {
-    // Found once for all hosts: a host looks at none of the others.
+    // Found once for all hosts: a host has no access to the others.
     let ran_before: Vec<usize> = (0..jobs.len()).filter(|&index| jobs[index].runs_before > 0).collect();
     let host = || {
         let host = match &hosts.pinfold {
@@ -237,7 +237,7 @@ impl Run<'_> {
 
     fn next_us(&self) -> Option<Micros> {
         let planned = self.agenda.peek().map(|Reverse((at_us, _))| *at_us);
-        // When all is over, hosts need not wake up any more.
+        // At the end hosts need not wake up any more.
         let planned = planned.filter(|_| !self.active.is_empty());
         self.arrivals.next_us().into_iter().chain(planned).min()
     }
@@ -284,7 +284,7 @@ impl Run<'_> {
         }
     }
 
-    /// A job is handed to the hosts that the dispatcher chose.
+    /// Submits a job to the hosts that the dispatcher chose.
     fn hand_over(&mut self, index: usize, now_us: Micros) {
         let job = &self.jobs[index];
         let parts = self.dispatcher.parts(index).to_vec();
@@ -452,7 +452,7 @@ impl Run<'_> {
         Some(u64::try_from(in_us).unwrap_or(u64::MAX))
     }
 
-    /// Says how fast each job of a host grows from now on, and when the first of them has grown up.
+    /// Sets the growth of each job of a host from now on, and returns the time at which the first has grown up.
     fn grow(&mut self, host: usize) -> Option<Micros> {
         let memory = self.hosts[host].memory.as_mut()?;
         let mut first: Option<Micros> = None;

@@ -12,7 +12,7 @@ pub fn budget(config: &Config, ram: u64) -> u64 {
     config.host_memory.unwrap_or_else(|| ram.saturating_sub(reserve)).min(ram)
 }
 
-/// The policy's settings on a host of so much RAM; `None`: its memory is not simulated, and the governor is off.
+/// The policy's settings on a host with this RAM; `None`: its memory is not simulated, and the governor is off.
 #[must_use]
 pub fn settings(config: &Config, ram: Option<u64>) -> Settings {
     let settings = pinfold_settings::of(config);

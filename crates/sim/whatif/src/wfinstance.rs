@@ -14,7 +14,7 @@ use crate::list::{Entry, List};
 /// The error of an instance.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// It is no JSON, or not of this format.
+    /// The text is no JSON, or not of this format.
     #[error("it is no instance of WfFormat 1.5: {0}")]
     Format(#[from] serde_json::Error),
     /// The table lacks a column.
@@ -23,17 +23,17 @@ pub enum InstanceError {
     /// A line has too few or too many columns.
     #[error("line {line} has {found} columns, and the header has {wanted}")]
     Columns {
-        /// Which line, the header is 1.
+        /// The line number, the header is 1.
         line: usize,
-        /// How many it has.
+        /// The number of its cells.
         found: usize,
-        /// How many it ought to have.
+        /// The required number.
         wanted: usize,
     },
     /// A figure is no number.
     #[error("line {line}, {column}: `{text}` is no number")]
     Number {
-        /// Which line, the header is 1.
+        /// The line number, the header is 1.
         line: usize,
         /// The column.
         column: &'static str,
@@ -59,7 +59,7 @@ pub enum InstanceError {
     /// Two tasks have the same name.
     #[error("there are two tasks {0}")]
     Twice(String),
-    /// It has no task.
+    /// The instance has no task.
     #[error("it has no task")]
     Empty,
 }

@@ -1,4 +1,4 @@
-//! Hosts that decide for themselves beside plain ones: what each makes of the same jobs.
+//! Hosts that decide for themselves beside plain hosts, on the same jobs.
 
 use pinfold_cluster::SECOND;
 use pinfold_cluster::dispatch::Dispatch;
@@ -135,7 +135,7 @@ fn what_ran_before_starts_beside_what_grows() {
         ..job(100)
     };
     let two = |memory, runs_before| [1, 2].map(|number| grows(number, memory, runs_before));
-    // What they ask for counts whole until there is evidence for less.
+    // Their requests count in full until there is evidence for less.
     let asked = makespan_s(&two(6 * GIB, 1), fleet, &pinfold(1000, Some(hardware())));
     assert!((asked - 200.0).abs() < 1.0, "{asked}");
     let known = makespan_s(&two(0, 1), fleet, &pinfold(1000, Some(hardware())));
@@ -147,11 +147,11 @@ fn what_does_not_fit_waits_instead_of_dying() {
     let large = |number| Job { number, memory_peak: 6 * GIB, memory: GIB, ..job(100) };
     let jobs: Vec<Job> = (0..6).map(large).collect();
     let fleet = Fleet { memory: Some(50 * GIB), job_memory: 10 * GIB, ..fleet(1, 2) };
-    // Two at a time hold 12 GiB of 10, and nothing holds them back: they lack a sixth of what they touch.
+    // Two at a time hold 12 GiB of 10, without a throttle: they lack a sixth of their accesses.
     let slow = Hardware { in_rate: GIB / 8, ..hardware() };
     let plain_s = makespan_s(&jobs, fleet, &Hosts::plain(Some(slow)));
     assert!(plain_s > 400.0, "{plain_s}");
-    // A device that reads what they lack as fast as they touch it keeps none waiting.
+    // A device as fast as their accesses to missing pages keeps none waiting.
     let plain_s = makespan_s(&jobs, fleet, &Hosts::plain(Some(hardware())));
     assert!((plain_s - 300.0).abs() < 0.1, "{plain_s}");
     let without_swap = Hardware { swap: 0, ..hardware() };
@@ -161,7 +161,7 @@ fn what_does_not_fit_waits_instead_of_dying() {
     let frozen = outcome.toll.freezes > 0 && outcome.toll.frozen_us > 0;
     assert!(frozen, "{:?}", outcome.toll);
     let last_s = outcome.played.spans.iter().map(|span| span.end_us).max().unwrap_or(0) / SECOND;
-    // One after the other they take 600 s, and each goes to swap and back once at most.
+    // In turn they take 600 s, and each goes to swap and back once at most.
     assert!(last_s < 700, "{last_s} {:?}", outcome.toll);
 }
 

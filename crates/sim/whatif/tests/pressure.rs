@@ -1,5 +1,5 @@
-//! How far the coarse world here, which goes from event to event, is from the fine one that goes in steps of 10 ms and
-//! knows pages: the same jobs, the same policy, memory that does not suffice.
+//! The error of this coarse world, which goes from event to event, against the fine world in steps of 10 ms and pages: the
+//! same jobs, the same policy, too little memory.
 
 use pinfold_cluster::dispatch::Dispatch;
 use pinfold_cluster::fleet::Fleet;
@@ -18,7 +18,7 @@ use pinfold_whatif::play::{Hardware, Hosts, play};
 
 const KIB: u64 = 1 << 10;
 const CORES: u32 = 2;
-/// What the device moves in a second, in KiB.
+/// The device's rate in a second, in KiB.
 const RATE: u64 = 500 << 10;
 
 /// A host and jobs that together hold more than it has.

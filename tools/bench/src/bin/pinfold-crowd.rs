@@ -36,7 +36,7 @@ struct Args {
     /// Connections that ask at once.
     #[arg(long, default_value_t = 5)]
     connections: u64,
-    /// How long they ask, in seconds.
+    /// Duration of the requests, in seconds.
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
     /// Draws the order of requests.

@@ -30,7 +30,7 @@ struct Args {
     /// The number of units; without it, until it is ended.
     #[arg(long)]
     units: Option<u64>,
-    /// As many units as go into so many seconds.
+    /// As many units as fit into this many seconds.
     #[arg(long, value_name = "SECONDS", conflicts_with = "units")]
     for_s: Option<f64>,
     /// Memory that `memory` walks through, MiB.
@@ -52,7 +52,7 @@ enum Work {
     Memory,
     /// A block written and brought to the storage a unit.
     Storage,
-    /// A sleep of 1 to 4 ms a unit; says how late each ended.
+    /// A sleep of 1 to 4 ms a unit; reports the delay of each.
     Wake,
 }
 

@@ -31,19 +31,19 @@ struct Args {
     /// Wait after each burst, microseconds.
     #[arg(long, default_value_t = 0)]
     wait_us: u64,
-    /// Grow to so many MiB, each page written, before the bursts; each turn then changes a word anywhere in them.
+    /// Grow to this many MiB, each page written, before the bursts; each turn then changes a word anywhere in them.
     #[arg(long, default_value_t = 0)]
     grow_mib: usize,
-    /// Grow by no more than so many MiB in a second.
+    /// Grow by at most this many MiB in a second.
     #[arg(long, default_value_t = f64::INFINITY)]
     grow_mib_per_s: f64,
     /// Change the words in turn instead, from the first to the last and again.
     #[arg(long)]
     sweep: bool,
-    /// Start so many processes a second, each of which ends at once, until it is ended itself.
+    /// Start this many processes a second, each of which ends at once, until it is ended itself.
     #[arg(long, value_name = "RATE")]
     forks: Option<f64>,
-    /// Start a farm of so many processes, say `ready`, and keep it until standard input ends.
+    /// Start a farm of this many processes, print `ready`, and keep it until standard input ends.
     #[arg(long, value_name = "N")]
     farm: Option<usize>,
     /// Be a process of a farm.
@@ -62,7 +62,7 @@ enum Member {
     Grow,
 }
 
-/// So many members of a farm work, and so many grow, as far as there are any.
+/// The numbers of working and growing members of a farm, as far as it has members.
 const WORKING: usize = 20;
 const GROWING: usize = 10;
 
@@ -163,7 +163,7 @@ fn be(member: Member) -> std::io::Result<()> {
     }
 }
 
-/// Memory of so many MiB, written MiB by MiB, no faster than asked.
+/// Memory of `mib` MiB, written MiB by MiB, no faster than requested.
 fn grow(mib: usize, mib_per_s: f64) -> Vec<u64> {
     const WORDS: usize = (1 << 20) / size_of::<u64>();
     // A single reservation: a vector that moved as it grew would take twice its size for moments.

@@ -17,7 +17,7 @@ struct Args {
     /// Queens.
     #[arg(long, default_value_t = 12, value_parser = whole::<u32>(1..=20))]
     queens: u32,
-    /// How often the whole is done.
+    /// Number of repetitions of the whole.
     #[arg(long, default_value_t = 1)]
     times: u32,
 }

@@ -25,7 +25,7 @@ const GROWTH_MIB_PER_S: u64 = 230;
 /// Budget for each of the jobs that fit at once, MiB: room for a single growing job.
 const SHARE_MIB: u64 = 512;
 
-/// More at once than this say no more on a large machine, and take more of its memory and disk.
+/// More jobs at once show nothing new on a large machine, and take more of its memory and disk.
 const FIT_MOST: usize = 4;
 
 /// The time limit of the first list, which fits by its size, seconds. The others are given up after a multiple of the first
@@ -161,18 +161,18 @@ fn give_up_s(first: &Run) -> f64 {
     (GIVE_UP_TIMES * first.makespan_s).max(GIVE_UP_LEAST_S)
 }
 
-/// Whether a list was given up after so many seconds.
+/// Whether a list was given up after `give_up_s`.
 fn is_given_up(run: &Run, jobs: usize, give_up_s: f64) -> bool {
     run.makespan_s >= give_up_s && finished(run, jobs) < jobs
 }
 
-/// How many jobs finished, and how long that took.
+/// The number of finished jobs, and their time.
 fn outcome(run: &Run, jobs: usize, give_up_s: f64) -> String {
     let how = if is_given_up(run, jobs, give_up_s) { "finished, given up after" } else { "finished in" };
     format!("{} of {jobs} {how} {:.1} s", finished(run, jobs), run.makespan_s)
 }
 
-/// How a list came out that is compared with the first.
+/// The outcomes of lists that are compared with the first.
 pub(super) fn outcomes(runs: &[(String, Run)], jobs: usize) -> impl Iterator<Item = String> {
     let limit_s = runs.first().map_or(LIMIT_S, |(_, first)| give_up_s(first));
     runs.iter().map(move |(name, run)| format!("{name}: {}", outcome(run, jobs, limit_s)))

@@ -8,7 +8,7 @@ use super::memory::outcomes;
 use crate::run::Run;
 use crate::watch::Sample;
 
-/// Width and height of a picture with so many panels, pixels.
+/// Width and height of a picture with this many panels, pixels.
 pub(super) fn size(panels: usize) -> (u32, u32) {
     let panels = u32::try_from(panels).unwrap_or(u32::MAX).clamp(1, 12);
     (1_000, 120 + 150 * panels)

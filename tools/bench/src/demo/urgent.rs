@@ -27,13 +27,13 @@ use crate::workload::{Job, quote, stage};
 /// The urgent job's approximate time alone, seconds.
 const URGENT_S: f64 = 2.5;
 
-/// How often it is run each way.
+/// Runs of the urgent job by each way.
 const TIMES: usize = 3;
 
 /// Jobs of the list for each core: more than can end meanwhile.
 const LIST_PER_CORE: usize = 60;
 
-/// How long the list may take to fill its slots.
+/// The longest time for the list to fill its slots.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The urgent job's times by a way, seconds.
@@ -94,7 +94,7 @@ fn direct(urgent: &[String]) -> Command {
     command
 }
 
-/// How long `command` takes, seconds.
+/// The duration of `command`, seconds.
 fn timed(ground: &Ground, command: &mut Command) -> anyhow::Result<f64> {
     ensure!(!ground.interrupted(), "interrupted");
     let started = Instant::now();

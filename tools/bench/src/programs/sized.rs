@@ -7,9 +7,9 @@ use crate::inputs::{Cutting, cuttings, genome};
 use crate::way::installed;
 use crate::workload::{Job, quote};
 
-/// Makes the inputs of programs sized to a budget of so many MiB: linear algebra on a matrix of a fortieth of it (its work
-/// grows with the cube of the order), four assemblies of a third of it (of a budget of 1 GiB; their tables hardly grow),
-/// and four that write through 45 % of it again and again.
+/// Makes the inputs of programs sized to a budget in MiB: linear algebra on a matrix of a fortieth of it (its work grows
+/// with the cube of the order), four assemblies of a third of it (of a budget of 1 GiB; their tables hardly grow), and four
+/// that write through 45 % of it again and again.
 pub(crate) fn large(directory: &Path, budget_mib: u64) -> anyhow::Result<Mix> {
     let mut mix = Mix::default();
     let kinds = [algebra(budget_mib), assemblies(directory, budget_mib)?, stressors(budget_mib)];

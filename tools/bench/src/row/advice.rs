@@ -46,7 +46,7 @@ pub(crate) fn run(args: &AdviceArgs) -> anyhow::Result<()> {
         if shuffled.is_empty() && timed.is_empty() {
             bail!("{} has neither nfcore-sizey nor nf-timeseries", args.data.display());
         }
-        // Of the set with the most jobs, and how long each of its replays took.
+        // The set with the most jobs, and the durations of its replays.
         let (mut largest, mut taken_s) = ((0, String::new()), Vec::new());
         let mut replay = |set: &Set, risk| -> anyhow::Result<Score> {
             let begun = Instant::now();
@@ -94,7 +94,7 @@ fn advised(ground: &Ground, set: &Set, risk: Option<f64>) -> anyhow::Result<Scor
     }
     let mut child = command.spawn().context("failed to start pinfold advise replay")?;
     let mut stdin = child.stdin.take().context("no way to write to it")?;
-    // It reads all before it prints anything.
+    // The command reads all input before it prints anything.
     stdin.write_all(set.table().as_bytes()).context("failed to write the table")?;
     drop(stdin);
     let output = child.wait_with_output().context("failed to read from it")?;

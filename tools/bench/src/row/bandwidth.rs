@@ -74,7 +74,7 @@ pub(crate) fn run(args: &BandwidthArgs) -> anyhow::Result<()> {
                 (1..=count).map(one).collect()
             };
             let progress = &mut |watch: &_, jobs| show("alone", watch, jobs);
-            // A turn takes as long as its memory does: a short run says how many are needed.
+            // A turn takes as long as its memory does: a short run determines the number of turns.
             let (tried, failed) = bench.solo(&jobs(1, probe), 1, ground.solo_pu()?, progress)?;
             let grown = bench.solo(&jobs(1, 1), 1, ground.solo_pu()?, progress)?.0;
             let cpu_s =
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &BandwidthArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Turns for so many seconds, at least 1.
+/// Turns for this many seconds, at least 1.
 fn turns(per_s: f64, seconds: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -27,7 +27,7 @@ use crate::table;
 use crate::usage::{self, Memory};
 use crate::watch::descendants;
 
-/// How long a watcher has to read everything for the first time, which costs more than to go on.
+/// The time for a watcher's first reading, which costs more than later readings.
 const SETTLE: Duration = Duration::from_millis(1_500);
 /// The thread that reads proportional sizes in pinfold's daemon.
 const SHARES: &str = "shares";
@@ -43,7 +43,7 @@ pub(crate) struct CostArgs {
     /// Numbers of jobs that wait, for a daemon at rest.
     #[arg(long, value_delimiter = ',', default_value = "0,1000,10000", value_name = "N,...")]
     waiting: Vec<usize>,
-    /// How long each watcher is measured, seconds.
+    /// Measured time of each watcher, seconds.
     #[arg(long, default_value_t = 8.0, value_name = "S")]
     window: f64,
     /// Settings of pinfold's daemon.
@@ -176,7 +176,7 @@ fn watchers(ground: &Ground, record: &mut Record) -> Vec<Watcher> {
 struct Farm {
     /// The farm's starter: the job's keeper, or the farm itself.
     child: Child,
-    /// It lasts as long as this is open.
+    /// The farm lasts as long as this is open.
     input: ChildStdin,
     daemon: Option<Daemon>,
 }
@@ -301,7 +301,7 @@ fn tell(sizes: &[usize], watchers: &[Watcher], turns: &[Turn], record: &mut Reco
                 cell(&|turn| turn.rate_hz, 2),
             ]);
             if *watcher != Watcher::Pinfold {
-                // Only pinfold tells this part apart.
+                // Only pinfold has this part by itself.
                 rows.last_mut().expect("pushed just now")[2] = String::new();
             }
         }

@@ -33,10 +33,10 @@ use crate::way::installed;
 pub(crate) struct InterfereArgs {
     #[command(flatten)]
     row: RowArgs,
-    /// How long each primary takes alone, seconds.
+    /// Time of each primary alone, seconds.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How often the primary that sleeps wakes in each run.
+    /// Wake-ups of the sleeping primary in each run.
     #[arg(long, default_value_t = 1_000)]
     wakes: u64,
     /// The primaries.
@@ -163,7 +163,7 @@ struct Run {
     idle_s: f64,
     /// and how many cores others used in the mean.
     foreign_cores: f64,
-    /// How late each of its wake-ups was, microseconds.
+    /// The delay of each of its wake-ups, microseconds.
     late_us: Vec<u64>,
 }
 
@@ -356,7 +356,7 @@ impl<'g> Stand<'g> {
     }
 }
 
-/// Waits until a process says that all is set up.
+/// Waits until a process reports that it is set up.
 fn until_ready(child: &mut Child) -> anyhow::Result<()> {
     let out = child.stdout.as_mut().context("what is beside has no output")?;
     let mut line = String::new();
@@ -376,7 +376,7 @@ fn felt(mut command: Command) -> anyhow::Result<Felt> {
     })
 }
 
-/// Size of the largest cache of the third level, or of the last there is; `None` where the kernel does not say.
+/// Size of the largest cache of the third level, or of the last level present; `None`: unknown.
 fn last_cache_mib() -> Option<usize> {
     let entries = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
     let sizes = entries.flatten().filter_map(|entry| {

@@ -26,7 +26,7 @@ pub(crate) struct IsolatedArgs {
     /// Queens on the board.
     #[arg(long, default_value_t = 12)]
     queens: u32,
-    /// How often the board is solved in each run.
+    /// Solutions of the board in each run.
     #[arg(long, default_value_t = 4)]
     times: u32,
     /// Times that differ by less than this fraction count as equal.
@@ -34,10 +34,10 @@ pub(crate) struct IsolatedArgs {
     margin: f64,
 }
 
-/// How the code is run.
+/// The way to run the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Where the kernel puts it and its load.
+    /// At the kernel's choice, with its load.
     Native,
     /// The code on the last core, the load on the others.
     Hand,
@@ -194,7 +194,7 @@ impl Stand {
         Ok(Load(command.spawn().context("failed to start a load")?))
     }
 
-    /// The count and the seconds that the code says.
+    /// The count and the seconds that the code prints.
     fn solve(&self, mut command: Command) -> anyhow::Result<(String, f64)> {
         let output = command.args(&self.arguments).stdin(Stdio::null()).output().context("the code")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

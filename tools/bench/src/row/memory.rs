@@ -32,7 +32,7 @@ pub(crate) struct MemoryArgs {
     /// A run that takes longer is given up, seconds.
     #[arg(long, default_value_t = 90.0)]
     limit_s: f64,
-    /// Which loads.
+    /// Loads to run.
     #[arg(long, value_name = "NAME", default_values = ["eight", "big"])]
     load: Vec<Load>,
 }
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
     })
 }
 
-/// How many jobs run at a time by hand: as many as there are cores, twice as many, and as many as fit where each job's need
+/// The numbers of jobs at a time by hand: as many as there are cores, twice as many, and as many as fit if each job's need
 /// is known, which a user would have to know.
 fn by_hand(claim_mib: Option<u64>, budget_mib: u64, cores: usize) -> Vec<usize> {
     let fitting = claim_mib.map(|claim| usize::try_from(budget_mib / claim.max(1)).unwrap_or(cores).max(1));

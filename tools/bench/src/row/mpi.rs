@@ -43,7 +43,7 @@ pub(crate) struct MpiArgs {
     limit_s: u32,
 }
 
-/// How the ranks are bound.
+/// The binding of the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Not at all.
@@ -56,9 +56,9 @@ enum Way {
     HandAgain,
     /// Each to a core, by the launcher.
     Launcher,
-    /// As a job of as many cores; the launcher does as it does by itself.
+    /// As a job of as many cores; the launcher with its defaults.
     Pinfold,
-    /// As a job of as many cores, where the launcher is told to bind nothing.
+    /// As a job of as many cores, with the launcher's binding off.
     PinfoldMask,
 }
 

@@ -35,7 +35,7 @@ fn factor(text: &str) -> anyhow::Result<f64> {
 /// The whole number of jobs at a time that is nearest to `factor` for each core.
 fn slots(factor: f64, cores: usize) -> usize {
     let off = |slots: usize| (slots as f64 - factor * cores as f64).abs();
-    // Of two that are equally near pinfold takes the larger.
+    // Of two equally near numbers pinfold takes the larger.
     (1..=4 * cores).rev().min_by(|&one, &other| off(one).total_cmp(&off(other))).unwrap_or(1)
 }
 

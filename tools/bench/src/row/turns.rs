@@ -47,7 +47,7 @@ pub(crate) struct TurnsArgs {
     /// Jobs that wait, of all users together.
     #[arg(long, default_value_t = 10_000)]
     jobs: u32,
-    /// How long they ask, seconds.
+    /// Duration of the requests, seconds.
     #[arg(long, default_value_t = 30.0, value_name = "S")]
     window: f64,
 }
@@ -62,7 +62,7 @@ struct Round {
     asked: BTreeMap<String, Asked>,
 }
 
-/// As `pinfold-crowd` prints it.
+/// The output of `pinfold-crowd`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Asked {
     requests: u64,
@@ -136,7 +136,7 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // It is over unless a step failed.
+        // The process is over unless a step failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

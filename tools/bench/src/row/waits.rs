@@ -75,7 +75,7 @@ impl FromStr for Cell {
 /// The classes of mixed jobs: a name, and the share of its time alone that a job computes.
 const CLASSES: [(&str, f64); 3] = [("computes", 1.0), ("waits-some", 0.75), ("waits-much", 0.5)];
 
-/// How jobs of this host compute in bursts.
+/// The program that computes in bursts, with its speed on this host.
 struct Load<'a> {
     /// The program, as a shell word.
     program: String,
@@ -174,7 +174,7 @@ impl Load<'_> {
         }
     }
 
-    /// So many jobs, each class in turn, all of the same CPU time.
+    /// `count` jobs, each class in turn, all of the same CPU time.
     fn mixed(&self, count: usize) -> Vec<Job> {
         let classes = CLASSES.iter().cycle().zip(1..=count as u64);
         classes

@@ -23,7 +23,7 @@ use crate::workload::{Job, quote};
 pub(crate) struct WlmArgs {
     #[command(flatten)]
     row: RowArgs,
-    /// Which managers.
+    /// Managers to run.
     #[arg(long, value_enum, value_name = "NAME", default_values = ["slurm", "gridengine"])]
     manager: Vec<Manager>,
     /// Real jobs: a quarter of them waits for the disk, the others are assemblies, searches and alignments in turn; 0: none.

@@ -14,7 +14,6 @@ use super::summary::Entry;
 /// The style of all pages, for light and dark.
 const STYLE: &str = include_str!("style.css");
 
-/// A page.
 #[derive(Debug)]
 pub(super) struct Page {
     /// Its path in the project.
@@ -22,7 +21,7 @@ pub(super) struct Page {
     /// Its first heading.
     pub(super) title: String,
     text: String,
-    /// Where its links lead, as they stand there.
+    /// The targets of its links, as written.
     pub(super) links: Vec<String>,
     /// The names of its headings.
     pub(super) anchors: Vec<String>,

@@ -108,7 +108,7 @@ const COMMANDS: [(&str, &str); 13] = [
     ("pinfold admin replay FILE --json", "ReplayView"),
 ];
 
-/// Where views are defined: these files, and all below the folder.
+/// The sources of views: these files, and all below the folder.
 const SOURCES: [&str; 8] = [
     "crates/host/proto/src/view.rs",
     "crates/host/proto/src/host.rs",

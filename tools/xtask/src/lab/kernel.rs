@@ -58,7 +58,7 @@ impl Kernel {
         newest.map(|path| Self::of(&path)).transpose()
     }
 
-    /// Of another suite of the distribution's archive, or of its own.
+    /// Downloads a kernel of another suite of the distribution's archive, or of its own.
     fn fetch(suite: Option<&str>) -> anyhow::Result<Self> {
         let cache = cache();
         let fresh = cache.join(format!(".fetching-{}", std::process::id()));

@@ -42,7 +42,7 @@ pub(super) struct Disk {
     pub image: PathBuf,
     /// Whether writes last no longer than the machine, and leave the file unchanged.
     pub passing: bool,
-    /// Where each write and flush is logged, if they are.
+    /// The log of each write and flush, if any.
     pub log: Option<PathBuf>,
 }
 

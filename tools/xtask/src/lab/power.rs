@@ -23,7 +23,7 @@ const MIB: u64 = 1 << 20;
 const FILES: (u64, u64) = (MIB, 48 * MIB);
 /// and the marks, behind it.
 const MARKS: (u64, u64) = (49 * MIB, 8 * MIB);
-/// So many disks a machine has at once: its bus has places for few more.
+/// The most disks of a machine: its bus has places for few more.
 const DISKS: usize = 20;
 /// A sparse file that the log does not outgrow.
 const LOG_BYTES: u64 = 2048 * MIB;
@@ -114,7 +114,7 @@ fn make_disk(path: &Path) -> anyhow::Result<()> {
     Ok(disk.write_all_at(&table, 446)?)
 }
 
-/// Tells the machine, in the last sector of the marks, which cut a disk is of.
+/// Writes the number of a disk's cut, for the machine, to the last sector of the marks.
 fn label(path: &Path, cut: &Cut) -> anyhow::Result<()> {
     let text = format!("after flush {}, {} quarters of the rest", cut.flushes, cut.quarters);
     let disk = File::options().write(true).open(path)?;

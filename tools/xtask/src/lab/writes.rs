@@ -86,7 +86,7 @@ impl Dice {
     }
 }
 
-/// How many flushes a log has.
+/// The number of flushes in a log.
 pub(super) fn flushes(entries: &[Entry]) -> usize {
     entries.iter().filter(|entry| **entry == Entry::Flush).count()
 }
@@ -163,7 +163,7 @@ mod tests {
             let disk = fs::read(&to).expect("a disk");
             String::from_utf8(disk.chunks(512).map(|sector| sector[0]).collect()).expect("letters")
         };
-        // Nothing was flushed; after the flush, its write alone, and what is durable by itself; all.
+        // Nothing was flushed; after the flush, its write alone, and the marks; all.
         assert_eq!(letters(0, 0), "..........");
         assert_eq!(letters(1, 0), "ac.......m");
         assert_eq!(letters(1, 4), "bc.......m");

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::files;
 
 const FILE: &str = "/etc/subuid";
-/// So much of it is read: tens of thousands of lines.
+/// The most bytes that are read: tens of thousands of lines.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Identifies a version of the file: inode, size and the time of its last change.

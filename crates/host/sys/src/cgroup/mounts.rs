@@ -1,5 +1,5 @@
-//! Where the hierarchies of control groups are mounted, and which group of each we are in: parsers for
-//! `/proc/self/mountinfo` and `/proc/self/cgroup`. Absent here: files.
+//! The mounts of control group hierarchies, and this process's group in each: parsers for `/proc/self/mountinfo` and
+//! `/proc/self/cgroup`. Absent here: files.
 
 /// The two generations of control groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,9 +15,9 @@ pub enum Generation {
 pub struct Mount {
     /// First or second generation.
     pub generation: Generation,
-    /// Where it is mounted.
+    /// The mount point.
     pub point: String,
-    /// Which group of the hierarchy the mount shows at its top; `/` unless in a container.
+    /// The group at the top of the mount; `/` unless in a container.
     pub root: String,
     /// The controllers of a first-generation hierarchy; the second generation lists them in its own file.
     pub controllers: Vec<String>,

@@ -5,7 +5,7 @@
 pub struct Events {
     /// Processes that have not ended are in the group or below it.
     pub populated: bool,
-    /// Every process in it and below has come to a stop; kernels before 5.2 do not say.
+    /// Every process in it and below has stopped; kernels before 5.2 do not report it.
     pub frozen: bool,
 }
 

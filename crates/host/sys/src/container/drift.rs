@@ -13,7 +13,7 @@ use crate::mode::{AbilityName, Via};
 
 /// The smallest page size of supported kernels; memory bounds are whole pages.
 const PAGE_BYTES: u64 = 4096;
-/// The first generation says "no bound" as the largest number of whole pages in 63 bits.
+/// The first generation shows "no bound" as the largest number of whole pages in 63 bits.
 const NO_BOUND_BYTES: u64 = 1 << 62;
 
 /// The subject of a setting.
@@ -47,8 +47,7 @@ pub struct Drift {
 }
 
 impl Container {
-    /// The settings that differ from the request; `frozen`: whether the job is to be frozen. Reads six small files at
-    /// most.
+    /// The settings that differ from the request; `frozen`: whether the job is to be frozen. Reads six small files at most.
     pub fn drifts(&self, frozen: bool) -> Result<Vec<Drift>, ContainerError> {
         let looks = [
             self.cpus_drifted()?,
@@ -215,7 +214,7 @@ impl Container {
 }
 
 impl Drift {
-    /// Of the freezer: whether the job is to be frozen.
+    /// For a drift of the freezer: whether the job is to be frozen.
     fn is_to_stand(&self) -> bool {
         matches!(self.wanted.as_str(), "FROZEN" | "1")
     }

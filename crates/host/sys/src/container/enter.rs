@@ -1,4 +1,4 @@
-//! How processes come into a container: taken in by the daemon, or by themselves through its doors.
+//! Entry of processes into a container: moved by the daemon, or by themselves through self-attach files.
 
 use std::sync::Arc;
 

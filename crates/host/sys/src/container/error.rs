@@ -1,4 +1,4 @@
-//! How containment fails.
+//! Errors of containment.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,10 +1,9 @@
 //! The family of a job without a group: its member processes and their use of processor time.
 //!
-//! Members are the processes that entered and their descendants, plus every process of the job's user with the job and
-//! the instance in its environment: a process that lost its parent has no ancestor in the job, but keeps its
-//! environment. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a
-//! process, and certainty: a process without living parents that lives for less than a scan of the host (some
-//! milliseconds) may be missed.
+//! Members are the processes that entered and their descendants, plus every process of the job's user with the job and the
+//! instance in its environment: a process that lost its parent has no ancestor in the job, but keeps its environment. Owner
+//! of state: the list of members and the ledger of processor time. Absent here: any change to a process, and certainty: a
+//! process without living parents that lives for less than a scan of the host (some milliseconds) may be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,14 +13,13 @@ use super::measure::{Detail, Measure, Sums, memory_of_processes};
 use crate::cgroup::Events;
 use crate::procfs::{Proc, ProcError, ProcessStat, ticks_to_us};
 
-/// How often a scan is repeated while new members keep appearing.
+/// The most scans while new members keep appearing.
 const ROUNDS_MAX: usize = 64;
 
-/// So long a look at every process of the host serves the samples of several jobs.
+/// The time for which a scan of the host serves the samples of several jobs.
 const LOOK_HOLDS: Duration = Duration::from_millis(20);
 
-/// The kernel lists children by thread. Children of a process with more threads than this are found by a scan of the
-/// host.
+/// The kernel lists children by thread. Children of a process with more threads than this are found by a scan of the host.
 const ASKED_THREADS_MAX: u64 = 1_024;
 
 /// The last look at every process of the host.
@@ -246,10 +244,9 @@ impl Family {
 
     /// Takes over a new reading and books the time of members that are gone.
     ///
-    /// A parent that waits for a child inherits the child's time, with the time that the child had inherited. The time
-    /// of a gone member is therefore expected in its nearest living ancestor among the members. The part that the
-    /// ancestor did not inherit since the last reading (it ignored its children, or has no living ancestor) is booked
-    /// here.
+    /// A parent that waits for a child inherits the child's time, with the time that the child had inherited. The time of a
+    /// gone member is therefore expected in its nearest living ancestor among the members. The part that the ancestor did
+    /// not inherit since the last reading (it ignored its children, or has no living ancestor) is booked here.
     fn settle(&mut self, now: &BTreeMap<u32, ProcessStat>, members: &BTreeSet<u32>) {
         let mut orphaned: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
         let survives = |pid: u32, before: &ProcessStat| {

@@ -1,4 +1,4 @@
-//! Waiting, on a thread of its own, until a group that was told to freeze has done so.
+//! Waiting, on a thread of its own, for the end of a requested freeze.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ impl FreezeWatch {
         if group.is_fake() {
             return None;
         }
-        // A file of its own: the kernel tells each open file once of each change.
+        // A file of its own: the kernel reports each change once to each open file.
         group.open_file("cgroup.events").ok().map(Self)
     }
 

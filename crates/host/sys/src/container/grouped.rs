@@ -236,8 +236,7 @@ impl Container {
     }
 
     /// Puts the job's I/O behind that of all others, or back to normal. By its threads in every mode: the groups' I/O
-    /// weights know no idle class. Best effort, as some threads may be another user's, and for a bounded number of
-    /// threads.
+    /// weights know no idle class. Best effort, as some threads may be another user's, and for a bounded number of threads.
     pub(super) fn set_io_idle(&self, idle: bool) -> Result<(), ContainerError> {
         let most = if idle { IO_IDLE_MAX } else { IO_USUAL_MAX };
         let apply = |thread| process::set_io_idle(thread, idle);

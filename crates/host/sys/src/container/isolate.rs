@@ -1,10 +1,9 @@
 //! PUs that the kernel reserves for a job.
 //!
-//! The second generation makes a job's group a partition: its PUs leave the sets of all other groups, so that every
-//! movable process of the host leaves them, except kernel threads with PUs of their own. A partition far below the top,
-//! beneath groups that are no partitions, needs kernel 6.7 (`cpuset.cpus.exclusive`). With a single PU it is
-//! `isolated`, so that no scheduling domain spans it; with several it is a `root`, because an isolated partition does
-//! not balance a job's threads.
+//! The second generation makes a job's group a partition: its PUs leave the sets of all other groups, so that every movable
+//! process of the host leaves them, except kernel threads with PUs of their own. A partition far below the top, beneath
+//! groups that are no partitions, needs kernel 6.7 (`cpuset.cpus.exclusive`). With a single PU it is `isolated`, so that no
+//! scheduling domain spans it; with several it is a `root`, because an isolated partition does not balance a job's threads.
 //!
 //! The first generation's `cpuset.cpu_exclusive` is not used: it keeps other sets from naming these PUs, but no process
 //! from running on them, as a process outside all sets is in the topmost, which has every PU. Setting it on a job's
@@ -21,7 +20,7 @@ use crate::mode::{AbilityName, Via};
 const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
 const PARTITION: &str = "cpuset.cpus.partition";
 
-/// How far a job's PUs are its alone.
+/// The degree of a job's isolation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Isolation {
     /// The kernel keeps off all other processes that it can move.
@@ -88,7 +87,7 @@ impl Container {
         }
     }
 
-    /// Gives the PUs back to the groups around.
+    /// Returns the PUs to the groups around.
     ///
     /// # Errors
     /// When a group cannot be used.

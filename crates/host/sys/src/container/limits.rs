@@ -31,7 +31,7 @@ pub enum Limited {
     Io {
         /// The device, as `MAJOR:MINOR`.
         device: String,
-        /// Which of its rates.
+        /// The bounded rate.
         rate: IoRate,
     },
 }

@@ -187,20 +187,20 @@ mod tests {
         assert_eq!(modes, [0o755, 0o600]);
         assert!(lives(run, "i1", &group) && !lives(run, "i2", &group));
         assert_eq!(while_alone(run, "i1", &group, || ()), None);
-        // A second one of the instance keeps the file.
+        // A second mark of the instance keeps the file.
         let guard = Mark::of_daemon(run, "i1").expect("marked");
         mark.remove();
         drop(mark);
         assert!(path.exists() && lives(run, "i1", &group));
         drop(guard);
-        // What another test starts at this moment has it open as well, until it executes its program.
+        // A child of another test, started at this moment, has it open until it executes its program.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while lives(run, "i1", &group) {
             assert!(std::time::Instant::now() < deadline, "the lock goes with the daemon");
             std::thread::yield_now();
         }
         assert!(path.exists(), "one that was killed leaves the file, without a lock");
-        // To look whether it is locked takes the lock, which such a child has as well.
+        // Testing the lock takes the lock, which a child like that has as well.
         let mut alone = while_alone(run, "i1", &group, || 7);
         while alone.is_none() && std::time::Instant::now() < deadline {
             std::thread::yield_now();

@@ -24,13 +24,12 @@ const YOUNG_TICKS: u64 = 6_000;
 /// The most processes that are read again, youngest first: a user with many empty environments cannot prolong a scan.
 const BARE_MAX: usize = 64;
 
-/// The part of an environment that is searched for a mark, in bytes. A longer part is searched only while a scan has
-/// read fewer than `BEYOND_BYTES` beyond it in all, so that a user's long environments, common to many processes, stay
-/// cheap.
+/// The part of an environment that is searched for a mark, in bytes. A longer part is searched only while a scan has read
+/// fewer than `BEYOND_BYTES` beyond it in all, so that a user's long environments, common to many processes, stay cheap.
 const MARK_WITHIN_BYTES: usize = 128 << 10;
 pub(super) const BEYOND_BYTES: usize = 16 << 20;
 
-/// So long the marks of our own user's processes are waited for.
+/// The longest wait for the marks of our own user's processes.
 const OWN_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The job that a process's environment names.
@@ -112,7 +111,7 @@ enum Seen {
     Nothing,
     /// The process belongs to another user by now.
     Anothers,
-    /// It has no environment.
+    /// The process has no environment.
     Bare,
     Marked(Mark),
 }
@@ -259,7 +258,7 @@ mod tests {
         let proc = Proc::open(root.path()).unwrap();
         let found = look_at_all(&proc).unwrap();
         let marks: Vec<bool> = found.iter().map(|(_, mark)| mark.is_some()).collect();
-        // The younger one comes first. It is known as a process all the same.
+        // The younger process comes first. It is known as a process all the same.
         assert_eq!(marks, [false, true], "{found:?}");
         // The thread goes on.
         drop(std::fs::OpenOptions::new().write(true).open(&fifo).unwrap());
@@ -283,7 +282,7 @@ mod tests {
         let moved = read_marks(&proc, BTreeMap::from([(0, vec![(0, stat)])]), &mut found).unwrap();
         assert_eq!((moved.len(), &found[0].1), (1, &None), "nothing is read of it");
         let mark = Some(Mark { job: 7, instance: "a".to_owned() });
-        // What is another user's is waited for only shortly.
+        // Reads of another user's processes wait only shortly.
         let deadline = Instant::now() + Duration::from_secs(120);
         let until = |what: &str, is_so: &mut dyn FnMut() -> bool| {
             while !is_so() {

@@ -6,7 +6,7 @@ use crate::cgroup::{Group, keyed, parse_io_stat, parse_numa_stat};
 use crate::mode::{AbilityName, Via};
 use crate::procfs::{Proc, ProcError, Sums as MemberSums};
 
-/// How much to read.
+/// The extent of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The totals of a job without processes that ended by itself.
@@ -84,7 +84,7 @@ impl Measure {
     }
 }
 
-/// How long a job waited since its start, in microseconds, by resource: some of its threads, or all of them.
+/// Stalls of a job since its start, in microseconds, by resource: of some of its threads, or of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stalls {
     /// Some waited for a processor.
@@ -209,14 +209,13 @@ impl Container {
     }
 
     /// Anonymous and shared memory on each NUMA node, in bytes: the kernel's number of the node, ascending. `None`: no
-    /// group counts memory here, or this kernel does not tell nodes apart.
+    /// group counts memory here, or this kernel does not count by node.
     pub fn memory_by_node(&self) -> Result<Option<Vec<(u32, u64)>>, ContainerError> {
         by_node(self.shared.plan.via(AbilityName::Limit), self.group(self.shared.roles.memory))
     }
 
     fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {
-        // The unified hierarchy has no figures of a job that used self-attach files and ended before it was moved
-        // there.
+        // The unified hierarchy has no figures of a job that used self-attach files and ended before it was moved there.
         if let Some(text) = read(self.tree(), "cpu.stat")? {
             measure.cpu_user_us = keyed(&text, "user_usec").unwrap_or(0);
             measure.cpu_system_us = keyed(&text, "system_usec").unwrap_or(0);
@@ -356,12 +355,12 @@ mod tests {
 
     #[test]
     fn what_is_on_its_way_from_swap_is_in_ram_and_what_was_read_back_is_there_once() {
-        // 100 pages mapped, 40 of which kept their places in swap, and 10 that were read and are mapped by nobody yet.
+        // 100 pages mapped, 40 of which kept their swap slots, and 10 that were read back and are not mapped yet.
         let second = "anon 100\nshmem 5\nactive_anon 85\ninactive_anon 30\nswapcached 50\n";
         assert_eq!((in_ram_v2(second), in_swap_v2(second, 70)), (115, 20));
         let first = "total_rss 100\ntotal_shmem 5\ntotal_active_anon 85\ntotal_inactive_anon 30\n";
         assert_eq!(in_ram_v1(first), 115);
-        // What is locked lies on another list; and a kernel may not tell of either.
+        // Locked pages lie on another list; and a kernel may lack either figure.
         assert_eq!((in_ram_v2("anon 100\nactive_anon 20\n"), in_swap_v2("anon 100\n", 70)), (100, 70));
     }
 }

@@ -18,7 +18,7 @@ pub(super) const ROUNDS_MAX: usize = 64;
 const ROUNDS_OVER_MANY: usize = 4;
 /// More are many.
 const FEW: usize = 4_096;
-/// So many handles are open at a time: a job may have as many processes as the host.
+/// The most open handles at a time: a job may have as many processes as the host.
 const HANDLES_MAX: usize = 2_048;
 
 impl Container {
@@ -64,7 +64,7 @@ impl Container {
             let Some(handle) = process::open(pid).map_err(|errno| sending.failed(pid, errno))? else {
                 continue;
             };
-            // The number may have been given to a stranger since the look; its start tells them apart.
+            // Another process may have got the number since the scan; its start shows that.
             if proc.stat(pid)?.is_some_and(|now| now.start_ticks == stat.start_ticks) {
                 sending.send(pid, &handle)?;
             }
@@ -107,8 +107,8 @@ impl Container {
     }
 }
 
-/// Calls `apply` once for every thread of these processes, but for no more than `most`; `threads` lists so many of a process
-/// at most.
+/// Calls `apply` once for every thread of these processes, for `most` threads at most; `threads` lists the threads of a
+/// process, up to a given number.
 fn each_listed<E>(
     most: usize,
     pids: impl Fn() -> Result<Vec<u32>, E>,
@@ -198,7 +198,8 @@ mod tests {
 
     use super::*;
 
-    /// How many threads of two processes are listed and met: each has so many, and the first one more in each round.
+    /// The numbers of listed and met threads of two processes: each has `each` threads, and the first a further thread in
+    /// each round.
     fn walk(each: u32, most: usize) -> (usize, usize) {
         let (round, listed, met) = (Cell::new(0), Cell::new(0), Cell::new(0));
         let pids = || {

@@ -188,8 +188,7 @@ impl Containers {
         }
     }
 
-    /// Whether the kernel can be told to reclaim a job's memory first or last: [`Container::slow`],
-    /// [`Container::protect`].
+    /// Whether the kernel can be told to reclaim a job's memory first or last: [`Container::slow`], [`Container::protect`].
     #[must_use]
     pub fn can_steer_memory(&self) -> bool {
         self.shared.plan.via(AbilityName::Limit) == Via::V2

@@ -18,7 +18,7 @@ use crate::cgroup::{CgroupError, Generation, Group};
 use crate::mode::{AbilityName, Via};
 use crate::strays;
 
-/// The file that says which nodes a group may use.
+/// The file with the permitted nodes of a group.
 pub(super) const MEMS: &str = "cpuset.mems";
 
 const NO_NODES: &str = "nothing here binds the memory of a job to NUMA nodes";
@@ -91,7 +91,7 @@ impl Container {
         Ok(applied)
     }
 
-    /// The nodes that the job's memory may lie on, as read from the kernel; `None`: no group says so.
+    /// The nodes that the job's memory may lie on, as read from the kernel; `None`: no group restricts it.
     pub fn nodes(&self) -> Result<Option<Vec<u32>>, ContainerError> {
         let Some(group) = self.group(self.shared.roles.cpuset).filter(|_| self.shared.binds_memory()) else {
             return Ok(None);

@@ -17,7 +17,7 @@ use crate::procfs::{Proc, ProcError};
 const SQUEEZED_MAX: u64 = 8 << 20;
 /// The most ranges that one system call takes (IOV_MAX).
 const RANGES_MAX: usize = 1024;
-/// So many processes of a job are held by handles at a time.
+/// The most processes of a job that are held by handles at a time.
 const HELD_MAX: usize = 64;
 /// The limit for moving the memory of a process, which takes as long as the swap device does. A longer call counts as
 /// delayed by the process.
@@ -74,9 +74,8 @@ fn failed(pid: u32, errno: Errno) -> ContainerError {
     ContainerError::Process { operation: "advise the kernel on the memory of", pid, source: errno.into() }
 }
 
-/// Gives the kernel an advice on the first `bytes` of a process's private memory, by a thread aside: a process can
-/// delay it for any time. `user`: the user of its job, if known; else the thread serves the user that the process acts
-/// as.
+/// Gives the kernel an advice on the first `bytes` of a process's private memory, by a thread aside: a process can delay it
+/// for any time. `user`: the user of its job, if known; else the thread serves the user that the process acts as.
 pub(super) fn advise_process(
     proc: &Proc,
     (pid, handle, user): (u32, OwnedFd, Option<u32>),

@@ -11,7 +11,7 @@ use crate::affinity::checked;
 /// The result of a call on a process or thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// It took effect.
+    /// The call took effect.
     Yes,
     /// The process or thread has ended.
     Gone,
@@ -144,7 +144,7 @@ pub(super) enum Advice {
     Fetch,
 }
 
-/// Advises the kernel on ranges of another process's memory; says how many bytes it went over.
+/// Advises the kernel on ranges of another process's memory; returns the number of processed bytes.
 #[expect(unsafe_code, reason = "neither rustix nor libc wraps process_madvise")]
 pub(super) fn advise(handle: BorrowedFd<'_>, ranges: &[(u64, u64)], advice: Advice) -> Result<u64, Errno> {
     let vectors: Vec<libc::iovec> = ranges

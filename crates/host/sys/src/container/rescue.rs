@@ -364,7 +364,7 @@ mod tests {
                 process::signal(handle.as_fd(), signal).unwrap();
             }
         };
-        // It has its own, empty environment once it is what it is to be.
+        // It has its own, empty environment once it has executed its program.
         while mark_of(&proc, child).unwrap().is_some() {
             std::thread::yield_now();
         }
@@ -386,7 +386,7 @@ mod tests {
         shell.wait().unwrap();
     }
 
-    /// Its daemon and its guard were killed, and nobody is in its groups.
+    /// Its daemon and its guard were killed, and its groups are empty.
     #[test]
     fn bounds_of_another_user_that_hold_nobody_are_left_alone() {
         let dir = tempfile::tempdir().unwrap();

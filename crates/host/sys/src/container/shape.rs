@@ -4,7 +4,7 @@ use pinfold_topo::CpuSet;
 
 use super::limits::Limits;
 
-/// How a job shares the processor with others.
+/// A job's share of the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// By weight: twice the weight, twice the time.
@@ -35,7 +35,7 @@ pub struct Shape {
     pub share: Share,
     /// The bound on memory, in bytes.
     pub limit_bytes: Option<u64>,
-    /// The bounds on other things.
+    /// Bounds on other resources.
     pub limits: Limits,
 }
 

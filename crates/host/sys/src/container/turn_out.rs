@@ -24,12 +24,11 @@ const ROUNDS_MAX: usize = 8;
 /// The process that inherits orphans.
 const FIRST: u32 = 1;
 
-/// Where a process was before it was taken in.
+/// The origin of a process before its entry.
 #[derive(Debug, Default)]
 pub(super) struct Whence {
     /// Its groups, as `/proc/PID/cgroup` has them.
     groups: String,
-    /// Its user.
     user: Option<u32>,
 }
 
@@ -91,7 +90,7 @@ impl Container {
             let target = group_in(level, text)?;
             let target = target.as_ref().unwrap_or_else(|| level.base());
             match target.write("cgroup.procs", &stat.pid.to_string()) {
-                // It has ended.
+                // The process has ended.
                 Err(error) if error.errno() == Some(rustix::io::Errno::SRCH) => {}
                 other => other?,
             }

@@ -20,7 +20,7 @@ pub(super) fn of_this_process(path: &Path) -> Result<CpuSet, DiscoverError> {
     list.parse().map_err(|source| DiscoverError::List { path: path.to_owned(), source })
 }
 
-/// The cpuset of the process that copied the tree below `root`; `None` where the tree does not tell.
+/// The cpuset of the process that copied the tree below `root`; `None` if the tree does not contain it.
 pub(super) fn in_archive(root: &Path) -> Option<CpuSet> {
     let mounts =
         read_small(&root.join("proc/mounts")).or_else(|_| read_small(&root.join("proc/self/mounts"))).ok()?;

@@ -85,8 +85,7 @@ pub(super) fn read(system: &Path) -> Result<(Facts, Vec<Warning>), DiscoverError
     let siblings = reader.shared(&facts.pus, "core_cpus", "thread_siblings");
     facts.cores = siblings.into_iter().flat_map(|set| reader.by_core_id(&set)).collect();
     facts.dies = reader.shared(&facts.pus, "die_cpus", "die_cpus");
-    // The kernel calls a socket without dies a die, and some firmware each core; that level then tells
-    // nothing.
+    // The kernel calls a socket without dies a die, and some firmware each core; that level is then meaningless.
     let within_core = |die: &CpuSet| facts.cores.iter().any(|core| die.is_subset(core));
     facts.dies.retain(|die| !facts.sockets.contains(die) && !within_core(die));
     (facts.l2, facts.l3) = reader.caches(&facts.pus);

@@ -53,8 +53,8 @@ fn siblings_numbered_apart_are_one_core() {
     assert_eq!(nodes, [(0, Some(4 << 20), "0-3".into()), (3, Some(8 << 20), String::new())]);
 }
 
-/// Eight boards of two single-core processors each, whose firmware gives both of a board the same package
-/// number: which PUs share a package is what the siblings say.
+/// Eight boards of two single-core processors each, with the same package number for both processors of a board: the
+/// siblings decide which PUs share a package.
 #[test]
 fn packages_are_those_of_siblings_where_their_numbers_lie() {
     let mut files: Vec<(String, String)> = Vec::new();
@@ -74,8 +74,8 @@ fn packages_are_those_of_siblings_where_their_numbers_lie() {
     assert_eq!((topology.sockets(), topology.numa_nodes(), topology.cores()), (16, 8, 16));
 }
 
-/// A copy of a machine with nodes of memory alone, its PUs cut down to a few by its maker: the group's
-/// own file counts, the kernel's effective one was left as it was.
+/// A copy of a machine with nodes of memory alone, its PUs cut down to a few by its maker: the group's own file counts, as
+/// the kernel's effective file was left unchanged.
 #[test]
 fn a_copied_cpuset_is_what_its_group_was_given() {
     let usable = |options: &str| {

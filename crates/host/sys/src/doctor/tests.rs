@@ -9,7 +9,7 @@ fn findings(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     examine(&facts, &plan)
 }
 
-/// The subjects that a host with one change is faulted for.
+/// The faulted subjects of a host with one change.
 #[track_caller]
 fn check(faults: &[&str], change: impl FnOnce(&mut Facts)) {
     let found = findings(change);
@@ -88,7 +88,7 @@ fn a_delegated_group_pleases() {
     });
 }
 
-/// What is said of delegation on a host with one change, and what to do about it.
+/// The finding on delegation for a host with one change, with its advice.
 #[track_caller]
 fn delegation_of(change: impl FnOnce(&mut Facts)) -> (bool, String, String) {
     let found = findings(change);

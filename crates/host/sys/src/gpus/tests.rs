@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Writes `files` below a new directory; one whose text begins with `->` is a link.
+/// Writes `files` below a new directory; a text that begins with `->` makes a link.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -98,7 +98,7 @@ fn amd_gpus_are_counted_by_node() {
         // Bus 0x83, device 0, function 0.
         node(10, "cpu_cores_count 0\nsimd_count 440\nlocation_id 33536\ndomain 1\ndrm_render_minor 128\n"),
         node(2, "cpu_cores_count 0\nsimd_count 440\nlocation_id 768\n"),
-        // Of one that this process may not use nothing is told.
+        // The kernel hides a GPU that this process may not use.
         node(3, ""),
         ("sys/class/kfd/kfd/topology/nodes/2/name".to_owned(), "gfx90a\n".to_owned()),
         ("sys/bus/pci/devices/0000:03:00.0/numa_node".to_owned(), "3\n".to_owned()),
@@ -119,8 +119,8 @@ fn a_device_that_several_tell_of_is_one_gpu() {
             format!("simd_count 440\nlocation_id {location}\n"),
         )
     };
-    // Two ways to write an address, a device that the other vendor's driver tells of as well, one that is told of twice,
-    // and one that its driver has divided in two.
+    // Two ways to write an address, a device that the other vendor's driver lists as well, a device listed twice, and a
+    // device that its driver has divided in two.
     let files = [
         ("proc/driver/nvidia/gpus/0000:62:00.0/information".to_owned(), "Model: \t L4\n".to_owned()),
         ("proc/driver/nvidia/gpus/00000000:62:00.0/information".to_owned(), "Model: \t L4\n".to_owned()),
@@ -150,7 +150,7 @@ fn a_device_that_several_tell_of_is_one_gpu() {
 #[test]
 fn a_host_without_gpus_has_none() {
     assert!(find_below(tree(&[]).path()).is_empty());
-    // Whatever this one has: no number stands there twice.
+    // On any host no number stands there twice.
     let gpus = find();
     let numbers: std::collections::BTreeSet<_> = gpus.iter().map(|gpu| (gpu.vendor, gpu.number)).collect();
     assert_eq!(numbers.len(), gpus.len());

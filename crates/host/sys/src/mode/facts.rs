@@ -30,7 +30,7 @@ pub struct Facts {
     pub open_files: u64,
     /// Online PUs.
     pub pus: usize,
-    /// Whether PUs share cores; `None` where the kernel does not say.
+    /// Whether PUs share cores; `None`: unknown.
     pub smt: Option<bool>,
     /// Memory of the host, in bytes.
     pub memory_bytes: u64,
@@ -73,7 +73,7 @@ impl Facts {
 pub struct Hierarchy {
     /// First or second generation.
     pub generation: Generation,
-    /// Where it is mounted, below the root in use.
+    /// The mount point, below the root in use.
     pub mount: PathBuf,
     /// The group below which pinfold's go, relative to the mount; empty: its top.
     pub base: String,

@@ -156,7 +156,7 @@ fn try_group(base: &Group) -> Result<Vec<String>, CgroupError> {
     files
 }
 
-/// How the groups' names begin that are made to look at; the number of their process follows.
+/// The prefix of probing groups; the number of their process follows.
 const PROBE: &str = "pinfold-probe-";
 /// A probe takes a millisecond: a probing group of this age is of a killed daemon.
 const PROBE_MAX: Duration = Duration::from_secs(30);
@@ -167,7 +167,7 @@ fn remove_left(base: &Group) {
         let Some(pid) = pid_of_probe(&name) else { continue };
         let made = std::fs::metadata(base.path().join(&name)).and_then(|found| found.modified());
         let old = made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age >= PROBE_MAX));
-        // Of processes in another namespace only the age tells.
+        // Processes in another namespace are judged by the group's age only.
         if old && !Path::new("/proc").join(pid).exists() {
             let _ = base.remove(&name, false);
         }
@@ -179,8 +179,8 @@ fn pid_of_probe(name: &str) -> Option<&str> {
     pid.parse::<u32>().is_ok().then_some(pid)
 }
 
-/// Where pinfold's groups go in the unified hierarchy: below our own group if a manager handed it to us (or handed
-/// us its parent and put us into a leaf), else at the top if we may write there, else below our own group.
+/// The place of pinfold's groups in the unified hierarchy: below our own group if a manager delegated it to us (or
+/// delegated its parent and put us into a leaf), else at the top if we may write there, else below our own group.
 fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
     let Some(own) = own_group(own, Generation::V2, "") else { return (String::new(), false) };
     // A mount made inside a container shows only the part of the hierarchy below its root.

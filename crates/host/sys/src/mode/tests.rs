@@ -72,7 +72,7 @@ fn lose_controller(facts: &mut Facts, controller: &str) {
     facts.hierarchies[0].controllers.retain(|have| have != controller);
 }
 
-/// The abilities that are not real, and those that are not by the given means.
+/// The ineffective abilities, and the abilities by other means than the given.
 #[track_caller]
 fn check(facts: &Facts, mode: Mode, other_means: &[(AbilityName, Via)], unreal: &[AbilityName]) {
     let plan = decide(facts, None).expect("without a wish there is always a mode");
@@ -170,7 +170,7 @@ fn without_the_pids_controller_processes_are_not_counted() {
     check(&facts, Mode::V2, &[(AbilityName::Processes, Via::Nothing)], &[AbilityName::Processes]);
     let plan = decide(&facts, None).unwrap();
     assert!(plan.ability(AbilityName::Processes).how.starts_with("nothing here"));
-    // Where the first generation counts them in a hierarchy that is not used, nobody leaves that.
+    // If the first generation counts them in an unused hierarchy, jobs stay in its groups.
     let plan = decide(&hybrid(), Some(Mode::V2)).unwrap();
     assert!(plan.ability(AbilityName::Processes).how.contains("its client"));
     assert_eq!(plan.via(AbilityName::Quota), Via::Processes);

@@ -1,4 +1,4 @@
-//! Files as daemons leave them, and as whoever means no good does.
+//! Files as daemons leave them, and as hostile users do.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -138,7 +138,7 @@ fn as_root_another_users_daemon_is_found_while_it_lives() {
     let board = Board::open(Some(dir.path())).unwrap();
     let other = Other::runs(STRANGER, &made(dir.path(), STRANGER, "fcntl.lockf(f, fcntl.LOCK_EX)")).unwrap();
     assert_eq!(board.others(), [(STRANGER, ENTRY)]);
-    // Frozen, it still counts, and nobody waits for it.
+    // Frozen, it still counts, and no reader waits for it.
     let pid = rustix::process::Pid::from_child(&other.0);
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     assert_eq!(board.others(), [(STRANGER, ENTRY)]);
@@ -196,7 +196,7 @@ fn as_root_what_is_planted_counts_for_nothing() {
         drop(planted);
         let _ = fs::remove_file(format!("{named}.{STRANGER}.0123456789abcdef"));
     }
-    // Beside all that, an honest one is found.
+    // Beside all that, an honest daemon is found.
     let honest = Other::runs(victim + 7, &made(dir.path(), victim + 7, lock));
     assert_eq!(board.others(), [(victim + 7, ENTRY)]);
     drop(honest);

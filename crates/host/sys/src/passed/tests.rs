@@ -5,7 +5,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use super::*;
 use crate::ancillary;
 
-/// An end of a pipe that tells whether the other one is still open anywhere.
+/// An end of a pipe that shows whether the other end is still open anywhere.
 fn pipe() -> (io::PipeReader, io::PipeWriter) {
     let (from, to) = io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&from, true).unwrap();
@@ -40,7 +40,7 @@ fn the_kernel_refuses_where_it_can() {
     assert_eq!(got, if listener.refuses { Got::Bytes(1) } else { Got::Passed });
 }
 
-/// What came before the descriptors is read, they and what is behind them is not, and nothing of them is closed.
+/// Bytes before the descriptors are read; descriptors and later bytes are not, and no descriptor is closed.
 #[test]
 fn what_is_passed_is_seen_and_not_read() {
     let (incoming, mut client) = admitted();
@@ -61,7 +61,7 @@ fn what_is_passed_is_seen_and_not_read() {
     assert!(is_open(&from), "whoever drops it closes nothing");
 }
 
-/// A byte out of band is dropped by a read that comes upon it, with what came along.
+/// A read that reaches an out-of-band byte drops it, together with its descriptors.
 #[test]
 #[ignore = "needs a kernel with bytes out of band on Unix sockets"]
 fn what_is_out_of_band_is_seen_as_well() {
@@ -77,7 +77,7 @@ fn what_is_out_of_band_is_seen_as_well() {
     assert!(incoming.close().is_some() && is_open(&from));
 }
 
-/// A close looks at what nobody has read.
+/// A close inspects unread data.
 #[test]
 fn a_connection_without_any_is_closed_at_once() {
     let (incoming, client) = admitted();

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
 
 use super::{FDINFO_BYTES_MAX, Proc, ProcError};
 
-/// How a process may use an open file.
+/// The access of a process to an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// Opened to be read.
@@ -30,13 +30,13 @@ pub struct OpenFile {
     pub removed: bool,
     /// Device and inode, which identify the file under any name.
     pub file: (u64, u64),
-    /// How it may be used.
+    /// The access mode.
     pub access: Access,
     /// Whether all that is written goes to the end.
     pub append: bool,
-    /// Where the next byte is read or written.
+    /// The position of the next read or write, in bytes.
     pub position_bytes: u64,
-    /// How large it is.
+    /// The size, in bytes.
     pub size_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl Proc {
     /// The regular files that a process has open, at most `most`, among eight times as many descriptors; and whether there
     /// may be more. `None`: the process is gone, or not readable.
     pub fn open_files(&self, pid: u32, most: usize) -> Result<Option<(Vec<OpenFile>, bool)>, ProcError> {
-        // A process may have half a million, none of them a file.
+        // A process may have half a million descriptors, none of them a file.
         let found = self.some_numbered(&format!("{pid}/fd"), most.saturating_mul(8))?;
         let Some((descriptors, more)) = found else { return Ok(None) };
         let mut files = Vec::new();

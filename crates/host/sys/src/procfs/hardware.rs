@@ -16,7 +16,7 @@ pub fn temperature_milli(sys: &Path) -> Option<u64> {
     zones.chain(sensors).filter_map(|file| number(&file)).filter(|milli| SENSIBLE_MILLI.contains(milli)).max()
 }
 
-/// The frequency of the PUs, in the mean, in kHz; `None`: the host does not tell it.
+/// The mean frequency of the PUs, in kHz; `None`: unknown.
 #[must_use]
 pub fn frequency_khz(sys: &Path) -> Option<u64> {
     let pus = entries(&sys.join("devices/system/cpu"), "cpu").into_iter();

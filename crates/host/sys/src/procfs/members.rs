@@ -19,13 +19,13 @@ use super::{Proc, ticks_to_us};
 /// Files kept open by all of this process's [`Members`] together, at most. Beyond, files are opened each time.
 const KEPT_MAX: usize = 4096;
 
-/// Jobs of up to so many processes are read in full each time: there is little to save.
+/// Jobs of up to this many processes are read in full each time: there is little to save.
 const FEW: usize = 32;
 
 /// An idle process is still read every so many rounds.
 const ROUNDS_MAX: u32 = 10;
 
-/// How much of a command line is kept.
+/// The most bytes of a command line that are kept.
 const COMMAND_BYTES_MAX: usize = 1024;
 
 /// The period of reading a command line again, in readings of a busy process: it changes with each exec.
@@ -40,7 +40,7 @@ pub struct Member {
     pub pid: u32,
     /// Its parent.
     pub parent: u32,
-    /// When it started, in microseconds since the Unix epoch,
+    /// Its start, in microseconds since the Unix epoch,
     pub started_us: u64,
     /// and in clock ticks since the host came up: another process with its number started later.
     pub start_ticks: u64,

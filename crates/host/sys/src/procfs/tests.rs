@@ -7,7 +7,7 @@ use super::*;
 /// The process of these tests.
 const PID: u32 = 100;
 
-/// A root with one process, without files.
+/// A root with a process, without files.
 fn root() -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join(PID.to_string());

@@ -119,7 +119,7 @@ impl ProcessIo {
 /// Scheduling figures of a process, summed over its living threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Turns {
-    /// How long they were ready and waited for a processor, in microseconds.
+    /// The time they were ready and waited for a processor, in microseconds.
     pub waited_us: u64,
     /// Voluntary context switches.
     pub voluntary: u64,
@@ -154,7 +154,7 @@ pub struct PuTimes {
     pub pu: PuOs,
     /// User, nice and system time together, interrupts included.
     pub busy_ticks: u64,
-    /// Of that, user time of threads with a nice value above 0.
+    /// User time of threads with a nice value above 0, a part of `busy_ticks`.
     pub nice_ticks: u64,
     /// Idle with nothing to wait for.
     pub idle_ticks: u64,
@@ -207,7 +207,7 @@ impl PressureResource {
 pub struct Pressure {
     /// At least one thread waited.
     pub some: PressureLine,
-    /// All threads that could have run waited; `None` where the kernel does not say (whole-host cpu before 5.13).
+    /// All runnable threads waited; `None`: the kernel does not report it (whole-host cpu before 5.13).
     pub full: Option<PressureLine>,
 }
 

@@ -14,11 +14,11 @@ const LISTEN: u32 = 1;
 const FORK: u32 = 1;
 /// `PROC_EVENT_EXIT`.
 const EXIT: u32 = 0x8000_0000;
-/// Where an event begins in a message's body: behind the connector's own head.
+/// The offset of an event in a message's body: behind the connector's own head.
 const EVENT: usize = 20;
-/// Where its time stands: nanoseconds of the monotonic clock.
+/// The offset of its time: nanoseconds of the monotonic clock.
 const TIME: usize = EVENT + 8;
-/// Where an event's own part begins.
+/// The offset of an event's own part.
 const PART: usize = EVENT + 16;
 
 /// An open connector.
@@ -45,7 +45,7 @@ impl Connector {
         request.extend_from_slice(&u16::try_from(body.len()).expect("8 bytes").to_ne_bytes());
         request.extend_from_slice(&[0; 2]);
         request.extend_from_slice(&body);
-        // The connector's messages are of type NLMSG_DONE, which says nothing here.
+        // The connector's messages are of type NLMSG_DONE, which has no meaning here.
         netlink.send(3, 0, &request)?;
         Ok(Self { netlink, ends })
     }

@@ -136,7 +136,7 @@ pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
-        // The two top bits say how the value is laid out, and are no part of the type.
+        // The two top bits describe the layout of the value, and are no part of the type.
         let kind = u16_at(bytes, 2)? & 0x3FFF;
         let value = bytes.get(4..length)?;
         bytes = bytes.get(aligned(length)..).unwrap_or(&[]);

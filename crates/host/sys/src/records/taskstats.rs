@@ -11,7 +11,7 @@ use super::netlink::{
 };
 use super::{End, Figures};
 
-/// Generic netlink's own family, which tells the numbers of the others.
+/// Generic netlink's own family, which has the numbers of the others.
 const CONTROL: u16 = 16;
 /// `CTRL_CMD_GETFAMILY`.
 const GET_FAMILY: u8 = 3;
@@ -66,7 +66,7 @@ mod place {
     pub(super) const PROCESS_LIVED_US: usize = 376;
 }
 
-/// Open, and told of every end.
+/// An open socket, subscribed to every end.
 #[derive(Debug)]
 pub(super) struct Taskstats {
     netlink: Netlink,
@@ -168,7 +168,7 @@ fn end(record: &[u8]) -> Option<End> {
     let number = |at: usize| u64_at(record, at);
     let (exit_code, signal) = ending(u32_at(record, place::EXIT_CODE)?);
     let name = record.get(place::NAME..place::NAME + 32)?.split(|byte| *byte == 0).next()?;
-    // The scheduler's time is exact; the other two are counted in ticks and only say how it divides.
+    // The scheduler's time is exact; the other two are counted in ticks and only divide it.
     let (user, system) = (number(place::USER_US)?, number(place::SYSTEM_US)?);
     let run_us = ran_us(
         number(place::RUN_NS)? / 1000,

@@ -1,4 +1,4 @@
-//! What the kernel sends, read; and what it never would, passed over.
+//! The kernel's messages are read, and impossible messages skipped.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const FAMILY: u16 = 30;
 
-/// A socket as netlink's are: whole messages, and none is read twice. Gives what sends to it as well.
+/// A socket like netlink's: whole messages, each read once. Returns its sending end as well.
 fn netlink() -> (OwnedFd, Netlink) {
     let (kernel, here) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair");
@@ -43,7 +43,7 @@ fn ends(kernel: &OwnedFd, pid: u32) {
     says(kernel, FAMILY, &body);
 }
 
-/// Records with two sources, and what sends to these: births, and ends.
+/// Records with two sources, and their sending ends: births, and ends.
 fn records() -> (Records, OwnedFd, OwnedFd) {
     let ((births, connector), (ends, taskstats)) = (netlink(), netlink());
     let (connector, taskstats) = (Connector::of(connector, false), Taskstats::of(taskstats, FAMILY));
@@ -51,7 +51,7 @@ fn records() -> (Records, OwnedFd, OwnedFd) {
     (Records { connector, taskstats, ahead: None, why_not: Vec::new() }, births, ends)
 }
 
-/// The processes that were born, those that ended, and whether more may wait.
+/// The births, the ends, and whether more may wait.
 fn told(taken: &Taken) -> (Vec<u32>, Vec<u32>, bool) {
     let births = taken.births.iter().map(|birth| birth.pid).collect();
     (births, taken.ends.iter().map(|end| end.process).collect(), taken.more)
@@ -82,7 +82,7 @@ fn ends_wait_for_no_birth_that_came_after_them() {
     let now_ns = connector::monotonic_ns();
     forks(&births, 1, now_ns);
     ends(&over, 1);
-    // They come as fast as they are read: what was sent before is read once a later one is.
+    // Records arrive as fast as they are read: earlier records are complete once a later record is read.
     (2..9).for_each(|pid| forks(&births, pid, now_ns + 3_600_000_000_000));
     assert_eq!(told(&records.take(1)), (vec![1], vec![], true));
     assert_eq!(told(&records.take(1)), (vec![2], vec![1], true));

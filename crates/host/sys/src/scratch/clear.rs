@@ -17,10 +17,10 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::{Means, PRIVATE, Scratch, ScratchError, failed, name_of, quota};
 
-/// So many names are read at once.
+/// The most names that are read at once.
 const NAMES_AT_ONCE: usize = 1024;
 const FOUND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// So many mounts that lie over each other are taken off in a step.
+/// The most mounts over each other that a step detaches.
 const LAYERS_AT_ONCE: usize = 64;
 
 /// The result of a step.
@@ -104,7 +104,8 @@ impl Scratch {
     fn allow_no_more(&self, job: u64, top: &OwnedFd) {
         match self.means {
             Means::Mount => {
-                // As many files as there are; a number that was passed in between is refused, and the next step tries again.
+                // The limit is the present number of files; if it changed meanwhile, the kernel refuses, and the next step
+                // tries again.
                 let Ok(found) = rustix::fs::fstatvfs(top) else { return };
                 let options = format!("nr_inodes={}", found.f_files.saturating_sub(found.f_ffree).max(1));
                 let options = CString::new(options).expect("digits and letters");

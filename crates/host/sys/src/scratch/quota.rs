@@ -31,7 +31,7 @@ const INHERITED: u32 = 0x200;
 /// The first of pinfold's numbers, far above numbers that people choose; they are a quarter of all.
 const FIRST: u32 = 0x5000_0000;
 const NUMBERS: u32 = 0x1000_0000;
-/// So many numbers may be taken before it is given up.
+/// The most numbers that are tried.
 const TRIES: usize = 4096;
 /// Holds the assigned number of a directory, in decimal digits. Only a process with CAP_SYS_ADMIN reads or writes it.
 const RECORD: &std::ffi::CStr = c"trusted.pinfold.project";

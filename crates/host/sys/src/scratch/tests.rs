@@ -40,7 +40,7 @@ fn a_plain_one_is_private_and_gone_when_removed() {
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1, "only what was not ours is left");
 }
 
-/// In a directory where all may make what they like, the name is this user's from the claim on.
+/// In a directory where all users may make entries, the name is this user's from the claim on.
 #[test]
 fn one_that_is_claimed_is_there_before_the_first_job() {
     let root = tempfile::tempdir().unwrap();
@@ -107,8 +107,8 @@ fn as_root_a_mounted_one_is_of_its_size_and_its_users() {
     use rustix::fs::StatVfsMountFlags as Flags;
     assert!(flags.contains(Flags::NOSUID | Flags::NODEV), "{flags:?}");
     assert_eq!(scratch.list(), [3]);
-    // One that is made again lies where the first was, not on it. What another test started as the file was written has it
-    // open as well, until it executes its program.
+    // A directory made again takes the place of the first, not on top of it. A child of another test, started as the file
+    // was written, has it open until it executes its program.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     let mut again = scratch.make(3, 1 << 20, 65534);
     while matches!(again, Err(ScratchError::Left(_))) && std::time::Instant::now() < deadline {
@@ -123,8 +123,8 @@ fn as_root_a_mounted_one_is_of_its_size_and_its_users() {
     assert!(!scratch.base().exists());
 }
 
-/// What a job can leave to make its removal hard: names that are no text, nests deeper than a process may have files
-/// open, directories that it shut, names that the removal itself might use.
+/// Obstacles to the removal of a job's directory: names that are no text, nests deeper than the limit of open files, closed
+/// directories, names that the removal itself might use.
 #[test]
 fn whatever_a_job_leaves_goes() {
     use std::ffi::OsStr;
@@ -151,7 +151,7 @@ fn whatever_a_job_leaves_goes() {
     assert!(!path.exists());
 }
 
-/// A step removes no more than it may, and the next one goes on; a directory of a user's is taken from him.
+/// A step removes at most its bound, and the next step continues; a user's directory is taken from the user.
 #[test]
 #[ignore = "needs root"]
 fn as_root_a_step_is_bounded_and_nothing_is_made_meanwhile() {
@@ -184,7 +184,7 @@ fn count(directory: &Path) -> usize {
     entries.flatten().map(|entry| if entry.path().is_dir() { 1 + count(&entry.path()) } else { 1 }).sum()
 }
 
-/// What was mounted inside, or over it, is detached, and nothing in it is touched.
+/// Mounts inside, or over it, are detached, and their contents untouched.
 #[test]
 #[ignore = "needs root"]
 fn as_root_what_is_mounted_inside_is_not_entered() {
@@ -210,7 +210,7 @@ fn as_root_what_is_mounted_inside_is_not_entered() {
     }
 }
 
-/// A shut directory is opened by what was found: the mode of what a link in its place shows to stays.
+/// A closed directory is opened by descriptor: the mode of a link's target stays.
 #[test]
 fn no_mode_is_changed_through_a_link() {
     let root = tempfile::tempdir().unwrap();
@@ -226,7 +226,7 @@ fn no_mode_is_changed_through_a_link() {
     assert_eq!(std::fs::metadata(&theirs).unwrap().permissions().mode() & 0o777, 0o755);
 }
 
-/// Memory of files that somebody has open still is not given back, and this is told.
+/// Memory of files that a process still has open is not freed, and this is reported.
 #[test]
 #[ignore = "needs root"]
 fn as_root_what_somebody_holds_open_is_not_gone() {
@@ -240,7 +240,7 @@ fn as_root_what_somebody_holds_open_is_not_gone() {
     assert!(matches!(held, Cleared::Held(bytes) if bytes >= 1 << 19), "{held:?}");
     assert_eq!(scratch.list(), [1]);
     drop(open);
-    // What another test starts at this moment has it open as well, until it executes its program.
+    // A child of another test, started at this moment, has it open until it executes its program.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     let mut step = scratch.clear_step(1, &mut clearing, 100).unwrap();
     while matches!(step, Cleared::Held(_)) && std::time::Instant::now() < deadline {

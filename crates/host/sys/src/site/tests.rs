@@ -54,7 +54,7 @@ fn what_it_leaves_running_is_not_waited_for() {
     let fifo = dir.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    // What is left waits for this one to be closed, and must not have it itself.
+    // The remaining process waits for this file's close, and must not have it open itself.
     let _writer = rustix::fs::open(&fifo, OFlags::RDWR | OFlags::CLOEXEC, rustix::fs::Mode::empty()).unwrap();
     check(&format!("exec 3<{0}; (read x <&3) & echo left", fifo.display()), Ok("left\n"));
 }

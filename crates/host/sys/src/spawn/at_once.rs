@@ -91,7 +91,7 @@ fn borrow_memory(plan: &mut Plan<'_>) -> io::Result<u32> {
     }
 }
 
-/// The child's side: executes, or says why not and ends.
+/// The child's side: executes, or records the error and ends.
 extern "C" fn child(plan: *mut c_void) -> i32 {
     #[expect(unsafe_code, reason = "the plan comes through the C library")]
     // SAFETY: the pointer is that of the caller's plan, which no other code uses while the caller is stopped.
@@ -134,7 +134,7 @@ mod tests {
     use std::io::Read;
     use std::path::Path;
 
-    /// What the program says, its number, and its exit code.
+    /// The program's output, its number, and its exit code.
     #[track_caller]
     fn run(path: &Path, arguments: &[&str], change: impl FnOnce(&mut Program)) -> (String, u32, Option<i32>) {
         let arguments = arguments.iter().map(OsString::from);

@@ -1,4 +1,4 @@
-//! What is found of a job after the daemon that had it died: by the next daemon, and by a rescue without one.
+//! The state of a job after its daemon's death: seen by the next daemon, and by a rescue without a daemon.
 
 use pinfold_sys::container::{Shape, Share, rescue_instance};
 use pinfold_sys::mode::{AbilityName, Mode, Via};
@@ -25,7 +25,7 @@ pub(crate) fn adopts(world: &World) -> usize {
     let pids = container.pids().expect("pids");
     container.freeze().expect("freeze");
     until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
-    // The daemon dies: whatever it held open closes, and nothing is tidied up.
+    // The daemon dies: its open files close, and nothing is tidied up.
     drop((container, containers));
 
     let containers = world.open(&instance);

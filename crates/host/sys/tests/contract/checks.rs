@@ -19,7 +19,7 @@ const SIGKILL: i32 = 9;
 const PATIENCE: Duration = Duration::from_secs(180);
 pub(crate) const MIB: u64 = 1024 * 1024;
 
-/// One check; it answers how many things it compared.
+/// A check; it returns the number of comparisons.
 type Check = fn(&World) -> usize;
 
 /// Runs every check; says how many things were compared.
@@ -302,7 +302,7 @@ fn kills(world: &World) -> usize {
     compared
 }
 
-/// Memory lies where it is bound to, and what is bound is read back.
+/// Memory lies on its bound nodes, and the binding is read back.
 fn near(world: &World) -> usize {
     let instance = world.instance();
     let containers = world.open(&instance);
@@ -326,7 +326,7 @@ fn near(world: &World) -> usize {
         assert_eq!(bound.enter(actor.pid()).expect("enter"), Entered::Yes);
         actor.begin();
         assert_eq!(bound.drifts(false).expect("drifts"), []);
-        // A fake host has all its memory on one node.
+        // A fake host has all its memory on a single node.
         let told = bound.memory_by_node().expect("nodes").is_some_and(|lies| !lies.is_empty());
         if world.has_live_events && told {
             // The kernel adds a group's counts up when it finds the time.
@@ -350,7 +350,7 @@ fn near(world: &World) -> usize {
         compared += moves_away(world, &containers, &mut bound, node, &all);
         actor.end();
         remove(world, bound);
-        // Who gets its groups next has not its nodes.
+        // The next job in its groups does not inherit its nodes.
         let next = containers.create(3, &Shape::default()).expect("created");
         assert_eq!(next.nodes().expect("nodes").as_ref(), Some(&all));
         remove(world, next);
@@ -361,7 +361,7 @@ fn near(world: &World) -> usize {
     compared
 }
 
-/// What a job has on one node goes to the others, and may not come back until it is let.
+/// A job's memory on a node moves to the others, and may not return until permitted.
 fn moves_away(
     world: &World,
     containers: &Containers,
@@ -393,7 +393,7 @@ fn moves_away(
     assert_eq!(bound.near(&others).expect("known from now on"), Applied::Done);
     assert_eq!(bound.near(&[]).expect("let back"), Applied::Done);
     assert_eq!(bound.nodes().expect("nodes").as_deref(), Some(all));
-    // One that is over.
+    // A job that is over.
     containers.move_away(1000, &[node], &others).expect("no failure");
     assert_eq!(containers.bind_to_nodes(1000, &others).expect("no failure"), Applied::Done);
     assert_eq!(containers.memory_by_node(1000).expect("no failure"), None);
@@ -429,7 +429,7 @@ fn measures(world: &World) -> usize {
         // The first generation counts pages on its lists, and the last few of each PU are on their way there.
         (held - MIB..held + slack).contains(&sum)
     });
-    // Time never runs backwards, not even when those who used it are gone.
+    // Time never runs backwards, not even when its processes are gone.
     let used = totals.cpu_user_us + totals.cpu_system_us;
     actor.end();
     until(world, &container, "it is gone", |one| !one.is_populated().expect("populated"));
@@ -454,7 +454,7 @@ fn limits(world: &World) -> usize {
     let set = container.limit(Some(512 * MIB)).expect("an answer");
     let real = world.plan.ability(AbilityName::Limit).real;
     assert_eq!(set == Applied::Done, real);
-    // Without swap nothing can push out what it holds; a bound below that is refused and nobody is killed.
+    // Without swap its memory cannot be reclaimed; a bound below it is refused and no process is killed.
     let mut compared = 2;
     if !world.can_push_out {
         assert!(matches!(container.limit(Some(4 * MIB)).expect("an answer"), Applied::Kept(_)));
@@ -505,7 +505,7 @@ fn steers(world: &World) -> usize {
         assert!(matches!(container.protect(MIB).expect("an answer"), Applied::Kept(_)));
         compared += 2;
     }
-    // What is free already can be had everywhere.
+    // A release of an unrestricted job is always possible.
     assert_eq!(container.slow(None).expect("let grow"), Applied::Done);
     assert_eq!(container.protect(0).expect("let go"), Applied::Done);
     assert!(
@@ -550,7 +550,7 @@ fn drifts(world: &World) -> usize {
     for (file, other) in others {
         let groups = groups_of_job(world, &instance, 5);
         let Some(group) = groups.into_iter().find(|group| group.join(file).exists()) else { continue };
-        // Of a host with one PU there is no other set; and of two freezers one is in use.
+        // A host with a single PU has no other set; and of two freezers only one is in use.
         let freezer = match file {
             "freezer.state" => Via::V1,
             "cgroup.freeze" => Via::V2,
@@ -568,7 +568,7 @@ fn drifts(world: &World) -> usize {
         compared += 4;
     }
     assert!(world.plan.mode == Mode::Rootless || compared > 1, "{}", world.name);
-    // The next daemon is told what this one had asked for.
+    // The next daemon gets the requests of the first.
     drop(container);
     let mut container = containers
         .adopt(5, Some(crate::again::identity(world, &actor)))
@@ -624,7 +624,7 @@ fn busy(world: &World) -> usize {
         compared += 2;
     }
     actor.end();
-    // An empty one that is left from an earlier life is replaced.
+    // An empty group left by an earlier daemon is replaced.
     until(world, &container, "it is gone", |one| !one.is_populated().expect("populated"));
     drop(container);
     let fresh = containers.create(1, &Shape::default()).expect("created in place of the empty one");
@@ -634,7 +634,7 @@ fn busy(world: &World) -> usize {
     compared
 }
 
-/// Groups of a job that is over may serve another: nothing of the first may show in that one.
+/// Groups of a job that is over may serve another: no state of the first may show.
 fn inherits_nothing(world: &World) -> usize {
     let instance = world.instance();
     let containers = world.open(&instance);
@@ -693,7 +693,7 @@ fn groups_left(world: &World, instance: &str) -> Vec<std::path::PathBuf> {
 
 fn forks(world: &World) -> usize {
     if !world.has_live_events {
-        // A fake group learns of new processes only when it is read, and loses those whose parent ended before.
+        // A fake group learns of new processes only when it is read, and loses orphans.
         return 1;
     }
     let instance = world.instance();

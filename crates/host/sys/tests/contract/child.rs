@@ -12,10 +12,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 const ROLE: &str = "PINFOLD_TEST_ROLE";
 /// How many links of a relay may follow; not set for the first, which waits to be told.
 const LINK: &str = "PINFOLD_TEST_LINK";
-/// A relay that nobody stops ends by itself after this many links.
+/// A relay that is not stopped ends by itself after this many links.
 const LINKS_MAX: u32 = 200;
 
-/// What a child does until its input ends or a signal ends it.
+/// The work of a child until its input ends or a signal ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Waits.
@@ -79,8 +79,8 @@ pub(crate) fn play() {
             return;
         }
         Role::Hold(bytes) => {
-            // Each page is written to once, and that by the kernel but for a byte: in the idle class a process has a
-            // thousandth of a busy host's processors. No page is one of zeros, which the kernel may take back.
+            // Each page is written to once, by the kernel but for a byte: in the idle class a process has a thousandth of a
+            // busy host's processors. No page is all zeros, which the kernel may reclaim.
             held = vec![0u8; bytes];
             for page in held.chunks_mut(4096) {
                 page[0] = 2;
@@ -119,7 +119,7 @@ fn compute_for(time: Duration) {
     }
 }
 
-/// Starts the same program again, which nobody waits for.
+/// Starts the same program again, without waiting for it.
 fn start_next_link(left: u32) {
     let Some(left) = left.checked_sub(1) else { return };
     let mut next = Command::new(std::env::current_exe().expect("own path"));
@@ -148,7 +148,7 @@ fn spin_until_input_ends() {
 pub(crate) struct Actor {
     child: Child,
     input: Option<ChildStdin>,
-    /// Kept open: a child whose output is closed dies of what the harness prints at its end.
+    /// Kept open: a child with a closed output dies of the harness's line at its end.
     output: Option<BufReader<ChildStdout>>,
 }
 
@@ -176,7 +176,7 @@ impl Actor {
         self.child.id()
     }
 
-    /// Lets it begin and waits until it has done what its role does first.
+    /// Lets it begin and waits until it has done the first part of its role.
     pub(crate) fn begin(&mut self) {
         self.tell();
         self.hear("ready");

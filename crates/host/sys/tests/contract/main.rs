@@ -1,6 +1,6 @@
-//! One suite of checks over every kind of containment: fake hierarchies, the kernel's own, and none at all.
+//! A suite of checks over every kind of containment: fake hierarchies, the kernel's own, and none at all.
 //!
-//! The check of a world that cannot be had here is ignored. Every run counts what it compared and fails if that was nothing.
+//! The check of a world that cannot be had here is ignored. Every run counts its comparisons and fails if there was none.
 
 #![expect(clippy::print_stdout, reason = "what was compared is said aloud")]
 
@@ -67,7 +67,7 @@ fn rootless() {
     run(&world);
 }
 
-/// The same as a user who may do nothing, whatever the rights of the one who runs the tests.
+/// The same as an unprivileged user, whatever the rights of the test's user.
 fn rootless_without_rights() {
     if !rustix::process::geteuid().is_root() {
         ignore!("already without rights, so `rootless` was this test");
@@ -88,7 +88,7 @@ fn rootless_without_rights() {
     println!("{said}");
 }
 
-/// Not a test by itself: what the children of the tests do. Without the variable it has nothing to do.
+/// Not a test by itself: the code of the tests' children. Without the variable it has nothing to do.
 fn play_role() {
     child::play();
 }

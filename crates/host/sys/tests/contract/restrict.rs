@@ -1,11 +1,11 @@
-//! What bounds the asking process is carried over to a job's groups, lifted again, and left to no other job.
+//! Bounds of the submitting process are carried over to a job's groups, lifted again, and left to no other job.
 
 use pinfold_sys::container::{Containers, Limited, Limits, Removed, Shape};
 
 use crate::checks::groups_of_job;
 use crate::world::World;
 
-/// What the files that bound a job's processes and processor time say.
+/// The contents of the files that bound a job's processes and processor time.
 fn said(world: &World, instance: &str, job: u64) -> Vec<(&'static str, String)> {
     let groups = groups_of_job(world, instance, job);
     let read = |file: &'static str| {

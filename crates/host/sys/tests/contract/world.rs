@@ -6,7 +6,7 @@ use pinfold_sys::container::Containers;
 use pinfold_sys::mode::{Mode, Plan, Roots, decide, probe};
 use pinfold_testkit::fake::FakeHost;
 
-/// One kind of host.
+/// A kind of host.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) name: String,

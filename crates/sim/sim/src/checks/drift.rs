@@ -12,7 +12,7 @@ use crate::setting::Setting;
 type Key = (JobId, Setting);
 
 const SECOND_US: u64 = 1_000_000;
-/// So often at the most is something set again within a minute,
+/// The most corrections of a setting within a minute,
 const HEALS_A_MINUTE: usize = 3;
 /// and within ten, for then it is left for longer and longer.
 const HEALS_IN_TEN: usize = 12;
@@ -35,7 +35,7 @@ pub(crate) struct Watch {
 /// A setting that differs from its request.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
-    /// When it was written last,
+    /// The time of the last write,
     since_us: u64,
     /// and until when it is left so.
     left_until_us: u64,
@@ -71,7 +71,7 @@ impl Watch {
         self.pending.remove(&key);
     }
 
-    /// It was set again, and told.
+    /// Records a reported correction.
     pub(crate) fn healed(&mut self, key: Key, now_us: u64, clock_is_true: bool) -> Result<(), Violation> {
         self.was_changed(key)?;
         self.pending.remove(&key);

@@ -26,7 +26,7 @@ impl Scene<'_> {
         let (alone, others): (Vec<Seen<'b>>, Vec<Seen<'b>>) =
             seen.into_iter().partition(|one| one.entry.is_isolated() && has_cores(one));
         for one in &alone {
-            // Where no other core is on line, the others have nowhere else to go.
+            // If no other core is on line, the others must share.
             if !one.holds_slot() || one.entry.phase != Phase::Running || self.cores.is_empty() {
                 continue;
             }

@@ -77,7 +77,7 @@ impl Scene<'_> {
             if exclusive.entry.exempt(self.now) {
                 return Ok(owed);
             }
-            // It gives way whole, and is counted as gone.
+            // An exclusive job gives way as a whole, and counts as gone.
             used -= self.clipped(exclusive);
             let at = shares.of(exclusive);
             shares.slots[at] -= self.clipped(exclusive);

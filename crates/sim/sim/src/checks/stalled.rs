@@ -14,9 +14,9 @@ const GROSS_MILLI: u16 = 500;
 const WITHIN_US: u64 = 30_000_000;
 /// Too little waiting to freeze a job for.
 const NOTHING_MILLI: u16 = 10;
-/// How long a reading counts.
+/// The time for which a reading counts.
 const COUNTS: Duration = Duration::from_secs(300);
-/// How many readings it takes.
+/// The number of readings needed.
 const READINGS: usize = 3;
 
 /// The reported waiting of primaries.
@@ -24,7 +24,7 @@ const READINGS: usize = 3;
 pub(crate) struct Stalled {
     /// The moment since which each waits beside a job that could give way, in true time.
     gross_us: BTreeMap<JobId, u64>,
-    /// When each was said to wait at all.
+    /// The times at which each was reported to wait.
     heard: BTreeMap<JobId, Vec<Instant>>,
 }
 

@@ -12,7 +12,7 @@ use crate::violation::Violation;
 /// No sample is taken after this time.
 const SAMPLES_END_US: u64 = 60_000_000;
 
-/// Sets cores aside, others than before; or gives them back.
+/// Changes the set of cores; or returns its cores.
 pub(super) fn set_aside(host: &mut Host, kept: bool) -> Result<(), Violation> {
     host.cores.append(&mut host.set);
     host.cores = in_order(host.world.cores(), &host.cores);

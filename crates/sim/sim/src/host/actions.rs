@@ -15,7 +15,7 @@ impl Host {
             Action::Freeze => 3,
             Action::Thaw => 4,
             Action::Signal { .. } => 5,
-            // This host has no memory: see `pressure`.
+            // This host has no memory; `pressure` has.
             Action::PageOut { .. }
             | Action::Checkpoint
             | Action::Requeue

@@ -15,7 +15,7 @@ use crate::alone::set_name;
 use crate::mutant::Mutant;
 use crate::violation::Violation;
 
-/// How often the daemon looks for cores for the jobs that wait.
+/// The period of the daemon's search for cores for waiting jobs.
 const KEEP_HOUSE_US: u64 = 5_000_000;
 /// The time that this continues without disturbances: until lack of cores is the only reason for waiting.
 const KEEPS_HOUSE_US: u64 = 700_000_000;
@@ -45,7 +45,7 @@ impl Host {
         self.cores = self.alone.online.iter().filter(|core| core.is_disjoint(&taken)).cloned().collect();
     }
 
-    /// Tells the policy of the sets of single jobs.
+    /// Adds the sets of isolated jobs to the machine reported to the policy.
     pub(crate) fn isolated_in(&self, machine: &mut Machine) {
         for &job in self.alone.sets.keys() {
             let cores = self.alone.cores_of(job);

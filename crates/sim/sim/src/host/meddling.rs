@@ -16,7 +16,7 @@ use crate::mutant::Mutant;
 use crate::setting::{Setting, Value};
 use crate::violation::Violation;
 
-/// So many programs insist at once.
+/// The most programs that insist at once.
 const INSISTING_MAX: u32 = 3;
 
 /// Another program's write to a job's group, and its repetition.
@@ -29,7 +29,7 @@ pub(crate) struct Write {
     turns: bool,
     /// The time between two writes; 0: the program does not insist.
     every_us: u64,
-    /// How many more writes follow.
+    /// The number of writes that follow.
     times: u32,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Meddling {
     drifts: Drifts<Setting>,
     /// The values that the daemon asked for and the kernel took.
     meant: BTreeMap<(JobId, Setting), Value>,
-    /// How many programs insist now.
+    /// The number of programs that insist now.
     insisting: u32,
     pub(crate) watch: Watch,
 }
@@ -102,7 +102,7 @@ impl Host {
         }
     }
 
-    /// When the daemon looks next, in true time.
+    /// The daemon's next check, in true time.
     pub(crate) fn look_us(&self) -> Option<u64> {
         self.is_up().then(|| self.meddling.drifts.due()).flatten().map(|at| self.true_us(at))
     }
@@ -181,7 +181,7 @@ impl Host {
         self.insist(write);
     }
 
-    /// It writes, and will again.
+    /// Writes, and schedules the next write.
     pub(crate) fn insist(&mut self, mut write: Write) {
         let container = self.world.containers.get(&write.job).filter(|_| self.chaos);
         let Some(container) = container else {

@@ -9,8 +9,8 @@ use crate::checks::{Scene, Stalled};
 use crate::swarm::Chaos;
 use crate::violation::Violation;
 
-/// How long a lent share may take to come back, beside the time of a start: as long as a job that got a signal is left
-/// alone, and as a failed action rests.
+/// The longest return of a lent share, beside the time of a start: the grace of a signalled job, plus the rest of a failed
+/// action.
 const OWED_MAX_US: u64 = 6_000_000;
 
 impl Host {

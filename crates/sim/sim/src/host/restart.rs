@@ -32,7 +32,7 @@ impl Host {
         self.plan(in_us, Happening::Up);
     }
 
-    /// A daemon starts: it reads its disk, looks at the host, and tells a new policy.
+    /// Starts a daemon: it reads its disk and the host, and informs a new policy.
     pub(crate) fn start_up(&mut self) -> Result<(), Violation> {
         // The new clock is independent of the last daemon's.
         self.clock = Instant(self.raw_clock());
@@ -72,7 +72,7 @@ impl Host {
         ended.into_iter().for_each(|job| self.ledger.over(job));
         for (&job, record) in &mut self.disk {
             if self.ledger.over.remove(&job) {
-                // It was struck off, and the daemon died before the removal was on the disk.
+                // The job was struck off, and the daemon died before the removal was on the disk.
                 self.ledger.submitted(record.request.clone(), record.submitted);
             }
             let Some(entry) = self.ledger.jobs.get_mut(&job) else { continue };

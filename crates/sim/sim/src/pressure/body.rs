@@ -17,7 +17,7 @@ const NEAR: u64 = 64;
 pub struct Body {
     /// Its plan.
     pub plan: Plan,
-    /// How much of it is done, in microseconds.
+    /// Its completed work, in microseconds.
     pub done_us: u64,
     /// Memory in RAM.
     pub resident: u64,
@@ -27,7 +27,7 @@ pub struct Body {
     pub backfills: bool,
     /// Whether it is suspended.
     pub frozen: bool,
-    /// When a freeze that is under way takes effect.
+    /// The time at which a freeze under way takes effect.
     pub freezes_at: Option<u64>,
     /// Memory that the pager moved to swap, in all.
     pub paged_out: u64,
@@ -37,7 +37,7 @@ pub struct Body {
     pub slowed_us: Option<u64>,
     /// and for how many steps it was held there since.
     pub bound_ticks: u64,
-    /// So much of it goes last (`memory.low`).
+    /// Memory that is reclaimed last (`memory.low`).
     pub protected: u64,
     /// The most it held.
     pub peak: u64,

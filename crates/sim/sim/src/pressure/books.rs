@@ -27,11 +27,11 @@ const WAITED_WINDOW: Duration = Duration::from_secs(1);
 /// A job.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// As it was asked for.
+    /// The request.
     pub request: Request,
     /// The time of its start decision; `None`: it waits.
     pub started: Option<Instant>,
-    /// Whether it was told to freeze.
+    /// Whether a freeze was decided.
     pub frozen: bool,
     /// A user had it frozen.
     pub by_user: bool,
@@ -40,49 +40,49 @@ pub struct Entry {
     /// Whether it was frozen for its user, and for a slot, at its checkpoint request. After a failed checkpoint it is
     /// frozen again.
     pub wrote_from: (bool, bool),
-    /// It is frozen because there were fewer slots than jobs.
+    /// Whether it is frozen for lack of slots.
     pub for_slots: bool,
-    /// It is frozen for a project that reclaims its memory.
+    /// Whether it is frozen for a project that reclaims its memory.
     pub taken_back: bool,
-    /// It was told to end for a requeue.
+    /// Whether it is being killed for a requeue.
     pub ends: bool,
-    /// How often it was requeued.
+    /// The number of requeues.
     pub ended: u32,
-    /// It was asked for a checkpoint, and has not answered.
+    /// Whether a checkpoint is requested, and not answered.
     pub writes: bool,
-    /// When it was last told to freeze or to go on.
+    /// The time of the last freeze or thaw decision.
     pub changed: Instant,
     /// Its bytes in RAM and in swap, by the last reading.
     pub held: (u64, u64),
-    /// How many of its swapped bytes are said to be cold.
+    /// Its swapped bytes reported as cold.
     pub cold: u64,
     /// The parts of time that it waited for memory at the last readings, in thousandths, each with its time.
     waited: VecDeque<(Instant, u16)>,
-    /// The most it held, as told.
+    /// Its peak, as reported.
     pub peak: u64,
-    /// When it was last told to freeze.
+    /// The time of the last freeze decision.
     stood: Option<Instant>,
-    /// When it was last told to go on.
+    /// The time of the last thaw decision.
     pub(super) thawed: Option<Instant>,
     /// Until when it comes back from swap.
     returns_until: Option<Instant>,
     /// The time of the last reading above its predecessor.
     rose: Option<Instant>,
-    /// It is throttled: it may grow to a bound only.
+    /// Its throttle, if any.
     slowed: Option<Slowed>,
 }
 
-/// How a job is throttled.
+/// The throttle of a job.
 #[derive(Debug, Clone, Copy)]
 struct Slowed {
     since: Instant,
-    /// How many bytes it may have in RAM.
+    /// Its bound on RAM, in bytes.
     bound: u64,
-    /// How many bytes all jobs could have then.
+    /// The memory usable by all jobs then, in bytes.
     usable: u64,
     /// The fewest that readings have said since.
     least: u64,
-    /// When it was let go again.
+    /// The time of its release.
     let_go: Option<Instant>,
 }
 
@@ -106,7 +106,7 @@ pub struct Books {
     pub(super) usable: Option<u64>,
     pub(super) swap_free: u64,
     swap_rate: u64,
-    /// When all were last said to stall.
+    /// The last report that all jobs stalled.
     stalled: Option<Instant>,
     /// Since when next to nothing was free.
     full: Option<Instant>,
@@ -187,7 +187,7 @@ impl Books {
         self.jobs.clear();
     }
 
-    /// Readings were told.
+    /// Records reported readings.
     pub fn measured(&mut self, sample: &MemorySample, now: Instant) {
         for memory in &sample.jobs {
             if let Some(entry) = self.jobs.get_mut(&memory.job).filter(|entry| entry.started.is_some()) {
@@ -219,7 +219,7 @@ impl Books {
         (self.swap_free, self.swap_rate) = (sample.swap_free_bytes, sample.swap_bytes_per_s);
     }
 
-    /// A job is over.
+    /// Records the end of a job.
     pub fn over(&mut self, job: JobId) -> Result<(), Violation> {
         if self.jobs.remove(&job).is_none() || !self.over.insert(job) {
             return Err(Violation::new("a job ends once", format!("job {job}")));
@@ -262,7 +262,7 @@ impl Books {
         self.change(job, |entry| entry.slowed = None);
     }
 
-    /// A job that was told to end waits again.
+    /// A job killed for a requeue waits again.
     pub fn requeued(&mut self, job: JobId) {
         self.change(job, |entry| {
             (entry.started, entry.frozen, entry.by_user, entry.for_slots) = (None, false, false, false);

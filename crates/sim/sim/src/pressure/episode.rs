@@ -27,10 +27,10 @@ const CRASH_US: u64 = 5_000_000;
 const ASTRAY_US: u64 = 5_000_000;
 /// The permitted page-out of the token holder, in KiB: orders from before it got the token.
 const TOKEN_PAGED: u64 = 4 << 10;
-/// How long after its time a slowed job may still be so: readings come each second at the least, and some are lost.
+/// The permitted delay of a throttle's end: readings come at least every second, and some are lost.
 const SLOW_SLACK_US: u64 = 10_000_000;
 
-/// How an episode went.
+/// The result of an episode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// FNV-1a over the codes and figures of all decisions and their times.
@@ -45,15 +45,15 @@ pub struct Outcome {
     pub jobs: u64,
     /// and jobs that the kernel killed, where that could not be avoided.
     pub lost: u64,
-    /// When the last job ended, in microseconds.
+    /// The end of the last job, in microseconds.
     pub makespan_us: u64,
     /// The serial bound on the end, in us.
     pub bound_us: u64,
     /// Time in which all jobs waited for memory, in microseconds.
     pub stalled_us: u64,
-    /// How often a slowed job was held at its bound for a second.
+    /// The number of times that a throttled job was held at its bound for a second.
     pub felt: u64,
-    /// How many actions there were of each sort.
+    /// The number of actions of each sort.
     pub tally: BTreeMap<&'static str, u64>,
 }
 
@@ -67,7 +67,7 @@ pub struct Failure {
     pub options: Box<Options>,
     /// The broken promise.
     pub violation: Violation,
-    /// How many disturbances there had been.
+    /// The number of disturbances before.
     pub upsets: u64,
     /// The history up to there, when it was asked for.
     pub trace: Vec<String>,
@@ -180,7 +180,7 @@ fn play(host: &mut Host) -> Result<(), Violation> {
     all_is_well(host)
 }
 
-/// How many jobs there are in all.
+/// The number of jobs in all.
 fn asked_for(host: &Host) -> usize {
     (1..).zip(&host.options.tasks).filter(|&(number, _)| host.only.has_job(number)).count()
 }

@@ -5,7 +5,7 @@
 use crate::dice::Dice;
 use crate::pressure::body::ALLOC_TICK;
 
-/// How the memory of a job follows its progress. Sizes in KiB, parts of the progress in thousandths.
+/// The memory of a job over its progress. Sizes in KiB, parts of the progress in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Footprint {
     /// All of it from the beginning.
@@ -19,14 +19,14 @@ pub enum Footprint {
     Step {
         /// The initial size.
         base: u64,
-        /// When the rest is allocated.
+        /// The progress at which the rest is allocated.
         at_milli: u64,
     },
     /// Up and down again.
     SawTooth {
         /// The size at the end of each tooth.
         low: u64,
-        /// How many teeth.
+        /// The number of teeth.
         teeth: u64,
     },
     /// Grows for a part of its progress and then varies within its size.
@@ -40,7 +40,7 @@ pub enum Footprint {
         base: u64,
         /// When.
         at_milli: u64,
-        /// How long the moment is.
+        /// The length of the moment.
         for_us: u64,
     },
 }
@@ -52,7 +52,7 @@ pub struct Plan {
     pub work_us: u64,
     /// The most it holds, in KiB.
     pub peak: u64,
-    /// How it gets there.
+    /// Its memory over its progress.
     pub footprint: Footprint,
     /// The part of its memory that it touches repeatedly, in thousandths.
     pub hot_milli: u64,

@@ -27,9 +27,9 @@ use crate::violation::Violation;
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// The size in swap above which the pager reads a job back, as the daemon has it.
 const FETCH_BYTES: u64 = 4 << 20;
-/// How long the processes of a job may take to be gone once they are killed.
+/// The longest time for the processes of a killed job to vanish.
 const EMPTIES_US: u64 = 300_000;
-/// How long writing a checkpoint may take, and how often it fails.
+/// The longest checkpoint, and the frequency of its failures.
 const CHECKPOINT_US: u64 = 20_000_000;
 const CHECKPOINT_FAILS_PERMILLE: u32 = 300;
 /// The most failures of a job's freeze or thaw in a row: then it works, so that further delay is the policy's alone.
@@ -38,7 +38,7 @@ const FAILS_MAX: u32 = 3;
 /// A scheduled event.
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
-    /// A job is asked for.
+    /// A job is submitted.
     Arrive(JobId),
     /// A start is carried out.
     StartDone(JobId),
@@ -95,7 +95,7 @@ pub(crate) struct Host {
     history: Vec<(Kind, JobId, Peak, Option<u64>)>,
     requests: BTreeMap<JobId, (Request, Instant, Option<Instant>)>,
     starting: BTreeMap<JobId, Class>,
-    /// How often in a row each job's last freeze or thaw failed.
+    /// Failures in a row of each job's last freeze or thaw.
     failed: BTreeMap<JobId, u32>,
     agenda: BTreeMap<(u64, u64), Happening>,
     sequence: u64,

@@ -29,7 +29,7 @@ pub enum Mutant {
     PageOutTooMuch,
     /// The reserve and the bound on jobs are not looked at.
     IgnoreReserve,
-    /// A job is forgotten at a restart.
+    /// A job is lost at a restart.
     ForgetAtRestart,
     /// Jobs that do not allow a requeue are requeued.
     EndAnybody,

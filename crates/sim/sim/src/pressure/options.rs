@@ -27,7 +27,7 @@ pub enum Regime {
 pub struct Task {
     /// Its plan.
     pub plan: Plan,
-    /// When it is asked for, in microseconds.
+    /// The time of submission, in microseconds.
     pub arrives_us: u64,
     /// Its class, if any.
     pub kind: Option<u64>,
@@ -45,7 +45,7 @@ pub struct Task {
     pub project: Option<&'static str>,
 }
 
-/// How an episode is.
+/// The options of an episode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The host.
@@ -62,21 +62,21 @@ pub struct Options {
     pub tasks: Vec<Task>,
     /// The peaks that were seen of each kind before, in KiB.
     pub history: Vec<(u64, u64)>,
-    /// How long a start takes at most, in microseconds,
+    /// The longest start, in microseconds,
     pub start_us: u64,
     /// and a freeze,
     pub freeze_us: u64,
-    /// and how old readings are at most when they are told.
+    /// and the greatest age of reported readings.
     pub lag_us: u64,
     /// Lost readings, in thousandths: of all jobs, or of a single job.
     pub missing_permille: u32,
-    /// By how much readings of jobs are wrong at most, in thousandths.
+    /// The largest error of jobs' readings, in thousandths.
     pub lie_permille: u64,
     /// Part of the page cache that the kernel does not count as available, in thousandths.
     pub cache_permille: u64,
     /// Freezes and thaws that fail at first, in thousandths.
     pub fail_permille: u32,
-    /// Whether the kernel says when jobs stall.
+    /// Whether the kernel reports stalls of jobs.
     pub stall_readings: bool,
     /// Mean time between two deaths of the daemon, in microseconds; 0: never.
     pub crash_us: u64,
@@ -338,7 +338,7 @@ fn fit_who_is_never_frozen(tasks: &mut [Task], usable: u64) {
     }
 }
 
-/// How long a job must take at least to be seen growing.
+/// The least run time in which a job's growth is seen.
 fn peak_us(regime: Regime, peak: u64, usable: u64) -> u64 {
     if regime == Regime::Learned { peak * 1000 / (usable / 50).max(1) * 1000 } else { 0 }
 }

@@ -63,7 +63,7 @@ pub struct Row {
     pub p90_milli: u64,
 }
 
-/// How jobs are chosen.
+/// The choice of jobs.
 #[derive(Debug, Clone, Copy)]
 enum Rule {
     /// As many jobs as their reservations permit; when a job exceeds its reservation, the youngest is suspended.
@@ -72,7 +72,7 @@ enum Rule {
     MemSuspend,
 }
 
-/// Plays so many sets of jobs and compares the strategies.
+/// Plays this many sets of jobs and compares the strategies.
 #[must_use]
 pub fn compare(sets: u64) -> Vec<Row> {
     let mut ratios: Vec<(&'static str, Vec<u64>)> = Vec::new();
@@ -154,7 +154,7 @@ struct Begun {
     returns: u64,
 }
 
-/// When the last job ends, in steps.
+/// The end of the last job, in steps.
 fn makespan(jobs: &[Toy], order: &[usize], reserved: &[u64], rule: Rule, cores: usize) -> u64 {
     let mut waiting: Vec<usize> = order.to_vec();
     // The oldest first: it is never suspended.

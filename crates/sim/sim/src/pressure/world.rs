@@ -16,7 +16,7 @@ use crate::pressure::footprint::Plan;
 
 /// The length of a step.
 pub const TICK_US: u64 = 10_000;
-/// A bound that holds a job for so many steps is felt.
+/// The number of steps at a bound after which a job feels it.
 const FELT_TICKS: u64 = 1_000_000 / TICK_US;
 /// Swap with less than this is full.
 const FULL: u64 = 1 << 10;
@@ -36,7 +36,7 @@ pub struct Hardware {
     pub in_rate: u64,
     /// Its latency for a page, in microseconds.
     pub latency_us: u64,
-    /// Whether the kernel takes pages that were not used for long before others, or from everyone alike.
+    /// Whether the kernel reclaims long unused pages first, or pages of all jobs alike.
     pub strict_lru: bool,
     /// Other load's memory,
     pub others: u64,
@@ -59,7 +59,7 @@ struct Order {
 /// The host.
 #[derive(Debug)]
 pub struct World {
-    /// As it was made.
+    /// The original hardware.
     pub hardware: Hardware,
     /// Jobs that run or are suspended.
     pub bodies: BTreeMap<JobId, Body>,
@@ -69,7 +69,7 @@ pub struct World {
     pub lost: BTreeSet<JobId>,
     /// The time in which every job that is not suspended waited for memory, in microseconds.
     pub stalled_us: u64,
-    /// How often a slowed job was held at its bound for a second.
+    /// The number of times that a throttled job was held at its bound for a second.
     pub felt: u64,
     /// The daemon's measurement of the swap device, in KiB per second; 0: none yet.
     pub measured_rate: u64,
@@ -139,7 +139,7 @@ impl World {
         self.bodies.insert(job, Body::new(plan, backfills));
     }
 
-    /// The pager is to move so much of a job to swap.
+    /// Orders the pager to move `size` of a job to swap.
     pub fn page_out(&mut self, job: JobId, size: u64) {
         self.orders.push_back(Order { job, out: true, left: size, done: 0, began_us: 0 });
     }

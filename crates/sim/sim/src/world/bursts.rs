@@ -9,7 +9,7 @@
 
 use super::{CORE_RATE, Place, World, left};
 
-/// So often the rates are found from each other: they come at least half as near each time.
+/// The most iterations of the mutual rates: each halves the error at least.
 const TURNS: u32 = 16;
 /// Rates are thousandths of a core, and here thousandths of a thousandth.
 const FINE: u64 = 1000;
@@ -107,7 +107,7 @@ impl<'a> Job<'a> {
         self.threads * (wants * CORE / takes)
     }
 
-    /// Tells of each of its cores which part of its rate is on it.
+    /// Calls `tell` with each of its cores and the part of its rate there.
     fn spread(&self, free: &[u64], mut tell: impl FnMut(usize, u64)) {
         self.place.cores.iter().for_each(|&core| tell(core, self.rate * free[core] / self.all.max(1)));
     }
@@ -138,12 +138,12 @@ mod tests {
 
     #[test]
     fn bursts_wait_for_a_free_core() {
-        // Beside idle cores nothing is lost, and what only computes uses all that is left.
+        // Beside idle cores nothing is lost, and a job that only computes uses all the rest.
         check(&[(BACKFILL, &[0], 600, 1)], &[600]);
         check(&[(PRIMARY, &[0], 600, 1), (BACKFILL, &[0], 1000, 1)], &[600, 400]);
         // 600 of 1,000 take 1,500 while 400 are free, and the wait 400 as before.
         check(&[(PRIMARY, &[0], 600, 1), (BACKFILL, &[0], 600, 1)], &[600, 316]);
-        // One of two such cores is free for 640.
+        // At least one of two cores of this kind is free for 640.
         let primaries = [(PRIMARY, &[0][..], 600, 1), (PRIMARY, &[1], 600, 1)];
         check(&[primaries[0], primaries[1], (BACKFILL, &[0, 1], 1000, 1)], &[600, 600, 640]);
         // Two threads use both.
@@ -155,7 +155,7 @@ mod tests {
         let two = [(BACKFILL, &[0][..], 1000, 1), (BACKFILL, &[0], 1000, 1)];
         check(&two, &[500, 500]);
         check(&[(PRIMARY, &[0], 600, 1), two[0], two[1]], &[600, 200, 200]);
-        // One that wants little gets a fair part whenever it wants, and what it leaves is there for the other.
+        // A job with a small demand gets a fair part at any moment, and its unused time is there for the other.
         check(&[(BACKFILL, &[0], 100, 1), (BACKFILL, &[0], 1000, 1)], &[91, 909]);
         // However many there are, next to nothing is left unused.
         check(&[(BACKFILL, &[0, 1][..], 300, 1); 50], &[40; 50]);

@@ -6,7 +6,7 @@ pub enum ListError {
     /// A line is no job.
     #[error("line {line}: {}", without_line(source))]
     Line {
-        /// Which line, the first is 1.
+        /// The line number, from 1.
         line: u64,
         /// The parser's error.
         source: serde_json::Error,
@@ -14,7 +14,7 @@ pub enum ListError {
     /// A line is no JSON object at all.
     #[error("line {0}: it is no JSON object, and a job is one: {{\"wall_s\":60, ...}}")]
     NoObject(
-        /// Which line, the first is 1.
+        /// The line number, from 1.
         u64,
     ),
     /// A figure cannot be.

@@ -172,7 +172,7 @@ fn line(runs: &[&Job], job: &Job) -> f64 {
 mod tests {
     use super::*;
 
-    /// Jobs of one class, one after the other, with these inputs and peaks; each runs an hour and asks for 100 GB.
+    /// Jobs of the same class, in turn, with these inputs and peaks; each runs an hour and asks for 100 GB.
     fn set(of: &[(f64, f64)]) -> Set {
         let job = |(n, &(input, peak)): (usize, &(f64, f64))| Job {
             class: "a".to_owned(),

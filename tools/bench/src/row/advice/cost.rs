@@ -55,7 +55,7 @@ pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The row learnt from a run of so many seconds.
+/// The row learnt from a run of `wall_s` seconds.
 fn row(job: &Job, wall_s: f64) -> Row {
     let features = Features { input_bytes: job.input, ..Features::default() };
     Row { features, peak_bytes: whole(job.peak), wall_s }
@@ -65,7 +65,7 @@ fn of(values: &[f64], share: f64) -> f64 {
     percentile(values, share).unwrap_or(0.0)
 }
 
-/// How long predictions took, and the processor time of them, in milliseconds.
+/// The durations of predictions, and their processor time, in milliseconds.
 fn in_words(predicted: &[f64], computed: &[f64]) -> String {
     format!(
         "{:.3} ms in the median, {:.3} ms in 99 of 100 and {:.3} ms at most; of processor time {:.3}, {:.3} and {:.3} ms",
@@ -95,7 +95,7 @@ fn largest_class(sets: &[Set]) -> Option<Vec<&Job>> {
     classes.max_by_key(Vec::len)
 }
 
-/// Bytes of so many GB, rounded.
+/// `gb` in bytes, rounded.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
 fn whole(gb: f64) -> u64 {
     (gb * 1e9).round() as u64

@@ -16,14 +16,13 @@ use anyhow::Context;
 
 use super::read;
 
-/// A job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Job {
     pub(super) class: String,
-    /// When it was submitted and when it ended, in seconds.
+    /// The times of submission and end, in seconds.
     pub(super) times: Option<(f64, f64)>,
     pub(super) train: bool,
-    /// Of its input, in bytes.
+    /// The size of its input, in bytes.
     pub(super) input: Option<f64>,
     /// In GB.
     pub(super) request: Option<f64>,
@@ -32,7 +31,7 @@ pub(super) struct Job {
     pub(super) hours: f64,
 }
 
-/// Jobs in the order in which they are told.
+/// Jobs in the order of the records.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Set {
     pub(super) name: String,

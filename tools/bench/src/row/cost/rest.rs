@@ -22,7 +22,7 @@ use crate::watch::descendants;
 
 /// The most queued jobs of a list at a time.
 const LIST_MAX: usize = 500;
-/// How long the jobs may take to be in the queue.
+/// The longest time for the jobs to be in the queue.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A daemon at rest for a while.

@@ -51,7 +51,7 @@ impl Load {
         }
     }
 
-    /// The need reported for each job where pinfold is told, MiB; `None`: its jobs differ, so that no single figure fits.
+    /// The need of each job as reported to pinfold, MiB; `None`: its jobs differ, so that no single figure fits.
     pub(in crate::row) fn claim_mib(self, budget_mib: u64) -> Option<u64> {
         match self {
             Self::Eight => Some(budget_mib * 35 / 100),
@@ -133,7 +133,7 @@ fn family(load: &str, processes: u64, mib: u64) -> String {
     slow_family(load, processes, mib, 300, 1_000_000)
 }
 
-/// A family that grows by so much in a second, and walks so many turns each.
+/// A family that grows by `mib_per_s` in a second, with `turns` turns of each member's walk.
 pub(in crate::row) fn slow_family(
     load: &str,
     processes: u64,

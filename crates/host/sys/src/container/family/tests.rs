@@ -93,7 +93,7 @@ fn a_namesake_is_no_descendant() {
     assert_eq!(family.descendants_among(&everybody), BTreeSet::from([10, 11, 12]));
 }
 
-/// A look that several jobs share may be older than a member: that one is not gone, and what it used counts once.
+/// A shared scan may be older than a member: the member is not gone, and its use counts once.
 #[test]
 fn a_member_that_is_younger_than_the_shared_look_stays() {
     let proc = Proc::open("/proc".as_ref()).expect("/proc");
@@ -104,7 +104,7 @@ fn a_member_that_is_younger_than_the_shared_look_stays() {
     let pids = family.sampled(&proc, &mut older).expect("it is read");
     assert!(pids.contains(&own.pid), "{pids:?}");
     assert_eq!((family.gone_user_ticks, family.gone_system_ticks), (0, 0));
-    // A child that the look has and that ended since is none: its parent may have inherited what it used.
+    // A child in the scan that has ended since is no member: its parent may have inherited its use.
     let gone = process(u32::MAX, own.pid, 3, 0);
     let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().expect("it starts");
     let child = proc.stat(sleeper.id()).expect("it is read").expect("it lives");
@@ -134,8 +134,8 @@ fn a_mark_needs_both_names_whole() {
     assert!(from_there.is_some(), "a job that such a program started");
 }
 
-/// Forty processes with an environment of 1 MiB each, whose mark stands first or last: of marks that stand last as many are
-/// found as there is room for in a look, and of the others all.
+/// Forty processes with an environment of 1 MiB each, with the mark first or last: of marks that stand last as many are
+/// found as a scan has room for, and of the others all.
 #[test]
 fn long_environments_are_read_up_to_a_bound() {
     let root = tempfile::tempdir().expect("a directory");
@@ -156,7 +156,7 @@ fn long_environments_are_read_up_to_a_bound() {
     assert_eq!((found.len(), marked(100), marked(120)), (40, 20, BEYOND_BYTES >> 20));
 }
 
-/// Its threads are not asked one by one, and its child is found all the same.
+/// Its threads are not read singly, and its child is found all the same.
 #[test]
 fn a_process_with_very_many_threads_is_looked_at_once() {
     let root = tempfile::tempdir().expect("a directory");
@@ -178,8 +178,7 @@ proptest! {
         let _ = parse_mark(&bytes);
     }
 
-    /// Processes fork, compute, end and are waited for or not; the job's time never falls, and never exceeds what
-    /// was really used.
+    /// Processes fork, compute, end and are waited for or not; the job's time never falls, and never exceeds the true use.
     #[test]
     fn time_never_falls_and_is_never_invented(
         steps in proptest::collection::vec((0usize..4, 0usize..8, 1u64..20, any::<bool>()), 1..60),

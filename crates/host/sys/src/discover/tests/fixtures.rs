@@ -28,9 +28,9 @@ fn wanted(path: &str) -> bool {
         || any(&["/proc/", "/dev/cpuset", "/dev/cgroup", "fs/cgroup"])
 }
 
-/// Unpacks the archived tree `name`, only what discovery looks at.
+/// Unpacks the archived tree `name`, only the files that discovery reads.
 fn unpacked(name: &str) -> tempfile::TempDir {
-    // Thousands of small files: in memory where there is such a directory.
+    // Thousands of small files: in memory if possible.
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let packed = File::open(fixtures().join(format!("linux/{name}.tar.bz2"))).unwrap();
     let mut archive = tar::Archive::new(BzDecoder::new(packed));
@@ -55,7 +55,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// One line for one machine, as in `expected.tsv`.
+/// A line for a machine, as in `expected.tsv`.
 pub(super) fn counts(name: &str, topology: &Topology) -> String {
     format!(
         "{name}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
@@ -98,7 +98,7 @@ fn archived_machines() {
     assert_eq!(found, expected);
 }
 
-/// Which PUs lie together at one level, by the lowest of them.
+/// The sets of PUs at a level, by the lowest PU of each.
 fn lowest(topology: &Topology, of: impl Fn(&Pu) -> Option<u32>) -> BTreeMap<u32, Option<u32>> {
     let mut first: BTreeMap<u32, u32> = BTreeMap::new();
     for pu in topology.pus() {
@@ -128,7 +128,7 @@ fn every_pu_lies_where_a_second_opinion_puts_it(name: &str, topology: &Topology)
         let row = &rows[&pu.os.0];
         let place = format!("{name}, PU {}", pu.os);
         assert_eq!(pu.usable, row[1] == "1", "{place}");
-        // A machine that says nothing of cores has one per PU here.
+        // A machine without cores has a core per PU here.
         for (column, level) in [(2, &core), (3, &l2), (4, &l3)] {
             if let Ok(want) = row[column].parse::<u32>() {
                 assert_eq!(level[&pu.os.0], Some(want), "{place}, column {column}");

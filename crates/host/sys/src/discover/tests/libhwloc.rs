@@ -1,12 +1,12 @@
 //! libhwloc's view of machines, a second opinion, as its program `lstopo` writes it: in XML, which our own reader takes.
-//! What that reader makes of a file is compared with what `hwloc-calc` counts in it.
+//! The reader's result is compared with the counts of `hwloc-calc`.
 
 use super::super::*;
 use super::fixtures::{counts, fixtures};
 use pinfold_topo::Pu;
 use std::process::Command;
 
-/// The program that tells what libhwloc sees.
+/// The program that prints libhwloc's view.
 pub(super) struct Lstopo {
     program: &'static str,
 }
@@ -42,7 +42,7 @@ impl Lstopo {
     }
 }
 
-/// Whether a line such as `lstopo-no-graphics 2.9.0` names a version that is at least 2.8.
+/// Whether a line like `lstopo-no-graphics 2.9.0` names a version of at least 2.8.
 fn recent(line: &str) -> bool {
     let numbers = line.trim().rsplit(' ').next().unwrap_or_default();
     let mut numbers = numbers.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
@@ -59,9 +59,8 @@ fn seen(mut command: Command) -> Result<Topology, String> {
     facts.map_err(|error| error.to_string())?.assemble().map_err(|error| error.to_string())
 }
 
-/// What is comparable between two ways to see a machine: everything but memory, which libhwloc counts
-/// without huge pages, what each knows of switched-off PUs and kinds of core, and where nodes of memory alone
-/// lie, which libhwloc guesses from distances.
+/// The comparable part of two views of a machine: everything but memory, which libhwloc counts without huge pages,
+/// switched-off PUs and kinds of core, and the places of nodes of memory alone, which libhwloc guesses from distances.
 pub(super) fn shape(topology: &Topology) -> String {
     let mut text = counts("", topology);
     for pu in topology.pus() {

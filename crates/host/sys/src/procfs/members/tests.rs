@@ -66,7 +66,7 @@ fn what_children_did_is_not_the_parents_at_whatever_moment_it_is_read() {
     for _ in 0..20 {
         let mut child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
         while child.try_wait().unwrap().is_none() {
-            // Of one that is new everything is read.
+            // A new process is read completely.
             let mut members = Members::default();
             members.read(&proc, &[child.id()], u64::MAX, None, &mut { usize::MAX });
             let own = members.changed().iter().filter_map(|member| member.io).map(|io| io.read_calls);
@@ -78,7 +78,7 @@ fn what_children_did_is_not_the_parents_at_whatever_moment_it_is_read() {
 
 #[test]
 fn still_processes_are_read_less_often() {
-    // What real ones do, and when, is the kernel's to say: it takes memory even of those that sleep.
+    // The kernel determines real processes' activity: it takes memory even of sleeping processes.
     let root = tempfile::tempdir().unwrap();
     let pids: Vec<u32> = (100..=100 + u32::try_from(FEW).unwrap()).collect();
     for pid in &pids {
@@ -128,7 +128,7 @@ fn many_processes_are_read_in_parts_and_each_has_its_turn() {
     for round in 0..5 {
         pids.iter().for_each(|&pid| write(pid, round));
         let mut left = 4;
-        // Nobody ran, by the job's own count, since the last reading: which did not get to all of them.
+        // No process ran since the last reading, by the job's own count: that reading did not reach all of them.
         members.read(&proc, &pids, u64::MAX, Some(1), &mut left);
         seen.extend(members.changed().iter().map(|member| member.pid));
         assert!(members.changed().len() <= 4 && left == 4 - members.changed().len());
@@ -176,7 +176,7 @@ fn a_command_line_is_another_process_if_the_number_is() {
         members.read(&proc, &[7], 70, None, &mut { usize::MAX });
         members.changed().to_vec()
     });
-    // The reader waits for what it reads now.
+    // The reader blocks in this file.
     let mut answer = std::fs::OpenOptions::new().write(true).open(dir.join("cmdline")).unwrap();
     made_up(root.path(), 7, 71);
     answer.write_all(b"another's\0").unwrap();

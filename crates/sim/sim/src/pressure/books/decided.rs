@@ -53,7 +53,7 @@ impl Books {
                 // retried.
                 let stands = entry.frozen && matches!(reason, Reason::Again(AgainReason::Retry { .. }));
                 if !asked && !for_slots && !stands && self.token == Some(*job) {
-                    // Unless the token passes to another in this step, which is told at its end.
+                    // Unless the token passes to another job in this step, as reported at its end.
                     self.holder_frozen = Some(*job);
                 }
                 self.change(*job, |entry| entry.stands_still(reason, asked, now));
@@ -86,7 +86,7 @@ impl Books {
         let Decision { job, action, reason } = decision;
         let Some(entry) = self.jobs.get(job) else { return Ok(()) };
         if self.token == Some(*job) {
-            // Unless the token passes to another in this step, which is told at its end.
+            // Unless the token passes to another job in this step, as reported at its end.
             self.holder_paged = Some(*job);
         }
         let probed = matches!(reason, Reason::Memory(MemoryReason::Probed { .. })) && bytes <= PROBE_BYTES;
