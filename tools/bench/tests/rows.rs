@@ -244,7 +244,7 @@ fn short_jobs() {
 
 /// The status of a job goes through, and the journal says the same.
 #[test]
-fn one_job() {
+fn exec_journals_a_job() {
     for (script, status, code, signal) in [("exit 3", 3, Some(3), None), ("kill -9 $$", 137, None, Some(9))] {
         let directory = tempfile::tempdir().unwrap();
         let (journal, file) = (directory.path().join("journal"), directory.path().join("script"));

@@ -328,7 +328,7 @@ fn a_few_by_hand() {
 /// On a machine of which nothing is taken all domains are alike: each core is asked for a few times, not once for each
 /// domain.
 #[test]
-fn one_core_of_a_large_machine_is_found_by_few_looks() {
+fn a_core_of_a_large_machine_is_found_by_few_looks() {
     let site = Site::new(
         &pinfold_topo::synthetic::facts_of("pack:512 l3:1 core:4 pu:1").unwrap().assemble().unwrap(),
     );

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_left_alone() {
+    fn other_files_are_left_alone() {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("notes"), "of the operator").expect("a file");
         begin(dir.path(), 1).expect("a file");

@@ -212,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_played_is_decided_again(
+    fn a_replay_decides_as_recorded(
         days in proptest::collection::vec(happening(), 1..120),
         before in 0usize..100,
     ) {
@@ -267,7 +267,7 @@ fn the_first_that_differs_is_named() {
 }
 
 #[test]
-fn what_is_no_recording_is_told() {
+fn invalid_recordings_are_refused() {
     for (bytes, words) in [(&b"job,start_s\n1,2\n"[..], "gzip"), (&[][..], "holds nothing yet")] {
         let error = Player::open(bytes).expect_err("no recording").to_string();
         assert!(error.contains(words), "{error}");

@@ -314,7 +314,7 @@ mod tests {
 
     /// What names each PU once is read, in whatever form; what names the same over and over is not read to its end.
     #[test]
-    fn what_a_list_costs_is_bounded() {
+    fn cost_of_a_list_is_bounded() {
         let each = |step: usize| (0..=PU_OS_MAX).step_by(step).map(|pu| pu.to_string());
         let once = each(1).collect::<Vec<_>>().join(",");
         check(&once, Ok("0-65535"));

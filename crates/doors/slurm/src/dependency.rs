@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_still_waits_for() {
+    fn waiting_follows_living_predecessors() {
         let live =
             || [job(4, "", "a", "running"), job(5, &of(0), "b", "held"), job(6, &of(1), "b", "queued")];
         let check = |dependency: &str, one: Job, waits: bool| {

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_told() {
+    fn variables_tell_the_request() {
         let label = Label {
             ntasks: 4,
             ntasks_per_node: Some(4),

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn faulty_options_are_named() {
         check("--foo", Order::Free, "unrecognized option '--foo'");
         check("-z", Order::Free, "invalid option -- 'z'");
         check("-N", Order::Free, "option requires an argument -- 'N'");

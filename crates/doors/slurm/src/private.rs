@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_write_above() {
+    fn no_other_user_can_write_above() {
         let dir = tempfile::tempdir().expect("a directory");
         let above = dir.path().join("pinfold-1");
         make(&above.join("slurm/spool")).expect("it is made");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_planted_is_refused() {
+    fn planted_files_are_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let tmp = dir.path().join("tmp");
         make(&tmp.join("theirs/slurm")).expect("it is made");

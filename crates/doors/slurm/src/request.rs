@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_engines_ask_for() {
+    fn requests_of_engines_are_read() {
         let snakemake = asked(
             "--parsable --job-name 3e-4 --output '/w/a b/%j.log' --export=ALL --comment rule_x -A acc -p cpu -t 10 \
              --mem 1000 --ntasks=1 --cpus-per-task=2 -D /w --wrap=\"echo 'x y'\"",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_variables_ask_for() {
+    fn requests_of_variables_are_read() {
         let mut request = Request::default();
         let variables = [("SBATCH_MEM_PER_NODE", "2G"), ("SBATCH_TIMELIMIT", "5"), ("SBATCH_EXCLUSIVE", "1")];
         let get = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|it| it.1.to_owned());
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused() {
+    fn absent_features_are_refused() {
         let check = |line: &str, words: &str| {
             let error = asked(line).expect_err(line);
             assert!(error.contains(words), "{line}: {error}");

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said_and_not_where_help_is() {
+    fn error_line_wins_over_help() {
         let check = |said: &str, want: &str| assert_eq!(reason(said), want, "{said:?}");
         let usage = "error: invalid value 'x' for '--mem <SIZE>': `x` is not a size\n\nUsage: pinfold submit\n\n\
                      For more information, try '--help'.";

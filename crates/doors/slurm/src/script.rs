@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_script() {
+    fn invalid_scripts_are_refused() {
         let wrong = |text: &[u8]| super::check(text).expect_err("it is none");
         assert!(wrong(b"").contains("empty"));
         assert!(wrong(b" \n").contains("whitespace"));

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sorted_by() {
+    fn sort_keys_of_squeue() {
         let check = |text: &str, want: Result<&[(char, bool)], &str>| {
             assert_eq!(sort_keys(text), want.map(<[_]>::to_vec).map_err(str::to_owned), "{text}");
         };

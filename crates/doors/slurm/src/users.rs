@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_who_is_unknown_is_too_many() {
+    fn an_unknown_user_is_refused() {
         let check = |text: &str, want: Result<&[&str], &str>| {
             let found = users_that_exist(text, "Invalid user");
             let want = want.map(|users| users.iter().map(|&user| user.to_owned()).collect());

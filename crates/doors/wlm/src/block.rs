@@ -54,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_added_can_be_taken_out(text in "[a-c# \\n]{0,40}", lines in "[a-c =\\n]{1,20}", more in "[x\\n]{0,9}") {
+        fn added_lines_can_be_removed(text in "[a-c# \\n]{0,40}", lines in "[a-c =\\n]{1,20}", more in "[x\\n]{0,9}") {
             let added = add(&text, &lines);
             prop_assert!(is_there(&added) && added.contains(&lines));
             prop_assert_eq!(remove(&added), text.clone());

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_none() {
+    fn invalid_names_are_none() {
         check(&[("SLURM_JOB_ID", "12; rm -rf /")], None);
         check(&[("SLURM_JOB_ID", "")], None);
         check(&[("PBS_JOBID", "$(id)")], None);

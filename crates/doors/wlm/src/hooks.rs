@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_jobs_of_grid_engine_ask_is_verified() {
+    fn requests_of_grid_engine_jobs_are_verified() {
         let good = "ENV ADD PINFOLD_ASK_PRIORITY 3; ENV ADD PINFOLD_ASK_CLASS backfill; RESULT STATE CORRECT";
         assert_eq!(verified("PARAM ac pinfold_priority=3,other=x,pinfold_class=backfill\n"), good);
         for nothing in ["", "PARAM ac other=1\n", "PARAM ac other=1\nPARAM b y\n", "PARAM ac other=a\nb\n"] {

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_of_a_job_stays() {
+    fn notes_of_others_stay() {
         let shown = "7 ann RUNNING 10:00 see ticket 9; pinfold: waited 2 minutes; pinfold: frozen on node7\n";
         let last = |words: Vec<String>| words.last().cloned().unwrap_or_default();
         assert_eq!(
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_the_sites_choice() {
+    fn policy_is_the_sites_choice() {
         let shown = "7 ann RUNNING 10:00 (null)\n";
         let told = |news: News, policy| {
             let commands = commands(&news, policy, "node7", shown);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_host_writes_down_is_not_read() {
+    fn notes_of_another_host_are_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let (own, former) = (dir.path().join("hosts/one").join(SUBMITTED), dir.path().join(SUBMITTED));
         let files = |own: &Path| files_of(dir.path(), own.to_owned(), "one");

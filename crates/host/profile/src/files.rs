@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inherited_counts_once() {
+    fn inherited_descriptors_count_once() {
         let mut files = Files::default();
         let both =
             |position| [open(10, 1, "out", Use::Write, position), open(11, 1, "out", Use::Write, position)];
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_not_taken_for_written_before() {
+    fn appending_does_not_count_earlier_bytes() {
         let mut files = Files::default();
         let log = |position| Open { append: true, ..open(10, 5, "log", Use::Write, position) };
         files.look(1, &[10], &[log(9_000)], 1);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_share_is_not_counted_twice() {
+    fn shared_descriptors_are_not_counted_twice() {
         let mut files = Files::default();
         let at = |pid, position| open(pid, 1, "out", Use::Write, position);
         files.look(1, &[10], &[at(10, 100)], 1);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_seek_skips_is_not_told() {
+    fn bytes_skipped_by_a_seek_do_not_count() {
         let mut files = Files::default();
         // It read 100 bytes, then went a million further.
         files.transferred(100, 0);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_those_transferred_who_left_still_counts() {
+    fn bytes_of_ended_processes_still_count() {
         let mut files = Files::default();
         files.transferred(1_000, 0);
         files.look(1, &[10, 11], &[open(10, 3, "a", Use::Read, 900), open(11, 3, "b", Use::Read, 50)], 1);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_says_why() {
+    fn invalid_arrays_name_their_fault() {
         refused("", "names no index");
         refused("%4", "names no index");
         refused("a", "`a` is no index");

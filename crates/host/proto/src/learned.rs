@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_figures_are_refused() {
         let check = |bad: Row| assert!(matches!(read(&table(vec![bad])), Err(TableError::Row { .. })));
         check(Row { class: "0A".repeat(CLASS_BYTES), ..row() });
         check(Row { class: String::new(), ..row() });

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_said_to_be() {
+    fn too_large_quantities_are_named() {
         let of_size = |text: &str| matches!(parse_size(text), Err(QuantityError::SizeTooLarge(_)));
         for text in ["4PiB", "99999999TiB", "99999999999999999999M"] {
             assert!(of_size(text), "{text}");

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_acts_upon_is_replaced() {
+    fn terminal_codes_are_replaced() {
         assert_eq!(plain("a\nb\u{1b}[2J\u{9b}m\u{202e}c\u{2028}d\u{2066}\u{feff}"), "a?b?[2J?m?c?d??");
         assert_eq!(plain("a\u{200e}b\u{200f}c\u{61c}d\u{2029}"), "a?b?c?d?");
         assert_eq!(

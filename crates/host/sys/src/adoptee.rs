@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_is() {
+    fn the_standing_of_a_process_is_parsed() {
         let plain =
             "Name:\tsh\nState:\tS (sleeping)\nUid:\t7\t7\t7\t7\nNSpid:\t12\nKthread:\t0\nVmSize:\t  9 kB\n";
         assert_eq!(status(plain), Some(Standing { user: 7, ..Standing::default() }));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_a_process_is() {
+    fn managers_and_jobs_of_processes_are_recognized() {
         assert_eq!(manager(b"A=1\0SLURM_JOB_ID=3\0"), Some("Slurm"));
         assert_eq!(manager(b"SLURM_JOB_ID=3\0PINFOLD_JOB_ID=3\0"), None);
         assert_eq!(manager(b"SLURM_JOB_ID=3\0PINFOLD_JOB_ID=4\0"), Some("Slurm"));

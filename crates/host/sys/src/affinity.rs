@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_read_back() {
+    fn a_set_affinity_is_read_back() {
         let allowed = of(0).unwrap().unwrap();
         let one = CpuSet::single(allowed.first().unwrap());
         let read = std::thread::spawn(move || {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_gone() {
+    fn an_unused_number_has_no_affinity() {
         assert_eq!(of(u32::MAX), Ok(None));
         assert_eq!(of(i32::MAX.unsigned_abs()), Ok(None));
         assert_eq!(set(i32::MAX.unsigned_abs(), &CpuSet::new()), Ok(false));

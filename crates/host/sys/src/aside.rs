@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_held_up_holds_up_no_other() {
+    fn a_delayed_read_delays_no_other() {
         let (one, other) = ((Purpose::Shares, 4_000_001), (Purpose::Shares, 4_000_002));
         let (go, told) = channel::<()>();
         let answer = place(one).unwrap().read(move || told.recv().map_or(0, |()| 7)).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_never_read_and_leaves_its_place() {
+    fn a_failed_read_answers_never_and_frees_its_place() {
         let of = (Purpose::Shares, 4_000_003);
         let asked: Asked<()> = read(of, || panic!("as a bug would")).unwrap();
         assert_eq!(asked, Asked::Never);

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_groups_bound_holds_for_both() {
+    fn bounds_of_two_groups_combine_to_the_smallest() {
         let root = tree(&[
             ("a/cpuset.cpus", "0-3\n"),
             ("a/memory.max", "4096\n"),
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_same_limit_around_shares_it() {
+    fn processes_within_a_limit_share_its_group() {
         let root = tree(&[
             ("slurm/memory.max", "max\n"),
             ("slurm/job_3/memory.max", "4096\n"),

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_process_leaves_again() {
+    fn irreversible_restrictions_are_found() {
         assert_eq!(held_by("NoNewPrivs:\t0\nSeccomp:\t0\n"), None);
         assert!(held_by("NoNewPrivs:\t1\nSeccomp:\t0\n").is_some());
         assert!(held_by("NoNewPrivs:\t0\nSeccomp:\t2\n").is_some());

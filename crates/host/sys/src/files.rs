@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_at_once() {
+    fn other_kinds_of_files_are_refused_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let (fifo, plain, link) =
             (dir.path().join("fifo"), dir.path().join("plain"), dir.path().join("link"));

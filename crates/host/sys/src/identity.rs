@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_ended_is_nobody_whoever_has_its_number() {
+    fn an_ended_process_is_not_found_by_its_number() {
         let proc = Proc::open(Path::new("/proc")).unwrap();
         let mut child = Command::new("/bin/sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
         let process = Process::open(&proc, child.id()).unwrap().unwrap();

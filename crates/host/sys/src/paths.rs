@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_keeps_a_user_from_a_socket() {
+    fn another_users_directory_keeps_no_user_from_a_socket() {
         let (home, xdg) = (("HOME", "/h"), ("XDG_STATE_HOME", "/s"));
         let (directory, usual) = ("/tmp/pinfold-7", "/tmp/pinfold-7/pinfold.sock");
         let elsewhere = "/h/.local/state/pinfold/pinfold.sock";

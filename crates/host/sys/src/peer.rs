@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_ended_is_no_peer() {
+    fn an_ended_process_is_no_peer() {
         let proc = Proc::open(std::path::Path::new("/proc")).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_began_in_its_own_place_is_gone_on_with_there() {
+    fn state_begun_in_the_hosts_own_place_stays_there() {
         let dir = with_database("db", Duration::ZERO);
         let at = |host: &str, shared, is_ours| {
             let place = of(dir.path().to_owned(), "db", host, |_| shared, |_, _| is_ours);

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_a_job() {
+    fn groups_of_jobs_are_recognized() {
         for (groups, want) in [
             ("0::/pinfold/i1/job-7\n", true),
             ("0::/system.slice/pinfoldd.service/pinfold/i1/job-7/below\n", true),

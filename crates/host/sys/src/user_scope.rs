@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_below_the_user_s_manager() {
+    fn groups_below_the_users_manager_are_recognized() {
         let check = |group: &str, want: bool| assert_eq!(is_below_manager(group, 1000), want, "{group}");
         check("/user.slice/user-1000.slice/user@1000.service/app.slice/term.scope", true);
         check("/user.slice/user-1000.slice/user@1000.service/init.scope", true);

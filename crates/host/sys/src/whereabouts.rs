@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_found_again() {
+    fn a_note_is_found_again() {
         let dir = tempfile::tempdir().expect("a directory");
         let (socket, state) = (dir.path().join("p.sock"), dir.path().join("a\nb"));
         assert_eq!(noted(&socket), None);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_have_written_is_not_believed() {
+    fn a_note_writable_for_others_is_not_trusted() {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join("p.sock");
         note(&socket, Path::new("/s"), false).expect("it is ours");

@@ -217,7 +217,7 @@ fn a_rescue_reports_what_it_could_not_do() {
     child.kill().and_then(|()| child.wait()).expect("ended");
 }
 
-fn what_is_inherited_is_not_written() {
+fn inherited_settings_are_not_written() {
     on_every_host(|name, host| {
         let containers = open(host);
         // Nothing may be written for a job of the usual shape: each write would fail.
@@ -407,7 +407,7 @@ pinfold_testkit::trials! {
     controllers_that_cannot_be_handed_down_are_done_without,
     a_host_in_which_no_group_can_be_made_is_rootless, a_probe_leaves_nothing_behind,
     names_that_could_lead_elsewhere_are_refused, a_rescue_reports_what_it_could_not_do,
-    what_is_inherited_is_not_written, a_group_handed_to_us_is_emptied_before_it_hands_anything_down,
+    inherited_settings_are_not_written, a_group_handed_to_us_is_emptied_before_it_hands_anything_down,
     jobs_of_the_earlier_layout_stay_in_their_groups,
     a_users_lock_of_roots_group_is_no_mark, a_users_mark_says_nothing_of_roots_instance_of_that_name,
 }

@@ -34,7 +34,7 @@ fn await_close(mut other: TcpStream) {
 
 /// The peers of the others are never read, so that a closer that waits for them never reaches the last.
 #[test]
-fn what_lingers_is_closed_without_waiting() {
+fn lingering_sockets_are_closed_without_waiting() {
     let mut closer = Closer::default();
     let (held, mut others): (Vec<Held>, Vec<TcpStream>) = (0..8).map(|_| holds_one_that_lingers()).unzip();
     held.into_iter().for_each(|held| closer.close(held));

@@ -58,7 +58,7 @@ fn every_process_is_told_of_once() {
     }
 }
 
-fn what_a_process_used() {
+fn use_of_a_process_is_reported_at_its_end() {
     let mut records = open();
     if records.source() != Source::Full {
         ignore!("no figures: {}", records.why_not());
@@ -105,5 +105,5 @@ fn threads_are_told_of_one_by_one() {
 }
 
 pinfold_testkit::trials! {
-    every_process_is_told_of_once, what_a_process_used, threads_are_told_of_one_by_one,
+    every_process_is_told_of_once, use_of_a_process_is_reported_at_its_end, threads_are_told_of_one_by_one,
 }

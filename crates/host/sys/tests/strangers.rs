@@ -84,7 +84,7 @@ fn stranger_with(pid: u32) -> Option<Child> {
     None
 }
 
-fn who_has_the_number_of_one_that_ended_is_put_back() {
+fn a_stranger_with_a_reused_number_is_put_back() {
     let last = std::fs::read_to_string(LAST_PID).unwrap_or_default();
     if std::fs::write(LAST_PID, last.trim()).is_err() {
         ignore!("{LAST_PID} cannot be written here");
@@ -144,5 +144,5 @@ fn tried_at(name: &str, make: impl Fn(&Path) -> io::Result<FakeHost>, write: usi
 }
 
 pinfold_testkit::trials! {
-    who_has_the_number_of_one_that_ended_is_put_back,
+    a_stranger_with_a_reused_number_is_put_back,
 }

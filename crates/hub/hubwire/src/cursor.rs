@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_kept_is_read() {
+    fn cursor_of_an_earlier_version_is_read() {
         let text = r#"{"version":1,"origin":"one","seen":9,"seen_submitted_us":90,"open":[7]}"#;
         let mut cursor: Cursor = serde_json::from_str(text).expect("it is read");
         assert!(cursor.is_of_this_store(&Numbers { highest: found(12, 120), seen_us: Some(90) }));

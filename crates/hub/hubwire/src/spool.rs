@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_makes_nothing() {
+    fn a_reader_makes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let spool = Spool::look(RealDisk, dir.path()).unwrap();
         assert_eq!((spool.bundles(), spool.refused()), (0, 0));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_away_is_passed_over_and_the_one_that_answered_comes_first() {
+    fn an_absent_hub_is_passed_over_and_the_last_answering_hub_comes_first() {
         let mut turns = Turns::new("x1/, x2,a");
         check(&mut turns, "x1 x2 a", true);
         check(&mut turns, "a", true);

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_a_job_has() {
+    fn memory_requests_of_a_record_are_read_and_bounded() {
         check_memory(0, 0, Ok((0, 0)));
         check_memory(100, 50, Ok((100, 50)));
         check_memory(0, 50, Ok((50, 50)));

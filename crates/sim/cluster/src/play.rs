@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_others_is_submitted_as_the_last_of_them_ends() {
+    fn a_job_is_submitted_at_the_last_end_of_its_predecessors() {
         check(&[(0, 5), (0, 5), (3, 1)], &[], &[0, 5, 10]);
         check(&[(0, 5), (0, 5), (3, 1)], &[&[1], &[], &[]], &[6, 0, 5]);
         check(&[(0, 5), (0, 5), (9, 1)], &[&[1], &[], &[1]], &[5, 0, 10]);

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_outlives_an_estimate() {
+    fn an_outlived_estimate_doubles() {
         check(0, 1);
         check(10, 20);
         check(60, 100);

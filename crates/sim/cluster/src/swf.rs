@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_says() {
+    fn a_line_is_parsed() {
         let record = Reader::default().line(LINE).unwrap().unwrap();
         assert_eq!((record.submit_s, record.wait_s, record.run_s), (Some(10), None, Some(60)));
         assert_eq!((record.allocated, record.requested, record.requested_s), (Some(4), Some(8), Some(120)));

@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_finds_its_nodes_full() {
+    fn no_bound_job_finds_its_nodes_full() {
         let mut all = Outcome::default();
         for seed in 0..60 {
             let outcome = run(seed).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_reads_as_it_is_written() {
+    fn a_part_is_read_as_it_is_written() {
         for text in [
             "all",
             "jobs=1,4;upsets=3;faults=failures,old-readings",

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_is_left_and_nothing_else() {
+    fn only_needed_items_are_left() {
         let mut tries = 0;
         let all: Vec<u32> = (0..500).collect();
         let left = minimal(all, |some| {

@@ -118,7 +118,7 @@ fn freeze_of_a_slowed_job(readings: &[(u64, u64)]) -> Result<(), String> {
 }
 
 #[test]
-fn nobody_stands_still_whom_a_bound_holds() {
+fn no_throttled_job_within_its_bound_is_frozen() {
     // On the way to its bound, and at it: nothing has become worse.
     for readings in [&[(300, 500), (300, 590)][..], &[(300, 550), (300, 600), (300, 600)]] {
         let found = freeze_of_a_slowed_job(readings).expect_err("it is found");

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_cost_each_other_is_taken_out() {
+    fn contention_of_runs_is_taken_out() {
         let contention = Contention { full_milli: 800, disk_rate: None, requests: None };
         let run = |start_s: u64, end_s: u64, cpu_s: u64| Run {
             start_us: start_s * SECOND,

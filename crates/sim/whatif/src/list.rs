@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn faults_are_named() {
         wrong("{", "line 1: EOF");
         wrong("\n{\"submit_s\":1}", "line 2: missing field `wall_s` (column 14)");
         wrong("[1,2]", "line 1: it is no JSON object");
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_says() {
+    fn a_line_is_parsed() {
         let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_ramp":0.5,"ramp_cpu_s":5,"memory_request_bytes":8192,"io_bytes":400,"user":"u","name":"n","list":"l","runs_before":3}"#;
         let jobs = arranged(line).unwrap().jobs;
         let want = Job {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_for_one_that_is_not_played_waits_for_what_that_waited_for() {
+    fn followers_of_an_unplayed_job_wait_for_its_predecessors() {
         let text = "{\"wall_s\":1}\n{\"wall_s\":0,\"after\":[1]}\n{\"wall_s\":1,\"after\":[2]}\n\
                     {\"wall_s\":1e300}\n{\"wall_s\":1,\"cores\":9}\n{\"wall_s\":1,\"submit_s\":-0.0,\"after\":[4,5]}";
         let arranged = arranged(text).unwrap();

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn faults_are_named() {
         wrong("", "it has no task");
         wrong("id,runtime_s\n", "no column `parents`");
         wrong("id,runtime_s,parents\n1,2\n", "line 2 has 2 columns, and the header has 3");

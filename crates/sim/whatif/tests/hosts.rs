@@ -78,7 +78,7 @@ fn plain_hosts_are_those_of_the_cluster() {
 }
 
 #[test]
-fn one_job_a_core_is_the_same_under_pinfold() {
+fn a_job_per_core_is_the_same_under_pinfold() {
     let (jobs, fleet) = (mix(), fleet(4, 2));
     let outcome = played(&jobs, fleet, &pinfold(1000, None));
     assert_eq!(outcome.played.spans, played(&jobs, fleet, &Hosts::plain(None)).played.spans);
@@ -110,7 +110,7 @@ fn the_last_of_a_list_share_the_cores() {
 }
 
 #[test]
-fn who_waits_while_it_grows_computes_afterwards() {
+fn a_job_that_waits_while_it_grows_computes_afterwards() {
     let fleet = Fleet::own_host(2, u64::MAX);
     let grows = |ramp_busy_milli| Job { busy_milli: 500, ramp_milli: 500, ramp_busy_milli, ..job(100) };
     let four = |ramp_busy_milli| (0..4).map(|_| grows(ramp_busy_milli)).collect::<Vec<_>>();
@@ -124,7 +124,7 @@ fn who_waits_while_it_grows_computes_afterwards() {
 }
 
 #[test]
-fn what_ran_before_starts_beside_what_grows() {
+fn a_job_with_earlier_runs_starts_beside_growing_jobs() {
     let fleet = Fleet::own_host(2, 10 * GIB);
     let grows = |number, memory, runs_before| Job {
         number,
@@ -143,7 +143,7 @@ fn what_ran_before_starts_beside_what_grows() {
 }
 
 #[test]
-fn what_does_not_fit_waits_instead_of_dying() {
+fn a_job_that_does_not_fit_waits_instead_of_dying() {
     let large = |number| Job { number, memory_peak: 6 * GIB, memory: GIB, ..job(100) };
     let jobs: Vec<Job> = (0..6).map(large).collect();
     let fleet = Fleet { memory: Some(50 * GIB), job_memory: 10 * GIB, ..fleet(1, 2) };

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_computed_up_to_a_sample() {
+    fn processor_time_is_summed_up_to_a_sample() {
         let sample = |time_s, cpu_cores| Sample { time_s, cpu_cores, memory_bytes: 0, running: 1 };
         let samples = [sample(1.0, 0.5), sample(3.0, 0.25), sample(4.0, 1.0)];
         assert!((cpu_until(&samples, 3.0) - 1.0).abs() < 1e-9);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_stays_and_the_rest_may_go() {
+    fn flushed_writes_stay_and_the_rest_may_go() {
         let work = std::env::temp_dir().join(format!("pinfold-writes-{}", std::process::id()));
         fs::create_dir_all(&work).expect("a directory");
         let (path, base, to) = (work.join("log"), work.join("base"), work.join("disk"));

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_option_in_every_spelling() {
+    fn each_spelling_of_an_option_is_read() {
         for args in [&["-n", "4"][..], &["-n4"], &["--ntasks", "4"], &["--ntasks=4"]] {
             let request = LayoutRequest::from_args(args).unwrap();
             assert_eq!(request, LayoutRequest { ntasks: Some(4), ..LayoutRequest::default() }, "{args:?}");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn one_small_job_makes_room_for_a_large_one() {
+    fn a_small_job_makes_room_for_a_large_job() {
         // Each cache has one job on one core; a job that moves stays in its socket or changes it.
         let movers = [mover(&[0], 50), mover(&[4], 40), mover(&[8], 20), mover(&[12], 30)];
         let repack = site().repack(&free(&[0, 4, 8, 12]), &movers, 4, 1000).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_moves_where_there_is_room_or_it_does_not_pay() {
+    fn no_job_moves_where_there_is_room_or_it_does_not_pay() {
         let movers = [mover(&[0], 0), mover(&[4], 0)];
         assert_eq!(site().repack(&free(&[0, 4]), &movers, 4, 0), None, "two caches are free");
         // Its only way out is the other socket.
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_torn_apart_for_another() {
+    fn no_job_is_torn_apart_for_another() {
         // The pair could only go to two caches.
         let taken = [0, 1, 4, 5, 6, 8, 9, 10, 12, 13, 14];
         assert_eq!(site().repack(&free(&taken), &[mover(&[0, 1], 0)], 4, u64::MAX), None);

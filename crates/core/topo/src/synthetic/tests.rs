@@ -78,7 +78,7 @@ fn attached_nodes_are_numbered_from_the_inside() {
 }
 
 #[test]
-fn what_is_no_description() {
+fn invalid_descriptions_are_refused() {
     let long = "1 ".repeat(200);
     for (text, want) in [
         ("", "there is no level in it"),

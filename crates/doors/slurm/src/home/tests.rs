@@ -66,7 +66,7 @@ fn a_spool_of_a_job_that_is_not_over_stays() {
 }
 
 #[test]
-fn one_sweeps_at_a_time() {
+fn a_single_process_sweeps_at_a_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let (one, other) =
         (home(dir.path()), Home { journal: dir.path().join("jobs-y.jsonl"), ..home(dir.path()) });

@@ -35,7 +35,7 @@ fn count(rows: &[ProcessRow]) -> u64 {
 }
 
 #[test]
-fn what_a_job_forked_before_it_was_named_is_its() {
+fn early_forks_belong_to_the_job() {
     let mut census = census();
     census.born(100, KEEPER, S);
     census.born(101, 100, S);
@@ -247,7 +247,7 @@ fn samples_alone_find_processes_and_lose_them() {
 }
 
 #[test]
-fn one_that_a_sample_misses_may_only_not_have_been_heard() {
+fn a_missed_process_may_have_an_end_still_unread() {
     let mut census = census();
     census.born(100, KEEPER, S);
     census.bind(100, 7, S);
@@ -259,7 +259,7 @@ fn one_that_a_sample_misses_may_only_not_have_been_heard() {
 
 /// Several samples may have what is alive from one look at the host.
 #[test]
-fn one_that_was_born_since_the_look_is_not_missed() {
+fn a_process_born_after_the_look_is_not_missed() {
     let mut census = census();
     census.born(100, KEEPER, S);
     census.bind(100, 7, S);
@@ -295,7 +295,7 @@ fn while_words_wait_to_be_read_samples_end_and_begin_nobody() {
 }
 
 #[test]
-fn one_that_a_sample_sees_first_is_counted_once() {
+fn a_process_first_seen_by_a_sample_is_counted_once() {
     let mut census = census();
     // Named by its keeper before its birth was heard.
     census.bind(100, 7, S);
@@ -312,7 +312,7 @@ fn one_that_a_sample_sees_first_is_counted_once() {
 }
 
 #[test]
-fn one_whose_taking_down_lasts_is_counted_once() {
+fn a_process_with_a_slow_exit_is_counted_once() {
     let mut census = census();
     census.born(100, KEEPER, S);
     census.bind(100, 7, S);
@@ -369,7 +369,7 @@ fn a_late_word_of_one_that_is_over_counts_nobody() {
 }
 
 #[test]
-fn one_that_nobody_told_of_is_found_by_the_second_sample() {
+fn an_unreported_process_is_found_by_the_second_sample() {
     let mut census = census();
     census.bind(100, 7, S);
     census.sampled(7, &[100, 101], &[], Told::All, 2 * S);
@@ -434,7 +434,7 @@ fn a_tree_that_nobody_claims_is_dropped() {
 
 /// Any user can have a keeper, and fork as fast as the host allows, for no job.
 #[test]
-fn what_a_keeper_forks_for_nobody_is_not_kept() {
+fn forks_of_a_keeper_without_a_job_are_not_kept() {
     let mut census = census();
     for pid in 100..10_100 {
         census.born(pid, KEEPER, S);
@@ -540,7 +540,7 @@ fn a_keeper_is_known_until_its_last_connection_is_closed() {
 }
 
 #[test]
-fn what_was_read_of_shared_memory_stays_with_its_process() {
+fn pss_stays_with_its_process() {
     let mut census = census();
     census.born(100, KEEPER, 10 * S);
     census.bind(100, 7, 10 * S);
@@ -563,7 +563,7 @@ fn what_was_read_of_shared_memory_stays_with_its_process() {
 }
 
 #[test]
-fn what_all_did_is_counted_together() {
+fn counts_of_all_processes_are_summed() {
     let used = |calls, faults, waited_us| ProcessUsage {
         io_read_calls: calls,
         faults_minor: faults,
@@ -611,7 +611,7 @@ fn waits_of_processes_whose_end_nobody_told_are_not_known() {
 }
 
 #[test]
-fn one_whose_waits_were_read_was_seen() {
+fn a_process_with_read_waits_was_seen() {
     let mut census = census();
     census.born(100, KEEPER, S);
     census.bind(100, 7, S);

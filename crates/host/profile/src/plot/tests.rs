@@ -477,7 +477,7 @@ fn an_axis_of_something_else_than_time() {
 }
 
 #[test]
-fn what_a_job_used_after_its_last_sample_is_drawn() {
+fn usage_after_the_last_sample_is_drawn() {
     let short = ReportView {
         ended_s: Some(3.0),
         wall_s: Some(3.0),

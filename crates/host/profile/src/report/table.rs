@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_named_unless_it_says_nothing() {
+    fn omitted_columns_are_named_unless_empty() {
         let column = |head, leave_out| Column { head, align: Align::Left, leave_out };
         let mut table =
             Table::new(&[column("ONE", 0), column("TWO", 2), column("THREE", 1), column("FOUR", 0)]);

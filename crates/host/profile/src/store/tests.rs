@@ -515,7 +515,7 @@ proptest! {
 
 /// As fast and as large as one likes: what another user did days before stays, with its samples.
 #[test]
-fn one_users_large_jobs_drive_out_no_others() {
+fn a_users_large_jobs_drive_out_no_other_users() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     store.begin().unwrap();

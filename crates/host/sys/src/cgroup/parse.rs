@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_on_each_node() {
+    fn memory_by_node_is_parsed() {
         let second = "anon N0=4096 N1=8192\nfile N0=1 N1=1\nshmem N0=0 N1=100\nanon_thp N0=7 N1=7\n";
         assert_eq!(parse_numa_stat(second, &["anon", "shmem"]), Some(vec![(0, 4096), (1, 8292)]));
         let first =

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_limited_has_words() {
+    fn limited_resources_round_trip_as_words() {
         let io = Limited::Io { device: "259:12".to_owned(), rate: IoRate::Reads };
         for (what, words) in [
             (Limited::Processes, "processes"),

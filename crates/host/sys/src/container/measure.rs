@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_on_its_way_from_swap_is_in_ram_and_what_was_read_back_is_there_once() {
+    fn pages_on_their_way_from_swap_count_once_in_ram() {
         // 100 pages mapped, 40 of which kept their swap slots, and 10 that were read back and are not mapped yet.
         let second = "anon 100\nshmem 5\nactive_anon 85\ninactive_anon 30\nswapcached 50\n";
         assert_eq!((in_ram_v2(second), in_swap_v2(second, 70)), (115, 20));

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_threads_all_the_time_does_not_prolong_a_walk_over_many() {
+    fn a_stream_of_new_threads_does_not_prolong_a_walk_over_many() {
         assert_eq!(walk(50_000, usize::MAX), (400_010, 100_004));
         assert_eq!(walk(10, usize::MAX).1, 20 + ROUNDS_MAX, "of a few each round is tried");
         assert_eq!(walk(50_000, 1_000), (1_000, 1_000));

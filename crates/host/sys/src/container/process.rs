@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_gone() {
+    fn calls_on_an_unused_number_report_gone() {
         assert_eq!(bind(0, &CpuSet::new()), Ok(Reached::Gone));
         assert_eq!(set_nice(u32::MAX, 0), Ok(Reached::Gone));
         assert_eq!(set_idle_class(i32::MAX as u32, true), Ok(Reached::Gone));

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_is_left_alone() {
+    fn settings_without_a_restriction_are_left_alone() {
         for (have, free, want) in [
             ("max\n", "max", true),
             ("max 100000\n", "max", true),

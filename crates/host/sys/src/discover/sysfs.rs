@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_node_could_give() {
+    fn available_memory_of_a_node_is_parsed() {
         let text = "Node 1 MemTotal:  1000 kB\nNode 1 MemFree:  100 kB\nNode 1 Active(file): 20 kB\n\
                     Node 1 Inactive(file): 3 kB\nNode 1 FilePages: 500 kB\n";
         assert_eq!(available_in(text), Some(123 * 1024));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_holds() {
+    fn held_memory_of_a_node_is_parsed() {
         let dir = tempfile::tempdir().unwrap();
         let node = |number: u32, text: &str| {
             let path = dir.path().join(format!("node{number}"));

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed() {
+    fn groups_of_a_killed_probe_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let base = Group::open(dir.path(), None).unwrap().unwrap();
         let make = |name: &str, old: bool| {

@@ -42,7 +42,7 @@ fn the_kernel_refuses_where_it_can() {
 
 /// Bytes before the descriptors are read; descriptors and later bytes are not, and no descriptor is closed.
 #[test]
-fn what_is_passed_is_seen_and_not_read() {
+fn passed_descriptors_are_seen_and_not_read() {
     let (incoming, mut client) = admitted();
     let buffer = &mut [0; 64];
     assert_eq!(incoming.read(buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
@@ -64,7 +64,7 @@ fn what_is_passed_is_seen_and_not_read() {
 /// A read that reaches an out-of-band byte drops it, together with its descriptors.
 #[test]
 #[ignore = "needs a kernel with bytes out of band on Unix sockets"]
-fn what_is_out_of_band_is_seen_as_well() {
+fn descriptors_with_out_of_band_bytes_are_seen() {
     let (incoming, client) = admitted();
     let (from, to) = pipe();
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_has_open() {
+    fn open_files_of_this_process_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a file\nwith a line");
         let mut file = std::fs::File::create(&path).unwrap();

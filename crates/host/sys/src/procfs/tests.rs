@@ -22,7 +22,7 @@ fn endless(path: &Path, beginning: &[u8]) {
 }
 
 #[test]
-fn what_a_process_says_is_read_up_to_a_bound() {
+fn files_of_a_process_are_read_up_to_a_bound() {
     let (root, folder) = root();
     for file in ["cmdline", "environ", "maps", "status", "comm"] {
         endless(&folder.join(file), b"A=1\0B=2\nC=3");
@@ -39,7 +39,7 @@ fn what_a_process_says_is_read_up_to_a_bound() {
 }
 
 #[test]
-fn what_has_a_line_for_each_mount_is_read_whole() {
+fn files_with_a_line_for_each_mount_are_read_whole() {
     let (root, _) = root();
     let line = format!("36 35 0:30 / /{} rw - fuse x rw\n", "\\040".repeat(4_000));
     let mounts = line.repeat(400);
@@ -51,7 +51,7 @@ fn what_has_a_line_for_each_mount_is_read_whole() {
 }
 
 #[test]
-fn what_is_cut_ends_with_a_whole_entry() {
+fn a_cut_file_ends_with_a_whole_entry() {
     let (root, folder) = root();
     let proc = Proc::open(root.path()).unwrap();
     let first = "x".repeat(ENVIRON_BYTES_MAX - 10);

@@ -58,7 +58,7 @@ fn told(taken: &Taken) -> (Vec<u32>, Vec<u32>, bool) {
 }
 
 #[test]
-fn what_waits_is_taken_in_portions_and_in_order() {
+fn records_are_taken_in_portions_and_in_order() {
     let (mut records, births, over) = records();
     (1..=5).for_each(|pid| forks(&births, pid, u64::from(pid)));
     (1..=5).for_each(|pid| ends(&over, pid));
@@ -89,7 +89,7 @@ fn ends_wait_for_no_birth_that_came_after_them() {
 }
 
 #[test]
-fn what_was_dropped_is_told_until_all_is_read() {
+fn dropped_records_are_reported_until_all_are_read() {
     let (kernel, mut netlink) = netlink();
     netlink.drops = true;
     [1, 2, 3].iter().for_each(|pid| ends(&kernel, *pid));
@@ -122,7 +122,7 @@ fn statuses_as_wait_has_them() {
 }
 
 #[test]
-fn what_never_gave_the_processor_up_ran_whenever_it_did_not_wait_for_it() {
+fn a_thread_without_voluntary_switches_ran_when_it_did_not_wait() {
     assert_eq!(taskstats::ran_us(55, 500, 60, 0), 440);
     assert_eq!(taskstats::ran_us(450, 500, 60, 0), 450);
     assert_eq!(taskstats::ran_us(55, 500, 60, 1), 55, "it may have slept");

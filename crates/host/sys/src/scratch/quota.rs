@@ -220,7 +220,7 @@ mod tests {
     const VICTIMS: u32 = FIRST + 8;
 
     #[test]
-    fn nobody_can_foresee_which_numbers_are_tried() {
+    fn tried_numbers_are_unpredictable() {
         let all = |random| candidates(7, random).collect::<Vec<u32>>();
         for random in [0, 1, 0x1234_5678_9abc_def0, u64::MAX, u64::from(FIRST)] {
             let tried = all(random);
@@ -239,7 +239,7 @@ mod tests {
 
     /// A user has given the directory of job 7 the number of job 8's.
     #[test]
-    fn what_a_directory_says_of_itself_is_no_authority() {
+    fn the_recorded_number_overrides_the_directorys_own() {
         let check = |recorded: Result<&str, Errno>, has: u32, want: Option<u32>| {
             let found = number_of(recorded.map(str::as_bytes), 7, || Some(has));
             assert_eq!(found, want, "{recorded:?}, {has}");

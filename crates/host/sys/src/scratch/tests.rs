@@ -42,7 +42,7 @@ fn a_plain_one_is_private_and_gone_when_removed() {
 
 /// In a directory where all users may make entries, the name is this user's from the claim on.
 #[test]
-fn one_that_is_claimed_is_there_before_the_first_job() {
+fn a_claimed_directory_exists_before_the_first_job() {
     let root = tempfile::tempdir().unwrap();
     let scratch = Scratch::plain(root.path(), own(), "i1");
     scratch.look().unwrap();
@@ -64,7 +64,7 @@ fn room_that_lacks_is_told_from_other_failures() {
 }
 
 #[test]
-fn what_others_planted_is_refused() {
+fn planted_directories_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let theirs = root.path().join("theirs");
     std::fs::create_dir(&theirs).unwrap();
@@ -126,7 +126,7 @@ fn as_root_a_mounted_one_is_of_its_size_and_its_users() {
 /// Obstacles to the removal of a job's directory: names that are no text, nests deeper than the limit of open files, closed
 /// directories, names that the removal itself might use.
 #[test]
-fn whatever_a_job_leaves_goes() {
+fn hostile_leftovers_of_a_job_are_removed() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let root = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ fn it_is_told_of_the_job_and_heard() {
 }
 
 #[test]
-fn what_it_leaves_running_is_not_waited_for() {
+fn processes_left_running_are_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let fifo = dir.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
@@ -79,7 +79,7 @@ fn it_is_killed_when_it_takes_too_long() {
 }
 
 #[test]
-fn what_others_can_write_is_not_run() {
+fn a_program_writable_for_others_is_not_run() {
     let (dir, path) = script("echo ran");
     let refused = |path: &Path, why: &str| {
         let error = run(&call(path, LONG)).unwrap_err();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_executed_says_so_and_ends_as_in_a_shell() {
+    fn a_failed_execution_reports_and_ends_as_in_a_shell() {
         let (text, _, code) = run(Path::new("/nonexistent/x"), &["x"], |_| {});
         assert_eq!(code, Some(127));
         assert_eq!(text, "pinfold: /nonexistent/x: No such file or directory (os error 2)\n");

@@ -139,7 +139,7 @@ fn a_figure_is_told_by_its_name() {
 }
 
 #[test]
-fn what_users_ask_for_is_brought_into_the_range() {
+fn requests_of_users_are_clamped() {
     let mut wish = head();
     (wish.report.claim_bytes, wish.report.timeout_s) = (Some(u64::MAX), Some(1.8e13));
     wish.report.begin_s = Some(253_370_764_800.0);

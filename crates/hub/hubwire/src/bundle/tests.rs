@@ -140,7 +140,7 @@ fn deep_json_is_refused_and_does_not_end_the_program() {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_get_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         prop_assert!(read_bundle(&bytes).is_err());
     }
 

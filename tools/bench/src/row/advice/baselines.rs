@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_not_ended_is_not_known() {
+    fn runs_that_had_not_ended_are_unknown() {
         let mut jobs = set(&[(1.0, 1.0); 4]);
         jobs.jobs[2].times = Some((20.0, 99.0));
         assert!((score(&jobs, &RULES[1]).waste_gbh - 4.0 * 99.0).abs() < 1e-9);

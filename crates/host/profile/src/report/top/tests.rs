@@ -335,7 +335,7 @@ fn the_help_has_every_key_and_scrolls() {
 }
 
 #[test]
-fn what_became_of_a_key_stands_at_the_foot() {
+fn result_of_a_key_stands_at_the_foot() {
     let screen =
         Screen { width: 40, height: 10, said: "job 3 is\x1b suspended".to_owned(), ..Screen::default() };
     let lines = with_said(frame(&status(30, None), None, &screen), &screen);

@@ -18,7 +18,7 @@ impl Dice {
 
 /// At a FIFO nobody may ever write: it is not waited for.
 #[test]
-fn what_is_no_regular_file_is_no_store() {
+fn a_special_file_is_no_store() {
     let dir = tempfile::tempdir().unwrap();
     let made = std::process::Command::new("mkfifo").arg(dir.path().join("pinfold.db")).status().unwrap();
     assert!(made.success());

@@ -120,7 +120,7 @@ fn jobs_that_nothing_kept_have_waited_since_they_were_asked_for() {
 
 /// A file of an older version whose decisions are gone still has its jobs, and samples of those that are not over.
 #[test]
-fn what_is_left_of_a_damaged_older_file_is_kept() {
+fn rest_of_a_damaged_older_file_is_kept() {
     for by in [1, 5, 12, 14] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE_NAME);
@@ -172,7 +172,7 @@ fn a_foreign_file_is_moved_aside_unchanged() {
 }
 
 #[test]
-fn what_people_add_beside_the_schema_stays() {
+fn additions_beside_the_schema_stay() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.connection.execute_batch("CREATE VIEW mine AS SELECT job FROM jobs").unwrap();

@@ -59,7 +59,7 @@ fn a_backup_beside_a_writer_is_whole_and_comes_back() {
 }
 
 #[test]
-fn what_is_no_store_is_not_restored() {
+fn other_files_are_not_restored() {
     let dir = tempfile::tempdir().unwrap();
     drop(filled(dir.path()));
     let before = fs::read(dir.path().join(FILE_NAME)).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 #[test]
-fn what_a_process_does_is_seen_and_what_it_does_not_costs_nothing() {
+fn activity_is_seen_and_an_idle_process_costs_nothing() {
     let proc = Proc::open(Path::new("/proc")).unwrap();
     let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
@@ -29,7 +29,7 @@ fn what_a_process_does_is_seen_and_what_it_does_not_costs_nothing() {
 }
 
 #[test]
-fn what_children_did_is_not_the_parents_and_is_in_the_sum() {
+fn use_of_children_is_not_the_parents_and_is_in_the_sum() {
     let proc = Proc::open(Path::new("/proc")).unwrap();
     let script = "dd if=/dev/zero of=/dev/null bs=1 count=3000 2>/dev/null; echo; read line";
     let mut child = Command::new("/bin/sh")
@@ -59,7 +59,7 @@ fn what_children_did_is_not_the_parents_and_is_in_the_sum() {
 }
 
 #[test]
-fn what_children_did_is_not_the_parents_at_whatever_moment_it_is_read() {
+fn use_of_children_is_never_the_parents_at_any_moment() {
     let proc = Proc::open(Path::new("/proc")).unwrap();
     let script = "dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; exit";
     let mut most = 0;
@@ -148,7 +148,7 @@ fn made_up(root: &Path, pid: u32, start_ticks: u64) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_started_after_the_list_was_made_has_only_a_number_of_it() {
+fn a_process_started_after_the_list_is_no_member() {
     let root = tempfile::tempdir().unwrap();
     [(1, 70), (2, 71), (3, 72)].into_iter().for_each(|(pid, start)| drop(made_up(root.path(), pid, start)));
     let proc = Proc::open(root.path()).unwrap();
