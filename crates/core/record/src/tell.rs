@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use pinfold_policy::{Decision, Instant, JobId, Number, Policy, State};
+use pinfold_policy::{Decision, Instant, JobId, Policy, State};
 use serde::Serialize;
 
 use crate::play::{Played, Player};
@@ -115,45 +115,6 @@ pub fn play<R: Read>(player: &mut Player<R>, until: Until) -> Result<Came, Recor
         }
     }
     Ok(came)
-}
-
-/// A job at an earlier moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Then {
-    /// Its state and the cause.
-    pub job: JobAt,
-    /// The figures behind the cause.
-    pub numbers: Vec<Number>,
-    /// Earlier decisions about the job within the recording, with their time in microseconds since the Unix epoch.
-    pub decided: Vec<(u64, Said)>,
-    /// Time of the last step before that moment, whichever job it concerned; `None` without steps.
-    pub last_us: Option<u64>,
-}
-
-/// Replays a recording up to a moment, and explains a job; `None` if the job did not exist then.
-///
-/// # Errors
-/// When the recording cannot be read so far, or the replay differs: then the state at that moment is unknown.
-pub fn then<R: Read>(player: &mut Player<R>, at_us: u64, job: u64) -> Result<Option<Then>, RecordError> {
-    let (mut decided, mut last_us) = (Vec::new(), None);
-    while let Some(at) = player.next_at()?.filter(|at| at.0 <= at_us) {
-        last_us = Some(at.0);
-        let Some(played) = player.step()? else { break };
-        if !played.agrees() {
-            let cause = "it is decided otherwise than it was; `pinfold admin replay` shows it".to_owned();
-            return Err(RecordError::Step { step: played.step, cause });
-        }
-        let about = played.made.iter().filter(|decision| decision.job.0 == job);
-        decided.extend(about.map(|decision| (played.now.0, Said::of(decision))));
-    }
-    let why = player.policy().explain(Instant(at_us), JobId(job));
-    let found = jobs(player.policy(), at_us, Some(job)).pop();
-    Ok(found.map(|job| Then {
-        job,
-        numbers: why.map(|why| why.numbers).unwrap_or_default(),
-        decided,
-        last_us,
-    }))
 }
 
 /// A job's state and its cause.

@@ -134,7 +134,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ProcessExit, Failure> {
 }
 
 /// The files that are meant, in order.
-pub(crate) fn recordings(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+fn recordings(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in named {
         if !path.is_dir() {
@@ -158,14 +158,14 @@ fn is_begun(path: &Path) -> bool {
     matches!(opened, Ok(Err(RecordError::Begun)))
 }
 
-pub(crate) fn open(path: &Path) -> Result<Player<BufReader<File>>, Failure> {
+fn open(path: &Path) -> Result<Player<BufReader<File>>, Failure> {
     let failed = |error: &dyn std::error::Error| Failure::doing(path.display(), error);
     let file = open_regular(path).map_err(|error| failed(&error))?;
     Player::open(BufReader::new(file)).map_err(|error| failed(&error))
 }
 
 /// The last recording that was begun by then.
-pub(crate) fn of_that_moment(files: &[PathBuf], at_us: u64) -> Result<PathBuf, Failure> {
+fn of_that_moment(files: &[PathBuf], at_us: u64) -> Result<PathBuf, Failure> {
     let mut last = None;
     for path in files {
         if open(path)?.head().begun_us <= at_us {

@@ -8,7 +8,6 @@ mod export;
 mod fields;
 mod filter;
 mod plot;
-mod recorded;
 mod reports;
 mod status;
 

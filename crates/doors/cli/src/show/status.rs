@@ -2,13 +2,12 @@
 
 use clap::Args;
 use pinfold_profile::report;
+use pinfold_proto::JobState;
 use pinfold_proto::array::{JobName, called};
-use pinfold_proto::view::{JobView, WhyView};
+use pinfold_proto::view::JobView;
 use pinfold_proto::wire::{Reply, Request};
-use pinfold_proto::{ExitCode, JobState};
 
 use super::filter::Filter;
-use super::recorded;
 use crate::again::Again;
 use crate::names::{self, JobRef};
 use crate::pick::Pick;
@@ -117,42 +116,18 @@ pub(crate) fn say_why(client: &mut Client, jobs: &mut [JobView], most: usize) ->
 /// `pinfold why`.
 pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
-    match (asked(dial, args, at_us), at_us) {
-        (Err(failure), Some(at_us)) if failure.code == ExitCode::Failed => {
-            // A job that the store has forgotten may be in a recording.
-            let [JobRef::Number(JobName { job, indexes: None })] = &args.pick.jobs[..] else {
-                return Err(failure);
-            };
-            match recorded::why(dial, *job, at_us) {
-                Ok(Some(view)) => told(args, &job.to_string(), &view),
-                Ok(None) => Err(failure),
-                Err(other) => Err(Failure::new(failure.code, format!("{failure}; {other}"))),
-            }
-        }
-        (done, _) => done,
-    }
-}
-
-/// Asks the daemon, and prints its answer.
-fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     for (at, name) in args.pick.meant(&mut client)?.iter().enumerate() {
         if at > 0 && !args.json {
             print_text(|out| writeln!(out))?;
         }
-        asked_of(dial, &mut client, args, name, at_us)?;
+        why_of(&mut client, args, name, at_us)?;
     }
     Ok(())
 }
 
-/// The same of a job, an array or members of it.
-fn asked_of(
-    dial: &Dial,
-    client: &mut Client,
-    args: &WhyArgs,
-    number: &JobName,
-    at_us: Option<u64>,
-) -> Result<(), Failure> {
+/// Answers about a job, an array or members of it.
+fn why_of(client: &mut Client, args: &WhyArgs, number: &JobName, at_us: Option<u64>) -> Result<(), Failure> {
     let mut views = Vec::new();
     let members = names::members(client, &[number.clone().into()])?;
     for member in members.into_iter().flat_map(|members| members.jobs) {
@@ -165,19 +140,8 @@ fn asked_of(
     }
     let Some((member, view)) = views.pop() else { return Ok(()) };
     let name = called(view.job, Some(number.job), member.index);
-    // The store has no reason of a wait, and may have left out decisions; a recording has all.
-    let waited = matches!(view.state, JobState::Queued | JobState::Held);
-    let is_hidden = view.left_out.is_some_and(|left_out| left_out.hides_state);
-    let better = match at_us.filter(|_| waited || is_hidden) {
-        Some(at_us) => recorded::why(dial, view.job, at_us).ok().flatten(),
-        None => None,
-    };
-    told(args, &name, better.as_ref().unwrap_or(&view))
-}
-
-fn told(args: &WhyArgs, name: &str, view: &WhyView) -> Result<(), Failure> {
     if args.json {
-        return print_json(view);
+        return print_json(&view);
     }
-    print_text(|out| report::write_why(view, name, out))
+    print_text(|out| report::write_why(&view, &name, out))
 }
