@@ -350,8 +350,8 @@ fn a_week_is_the_text_of_a_mail() {
     assert!(!mail.contains("\nBcc"), "{mail}");
     for words in [
         "Jobs                        5   1 failed",
-        "align (4 jobs): held 1.00 GiB, claimed",
-        "--mem 1.20GiB",
+        "align (3 jobs of ann): held 1.00 GiB at most, claimed 4.00 GiB",
+        "--mem 1280MiB",
         "align: 1 of 4 jobs",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -188,14 +188,15 @@ fn mapped(json: &dyn Fn(&str) -> Value) -> BTreeSet<String> {
 fn pages_of_hosts(page: &dyn Fn(&str) -> String, want: &BTreeSet<String>) {
     for host in ["alpha", "beta"] {
         let mine: Vec<&String> = want.iter().filter(|job| job.starts_with(host)).collect();
-        for path in [
-            format!("/hosts/{host}"),
-            format!("/hosts/{host}/map.svg"),
-            format!("/hosts/{host}/map.svg?dark=true"),
+        // The page links jobs, its pictures have their titles.
+        for (path, before, after) in [
+            (format!("/hosts/{host}"), format!("/hosts/{host}/jobs/1"), "\""),
+            (format!("/hosts/{host}/map.svg"), "job 1".to_owned(), " s3cr3t"),
+            (format!("/hosts/{host}/map.svg?dark=true"), "job 1".to_owned(), " s3cr3t"),
         ] {
             let told = page(&path);
             for job in ["1", "2", "3"] {
-                let title = format!("job 1{job} s3cr3t");
+                let title = format!("{before}{job}{after}");
                 assert_eq!(
                     told.contains(&title),
                     mine.iter().any(|mine| mine.ends_with(job)),
