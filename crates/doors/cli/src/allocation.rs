@@ -1,7 +1,7 @@
-//! What a workload manager gave to this process, as its environment, its own files and the affinity tell: the job that is
-//! asked for stays within that, and ends when the workload manager ends the process that asked for it. What control groups bound is
-//! looked up by the daemon, which need not take a client's word for it. Absent here: how a job is kept to it, and what a
-//! workload manager was only asked for and does not enforce.
+//! The allocation of this process by a workload manager, as its environment, its own files and the affinity tell: the
+//! requested job stays within that allocation, and ends when the workload manager ends the calling process. The daemon
+//! itself looks up the bounds of control groups and need not trust a client. Absent here: the enforcement, and requests
+//! to a workload manager that the manager does not enforce.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use pinfold_topo::CpuSet;
 
 use pinfold_client::dial;
 
-/// Its files are small; nobody reads more of what a variable names.
+/// Bytes read at most of a file named by a variable.
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
-/// Whose jobs are known.
+/// The workload managers with known jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manager {
     Slurm,
@@ -36,7 +36,7 @@ impl Manager {
         }
     }
 
-    /// Whether variables of Slurm's are those of a job of pinfold's.
+    /// Whether Slurm's variables belong to a job of pinfold.
     fn is_pinfold_s(value: impl Fn(&str) -> Option<OsString>) -> bool {
         let job = value("SLURM_JOB_ID");
         value("SLURM_CLUSTER_NAME").is_some_and(|name| name == "pinfold")
@@ -56,7 +56,7 @@ impl Manager {
 /// That of this process.
 pub(crate) fn own() -> Option<Allocation> {
     static OWN: OnceLock<Option<Allocation>> = OnceLock::new();
-    // The PUs and the memory of a part of a job are those that pinfold gave it.
+    // Inside a job of pinfold, PUs and memory come from pinfold.
     let part = dial::inside_any();
     let cpus = || if part { None } else { discover::allowed().ok() };
     let file = |path: &Path| if part { None } else { small_file(path) };
@@ -134,16 +134,16 @@ fn listed(text: &str) -> Option<CpuSet> {
     numbers.join(",").parse().ok().filter(|cpus: &CpuSet| !cpus.is_empty())
 }
 
-/// Those of `cpus` that are named; PUs that are none of them say nothing.
+/// The named PUs among `cpus`; names of no PU in `cpus` are ignored.
 fn within(cpus: Option<CpuSet>, named: Option<CpuSet>) -> Option<CpuSet> {
     let (Some(all), Some(named)) = (&cpus, &named) else { return cpus.or(named) };
     let both = all.intersection(named);
     if both.is_empty() { cpus } else { Some(both) }
 }
 
-/// What `h_vmem` bounds on this host, as the file says that Grid Engine's keeper of the job goes by: for each slot, unless
-/// it is said for the job. Grid Engine ends a job whose processes come to more address space together, so that what they
-/// hold may be bounded by the same.
+/// The bound of `h_vmem` on this host, from the file that Grid Engine's keeper of the job goes by: for each slot,
+/// unless the file says for the job. Grid Engine ends a job when its processes together exceed that address space, so
+/// the same bound can hold for their memory.
 fn grid_memory(config: &str) -> Option<u64> {
     let each = setting(config, "h_vmem").and_then(grid_size)?;
     if setting(config, "h_vmem_is_consumable_job").is_some_and(|whole| whole != "0") {
@@ -153,7 +153,7 @@ fn grid_memory(config: &str) -> Option<u64> {
     each.checked_mul(slots.max(1))
 }
 
-/// A size in Grid Engine's words: small letters are powers of 1000, large ones of 1024. `INFINITY` is none.
+/// A size in Grid Engine's words: small letters are powers of 1000, capitals powers of 1024. `INFINITY` gives `None`.
 fn grid_size(text: &str) -> Option<u64> {
     let bytes =
         parse_size(text).or_else(|_| parse_size(&format!("{text}B"))).ok().filter(|&bytes| bytes > 0)?;

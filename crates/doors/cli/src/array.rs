@@ -1,7 +1,8 @@
-//! Arrays: one command of `submit --array`, or the lines of `batch --detach`, handed over with an index each to one keeper.
+//! Arrays: one command of `submit --array`, or the lines of `batch --detach`, handed over with an index each to a
+//! single keeper.
 //!
 //! All members are asked for before the first of them may start, so that an array is there as a whole or not at all.
-//! Owns the names of the members' output files. Absent here: how many may run at once, which is the daemon's to see to.
+//! Owns the names of the members' output files. Absent here: how many may run at once, which the daemon limits.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,8 +36,8 @@ const WINDOW: usize = 256;
 /// The request for the member at each place, without its place in the array.
 pub(crate) type SpecOf<'a> = &'a dyn Fn(usize) -> JobSpec;
 
-/// Gets all members accepted; none starts before that is allowed. Says what is to be told of them: the array's number, and the index
-/// and number of each; and where notes on them go.
+/// Gets all members accepted; none starts before that is allowed. Gives the array's number, and the index and number of
+/// each member; and the place of notes on them.
 pub(crate) fn prepare(
     dial: Dial,
     names: Names,
@@ -64,7 +65,7 @@ pub(crate) fn prepare(
         }
         members.borrow_mut().array = jobs[0];
         members.borrow_mut().jobs = jobs;
-        // If one has a file to write to, so have the others, as a rule.
+        // If a member has a file to write to, so have the others, as a rule.
         members.borrow().open(0).map(drop)
     });
     if let Err(failure) = accepted {
@@ -82,8 +83,7 @@ pub(crate) fn prepare(
     Ok((keeper, notes(&members), said))
 }
 
-/// Keeps members of an array that was handed over before, in the place of a keeper that is gone. Their output goes behind
-/// what is there.
+/// Keeps members of an array that was handed over before, in place of a lost keeper. Their output is appended.
 pub(crate) fn prepare_anew(
     dial: Dial,
     names: Names,
@@ -119,7 +119,7 @@ pub(crate) fn members_left(client: &mut Client, name: &JobName) -> Result<Vec<(u
     Ok(left.filter_map(|member| Some((member.index?, member.job))).collect())
 }
 
-/// Asks for every member; gives their numbers, or why one was refused.
+/// Asks for every member; gives their numbers, or the reason of a refusal.
 fn submit_all(keeper: &mut Keeper, spec_of: SpecOf<'_>, spec: &ArraySpec) -> Result<Vec<u64>, Failure> {
     let count = spec.indexes.len();
     let (mut jobs, mut next, mut answered) = (vec![0; count], 0, 0);
@@ -156,7 +156,7 @@ fn submit_all(keeper: &mut Keeper, spec_of: SpecOf<'_>, spec: &ArraySpec) -> Res
     Ok(jobs)
 }
 
-/// The output of each member, whose file is opened as it starts.
+/// The output of each member, opened as the member starts.
 fn outputs(members: &Rc<RefCell<Members>>) -> Outputs {
     let members = members.clone();
     Rc::new(move |ticket| {
@@ -176,7 +176,7 @@ fn ticket(place: usize) -> u64 {
     place as u64 + 1
 }
 
-/// The place of a member among those of its array.
+/// A member's place in its array.
 pub(crate) fn place(ticket: u64) -> usize {
     usize::try_from(ticket - 1).expect("tickets are places of members, from 1")
 }

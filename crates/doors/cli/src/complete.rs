@@ -1,7 +1,7 @@
 //! Completion of the command line: a shell's script asks this program, and it asks the daemon, which knows the jobs.
 //!
 //! Absent here: commands and options, which `clap_complete` has from the tree. No daemon is started for a completion,
-//! and one that does not answer at once completes nothing.
+//! and a slow daemon completes nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(crate) fn script(shell: clap_complete::Shell) -> Result<(), Failure> {
     print_text(|out| out.write_all(&text))
 }
 
-/// Answers a shell's script, if this process was started by one.
+/// Answers a shell's script, if a script started this process.
 pub(crate) fn answered() -> Result<bool, clap::Error> {
     if std::env::var_os(ASKED).is_none() {
         return Ok(false);
@@ -59,7 +59,7 @@ pub(crate) fn answered() -> Result<bool, clap::Error> {
         .try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref())
 }
 
-/// The tree whose values know what they can be.
+/// The tree, with completers for the options' values.
 fn completing(command: Command) -> Command {
     let name = command.get_name().to_owned();
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
@@ -86,7 +86,7 @@ fn values_of(command: &str, arg: &Arg) -> Option<Values> {
     })
 }
 
-/// The daemon that the words before name, or the usual one.
+/// The daemon that the previous words name, or the usual daemon.
 fn client() -> Option<Client> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let at = words.iter().rposition(|word| word == "--socket");
@@ -101,14 +101,15 @@ fn living(client: &mut Client) -> Vec<JobView> {
     }
 }
 
-/// Words among which the typed ones are, each with what it is.
+/// The words that may complete the typed prefix, each with its description.
 fn beginning(current: &OsStr, words: impl IntoIterator<Item = (String, String)>) -> Vec<CompletionCandidate> {
     let typed = current.to_string_lossy();
     let offered = words.into_iter().filter(|(word, _)| word.starts_with(&*typed) && is_plain(word));
     offered.map(|(word, help)| CompletionCandidate::new(word).help(Some(help.into()))).collect()
 }
 
-/// Whether a shell takes a word as it stands: people choose names, and a completed one must not be a command of its own.
+/// Whether a shell takes a word as it stands: people choose names, and a completed name must not be a command of its
+/// own.
 fn is_plain(word: &str) -> bool {
     word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '=' | ':' | ',' | '/'))
 }
@@ -120,7 +121,7 @@ fn jobs(current: &OsStr) -> Vec<CompletionCandidate> {
     beginning(current, job_words(&living, &over))
 }
 
-/// Numbers, of arrays as well, and names that mean one job.
+/// Numbers, of arrays as well, and names that mean a single job.
 fn job_words(living: &[JobView], over: &[ReportView]) -> Vec<(String, String)> {
     let state = |job: &JobView| format!("{} {:?}", job.name, job.state).to_lowercase();
     let mut all: Vec<(u64, Option<u64>, &str, String)> =

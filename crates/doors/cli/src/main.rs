@@ -1,9 +1,14 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
-//! Reading order: [`args`] (the command line as typed), [`help`] (what of it is shown), [`read`] (reads it), [`print`] (how commands print), [`again`] (`--every`), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
-//! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`make`] (a build with tokens), [`adopt`] (one to make them of what runs), [`control`] (changing
-//! them), [`delegate`] (control groups for users), [`names`] and [`pick`] (which jobs are meant), [`notify`] (who hears of an end), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts), [`mod@wlm`] (workload managers). Absent here: any decision
-//! about jobs, and any write to a control group.
+//! Reading order: [`args`] (the command line as typed), [`help`] (the shown part of it), [`read`] (reads it), [`print`]
+//! (how commands print), [`again`] (`--every`), [`client`] (reaching a daemon), [`launch`] (the start of jobs),
+//! [`keeper`] (the parent of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to
+//! start jobs), [`make`] (a build with tokens), [`adopt`] (jobs of running processes), [`control`] (changing them),
+//! [`delegate`] (control groups for users), [`names`] and [`pick`] (which jobs are meant), [`notify`] (news of an end),
+//! [`tasks`] (how a job's tasks lie on its cores), [`show`] (the printed tables), [`map`] (the owner of each core),
+//! [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (needs
+//! of classes of jobs), [`mod@squeeze`] (needs of a command), [`mod@replay`] (recorded events), [`hub`] (many hosts),
+//! [`mod@wlm`] (workload managers). Absent here: any decision about jobs, and any write to a control group.
 
 /// The content of a reply of this kind, or the failure of a reply that does not fit the question:
 /// `answer!(client.ask(&Request::Map)?, Map)`.

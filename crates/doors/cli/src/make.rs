@@ -1,4 +1,5 @@
-//! `pinfold make`: a build as one job in the foreground, with a jobserver whose tokens follow what is free on the host.
+//! `pinfold make`: a build as one job in the foreground, with a jobserver with tokens by the host's free cores and
+//! memory.
 //!
 //! Reading order: [`words`] (how many jobs it was told, and how it is told where the tokens are), [`allowance`] (how many
 //! commands may run now), [`ledger`] (how many tokens there are), [`server`] (keeps them so). Absent here: the FIFO
@@ -32,7 +33,7 @@ use pinfold_client::{Client, Dial, Failure};
 use server::Server;
 use words::{Told, Tool};
 
-/// The most jobs of a build: that many tokens fit into a FIFO, whatever its size.
+/// The most jobs of a build: this many tokens fit into a FIFO of any size.
 const JOBS_MAX: u32 = 4096;
 
 /// The FIFO's name.
@@ -150,8 +151,7 @@ fn plan(build: &RunArgs, flags: &str) -> Result<LaunchPlan, Failure> {
     LaunchPlan::of_command(&build.options, &build.command, environment, false)
 }
 
-/// Where nothing is said of cores: those that are free now, if there are several, or what others leave of all behind a
-/// cache.
+/// Without an option for cores: the free cores, if there are several, or the rest behind a cache that other jobs leave.
 fn choose_cores(options: &mut JobOptions, most: u32, slots: &SlotsView) {
     let is_said = options.cores.is_some()
         || options.primary
@@ -172,7 +172,7 @@ fn choose_cores(options: &mut JobOptions, most: u32, slots: &SlotsView) {
 }
 
 fn slots(client: &mut Client) -> Result<SlotsView, Failure> {
-    // Of no job: what the host has is all that counts here.
+    // Without jobs: only the host's slots count here.
     Ok(answer!(client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })?, Status)?.slots)
 }
 
@@ -202,7 +202,7 @@ fn version_of(path: &Path) -> Option<(u32, u32)> {
     words::version(&String::from_utf8_lossy(&asked.ok()?.stdout))
 }
 
-/// A directory for the FIFO, this user's alone. Those that killed builds left are removed.
+/// A directory for the FIFO, this user's alone. Directories of killed builds are removed.
 fn directory() -> Result<OwnDir, Failure> {
     use std::os::unix::fs::MetadataExt as _;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -219,7 +219,7 @@ fn directory() -> Result<OwnDir, Failure> {
     })
 }
 
-/// Whether a path is one word of `MAKEFLAGS`, in which ninja knows no quotes.
+/// Whether a path is a single word of `MAKEFLAGS`, in which ninja knows no quotes.
 fn is_word(place: &Path) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=~".contains(c);
     place.to_str().is_some_and(|text| text.chars().all(plain))

@@ -1,6 +1,6 @@
 //! How commands print: sentences for people, a terminal's size and colours, JSON and text; moments as people name them.
 //!
-//! Absent here: what is printed.
+//! Absent here: the printed content.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::SystemTime;
@@ -14,8 +14,8 @@ use pinfold_proto::view::VERSION;
 
 use pinfold_client::Failure;
 
-/// A sentence for people, on standard error; one that cannot be written has no reader. It may name what others wrote, in
-/// which a terminal acts upon nothing.
+/// A sentence for people, on standard error; a failed write is ignored. Names by other users cannot control the
+/// terminal.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "pinfold: {}", plain_lines(text));
 }
@@ -37,7 +37,7 @@ pub(crate) fn moment(option: &str, text: &str) -> Result<u64, Failure> {
     moment_as_of(SystemTime::now(), option, text)
 }
 
-/// The same where several moments count from one `now`.
+/// The same with a common `now` for several moments.
 pub(crate) fn moment_as_of(now: SystemTime, option: &str, text: &str) -> Result<u64, Failure> {
     let bad = || {
         Failure::new(
@@ -70,13 +70,12 @@ pub(crate) fn colours() -> bool {
     io::stdout().is_terminal() && !refused && !is_dumb()
 }
 
-/// Whether the terminal only writes one line below the other.
+/// Whether the terminal only writes lines below each other.
 pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
-/// Whether the terminal has a font of some hundred signs, without those that bars of eighths are drawn with: a console of
-/// the kernel's.
+/// Whether the terminal's font has some hundred signs, without bars of eighths: a console of the kernel.
 pub(crate) fn has_few_signs() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name.to_string_lossy().starts_with("linux"))
 }
@@ -100,12 +99,12 @@ fn size() -> Option<(usize, usize)> {
     pinfold_sys::terminal::size()
 }
 
-/// Prints one JSON object on a line.
+/// Prints a JSON object on a line.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print_text(|out| write_json(value, out))
 }
 
-/// Writes one JSON object on a line to standard output. Names in it are users' own; no terminal acts upon them.
+/// Writes a JSON object on a line to standard output. Names in it are users' own; no terminal acts upon them.
 pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
     if io::stdout().is_terminal() {
         let text = serde_json::to_string(value)?;
@@ -115,7 +114,7 @@ pub(crate) fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> 
     writeln!(out)
 }
 
-/// Refuses to print where nothing goes anywhere: what is written to a closed one seems to be written.
+/// Refuses to print to a closed standard output, where writes seem to succeed.
 ///
 /// # Errors
 /// When standard output is closed.
@@ -133,7 +132,7 @@ pub(crate) fn print_text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     printed(write(&mut out).and_then(|()| out.flush()))
 }
 
-/// What came of writing to standard output. A reader that has seen enough (`| head`) is success.
+/// The result of writing to standard output. A reader that stops early (`| head`) is success.
 pub(crate) fn printed(done: io::Result<()>) -> Result<(), Failure> {
     match done {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -143,7 +142,7 @@ pub(crate) fn printed(done: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Refuses to print for long where nothing of it goes anywhere; `what` does so.
+/// Refuses a long-running print (`what`) to a closed standard output.
 ///
 /// # Errors
 /// When standard output is closed.

@@ -1,9 +1,9 @@
-//! What a job's layout options come to: how many cores it asks for, which ones where it names them, and how its tasks
-//! lie on the cores it gets.
+//! The result of a job's layout options: how many cores the job asks for, which cores where it names them, and how its
+//! tasks lie on its cores.
 //!
-//! Three kinds of request. One without options gets one process on the job's cores. One with counts and hints gets the
-//! layout that Slurm would make of them on the job's cores, and each task bound to its part. One that names PUs
-//! (`--cpu-bind map_cpu:...`, `mask_cpu:...`) gets a job on just these. Absent here: starting anything.
+//! Three kinds of request. A request without options gets a single process on the job's cores. Counts and hints get the
+//! layout that Slurm would make of them on the job's cores, and each task bound to its part. Named PUs (`--cpu-bind
+//! map_cpu:...`, `mask_cpu:...`) get a job on exactly these PUs. Absent here: starting anything.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ pub(crate) struct Laid {
     named: CpuSet,
     masks: Vec<CpuSet>,
     ntasks: usize,
-    /// Part of a job already: what there is belongs to it.
+    /// Part of a job already: the existing cores belong to the job.
     inside: bool,
     sets_threads: bool,
     /// That there is no layout on the job's PUs is said once.
@@ -79,7 +79,7 @@ impl Asked {
         Ok(Some(Self { request, given, cores: options.cores }))
     }
 
-    /// Holds the options against this host, on which jobs may use `cpus` (empty: what this process may use).
+    /// Checks the options against this host, on which jobs may use `cpus` (empty: the PUs of this process).
     pub(crate) fn on(self, cpus: &CpuSet) -> Result<Laid, Failure> {
         let failed = |error| Failure::doing("failed to read the topology", &error);
         let topology = discover::host_within(&all_pus()).map_err(failed)?;
@@ -87,7 +87,7 @@ impl Asked {
         self.on_topology(topology, cpus)
     }
 
-    /// As [`Self::on`] this host, inside a job: the tasks lie on what this process may use.
+    /// As [`Self::on`] this host, inside a job: the tasks lie on the PUs of this process.
     pub(crate) fn inside(self) -> Result<Laid, Failure> {
         let mut laid = self.on(&CpuSet::new())?;
         laid.inside = true;
@@ -200,7 +200,7 @@ impl Laid {
         }
         let more_than_asked = cores_of(&self.topology, held) > self.cores as usize;
         if more_than_asked && !self.asked.request.exclusive && !self.inside {
-            // The host pins nobody, so the first cores are not this job's either.
+            // The host pins no job, so the first cores are not this job's either.
             return Ok(vec![None; self.ntasks]);
         }
         let host = Host { topology: self.around(held), free: held.clone() };
@@ -216,8 +216,8 @@ impl Laid {
         }
     }
 
-    /// The machine as the job sees it: of the cores that it has a part of, only that part. An exclusive job has the
-    /// host, whatever is left out of it.
+    /// The machine as the job sees it: of shared cores, only the job's part. An exclusive job has the host, including
+    /// PUs left out.
     fn around(&self, held: &CpuSet) -> Topology {
         if self.asked.request.exclusive {
             return self.topology.clone().restricted(held);
@@ -244,7 +244,7 @@ impl Laid {
     }
 }
 
-/// The option that says on which cores or sockets a job lies, if one does.
+/// The option that names the cores or sockets of a job, if given.
 fn says_where(request: &LayoutRequest) -> Option<&'static str> {
     let options = [
         (request.cpu_bind.manual.is_some(), "a --cpu-bind that names PUs"),

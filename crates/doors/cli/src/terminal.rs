@@ -10,7 +10,7 @@ use pinfold_sys::terminal::Raw;
 use crate::print::rows;
 use pinfold_client::Failure;
 
-/// What was typed.
+/// A typed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     /// A letter or sign.
@@ -37,7 +37,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Takes the terminal over; `what` needs it.
+    /// Takes the terminal over for `what`.
     pub(crate) fn open(what: &str) -> Result<Self, Failure> {
         let failed = |error: io::Error| {
             let text = format!("{what} needs a terminal to read keys from: {error}; --once does not");
@@ -62,11 +62,11 @@ impl Terminal {
 
     /// Shows these lines and nothing else.
     pub(crate) fn draw(&self, lines: &[String]) -> Result<(), Failure> {
-        // Each line is cleared behind its end, and what is below the last one.
+        // Each line is cleared behind its end, and the screen below the last line.
         self.write(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")))
     }
 
-    /// The next key, if one comes in time.
+    /// The next key within the limit.
     pub(crate) fn key(&mut self, limit: Duration) -> Result<Option<Key>, Failure> {
         if let Some(key) = self.typed.pop_front() {
             return Ok(Some(key));
@@ -95,7 +95,7 @@ impl Terminal {
     /// meanwhile: an interrupt must not leave the terminal as it is now.
     pub(crate) fn line(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
         let mut typed = Vec::new();
-        // What came in one piece with the key that asked for a line is of it.
+        // Bytes that arrived together with the key that asked for a line belong to the line.
         let mut came: Vec<u8> = self.typed.drain(..).filter_map(byte_of).collect();
         let taken = loop {
             if came.is_empty() {
@@ -109,7 +109,7 @@ impl Terminal {
             match edit(&mut typed, &bytes) {
                 Edited::On => {}
                 Edited::Done(taken) => {
-                    // What was typed behind it is no part of it.
+                    // Keys typed behind the line are no part of it.
                     self.typed.extend(keys(&bytes[taken..]));
                     break Some(String::from_utf8_lossy(&typed).trim().to_owned());
                 }
@@ -132,7 +132,7 @@ fn byte_of(key: Key) -> Option<u8> {
     }
 }
 
-/// What became of a line that is typed.
+/// The state of a line being typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edited {
     On,
@@ -141,7 +141,7 @@ enum Edited {
     GivenUp,
 }
 
-/// Adds what was typed to a line; no bytes are the end of the terminal.
+/// Adds typed bytes to a line; no bytes are the end of the terminal.
 fn edit(line: &mut Vec<u8>, bytes: &[u8]) -> Edited {
     if bytes.is_empty() || bytes.starts_with(b"\x1b") {
         return Edited::GivenUp;

@@ -1,8 +1,8 @@
-//! From runs to what their classes should ask for: memory, cores and length, and what that would have saved.
+//! From runs to the requests that their classes should make (memory, cores and length), and the savings.
 //!
-//! A class is a user's jobs of one name and number of cores: what one user needs says nothing of another. What would
-//! have been saved is found by replay: each run is advised from those alone that had ended when it was submitted. Absent:
-//! estimates of memory ([`pinfold_advise`]), and words for people ([`super::text`]).
+//! A class is a user's jobs of one name and number of cores: a user's needs say nothing of other users. Savings are
+//! found by replay: each run is advised only from runs that had ended at its submission. Absent: estimates of memory
+//! ([`pinfold_advise`]), and words for people ([`super::text`]).
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ pub(super) struct ClassView {
     pub(super) jobs: usize,
     /// Runs that did not.
     pub(super) failed: usize,
-    /// Of those, runs that failed at their memory limit.
+    /// Failed runs that reached their memory limit.
     pub(super) failed_at_limit: usize,
     /// The size of the files that its commands named, of half of its runs at most; `null`: not known of all of them.
     pub(super) input_p50_bytes: Option<u64>,
-    /// What its last run asked for.
+    /// The request of its last run.
     pub(super) requested_bytes: Option<u64>,
     pub(super) peak_p50_bytes: Option<u64>,
     pub(super) peak_p99_bytes: Option<u64>,
@@ -45,7 +45,7 @@ pub(super) struct ClassView {
     pub(super) risk: Option<f64>,
     /// The 95 % interval of the share of earlier runs that needed more than was advised for them.
     pub(super) risk_interval: Option<(f64, f64)>,
-    /// What advice would have saved of what was asked for, in GB x hours; below 0: it would have cost more.
+    /// The savings of advice against the requests, in GB x hours; below 0: advice would have cost more.
     pub(super) saved_gbh: f64,
     /// The same as a share of all that is asked for by the classes that are shown.
     pub(super) saved_share: Option<f64>,
@@ -70,8 +70,8 @@ pub(super) struct Next<'a> {
     pub(super) numbers: &'a [Number],
 }
 
-/// What the classes of `runs` should ask for, those first that would save the most. The runs stand in the order in which
-/// they were submitted. `risk`: see [`pinfold_advise::Settings`].
+/// The classes of `runs` with their advice, in descending order of savings. The runs stand in the order of submission.
+/// `risk`: see [`pinfold_advise::Settings`].
 pub(super) fn classes(runs: &[Run], risk: Option<f64>, next: Next<'_>) -> Result<Vec<ClassView>, String> {
     let views = by_class(runs).into_values().map(|runs| class(&runs, risk, next));
     let mut views = views.collect::<Result<Vec<_>, _>>()?;
@@ -98,7 +98,7 @@ pub(super) fn ended_well<'a>(runs: &[&'a Run]) -> Vec<&'a Run> {
     runs.iter().copied().filter(|run| run.outcome == Outcome::Done && run.peak_bytes > 0).collect()
 }
 
-/// A class, of at least one run.
+/// A class with at least a single run.
 fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, String> {
     let done = ended_well(runs);
     let Some(last) = runs.last() else { return Err("a class without runs".to_owned()) };
@@ -139,7 +139,7 @@ fn class(runs: &[&Run], risk: Option<f64>, next: Next<'_>) -> Result<ClassView, 
     Ok(view)
 }
 
-/// Fills in what memory to ask for; gives the estimate's own reason.
+/// Fills in the memory to ask for; gives the estimate's own reason.
 fn memory(runs: &[&Run], (risk, next): (Option<f64>, Next<'_>), view: &mut ClassView) -> Option<String> {
     let done = ended_well(runs);
     let places = places(&done);
@@ -207,8 +207,7 @@ fn row(run: &Run, places: &Places) -> Row {
     Row { features: Features { input_bytes, numbers }, peak_bytes: run.peak_bytes, wall_s: run.wall_s }
 }
 
-/// The cores to ask for: all but those that were never busy in any of the runs that were looked at sample by sample.
-/// `None`: as many as now.
+/// The cores to ask for: all but cores that no sampled run kept busy. `None`: as many as now.
 fn cores(done: &[&Run]) -> Option<u32> {
     let asked = done.last()?.cores;
     let peaks: Vec<f64> = done.iter().filter_map(|run| run.cores_peak).collect();

@@ -1,9 +1,9 @@
 //! Advice in the words of workload managers and workflow engines: to paste, or as files that apply it at submission.
 //!
-//! How far it is applied is a matter of consent ([`Consent`]): lines to paste; filled in where a job asks for no memory;
-//! lowered where it asks for too much, with a margin, and back to what was asked for after one failure. Pure: classes go
-//! in, texts come out. The names of users and classes are data: each format quotes them, or leaves the class out where its
-//! words cannot carry the name, and says so. Absent: files and processes.
+//! Consent decides how advice is applied ([`Consent`]): lines to paste; filled in where a job asks for no memory;
+//! lowered where a job asks for too much, with a margin, and back to the job's request after a failure. Pure: classes
+//! go in, texts come out. The names of users and classes are data: each format quotes them, or leaves the class out
+//! where its words cannot carry the name, and says so. Absent: files and processes.
 //!
 //! `pinfold`, `slurm`, `gridengine`, `htcondor`, `nextflow`, `snakemake`; `scripts` tests the texts by their
 //! managers' interpreters.
@@ -56,7 +56,7 @@ pub(super) struct File {
     pub(super) runs: bool,
 }
 
-/// What came of it.
+/// The rendered advice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Made {
     pub(super) files: Vec<File>,
@@ -64,15 +64,15 @@ pub(super) struct Made {
     pub(super) left_out: Vec<String>,
 }
 
-/// What a class should ask for.
+/// The request that a class should make.
 #[derive(Debug, Clone, PartialEq)]
 struct Need<'a> {
     user: &'a str,
     class: &'a str,
     cores: u32,
-    /// What is advised, in MiB.
+    /// The advised memory, in MiB.
     memory_mib: u64,
-    /// What its jobs ask for now.
+    /// The present request of its jobs.
     requested_mib: Option<u64>,
     wall_min: Option<u64>,
     /// The runs that it rests on.
@@ -80,12 +80,11 @@ struct Need<'a> {
     risk: f64,
     /// Days since its last run.
     age_d: u64,
-    /// One of its runs failed for want of memory: what was asked for holds again.
+    /// A run failed for want of memory: the old request holds again.
     is_kept: bool,
 }
 
-/// The files of `format` for the classes of which the history can say what they need. `now_s`: Unix seconds. The error says
-/// what the format cannot do.
+/// The files of `format` for the classes with known needs. `now_s`: Unix seconds. The error names the format's limits.
 pub(super) fn render(
     format: Format,
     consent: Consent,
@@ -142,8 +141,8 @@ fn need(view: &ClassView, now_s: f64) -> Option<Need<'_>> {
     })
 }
 
-/// One need for each name that jobs are looked up by, the largest: classes differ by their cores as well, which are not
-/// part of it; nor is the user where a file has `by_class` alone. Lines to paste stay apart otherwise.
+/// The largest need for each name that jobs are looked up by: classes differ by cores too, which are not part of that
+/// name; nor is the user where a file has `by_class` alone. Lines to paste stay apart otherwise.
 fn largest<'a>(needs: Vec<Need<'a>>, consent: Consent, by_class: bool) -> Vec<Need<'a>> {
     if consent == Consent::Report && !by_class {
         return needs;
@@ -171,17 +170,17 @@ fn is_text(name: &str) -> bool {
     pinfold_profile::report::plain(name) == name
 }
 
-/// A text that stands in one cell of a flat table, and does not make its line a comment.
+/// A text that fits into a single cell of a flat table, and does not make its line a comment.
 fn is_cell(name: &str) -> bool {
     is_text(name) && !name.is_empty() && !name.starts_with('#') && name.trim() == name
 }
 
-/// A name within a comment: on one line, and nothing that ends it.
+/// A name within a comment: on a single line, without an end of the comment.
 fn comment(name: &str) -> String {
     pinfold_profile::report::plain(name)
 }
 
-/// What is said of a class above its lines.
+/// The comment above the lines of a class.
 fn head(need: &Need<'_>) -> String {
     let asked = need.requested_mib.map_or("nothing".to_owned(), |mib| format!("{mib} MiB"));
     format!(

@@ -1,7 +1,7 @@
-//! The runs that advice is learned from: jobs of the daemon's store, with what was asked for and what was used.
+//! The runs that advice is learned from: jobs of the daemon's store, with their requests and their use.
 //!
-//! Of other users' jobs the daemon tells operators alone. Absent: any figure (see [`super::classes`]), what samples
-//! tell ([`super::sampled`]), and what commands say besides their numbers.
+//! The daemon shows other users' jobs to operators only. Absent: any figure (see [`super::classes`]), samples
+//! ([`super::sampled`]), and words of commands besides their numbers.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use pinfold_client::{Client, Failure};
 /// How a run ended, as far as advice goes by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// With exit code 0: it needed what it used.
+    /// With exit code 0: its need is its use.
     Done,
     /// Not so, and at its memory limit: it needed more than it used.
     Short,
-    /// Otherwise: what it would have needed is not known.
+    /// Otherwise: its need is not known.
     Failed,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Run {
     pub(super) wall_s: f64,
     /// Cores that it kept busy, in the mean.
     pub(super) cores_mean: f64,
-    /// The most cores that it kept busy from one sample to the next; `None`: not looked at.
+    /// The highest number of busy cores between two samples; `None`: not sampled.
     pub(super) cores_peak: Option<f64>,
     pub(super) outcome: Outcome,
 }
@@ -91,7 +91,7 @@ impl Run {
         })
     }
 
-    /// What runs of one kind have in common: whose they are, what they are, how many cores they ask for.
+    /// The key of a class: user, name, and requested cores.
     pub(super) fn key(&self) -> (&str, &str, u32) {
         (&self.user, &self.class, self.cores)
     }
@@ -116,7 +116,7 @@ pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Fa
     Ok(runs)
 }
 
-/// Adds to the last runs of each class what their samples tell.
+/// Adds the samples' figures to the last runs of each class.
 fn look(client: &mut Client, runs: &mut [Run]) -> Result<(), Failure> {
     let done = runs.iter().filter(|run| run.outcome == Outcome::Done);
     let wanted = sampled::wanted(done.map(|run| (run.key(), run.job)));
@@ -128,7 +128,7 @@ fn look(client: &mut Client, runs: &mut [Run]) -> Result<(), Failure> {
     })
 }
 
-/// The runs that `args` asks for, of those that are told of. Their samples are not looked at.
+/// The runs among `reports` that `args` asks for, without their samples.
 pub(super) fn runs_of(reports: &[ReportView], args: &OfClasses) -> Vec<Run> {
     let is = |asked: &Option<String>, own: Option<&str>| asked.is_none() || asked.as_deref() == own;
     let wanted = |report: &&ReportView| {
@@ -139,7 +139,7 @@ pub(super) fn runs_of(reports: &[ReportView], args: &OfClasses) -> Vec<Run> {
     reports.iter().filter(wanted).filter_map(Run::of).collect()
 }
 
-/// Whether this is the name of the user who asks.
+/// Whether this is the name of the calling user.
 fn is_own(user: &str) -> bool {
     let own = pinfold_sys::peer::own_uid();
     pinfold_sys::peer::user(own).is_some_and(|found| found.name == user)

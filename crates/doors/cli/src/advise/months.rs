@@ -1,4 +1,4 @@
-//! What each class requested and used in each month, and what advice would have saved.
+//! The requests and use of each class in each month, and the savings of advice.
 //!
 //! A run counts in the month in which it ended. Its GB x hours belong to the months in which it ran, in proportion to its
 //! time in each, so that the months of a class add up to the class. Absent: how a saving comes about
@@ -30,7 +30,7 @@ pub(super) struct Sheet {
     pub(super) months: Vec<MonthView>,
 }
 
-/// A class in one month. Figures in GB x hours are of runs that ended well and requested memory.
+/// A class in a month. Figures in GB x hours are of runs that ended well and requested memory.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct MonthView {
     pub(super) class: String,
@@ -42,16 +42,16 @@ pub(super) struct MonthView {
     pub(super) jobs: usize,
     /// Runs that ended otherwise in this month.
     pub(super) failed: usize,
-    /// Of those, runs that failed at their memory limit.
+    /// Failed runs that reached their memory limit.
     pub(super) failed_at_limit: usize,
     pub(super) requested_gbh: f64,
     /// The peaks, each for as long as the run lasted.
     pub(super) used_gbh: f64,
-    /// What advice would have saved of what was requested; below 0: it would have cost more.
+    /// The savings of advice against the requests; below 0: advice would have cost more.
     pub(super) saved_gbh: f64,
 }
 
-/// What the classes of `runs` came to in each month. `risk`: see [`pinfold_advise::Settings`].
+/// The figures of the classes of `runs` in each month. `risk`: see [`pinfold_advise::Settings`].
 pub(super) fn sheet(runs: &[Run], risk: Option<f64>) -> Result<Sheet, String> {
     let mut months = Vec::new();
     for ((user, class, cores), runs) in by_class(runs) {
@@ -75,7 +75,7 @@ pub(super) fn sheet(runs: &[Run], risk: Option<f64>) -> Result<Sheet, String> {
     })
 }
 
-/// The months of one class.
+/// The months of a class.
 fn of_class(runs: &[&Run], risk: Option<f64>) -> Result<BTreeMap<Month, MonthView>, String> {
     let mut months: BTreeMap<Month, MonthView> = BTreeMap::new();
     let done = ended_well(runs);
@@ -113,7 +113,7 @@ fn shares(started_s: f64, ended_s: f64) -> Vec<(Month, f64)> {
         shares.push((month, (to_s - from_s) / length_s));
         (month, from_s) = (next, to_s);
     }
-    // A run that ended with its month has no time in the next one.
+    // A run that ended with its month has no time in the next month.
     if ended_s > from_s {
         shares.push((last, (ended_s - from_s) / length_s));
     }
@@ -125,7 +125,7 @@ fn shares(started_s: f64, ended_s: f64) -> Vec<(Month, f64)> {
 struct Month(i32);
 
 impl Month {
-    /// The month of a moment, in Unix seconds; one that no calendar has is in the last month of the year 9999.
+    /// The month of a moment, in Unix seconds; a moment beyond the calendar is in the last month of the year 9999.
     #[expect(clippy::cast_possible_truncation, reason = "casts of floats saturate")]
     fn of(unix_s: f64) -> Self {
         let at = Timestamp::from_second(unix_s.floor() as i64).unwrap_or(Timestamp::MAX);

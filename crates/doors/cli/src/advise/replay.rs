@@ -1,4 +1,4 @@
-//! A table of jobs that ran, told to a learner one after the other: its advice, and the cost of that.
+//! A table of finished jobs, replayed to a learner in order: its advice, and the cost of that advice.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::table::{Job, Table};
 
 /// Where the class is new and no request is told, a job gets this much: 4 GB.
 const UNKNOWN_BYTES: u64 = 4_000_000_000;
-/// When a job was submitted before one that came earlier in the file, its class is learnt anew from so many runs,
+/// When a job was submitted before an earlier job of the file, its class is learnt anew from this many runs,
 const RELEARNT: usize = 100;
 /// and at most so often.
 const RELEARNT_TIMES: usize = 300;
@@ -34,16 +34,16 @@ pub(super) struct Summary {
     pub(super) jobs: usize,
     /// Attempts that failed.
     pub(super) failures: usize,
-    /// What was allocated and not needed, and all that failed attempts held, in GB x hours.
+    /// Allocated memory that was not needed, and all memory of failed attempts, in GB x hours.
     pub(super) wastage_gbh: f64,
     /// Classes of all jobs.
     pub(super) classes: usize,
-    /// The same of the requests themselves, by the jobs that have one; `None`: no job has.
+    /// The same for the requests of jobs; `None`: no job has a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) requested: Option<Requested>,
 }
 
-/// What the requests of some jobs came to, each doubled after a failure.
+/// The cost of the requests of some jobs, each doubled after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(super) struct Requested {
     pub(super) jobs: usize,
@@ -56,11 +56,11 @@ pub(super) struct Requested {
 struct Told<'a> {
     learner: Learner,
     train: Vec<&'a Job>,
-    /// By when they ended and by line; what the learner does not know yet.
+    /// Jobs that the learner does not know yet, by end and by line.
     waiting: BTreeMap<(u64, usize), &'a Job>,
     /// All with a known end, the same way.
     ended: BTreeMap<(u64, usize), &'a Job>,
-    /// Up to which time the learner knows what ended; `u64::MAX`: it knows some that tell no time.
+    /// The learner knows jobs that ended up to this time; `u64::MAX`: it knows some without a time.
     horizon: u64,
 }
 
@@ -69,7 +69,7 @@ struct Told<'a> {
 pub(super) struct Asked {
     /// See [`Settings`].
     pub(super) risk: Option<f64>,
-    /// What a failed attempt costs besides the memory that it held.
+    /// The cost of a failed attempt besides its memory.
     pub(super) price_gbh: Option<f64>,
     /// Chooses which runs of a long history are scored.
     pub(super) seed: u64,
@@ -136,7 +136,7 @@ impl Summary {
     }
 }
 
-/// What these attempts of a job held and did not need, in GB x hours: the last one beyond the peak, the others all.
+/// Unneeded memory of a job's attempts, in GB x hours: of the last attempt beyond the peak, of the others all.
 pub(super) fn waste_gbh(row: &Row, attempts_bytes: &[u64]) -> f64 {
     let Some((last, failed)) = attempts_bytes.split_last() else { return 0.0 };
     let gbh = |bytes: f64| bytes / 1e9 * row.wall_s / 3600.0;
@@ -212,8 +212,8 @@ pub(super) fn doubled(request: u64, peak_bytes: u64) -> Vec<u64> {
     std::iter::successors(Some(request.max(1)), next).collect()
 }
 
-/// The attempts that a job of the learner's class would have been given, up to the first that suffices. In the order of time
-/// the first is never above the request: no manager raises one.
+/// The attempts that a job of the learner's class would have been given, up to the first that suffices. In the order of
+/// time the first is never above the request: no manager raises a request.
 fn attempts(learner: &mut Learner, job: &Job, timed: bool) -> Vec<u64> {
     let (request, row) = (job.request_bytes, &job.row);
     let first = match request.filter(|_| learner.runs() < RUNS_MIN) {

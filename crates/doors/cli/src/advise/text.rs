@@ -1,4 +1,4 @@
-//! Advice in words: a table of classes, and of each what its history says. Absent: figures ([`super::classes`]).
+//! Advice in words: a table of classes, and the history of each. Absent: figures ([`super::classes`]).
 
 use std::io::{self, Write};
 
@@ -29,10 +29,10 @@ const COLUMNS: [Column; 13] = [
     column("CLASS", Align::Left, 0),
 ];
 
-/// Writes the table, and below it what is said of each class.
+/// Writes the table, and below it the sentences on each class.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub(super) fn write(views: &[ClassView], width: usize, out: &mut dyn Write) -> io::Result<()> {
     if views.is_empty() {
         return writeln!(out, "no job that is over");
@@ -86,10 +86,10 @@ const MONTH_COLUMNS: [Column; 12] = [
     column("CLASS", Align::Left, 0),
 ];
 
-/// Writes what was requested, used and could have been saved, a line for each class and month, and the sums below.
+/// Writes requests, use and possible savings, a line for each class and month, and the sums below.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub(super) fn write_months(sheet: &Sheet, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = sheet.months.first() else { return writeln!(out, "no job that is over") };
     let several = sheet.months.iter().any(|row| row.user != first.user);
@@ -129,8 +129,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// What the history says of a class: the verdict, what it rests on, and what else is wrong. `learned`: the estimate's own
-/// reason.
+/// The verdict on a class, its basis, and other faults. `learned`: the estimate's own reason.
 pub(super) fn why(view: &ClassView, learned: Option<&str>) -> String {
     let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
     let most = size(view.peak_p99_bytes.unwrap_or(0));
@@ -187,7 +186,7 @@ pub(super) fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
-/// Whole minutes, rounded up, at least one.
+/// Whole minutes, rounded up, at least 1.
 pub(super) fn minutes(seconds: f64) -> u64 {
     whole(seconds / 60.0).max(1)
 }

@@ -1,6 +1,6 @@
-//! What a hub learned of classes of jobs, on its way to the daemon: the pusher asks the hub now and then, where the daemon's
-//! configuration names a hub (`learning.from_hub`). Whether the table is that hub's and newer the daemon decides. Absent here: what
-//! is in it.
+//! A hub's learned classes of jobs, on their way to the daemon: the pusher asks the hub now and then, where the
+//! daemon's configuration names a hub (`learning.from_hub`). The daemon decides whether the table is that hub's and
+//! newer. Absent here: the table's content.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Answer {
     signed: Option<Signed>,
 }
 
-/// What was taken so far.
+/// The last table taken.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
     /// Nothing is asked before.
@@ -27,12 +27,12 @@ pub(super) struct Learned {
     number: u64,
     /// The key that the daemon's configuration named then.
     key: Option<String>,
-    /// What was said last, which is not said again.
+    /// The last message, which is not repeated.
     said: Option<String>,
 }
 
 impl Learned {
-    /// Asks the hub, if it is time and the daemon wants to know. Gives what the operator should know.
+    /// Asks the hub, if it is time and the daemon wants an answer. Gives a message for the operator.
     pub(super) fn pull(
         &mut self,
         daemon: &mut Daemon<'_>,
@@ -43,7 +43,7 @@ impl Learned {
             return None;
         }
         self.not_before = now.saturating_add(EVERY);
-        // The daemon's own silence is told of by those who ask it for jobs.
+        // The pusher's other questions report a silent daemon.
         let key = daemon.learns_from().ok()??;
         if self.key.as_ref() != Some(&key) {
             (self.key, self.number) = (Some(key), 0);
@@ -57,7 +57,7 @@ impl Learned {
                 Err(failure) => Some(failure.message),
             },
             Ok(Answer { signed: None }) => None,
-            // An earlier hub has no such path; one that is away is told of by what sends to it.
+            // An earlier hub has no such path; the pusher's sends report an absent hub.
             Err(ClientError::Refused { status: 404, .. }) => {
                 Some("the hub is of an earlier version, and tells nothing of other hosts' jobs".to_owned())
             }

@@ -1,5 +1,5 @@
-//! How a keeper starts the commands of its jobs: children that are held ready, those that are forked when the daemon asks,
-//! starts that are paused, and checkpoint commands.
+//! How a keeper starts the commands of its jobs: children held ready, children forked when the daemon asks, paused
+//! starts, and checkpoint commands.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,13 +12,13 @@ use pinfold_sys::spawn::{self, Held, Program, Reaped};
 use super::{Keeper, Kept, Stage, Told};
 use crate::tasks::keep_launchers_in;
 
-/// What a daemon may say of a job's environment beside pinfold's own variables.
+/// The variables that a daemon may set for a job beside pinfold's own.
 const VARIABLES: [&str; 4] = ["TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES"];
 
 /// Names and values.
 type Variables = Vec<(String, String)>;
 
-/// A job that may start, with what it needs for that. Without doors it was only asked for a child.
+/// A job that may start, with its start parameters. Without doors, the daemon asked for a child only.
 pub(super) struct Permitted {
     job: u64,
     doors: Vec<OwnedFd>,
@@ -26,13 +26,12 @@ pub(super) struct Permitted {
 }
 
 impl Keeper {
-    /// Keeps jobs from being forked until [`Self::allow_starts`]: where what they need is known only once they
-    /// have a number.
+    /// Keeps jobs from being forked until [`Self::allow_starts`]: where their start parameters depend on their number.
     pub(crate) fn pause_starts(&mut self) {
         self.paused.get_or_insert_default();
     }
 
-    /// Lets jobs be forked; those that could have been meanwhile are now.
+    /// Lets jobs be forked, and forks the jobs that waited for that.
     pub(crate) fn allow_starts(&mut self) {
         let granted = self.paused.take().unwrap_or_default();
         for permitted in granted {
@@ -85,7 +84,7 @@ impl Keeper {
         Some(pid)
     }
 
-    /// A job is let go for this run. A daemon that dies before it says that another one follows is told whose end it was.
+    /// Notes the run for which a job starts: a daemon that comes after this daemon's death learns which run ended.
     pub(super) fn is_let_go(&mut self, job: u64, run: Option<u32>) {
         let kept = self.by_job.get(&job).and_then(|ticket| self.jobs.get_mut(ticket));
         if let Some(kept) = kept.filter(|kept| matches!(kept.stage, Stage::Waiting(_))) {
@@ -124,7 +123,7 @@ impl Keeper {
             return self.not_started(ticket, job, error.to_string());
         }
         let Some(Kept { stage: Stage::Waiting(held), .. }) = self.jobs.get_mut(&ticket) else { return };
-        // Before its process is made or let go, which may have run for long by the time that this one goes on.
+        // Taken before the process is made or released, as the process may run for long before this process goes on.
         let at = Instant::now();
         let pid = match held.take() {
             Some(held) => {
@@ -159,7 +158,7 @@ impl Keeper {
         spawn::start(&program, doors, variables).ok()
     }
 
-    /// Has a job write down what it has done.
+    /// Starts a job's checkpoint command.
     pub(super) fn checkpoint(&mut self, job: u64, variables: &[(String, String)]) {
         let Some(&ticket) = self.by_job.get(&job) else { return };
         let Some(Kept { stage: Stage::Running(_), spec, .. }) = self.jobs.get(&ticket) else { return };
@@ -169,8 +168,8 @@ impl Keeper {
         }
     }
 
-    /// A job's held child ended before it was let go. It gets no other one: the daemon may have taken that one in already, and
-    /// would not take in another.
+    /// A job's held child ended before its release. The job gets no other child: the daemon may have taken the first
+    /// child in already, and would refuse another.
     pub(super) fn never_started(&mut self, ticket: u64, job: u64, reaped: Reaped) {
         let reason = "its process ended before the command was started".to_owned();
         self.send(&Request::Withdraw { job, reason });

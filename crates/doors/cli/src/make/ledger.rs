@@ -1,8 +1,8 @@
-//! How many tokens there are, and which of them are lost: a client that was killed never writes back what it held.
+//! How many tokens there are, and which of them are lost: a killed client never writes its tokens back.
 //!
-//! A jobserver's tokens do not name their holder. What is known is how many are with clients, and how many the clients
-//! that live could hold at most. Where the first is larger for [`LOST_AFTER`] without a break, the difference is written
-//! off, and new tokens take its place. A token that comes back after all is one too many, and is taken out again.
+//! A jobserver's tokens do not name their holder. Known are the number of tokens with clients, and the most that live
+//! clients could hold. Where the first is larger for [`LOST_AFTER`] without a break, the difference is written off, and
+//! new tokens take its place. A token that comes back after all is surplus, and is taken out again.
 //!
 //! Owner of state: the number of tokens in being. Absent here: the FIFO, processes, the clock.
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// is a process, and after that.
 pub(super) const LOST_AFTER: Duration = Duration::from_secs(3);
 
-/// What is seen of the tokens at one moment.
+/// The tokens seen at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     /// Tokens that no client holds.
@@ -21,7 +21,7 @@ pub(super) struct Seen {
     pub could_be_held: u32,
 }
 
-/// What is to be done, to have as many tokens as there should be.
+/// The change that brings the tokens to their target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// So many more.
@@ -61,9 +61,9 @@ impl Ledger {
         self.lost
     }
 
-    /// Takes in what is seen, and says what is to be done so that there are `target` tokens.
+    /// Takes in the seen tokens, and gives the change that leads to `target` tokens.
     pub(super) fn look(&mut self, now: Instant, seen: Seen, target: u32) -> Change {
-        // Tokens that were written off came back, or a client wrote one that it never had.
+        // Tokens that were written off came back, or a client wrote a token that it never had.
         self.issued = self.issued.max(seen.free);
         self.write_off(now, seen);
         match target.cmp(&self.issued) {

@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 /// A calibration is not larger than this, in bytes.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// `pinfold sim calibrate --json`: what a host was measured to do. Speeds are parts of the speed beside idle cores.
+/// The measurements of `pinfold sim calibrate --json`. Speeds are fractions of the speed beside idle cores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calibration {
     /// 1.
@@ -38,35 +38,34 @@ pub(super) struct Calibration {
     pub compute_full: f64,
     /// The speed of a walk through memory while all cores walk.
     pub memory_full: f64,
-    /// The speed of jumps through memory, each to where the one before says, while all cores jump; null: an earlier
-    /// version measured.
+    /// The speed of dependent jumps through memory, while all cores jump; null: an earlier version measured.
     #[serde(default)]
     pub jumps_full: Option<f64>,
-    /// What one file is written with, in bytes a second; null: nothing could be written.
+    /// The write rate of a single file, in bytes a second; null: the disk took no write.
     pub disk_bytes_per_s: Option<u64>,
     /// The same of a file a core at once, together.
     pub disk_all_bytes_per_s: Option<u64>,
-    /// Pages that one writer adds to a file and brings to disk in a second, one after the other; null: not measured.
+    /// Pages that a single writer appends to a file and syncs to disk in a second, in sequence; null: not measured.
     #[serde(default)]
     pub disk_requests_per_s: Option<u64>,
     /// The same of several at once, together.
     #[serde(default)]
     pub disk_all_requests_per_s: Option<u64>,
-    /// Blocks of 128 KiB that one writer adds to a file and brings to disk in a second, one after the other; absent: not
+    /// Blocks of 128 KiB that a single writer appends to a file and syncs to disk in a second, in sequence; absent: not
     /// measured.
     #[serde(default)]
     pub disk_blocks_per_s: Option<u64>,
-    /// What is left of the pages a second of one writer beside one of blocks, as a part.
+    /// The remaining fraction of a page writer's rate beside a block writer.
     #[serde(default)]
     pub disk_pages_beside: Option<f64>,
-    /// What is left of the blocks.
+    /// The remaining fraction of the block writer's rate.
     #[serde(default)]
     pub disk_blocks_beside: Option<f64>,
     /// Where the files were.
     pub disk: Option<String>,
-    /// What is moved to swap in a second, in bytes; null: there is no swap to measure.
+    /// The rate of swap-out, in bytes a second; null: there is no swap to measure.
     pub swap_out_bytes_per_s: Option<u64>,
-    /// What is read back in a second.
+    /// The rate of swap-in.
     pub swap_in_bytes_per_s: Option<u64>,
     /// Cores that other programs kept busy meanwhile.
     pub others_cores: f64,
@@ -78,8 +77,9 @@ impl Calibration {
         VERSION
     }
 
-    /// What jobs cost each other. How much memory they use, and how, is not known: the mean of arithmetic and of jumps
-    /// stands for all. A walk, for which the bandwidth of memory counts alone, is the worst case, and few programs are it.
+    /// The slowdown of jobs by each other. The jobs' memory use and access pattern are not known: the mean of
+    /// arithmetic and of jumps stands for all. A walk, for which memory bandwidth counts alone, is the worst case and
+    /// rare among programs.
     pub(super) fn contention(&self) -> Contention {
         let full = (self.compute_full * self.jumps_full.unwrap_or(self.memory_full)).sqrt();
         let full_milli = milli(full).clamp(1, 1000);
@@ -89,9 +89,9 @@ impl Calibration {
         Contention { full_milli, disk_rate: self.disk_all_bytes_per_s.map(|rate| rate.max(1)), requests }
     }
 
-    /// How much longer a request takes for each of others that is under way, as a part of what it takes by itself. How
-    /// large the requests of a job are is not known: the mean of a small one that waits for large ones and the other way
-    /// round stands for all. An earlier version has measured small ones alone.
+    /// The extra time of a request for each other request under way, as a fraction of its time alone. The size of a
+    /// job's requests is not known: the mean of a small request that waits for large requests and the reverse stands
+    /// for all. An earlier version measured small requests alone.
     fn beside(&self) -> Option<f64> {
         if let (Some(pages), Some(blocks)) = (self.disk_pages_beside, self.disk_blocks_beside) {
             return Some(f64::midpoint(1.0 / pages, 1.0 / blocks) - 1.0);

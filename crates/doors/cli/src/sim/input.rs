@@ -1,4 +1,5 @@
-//! What `pinfold sim` plays: the jobs of a log, a list, a graph or the host's own store, and the hosts they are played on.
+//! The input of `pinfold sim`: the jobs of a log, a list, a graph or the host's own store, and the hosts they are
+//! played on.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -28,7 +29,7 @@ use crate::input;
 use crate::print::say;
 use pinfold_client::{Dial, Failure};
 
-/// The longest line of a file, in bytes. One without an end must not fill the memory.
+/// The longest line of a file, in bytes. An endless line must not fill the memory.
 const LINE_MAX: u64 = 1 << 20;
 /// The largest graph, in bytes.
 const GRAPH_MAX: u64 = 1 << 30;
@@ -48,9 +49,9 @@ pub(super) struct Listed {
     /// How it is named to people.
     name: String,
     list: List,
-    /// Of the store, for each job of the list: when it ran, and beside what.
+    /// From the store, for each job of the list: its run time and the jobs beside it.
     runs: Vec<Run>,
-    /// Of the store, the host's settings: those that are not the usual ones.
+    /// From the store, the host's settings that differ from the defaults.
     settings: Vec<ConfigValue>,
 }
 
@@ -61,7 +62,7 @@ impl Listed {
     }
 }
 
-/// What is said of the jobs of runs, once however many runs there are.
+/// Remarks on the jobs of runs, printed once for any number of runs.
 #[derive(Debug, Default)]
 pub(super) struct Words(RefCell<BTreeSet<String>>);
 
@@ -74,7 +75,7 @@ impl Words {
     }
 }
 
-/// What is played.
+/// The source of the jobs.
 #[derive(Debug)]
 pub(super) struct Loaded {
     /// In order of submission.
@@ -84,7 +85,7 @@ pub(super) struct Loaded {
 }
 
 impl Input {
-    /// What the options name; lists are read.
+    /// Opens the named input; reads lists.
     pub(super) fn open(dial: &Dial, args: &SimArgs) -> Result<Self, Failure> {
         if let Some(file) = &args.swf {
             return Ok(Self::Swf(file.clone()));
@@ -143,7 +144,7 @@ impl Input {
         matches!(self, Self::Swf(_))
     }
 
-    /// The jobs that fit on the hosts of a variant, and those hosts; with submissions shaken, if that is asked for.
+    /// The jobs that fit on the hosts of a variant, and the hosts; with shaken submissions, if requested.
     pub(super) fn load(
         &self,
         variant: &Variant,
@@ -204,7 +205,7 @@ impl Listed {
         Ok((name.clone(), loaded, list.len() as u64, arranged.dropped))
     }
 
-    /// The jobs as they would have run beside idle cores: what they cost each other comes back in the simulation.
+    /// The jobs as they would have run beside idle cores: the simulation adds the contention again.
     fn alone(&self, list: &List, cores: u32, contention: &Contention) -> List {
         let mut alone = List::default();
         let lengths = contention.alone_us(cores, &self.runs);
@@ -315,7 +316,7 @@ fn opened(file: &Path) -> io::Result<Box<dyn Read>> {
     Ok(if compressed { Box::new(Unpacked(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
 }
 
-/// What a file packed by gzip holds; one that is cut short is told of in words.
+/// The content of a gzip file; a truncated file gets an error in words.
 struct Unpacked<R>(MultiGzDecoder<R>);
 
 impl<R: BufRead> Read for Unpacked<R> {

@@ -1,4 +1,4 @@
-//! What came of the runs: as JSON, as a table, and when each job started.
+//! The results of the runs: as JSON, as a table, and when each job started.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,21 +20,21 @@ pub(super) struct SimView {
     pub version: u32,
     /// The runs, in the order of the table.
     pub runs: Vec<RunView>,
-    /// What was measured of this host, where a run used it.
+    /// The calibration of this host, where a run used it.
     pub calibration: Option<Calibration>,
 }
 
-/// A run and what came of it. Figures are those of the jobs as they were; averages are over all jobs that were played.
+/// A run and its results. Figures are of the unshaken jobs; averages are over all played jobs.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct RunView {
-    /// What tells it from the others.
+    /// The label that tells it from the others.
     pub label: String,
     /// Jobs that were played.
     pub jobs: usize,
     /// From the first submission to the last end.
     pub makespan_s: f64,
-    /// The work of all jobs over what all cores could do in the makespan: 0 to 1; above 1 where jobs that waited left their
-    /// cores to others.
+    /// The work of all jobs over the capacity of all cores in the makespan: 0 to 1; above 1 where waiting jobs left
+    /// their cores to others.
     pub utilisation: f64,
     /// From submission to start.
     pub mean_wait_s: f64,
@@ -54,11 +54,11 @@ pub(super) struct RunView {
     pub wall_s: f64,
     /// How often jobs were suspended.
     pub freezes: u64,
-    /// What was moved to swap.
+    /// Bytes moved to swap.
     pub paged_bytes: u64,
-    /// What jobs asked for and did not come to hold, in GB x hours; null: of no job both are known.
+    /// Requested memory beyond the jobs' peaks, in GB x hours; null: no job has both figures.
     pub memory_wasted_gbh: Option<f64>,
-    /// The lowest and the highest of all replays, by the name of the figure; null: there was one.
+    /// The lowest and the highest of all replays, by the name of the figure; null: a single replay.
     pub intervals: Option<BTreeMap<&'static str, [f64; 2]>>,
 }
 
@@ -147,7 +147,7 @@ impl RunView {
         Ok(())
     }
 
-    /// Those that replays may change.
+    /// The figures that replays may change.
     fn figures(&self) -> [(&'static str, f64); 10] {
         [
             ("makespan_s", self.makespan_s),
@@ -164,7 +164,7 @@ impl RunView {
     }
 }
 
-/// What jobs asked for beyond their peak, for as long as they ran.
+/// Requested memory beyond the jobs' peaks, over their run time.
 fn wasted_gbh(jobs: &[Job]) -> Option<f64> {
     let known = jobs.iter().filter(|job| job.memory > 0 && job.memory_peak > 0);
     let wasted = |job: &Job| {

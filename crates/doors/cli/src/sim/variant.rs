@@ -1,4 +1,4 @@
-//! The runs that stand beside each other: what each is made of, and a label that tells it from the others.
+//! The runs that stand beside each other: the parts of each, and a label that tells it from the others.
 
 use clap::ValueEnum;
 use pinfold_cluster::dispatch::Dispatch;
@@ -23,10 +23,10 @@ const KEYS: &str = "dispatch, runtimes, hosts, cores, memory, swap, mem, host-po
 pub(super) const HOSTS_MAX: u32 = 1_000_000;
 /// A host of more cores than this is no host that pinfold runs on.
 const CORES_MAX: u32 = 1024;
-/// What a swap device reads and writes in a second, unless something else is said.
+/// The default transfer rate of a swap device, a second.
 const SWAP_RATE: u64 = 500 << 20;
 
-/// What a run is made of, as it was said.
+/// The parts of a run, as the options give them.
 #[derive(Debug, Clone)]
 pub(super) struct Variant {
     pub label: String,
@@ -37,7 +37,7 @@ pub(super) struct Variant {
     memory: Option<u64>,
     swap: Option<u64>,
     swap_rate: Option<u64>,
-    /// What was measured, and whether it applies to any host.
+    /// The calibration, and whether it applies to any host.
     calibration: Option<(Calibration, bool)>,
     pub question: Question,
     policy: Option<HostPolicyArg>,
@@ -88,18 +88,18 @@ impl Variant {
         }
     }
 
-    /// What decides on the hosts: what was said, or plain hosts for a log of which nothing of pinfold's is set.
+    /// The hosts' scheduler: the given policy, or plain hosts for a log without pinfold's settings.
     fn policy(&self) -> HostPolicyArg {
         let usual = if self.log && !self.configured { HostPolicyArg::Plain } else { HostPolicyArg::Pinfold };
         self.policy.unwrap_or(usual)
     }
 
-    /// Whether what hosts do with their jobs has to be simulated: plain ones without swap start what they get.
+    /// Whether the hosts' control of jobs needs no simulation: plain hosts without swap start every job at once.
     pub(super) fn is_simple(&self) -> bool {
         self.policy() == HostPolicyArg::Plain && self.swap.is_none() && self.calibration().is_none()
     }
 
-    /// Whether the hosts are others than the one that this runs on.
+    /// Whether the simulated hosts differ from this host.
     fn is_elsewhere(&self) -> bool {
         self.hosts.is_some() || self.cores.is_some()
     }
@@ -109,7 +109,7 @@ impl Variant {
         !self.log && self.hosts.is_none() && !self.dispatched
     }
 
-    /// What was measured of such hosts.
+    /// The calibration of these hosts.
     pub(super) fn calibration(&self) -> Option<&Calibration> {
         let applies = |&&(_, named): &&(Calibration, bool)| named || !self.is_elsewhere();
         self.calibration.as_ref().filter(applies).map(|(calibration, _)| calibration)
@@ -147,7 +147,7 @@ impl Variant {
         Ok(Some(Hardware { ram, swap, out_rate, in_rate }))
     }
 
-    /// What jobs cost each other on the hosts; `None`: it was not measured.
+    /// The contention of jobs on the hosts; `None`: not measured.
     pub(super) fn contention(&self) -> Option<Contention> {
         self.calibration().map(Calibration::contention)
     }
@@ -168,7 +168,7 @@ impl Variant {
         Ok(Hosts { contention, ..Hosts::pinfold(&self.config, topology, cores, hardware) })
     }
 
-    /// The hosts, as the dispatcher sees them; `in_log`: the processors that the log names, where it is one.
+    /// The hosts, as the dispatcher sees them; `in_log`: the processors that the log names, if the input is a log.
     pub(super) fn fleet(&self, site: &Site, in_log: Option<Option<u32>>) -> Result<Fleet, Failure> {
         let (hosts, cores) = (self.hosts.unwrap_or(1), self.cores(site, in_log)?);
         if self.is_simple() {
@@ -181,7 +181,7 @@ impl Variant {
             return Ok(Fleet::own_host(cores, job_memory));
         }
         let slots = simulated.slots(cores);
-        // A plain host is given what fits into its RAM; pinfold suspends jobs, as long as swap takes them.
+        // A plain host gets jobs that fit into its RAM; pinfold suspends jobs, as long as swap takes them.
         let swap = |hardware: &Hardware| if simulated.pinfold.is_some() { hardware.swap } else { 0 };
         let memory = simulated.hardware.map(|hardware| hardware.ram.saturating_add(swap(&hardware)));
         let job_memory = simulated.hardware.map_or(u64::MAX, |hardware| hardware.ram);
@@ -229,7 +229,7 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// The runs that were asked for: one for each combination of the values compared.
+/// The requested runs: a run for each combination of the values compared.
 pub(super) fn variants(
     args: &SimArgs,
     log: bool,

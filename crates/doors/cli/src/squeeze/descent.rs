@@ -1,16 +1,16 @@
-//! How far the memory of a running job can be taken from it: a little at a time, until it misses some.
+//! How far the memory of a running job can be taken from it: a little at a time, until the job misses some.
 //!
-//! After each step the job is watched for a window. One in which it stalls for memory for longer than allowed ends the
-//! search: the knee is 1.05 times what it held at the end of the last good window. This is the rule of senpai (J. Weiner
-//! and others, TMO: Transparent Memory Offloading in Datacenters, ASPLOS 2022), with steps and stalls of its own. No
-//! bound stays behind, so a job that has to grow can grow. Pure: the caller takes readings and pages.
+//! After each step the job is watched for a window. A window with more memory stalls than allowed ends the search: the
+//! knee is 1.05 times its memory at the end of the last good window. This is the rule of senpai (J. Weiner and others,
+//! TMO: Transparent Memory Offloading in Datacenters, ASPLOS 2022), with steps and stalls of its own. No bound stays
+//! behind, so a job that has to grow can grow. Pure: the caller takes readings and pages.
 
-/// The knee is so many times what the job held without a stall.
+/// The knee is this multiple of the job's memory without a stall.
 const ABOVE_GOOD: f64 = 1.05;
-/// A page that came back counts as so long a stall where the kernel does not account stalls, in seconds: about what a
-/// flash disk takes.
+/// The stall, in seconds, that a returned page counts for where the kernel does not account stalls: about a flash
+/// disk's read time.
 const PAGE_S: f64 = 1e-4;
-/// After so many steps in which less than a tenth of what was asked for went, nothing more can be taken.
+/// After this many steps that each freed less than a tenth of the asked amount, nothing more can be taken.
 const STUCK_STEPS: u32 = 3;
 const STUCK_SHARE: f64 = 0.1;
 /// A job that stalls for so many windows without being squeezed is short of memory already.
@@ -23,7 +23,7 @@ const REST_WINDOWS: u32 = 5;
 /// The job at the end of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// What it holds in RAM, page cache included, in bytes.
+    /// The job's RAM, page cache included, in bytes.
     pub(super) ram_bytes: u64,
     /// See `Reply::Squeezed`.
     pub(super) stalled_us: Option<u64>,
@@ -44,7 +44,7 @@ impl Reading {
 /// Why the search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It missed what was taken.
+    /// The job missed taken memory.
     Stalled,
     /// The kernel finds nothing more to take.
     Stuck,
@@ -54,7 +54,7 @@ pub(super) enum End {
     Busy,
 }
 
-/// What to do now.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Take so many bytes away, and watch for a window.
@@ -68,16 +68,16 @@ pub(super) enum Next {
 /// The search.
 #[derive(Debug)]
 pub(super) struct Descent {
-    /// The share of what it holds that a step takes.
+    /// The share of the job's memory that a step takes.
     step: f64,
     /// How long it may stall in a window, in seconds.
     allowed_s: f64,
     last: Option<Reading>,
-    /// What it held at first.
+    /// The job's memory at first.
     from_bytes: Option<u64>,
-    /// What it held at the end of the last window without a stall.
+    /// The job's memory at the end of the last window without a stall.
     good_bytes: Option<u64>,
-    /// What the last step was to take; 0: it took nothing.
+    /// The bytes that the last step was to take; 0: it took nothing.
     asked: u64,
     /// Whether anything was taken so far.
     taken: bool,
@@ -91,8 +91,8 @@ impl Descent {
         Self { step, allowed_s, last, from_bytes, good_bytes, asked: 0, taken: false, stuck: 0, busy: 0 }
     }
 
-    /// 1.05 times what it held without a stall, or what it held at first if that is less, in bytes; `None`: nothing was
-    /// taken, or it stalled all the time.
+    /// 1.05 times the job's memory without a stall, or its first memory if less, in bytes; `None`: nothing was taken,
+    /// or the job stalled all the time.
     pub(super) fn knee_bytes(&self) -> Option<u64> {
         let from = self.from_bytes.unwrap_or(u64::MAX);
         // It may have grown since.
@@ -129,7 +129,7 @@ impl Descent {
     }
 }
 
-/// Keeps a job at its knee: what it comes to hold beyond is taken again, as long as it does not miss it.
+/// Keeps a job at its knee: memory beyond the knee is taken again, as long as the job does not miss it.
 #[derive(Debug)]
 pub(super) struct Keep {
     step: f64,

@@ -1,6 +1,6 @@
 //! The files that a submitted job's output goes to: their names, and how they are opened.
 //!
-//! Absent here: whose files may be written to (`output`).
+//! Absent here: the permission to write to a file (`output`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,8 +23,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// With FIFOs opened that are read already. They stay open as long as the job is kept: the reader of one that runs again
-    /// reads on.
+    /// With FIFOs opened that have a reader already. They stay open as long as the job is kept: the reader reads on
+    /// when the job runs again.
     pub(crate) fn open_if_read(self) -> Self {
         Self { out: output::open_if_read(self.out), err: output::open_if_read(self.err) }
     }
@@ -35,7 +35,7 @@ impl Files {
     }
 }
 
-/// What a detached job reads from.
+/// The standard input of a detached job.
 pub(crate) fn null() -> Option<OwnedFd> {
     File::open("/dev/null").ok().map(OwnedFd::from)
 }
@@ -91,7 +91,7 @@ impl Names {
             open(path, *named).map_err(|error| cannot_be_opened(path, &error))
         };
         let out = one(&self.out)?;
-        // One file named for both is opened once, for both have one place in it then.
+        // A file named for both streams is opened once, for both share a single position.
         let err = if self.out.0 == self.err.0 { None } else { Some(one(&self.err)?) };
         if let Some(err) = err.filter(|err| !is_same(&out, err)) {
             return Ok(Files { out, err });
@@ -101,14 +101,14 @@ impl Names {
         Ok(Files { out, err })
     }
 
-    /// Opens the file for a job's standard error once more, to write behind what is there.
+    /// Opens the file for a job's standard error once more, to append.
     pub(crate) fn open_error(&self) -> std::io::Result<File> {
         output::append_for_job(&self.err.0, self.err.1)
     }
 
     /// The names for the members of an array.
     pub(crate) fn of_array(args: &SubmitArgs) -> Result<Self, Failure> {
-        // What is there takes from all, where its name is known before there are members.
+        // An existing device takes all members' output, if its name is known beforehand.
         let fits = |name: &Path| {
             tells_apart(name.as_os_str()) || name.starts_with("/dev") && is_shared(name.as_os_str())
         };
@@ -116,8 +116,8 @@ impl Names {
         Self::given(args, "pinfold-%A_%a", fits, why)
     }
 
-    /// Those of an array's files that all members write to, by their names. They are opened now: a stream of this
-    /// process (/dev/stdout) is another once the members start, and what one wrote is not for the next to remove.
+    /// The files that all members of an array share, by their names. They are opened now: a stream of this process
+    /// (/dev/stdout) differs once the members start, and no member may remove the output of another.
     pub(crate) fn open_shared(&self, open: Open) -> Result<BTreeMap<PathBuf, File>, Failure> {
         let shared = [&self.out, &self.err].into_iter().filter(|(pattern, _)| is_shared(pattern.as_os_str()));
         let mut opened = BTreeMap::new();
@@ -137,18 +137,18 @@ fn cannot_be_opened(path: &Path, error: &std::io::Error) -> Failure {
     Failure::doing(format!("failed to open {} for the job's output", path.display()), error)
 }
 
-/// Whether two names lead to one regular file.
+/// Whether two names lead to the same regular file.
 fn is_same(one: &File, other: &File) -> bool {
     let of = |file: &File| file.metadata().ok().filter(|found| found.is_file());
     of(one).zip(of(other)).is_some_and(|(one, other)| (one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// Whether such a name is another for each member.
+/// Whether the name differs for each member.
 fn tells_apart(pattern: &OsStr) -> bool {
     expand(pattern, 0, 0, 0) != expand(pattern, 0, 1, 1)
 }
 
-/// Whether such a name is the same for all members, and for all arrays.
+/// Whether the name is the same for all members and all arrays.
 fn is_shared(pattern: &OsStr) -> bool {
     expand(pattern, 0, 0, 0) == expand(pattern, 1, 1, 1)
 }

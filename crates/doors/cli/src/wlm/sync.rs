@@ -1,6 +1,6 @@
-//! `pinfold wlm sync`: Slurm is kept told of what it cannot see: how many jobs a core takes here, whether the host is drained, and
-//! which jobs have been frozen for long, or waited. An operator's command, as it changes partitions, nodes and jobs; nothing runs it by
-//! itself.
+//! `pinfold wlm sync`: tells Slurm the state that Slurm cannot see: how many jobs a core takes here, whether the host
+//! is drained, and which jobs have been frozen for long, or waited. An operator's command, as it changes partitions,
+//! nodes and jobs; nothing runs it automatically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -129,7 +129,7 @@ fn drain(node: &str, draining: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What Slurm shows of a partition or a node.
+/// Slurm's description of a partition or a node.
 fn shown(what: &str, name: &str) -> Result<String, Failure> {
     let failed = || {
         let text = format!("Slurm tells nothing of {what} {name}: `scontrol show {what} {name}`");
@@ -138,7 +138,7 @@ fn shown(what: &str, name: &str) -> Result<String, Failure> {
     Here.answer(&["scontrol", "show", what, name]).ok_or_else(failed)
 }
 
-/// Tells Slurm of jobs that are frozen for long, and of those that are no longer.
+/// Tells Slurm of jobs that are frozen for long, and of jobs that no longer are.
 fn tell(watched: &mut Option<Watched>, now: Duration, after: Duration, then: Then, view: &StatusView) {
     let policy = match then {
         Then::Comment => Policy::Comment,
@@ -146,7 +146,7 @@ fn tell(watched: &mut Option<Watched>, now: Duration, after: Duration, then: The
         Then::Requeue => Policy::Requeue,
     };
     let frozen: BTreeMap<&str, &JobView> = named(view).filter(|(_, job)| is_frozen(job.state)).collect();
-    // If Slurm does not answer, nobody knows whose jobs these are, and of which it was told before.
+    // Without Slurm's answer, the owners of these jobs and the earlier messages are unknown.
     if watched.is_none() {
         *watched = ask(&[]).map(|shown| Watched::knowing(sync::told(&shown, &view.host)));
     }
@@ -160,13 +160,13 @@ fn tell(watched: &mut Option<Watched>, now: Duration, after: Duration, then: The
         .collect();
     for news in watched.step(now.as_secs_f64(), &frozen, after.as_secs_f64()) {
         for words in sync::commands(&news, policy, &view.host, &shown) {
-            // It may be over by now; what Slurm says is its operator's to read.
+            // The job may be over by now; Slurm's message is for the operator.
             run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
         }
     }
 }
 
-/// Whether a job is frozen: what one holds is paged out while it is, as a rule.
+/// Whether a job is frozen: its memory is paged out meanwhile, as a rule.
 fn is_frozen(state: JobState) -> bool {
     matches!(state, JobState::Frozen | JobState::Parked)
 }
@@ -188,7 +188,7 @@ fn give_back(most: Duration, view: &StatusView) {
             continue;
         }
         let Some(words) = sync::longer(number, &shown, minutes, most.as_secs() / 60) else { continue };
-        // It may be over by now; what Slurm says is its operator's to read.
+        // The job may be over by now; Slurm's message is for the operator.
         run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
     }
 }
@@ -198,13 +198,13 @@ fn named(view: &StatusView) -> impl Iterator<Item = (&str, &JobView)> {
     view.jobs.iter().filter_map(|job| Some((sync::slurm_job(job.external.as_deref()?)?, job)))
 }
 
-/// What Slurm says of these jobs; `None`: it does not answer.
+/// Slurm's description of these jobs; `None`: Slurm does not answer.
 fn listed<'a>(jobs: impl Iterator<Item = &'a str>) -> Option<String> {
     let jobs: Vec<&str> = jobs.collect();
     jobs.chunks(sync::LISTED_MAX).map(ask).collect()
 }
 
-/// What Slurm says of these jobs, or of all if none is named.
+/// Slurm's description of these jobs, or of all if no job is named.
 fn ask(jobs: &[&str]) -> Option<String> {
     let words = sync::listed(jobs);
     Here.answer(&words.iter().map(String::as_str).collect::<Vec<&str>>())

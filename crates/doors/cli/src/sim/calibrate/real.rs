@@ -1,5 +1,5 @@
-//! How this host is measured. Work is counted in processor time, so that other programs take no part of the figures away;
-//! what they cost caches and the disk remains.
+//! How this host is measured. Work is counted in processor time, so that other programs do not lower the figures; their
+//! cost in caches and on the disk remains.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -21,17 +21,17 @@ use pinfold_client::Failure;
 
 /// A walk goes through this much memory, in words of 8 bytes: 64 MiB, more than a core's part of common caches.
 const WALK_WORDS: usize = 8 << 20;
-/// Operations of one round of arithmetic.
+/// Operations of a round of arithmetic.
 const ROUND: u64 = 1 << 16;
-/// What is written at once, and up to how much in all.
+/// The size of a write, and the most bytes written in all.
 const BLOCK: usize = 4 << 20;
 const WRITTEN_MAX: u64 = 256 << 20;
-/// What a file has at most that is written in single requests, in bytes.
+/// The largest size of a file written in single requests, in bytes.
 const REQUESTED_MAX: u64 = 16 << 20;
-/// What is moved to swap at most, and at least.
+/// The most and the least bytes moved to swap.
 const SWAPPED_MAX: u64 = 256 << 20;
 const SWAPPED_MIN: u64 = 16 << 20;
-/// The kernel may take so long to write what was moved.
+/// The kernel may take this long to write the swapped pages.
 const SETTLES: Duration = Duration::from_secs(10);
 
 /// See the module's page.
@@ -99,7 +99,7 @@ impl Host for Real {
             ready.wait();
             let (begun, cpu_us) = (Instant::now(), own::thread_cpu_us());
             let (mut rounds, mut sum) = (0_u64, 1_u64);
-            // The first that is done ends it for all: what is counted is done beside each other.
+            // The first finished thread stops all: only work done beside the others counts.
             while begun.elapsed() < time && !done.load(Ordering::Relaxed) {
                 sum = sum.wrapping_add(match kind {
                     Kind::Compute => compute(sum),
@@ -162,8 +162,8 @@ impl Host for Real {
                 if place == 0 {
                     file.set_len(0)?;
                 }
-                // The file grows, as those that programs write do: the file system has to record where it lies, and
-                // many record that of all files at once, after the data of each.
+                // The file grows, like files of programs: the file system has to record its extents, and many file
+                // systems record all files' extents at once, after the data of each.
                 file.write_all_at(&data[..size], place * size as u64)?;
                 file.sync_data()?;
                 written += 1;
@@ -193,7 +193,7 @@ impl Host for Real {
         if let Err(error) = own::page_out(&mut memory) {
             return Err(Failure::doing("failed to move memory to swap", &error));
         }
-        // The call returns before all is written: what waits for the device is counted by the kernel.
+        // The call returns before all pages are written: the kernel counts the waiting pages.
         while writeback() > writing.saturating_add(1 << 20) && begun.elapsed() < SETTLES {
             thread::sleep(Duration::from_millis(2));
         }
@@ -220,7 +220,7 @@ fn in_a_second(bytes: u64, time: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * 1_000_000 / us).unwrap_or(u64::MAX).max(1)
 }
 
-/// What the kernel is writing to devices now, in bytes.
+/// Bytes that the kernel is writing to devices now.
 fn writeback() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Writeback:"));
@@ -251,7 +251,7 @@ fn walk(memory: &mut [u64]) -> u64 {
     sum
 }
 
-/// Jumps through it: where each leads is known when the one before has arrived.
+/// Jumps through memory: the target of each jump is known when the previous jump has arrived.
 fn jumps(memory: &mut [u64], seed: u64) -> u64 {
     let mut at = seed;
     for _ in 0..ROUND {
